@@ -7,6 +7,8 @@
 .PHONY: help demo test test-all hunt laws check bench matrix pictures package clean
 MAKEFLAGS += --no-print-directory
 export PYTHON
+# Else each of the thousands of processes that tests start would compile all of lastbeat, and each worker all tests.
+export PYTHONDONTWRITEBYTECODE =
 
 # `make test ARGS="-k stale -x"` hands options to pytest; tests/conftest.py says how many processes it runs in.
 ARGS ?=
@@ -32,7 +34,7 @@ demo:
 
 test:
 	@.ci/venv dev
-	.venv/bin/python -m pytest -n auto --dist worksteal -m "not store_servers" $(ARGS)
+	.venv/bin/python -m pytest -n auto --dist loadscope -m "not store_servers" $(ARGS)
 
 # One process, so that each of the servers starts once.
 test-all: test
@@ -44,7 +46,7 @@ hunt:
 
 laws:
 	@.ci/venv dev
-	.venv/bin/python -m pytest -n auto --dist worksteal --timeout=3600 --hypothesis-profile=hunt tests/unit tests/integration/fleet/test_reliability.py $(ARGS)
+	.venv/bin/python -m pytest -n auto --dist loadscope --timeout=3600 --hypothesis-profile=hunt tests/unit tests/integration/fleet/test_reliability.py $(ARGS)
 
 check:
 	@.ci/venv dev

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
         for number in range(1, ROUNDS + 1):
             print(f"hunt: round {number} of {ROUNDS}, beside {BUSY} busy processes", flush=True)
             report = Path(folder, f"{number}.xml")
-            command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "--timeout=1200"]
+            command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadscope", "--timeout=1200"]
             done = subprocess.run([*command, f"--junitxml={report}", *arguments], check=False)
             found = set(_failed(report)) if report.exists() else set()
             failed.update(found)

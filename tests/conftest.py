@@ -5,7 +5,9 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +21,7 @@ from support.gcs import GoogleServer, run_google
 from support.proxy import FaultProxy, run_proxy
 from support.s3 import S3Server, run_s3_server
 from support.seaweed import find_weed, run_seaweed
+from support.spread import ByServer, by_waiting, group_of
 
 # Under nohup and in the background of a script they are ignored, and so they would be by every process that a test
 # starts; some tests are about them.
@@ -35,11 +38,22 @@ settings.register_profile("lastbeat", settings.get_profile("hunt"), max_examples
 settings.load_profile("lastbeat")
 
 
+STORE_SERVERS = {"seaweed", "seaweedfs", "google", "gs", "azurite", "azure", "az"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what asks for a store's server."""
+    """Mark what asks for a store's server, as a fixture or as a parameter, and put what waits first."""
     for item in items:
-        if not {"seaweed", "google", "azurite"}.isdisjoint(getattr(item, "fixturenames", ())):
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        asked = {*getattr(item, "fixturenames", ()), *(each for each in parameters if isinstance(each, str))}
+        if not STORE_SERVERS.isdisjoint(asked):
             item.add_marker(pytest.mark.store_servers)
+    by_waiting(items)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByServer | None:
+    """``--dist loadscope`` as :mod:`support.spread` does it."""
+    return ByServer(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -131,10 +145,31 @@ def accounted_slurm_conf() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[ray.RayCluster]:
-    """A real Ray of one node, which has two GPUs that there are not. For tests that leave it as it is."""
+RUNNING_RAY = list[tuple[ray.RayCluster, ExitStack]]()
+
+
+@pytest.fixture
+def ray_cluster() -> ray.RayCluster:
+    """A real Ray of one node, which has two GPUs that there are not. For tests that leave it as it is.
+
+    It runs for as long as this worker's tests stand on it: an idle Ray takes a sixth of a core.
+    """
     if ray.WHY_NOT is not None:
         pytest.skip(ray.WHY_NOT)
-    with ray.cluster() as found:
-        yield found
+    if not RUNNING_RAY:
+        open_ = ExitStack()
+        RUNNING_RAY.append((open_.enter_context(ray.cluster()), open_))
+    return RUNNING_RAY[0][0]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End Ray with the last test that stands on it."""
+    if RUNNING_RAY and (nextitem is None or group_of(nextitem.nodeid) != group_of(item.nodeid)):
+        RUNNING_RAY.pop()[1].close()
+
+
+def pytest_sessionfinish() -> None:
+    """End it, too, where pytest was interrupted."""
+    if RUNNING_RAY:
+        RUNNING_RAY.pop()[1].close()

@@ -13,7 +13,7 @@ from support import view_scenes as scenes
 from support.browser import DESKTOP, PHONE, OpenTab
 from support.seen_page import chip, expect_fleet, filter_box, group, open_run, row, rows
 from support.view_places import place_of
-from support.view_world import MINUTE, World, sweep
+from support.view_world import MINUTE, SdkWorld, sweep
 
 SILENT = f"{len(scenes.TOGETHER)} runs"
 OUT_OF_MEMORY = f"{len(scenes.OUT_OF_MEMORY)} runs"
@@ -167,7 +167,7 @@ def test_a_group_stays_open_while_runs_join_and_leave_it(
     tmp_path: Path, dashboard: Callable[..., str], tab: OpenTab
 ) -> None:
     place = place_of(tmp_path / "runs")
-    world = World(datetime.now(timezone.utc))
+    world = SdkWorld(datetime.now(timezone.utc))
     names = [f"dead-{number}" for number in range(5)]
     for name in names:
         world.training(name, total=4_000).beats(-60 * MINUTE, -20 * MINUTE)
@@ -178,7 +178,7 @@ def test_a_group_stays_open_while_runs_join_and_leave_it(
     expect_fleet(page, names)
     page.mouse.move(0, 0)
     page.evaluate("document.activeElement.blur()")
-    later = World(datetime.now(timezone.utc), seed=5)
+    later = SdkWorld(datetime.now(timezone.utc), seed=5)
     later.training("dead-0", total=4_000).beats(-60.0, 0.0)
     later.training("dead-9", total=4_000).beats(-60 * MINUTE, -20 * MINUTE)
     later.play().lay(place)

@@ -15,7 +15,7 @@ from support.proxy import FaultProxy, s3_error
 from support.s3 import S3Server
 from support.seen_page import expect_fleet, open_run, row, rows, section
 from support.view_places import Place, bucket, place_of
-from support.view_world import MINUTE, World, sweep
+from support.view_world import MINUTE, SdkWorld, sweep
 
 START = Callable[..., str]
 GOOD, DOOMED = "good-run", "doomed-run"
@@ -39,8 +39,8 @@ def now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def _two_runs() -> World:
-    world = World(now())
+def _two_runs() -> SdkWorld:
+    world = SdkWorld(now())
     for name in (GOOD, DOOMED):
         world.training(name, total=4_000).beats(-20 * MINUTE, -1.0)
     return world.play()
@@ -48,10 +48,10 @@ def _two_runs() -> World:
 
 def _beat(place: Place, run_id: str) -> None:
     """One more beat, as of now."""
-    world = World(now(), seed=5)
+    world = SdkWorld(now(), seed=5)
     training = world.training(run_id, total=4_000)
     training.step = 3_333
-    world.at(0.0, training.beat)
+    world.at(0.0, training.report)
     world.play().lay(place)
 
 

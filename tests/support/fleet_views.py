@@ -7,8 +7,8 @@ from lastbeat.fleet.mark import MarkWriter
 from lastbeat.model.view import FleetView, Row
 from lastbeat.stores import s3
 from lastbeat.views.watching import FleetWatch
-from support.fleet import FleetScene
 from support.memory import MemoryStore
+from support.world import World
 
 HOUR = 3600.0
 
@@ -20,31 +20,28 @@ class Bucket(MemoryStore):
     traits = s3.TRAITS
 
 
-class Looked:
-    """A fleet with passes over it, and a look at it. ``paid``: its store takes money for requests."""
+class Looked(World):
+    """A fleet with passes over it, and a table of it. ``paid``: its store takes money for requests."""
 
     def __init__(self, *, paid: bool = False, **policies: Any) -> None:
-        self.scene = FleetScene(**policies)
-        if paid:
-            self.scene.store = self.scene.through = Bucket()
-        self.store = self.scene.store
-        self._mark = MarkWriter(self.store, self.scene.fleet)
-        self.watch = self.fresh()
+        super().__init__(**policies, store=Bucket() if paid else None)
+        self._mark = MarkWriter(self.store, self.fleet)
+        self.table = self.fresh()
 
     def fresh(self, **options: Any) -> FleetWatch:
         """Another look, which knows nothing yet."""
-        return FleetWatch(self.store, self.scene.policy, **{"threads": 1, **options})
+        return FleetWatch(self.store, self.policy, **{"threads": 1, **options})
 
     def passes(self, *, mark: bool = True) -> None:
-        """A pass, with its mark."""
-        report = self.scene.sweep()
+        """Sweep once, and leave the mark."""
+        report = self.sweep()
         if mark:
             self._mark.write(report)
 
-    def beat(self, *run_ids: str, step: int = 1, **fields: Any) -> None:
+    def beats(self, *run_ids: str, step: int = 1, **fields: Any) -> None:
         """Both heartbeats of these runs; progress.json tells the phase, as the SDK's does."""
         for run_id in run_ids:
-            run = self.scene.run(run_id)
+            run = self.run(run_id)
             run.beat()
             run.progress(step, **{"phase": "train", **fields})
 
@@ -54,7 +51,7 @@ class Looked:
         return Counter(operation if operation != "read" else key for operation, key in calls)
 
     def row(self, run_id: str, view: FleetView | None = None) -> Row:
-        view = view or self.watch.open()
+        view = view or self.table.open()
         return next(row for row in view.rows if row.run_id == run_id)
 
 

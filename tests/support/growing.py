@@ -1,8 +1,7 @@
 """A run with a log that grows, in a store in memory."""
 
 from lastbeat.model.outcome import Outcome
-from lastbeat.watchdog import Watch, WatchContext
-from support.scene import RUN, Scene
+from support.world import World
 
 MAIN = "logs/training_log_latest.txt"
 OOM = (
@@ -18,7 +17,7 @@ def steps(last: int, first: int = 1) -> str:
     return "".join(f"step {step}/1000 loss 2.5 lr 3e-04\n" for step in range(first, last + 1))
 
 
-class LoggedScene(Scene):
+class LoggedWorld(World):
     """A run with a log that grows."""
 
     text = ""
@@ -37,4 +36,4 @@ class LoggedScene(Scene):
 
     def cold(self) -> Outcome:
         """A look of somebody who knows of no other, as a function that keeps nothing is."""
-        return Watch(RUN, WatchContext(self.store, [self.channel], self.policy, lambda: self.store.now)).tick()
+        return self.fresh_watch(state=None).tick()

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from support.fleet import FleetRun
 from support.memory import START
+from support.world import TrainingRun
 
 HOUR = 3600.0
 DAY = 24 * HOUR
 LAST_DEED_S = 5 * HOUR
 """No life of :func:`lives` does anything later than this."""
 
-Do = Callable[[FleetRun], object]
+Do = Callable[[TrainingRun], object]
 Told = Counter[tuple[str, int]]
 """(event, attempt) → how often people are told of it."""
 
@@ -76,8 +76,10 @@ class Life:
 
 
 def _both(step: int, attempt: int, started: str) -> Do:
-    def do(run: FleetRun) -> None:
-        run.beat(attempt=attempt, start_time=started)
+    def do(run: TrainingRun) -> None:
+        # lastbeat's own SDK says how far its clock is behind; a run that does not say so is taken for late.
+        offset = {"clock_offset_s": -run.skew_s} if run.skew_s < 0 else {}
+        run.beat(attempt=attempt, start_time=started, **offset)
         run.progress(step)
 
     return do
@@ -167,7 +169,7 @@ def writes_garbage(life: Life) -> None:
     name = life.chance.choice(("metadata.json", "progress.json"))
     other = "progress.json" if name == "metadata.json" else "metadata.json"
 
-    def scribble(run: FleetRun) -> None:
+    def scribble(run: TrainingRun) -> None:
         run.put(name, text)
         run.put(other, "{}")
 

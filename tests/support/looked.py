@@ -6,7 +6,7 @@ from typing import Any
 from lastbeat.model.view import RunView
 from lastbeat.stores.port import DeniedError, StoreError
 from lastbeat.views.one_run import RunWatch
-from support.scene import RUN, Scene
+from support.world import RUN, World
 
 LOG = "logs/training_log_latest.txt"
 STEPS = "".join(f"step {number}/1000 loss 2.5\n" for number in range(1, 101))
@@ -18,20 +18,20 @@ OOM = (
 )
 
 
-def view_of(scene: Scene, **options: Any) -> RunView:
-    found = RunWatch(scene.store, scene.policy, RUN, **options).look()
+def view_of(world: World, **options: Any) -> RunView:
+    found = RunWatch(world.store, world.policy, RUN, **options).look()
     assert found is not None
     return found
 
 
-def failed(scene: Scene) -> None:
+def failed(world: World) -> None:
     """It ran, was seen, and died of what its log shows."""
-    scene.both(100)
-    scene.look()
-    scene.after(60)
-    scene.put(LOG, STEPS + OOM)
-    scene.put("_error", OOM)
-    scene.look()
+    world.both(100)
+    world.look()
+    world.after(60)
+    world.put(LOG, STEPS + OOM)
+    world.error(OOM)
+    world.look()
 
 
 def refuse(*names: str, error: type[StoreError] = DeniedError) -> Callable[[str, str], None]:

@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from lastbeat.stores.port import Store
 from support.memory import MemoryStore
 from support.view_places import Place, place_of
-from support.view_world import HOUR, LOG, World, sweep
+from support.view_world import HOUR, LOG, SdkWorld, sweep
 
 MARK = "pwned"
 """A script that runs sets this name of the page's window."""
@@ -37,7 +37,7 @@ NOT_IDS = ("%2e%2e", f"<img src=x onerror=window.{MARK}=1>", "a b", "ünïcode",
 
 def hostile(at: Path | Store | Place, now: datetime) -> None:
     """Runs that write hostile text into every field, and folders with hostile names."""
-    world = World(now, seed=11)
+    world = SdkWorld(now, seed=11)
     for number, text in enumerate(TEXTS):
         _fields(world, f"text-{number:02}", text)
         _error(world, f"error-{number:02}", text)
@@ -56,11 +56,11 @@ def hostile(at: Path | Store | Place, now: datetime) -> None:
         sweep(place)
 
 
-def _fields(world: World, run_id: str, text: str) -> None:
+def _fields(world: SdkWorld, run_id: str, text: str) -> None:
     """Every field that training writes, as text where a number belongs, too."""
 
     def write() -> None:
-        own_time = world.store.now.isoformat()
+        own_time = world.now.isoformat()
         named = (
             "status",
             "phase",
@@ -79,7 +79,7 @@ def _fields(world: World, run_id: str, text: str) -> None:
             "start_time": text,
             "last_update": own_time,
             "world_size": text,
-            "phases": [[text, text], [world.store.now.timestamp(), text], text, [1], [[], {}]],
+            "phases": [[text, text], [world.now.timestamp(), text], text, [1], [[], {}]],
             "resources": {"cpu": text, "rss_bytes": text, "gpus": [{"name": text, "utilization": text}, text, None]},
             "health": {
                 "conditions": [{"name": text, "text": text}, {"name": "gpu_lost", "text": text, "since": text}, text],
@@ -91,7 +91,7 @@ def _fields(world: World, run_id: str, text: str) -> None:
         steps: dict[str, Any] = {
             "step": 7, "total_steps": text, "loss": text, "learning_rate": text, "epoch": text, "tokens": text,
             "steps_per_second": text, "tokens_per_second": text, "eta_s": text, "metrics": metrics,
-            "recent": [[text, text, text, text], text, [1, 2, 3], [world.store.now.timestamp(), 5, text]],
+            "recent": [[text, text, text, text], text, [1, 2, 3], [world.now.timestamp(), 5, text]],
             "last_updated": own_time,
         }  # fmt: skip
         rank = {"rank": text, "step": text, "loss": text, "phase": text, "status": text, "host": text, "attempt": text}
@@ -110,7 +110,7 @@ def _fields(world: World, run_id: str, text: str) -> None:
     _now_and_then(world, write)
 
 
-def _error(world: World, run_id: str, text: str) -> None:
+def _error(world: SdkWorld, run_id: str, text: str) -> None:
     """A failure, whose text and whose evidence in the log are hostile."""
     run = world.training(run_id, total=100, step_s=30.0).beats(-1.2 * HOUR, -0.5 * HOUR)
 
@@ -123,7 +123,7 @@ def _error(world: World, run_id: str, text: str) -> None:
     world.at(-0.5 * HOUR + 5, fail)
 
 
-def _numbers(world: World) -> None:
+def _numbers(world: SdkWorld) -> None:
     huge = "9" * 400
     kinds: dict[str, dict[str, str]] = {
         "numbers-huge": {"step": huge, "total_steps": huge, "loss": "1e308", "learning_rate": "1e999", "eta_s": huge},
@@ -147,9 +147,9 @@ def _numbers(world: World) -> None:
         _now_and_then(world, _write_numbers(world, run_id, fields))
 
 
-def _write_numbers(world: World, run_id: str, fields: dict[str, str]) -> Callable[[], None]:
+def _write_numbers(world: SdkWorld, run_id: str, fields: dict[str, str]) -> Callable[[], None]:
     def write() -> None:
-        second = world.store.now.timestamp()
+        second = world.now.timestamp()
         points = [[second - 60, 1, 1e308, 1e-3], [second - 30, 2, -1e308, 0], [1e18, 3, 2.5, 1], [-1e18, -4, 0, -1],
                   [second - 20, 10**30, 1.0, 1.0], [second, 2, 2.0, 1e-9]]  # fmt: skip
         body = "".join(f'"{name}": {value}, ' for name, value in fields.items())
@@ -180,7 +180,7 @@ def _write_numbers(world: World, run_id: str, fields: dict[str, str]) -> Callabl
     return write
 
 
-def _lines(world: World) -> None:
+def _lines(world: SdkWorld) -> None:
     """Lines and names of 100,000 characters, everywhere."""
 
     def write() -> None:
@@ -197,7 +197,7 @@ def _many_metrics() -> dict[str, float]:
     return {f"metric/{number}": number / 7 for number in range(2_000)}
 
 
-def _files(world: World) -> None:
+def _files(world: SdkWorld) -> None:
     """Files that nobody expects: of ranks, of logs."""
 
     def write() -> None:
@@ -210,7 +210,7 @@ def _files(world: World) -> None:
     _now_and_then(world, write)
 
 
-def _documents(world: World) -> None:
+def _documents(world: SdkWorld) -> None:
     """Documents that are none."""
     bodies = ("", "{", "[]", "nul", '"text"', "\x00\x01", '{"a":' * 5_000, "[" * 100_000, '{"phase": "\\ud800"}')
     for number, body in enumerate(bodies):
@@ -218,7 +218,7 @@ def _documents(world: World) -> None:
         _now_and_then(world, _write_all(world, f"document-{number}", names, body))
 
 
-def _write_all(world: World, run_id: str, names: tuple[str, ...], body: str) -> Callable[[], None]:
+def _write_all(world: SdkWorld, run_id: str, names: tuple[str, ...], body: str) -> Callable[[], None]:
     def write() -> None:
         for name in names:
             _put(world, run_id, name, body)
@@ -226,7 +226,7 @@ def _write_all(world: World, run_id: str, names: tuple[str, ...], body: str) -> 
     return write
 
 
-def _links(world: World) -> None:
+def _links(world: SdkWorld) -> None:
     """What people might click: nothing of it may become a link."""
     texts = (LINK, "https://evil.example/", "//evil.example/x", "data:text/html,<script>parent.pwned=1</script>")
 
@@ -239,10 +239,10 @@ def _links(world: World) -> None:
     world.at(-0.5 * HOUR, write)
 
 
-def _now_and_then(world: World, write: Callable[[], None]) -> None:
+def _now_and_then(world: SdkWorld, write: Callable[[], None]) -> None:
     for when_s in (-2400.0, -2000.0, -1600.0, -1200.0, -800.0, -400.0, -25.0):
         world.at(when_s, write)
 
 
-def _put(world: World, run_id: str, name: str, text: str) -> None:
-    world.store.put_text(f"{run_id}/{name}", text, modified=world.store.now - timedelta(seconds=1))
+def _put(world: SdkWorld, run_id: str, name: str, text: str) -> None:
+    world.run(run_id).put(name, text, age_s=1.0)

@@ -10,7 +10,7 @@ from typing import Any
 
 from lastbeat.stores.port import Store
 from support.view_places import Place, place_of
-from support.view_world import HOUR, MINUTE, World, sweep
+from support.view_world import HOUR, MINUTE, SdkWorld, sweep
 
 FAMILIES = ("llama3-8b", "llama3-70b", "mistral-7b", "qwen2-72b", "phi-3-mini", "gemma-2b", "vit-l", "whisper-small",
             "t5-xxl", "bert-base", "sdxl-unet", "mixtral-8x7b")  # fmt: skip
@@ -47,7 +47,7 @@ def many(at: Path | Store | Place, now: datetime, count: int = 5000, seed: int =
     """``count`` runs of which two in five run, and the others ended within a day: the same for the same seed. With
     ``history`` a pass looked at them five hours ago, too, which takes a third of the time."""
     runs = [_run(random.Random(f"{seed}/{number}"), number) for number in range(count)]
-    world = World(now, seed)
+    world = SdkWorld(now, seed)
     for when_s in (-5 * HOUR, -20.0) if history else (-20.0,):
         world.at(when_s, _written(world, runs, when_s))
     if history:
@@ -80,12 +80,12 @@ def _run(chance: random.Random, number: int) -> _Run:
     )
 
 
-def _written(world: World, runs: list[_Run], when_s: float) -> Any:
+def _written(world: SdkWorld, runs: list[_Run], when_s: float) -> Any:
     def write() -> None:
         for run in runs:
             if run.began_s <= when_s:
-                for name, text, modified_s in _files(run, when_s, world.now):
-                    modified = world.now + timedelta(seconds=modified_s)
+                for name, text, modified_s in _files(run, when_s, world.origin):
+                    modified = world.origin + timedelta(seconds=modified_s)
                     world.store.put_text(f"{run.run_id}/{name}", text, modified=modified)
 
     return write

@@ -19,7 +19,7 @@ from support.memory import MemoryStore
 from support.view_hostile import hostile
 from support.view_many import many
 from support.view_places import Place, place_of
-from support.view_world import HOUR, MINUTE, POLICY, Training, World, sweep
+from support.view_world import HOUR, MINUTE, POLICY, SdkWorld, Training, sweep
 
 __all__ = ["STATUSES", "UNSEEN", "every_status", "found_late", "hostile", "many", "together"]
 
@@ -61,7 +61,7 @@ and of one record and metadata.json are damaged."""
 
 def every_status(at: Path | Store | Place, now: datetime) -> None:
     """A day of a fleet in which each status and each kind of evidence is shown by a run of its own."""
-    world = World(now)
+    world = SdkWorld(now)
     for begin in (_healthy, _stalled, _oom, _by_error, _hangs, _done, _flaps, _gone, _lags, _nan, _log_only,
                   _restarted, _old):  # fmt: skip
         begin(world)
@@ -89,19 +89,19 @@ YESTERDAY = "llama3-8b-failed-last-night"
 
 def found_late(at: Path | Store | Place, now: datetime) -> None:
     """Runs of a sweep that have trained for hours, and that watchers found 20 minutes ago; no stall limit is set."""
-    world = World(now)
-    world.scene.policy = replace(POLICY, stall_s=None)
+    world = SdkWorld(now)
+    world.policy = replace(POLICY, stall_s=None)
     for run_id in (STANDS, *STEADY):
         run = world.training(run_id, total=90_000, step_s=1.2, gpus=8).beats(-9 * HOUR, -10.0)
         if run_id == STANDS:
             world.at(-HOUR, partial(setattr, run, "still", True))
     failed = world.training(YESTERDAY).beats(-12 * HOUR, -10 * HOUR)
-    world.at(-10 * HOUR + 5, lambda: failed.put("_error", "RuntimeError: boom"))
+    world.at(-10 * HOUR + 5, lambda: failed.error("RuntimeError: boom"))
     world.passes((-20 * MINUTE, -30.0, 2 * MINUTE))
     place = place_of(at)
     world.play().lay(place)
     if not isinstance(place.store, MemoryStore):
-        sweep(place, policy=world.scene.policy)
+        sweep(place, policy=world.policy)
 
 
 TOGETHER = tuple(f"sweep-lr{rate}-wd{decay}-seed{seed}" for rate in ("1e-4", "2e-4", "3e-4", "5e-4", "1e-3")
@@ -115,7 +115,7 @@ ALONE = ("clip-vit-l-pretrain", "mamba-130m-ablation", "t5-base-distill", "wav2v
 
 def together(at: Path | Store | Place, now: datetime) -> None:
     """A partition of a cluster is gone, and with it 35 runs; four others run out of memory, and four go on."""
-    world = World(now)
+    world = SdkWorld(now)
     for run_id in TOGETHER:
         world.training(run_id, total=40_000, step_s=1.3).beats(-3 * HOUR, -24 * MINUTE)
     for run_id in OUT_OF_MEMORY:
@@ -129,21 +129,21 @@ def together(at: Path | Store | Place, now: datetime) -> None:
         sweep(place)
 
 
-def _out_of_memory(world: World, run: Training) -> None:
+def _out_of_memory(world: SdkWorld, run: Training) -> None:
     free = round(run.chance.uniform(0.2, 0.9), 2)
     said = (
         f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of "
         f"39.39 GiB of which {free} GiB is free."
     )
-    world.at(-55 * MINUTE + 3, lambda: run.put("_error", f"{said}\n"))
+    world.at(-55 * MINUTE + 3, lambda: run.error(f"{said}\n"))
 
 
 def _unseen(place: Place, now: datetime) -> None:
     """What passes have not seen as it is now."""
-    alone = World(now, seed=8)
+    alone = SdkWorld(now, seed=8)
     alone.training(NEW, total=3_000).beats(-11 * MINUTE, -20.0)
     alone.play().lay(place, [NEW])
-    before = World(now, seed=9)
+    before = SdkWorld(now, seed=9)
     before.training(SILENT, total=50_000, step_s=2.0).beats(-9 * HOUR, -3 * HOUR)
     damaged = before.training(DAMAGED, total=60_000).beats(-6 * HOUR, -40.0)
     before.passes((-9 * HOUR, -3 * HOUR, 10 * MINUTE))
@@ -152,7 +152,7 @@ def _unseen(place: Place, now: datetime) -> None:
     before.play().lay(place, [SILENT, DAMAGED])
 
 
-def _healthy(world: World) -> None:
+def _healthy(world: SdkWorld) -> None:
     run = world.training(
         HEALTHY, total=120_000, step_s=0.9, tokens=131_072, gpus=8, ranks=8, host="i-0f3e2d1c0b9a87654"
     )
@@ -163,13 +163,13 @@ def _healthy(world: World) -> None:
         world.at(when_s + 11 * MINUTE, lambda: run.phase("training"))
 
 
-def _stalled(world: World) -> None:
+def _stalled(world: SdkWorld) -> None:
     """Stands still, on an instance whose clock is 50 minutes behind."""
     run = world.training(STALLED, total=30_000, step_s=1.4, skew_s=-50 * MINUTE, gpus=1).beats(-9 * HOUR, -25.0)
     world.at(-21.5 * MINUTE, lambda: setattr(run, "still", True))
 
 
-def _oom(world: World) -> None:
+def _oom(world: SdkWorld) -> None:
     run = world.training(OOM, total=8_000, step_s=9.0, gpus=8, ranks=8, host="i-0badc0ffee0ddf00d")
     run.beats(-8 * HOUR, -2.2 * HOUR)
     message = (
@@ -191,13 +191,13 @@ def _oom(world: World) -> None:
         # As torchrun prints what a rank says.
         run.say("rollout 96: 512 samples, longest 4096 tokens", *(f"[rank3]: {line}" for line in trace))
         run.say("process group torn down", "wandb: waiting for uploads to finish")
-        run.put("_error", f"{trace[-1]}\nrank 3 of 8 on ip-10-0-0-17, local rank 3, process 4242, attempt 1\n\n"
+        run.error(f"{trace[-1]}\nrank 3 of 8 on ip-10-0-0-17, local rank 3, process 4242, attempt 1\n\n"
                           + "\n".join(trace) + "\n")  # fmt: skip
 
     world.at(-2.2 * HOUR + 20, fail)
 
 
-def _by_error(world: World) -> None:
+def _by_error(world: SdkWorld) -> None:
     run = world.training(BY_ERROR, total=12_000, step_s=3.0).beats(-5 * HOUR, -25 * MINUTE)
 
     def fail() -> None:
@@ -208,12 +208,12 @@ def _by_error(world: World) -> None:
             exec(raising, {"error": error})  # the trace names no file of ours
         except OSError as raised:
             trace = raised.__traceback__
-            run.put("_error", error_text(raised.with_traceback(trace.tb_next if trace else None)))
+            run.error(error_text(raised.with_traceback(trace.tb_next if trace else None)))
 
     world.at(-25 * MINUTE + 5, fail)
 
 
-def _hangs(world: World) -> None:
+def _hangs(world: SdkWorld) -> None:
     run = world.training(HANGS, total=150_000, step_s=1.8, gpus=8, ranks=16).beats(-14 * HOUR, -10.0)
     since_s = -72 * MINUTE
     world.at(since_s, lambda: setattr(run, "still", True))
@@ -245,16 +245,16 @@ def _stacks(run: Training) -> str:
 
 
 def world_time(run: Training) -> str:
-    return run.world.store.now.isoformat().replace("+00:00", "Z")
+    return run.now.isoformat().replace("+00:00", "Z")
 
 
-def _done(world: World) -> None:
+def _done(world: SdkWorld) -> None:
     run = world.training(DONE, total=12_000, step_s=1.8).beats(-9 * HOUR, -3.1 * HOUR)
     world.at(-3.1 * HOUR + 10, lambda: run.say("[after training is done] top-1 81.4"))
     world.at(-3.1 * HOUR + 12, lambda: run.put("_complete", "top-1 81.4\n"))
 
 
-def _flaps(world: World) -> None:
+def _flaps(world: SdkWorld) -> None:
     """Spot instances: it falls silent, comes back, is restarted, and one channel has been down for an hour."""
     run = world.training(FLAPS, total=60_000, step_s=1.2, host="i-05b0710000000001")
     run.beats(-20 * HOUR, -15 * HOUR).beats(-14 * HOUR, -9 * HOUR)
@@ -264,23 +264,23 @@ def _flaps(world: World) -> None:
     run.beats(-3.4 * HOUR, -45 * MINUTE).beats(-26 * MINUTE, -12.0)
 
 
-def _gone(world: World) -> None:
+def _gone(world: SdkWorld) -> None:
     world.training(GONE, total=400_000, step_s=2.2, host="i-05b0710000000002").beats(-11 * HOUR, -38 * MINUTE)
 
 
-def _lags(world: World) -> None:
+def _lags(world: SdkWorld) -> None:
     run = world.training(LAGS, total=90_000, step_s=2.5, tokens=2_097_152, gpus=8, ranks=64).beats(-7 * HOUR, -18.0)
     world.at(-40 * MINUTE, lambda: run.lag.update({41: 312}))
 
 
-def _nan(world: World) -> None:
+def _nan(world: SdkWorld) -> None:
     def diverging(step: int) -> float:
         return math.nan if step > 9_000 else 0.12 + 3.0 / (step / 90 + 1)
 
     world.training(NAN, total=25_000, step_s=1.6, loss=diverging).beats(-4.3 * HOUR, -22.0)
 
 
-def _log_only(world: World) -> None:
+def _log_only(world: SdkWorld) -> None:
     run = world.training(LOG_ONLY, total=500)
     for minute in range(90, -1, -1):
         world.at(-60.0 * minute - 8, _line(run, 90 - minute))
@@ -290,15 +290,15 @@ def _line(run: Training, number: int) -> Callable[[], None]:
     return lambda: run.say(f"step {number * 5}/500 loss {2.5 - number / 90:.3f}")
 
 
-def _restarted(world: World) -> None:
+def _restarted(world: SdkWorld) -> None:
     run = world.training(RESTARTED, total=10_000, step_s=2.0).beats(-6 * HOUR, -4.5 * HOUR)
-    world.at(-4.5 * HOUR + 9, lambda: run.put("_error", "RuntimeError: NCCL communicator was aborted on rank 0\n"))
+    world.at(-4.5 * HOUR + 9, lambda: run.error("RuntimeError: NCCL communicator was aborted on rank 0\n"))
     world.at(-4.2 * HOUR, run.begin)
     world.at(-4.2 * HOUR, lambda: run.delete("_error"))
     run.beats(-4.2 * HOUR, -9.0)
 
 
-def _old(world: World) -> None:
+def _old(world: SdkWorld) -> None:
     """Two that ended before anybody would still look."""
     for name in ("resnet50-baseline", "clip-vit-b32-2024"):
         run = world.training(name, total=1_000, step_s=10.0).beats(-75 * HOUR, -73 * HOUR)

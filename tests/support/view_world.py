@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +25,9 @@ from lastbeat.sdk.ranks import Rank, rank_document, rank_zero_fields
 from lastbeat.sdk.run import Run
 from lastbeat.watchdog import WatchContext
 from support.channel import ListChannel, down
-from support.fleet import FleetScene
 from support.memory import MemoryStore
 from support.view_places import Place, place_of
+from support.world import ScriptedWorld, TrainingRun
 
 if TYPE_CHECKING:
     from lastbeat.stores.port import Store
@@ -43,38 +43,27 @@ MARKED = FleetPolicy(interval_s=20 * MINUTE)
 """The mark says that the next pass comes late: no page says that nobody watches, however long a test looks at it."""
 
 
-class World:
+class SdkWorld(ScriptedWorld):
     """A fleet until ``now``. What is to happen is said first, in seconds before ``now`` (``-HOUR``), and then played,
     with a pass at each time of ``passes``."""
 
     def __init__(self, now: datetime, seed: int = 7) -> None:
-        self.now = now
+        super().__init__(POLICY, origin=now)
         self.chance = random.Random(seed)
-        self.scene = FleetScene(POLICY, FleetPolicy())
-        self.store = self.scene.store
         self.slack, self.sns = ListChannel("slack:5f0c9a1e"), ListChannel("sns:77aa01b2")
-        self.scene.channels = [self.slack, self.sns]
+        self.channels = [self.slack, self.sns]
         self.trainings: list[Training] = []
-        self._deeds: list[tuple[float, int, Callable[[], object]]] = []
         self._mark = MarkWriter(self.store, MARKED)
-
-    def at(self, when_s: float, do: Callable[[], object]) -> None:
-        """``do`` is done then."""
-        self._deeds.append((when_s, len(self._deeds), do))
 
     def passes(self, *spans: tuple[float, float, float]) -> None:
         """Passes from … to … every … seconds. They come after whatever else is to be done at the same time."""
         for begin_s, end_s, every_s in spans:
             for number in range(int((end_s - begin_s) // every_s) + 1):
-                self._deeds.append((begin_s + number * every_s, 10**9, self._sweep))
+                self.at(begin_s + number * every_s, lambda: self._mark.write(self.sweep()), last=True)
 
-    def play(self) -> "World":
+    def play(self, until_s: float = 0.0) -> "SdkWorld":
         with _quiet():
-            for when_s, _, do in sorted(self._deeds, key=lambda deed: deed[:2]):
-                self._set(when_s)
-                do()
-        self._set(0.0)
-        return self
+            return super().play(until_s)
 
     def training(self, run_id: str, **facts: Any) -> "Training":
         return Training(self, run_id, **facts)
@@ -82,12 +71,6 @@ class World:
     def sns_is_down(self, since_s: float) -> None:
         """From then on alerts wait."""
         self.at(since_s, lambda: setattr(self.sns, "fault", down))
-
-    def _sweep(self) -> None:
-        self._mark.write(self.scene.sweep())
-
-    def _set(self, when_s: float) -> None:
-        self.store.now = self.scene.state.now = self.now + timedelta(seconds=when_s)
 
     def lay(self, at: Place, only: Sequence[str] = ()) -> None:
         """All that was written, or the folders of these runs ``only``, with the times at which it was."""
@@ -126,12 +109,12 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-class Training:
-    """One training that reports itself, each :meth:`beat` a beat of the SDK's."""
+class Training(TrainingRun):
+    """One training that reports itself, each :meth:`report` a beat of the SDK's."""
 
     def __init__(
         self,
-        world: World,
+        world: SdkWorld,
         run_id: str,
         *,
         total: int | None = 20_000,
@@ -143,9 +126,10 @@ class Training:
         skew_s: float = 0.0,
         gpus: int = 0,
     ) -> None:
+        super().__init__(world.store, run_id, skew_s=skew_s)
         world.trainings.append(self)
-        self.world, self.run_id, self.ranks, self.step_s, self.tokens = world, run_id, ranks, step_s, tokens
-        self.total, self.skew_s, self.gpus = total, skew_s, gpus
+        self.world, self.total, self.gpus = world, total, gpus
+        self.ranks, self.step_s, self.tokens = ranks, step_s, tokens
         self.chance = random.Random(f"{run_id}/{world.chance.random()}")
         name, place = f"i-0{self.chance.getrandbits(64):016x}", self.chance.randrange(8, 250)
         self.instance = Instance(
@@ -171,15 +155,15 @@ class Training:
     @property
     def seconds(self) -> float:
         """Unix time by the instance's clock."""
-        return self.world.store.now.timestamp() + self.skew_s
+        return self.instance_now.timestamp()
 
     def beats(self, begin_s: float, end_s: float, every_s: float | None = None) -> "Training":
         """Beat now and then from … to …: every five minutes, and every minute in the last hour."""
         when_s = begin_s
         while when_s < end_s:
-            self.world.at(when_s, self.beat)
+            self.world.at(when_s, self.report)
             when_s += every_s or (5 * MINUTE if when_s < -HOUR else MINUTE)
-        self.world.at(end_s, self.beat)
+        self.world.at(end_s, self.report)
         return self
 
     def phase(self, name: str, detail: str | None = None) -> None:
@@ -187,8 +171,8 @@ class Training:
         self.run.set_phase(name, detail)
         self.phases.append((round(self.seconds, 1), name))
 
-    def beat(self) -> None:
-        """Whatever a beat writes."""
+    def report(self) -> None:
+        """Write whatever a beat of the SDK writes."""
         now = self.seconds
         if not self.began:
             self.began = self._last = now
@@ -260,12 +244,6 @@ class Training:
                        for line in lines]  # fmt: skip
         del self.lines[:-_LOG_LINES]
         self.put(LOG, "\n".join(self.lines) + "\n")
-
-    def put(self, name: str, text: str = "") -> None:
-        self.world.store.put_text(f"{self.run_id}/{name}", text)
-
-    def delete(self, name: str) -> None:
-        self.world.store.held.pop(f"{self.run_id}/{name}", None)
 
     def _falling(self, step: int) -> float:
         # Noise that lasts a while, as batches and data do.

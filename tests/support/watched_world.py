@@ -5,16 +5,16 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lastbeat.model.fleet import PassReport
-from lastbeat.model.policy import FleetPolicy, Policy
+from lastbeat.model.policy import Policy
 from lastbeat.model.status import Event
 from lastbeat.stores.retrying import RetryingStore
-from support.fleet import FleetScene
 from support.lives import Life, Told
 from support.lives import faults as faults_of
-from support.memory import START, MemoryStore
 from support.trouble import Trouble, TroubledChannel, name, out_of_order, throttled
+from support.world import ScriptedWorld
 
 PASS_S = 60.0
 FIRST_CALLS = 400
@@ -49,62 +49,44 @@ class Plan:
     """… and as many passes long."""
 
 
-class World:
+class WatchedWorld(ScriptedWorld):
     """Plays ``lives`` while passes look at them."""
 
     def __init__(self, lives: Sequence[Life], plan: Plan) -> None:
-        self.lives = lives
-        self.plan = plan
-        self.chance = random.Random(plan.seed)
         # Four passes in ten are killed and one look in eight is refused: that for ten minutes on end no pass both saw
         # a certain run and lived to say so does happen, and is no false alarm about the run.
-        self.scene = FleetScene(Policy(alert_on=frozenset(Event), blind_s=3600.0), FleetPolicy())
+        super().__init__(Policy(alert_on=frozenset(Event), blind_s=3600.0))
+        self.lives, self.plan, self.chance = lives, plan, random.Random(plan.seed)
         self.trouble = Trouble(plan.seed, self.go_on)
-        self.trouble.around(self.scene.store, fails=True)
-        self.trouble.around(self.scene.state, fails=False)
+        self.trouble.around(self.store, fails=True)
+        self.trouble.around(self.state, fails=False)
         self.slack = TroubledChannel("slack:1", self.trouble)
         self.sns = TroubledChannel("sns:1", self.trouble)
-        self.scene.channels = [self.slack, self.sns]
+        self.channels = [self.slack, self.sns]
         self.kills = self.passes = 0
         self.unsettled_deaths: Counter[Sent] = Counter()
         """How often a process was killed after it sent this and before that was written down."""
         self.unsettled_members: Counter[tuple[str, str, str]] = Counter()
         """(channel, run, event) → how often a process was killed after a group's alert told of the run, and before that
         was written down in the run's own record: then the run may be told of by itself as well."""
-        runs = {life.run_id: self.scene.run(life.run_id, skew_s=life.skew_s) for life in lives}
-        deeds = [(when_s, n, do, runs[life.run_id]) for n, life in enumerate(lives) for when_s, do in life.deeds]
-        self._deeds = sorted(deeds, key=lambda deed: deed[:2])
-        self._next = 0
+        for life in lives:
+            for when_s, do in life.deeds:
+                self.at(when_s, partial(do, self.run(life.run_id, skew_s=life.skew_s)))
         self._usual_calls = FIRST_CALLS
         self._deaths = self.chance.sample(range(plan.passes - _TO_MAKE_UP), plan.kills)
         self._in_a_row = 0
         self._reborn = False
         self._settled: set[Sent] = set()
-        self._read: dict[tuple[MemoryStore, str], str] = {}
+        self._read: dict[tuple[object, str], str] = {}
         """Of which documents it is known what they say, and of which version of each."""
         self._quiet_s = plan.passes * PASS_S + _QUIET_S
-        self.scene.through = RetryingStore(self.scene.store, sleep=lambda _seconds: None)
-
-    @property
-    def now_s(self) -> float:
-        return (self.scene.store.now - START).total_seconds()
+        self.through = RetryingStore(self.store, sleep=lambda _seconds: None)
 
     def go_on(self, seconds: float) -> None:
         """Time passes, and trainings do what they do in it."""
         self.play(self.now_s + seconds)
 
-    def play(self, until_s: float) -> None:
-        while self._next < len(self._deeds) and self._deeds[self._next][0] <= until_s:
-            when_s, _, do, run = self._deeds[self._next]
-            self._next += 1
-            self._set(when_s)
-            do(run)
-        self._set(until_s)
-
-    def _set(self, when_s: float) -> None:
-        self.scene.after(when_s - self.now_s)
-
-    def run(self) -> PassReport:
+    def whole_story(self) -> PassReport:
         """The whole story, and then passes without any trouble until nothing is left to tell. The last one's report."""
         self.play(min(when_s for life in self.lives for when_s, _ in life.deeds))
         self.play(0.0)
@@ -113,7 +95,7 @@ class World:
             self.sns.down = out_of_order() if any(a <= number < b for a, b in self.plan.sns_down) else None
             self.one_pass(kill=self._is_killed(number))
             self.play(max(self.now_s, (number + 1) * PASS_S))
-        if self._next < len(self._deeds):
+        if self._due:
             raise AssertionError("the watch ended before the lives did")
         return self._quiet_end()
 
@@ -133,7 +115,7 @@ class World:
         else:
             self.trouble.next_pass()
         self.passes += 1
-        report = self.scene.sweep(restarted=self.plan.restarted or self._reborn)
+        report = self.sweep(restarted=self.plan.restarted or self._reborn)
         self._reborn = self.trouble.dead
         self._in_a_row = self._in_a_row + 1 if self.trouble.dead else 0
         if self.trouble.dead:
@@ -158,7 +140,7 @@ class World:
 
     def _unsettled(self) -> Iterator[Sent]:
         """What has been sent and is not written down as sent."""
-        for store in (self.scene.store, self.scene.state):
+        for store in (self.store, self.state):
             for key, held in tuple(store.held.items()):
                 if "_watchdog" in key and self._read.get((store, key)) != held.version:
                     self._settled.update(_settled_in(held.body))
@@ -172,7 +154,7 @@ class World:
         for channel in (self.slack, self.sns):
             for message in {message.key: message for message in channel.sent if message.members}.values():
                 for run_id in message.members:
-                    record = self.scene.run(run_id).record
+                    record = self.run(run_id).record
                     alerts = [alert for alert in record.outbox if alert.event is message.event] if record else []
                     if any(
                         channel.identity not in a.deliveries or not a.deliveries[channel.identity].settled

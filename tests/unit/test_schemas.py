@@ -17,6 +17,7 @@ from lastbeat.schemas import SCHEMAS, schema
 from lastbeat_cli.schema import DOCUMENTS
 from support.checkout import ROOT
 from support.cli import LASTBEAT, RunFolder, call
+from support.row_by_row import check_each
 
 CATALOG = ROOT / "core" / "lastbeat" / "signals" / "catalog"
 
@@ -158,9 +159,12 @@ def test_the_records_schema_has_every_field_of_the_code() -> None:
     assert made["properties"]["log"]["description"].startswith("The logs as a heartbeat")
 
 
-@pytest.mark.parametrize("path", sorted(CATALOG.glob("*.yaml")), ids=lambda path: str(path.stem))
-def test_each_built_in_catalogue_is_valid(path: Path) -> None:
-    assert faults("catalogue", yaml.safe_load(path.read_text("utf-8"))) == []
+def test_each_built_in_catalogue_is_valid() -> None:
+    check_each(((path.name, (path,)) for path in sorted(CATALOG.glob("*.yaml"))), is_valid)
+
+
+def is_valid(catalogue: Path) -> None:
+    assert faults("catalogue", yaml.safe_load(catalogue.read_text("utf-8"))) == []
 
 
 def test_the_catalogue_that_the_documentation_shows_is_valid() -> None:

@@ -150,9 +150,6 @@ KINDS: dict[str, Callable[[pytest.FixtureRequest], Root]] = {
 READ: dict[str, Callable[[pytest.FixtureRequest], Root]] = {**KINDS, "pod": _pod}
 """With those that nobody writes into."""
 
-SERVERS = {"seaweedfs", "google", "azure"}
-"""Kinds behind a server that takes seconds to start: marked ``store_servers``, for ``make test-all``."""
-
 
 @pytest.fixture
 def place() -> Iterator[Path]:
@@ -169,8 +166,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A module that says ``KINDS = READ`` is about reading alone."""
     if metafunc.fixturenames.count("root") and not hasattr(metafunc.module, "root"):
         kinds = getattr(metafunc.module, "KINDS", KINDS)
-        marked = [pytest.param(kind, marks=pytest.mark.store_servers) if kind in SERVERS else kind for kind in kinds]
-        metafunc.parametrize("root", marked, indirect=True)
+        metafunc.parametrize("root", kinds, indirect=True)
 
 
 @pytest.fixture

@@ -3,10 +3,9 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-import pytest
-
 from contract.stores.conftest import READ
 from lastbeat.stores.port import Entry, Store
+from support.row_by_row import check_each
 
 if TYPE_CHECKING:
     from contract.stores.conftest import Root
@@ -87,25 +86,28 @@ BY_FOLDER = {
 }
 
 
-@pytest.mark.parametrize(
-    ("start_after", "expected"),
-    [
-        pytest.param("", ["r/a-b", "r/a/1", "r/a/2", "r/a0", "r/b"], id="nothing: all"),
-        pytest.param("r/a/1", ["r/a/2", "r/a0", "r/b"], id="a key: what follows it"),
-        pytest.param("r/a", ["r/a-b", "r/a/1", "r/a/2", "r/a0", "r/b"], id="a folder's name: the folder too"),
-        pytest.param("r/a/", ["r/a/1", "r/a/2", "r/a0", "r/b"], id="a folder: what is in it"),
-        pytest.param("r/a/~", ["r/a0", "r/b"], id="the end of a folder: what follows the folder"),
-        pytest.param("r/a-zz", ["r/a/1", "r/a/2", "r/a0", "r/b"], id="a key that is not there"),
-        pytest.param("r/z", [], id="behind everything"),
-        pytest.param("q", ["r/a-b", "r/a/1", "r/a/2", "r/a0", "r/b"], id="before the prefix"),
-        pytest.param("s", [], id="behind the prefix"),
-    ],
-)
-def test_a_listing_starts_after_any_text(root: "Root", store: Store, start_after: str, expected: list[str]) -> None:
+STARTS = {
+    "nothing: all": ("", ["r/a-b", "r/a/1", "r/a/2", "r/a0", "r/b"]),
+    "a key: what follows it": ("r/a/1", ["r/a/2", "r/a0", "r/b"]),
+    "a folder's name: the folder too": ("r/a", ["r/a-b", "r/a/1", "r/a/2", "r/a0", "r/b"]),
+    "a folder: what is in it": ("r/a/", ["r/a/1", "r/a/2", "r/a0", "r/b"]),
+    "the end of a folder: what follows the folder": ("r/a/~", ["r/a0", "r/b"]),
+    "a key that is not there": ("r/a-zz", ["r/a/1", "r/a/2", "r/a0", "r/b"]),
+    "behind everything": ("r/z", []),
+    "before the prefix": ("q", ["r/a-b", "r/a/1", "r/a/2", "r/a0", "r/b"]),
+    "behind the prefix": ("s", []),
+}
+
+
+def test_a_listing_starts_after_any_text(root: "Root", store: Store) -> None:
     _put(store, ["q/x", "r/a-b", "r/a/1", "r/a/2", "r/a0", "r/b", "t/x"])
-    if root.by_folder:
-        expected = BY_FOLDER.get(start_after, _in_order(root, expected))
-    assert _keys(store, "r/", start_after) == expected
+
+    def starts_after(text: str, expected: list[str]) -> None:
+        if root.by_folder:
+            expected = BY_FOLDER.get(text, _in_order(root, expected))
+        assert _keys(store, "r/", text) == expected
+
+    check_each(STARTS.items(), starts_after)
 
 
 def test_a_prefix_is_a_folder_and_not_the_begin_of_a_name(store: Store) -> None:

@@ -6,52 +6,55 @@ import pytest
 
 from contract.stores.conftest import READ
 from lastbeat.stores.port import Store
+from support.row_by_row import check_each
 
 KINDS = READ
 BODY = b"first line\n" + bytes(range(256)) * 40 + b"\nlast line"
 
 
-@pytest.mark.parametrize(
-    ("limit_bytes", "from_end", "expected"),
-    [
-        pytest.param(10, False, BODY[:10], id="the first bytes"),
-        pytest.param(9, True, BODY[-9:], id="the last bytes"),
-        pytest.param(1, False, BODY[:1], id="one byte"),
-        pytest.param(len(BODY), False, BODY, id="exactly all"),
-        pytest.param(1 << 20, False, BODY, id="more than there is, from the start"),
-        pytest.param(1 << 20, True, BODY, id="more than there is, from the end"),
-        pytest.param(0, False, b"", id="nothing, only to know of it"),
-    ],
-)
-def test_a_read_is_bounded_and_knows_the_whole_size(
-    store: Store, limit_bytes: int, from_end: bool, expected: bytes
-) -> None:
+BOUNDED = {
+    "the first bytes": (10, False, BODY[:10]),
+    "the last bytes": (9, True, BODY[-9:]),
+    "one byte": (1, False, BODY[:1]),
+    "exactly all": (len(BODY), False, BODY),
+    "more than there is, from the start": (1 << 20, False, BODY),
+    "more than there is, from the end": (1 << 20, True, BODY),
+    "nothing, only to know of it": (0, False, b""),
+}
+
+
+def test_a_read_is_bounded_and_knows_the_whole_size(store: Store) -> None:
     store.write("run-1/metadata.json", BODY)
-    blob = store.read("run-1/metadata.json", limit_bytes, from_end=from_end)
-    assert blob is not None
-    assert blob.body == expected
-    assert blob.size_bytes == len(BODY)
+
+    def is_bounded(limit_bytes: int, from_end: bool, expected: bytes) -> None:
+        blob = store.read("run-1/metadata.json", limit_bytes, from_end=from_end)
+        assert blob is not None
+        assert blob.body == expected
+        assert blob.size_bytes == len(BODY)
+
+    check_each(BOUNDED.items(), is_bounded)
 
 
-@pytest.mark.parametrize(
-    ("start", "limit_bytes", "expected"),
-    [
-        pytest.param(0, 10, BODY[:10], id="from the first byte on"),
-        pytest.param(5, 10, BODY[5:15], id="a part of the middle"),
-        pytest.param(1000, 1 << 20, BODY[1000:], id="all the rest, and room for more"),
-        pytest.param(len(BODY) - 1, 10, BODY[-1:], id="the last byte"),
-        pytest.param(len(BODY), 10, b"", id="right behind the end"),
-        pytest.param(1 << 30, 10, b"", id="far behind the end"),
-        pytest.param(5, 0, b"", id="nothing, only to know of it"),
-    ],
-)
-def test_a_read_may_start_anywhere_and_behind_the_end_there_is_nothing(
-    store: Store, start: int, limit_bytes: int, expected: bytes
-) -> None:
+STARTED = {
+    "from the first byte on": (0, 10, BODY[:10]),
+    "a part of the middle": (5, 10, BODY[5:15]),
+    "all the rest, and room for more": (1000, 1 << 20, BODY[1000:]),
+    "the last byte": (len(BODY) - 1, 10, BODY[-1:]),
+    "right behind the end": (len(BODY), 10, b""),
+    "far behind the end": (1 << 30, 10, b""),
+    "nothing, only to know of it": (5, 0, b""),
+}
+
+
+def test_a_read_may_start_anywhere_and_behind_the_end_there_is_nothing(store: Store) -> None:
     version = store.write("run-1/logs/rank0.log", BODY)
-    blob = store.read("run-1/logs/rank0.log", limit_bytes, start=start)
-    assert blob is not None
-    assert (blob.body, blob.size_bytes, blob.version) == (expected, len(BODY), version)
+
+    def starts_there(start: int, limit_bytes: int, expected: bytes) -> None:
+        blob = store.read("run-1/logs/rank0.log", limit_bytes, start=start)
+        assert blob is not None
+        assert (blob.body, blob.size_bytes, blob.version) == (expected, len(BODY), version)
+
+    check_each(STARTED.items(), starts_there)
 
 
 def test_behind_the_end_of_an_empty_or_a_missing_object_is_nothing(store: Store) -> None:
@@ -71,19 +74,24 @@ def test_an_empty_object_is_there_and_empty(store: Store, from_end: bool) -> Non
     assert abs(blob.modified - store.clock()) < timedelta(minutes=1)
 
 
-@pytest.mark.parametrize("from_end", [False, True])
-@pytest.mark.parametrize(
-    "key",
-    [
-        pytest.param("run-1/_error", id="a missing key"),
-        pytest.param("run-2/_error", id="a missing folder"),
-        pytest.param("run-1/metadata.json/x", id="a key below a key"),
-        pytest.param("run-1", id="a folder itself"),
-    ],
-)
-def test_what_is_not_there_reads_as_none(store: Store, key: str, from_end: bool) -> None:
+MISSING = {
+    "a missing key": "run-1/_error",
+    "a missing folder": "run-2/_error",
+    "a key below a key": "run-1/metadata.json/x",
+    "a folder itself": "run-1",
+}
+
+
+def test_what_is_not_there_reads_as_none(store: Store) -> None:
     store.write("run-1/metadata.json", b"{}")
-    assert store.read(key, 100, from_end=from_end) is None
+
+    def reads_as_none(key: str, from_end: bool) -> None:
+        assert store.read(key, 100, from_end=from_end) is None
+
+    ends = (("from the start", False), ("from the end", True))
+    check_each(
+        ((f"{what}, {end}", (key, from_end)) for what, key in MISSING.items() for end, from_end in ends), reads_as_none
+    )
 
 
 def test_write_read_and_listing_show_one_version(store: Store) -> None:

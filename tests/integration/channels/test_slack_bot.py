@@ -17,8 +17,8 @@ from lastbeat.model.status import Event, Status
 from lastbeat.web.limits import HttpTimeouts
 from support.http_sink import Answer
 from support.messages import FAILED, GROUP, STALLED, TIMED_OUT, hostile_messages
-from support.scene import Scene
 from support.slack_workspace import CHANNEL, Workspace, workspace
+from support.world import World
 
 TOKEN = "xoxb-123456789012-123456789012-abcdefABCDEF"
 RECOVERED = replace(TIMED_OUT, event=Event.RECOVERED, status=Status.RUNNING, at=TIMED_OUT.at + timedelta(minutes=5))
@@ -90,15 +90,15 @@ def test_a_test_is_a_message_without_a_thread(slack: Workspace, bot: SlackBot) -
 
 
 def test_a_watcher_that_begins_anew_finds_the_thread_in_the_record(slack: Workspace, bot: SlackBot) -> None:
-    scene = Scene()
-    scene.channel = bot  # type: ignore[assignment]
-    scene.put("_error", "boom")
-    scene.look()
-    scene.delete("_error")
-    scene.after(3600)
-    scene.beat(start_time=scene.instance_now.isoformat(), attempt=2)
-    scene.put("_complete")
-    scene.look()
+    world = World()
+    world.channel = bot
+    world.error("boom")
+    world.look()
+    world.delete("_error")
+    world.after(3600)
+    world.beat(start_time=world.instance_now.isoformat(), attempt=2)
+    world.complete()
+    world.look()
     (top,) = slack.heads
     assert "SUCCEEDED" in headline_of(slack.messages[top])
     first, *later = map(headline_of, slack.replies(top))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from support.lives import Life, Told, faults, lives
-from support.watched_world import Plan, World
+from support.watched_world import Plan, WatchedWorld
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +32,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def test_every_transition_is_told_and_nothing_else(plan: Plan, anew: bool) -> None:
     if anew:
         plan = replace(plan, seed=random.SystemRandom().randrange(2**32))
-    world = World(lives(plan.seed), plan)
-    report = world.run()
+    world = WatchedWorld(lives(plan.seed), plan)
+    report = world.whole_story()
     log.info("%s", world.figures())
     assert world.faults() == [], f"play it again with {plan}"
     assert world.kills == plan.kills

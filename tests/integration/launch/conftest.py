@@ -24,6 +24,8 @@ class Head:
     head_pod: str
     cluster: ray.RayCluster
     kubectl: FakeCluster | None = None
+    pace_s: float = 0.5
+    """Between two looks, in s. Each of Ray's own commands in a pod loads Ray, which takes a core a second."""
     started: list[str] = field(default_factory=list)
 
     def submit(self, entrypoint: str, job: str = "", checkpoint: str | None = None, **config: Any) -> str:
@@ -100,7 +102,7 @@ def by_pod(ray_cluster: ray.RayCluster, own_state: Path, tmp_path: Path, monkeyp
     kubectl = FakeCluster(tmp_path / "kube")
     pod_of(ray_cluster, kubectl)
     monkeypatch.setenv("PATH", kubectl.path)
-    return Head("ray-head", ray_cluster, kubectl)
+    return Head("ray-head", ray_cluster, kubectl, pace_s=3.0)
 
 
 @pytest.fixture(params=["by_dashboard", "by_pod"])

@@ -25,11 +25,12 @@ from lastbeat.launch.ray import (
 from support.waiting import until
 
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
-PACE = {"retry_delay": 0.5, "stagnation_threshold": 6, "check_interval": 0.5}
+PACE = {"retry_delay": 0.5, "stagnation_threshold": 60}
 
 
 def restarted(head: Head, job: str, checkpoints: Path, **more: float) -> RestartResult:
-    return auto_restart(head.head_pod, job, str(checkpoints), **{**PACE, **more})  # type: ignore[arg-type]
+    pace = {**PACE, "check_interval": head.pace_s, **more}
+    return auto_restart(head.head_pod, job, str(checkpoints), **pace)  # type: ignore[arg-type]
 
 
 def test_a_job_that_fails_goes_on_from_its_last_checkpoint(
@@ -60,7 +61,7 @@ def test_a_job_that_stands_still_is_stopped_and_goes_on(
 ) -> None:
     job = by_dashboard.submit(training("hang"))
 
-    result = restarted(by_dashboard, job, checkpoints)
+    result = restarted(by_dashboard, job, checkpoints, stagnation_threshold=6)
 
     assert (result.success, result.final_step, result.total_retries) == (True, 30, 1), result.reason
     first, second = by_dashboard.jobs(job)
@@ -180,7 +181,7 @@ def test_a_cluster_that_does_not_answer_is_no_failure(by_pod: Head, checkpoints:
     results: list[RestartResult] = []
     # It stands still for less long than that; what is not known is no standstill.
     watching = threading.Thread(
-        target=lambda: results.append(restarted(by_pod, job, checkpoints, stagnation_threshold=600))
+        target=lambda: results.append(restarted(by_pod, job, checkpoints, stagnation_threshold=600, check_interval=0.5))
     )
     watching.start()
     # What cannot be asked at the beginning would be an error: the job's log says that it has been.

@@ -37,9 +37,9 @@ def test_a_restart_loop_of_ones_own_trains_to_the_end(
 
 
 def test_a_pipeline_trains_to_the_end_and_says_how_everything_is(
-    head: Head, checkpoints: Path, training: Callable[[str], str]
+    by_dashboard: Head, checkpoints: Path, training: Callable[[str], str]
 ) -> None:
-    said = run("ray_pipeline.py", head.head_pod, checkpoints, training("crash"), 2)
+    said = run("ray_pipeline.py", by_dashboard.head_pod, checkpoints, training("crash"), 2)
 
     assert "Ray has 2 GPUs" in said
     assert "success: True at step 30 after 1 restarts" in said

@@ -189,7 +189,12 @@ def test_the_health_of_a_run_asks_its_cluster(
     monkeypatch.setenv("MONITORING_ROOT", str(tmp_path / "runs"))
     saved(checkpoints, 40)
     job = head.submit(f"sh -c 'echo step 1/9 loss 2; while [ ! -e {tmp_path}/go ]; do sleep 0.2; done'")
-    looked_after = threading.Thread(target=auto_restart, args=(head.head_pod, job, str(checkpoints)), daemon=True)
+    looked_after = threading.Thread(
+        target=auto_restart,
+        args=(head.head_pod, job, str(checkpoints)),
+        kwargs={"retry_delay": 0.5, "check_interval": head.pace_s},
+        daemon=True,
+    )
     looked_after.start()
     try:
         until((tmp_path / "runs" / job / "logs").exists, bool, 120)

@@ -17,7 +17,7 @@ def test_every_scenario_goes_as_it_should(fake_cluster: FakeCluster, tmp_path: P
     fake_cluster.add_pod("ray-head", "ml")
     where = ("--launcher", "ray-pod", "--head-pod", "ray-head", "--namespace", "ml", "--root", "evidence")
     done = subprocess.run(
-        [*LASTBEAT, "drill", *where, "--interval", "1", "--stall", "8", "--at-once", "4", "--json"],
+        [*LASTBEAT, "drill", *where, "--interval", "2", "--stall", "8", "--at-once", "4", "--json"],
         cwd=tmp_path,
         env=environment(tmp_path, LASTBEAT_STATE_DIR=str(tmp_path / "state")),
         capture_output=True,

@@ -3,12 +3,11 @@
 
 from itertools import pairwise, permutations
 
-import pytest
-
 from lastbeat.causes.explaining import explain, explain_text
 from lastbeat.causes.log_reader import LogReader
 from lastbeat.model.cause import Explanation
 from lastbeat.signals.loading import load
+from support.row_by_row import check_each
 
 CATALOGUE = load("default")
 STEPS = "".join(f"2026-03-01 10:00:{n},000 [INFO] step {n} loss 2.{n}\n" for n in range(10, 50, 10))
@@ -44,37 +43,36 @@ def told(*texts: str, exit_code: int | None = None, scheduler: str | None = None
     return explain(summaries, CATALOGUE, exit_code=exit_code, scheduler=scheduler)
 
 
-@pytest.mark.parametrize(
-    ("texts", "error_type", "file"),
-    [
-        pytest.param(
-            (STEPS + CLOSED, STEPS + KEY_ERROR, STEPS + CLOSED),
-            "exception",
-            "rank1.log",
-            id="the others only missed the one that failed",
-        ),
-        pytest.param(
-            (STEPS + timed_out("10:11:00", 600_000), STEPS + "2026-03-01 10:00:55,000 [ERROR] dying\n" + KEY_ERROR),
-            "exception",
-            "rank1.log",
-            id="a timeout in the first file ended ten minutes after the second failed",
-        ),
-        pytest.param(
-            (STEPS + timed_out("10:11:00", 600_000), STEPS + timed_out("10:31:00", 1_800_000)),
-            "nccl_timeout",
-            "rank0.log",
-            id="of two timeouts, the one that began to wait first",
-        ),
-        pytest.param((STEPS + CLOSED, STEPS + CLOSED, STEPS), "communication", "rank0.log", id="nobody says why"),
-        pytest.param(
-            (STEPS + CLOSED, "[ 9120.008122] NVRM: Xid (PCI:0000:3b:00): 79, pid=4110, GPU has fallen off the bus.\n"),
-            "hardware",
-            "rank1.log",
-            id="a kernel's log without a calendar's time",
-        ),
-    ],
-)
-def test_files_are_read_together(texts: tuple[str, ...], error_type: str, file: str) -> None:
+FILES = {
+    "the others only missed the one that failed": (
+        (STEPS + CLOSED, STEPS + KEY_ERROR, STEPS + CLOSED),
+        "exception",
+        "rank1.log",
+    ),
+    "a timeout in the first file ended ten minutes after the second failed": (
+        (STEPS + timed_out("10:11:00", 600_000), STEPS + "2026-03-01 10:00:55,000 [ERROR] dying\n" + KEY_ERROR),
+        "exception",
+        "rank1.log",
+    ),
+    "of two timeouts, the one that began to wait first": (
+        (STEPS + timed_out("10:11:00", 600_000), STEPS + timed_out("10:31:00", 1_800_000)),
+        "nccl_timeout",
+        "rank0.log",
+    ),
+    "nobody says why": ((STEPS + CLOSED, STEPS + CLOSED, STEPS), "communication", "rank0.log"),
+    "a kernel's log without a calendar's time": (
+        (STEPS + CLOSED, "[ 9120.008122] NVRM: Xid (PCI:0000:3b:00): 79, pid=4110, GPU has fallen off the bus.\n"),
+        "hardware",
+        "rank1.log",
+    ),
+}
+
+
+def test_files_are_read_together() -> None:
+    check_each(FILES.items(), is_found)
+
+
+def is_found(texts: tuple[str, ...], error_type: str, file: str) -> None:
     cause = told(*texts).cause
     assert cause is not None
     assert (cause.error_type, cause.evidence.file) == (error_type, file)
@@ -90,27 +88,28 @@ def test_steps_in_another_file_acquit_too() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("exit_code", "scheduler", "error_type"),
-    [
-        pytest.param(-9, None, "oom", id="SIGKILL"),
-        pytest.param(137, None, "oom", id="SIGKILL, as a shell counts it"),
-        pytest.param(-7, None, "oom", id="a bus error: shared memory"),
-        pytest.param(139, None, "exception", id="a native crash"),
-        pytest.param(-15, None, "cancelled", id="stopped"),
-        pytest.param(130, None, "cancelled", id="Ctrl-C"),
-        pytest.param(1, None, "unknown", id="1 says nothing"),
-        pytest.param(-6, None, "unknown", id="-6 follows from too much"),
-        pytest.param(-9, "OUT_OF_MEMORY", "oom", id="the scheduler knows"),
-        pytest.param(0, "TIMEOUT", "time_limit", id="its time was up"),
-        pytest.param(1, "NODE_FAIL", "slurm_failure", id="its node went down"),
-        pytest.param(1, "CANCELLED by 1000", "cancelled", id="a person cancelled it"),
-        pytest.param(1, "PREEMPTED", "cancelled", id="another job took its place"),
-    ],
-)
-def test_an_exit_code_and_a_schedulers_word_speak_where_the_log_is_silent(
-    exit_code: int, scheduler: str | None, error_type: str
-) -> None:
+SILENT = {
+    "SIGKILL": (-9, None, "oom"),
+    "SIGKILL, as a shell counts it": (137, None, "oom"),
+    "a bus error: shared memory": (-7, None, "oom"),
+    "a native crash": (139, None, "exception"),
+    "stopped": (-15, None, "cancelled"),
+    "Ctrl-C": (130, None, "cancelled"),
+    "1 says nothing": (1, None, "unknown"),
+    "-6 follows from too much": (-6, None, "unknown"),
+    "the scheduler knows": (-9, "OUT_OF_MEMORY", "oom"),
+    "its time was up": (0, "TIMEOUT", "time_limit"),
+    "its node went down": (1, "NODE_FAIL", "slurm_failure"),
+    "a person cancelled it": (1, "CANCELLED by 1000", "cancelled"),
+    "another job took its place": (1, "PREEMPTED", "cancelled"),
+}
+
+
+def test_an_exit_code_and_a_schedulers_word_speak_where_the_log_is_silent() -> None:
+    check_each(SILENT.items(), speaks)
+
+
+def speaks(exit_code: int, scheduler: str | None, error_type: str) -> None:
     found = told(STEPS, exit_code=exit_code, scheduler=scheduler)
     assert found.cause is not None
     assert found.cause.error_type == error_type

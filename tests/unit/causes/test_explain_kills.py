@@ -1,7 +1,5 @@
 """A SIGKILL: the OOM killer's as long as nobody knows better, but not where no OOM kill was counted."""
 
-import pytest
-
 from lastbeat.causes.confidence import Grounds
 from lastbeat.causes.explaining import explain
 from lastbeat.causes.log_reader import LogReader
@@ -11,6 +9,7 @@ from lastbeat.observe.log_observer import exit_code
 from lastbeat.signals.hints import KILLED_WITHOUT_OOM
 from lastbeat.signals.loading import load
 from support.printed import STEPS
+from support.row_by_row import check_each
 
 CATALOGUE = load("default")
 KILLED = f"train.py was killed by SIGKILL (signal 9), and {NONE_COUNTED}: often a person or the scheduler\n"
@@ -44,36 +43,42 @@ def explained(error: str, log: str, scheduler: str | None = None) -> tuple[Cause
     return found.cause, found.grounds
 
 
-@pytest.mark.parametrize(
-    ("error", "log"),
-    [
-        pytest.param(KILLED, "", id="a training that the guardian or exec saw killed"),
-        pytest.param(f"{KILLED}rank 1 of 2 on host-17, process 99\n", "", id="one rank of it"),
-        pytest.param(ENDED, TORCHRUN, id="a rank under torchrun"),
-        pytest.param(SCRIPT, "", id="what a script had started"),
-        pytest.param(SCRIPT, SHELL, id="and the shell says so"),
-        pytest.param(ENDED, WORKER, id="a worker that loads data"),
-    ],
-)
-def test_a_kill_where_no_oom_kill_was_counted_has_no_known_sender(error: str, log: str) -> None:
+NOT_COUNTED = {
+    "a training that the guardian or exec saw killed": (KILLED, ""),
+    "one rank of it": (f"{KILLED}rank 1 of 2 on host-17, process 99\n", ""),
+    "a rank under torchrun": (ENDED, TORCHRUN),
+    "what a script had started": (SCRIPT, ""),
+    "and the shell says so": (SCRIPT, SHELL),
+    "a worker that loads data": (ENDED, WORKER),
+}
+
+
+def test_a_kill_where_no_oom_kill_was_counted_has_no_known_sender() -> None:
+    check_each(NOT_COUNTED.items(), has_no_known_sender)
+
+
+def has_no_known_sender(error: str, log: str) -> None:
     cause, grounds = explained(error, log)
     assert grounds == Grounds.END.value
     assert (cause.error_type, cause.hint, cause.restartable) == ("unknown", KILLED_WITHOUT_OOM, True)
     assert "most often" not in cause.hint
 
 
-@pytest.mark.parametrize(
-    ("error", "log", "scheduler", "error_type"),
-    [
-        pytest.param(KILLED, KERNEL, None, "oom", id="the kernel's own word"),
-        pytest.param(KILLED, CUDA, None, "oom", id="the GPU's memory, which no cgroup counts"),
-        pytest.param(KILLED, "", "OUT_OF_MEMORY", "oom", id="the scheduler's"),
-        pytest.param(KILLED, HANGS, None, "hang", id="the hang that somebody ended so"),
-        pytest.param(ENDED, SRUN, None, "oom", id="what died on another node was not counted here"),
-        pytest.param(ENDED.replace(f"; {NONE_COUNTED}", ""), TORCHRUN, None, "oom", id="nobody counted"),
-    ],
-)
-def test_better_evidence_goes_before_that(error: str, log: str, scheduler: str | None, error_type: str) -> None:
+BETTER = {
+    "the kernel's own word": (KILLED, KERNEL, None, "oom"),
+    "the GPU's memory, which no cgroup counts": (KILLED, CUDA, None, "oom"),
+    "the scheduler's": (KILLED, "", "OUT_OF_MEMORY", "oom"),
+    "the hang that somebody ended so": (KILLED, HANGS, None, "hang"),
+    "what died on another node was not counted here": (ENDED, SRUN, None, "oom"),
+    "nobody counted": (ENDED.replace(f"; {NONE_COUNTED}", ""), TORCHRUN, None, "oom"),
+}
+
+
+def test_better_evidence_goes_before_that() -> None:
+    check_each(BETTER.items(), goes_before)
+
+
+def goes_before(error: str, log: str, scheduler: str | None, error_type: str) -> None:
     assert explained(error, log, scheduler)[0].error_type == error_type
 
 

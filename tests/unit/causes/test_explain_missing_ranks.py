@@ -4,13 +4,12 @@
 from collections.abc import Mapping
 from datetime import datetime, timezone
 
-import pytest
-
 from lastbeat.causes.explaining import explain
 from lastbeat.causes.log_reader import LogReader
 from lastbeat.model.cause import Explanation
 from lastbeat.signals.loading import load
 from support.missing_ranks import DUMPED, STACK, STEPS, log, ranks
+from support.row_by_row import check_each
 
 
 def explained(texts: Mapping[int, str], *, world_size: int | None = None, whole: bool = True) -> Explanation:
@@ -25,42 +24,39 @@ def explained(texts: Mapping[int, str], *, world_size: int | None = None, whole:
     return explain(summaries, catalogue, world_size=world_size, whole=whole)
 
 
-CASES = [
-    pytest.param(
+CASES = {
+    "one of eight is missing": (
         "Look at rank 7: the only one of 8 that does not report it; its last line is of 18:45, step 3554 (8 of 8 logs read).",
         ranks(8, 7),
-        id="one of eight is missing",
     ),
-    pytest.param(
+    "rank 0 may be the one": (
         "Look at rank 0: the only one of 2 that does not report it; its last line is of 18:45, step 3554 (2 of 2 logs read).",
         ranks(2, 0),
-        id="rank 0 may be the one",
     ),
-    pytest.param(
+    "to be asked for a dump by another rank is no report of its own": (
         "Look at rank 7: the only one of 8 that does not report it; its last line is of 18:55, step 3554 (8 of 8 logs read).",
         ranks(8, 7, more=DUMPED.format(rank=7)),
-        id="to be asked for a dump by another rank is no report of its own",
     ),
-    pytest.param(
+    "its log holds a stack": (
         "Look at rank 7: the only one of 8 that does not report it; its last line is of 18:45, step 3554; its stack ends in data.py:88 in load_batch (8 of 8 logs read).",
         ranks(8, 7, more=STACK),
-        id="its log holds a stack",
     ),
-    pytest.param(
+    "two are missing": (
         "Look at rank 2 (last line 18:45, step 3554) and rank 5 (last line 18:45, step 3554): 2 of 8 that do not report it (8 of 8 logs read).",
         ranks(8, 2, 5),
-        id="two are missing",
     ),
-    pytest.param(
+    "of many that are missing, a few are named": (
         "Look at rank 1 (last line 18:45, step 3554), rank 2 (last line 18:45, step 3554), rank 3 (last line 18:45, step 3554) and 2 more: 5 of 16 that do not report it (16 of 16 logs read).",
         ranks(16, 1, 2, 3, 4, 5),
-        id="of many that are missing, a few are named",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("sentence", "texts"), CASES)
-def test_missing_ranks_are_named(sentence: str, texts: Mapping[int, str]) -> None:
+def test_missing_ranks_are_named() -> None:
+    check_each(CASES.items(), is_named)
+
+
+def is_named(sentence: str, texts: Mapping[int, str]) -> None:
     found = explained(texts, world_size=len(texts))
     assert found.missing is not None
     assert found.missing.sentence == sentence
@@ -84,20 +80,27 @@ def test_its_log_and_host_are_known() -> None:
     assert named.missing.ranks[0].host == "h100-012"
 
 
-NOBODY = [
-    pytest.param(ranks(8, 7), 16, True, id="half of the logs are not there"),
-    pytest.param({rank: text for rank, text in ranks(8, 7).items() if rank != 3}, 8, True, id="one log is not there"),
-    pytest.param({rank: text for rank, text in ranks(8, 7).items() if rank != 3}, None, True, id="one log is not there, by the numbers of the others"),
-    pytest.param(ranks(8, 7), 8, False, id="a log was not read to its end"),
-    pytest.param(ranks(8), 8, True, id="all report it"),
-    pytest.param(ranks(8, 1, 2, 3, 4, 5), 8, True, id="most do not report it: they had no part in it"),
-    pytest.param({0: log(0)}, 1, True, id="there is one log alone"),
-    pytest.param(ranks(8, 7), 10**12, True, id="a damaged document names a huge world"),
-]  # fmt: skip
+NOBODY = {
+    "half of the logs are not there": (ranks(8, 7), 16, True),
+    "one log is not there": ({rank: text for rank, text in ranks(8, 7).items() if rank != 3}, 8, True),
+    "one log is not there, by the numbers of the others": (
+        {rank: text for rank, text in ranks(8, 7).items() if rank != 3},
+        None,
+        True,
+    ),
+    "a log was not read to its end": (ranks(8, 7), 8, False),
+    "all report it": (ranks(8), 8, True),
+    "most do not report it: they had no part in it": (ranks(8, 1, 2, 3, 4, 5), 8, True),
+    "there is one log alone": ({0: log(0)}, 1, True),
+    "a damaged document names a huge world": (ranks(8, 7), 10**12, True),
+}
 
 
-@pytest.mark.parametrize(("texts", "world_size", "whole"), NOBODY)
-def test_nobody_is_accused_on_a_guess(texts: Mapping[int, str], world_size: int | None, whole: bool) -> None:
+def test_nobody_is_accused_on_a_guess() -> None:
+    check_each(NOBODY.items(), accuses_nobody)
+
+
+def accuses_nobody(texts: Mapping[int, str], world_size: int | None, whole: bool) -> None:
     found = explained(texts, world_size=world_size, whole=whole)
     assert found.missing is None
     assert found.cause is not None

@@ -1,13 +1,12 @@
 # ruff: noqa: E501 - lines of logs are as long as they are
 """Only those that saw a peer go away are left to tell of it: who was it?"""
 
-import pytest
-
 from lastbeat.causes.explaining import explain
 from lastbeat.causes.log_reader import LogReader
 from lastbeat.model.cause import Explanation, LostPeer
 from lastbeat.signals.loading import load
 from support.printed import STEPS
+from support.row_by_row import check_each
 
 GLOO = """\
 [rank{rank}]: Traceback (most recent call last):
@@ -71,84 +70,72 @@ def told_by(**files: str) -> Explanation:
     return explain(summaries, catalogue)
 
 
-CASES = [
-    pytest.param(
-        LostPeer(None, "10.0.0.5"), {"rank0": GLOO.format(rank=0, peer="10.0.0.5")}, id="gloo names an address"
-    ),
-    pytest.param(
+CASES = {
+    "gloo names an address": (LostPeer(None, "10.0.0.5"), {"rank0": GLOO.format(rank=0, peer="10.0.0.5")}),
+    "an address of its own machine says nothing": (
         LostPeer(None, None),
         {"rank0": GLOO.format(rank=0, peer="127.0.0.1")},
-        id="an address of its own machine says nothing",
     ),
-    pytest.param(
+    "NCCL names a host": (
         LostPeer(None, "host-17"),
         {
             "rank0": NCCL.format(host="n1", peer="host-17.cluster.local")
             + DIST.format(rank=0, peer="host-17.cluster.local")
         },
-        id="NCCL names a host",
     ),
-    pytest.param(LostPeer(None, "n17"), {"rank2": STORE.format(rank=2)}, id="c10d names the store's host"),
-    pytest.param(
-        LostPeer(3, "host-17"), {"rank0": DIST.format(rank=0, peer="host-17"), "job": SRUN}, id="srun knows the rank"
-    ),
-    pytest.param(
+    "c10d names the store's host": (LostPeer(None, "n17"), {"rank2": STORE.format(rank=2)}),
+    "srun knows the rank": (LostPeer(3, "host-17"), {"rank0": DIST.format(rank=0, peer="host-17"), "job": SRUN}),
+    "torchrun names who failed first": (
         LostPeer(3, "host-17"),
         {"rank0": GLOO.format(rank=0, peer="10.0.0.5") + TORCHRUN},
-        id="torchrun names who failed first",
     ),
-    pytest.param(
+    "two survivors agree": (
         LostPeer(3, "host-17"),
         {"rank0": GLOO.format(rank=0, peer="10.0.0.5"), "rank1": GLOO.format(rank=1, peer="10.0.0.5") + TORCHRUN},
-        id="two survivors agree",
     ),
-    pytest.param(
+    "a survivor that ended is taken for dead by the next one: it is not who died first": (
         LostPeer(None, "n17"),
         {
             "rank0": DIST.format(rank=0, peer="n17"),
             "rank1": NCCL.format(host="n2", peer="n1") + NCCL.format(host="n1", peer="n17"),
         },
-        id="a survivor that ended is taken for dead by the next one: it is not who died first",
     ),
-    pytest.param(
+    "its own log is here, and says nothing": (
         LostPeer(3, "host-17", log="rank3.log"),
         {"rank0": DIST.format(rank=0, peer="host-17"), "job": SRUN, "rank3": ""},
-        id="its own log is here, and says nothing",
     ),
-    pytest.param(
+    "its own log by its host's name": (
         LostPeer(None, "host-17", log="train-host-17.log"),
         {"rank0": DIST.format(rank=0, peer="host-17"), "train_host_17": ""},
-        id="its own log by its host's name",
     ),
-    pytest.param(
+    "the only log that tells of no trouble is its own": (
         LostPeer(2, None, log="rank2.log"),
         {"rank0": GLOO.format(rank=0, peer="127.0.0.1"), "rank1": GLOO.format(rank=1, peer="127.0.0.1"), "rank2": ""},
-        id="the only log that tells of no trouble is its own",
     ),
-    pytest.param(
+    "one that was stopped with the others is not it": (
         LostPeer(None, None),
         {
             "rank0": GLOO.format(rank=0, peer="127.0.0.1"),
             "rank1": GLOO.format(rank=1, peer="127.0.0.1"),
             "rank2": "Received SIGTERM\n",
         },
-        id="one that was stopped with the others is not it",
     ),
-    pytest.param(
+    "of two silent ones nobody knows which it is": (
         LostPeer(None, None, apart=False),
         {"rank0": GLOO.format(rank=0, peer="127.0.0.1"), "rank1": "", "rank2": ""},
-        id="of two silent ones nobody knows which it is",
     ),
-    pytest.param(
+    "one file for several ranks: it may be that of all": (
         LostPeer(None, "host-17", apart=False),
         {"job": DIST.format(rank=0, peer="host-17") + DIST.format(rank=1, peer="host-17")},
-        id="one file for several ranks: it may be that of all",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("peer", "files"), CASES)
-def test_who_went_away(peer: LostPeer, files: dict[str, str]) -> None:
+def test_who_went_away() -> None:
+    check_each(CASES.items(), goes_away)
+
+
+def goes_away(peer: LostPeer, files: dict[str, str]) -> None:
     found = told_by(**files)
     assert found.cause is not None
     assert found.cause.error_type in {"communication", "nccl"}
@@ -164,33 +151,31 @@ def test_the_hint_names_it() -> None:
     assert "rank 3 on host-17" in found.hint
 
 
-NONE = [
-    pytest.param(
+NONE = {
+    "its own log is here and says why": (
         "exception",
         {"rank0": DIST.format(rank=0, peer="host-17"), "rank3": KEY_ERROR},
-        id="its own log is here and says why",
     ),
-    pytest.param(
-        "exception", {"job": DIST.format(rank=0, peer="host-17") + KEY_ERROR}, id="its own words are in the same file"
-    ),
-    pytest.param(
+    "its own words are in the same file": ("exception", {"job": DIST.format(rank=0, peer="host-17") + KEY_ERROR}),
+    "a web server is no peer": (
         "communication",
         {
             "job": 'Traceback (most recent call last):\n  File "/srv/train.py", line 9, in <module>\n    fetch()\nConnectionResetError: [Errno 104] Connection reset by peer\n'
         },
-        id="a web server is no peer",
     ),
-    pytest.param("cancelled", {"job": "Received SIGTERM\n" + TORCHRUN}, id="a stop from outside"),
-    pytest.param(
+    "a stop from outside": ("cancelled", {"job": "Received SIGTERM\n" + TORCHRUN}),
+    "a launcher knows how it ended": (
         "oom",
         {"rank0": GLOO.format(rank=0, peer="10.0.0.5"), "job": SRUN.replace("Exited with exit code 1", "Killed", 1)},
-        id="a launcher knows how it ended",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("error_type", "files"), NONE)
-def test_nobody_is_looked_for_where_the_cause_is_known(error_type: str, files: dict[str, str]) -> None:
+def test_nobody_is_looked_for_where_the_cause_is_known() -> None:
+    check_each(NONE.items(), is_known)
+
+
+def is_known(error_type: str, files: dict[str, str]) -> None:
     found = told_by(**files)
     assert found.cause is not None
     assert (found.cause.error_type, found.peer) == (error_type, None)
@@ -209,26 +194,19 @@ def test_an_actor_that_died_without_a_word_is_named_by_its_address() -> None:
     assert "10.44.139.116" in found.hint
 
 
-@pytest.mark.parametrize(
-    ("peer", "words"),
-    [
-        pytest.param(
-            LostPeer(3, "host-17"),
-            "a peer died; its own log is not here: rank 3 on host-17",
-            id="all that can be known",
-        ),
-        pytest.param(LostPeer(3), "a peer died; its own log is not here: rank 3", id="its rank alone"),
-        pytest.param(LostPeer(None, "host-17"), "a peer died; its own log is not here: host-17", id="its host alone"),
-        pytest.param(LostPeer(), "a peer died; its own log is not here", id="nothing of it"),
-        pytest.param(
-            LostPeer(3, log="rank3.log"),
-            "a peer died; its own log, rank3.log, does not say why: rank 3",
-            id="its log is here",
-        ),
-        pytest.param(
-            LostPeer(3, apart=False), "a peer died; no line here comes from it: rank 3", id="the log may be of all"
-        ),
-    ],
-)
-def test_how_it_is_said(peer: LostPeer, words: str) -> None:
+SAID = {
+    "all that can be known": (LostPeer(3, "host-17"), "a peer died; its own log is not here: rank 3 on host-17"),
+    "its rank alone": (LostPeer(3), "a peer died; its own log is not here: rank 3"),
+    "its host alone": (LostPeer(None, "host-17"), "a peer died; its own log is not here: host-17"),
+    "nothing of it": (LostPeer(), "a peer died; its own log is not here"),
+    "its log is here": (LostPeer(3, log="rank3.log"), "a peer died; its own log, rank3.log, does not say why: rank 3"),
+    "the log may be of all": (LostPeer(3, apart=False), "a peer died; no line here comes from it: rank 3"),
+}
+
+
+def test_how_it_is_said() -> None:
+    check_each(SAID.items(), is_said)
+
+
+def is_said(peer: LostPeer, words: str) -> None:
     assert peer.told == words

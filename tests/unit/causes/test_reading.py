@@ -34,6 +34,17 @@ PIECES = (
     b"x" * 5000 + b"\n",
     STEPS,
 )
+ENVELOPE = """\
+[rank3]: Traceback (most recent call last):
+[rank3]:   File "/srv/train.py", line 40, in <module>
+[rank3]:     main()
+[rank3]:   File "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 2714, in broadcast
+[rank3]:     work = group.broadcast([tensor], opts)
+[rank3]: torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:77, unhandled cuda error (run with NCCL_DEBUG=INFO for details), NCCL version 2.26.2
+[rank3]: ncclUnhandledCudaError: Call to CUDA function failed.
+[rank3]: Last error:
+[rank3]: Cuda failure 2 'out of memory'
+"""
 
 
 def told(reader: LogReader) -> str:
@@ -110,6 +121,14 @@ def test_a_long_log_of_steps_tells_the_last_one() -> None:
     assert summary.progress.total_steps == 90000
     assert summary.lines == 3 * STEPS.count(b"\n")
     assert summary.mentions == []
+
+
+def test_an_envelope_and_its_detail_may_be_read_in_two_looks() -> None:
+    """What is open is kept between processes."""
+    text = ENVELOPE.encode()
+    read_in_two = [read(text, [cut], through_json=True).summary() for cut in range(60, len(text), 97)]
+    causes = [explain([summary], CATALOGUE).cause for summary in read_in_two]
+    assert [cause.error_type for cause in causes if cause is not None] == ["oom"] * len(read_in_two)
 
 
 def test_text_that_was_left_out_closes_what_was_open() -> None:

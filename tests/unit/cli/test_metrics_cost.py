@@ -7,26 +7,26 @@ from lastbeat.model.fleet import PassReport
 from lastbeat_cli.metrics.samples import PassMetrics
 from lastbeat_cli.metrics.scrapes import Scrapes
 from lastbeat_cli.metrics.textfile import TextFile
-from support.fleet import FleetScene, beat, running
 from support.scraped import values
+from support.world import World, running
 
 LIMIT_S = 30.0
 
 
-def passes(scene: FleetScene, path: Path | None) -> list[PassReport]:
+def passes(world: World, path: Path | None) -> list[PassReport]:
     """Twelve passes; with ``path`` everything is made of each that can be asked for."""
-    metrics = PassMetrics(scene.store.url, 60.0)
-    scrapes = Scrapes(metrics.samples, scene.store.url)
-    file = None if path is None else TextFile(path, metrics, scene.store.url)
+    metrics = PassMetrics(world.store.url, 60.0)
+    scrapes = Scrapes(metrics.samples, world.store.url)
+    file = None if path is None else TextFile(path, metrics, world.store.url)
     if file is not None:
         file.start()
     made = []
     for number in range(12):
-        scene.after(60)
-        beat(scene)
+        world.after(60)
+        world.beat_all()
         if number == 5:
-            scene.run("run-0003").error()
-        made.append(scene.sweep())
+            world.run("run-0003").error()
+        made.append(world.sweep())
         if file is not None:
             metrics.add(made[-1])
             file.write()
@@ -35,10 +35,10 @@ def passes(scene: FleetScene, path: Path | None) -> list[PassReport]:
     return made
 
 
-def asked(scene: FleetScene) -> Counter[tuple[str, str]]:
+def asked(world: World) -> Counter[tuple[str, str]]:
     """Operation and file → how often, over all runs. Without the writes of records: looks are taken by several threads,
     and each of those that record something first tests what the store does with conditions."""
-    calls = ((operation, key.rpartition("/")[2]) for operation, key in scene.store.calls)
+    calls = ((operation, key.rpartition("/")[2]) for operation, key in world.store.calls)
     return Counter(call for call in calls if call != ("write", "_watchdog.json"))
 
 

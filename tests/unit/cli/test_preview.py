@@ -9,17 +9,17 @@ from lastbeat.deliver.webhook import Webhook
 from lastbeat_cli.preview import Preview, payloads, shown
 from support.channel import ListChannel
 from support.messages import FAILED
-from support.scene import Scene
+from support.world import World
 
 HOOK = Webhook("https://example.com/secret")
 
 
 def test_each_message_is_told_once_with_all_its_channels() -> None:
-    scene = Scene()
-    scene.put("_error", "CUDA out of memory")
-    channels = [scene.channel, ListChannel("other:2")]
+    world = World()
+    world.error("CUDA out of memory")
+    channels = [world.channel, ListChannel("other:2")]
     preview = Preview(channels)
-    watch = scene.fresh_watch(dry_run=True, channels=channels)
+    watch = world.fresh_watch(dry_run=True, channels=channels)
     told = preview.lines(watch.tick())
     assert told[0] == "Would send to a list (list:1), a list (other:2) (FAILED):"
     assert sum("FAILED: mistral" in line for line in told) == 1

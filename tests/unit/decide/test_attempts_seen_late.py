@@ -3,33 +3,33 @@
 import pytest
 
 from lastbeat.model.policy import Policy
-from support.scene import Scene
+from support.world import World
 
 MINUTE = 60.0
 
 restarts = pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])
 
 
-def seen_after_its_first_step(scene: Scene, *, restarted: bool) -> str:
+def seen_after_its_first_step(world: World, *, restarted: bool) -> str:
     """An attempt dies; the next one beats, takes a step, and beats on; only now somebody looks. Its start."""
-    scene.beat(start_time=scene.instance_now.isoformat(), attempt=1)
-    scene.progress(500)
-    scene.look(restarted=restarted)
-    scene.after(MINUTE)
-    start = scene.instance_now.isoformat()
-    scene.beat(start_time=start, attempt=2)
-    scene.after(10)
-    scene.progress(3)
-    scene.after(20)
-    scene.beat(start_time=start, attempt=2)
+    world.beat(start_time=world.instance_now.isoformat(), attempt=1)
+    world.progress(500)
+    world.look(restarted=restarted)
+    world.after(MINUTE)
+    start = world.instance_now.isoformat()
+    world.beat(start_time=start, attempt=2)
+    world.after(10)
+    world.progress(3)
+    world.after(20)
+    world.beat(start_time=start, attempt=2)
     return start
 
 
 @restarts
 def test_its_progress_counts(restarted: bool) -> None:
-    scene = Scene()
-    seen_after_its_first_step(scene, restarted=restarted)
-    outcome = scene.look(restarted=restarted)
+    world = World()
+    seen_after_its_first_step(world, restarted=restarted)
+    outcome = world.look(restarted=restarted)
     assert outcome.record is not None
     assert (outcome.record.attempt.number, outcome.record.attempt.spent) == (2, ())
     assert outcome.record.progress is not None
@@ -38,14 +38,14 @@ def test_its_progress_counts(restarted: bool) -> None:
 
 @restarts
 def test_a_hang_right_after_a_restart_is_seen(restarted: bool) -> None:
-    scene = Scene(Policy(stall_s=10 * MINUTE))
-    start = seen_after_its_first_step(scene, restarted=restarted)
+    world = World(Policy(stall_s=10 * MINUTE))
+    start = seen_after_its_first_step(world, restarted=restarted)
     shown = []
     for _ in range(30):
-        outcome = scene.look(restarted=restarted)
+        outcome = world.look(restarted=restarted)
         shown.append(outcome.status.value + ("!" if "stalled" in outcome.conditions else ""))
-        scene.after(MINUTE)
-        scene.beat(start_time=start, attempt=2)
+        world.after(MINUTE)
+        world.beat(start_time=start, attempt=2)
     assert shown[0] == "RUNNING"
     assert "RUNNING!" in shown
     assert shown[-1] == "TIMED_OUT"
@@ -53,26 +53,26 @@ def test_a_hang_right_after_a_restart_is_seen(restarted: bool) -> None:
 
 @restarts
 def test_what_the_attempt_before_left_behind_does_not(restarted: bool) -> None:
-    scene = Scene()
-    scene.beat(start_time=scene.instance_now.isoformat(), attempt=1)
-    scene.look(restarted=restarted)
-    scene.after(MINUTE)
-    scene.progress(500)
-    scene.after(1.5)
-    start = scene.instance_now.isoformat()
+    world = World()
+    world.beat(start_time=world.instance_now.isoformat(), attempt=1)
+    world.look(restarted=restarted)
+    world.after(MINUTE)
+    world.progress(500)
+    world.after(1.5)
+    start = world.instance_now.isoformat()
     for _ in range(3):
-        scene.beat(start_time=start, attempt=2)
-        scene.after(30)
-    outcome = scene.look(restarted=restarted)
+        world.beat(start_time=start, attempt=2)
+        world.after(30)
+    outcome = world.look(restarted=restarted)
     assert outcome.record is not None
     assert outcome.record.progress is None
 
 
 @restarts
 def test_its_own_failure_counts_though_it_beat_once_more(restarted: bool) -> None:
-    scene = Scene()
-    start = seen_after_its_first_step(scene, restarted=restarted)
-    scene.put("_error", "CUDA out of memory")
-    scene.after(5)
-    scene.beat(start_time=start, attempt=2, status="failed")
-    assert scene.look(restarted=restarted).status.value == "FAILED"
+    world = World()
+    start = seen_after_its_first_step(world, restarted=restarted)
+    world.error("CUDA out of memory")
+    world.after(5)
+    world.beat(start_time=start, attempt=2, status="failed")
+    assert world.look(restarted=restarted).status.value == "FAILED"

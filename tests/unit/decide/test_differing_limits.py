@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lastbeat.model.limits import NO_LIMITS, RunLimits
 from lastbeat.model.policy import Policy
 from support.laws import examples
-from support.scene import Scene
+from support.world import World
 
 MINUTE = 60.0
 STRICT = Policy(stale_s=5 * MINUTE, stall_s=2 * MINUTE)
@@ -19,21 +19,18 @@ WAITS = Policy(stale_s=60 * MINUTE, start_grace_s=60 * MINUTE)
 
 HISTORY = {"beat_seconds": 10, "longest_gap_s": 12}
 
-Act = Callable[[Scene], object]
+Act = Callable[[World], object]
+beat = World.beat
 Look = tuple[float, Act, Policy, str]
 """Seconds that pass, what then happens, who looks, and the status (with ! for conditions) that he then sees."""
 
 
-def nothing(_scene: Scene) -> None:
+def nothing(_world: World) -> None:
     pass
 
 
-def beat(scene: Scene) -> None:
-    scene.beat()
-
-
 def step(number: int) -> Act:
-    return lambda scene: scene.both(number)
+    return lambda world: world.both(number)
 
 
 HISTORIES: list[tuple[str, list[Look], list[str]]] = [
@@ -89,39 +86,38 @@ HISTORIES: list[tuple[str, list[Look], list[str]]] = [
 
 @pytest.mark.parametrize(("looks", "events"), [pytest.param(s, e, id=name) for name, s, e in HISTORIES])
 def test_a_laxer_limit_is_no_life(looks: Sequence[Look], events: list[str]) -> None:
-    scene = Scene()
+    world = World()
     seen = []
     for seconds, act, policy, _ in looks:
-        scene.after(seconds)
-        act(scene)
-        scene.policy = policy
-        outcome = scene.look()
+        world.after(seconds)
+        act(world)
+        world.policy = policy
+        outcome = world.look()
         seen.append(outcome.status.value + ("!" if outcome.conditions else ""))
     assert seen == [status for _, _, _, status in looks]
-    assert scene.channel.events == events
+    assert world.channel.events == events
 
 
 def test_a_longer_limit_of_the_fleet_is_no_life_either() -> None:
-    scene = Scene(Policy().of_fleet(RunLimits(stale=(300.0, "*"))))
-    scene.both(1)
-    scene.look()
-    scene.after(6 * MINUTE)
-    assert scene.look().status.value == "TIMED_OUT"
-    scene.policy = Policy().of_fleet(RunLimits(stale=(3600.0, "*")))
-    assert scene.look().status.value == "TIMED_OUT"
-    scene.beat()
-    assert scene.look().status.value == "RUNNING"
-    assert scene.channel.events == ["TIMED_OUT", "RECOVERED"]
+    world = World(Policy().of_fleet(RunLimits(stale=(300.0, "*"))))
+    world.both(1)
+    world.look()
+    world.after(6 * MINUTE)
+    assert world.look().status.value == "TIMED_OUT"
+    world.policy = Policy().of_fleet(RunLimits(stale=(3600.0, "*")))
+    assert world.look().status.value == "TIMED_OUT"
+    world.beat()
+    assert world.look().status.value == "RUNNING"
+    assert world.channel.events == ["TIMED_OUT", "RECOVERED"]
 
 
 def test_the_record_says_by_which_limit_it_was_decided() -> None:
-    scene = Scene(STRICT)
-    scene.both(1)
-    scene.look()
-    scene.after(240)
-    scene.beat()
-    record = scene.look().record
-    assert record is not None
+    world = World(STRICT)
+    world.both(1)
+    world.look()
+    world.after(240)
+    world.beat()
+    record = world.record_after_look()
     assert record.exceeded is not None
     assert (record.exceeded.name.value, record.exceeded.limit_s) == ("stall", 120.0)
 
@@ -167,23 +163,23 @@ LIMITS = st.builds(
 def test_no_status_gets_better_without_evidence(watchers: list[Policy], moments: list[Moment], taught: int) -> None:
     """Two to five watchers over one run, each with limits of its own, and those of the fleet change over time. Before
     that each may have seen a few steps, from which some of them learn."""
-    scene, of_fleet = Scene(), NO_LIMITS
+    world, of_fleet = World(), NO_LIMITS
     step_now, stood_still, was_out = 0, False, False
     lived = got_on = False
     quick = [Moment(20.0, beats=True, steps=True, watcher=number, limits=None) for number in range(taught)]
     for moment in [*quick, *moments]:
-        scene.after(moment.passes_s)
+        world.after(moment.passes_s)
         of_fleet = moment.limits or of_fleet
         if moment.steps:
             step_now += 1
-            scene.beat(**HISTORY)
-            scene.progress(step_now)
+            world.beat(**HISTORY)
+            world.progress(step_now)
             lived = got_on = True
         elif moment.beats:
-            scene.beat(**HISTORY)
+            world.beat(**HISTORY)
             lived = True
-        scene.policy = watchers[moment.watcher % len(watchers)].of_fleet(of_fleet)
-        outcome = scene.look()
+        world.policy = watchers[moment.watcher % len(watchers)].of_fleet(of_fleet)
+        outcome = world.look()
         out = outcome.status.value == "TIMED_OUT"
         if was_out and not out:
             assert got_on if stood_still else lived

@@ -13,28 +13,28 @@ from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
 from support.flaps import is_flip, natural, wrongly_told
 from support.laws import examples
-from support.scene import Scene
+from support.world import World
 
 MINUTE = 60.0
-Act = Callable[[Scene], object]
+Act = Callable[[World], object]
 Step = tuple[float, Act, str]
 """Minutes that pass, what then happens, and what the next look tells people ("" is nothing)."""
 
 
-def nothing(_scene: Scene) -> None:
+def nothing(_world: World) -> None:
     pass
 
 
-def beats(scene: Scene) -> None:
-    scene.both(1)
+def beats(world: World) -> None:
+    world.both(1)
 
 
-def restarts(scene: Scene) -> None:
-    scene.beat(start_time=scene.instance_now.isoformat())
+def restarts(world: World) -> None:
+    world.beat(start_time=world.instance_now.isoformat())
 
 
-def fails(scene: Scene) -> None:
-    scene.put("_error", "boom")
+def fails(world: World) -> None:
+    world.error("boom")
 
 
 FLAPS: list[Step] = [
@@ -63,7 +63,7 @@ TABLE: list[tuple[str, list[Step]]] = [
     ("its failure is told, and ends it",
      [*FLAPS, (11, nothing, ""), (1, fails, "FAILED"), (90, nothing, "")]),
     ("so does its success",
-     [*FLAPS, (1, lambda s: s.put("_complete"), "SUCCEEDED")]),
+     [*FLAPS, (1, lambda s: s.complete(), "SUCCEEDED")]),
     ("a new attempt ends it: people who do not want RESTARTED are told that it recovered",
      [*FLAPS, (1, restarts, ""), (1, restarts, "RECOVERED"), (11, nothing, "TIMED_OUT")]),
     ("a new attempt that is silent from the start is told as TIMED_OUT",
@@ -80,27 +80,26 @@ TABLE: list[tuple[str, list[Step]]] = [
 @pytest.mark.parametrize("restarted", [pytest.param(True, id="--once"), pytest.param(False, id="loop")])
 @pytest.mark.parametrize("steps", [pytest.param(steps, id=name) for name, steps in TABLE])
 def test_what_is_told_of(steps: Sequence[Step], restarted: bool) -> None:
-    scene = Scene(Policy(alert_on=DEFAULT_ALERT_ON - {Event.WARNING}))
-    told = [_told(scene, minutes, act, restarted=restarted) for minutes, act, _ in steps]
+    world = World(Policy(alert_on=DEFAULT_ALERT_ON - {Event.WARNING}))
+    told = [_told(world, minutes, act, restarted=restarted) for minutes, act, _ in steps]
     assert told == [expected for _, _, expected in steps]
-    record = scene.look().record
-    assert record is not None
-    assert wrongly_told(record.history, {m.at: m.event for m in scene.channel.sent}) == []
+    record = world.record_after_look()
+    assert wrongly_told(record.history, {m.at: m.event for m in world.channel.sent}) == []
 
 
-def _told(scene: Scene, minutes: float, act: Act, *, restarted: bool = True) -> str:
-    scene.after(minutes * MINUTE)
-    act(scene)
-    before = len(scene.channel.sent)
-    scene.look(restarted=restarted)
-    return " ".join(scene.channel.events[before:])
+def _told(world: World, minutes: float, act: Act, *, restarted: bool = True) -> str:
+    world.after(minutes * MINUTE)
+    act(world)
+    before = len(world.channel.sent)
+    world.look(restarted=restarted)
+    return " ".join(world.channel.events[before:])
 
 
-def _flapping(policy: Policy | None = None) -> Scene:
-    scene = Scene(policy)
+def _flapping(policy: Policy | None = None) -> World:
+    world = World(policy)
     for minutes, act, _ in FLAPS:
-        _told(scene, minutes, act)
-    return scene
+        _told(world, minutes, act)
+    return world
 
 
 def test_the_notice_says_how_often_what_follows_and_how_it_is_now() -> None:
@@ -115,32 +114,29 @@ def test_the_notice_says_how_often_what_follows_and_how_it_is_now() -> None:
 
 
 def test_its_end_says_that_it_is_one() -> None:
-    scene = _flapping()
-    _told(scene, 11, nothing)
-    _told(scene, 60, nothing)
-    assert scene.channel.events[-1] == "TIMED_OUT"
-    assert scene.channel.sent[-1].reason.startswith(
+    world = _flapping()
+    _told(world, 11, nothing)
+    _told(world, 60, nothing)
+    assert world.channel.events[-1] == "TIMED_OUT"
+    assert world.channel.sent[-1].reason.startswith(
         "It no longer goes back and forth: it has been TIMED_OUT for 1h 00m: Both heartbeats stale"
     )
 
 
 def test_every_flip_is_recorded_though_none_is_told() -> None:
-    scene = _flapping()
-    before = scene.look().record
-    assert before is not None
+    world = _flapping()
+    before = world.record_after_look()
     for minutes, act in ((11, nothing), (1, beats), (11, nothing)):
-        _told(scene, minutes, act)
-    record = scene.look().record
-    assert record is not None
+        _told(world, minutes, act)
+    record = world.record_after_look()
     assert record.transitions == before.transitions + 3
     assert record.alerts == before.alerts
     assert record.flapping_since == before.flapping_since
 
 
 def test_a_flapping_run_is_worth_a_look_when_it_may_have_settled() -> None:
-    scene = _flapping()
-    record = scene.look().record
-    assert record is not None
+    world = _flapping()
+    record = world.record_after_look()
     assert record.since is not None
     assert flapping.settles_at(record) == record.since.replace(hour=record.since.hour + 1)
     assert flapping.settles_at(Record("run")) is None
@@ -155,39 +151,39 @@ def test_a_flapping_run_is_worth_a_look_when_it_may_have_settled() -> None:
     ],
 )
 def test_who_wants_only_some_of_it(wanted: set[Event], told: list[str]) -> None:
-    scene = _flapping(Policy(alert_on=frozenset(wanted)))
-    _told(scene, 11, nothing)
-    _told(scene, 61, nothing)
-    assert scene.channel.events == told
+    world = _flapping(Policy(alert_on=frozenset(wanted)))
+    _told(world, 11, nothing)
+    _told(world, 61, nothing)
+    assert world.channel.events == told
 
 
 def test_from_who_wants_warnings_alone_nothing_is_kept() -> None:
-    scene = Scene(Policy(alert_on=frozenset({Event.WARNING})))
-    scene.both(1)
+    world = World(Policy(alert_on=frozenset({Event.WARNING})))
+    world.both(1)
     for _ in range(6):
-        assert _told(scene, 11, nothing) == ""
-        assert _told(scene, 1, Scene.beat) == "WARNING"
+        assert _told(world, 11, nothing) == ""
+        assert _told(world, 1, World.beat) == "WARNING"
 
 
 def test_stale_heartbeats_are_part_of_flapping_and_other_conditions_are_not() -> None:
-    scene = _flapping()
+    world = _flapping()
     # Only one of the two beats comes back: a condition, at each flip anew.
     for _ in range(3):
-        assert _told(scene, 11, nothing) == ""
-        assert _told(scene, 1, Scene.beat) == ""
-    assert _told(scene, 1, lambda s: (s.beat(), s.progress(2, loss="nan"))) == "WARNING"
-    assert set(scene.channel.sent[-1].conditions) == {"loss_nan"}
+        assert _told(world, 11, nothing) == ""
+        assert _told(world, 1, World.beat) == ""
+    assert _told(world, 1, lambda s: (s.beat(), s.progress(2, loss="nan"))) == "WARNING"
+    assert set(world.channel.sent[-1].conditions) == {"loss_nan"}
 
 
 def test_a_stale_heartbeat_that_outlasts_the_flapping_is_told_with_its_end() -> None:
-    scene = _flapping()
+    world = _flapping()
     for _ in range(6):
-        assert _told(scene, 9.5, Scene.beat) == ""
-    assert _told(scene, 9.5, Scene.beat) == "RECOVERED"
-    assert set(scene.channel.sent[-1].conditions) == {"progress_stale"}
+        assert _told(world, 9.5, World.beat) == ""
+    assert _told(world, 9.5, World.beat) == "RECOVERED"
+    assert set(world.channel.sent[-1].conditions) == {"progress_stale"}
 
 
-_acts = st.sampled_from([beats, beats, beats, nothing, nothing, nothing, restarts, fails, Scene.beat])
+_acts = st.sampled_from([beats, beats, beats, nothing, nothing, nothing, restarts, fails, World.beat])
 _step = st.tuples(st.sampled_from([1.0, 5.0, 11.0, 12.0, 25.0, 61.0, 130.0]), _acts)
 # By chance alone hardly any life would flap.
 _falls_silent = st.tuples(st.just(11.0), st.just(nothing)), st.tuples(st.just(1.0), st.just(beats))
@@ -199,36 +195,34 @@ _lives = st.lists(
 ).map(lambda parts: [step for part in parts for step in part])
 
 
-def _lived(steps: Sequence[tuple[float, Act]]) -> Scene:
-    scene = Scene(Policy(alert_on=DEFAULT_ALERT_ON - {Event.WARNING}))
-    beats(scene)
-    scene.look()
+def _lived(steps: Sequence[tuple[float, Act]]) -> World:
+    world = World(Policy(alert_on=DEFAULT_ALERT_ON - {Event.WARNING}))
+    beats(world)
+    world.look()
     for minutes, act in steps:
-        _told(scene, minutes, act)
-    return scene
+        _told(world, minutes, act)
+    return world
 
 
 @given(_lives)
 @settings(max_examples=examples(60, 5000))
 def test_whatever_a_run_does_people_are_told_what_its_history_asks_for(steps: list[tuple[float, Act]]) -> None:
-    scene = _lived(steps)
-    record = scene.look().record
-    assert record is not None
-    assert wrongly_told(record.history, {m.at: m.event for m in scene.channel.sent}) == []
-    notices = [i for i, event in enumerate(scene.channel.events) if event == "FLAPPING"]
+    world = _lived(steps)
+    record = world.record_after_look()
+    assert wrongly_told(record.history, {m.at: m.event for m in world.channel.sent}) == []
+    notices = [i for i, event in enumerate(world.channel.events) if event == "FLAPPING"]
     assert all(later > earlier + 1 for earlier, later in pairwise(notices)), "an end in between"
 
 
 @given(_lives, st.booleans())
 @settings(max_examples=examples(40, 5000))
 def test_the_last_that_people_were_told_is_right_once_it_is_steady(steps: list[tuple[float, Act]], alive: bool) -> None:
-    scene = _lived(steps)
+    world = _lived(steps)
     for _ in range(9):
-        _told(scene, 9, beats if alive else nothing)
-    record = scene.look().record
-    assert record is not None
+        _told(world, 9, beats if alive else nothing)
+    record = world.record_after_look()
     assert record.flapping_since is None
-    last = next((m for m in reversed(scene.channel.sent)), None)
+    last = next((m for m in reversed(world.channel.sent)), None)
     if record.status is Status.TIMED_OUT:
         assert last is not None
         assert last.event is Event.TIMED_OUT
@@ -240,16 +234,14 @@ def test_the_last_that_people_were_told_is_right_once_it_is_steady(steps: list[t
 @given(st.lists(st.tuples(st.sampled_from([20.0, 25.0, 61.0]), _acts), max_size=30))
 @settings(max_examples=examples(30, 5000))
 def test_with_at_most_three_flips_an_hour_every_one_is_told(steps: list[tuple[float, Act]]) -> None:
-    scene = _lived(steps)
-    record = scene.look().record
-    assert record is not None
+    world = _lived(steps)
+    record = world.record_after_look()
     naturally = [event for event in map(natural, record.history) if event is not None]
-    assert [message.event for message in scene.channel.sent] == naturally
+    assert [message.event for message in world.channel.sent] == naturally
 
 
 def test_a_history_of_flips_is_counted_from_its_end() -> None:
-    record = _flapping().look().record
-    assert record is not None
+    record = _flapping().record_after_look()
     now = record.history[-1].at
     assert len(flapping.flips(record.history, now)) == 4
     assert all(map(is_flip, flapping.flips(record.history, now)))

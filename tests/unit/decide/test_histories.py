@@ -7,15 +7,16 @@ import pytest
 
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Event
-from support.scene import Scene
+from support.row_by_row import check_each
+from support.world import World
 
 MINUTE = 60.0
-Act = Callable[[Scene], object]
+Act = Callable[[World], object]
 Step = tuple[float, Act, str]
 """Seconds that pass, what then happens, and the status that the next look gives."""
 
 
-def nothing(_scene: Scene) -> None:
+def nothing(_world: World) -> None:
     pass
 
 
@@ -25,14 +26,14 @@ def beat_at_start(attempt: int | None = None) -> Act:
 
 
 def fails(text: str) -> Act:
-    return lambda s: s.put("_error", text)
+    return lambda s: s.error(text)
 
 
 HISTORIES: list[tuple[str, list[Step], list[str]]] = [
     (
         "a run that starts, beats and completes is told of once",
         [(0, lambda s: s.both(1), "RUNNING"), (60, lambda s: s.both(2), "RUNNING"),
-         (60, lambda s: s.put("_complete"), "SUCCEEDED"), (9 * MINUTE, nothing, "SUCCEEDED"),
+         (60, lambda s: s.complete(), "SUCCEEDED"), (9 * MINUTE, nothing, "SUCCEEDED"),
          (99 * MINUTE, nothing, "SUCCEEDED")],
         ["SUCCEEDED"],
     ),
@@ -57,12 +58,12 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
     (
         "a silent run that then reports its failure is told of twice: first the silence, then the cause",
         [(0, lambda s: s.both(1), "RUNNING"), (11 * MINUTE, nothing, "TIMED_OUT"),
-         (60, lambda s: s.put("_error", "CUDA out of memory"), "FAILED"), (60, nothing, "FAILED")],
+         (60, lambda s: s.error("CUDA out of memory"), "FAILED"), (60, nothing, "FAILED")],
         ["TIMED_OUT", "FAILED"],
     ),
     (
         "a failure after success outranks it",
-        [(0, lambda s: s.put("_complete"), "SUCCEEDED"), (5, lambda s: s.put("_error", "late"), "FAILED")],
+        [(0, lambda s: s.complete(), "SUCCEEDED"), (5, lambda s: s.error("late"), "FAILED")],
         ["SUCCEEDED", "FAILED"],
     ),
     (
@@ -74,32 +75,32 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
     ),
     (
         "a new attempt by number reopens a failed run, and the old _error does not fail it again",
-        [(0, beat_at_start(1), "RUNNING"), (60, lambda s: s.put("_error", "boom"), "FAILED"),
-         (60, beat_at_start(2), "RUNNING"), (60, lambda s: s.put("_complete"), "SUCCEEDED")],
+        [(0, beat_at_start(1), "RUNNING"), (60, lambda s: s.error("boom"), "FAILED"),
+         (60, beat_at_start(2), "RUNNING"), (60, lambda s: s.complete(), "SUCCEEDED")],
         ["FAILED", "SUCCEEDED"],
     ),
     (
         "a new attempt by number alone reopens, too: the _error that was told of is spent",
-        [(0, lambda s: s.beat(attempt=1), "RUNNING"), (60, lambda s: s.put("_error", "boom"), "FAILED"),
-         (60, lambda s: s.beat(attempt=2), "RUNNING"), (60, lambda s: s.put("_error", "boom"), "FAILED")],
+        [(0, lambda s: s.beat(attempt=1), "RUNNING"), (60, lambda s: s.error("boom"), "FAILED"),
+         (60, lambda s: s.beat(attempt=2), "RUNNING"), (60, lambda s: s.error("boom"), "FAILED")],
         ["FAILED", "FAILED"],
     ),
     (
         "a new attempt by start time alone reopens a finished run",
-        [(0, beat_at_start(), "RUNNING"), (60, lambda s: s.put("_complete"), "SUCCEEDED"),
+        [(0, beat_at_start(), "RUNNING"), (60, lambda s: s.complete(), "SUCCEEDED"),
          (60, beat_at_start(), "RUNNING"), (11 * MINUTE, nothing, "TIMED_OUT")],
         ["SUCCEEDED", "TIMED_OUT"],
     ),
     (
         "a script without attempts that takes its _error away and beats again is running again",
-        [(0, lambda s: s.both(1), "RUNNING"), (60, lambda s: s.put("_error", "boom"), "FAILED"),
+        [(0, lambda s: s.both(1), "RUNNING"), (60, lambda s: s.error("boom"), "FAILED"),
          (60, lambda s: s.delete("_error"), "FAILED"), (60, lambda s: s.both(1), "RUNNING"),
-         (60, lambda s: s.put("_error", "boom"), "FAILED")],
+         (60, lambda s: s.error("boom"), "FAILED")],
         ["FAILED", "FAILED"],
     ),
     (
         "a finished run stays finished when all of its files are deleted",
-        [(0, lambda s: (s.both(1), s.put("_complete")), "SUCCEEDED"),
+        [(0, lambda s: (s.both(1), s.complete()), "SUCCEEDED"),
          (60, lambda s: [s.delete(n) for n in ("metadata.json", "progress.json", "_complete")], "SUCCEEDED"),
          (60 * MINUTE, nothing, "SUCCEEDED")],
         ["SUCCEEDED"],
@@ -148,30 +149,30 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
     (
         "both sentinels of an attempt are spent when the next one, told by number alone, begins",
         [(0, lambda s: s.beat(attempt=1), "RUNNING"),
-         (60, lambda s: (s.put("_complete"), s.put("_error", "boom")), "FAILED"),
+         (60, lambda s: (s.complete(), s.error("boom")), "FAILED"),
          (60, lambda s: s.beat(attempt=2), "RUNNING")],
         ["FAILED"],
     ),
     (
         "an _error that was written again after the verdict is spent, too",
-        [(0, lambda s: s.beat(attempt=1), "RUNNING"), (60, lambda s: s.put("_error"), "FAILED"),
-         (60, lambda s: s.put("_error", "CUDA out of memory"), "FAILED"),
+        [(0, lambda s: s.beat(attempt=1), "RUNNING"), (60, lambda s: s.error(""), "FAILED"),
+         (60, lambda s: s.error("CUDA out of memory"), "FAILED"),
          (60, lambda s: s.beat(attempt=2), "RUNNING")],
         ["FAILED"],
     ),
     (
         "ten attempts by number, each with both sentinels, are ten attempts",
         [(60, act, status) for n in range(1, 11) for act, status in (
-            (partial(Scene.beat, attempt=n), "RUNNING"),
-            (lambda s: (s.put("_complete"), s.put("_error", "boom")), "FAILED"))],
+            (partial(World.beat, attempt=n), "RUNNING"),
+            (lambda s: (s.complete(), s.error("boom")), "FAILED"))],
         ["FAILED"] * 10,
     ),
     (
         "sentinels that nobody saw before the next attempt began by number are its predecessor's",
-        [(0, lambda s: s.beat(attempt=1), "RUNNING"), (60, lambda s: s.put("_error", "boom"), "FAILED"),
+        [(0, lambda s: s.beat(attempt=1), "RUNNING"), (60, lambda s: s.error("boom"), "FAILED"),
          (60, lambda s: s.beat(attempt=2), "RUNNING"),
-         (60, lambda s: (s.put("_error", "unseen"), s.after(5), s.beat(attempt=3)), "RUNNING"),
-         (60, lambda s: s.put("_complete"), "SUCCEEDED")],
+         (60, lambda s: (s.error("unseen"), s.after(5), s.beat(attempt=3)), "RUNNING"),
+         (60, lambda s: s.complete(), "SUCCEEDED")],
         ["FAILED", "SUCCEEDED"],
     ),
     (
@@ -196,104 +197,105 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
         "a torn document between two whole ones does not end the run",
         [(0, lambda s: s.beat(start_time=s.instance_now.isoformat()), "RUNNING"),
          (60, lambda s: s.put("metadata.json", '{"run_'), "RUNNING"), (60, lambda s: s.beat(), "RUNNING"),
-         (60, lambda s: s.put("_error", "boom"), "FAILED")],
+         (60, lambda s: s.error("boom"), "FAILED")],
         ["WARNING", "FAILED"],
     ),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("restarted", [pytest.param(True, id="--once"), pytest.param(False, id="loop")])
 @pytest.mark.parametrize(("steps", "events"), [pytest.param(s, e, id=name) for name, s, e in HISTORIES])
-def test_history(steps: Sequence[Step], events: list[str], restarted: bool) -> None:
-    scene = Scene()
-    seen = []
-    for seconds, act, _ in steps:
-        scene.after(seconds)
-        act(scene)
-        seen.append(scene.look(restarted=restarted).status.value)
-    assert seen == [status for _, _, status in steps]
-    assert scene.channel.events == events
+def test_history(steps: Sequence[Step], events: list[str]) -> None:
+    def is_told(restarted: bool) -> None:
+        world = World()
+        seen = []
+        for seconds, act, _ in steps:
+            world.after(seconds)
+            act(world)
+            seen.append(world.look(restarted=restarted).status.value)
+        assert seen == [status for _, _, status in steps]
+        assert world.channel.events == events
+
+    check_each([("--once", (True,)), ("loop", (False,))], is_told)
 
 
 @pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])
 def test_a_step_that_stands_still_is_first_a_warning_and_then_a_time_out(restarted: bool) -> None:
-    scene = Scene(Policy(stall_s=10 * MINUTE))
+    world = World(Policy(stall_s=10 * MINUTE))
     shown = []
     for minute in range(32):
-        scene.both(min(minute, 5))
-        outcome = scene.look(restarted=restarted)
+        world.both(min(minute, 5))
+        outcome = world.look(restarted=restarted)
         shown.append(outcome.status.value + ("!" if "stalled" in outcome.conditions else ""))
-        scene.after(60)
+        world.after(60)
     # The step last moved in minute 5. A watcher that remembers only what is written down may be a quarter late.
     stalled, timed_out = shown.index("RUNNING!"), shown.index("TIMED_OUT")
     assert 15 <= stalled <= (17.5 if restarted else 15)
     assert 25 <= timed_out <= (27.5 if restarted else 25)
-    assert scene.channel.events == ["WARNING", "TIMED_OUT"]
-    assert "still at step 5" in scene.channel.sent[-1].reason
-    scene.both(6)
-    assert scene.look(restarted=restarted).status.value == "RUNNING"
-    assert scene.channel.events[-1] == "RECOVERED"
+    assert world.channel.events == ["WARNING", "TIMED_OUT"]
+    assert "still at step 5" in world.channel.sent[-1].reason
+    world.both(6)
+    assert world.look(restarted=restarted).status.value == "RUNNING"
+    assert world.channel.events[-1] == "RECOVERED"
 
 
 def test_standing_still_is_not_watched_unless_asked_for() -> None:
-    scene = Scene()
+    world = World()
     for _ in range(60):
-        scene.both(5)
-        assert scene.look().conditions == {}
-        scene.after(60)
+        world.both(5)
+        assert world.look().conditions == {}
+        world.after(60)
 
 
 def test_people_are_told_only_what_they_asked_for() -> None:
-    scene = Scene(Policy(alert_on=frozenset({Event.RESTARTED, Event.FAILED})))
-    beat_at_start(1)(scene)
-    scene.look()
-    scene.after(11 * MINUTE)
-    scene.look()
-    scene.put("_error", "boom")
-    scene.look()
-    scene.after(60)
-    beat_at_start(2)(scene)
-    scene.look()
-    assert scene.channel.events == ["FAILED", "RESTARTED"]
-    assert [t.after.value for t in scene.look().record.history] == [  # type: ignore[union-attr]
+    world = World(Policy(alert_on=frozenset({Event.RESTARTED, Event.FAILED})))
+    beat_at_start(1)(world)
+    world.look()
+    world.after(11 * MINUTE)
+    world.look()
+    world.error("boom")
+    world.look()
+    world.after(60)
+    beat_at_start(2)(world)
+    world.look()
+    assert world.channel.events == ["FAILED", "RESTARTED"]
+    assert [t.after.value for t in world.record_after_look().history] == [
         "RUNNING", "TIMED_OUT", "FAILED", "RUNNING",
     ]  # fmt: skip
 
 
 def test_a_warning_is_not_lost_when_the_alert_it_came_with_is_not_wanted() -> None:
-    scene = Scene(Policy(alert_on=frozenset({Event.WARNING})))
-    scene.look()
-    scene.beat()
-    scene.progress(3, loss="nan")
-    scene.look()
-    assert scene.channel.events == ["WARNING"]
-    assert "loss_nan" in scene.channel.sent[0].conditions
+    world = World(Policy(alert_on=frozenset({Event.WARNING})))
+    world.look()
+    world.beat()
+    world.progress(3, loss="nan")
+    world.look()
+    assert world.channel.events == ["WARNING"]
+    assert "loss_nan" in world.channel.sent[0].conditions
 
 
 def test_a_healthy_run_costs_three_requests_a_pass_and_no_write() -> None:
-    scene = Scene()
+    world = World()
     for minute in range(5):
-        scene.both(minute)
-        scene.store.calls.clear()
-        scene.look(restarted=False)
+        world.both(minute)
+        world.store.calls.clear()
+        world.look(restarted=False)
         if minute:
-            assert [operation for operation, _ in scene.store.calls] == ["list", "read", "read"]
-        scene.after(60)
+            assert [operation for operation, _ in world.store.calls] == ["list", "read", "read"]
+        world.after(60)
 
 
 @pytest.mark.parametrize("names", [("metadata.json",), ("progress.json",), ("metadata.json", "progress.json")])
 def test_tidying_up_after_a_run_that_timed_out_is_no_recovery(names: tuple[str, ...]) -> None:
-    scene = Scene()
-    scene.both(1)
-    scene.look()
-    scene.after(700)
-    assert scene.look().status.value == "TIMED_OUT"
-    for name in names:
-        scene.delete(name)
+    world = World()
+    world.both(1)
+    world.look()
+    world.after(700)
+    assert world.look().status.value == "TIMED_OUT"
+    world.delete(*names)
     for _ in range(5):
-        scene.after(300)
-        assert scene.look().status.value == "TIMED_OUT"
-    assert scene.channel.events == ["TIMED_OUT"]
-    scene.both(2)
-    assert scene.look().status.value == "RUNNING"
-    assert scene.channel.events == ["TIMED_OUT", "RECOVERED"]
+        world.after(300)
+        assert world.look().status.value == "TIMED_OUT"
+    assert world.channel.events == ["TIMED_OUT"]
+    world.both(2)
+    assert world.look().status.value == "RUNNING"
+    assert world.channel.events == ["TIMED_OUT", "RECOVERED"]

@@ -6,6 +6,7 @@ import pytest
 
 from lastbeat.decide.job_conditions import OF_KUBERNETES, REASONS, explained, remedy
 from lastbeat.model.job import JobMemory
+from support.row_by_row import check_each
 
 WORDS = [
     ("AssocGrpCpuLimit", "the limit of the account or its user on CPUs is reached", False),
@@ -30,13 +31,16 @@ def test_a_schedulers_reason_in_words(reason: str, means: str, hopeless: bool) -
     assert (found.means, found.hopeless) == (means, hopeless)
 
 
-@pytest.mark.parametrize("reason", REASONS)
-def test_what_does_not_pass_by_itself_has_a_remedy(reason: str) -> None:
-    assert REASONS[reason].remedy or not REASONS[reason].hopeless
+def test_what_does_not_pass_by_itself_has_a_remedy() -> None:
+    wrong = [f"{reason} has no remedy" for reason, each in REASONS.items() if each.hopeless and not each.remedy]
+    assert wrong == [], "\n".join(wrong)
 
 
-@pytest.mark.parametrize("reason", OF_KUBERNETES)
-def test_kubernetes_own_reasons_are_those_of_its_jobs_alone(reason: str) -> None:
+def test_each_reason_of_kubernetes_is_one_of_its_jobs_alone() -> None:
+    check_each(((reason, (reason,)) for reason in OF_KUBERNETES), is_of_kubernetes_alone)
+
+
+def is_of_kubernetes_alone(reason: str) -> None:
     found = explained(f"{reason}: pod llama-0: its message", "kubernetes")
     assert found == OF_KUBERNETES[reason]
     assert found.remedy or not found.hopeless

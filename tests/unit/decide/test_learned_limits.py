@@ -11,21 +11,21 @@ from lastbeat.model.observation import Heartbeat
 from lastbeat.model.policy import Policy
 from support.laws import examples
 from support.memory import START
-from support.scene import Scene
+from support.world import World
 
 MINUTE = 60.0
 LEARNED = Policy(learned=True, learned_from="fleet limit for m-*")
 HISTORY = {"beat_seconds": 30, "longest_gap_s": 35}
 
 
-def silent(policy: Policy, fields: dict[str, Any], silent_s: float, *, progress: bool = True) -> Scene:
-    scene = Scene(policy)
-    scene.beat(**fields)
+def silent(policy: Policy, fields: dict[str, Any], silent_s: float, *, progress: bool = True) -> World:
+    world = World(policy)
+    world.beat(**fields)
     if progress:
-        scene.progress(50)
-    scene.look()
-    scene.after(silent_s)
-    return scene
+        world.progress(50)
+    world.look()
+    world.after(silent_s)
+    return world
 
 
 @pytest.mark.parametrize(
@@ -69,19 +69,19 @@ def test_the_reason_says_which_limit_and_why_and_the_record_keeps_it() -> None:
 
 
 def test_progress_is_a_sign_of_life() -> None:
-    scene = silent(LEARNED, HISTORY, 200)
-    scene.progress(51)
-    scene.after(100)
-    assert scene.look().status.value == "RUNNING"
+    world = silent(LEARNED, HISTORY, 200)
+    world.progress(51)
+    world.after(100)
+    assert world.look().status.value == "RUNNING"
 
 
 def test_it_is_recovered_by_a_beat_and_not_by_a_watcher_that_does_not_learn() -> None:
-    scene = silent(LEARNED, HISTORY, 252)
-    assert scene.look().status.value == "TIMED_OUT"
-    scene.policy = Policy()
-    assert scene.look().status.value == "TIMED_OUT"
-    scene.beat(**HISTORY)
-    assert scene.look().status.value == "RUNNING"
+    world = silent(LEARNED, HISTORY, 252)
+    assert world.look().status.value == "TIMED_OUT"
+    world.policy = Policy()
+    assert world.look().status.value == "TIMED_OUT"
+    world.beat(**HISTORY)
+    assert world.look().status.value == "RUNNING"
 
 
 SPANS = st.none() | st.floats(0.1, 5000.0)

@@ -6,19 +6,19 @@ import pytest
 
 from lastbeat.model.policy import Policy
 from lastbeat.signals import hints
-from support.scene import Scene
+from support.world import World
 
 MINUTE = 60.0
 STALL = Policy(stall_s=2 * MINUTE)
 
 
-def beaten(**fields: Any) -> Scene:
+def beaten(**fields: Any) -> World:
     """A run that made step 50 and was looked at."""
-    scene = Scene(STALL)
-    scene.beat(**fields)
-    scene.progress(50)
-    scene.look()
-    return scene
+    world = World(STALL)
+    world.beat(**fields)
+    world.progress(50)
+    world.look()
+    return world
 
 
 @pytest.mark.parametrize(
@@ -35,22 +35,22 @@ def beaten(**fields: Any) -> Scene:
     ],
 )
 def test_missed_beats_are_a_condition(fields: dict[str, Any], silent_s: float, conditions: list[str]) -> None:
-    scene = beaten(**fields)
-    scene.after(silent_s)
-    outcome = scene.look()
+    world = beaten(**fields)
+    world.after(silent_s)
+    outcome = world.look()
     assert outcome.status.value == "RUNNING"
     assert sorted(outcome.conditions) == conditions
 
 
 def test_the_condition_says_since_when_and_how_often_it_beats_and_ends_with_the_next_beat() -> None:
-    scene = beaten(beat_seconds=30)
-    scene.after(126)
-    outcome = scene.look()
+    world = beaten(beat_seconds=30)
+    world.after(126)
+    outcome = world.look()
     assert outcome.conditions["beats_missed"] == "silent for 2m 06s (beats each 30s)"
     assert outcome.action == hints.SILENT
-    scene.beat(beat_seconds=30)
-    assert "beats_missed" not in scene.look().conditions
-    assert scene.channel.events == ["WARNING"]
+    world.beat(beat_seconds=30)
+    assert "beats_missed" not in world.look().conditions
+    assert world.channel.events == ["WARNING"]
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_the_condition_says_since_when_and_how_often_it_beats_and_ends_with_the_
     ],
 )  # fmt: skip
 def test_only_a_run_that_beats_is_said_to_live(fields: dict[str, Any], beats: bool, says: str, hint: str) -> None:
-    scene = beaten(**fields)
-    scene.after(241)
+    world = beaten(**fields)
+    world.after(241)
     if beats:
-        scene.beat(**fields)
-    outcome = scene.look()
+        world.beat(**fields)
+    outcome = world.look()
     assert outcome.status.value == "TIMED_OUT"
     assert outcome.reason.startswith(says)
     assert outcome.action == hint

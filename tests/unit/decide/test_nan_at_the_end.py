@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from support.scene import Scene
+from support.world import World
 
-Act = Callable[[Scene], object]
+Act = Callable[[World], object]
+complete = World.complete
 GOOD = "Training completed (_complete found)"
 BUT = f"{GOOD}, but the loss is NaN since step 120"
 
@@ -16,16 +17,12 @@ def progress(step: int, loss: object, points: list[tuple[object, object]] | None
     return lambda s: (s.beat(), s.progress(step, loss=loss, recent=recent))
 
 
-def complete(scene: Scene) -> None:
-    scene.put("_complete")
-
-
 def printed(*lines: str) -> Act:
-    return lambda s: (s.beat(), s.put("logs/training_log_latest.txt", "".join(f"{line}\n" for line in lines)))
+    return lambda s: (s.beat(), s.log("".join(f"{line}\n" for line in lines)))
 
 
-def gone(scene: Scene) -> None:
-    scene.delete("progress.json")
+def gone(world: World) -> None:
+    world.delete("progress.json")
 
 
 @pytest.mark.parametrize(
@@ -54,25 +51,25 @@ def gone(scene: Scene) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])
 def test_nan_at_the_end(acts: list[Act], reason: str, restarted: bool) -> None:
-    scene = Scene()
+    world = World()
     for act in acts:
-        scene.after(60)
-        act(scene)
-        outcome = scene.look(restarted=restarted)
+        world.after(60)
+        act(world)
+        outcome = world.look(restarted=restarted)
     assert (outcome.status.value, outcome.reason) == ("SUCCEEDED", reason)
     assert set(outcome.conditions) == ({"loss_nan"} if "but" in reason else set())
-    last = scene.channel.sent[-1]
+    last = world.channel.sent[-1]
     assert last.event.value == "SUCCEEDED"
     assert last.severity == ("warning" if "but" in reason else "info")
 
 
 def test_a_new_attempt_begins_without_the_old_ones_nan() -> None:
-    scene = Scene()
-    scene.beat(attempt=1)
-    scene.progress(120, loss="NaN")
-    scene.look()
-    scene.delete("progress.json")
-    scene.after(60)
-    scene.beat(attempt=2)
-    complete(scene)
-    assert scene.look().conditions == {}
+    world = World()
+    world.beat(attempt=1)
+    world.progress(120, loss="NaN")
+    world.look()
+    world.delete("progress.json")
+    world.after(60)
+    world.beat(attempt=2)
+    complete(world)
+    assert world.look().conditions == {}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lastbeat.model.policy import Policy
-from support.scene import Scene
+from support.world import World
 
 MINUTE = 60.0
 
@@ -23,48 +23,48 @@ MINUTE = 60.0
     ],
 )
 def test_silence(stated: dict[str, Any], policy: Policy, silent_s: float, status: str) -> None:
-    scene = Scene(policy)
-    scene.beat(**stated)
-    assert scene.look().status.value == "RUNNING"
-    scene.after(silent_s)
-    assert scene.look().status.value == status
+    world = World(policy)
+    world.beat(**stated)
+    assert world.look().status.value == "RUNNING"
+    world.after(silent_s)
+    assert world.look().status.value == status
 
 
 @pytest.mark.parametrize("broken", ["", '{"run_', None], ids=["empty", "cut off", "removed"])
 def test_a_document_that_cannot_be_read_takes_no_limit_back(broken: str | None) -> None:
-    scene = Scene()
-    scene.beat(stale_minutes=120)
-    scene.look()
-    scene.after(60)
+    world = World()
+    world.beat(stale_minutes=120)
+    world.look()
+    world.after(60)
     if broken is None:
-        scene.delete("metadata.json")
+        world.delete("metadata.json")
     else:
-        scene.put("metadata.json", broken)
+        world.put("metadata.json", broken)
     for _ in range(3):
-        assert scene.look().status.value == "RUNNING"
-        scene.after(20 * MINUTE)
+        assert world.look().status.value == "RUNNING"
+        world.after(20 * MINUTE)
 
 
 def test_a_tiny_limit_is_a_minute() -> None:
-    scene = Scene()
-    scene.beat(stale_minutes=0.01)
-    scene.after(50)
-    assert scene.look().status.value == "RUNNING"
-    scene.after(15)
-    assert scene.look().status.value == "TIMED_OUT"
+    world = World()
+    world.beat(stale_minutes=0.01)
+    world.after(50)
+    assert world.look().status.value == "RUNNING"
+    world.after(15)
+    assert world.look().status.value == "TIMED_OUT"
 
 
 def test_standing_still() -> None:
-    scene = Scene()
-    scene.beat(stall_minutes=5)
-    scene.progress(1)
-    scene.look()
-    scene.after(6 * MINUTE)
-    scene.beat(stall_minutes=5)
-    assert "stalled" in scene.look().conditions
-    scene.after(5 * MINUTE)
-    scene.beat(stall_minutes=5)
-    outcome = scene.look()
+    world = World()
+    world.beat(stall_minutes=5)
+    world.progress(1)
+    world.look()
+    world.after(6 * MINUTE)
+    world.beat(stall_minutes=5)
+    assert "stalled" in world.look().conditions
+    world.after(5 * MINUTE)
+    world.beat(stall_minutes=5)
+    outcome = world.look()
     assert outcome.status.value == "TIMED_OUT"
     assert outcome.record is not None
     assert outcome.record.exceeded is not None

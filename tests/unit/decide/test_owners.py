@@ -10,7 +10,7 @@ from lastbeat.deliver.plain import render
 from lastbeat.deliver.slack_blocks import payload
 from lastbeat.model.document import outcome_document
 from lastbeat_cli.lines import lines
-from support.scene import Scene
+from support.world import World
 
 
 @pytest.mark.parametrize(
@@ -27,48 +27,47 @@ from support.scene import Scene
     ],
 )
 def test_an_owner_is_kept_in_the_record(said: Any, owner: str | None) -> None:
-    scene = Scene()
-    scene.beat(owner=said)
-    record = scene.look().record
-    assert record is not None
+    world = World()
+    world.beat(owner=said)
+    record = world.record_after_look()
     assert (record.owner, record.team) == (owner, None)
 
 
 @pytest.mark.parametrize("broken", ["", '{"run_', None], ids=["empty", "cut off", "removed"])
 def test_who_owns_it_is_known_when_its_document_is_gone(broken: str | None) -> None:
-    scene = Scene()
-    scene.beat(owner="alice", team="vision")
-    scene.look()
+    world = World()
+    world.beat(owner="alice", team="vision")
+    world.look()
     if broken is None:
-        scene.delete("metadata.json")
+        world.delete("metadata.json")
     else:
-        scene.put("metadata.json", broken, age_s=0)
-    scene.look()
-    scene.after(3600)
-    outcome = scene.look()
+        world.put("metadata.json", broken, age_s=0)
+    world.look()
+    world.after(3600)
+    outcome = world.look()
     assert outcome.status.value == "TIMED_OUT"
     (message,) = outcome.alerts
     assert (message.owner, message.team) == ("alice", "vision")
 
 
 def test_an_owner_that_changes_is_written_down_once() -> None:
-    scene = Scene()
+    world = World()
     written = []
     for owner in ("alice", "alice", "bob", "bob", None, None):
-        scene.after(30)
-        scene.beat(owner=owner)
-        scene.look()
-        written.append(scene.record_writes())
+        world.after(30)
+        world.beat(owner=owner)
+        world.look()
+        written.append(world.record_writes())
     first = written[0]
     assert written == [first, first, first + 1, first + 1, first + 2, first + 2]
 
 
 def test_everybody_reads_whose_it_is() -> None:
-    scene = Scene()
-    scene.beat(owner="alice", team="vision")
-    scene.look()
-    scene.put("_error", "ValueError: bad")
-    outcome = scene.look()
+    world = World()
+    world.beat(owner="alice", team="vision")
+    world.look()
+    world.error("ValueError: bad")
+    outcome = world.look()
     (message,) = outcome.alerts
     assert "Owner: alice (vision)" in lines(outcome)
     told = outcome_document(outcome)
@@ -80,10 +79,10 @@ def test_everybody_reads_whose_it_is() -> None:
 
 @pytest.mark.parametrize("hostile", ["<!channel>", "@here", "<@U0123ABCD>", "`<!here>`", "&lt;!channel&gt;"])
 def test_an_owner_that_training_wrote_mentions_nobody(hostile: str) -> None:
-    scene = Scene()
-    scene.beat(owner=hostile, team=hostile)
-    scene.put("_error", "ValueError: bad")
-    (message,) = scene.look().alerts
+    world = World()
+    world.beat(owner=hostile, team=hostile)
+    world.error("ValueError: bad")
+    (message,) = world.look().alerts
     said = json.dumps(payload(message), ensure_ascii=False)
     assert "<!" not in said
     assert "<@" not in said

@@ -14,58 +14,56 @@ from lastbeat.model.record import HeartbeatMemory, StepWaits
 from lastbeat.stores.port import UnreachableError
 from support.laws import examples
 from support.memory import START
-from support.scene import Scene
+from support.world import World
 
 MINUTE, HOUR = 60.0, 3600.0
 LEARNS = Policy(learns=True, stale_s=12 * HOUR)
 """Beats of these runs say nothing of how they are: they are written with their steps."""
 
 
-def waits(scene: Scene) -> StepWaits | None:
-    record = scene.look().record
-    assert record is not None
+def waits(world: World) -> StepWaits | None:
+    record = world.record_after_look()
     assert record.progress is not None
     return record.progress.waits
 
 
-def train(scene: Scene, steps: int = LEAST_SAMPLES + 1, step_s: float = MINUTE, look_s: float = MINUTE) -> None:
+def train(world: World, steps: int = LEAST_SAMPLES + 1, step_s: float = MINUTE, look_s: float = MINUTE) -> None:
     """``steps`` of ``step_s``, by a watcher that begins anew with each look."""
     for _ in range(steps):
-        step = getattr(scene, "step", 0) + 1
-        scene.step = step  # type: ignore[attr-defined]
-        scene.both(step)
+        step = getattr(world, "step", 0) + 1
+        world.step = step  # type: ignore[attr-defined]
+        world.both(step)
         for _ in range(round(step_s / look_s)):
-            scene.look()
-            scene.after(look_s)
+            world.look()
+            world.after(look_s)
 
 
-def status_after(scene: Scene, seconds: float, look_s: float = MINUTE) -> str:
+def status_after(world: World, seconds: float, look_s: float = MINUTE) -> str:
     for _ in range(round(seconds / look_s)):
-        scene.after(look_s)
-        scene.look()
-    return scene.look().status.value
+        world.after(look_s)
+        world.look()
+    return world.look().status.value
 
 
 @pytest.mark.parametrize("skew_s", [0.0, -3600.0, 3600.0, 20.0])
 def test_a_run_that_stands_still_for_longer_than_it_ever_did_is_timed_out(skew_s: float) -> None:
-    scene = Scene(LEARNS)
-    scene.skew_s = skew_s
-    train(scene, LEAST_SAMPLES + 3)
-    assert status_after(scene, 28 * MINUTE) == "RUNNING"
-    assert status_after(scene, 2 * MINUTE) == "TIMED_OUT"
-    train(scene, 1)
-    assert scene.look().status.value == "RUNNING"
-    assert [event for event in scene.channel.events if event != "WARNING"] == ["TIMED_OUT", "RECOVERED"]
+    world = World(LEARNS, skew_s=skew_s)
+    train(world, LEAST_SAMPLES + 3)
+    assert status_after(world, 28 * MINUTE) == "RUNNING"
+    assert status_after(world, 2 * MINUTE) == "TIMED_OUT"
+    train(world, 1)
+    assert world.look().status.value == "RUNNING"
+    assert [event for event in world.channel.events if event != "WARNING"] == ["TIMED_OUT", "RECOVERED"]
 
 
 def test_the_reason_says_what_is_usual_and_the_record_by_which_limit() -> None:
-    scene = Scene(LEARNS)
-    train(scene, step_s=10 * MINUTE)
-    known = waits(scene)
+    world = World(LEARNS)
+    train(world, step_s=10 * MINUTE)
+    known = waits(world)
     assert known is not None
     assert 400.0 <= known.longest_s <= 600.0, "two thirds of what it takes, at least"
-    status_after(scene, 41 * MINUTE)
-    outcome = scene.look()
+    status_after(world, 41 * MINUTE)
+    outcome = world.look()
     assert outcome.reason == "No step for 51m (usual 8m, limit 40m): still at step 17"
     assert outcome.record is not None
     assert outcome.record.exceeded is not None
@@ -85,9 +83,9 @@ def test_the_reason_says_what_is_usual_and_the_record_by_which_limit() -> None:
     ],
 )  # fmt: skip
 def test_where_nothing_is_learned_a_run_may_stand_still(policy: Policy, steps: int) -> None:
-    scene = Scene(policy)
-    train(scene, steps)
-    assert status_after(scene, 3 * HOUR, 10 * MINUTE) == "RUNNING"
+    world = World(policy)
+    train(world, steps)
+    assert status_after(world, 3 * HOUR, 10 * MINUTE) == "RUNNING"
 
 
 @pytest.mark.parametrize(
@@ -104,67 +102,67 @@ def test_where_nothing_is_learned_a_run_may_stand_still(policy: Policy, steps: i
     ],
 )
 def test_where_nobody_can_tell_that_it_stands_still_nothing_follows(name: str, document: str) -> None:
-    scene = Scene(LEARNS)
-    train(scene)
-    scene.put(name, document)
-    assert status_after(scene, HOUR) == "RUNNING"
+    world = World(LEARNS)
+    train(world)
+    world.put(name, document)
+    assert status_after(world, HOUR) == "RUNNING"
 
 
 def test_a_time_without_looks_teaches_nothing() -> None:
-    scene = Scene(LEARNS)
-    train(scene)
+    world = World(LEARNS)
+    train(world)
 
     def away(_operation: str, _key: str) -> None:
         raise UnreachableError("away")
 
-    scene.store.before = away
+    world.store.before = away
     for _ in range(30):
-        scene.after(MINUTE)
-        scene.look()
-    scene.store.heal()
-    scene.after(5 * HOUR)
-    train(scene)
-    known = waits(scene)
+        world.after(MINUTE)
+        world.look()
+    world.store.heal()
+    world.after(5 * HOUR)
+    train(world)
+    known = waits(world)
     assert known is not None
     assert known.longest_s <= MINUTE
 
 
 def test_a_wait_teaches_when_it_is_over_and_not_while_it_lasts() -> None:
-    scene = Scene(LEARNS)
-    train(scene)
-    assert status_after(scene, 40 * MINUTE) == "TIMED_OUT"
-    during = waits(scene)
+    world = World(LEARNS)
+    train(world)
+    assert status_after(world, 40 * MINUTE) == "TIMED_OUT"
+    during = waits(world)
     assert during is not None
     assert limit_s(during, None) == IDLE_FLOOR_S, "a hang does not make its own limit longer"
-    train(scene, 2)
-    assert status_after(scene, 40 * MINUTE) == "RUNNING", "it went on after such a wait before"
+    train(world, 2)
+    assert status_after(world, 40 * MINUTE) == "RUNNING", "it went on after such a wait before"
 
 
-def begin_anew(scene: Scene, attempt: int = 2) -> None:
-    scene.after(1)
-    scene.beat(attempt=attempt, start_time=scene.instance_now.isoformat())
-    scene.look()
-    scene.after(1)
-    scene.progress(1)
-    scene.look()
+def begin_anew(world: World, attempt: int = 2) -> None:
+    world.after(1)
+    world.beat(attempt=attempt, start_time=world.instance_now.isoformat())
+    world.look()
+    world.after(1)
+    world.progress(1)
+    world.look()
 
 
 def test_a_new_attempt_counts_its_own_steps() -> None:
-    scene = Scene(LEARNS)
-    train(scene, step_s=10 * MINUTE)
-    begin_anew(scene)
-    assert waits(scene) == StepWaits(1)
+    world = World(LEARNS)
+    train(world, step_s=10 * MINUTE)
+    begin_anew(world)
+    assert waits(world) == StepWaits(1)
 
 
-def go_on(scene: Scene, steps: int, step_s: float, attempt: int = 2) -> None:
+def go_on(world: World, steps: int, step_s: float, attempt: int = 2) -> None:
     """``steps`` more of the present attempt."""
-    scene.progress_step = getattr(scene, "progress_step", 1)  # type: ignore[attr-defined]
+    world.progress_step = getattr(world, "progress_step", 1)  # type: ignore[attr-defined]
     for _ in range(steps):
-        scene.progress_step += 1  # type: ignore[attr-defined]
-        scene.progress(scene.progress_step)  # type: ignore[attr-defined]
+        world.progress_step += 1  # type: ignore[attr-defined]
+        world.progress(world.progress_step)  # type: ignore[attr-defined]
         for _ in range(round(step_s / MINUTE)):
-            scene.look()
-            scene.after(MINUTE)
+            world.look()
+            world.after(MINUTE)
 
 
 @pytest.mark.parametrize(
@@ -181,11 +179,11 @@ def go_on(scene: Scene, steps: int, step_s: float, attempt: int = 2) -> None:
 def test_a_new_attempt_begins_with_the_limit_of_those_before(
     own: int, step_s: float, lasts_s: float, status: str
 ) -> None:
-    scene = Scene(LEARNS)
-    train(scene, step_s=10 * MINUTE)
-    begin_anew(scene)
-    go_on(scene, own, step_s)
-    assert status_after(scene, lasts_s - MINUTE) == status
+    world = World(LEARNS)
+    train(world, step_s=10 * MINUTE)
+    begin_anew(world)
+    go_on(world, own, step_s)
+    assert status_after(world, lasts_s - MINUTE) == status
 
 
 def test_steps_that_take_too_long_to_tell_a_hang_from_one_are_remembered_as_such() -> None:
@@ -205,37 +203,36 @@ def test_a_record_that_was_tampered_with_switches_nothing_off(earlier_s: float, 
 
 
 def test_what_earlier_attempts_taught_outlives_one_that_dies_at_once() -> None:
-    scene = Scene(LEARNS)
-    train(scene, step_s=10 * MINUTE)
+    world = World(LEARNS)
+    train(world, step_s=10 * MINUTE)
     for attempt in (2, 3, 4):
-        begin_anew(scene, attempt)
-    record = scene.look().record
-    assert record is not None
+        begin_anew(world, attempt)
+    record = world.record_after_look()
     assert record.earlier_step_limit_s == 2400.0
 
 
 def test_a_healthy_run_is_written_seldom() -> None:
-    scene = Scene(LEARNS)
-    train(scene, 20)
-    before = scene.record_writes()
-    train(scene, 240)
+    world = World(LEARNS)
+    train(world, 20)
+    before = world.record_writes()
+    train(world, 240)
     as_with_a_limit = 240 * MINUTE / (IDLE_FLOOR_S / 4) + 1
-    assert scene.record_writes() - before <= as_with_a_limit
+    assert world.record_writes() - before <= as_with_a_limit
 
 
 def test_watchers_with_and_without_it_do_not_flap() -> None:
-    scene = Scene(LEARNS)
-    train(scene)
-    assert status_after(scene, 31 * MINUTE) == "TIMED_OUT"
+    world = World(LEARNS)
+    train(world)
+    assert status_after(world, 31 * MINUTE) == "TIMED_OUT"
     for policy in (Policy(stale_s=12 * HOUR), LEARNS, Policy(stale_s=24 * HOUR, learned=True), LEARNS):
-        scene.policy = policy
-        assert status_after(scene, 5 * MINUTE) == "TIMED_OUT"
-    scene.policy = Policy(stale_s=12 * HOUR)
-    train(scene, 1)
-    assert status_after(scene, MINUTE) == "RUNNING"
-    scene.policy = LEARNS
-    assert status_after(scene, MINUTE) == "RUNNING"
-    assert scene.channel.events == ["TIMED_OUT", "RECOVERED"]
+        world.policy = policy
+        assert status_after(world, 5 * MINUTE) == "TIMED_OUT"
+    world.policy = Policy(stale_s=12 * HOUR)
+    train(world, 1)
+    assert status_after(world, MINUTE) == "RUNNING"
+    world.policy = LEARNS
+    assert status_after(world, MINUTE) == "RUNNING"
+    assert world.channel.events == ["TIMED_OUT", "RECOVERED"]
 
 
 class Looks:

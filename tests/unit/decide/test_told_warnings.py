@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.scene import Scene
+from support.world import World
 
 SLOW = "STRAGGLER DETECTION WARNING: GPU 3 is slow\n"
 OTHER = "STRAGGLER DETECTION WARNING: GPU 5 is slow\n"
@@ -18,23 +18,23 @@ class Followed:
     record."""
 
     def __init__(self, before: str = "") -> None:
-        self.scene = Scene()
+        self.world = World()
         self.log, self.step = before, 0
         self.print("")
-        self.loop = self.scene.fresh_watch(state=None)
+        self.loop = self.world.fresh_watch(state=None)
         self.standing = list[bool]()
 
     def print(self, text: str) -> None:
         self.step += 1
         self.log += text + STEPS.format(self.step)
-        self.scene.beat()
-        self.scene.put("logs/train.log", self.log)
+        self.world.beat()
+        self.world.put("logs/train.log", self.log)
 
     def looks(self, who: str, every_s: float = 300) -> "Followed":
         for one in who:
-            self.scene.after(every_s)
+            self.world.after(every_s)
             self.print("")
-            watch = self.loop if one == "w" else self.scene.fresh_watch(state=None)
+            watch = self.loop if one == "w" else self.world.fresh_watch(state=None)
             record = watch.tick().record
             assert record is not None
             self.standing.append("warning_in_log" in record.conditions)
@@ -42,7 +42,7 @@ class Followed:
 
     @property
     def told(self) -> int:
-        return sum("warning_in_log" in alert.conditions for alert in self.scene.channel.sent)
+        return sum("warning_in_log" in alert.conditions for alert in self.world.channel.sent)
 
 
 @pytest.mark.parametrize("before", [pytest.param("", id="short"), pytest.param("x" * 99 + "\n", id="long")])

@@ -8,28 +8,28 @@ import pytest
 from lastbeat.decide.verdict import REASON_LIMIT
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
-from support.scene import Scene
+from support.world import World
 
 MINUTE = 60.0
 ONE_STALE = "Both heartbeats stale (>10m); no progress.json was ever written"
-Setup = Callable[[Scene], object]
+Setup = Callable[[World], object]
 
 
 def look(setup: Setup, policy: Policy | None = None) -> Outcome:
-    scene = Scene(policy)
-    setup(scene)
-    return scene.look()
+    world = World(policy)
+    setup(world)
+    return world.look()
 
 
-def both_sentinels(scene: Scene) -> None:
-    scene.both(5)
-    scene.put("_complete")
-    scene.put("_error", "RuntimeError: boom")
+def both_sentinels(world: World) -> None:
+    world.both(5)
+    world.complete()
+    world.error("RuntimeError: boom")
 
 
-def sentinel_of_earlier_attempt(scene: Scene) -> None:
-    scene.put("_error", "old trouble", age_s=30 * MINUTE)
-    scene.beat(start_time=scene.now.isoformat(), attempt=2)
+def sentinel_of_earlier_attempt(world: World) -> None:
+    world.error("old trouble", age_s=30 * MINUTE)
+    world.beat(start_time=world.now.isoformat(), attempt=2)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def sentinel_of_earlier_attempt(scene: Scene) -> None:
             id="nothing at all is a run that never started",
         ),
         pytest.param(
-            lambda s: s.put("logs/training_log_latest.txt", "hello"), "RUNNING", "Heartbeats: log 0s ago", [],
+            lambda s: s.log("hello"), "RUNNING", "Heartbeats: log 0s ago", [],
             id="new text in a log is life where nobody writes heartbeats",
         ),
         pytest.param(
@@ -89,17 +89,17 @@ def sentinel_of_earlier_attempt(scene: Scene) -> None:
             id="a log that nobody writes any more is a dead run",
         ),
         pytest.param(
-            lambda s: s.put("logs/training_log_latest.txt", "step 7 loss nan\n"), "RUNNING",
+            lambda s: s.log("step 7 loss nan\n"), "RUNNING",
             "Heartbeats: log 0s ago, step in the log 0s ago", ["loss_nan"],
             id="a loss in the log that is no number is lost",
         ),
         pytest.param(
-            lambda s: (s.both(5, age_s=99 * MINUTE), s.put("_complete", age_s=99 * MINUTE)), "SUCCEEDED",
+            lambda s: (s.both(5, age_s=99 * MINUTE), s.complete(age_s=99 * MINUTE)), "SUCCEEDED",
             "Training completed (_complete found)", [],
             id="a completed run does not time out",
         ),
         pytest.param(
-            lambda s: s.put("_complete"), "SUCCEEDED", "Training completed (_complete found)", [],
+            lambda s: s.complete(), "SUCCEEDED", "Training completed (_complete found)", [],
             id="a sentinel needs no heartbeat beside it",
         ),
         pytest.param(
@@ -112,11 +112,11 @@ def sentinel_of_earlier_attempt(scene: Scene) -> None:
             id="an empty _preempted ends it, too",
         ),
         pytest.param(
-            lambda s: (s.both(5), s.put("_preempted"), s.put("_complete")), "SUCCEEDED",
+            lambda s: (s.both(5), s.put("_preempted"), s.complete()), "SUCCEEDED",
             "Training completed (_complete found)", [], id="who was done when it was to end is done",
         ),
         pytest.param(
-            lambda s: (s.both(5), s.put("_preempted"), s.put("_error", "RuntimeError: boom")), "FAILED",
+            lambda s: (s.both(5), s.put("_preempted"), s.error("RuntimeError: boom")), "FAILED",
             "RuntimeError: boom", [], id="an error after a preemption is one",
         ),
         pytest.param(
@@ -126,35 +126,35 @@ def sentinel_of_earlier_attempt(scene: Scene) -> None:
         ),
         pytest.param(both_sentinels, "FAILED", "RuntimeError: boom", [], id="_error outranks _complete"),
         pytest.param(
-            lambda s: (s.both(5), s.put("_error")), "FAILED", "Training reported a failure (empty _error)", [],
+            lambda s: (s.both(5), s.error("")), "FAILED", "Training reported a failure (empty _error)", [],
             id="an empty _error is a failure all the same",
         ),
         pytest.param(
-            lambda s: (s.both(5), s.put("_error", "\n\n  ValueError: bad shape  \nTraceback…")), "FAILED",
+            lambda s: (s.both(5), s.error("\n\n  ValueError: bad shape  \nTraceback…")), "FAILED",
             "ValueError: bad shape", [],
             id="the reason is the first line that says something",
         ),
         pytest.param(
-            lambda s: s.put("_error", "Traceback (most recent call last):\n  …\nValueError: bad shape\n"), "FAILED",
+            lambda s: s.error("Traceback (most recent call last):\n  …\nValueError: bad shape\n"), "FAILED",
             "ValueError: bad shape", [],
             id="a bare stack trace has its message at the end",
         ),
         pytest.param(
-            lambda s: s.put("_error", "\x1b[31m\x1b[0m\x00\x00"), "FAILED",
+            lambda s: s.error("\x1b[31m\x1b[0m\x00\x00"), "FAILED",
             "Training reported a failure (empty _error)", [],
             id="an _error of control characters says nothing",
         ),
         pytest.param(
-            lambda s: (s.beat(start_time="0001-01-01T00:00:00Z"), s.put("_error", "boom")), "FAILED", "boom", [],
+            lambda s: (s.beat(start_time="0001-01-01T00:00:00Z"), s.error("boom")), "FAILED", "boom", [],
             id="a zero time is no start",
         ),
         pytest.param(
-            lambda s: (s.beat(last_update="9999-12-31T00:00:00Z"), s.put("_complete")), "SUCCEEDED",
+            lambda s: (s.beat(last_update="9999-12-31T00:00:00Z"), s.complete()), "SUCCEEDED",
             "Training completed (_complete found)", [],
             id="the end of time is no time",
         ),
         pytest.param(
-            lambda s: (s.beat(start_time="2026-01-01T14:00:00"), s.put("_error", "boom")), "FAILED", "boom", [],
+            lambda s: (s.beat(start_time="2026-01-01T14:00:00"), s.error("boom")), "FAILED", "boom", [],
             id="a start in local time, hours ahead of the document, hides no failure",
         ),
         pytest.param(
@@ -271,11 +271,11 @@ DIED_TOLD = f"; a thread of it had ended with an exception: {DIED}"
     ("setup", "status", "reason"),
     [
         pytest.param(
-            lambda s: (s.beat(thread_error=DIED), s.put("_complete")), "SUCCEEDED",
+            lambda s: (s.beat(thread_error=DIED), s.complete()), "SUCCEEDED",
             f"Training completed (_complete found){DIED_TOLD}", id="of a success it is a note",
         ),
         pytest.param(
-            lambda s: (s.beat(thread_error=DIED), s.put("_error", "queue.Empty")), "FAILED", f"queue.Empty{DIED_TOLD}",
+            lambda s: (s.beat(thread_error=DIED), s.error("queue.Empty")), "FAILED", f"queue.Empty{DIED_TOLD}",
             id="of a failure it may be the reason",
         ),
         pytest.param(
@@ -302,22 +302,22 @@ def test_an_exception_that_ended_a_thread_decides_nothing_and_is_told(setup: Set
 
 
 def test_a_long_one_is_cut_and_leaves_room_for_the_reason() -> None:
-    outcome = look(lambda s: (s.beat(thread_error="x" * 5000), s.put("_error", "y" * 5000)))
+    outcome = look(lambda s: (s.beat(thread_error="x" * 5000), s.error("y" * 5000)))
     assert len(outcome.reason) <= REASON_LIMIT
     assert outcome.reason.startswith("yyy")
     assert "; a thread of it had ended with an exception: xxx" in outcome.reason
 
 
 def test_a_run_that_stands_still_since_a_thread_died_says_so() -> None:
-    scene = Scene(Policy(stall_s=600))
+    world = World(Policy(stall_s=600))
     for minutes in range(21):
-        scene.beat(thread_error=DIED)
+        world.beat(thread_error=DIED)
         if minutes == 0:
-            scene.progress(5)
-        outcome = scene.look(restarted=False)
+            world.progress(5)
+        outcome = world.look(restarted=False)
         if minutes == 11:
             assert outcome.conditions["stalled"] == f"No progress: still at step 5 after 11m (limit 10m){DIED_TOLD}"
-        scene.after(60)
+        world.after(60)
     assert outcome.status.value == "TIMED_OUT"
     assert outcome.reason == f"No progress: still at step 5 after 20m (limit 10m, twice exceeded){DIED_TOLD}"
 
@@ -326,12 +326,12 @@ STOPPED = '{"by": "ann@login1", "why": "maintenance", "attempt": 1}'
 
 
 def test_a_person_who_asked_for_the_checkpoint_is_named_and_recorded() -> None:
-    scene = Scene()
-    scene.beat()
-    scene.put("_stop", STOPPED)
-    scene.after(60)
-    scene.put("_preempted", '{"step": 1500}')
-    outcome = scene.look()
+    world = World()
+    world.beat()
+    world.put("_stop", STOPPED)
+    world.after(60)
+    world.put("_preempted", '{"step": 1500}')
+    outcome = world.look()
     assert outcome.reason == "PREEMPTED, checkpoint at step 1500; stopped by ann@login1: maintenance"
     assert outcome.record is not None
     assert outcome.record.stopped_by == "ann@login1"
@@ -350,27 +350,27 @@ ASKS_FOR_A_CHECKPOINT = '{"by": "ann@login1", "why": "maintenance", "attempt": 1
     ],
 )
 def test_an_error_after_a_request_to_end(request_: str, status: str, reason: str) -> None:
-    scene = Scene()
-    scene.beat()
-    scene.put("_stop", request_)
-    scene.after(60)
-    scene.put("_error", "RuntimeError: boom")
-    outcome = scene.look()
+    world = World()
+    world.beat()
+    world.put("_stop", request_)
+    world.after(60)
+    world.error("RuntimeError: boom")
+    outcome = world.look()
     assert (outcome.status.value, outcome.reason) == (status, reason)
 
 
 def test_the_next_attempt_of_a_preempted_run_opens_it_again() -> None:
-    scene = Scene()
-    scene.beat(start_time=scene.now.isoformat())
-    scene.look()
-    scene.after(60)
-    scene.put("_preempted")
-    assert scene.look().status.value == "PREEMPTED"
-    scene.after(60)
-    assert scene.look().status.value == "PREEMPTED"
-    scene.after(60)
-    scene.beat(start_time=scene.now.isoformat())
-    outcome = scene.look()
+    world = World()
+    world.beat(start_time=world.now.isoformat())
+    world.look()
+    world.after(60)
+    world.put("_preempted")
+    assert world.look().status.value == "PREEMPTED"
+    world.after(60)
+    assert world.look().status.value == "PREEMPTED"
+    world.after(60)
+    world.beat(start_time=world.now.isoformat())
+    outcome = world.look()
     assert (outcome.status.value, outcome.record and outcome.record.attempt.number) == ("RUNNING", 2)
 
 
@@ -380,11 +380,11 @@ def test_limits_are_named_as_they_were_set() -> None:
 
 
 def test_a_grace_period_waits_for_the_first_heartbeat_and_then_no_longer() -> None:
-    scene = Scene(Policy(start_grace_s=300))
-    waiting = scene.look()
+    world = World(Policy(start_grace_s=300))
+    waiting = world.look()
     assert (waiting.status.value, list(waiting.conditions)) == ("RUNNING", ["no_heartbeat"])
-    scene.after(301)
-    assert scene.look().reason == "No heartbeat files found"
+    world.after(301)
+    assert world.look().reason == "No heartbeat files found"
 
 
 @pytest.mark.parametrize(
@@ -418,7 +418,7 @@ def test_a_grace_period_waits_for_the_first_heartbeat_and_then_no_longer() -> No
     ],
 )  # fmt: skip
 def test_a_failure_names_its_cause_and_what_to_do(error: str, cause: str | None, words: str) -> None:
-    outcome = look(lambda s: s.put("_error", error))
+    outcome = look(lambda s: s.error(error))
     assert outcome.cause == cause
     assert words in (outcome.action or "")
 

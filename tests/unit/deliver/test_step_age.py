@@ -4,13 +4,13 @@ import pytest
 
 from lastbeat.deliver.facts import facts
 from lastbeat.model.policy import Policy
-from support.scene import Scene
+from support.world import World
 
 MINUTE, HOUR = 60.0, 3600.0
 
 
-def step_in_alert(scene: Scene) -> str:
-    return next(fact.value for fact in facts(scene.channel.sent[-1]) if fact.label == "Step")
+def step_in_alert(world: World) -> str:
+    return next(fact.value for fact in facts(world.channel.sent[-1]) if fact.label == "Step")
 
 
 @pytest.mark.parametrize(
@@ -21,28 +21,28 @@ def step_in_alert(scene: Scene) -> str:
     ],
 )
 def test_the_age_of_the_step_stands_beside_it(stood_s: float, text: str) -> None:
-    scene = Scene()
-    scene.beat()
-    scene.progress(7, loss="NaN", recent=[[scene.instance_now.timestamp() - stood_s, 7, 2.0]])
-    scene.look()
-    assert scene.channel.events == ["WARNING"]
-    assert step_in_alert(scene) == text
+    world = World()
+    world.beat()
+    world.progress(7, loss="NaN", recent=[[world.instance_now.timestamp() - stood_s, 7, 2.0]])
+    world.look()
+    assert world.channel.events == ["WARNING"]
+    assert step_in_alert(world) == text
 
 
 def test_a_run_that_was_given_up_for_standing_still_says_since_when() -> None:
-    scene = Scene(Policy(stall_s=20 * MINUTE))
-    scene.beat()
-    scene.progress(7, recent=[[scene.instance_now.timestamp() - HOUR, 7, 2.0]])
-    scene.look()
-    assert scene.channel.events == ["TIMED_OUT"]
-    assert step_in_alert(scene) == "7/1000 (0%), 1h 00m before"
+    world = World(Policy(stall_s=20 * MINUTE))
+    world.beat()
+    world.progress(7, recent=[[world.instance_now.timestamp() - HOUR, 7, 2.0]])
+    world.look()
+    assert world.channel.events == ["TIMED_OUT"]
+    assert step_in_alert(world) == "7/1000 (0%), 1h 00m before"
 
 
 def test_of_a_run_that_ended_the_age_of_its_step_says_nothing() -> None:
-    scene = Scene()
-    scene.both(7)
-    scene.look()
-    scene.after(8 * MINUTE)
-    scene.put("_error", "boom")
-    scene.look()
-    assert step_in_alert(scene) == "7/1000 (0%)"
+    world = World()
+    world.both(7)
+    world.look()
+    world.after(8 * MINUTE)
+    world.error("boom")
+    world.look()
+    assert step_in_alert(world) == "7/1000 (0%)"

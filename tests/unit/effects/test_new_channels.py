@@ -14,12 +14,12 @@ from lastbeat.stores.port import DeniedError, UnreachableError
 from lastbeat.stores.reading import ReadingStore
 from support.channel import ListChannel, down
 from support.memory import START, MemoryStore
-from support.scene import Scene
+from support.world import World
 
 SLACK, PAGER = "slack:1f", "pagerduty:2e"
 
 
-class Fleet(Scene):
+class Fleet(World):
     """Its watchers differ in their channels; each look is that of a process that was just started."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from lastbeat.record.routes_file import digest
 from support.channel import ListChannel
 from support.laws import examples
 from support.memory import START, MemoryStore
-from support.scene import RUN, Scene
+from support.world import RUN, World
 
 CHANNELS = ("slack:11", "slack:oncall:22", "sns:33", "pagerduty:oncall:44")
 DESTINATIONS = st.sampled_from(["slack", "slack:oncall", "oncall", "sns", "pagerduty", "nowhere", "slack:nowhere"])
@@ -143,22 +143,22 @@ def test_without_routes_an_alert_is_as_it_always_was() -> None:
     assert record == outbox.enqueue(Record("run-1"), message(), HERE)
 
 
-def watcher(scene: Scene, *identities: str) -> tuple[list[ListChannel], Any]:
+def watcher(world: World, *identities: str) -> tuple[list[ListChannel], Any]:
     channels = [ListChannel(identity) for identity in identities]
-    return channels, scene.fresh_watch(channels=channels, routing=Routing(Routes(scene.store)))
+    return channels, world.fresh_watch(channels=channels, routing=Routing(Routes(world.store)))
 
 
-def set_to(scene: Scene, text: bytes) -> None:
-    assert put(scene.store, text, "routes.yaml")[1] == []
+def set_to(world: World, text: bytes) -> None:
+    assert put(world.store, text, "routes.yaml")[1] == []
 
 
 def test_a_watch_sends_where_routes_say_and_mentions_whom_they_say() -> None:
-    scene = Scene()
-    set_to(scene, b"people: {alice: {slack: U0123ABCD, team: vision}}\n"
+    world = World()
+    set_to(world, b"people: {alice: {slack: U0123ABCD, team: vision}}\n"
                   b"routes: [{name: v, when: {team: vision}, to: oncall}]\ndefault: {to: slack}\n")  # fmt: skip
-    (slack, oncall), watch = watcher(scene, *HERE)
-    scene.beat(owner="alice")
-    scene.put("_error", "ValueError: bad")
+    (slack, oncall), watch = watcher(world, *HERE)
+    world.beat(owner="alice")
+    world.error("ValueError: bad")
     watch.tick()
     assert (slack.events, oncall.events) == ([], ["FAILED"])
     (said,) = oncall.sent
@@ -166,11 +166,11 @@ def test_a_watch_sends_where_routes_say_and_mentions_whom_they_say() -> None:
 
 
 def test_a_broken_file_sends_everywhere_and_says_why() -> None:
-    scene = Scene()
-    scene.store.put_text("_watchdog/routes.yaml", "default: {too: slack}\n")
-    (slack, oncall), watch = watcher(scene, *HERE)
-    scene.beat()
-    scene.put("_error", "ValueError: bad")
+    world = World()
+    world.store.put_text("_watchdog/routes.yaml", "default: {too: slack}\n")
+    (slack, oncall), watch = watcher(world, *HERE)
+    world.beat()
+    world.error("ValueError: bad")
     watch.tick()
     for channel in (slack, oncall):
         (said,) = channel.sent
@@ -178,45 +178,45 @@ def test_a_broken_file_sends_everywhere_and_says_why() -> None:
 
 
 def test_an_alert_of_a_watcher_without_channels_is_routed_by_whoever_has_some() -> None:
-    scene = Scene()
-    set_to(scene, b"routes: [{name: a, when: {status: failed}, to: oncall}]\ndefault: {to: slack}\n")
-    _, without = watcher(scene)
-    scene.beat()
-    scene.put("_error", "ValueError: bad")
+    world = World()
+    set_to(world, b"routes: [{name: a, when: {status: failed}, to: oncall}]\ndefault: {to: slack}\n")
+    _, without = watcher(world)
+    world.beat()
+    world.error("ValueError: bad")
     without.tick()
-    scene.after(60)
-    (slack, oncall), watch = watcher(scene, *HERE)
+    world.after(60)
+    (slack, oncall), watch = watcher(world, *HERE)
     watch.tick()
     assert (slack.events, oncall.events) == ([], ["FAILED"])
 
 
 def test_a_dropped_alert_is_recorded_and_nobody_ever_gets_it() -> None:
-    scene = Scene()
-    set_to(scene, f"routes: [{{name: noise, when: {{runs: {RUN}}}, to: nobody}}]\ndefault: {{to: slack}}\n".encode())
-    scene.beat()
-    scene.put("_error", "ValueError: bad")
+    world = World()
+    set_to(world, f"routes: [{{name: noise, when: {{runs: {RUN}}}, to: nobody}}]\ndefault: {{to: slack}}\n".encode())
+    world.beat()
+    world.error("ValueError: bad")
     for _ in range(3):
-        channels, watch = watcher(scene, *HERE, "sns:9")
+        channels, watch = watcher(world, *HERE, "sns:9")
         outcome = watch.tick()
         assert [channel.events for channel in channels] == [[], [], []]
         assert outcome.pending == 0
-        scene.after(60)
+        world.after(60)
     (alert,) = outcome.record.outbox
     assert (alert.routed_to, alert.routed_by) == ((), ("noise",))
 
 
 def test_routes_are_read_only_for_an_alert() -> None:
-    scene = Scene()
-    set_to(scene, b"default: {to: slack}\n")
-    _, watch = watcher(scene, *HERE)
-    scene.store.calls.clear()
+    world = World()
+    set_to(world, b"default: {to: slack}\n")
+    _, watch = watcher(world, *HERE)
+    world.store.calls.clear()
     for _ in range(3):
-        scene.beat()
+        world.beat()
         watch.tick()
-        scene.after(30)
-    assert not [key for _, key in scene.store.calls if "routes" in key]
-    scene.put("_error", "boom")
+        world.after(30)
+    assert not [key for _, key in world.store.calls if "routes" in key]
+    world.error("boom")
     watch.tick()
-    assert [key for operation, key in scene.store.calls if "routes" in key] == [
+    assert [key for operation, key in world.store.calls if "routes" in key] == [
         "_watchdog/routes.yaml", "_watchdog/routes.json",
     ]  # fmt: skip

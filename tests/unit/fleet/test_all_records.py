@@ -7,8 +7,8 @@ from lastbeat.model.record import Record
 from lastbeat.model.status import Status
 from lastbeat.record.codec import encode
 from lastbeat.stores.port import StoreError, UnreachableError
-from support.fleet import FleetScene, running
 from support.memory import MemoryStore
+from support.world import World, running
 
 
 def recorded(store: MemoryStore, *names: str) -> MemoryStore:
@@ -72,22 +72,22 @@ def test_a_fleet_that_cannot_be_listed_is_no_empty_one() -> None:
 
 
 def test_what_passes_know_spares_reads_until_it_changes() -> None:
-    scene = running(2)
-    scene.sweep(restarted=True)
-    found = all_records(scene.store, skip=never_supervised)
+    world = running(2)
+    world.sweep(restarted=True)
+    found = all_records(world.store, skip=never_supervised)
     assert (list(found.read()), found.skipped) == ([], 2)
-    scene.store.write("run-0001/_watchdog.json", encode(Record("run-0001", seq=99)))
-    assert [each.run_id for each in all_records(scene.store, skip=never_supervised).read()] == ["run-0001"]
+    world.store.write("run-0001/_watchdog.json", encode(Record("run-0001", seq=99)))
+    assert [each.run_id for each in all_records(world.store, skip=never_supervised).read()] == ["run-0001"]
 
 
 def test_a_run_that_ended_long_ago_is_passed_over_until_it_is_begun_again() -> None:
-    scene = FleetScene()
-    run = scene.run("a")
+    world = World()
+    run = world.run("a")
     run.both(1)
     run.complete()
-    scene.sweep(restarted=True)
-    scene.after(3 * 86400)
-    scene.sweep(restarted=True)
-    assert all_records(scene.store, skip=ended_long_ago).skipped == 1
-    scene.store.write("a/_watchdog.json", encode(Record("a", seq=99)))
-    assert [each.run_id for each in all_records(scene.store, skip=ended_long_ago).read()] == ["a"]
+    world.sweep(restarted=True)
+    world.after(3 * 86400)
+    world.sweep(restarted=True)
+    assert all_records(world.store, skip=ended_long_ago).skipped == 1
+    world.store.write("a/_watchdog.json", encode(Record("a", seq=99)))
+    assert [each.run_id for each in all_records(world.store, skip=ended_long_ago).read()] == ["a"]

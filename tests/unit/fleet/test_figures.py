@@ -7,7 +7,7 @@ import pytest
 
 from lastbeat.model.fleet import FIGURES_LIMIT, PassReport, RunFigures
 from lastbeat.stores.port import DeniedError
-from support.fleet import FleetScene, beat, running
+from support.world import World, running
 
 
 def of(report: PassReport, run_id: str) -> RunFigures:
@@ -16,15 +16,15 @@ def of(report: PassReport, run_id: str) -> RunFigures:
 
 
 def test_a_run_has_its_step_its_loss_and_the_age_of_its_last_beat() -> None:
-    scene = FleetScene()
-    run = scene.run("run-1")
+    world = World()
+    run = world.run("run-1")
     run.beat(age_s=90)
     run.progress(7, age_s=40, loss=1.25)
-    found = of(scene.sweep(), "run-1")
+    found = of(world.sweep(), "run-1")
     assert (found.step, found.total_steps, found.loss) == (7, 1000, 1.25)
     assert found.beat_age_s == 40
     assert found.step_at is not None
-    assert (scene.now - found.step_at).total_seconds() == 40
+    assert (world.now - found.step_at).total_seconds() == 40
 
 
 LOSSES: list[tuple[str, Any, float | None]] = [
@@ -39,83 +39,83 @@ LOSSES: list[tuple[str, Any, float | None]] = [
 
 @pytest.mark.parametrize(("written", "told"), [pytest.param(w, t, id=says) for says, w, t in LOSSES])
 def test_a_loss(written: object, told: float | None) -> None:
-    scene = FleetScene()
-    scene.run("run-1").beat()
-    scene.run("run-1").progress(7, loss=written)
-    found = of(scene.sweep(), "run-1").loss
+    world = World()
+    world.run("run-1").beat()
+    world.run("run-1").progress(7, loss=written)
+    found = of(world.sweep(), "run-1").loss
     assert found == told or (found is not None and told is not None and math.isnan(found) and math.isnan(told))
 
 
 def test_without_heartbeats_nothing_is_made_up() -> None:
-    scene = FleetScene()
-    scene.run("run-1").error()
-    found = of(scene.sweep(), "run-1")
+    world = World()
+    world.run("run-1").error()
+    found = of(world.sweep(), "run-1")
     assert (found.beat_age_s, found.step, found.total_steps, found.loss, found.step_at) == (None,) * 5
 
 
 def test_the_step_of_an_earlier_attempt_does_not_count() -> None:
-    scene = FleetScene()
-    scene.run("run-1").both(900)
-    scene.sweep()
-    scene.after(3600)
-    scene.run("run-1").beat(start_time=scene.now.isoformat(), attempt=2)
-    found = of(scene.sweep(), "run-1")
+    world = World()
+    world.run("run-1").both(900)
+    world.sweep()
+    world.after(3600)
+    world.run("run-1").beat(start_time=world.now.isoformat(), attempt=2)
+    found = of(world.sweep(), "run-1")
     assert found.line.attempt == 2
     assert (found.step, found.loss) == (None, None)
 
 
 def test_the_age_of_a_beat_that_was_listed_and_not_read_is_known_all_the_same() -> None:
-    scene = running(200)
-    scene.sweep()
-    scene.after(60)
-    beat(scene)
-    scene.after(20)
-    found = of(scene.sweep(), "run-0150")
+    world = running(200)
+    world.sweep()
+    world.after(60)
+    world.beat_all()
+    world.after(20)
+    found = of(world.sweep(), "run-0150")
     assert found.beat_age_s == 20
     assert found.step == 1, "as it was read last"
     assert found.step_at is not None
-    assert (scene.now - found.step_at).total_seconds() == 80
+    assert (world.now - found.step_at).total_seconds() == 80
 
 
 def test_of_a_run_that_cannot_be_observed_nobody_knows_how_old_its_beat_is() -> None:
-    scene = running(2)
-    scene.sweep()
-    scene.after(60)
-    beat(scene)
-    scene.store.closed["run-0001/"] = DeniedError("memory://runs/run-0001: access denied", "")
-    report = scene.sweep()
+    world = running(2)
+    world.sweep()
+    world.after(60)
+    world.beat_all()
+    world.store.closed["run-0001/"] = DeniedError("memory://runs/run-0001: access denied", "")
+    report = world.sweep()
     assert str(of(report, "run-0001").line.status) == "UNKNOWN"
     assert of(report, "run-0001").beat_age_s is None
     assert of(report, "run-0000").beat_age_s == 0
 
 
 def test_another_process_knows_the_age_and_not_yet_the_step() -> None:
-    scene = running(200)
-    scene.sweep()
-    scene.after(60)
-    beat(scene)
-    found = of(scene.sweep(restarted=True), "run-0150")
+    world = running(200)
+    world.sweep()
+    world.after(60)
+    world.beat_all()
+    found = of(world.sweep(restarted=True), "run-0150")
     assert found.beat_age_s == 0
     assert found.step is None
 
 
 def test_they_are_bounded_and_those_that_need_people_come_first() -> None:
-    scene = running(FIGURES_LIMIT + 5)
-    scene.run(f"run-{FIGURES_LIMIT + 4:04}").error()
-    report = scene.sweep()
+    world = running(FIGURES_LIMIT + 5)
+    world.run(f"run-{FIGURES_LIMIT + 4:04}").error()
+    report = world.sweep()
     assert len(report.figures) == FIGURES_LIMIT
     assert report.figures[0].line.run_id == f"run-{FIGURES_LIMIT + 4:04}"
     assert sum(report.statuses.values()) == FIGURES_LIMIT + 5
 
 
 def test_a_blind_pass_has_none() -> None:
-    scene = running(2)
-    scene.sweep()
+    world = running(2)
+    world.sweep()
 
     def refuse(operation: str, key: str) -> None:
         raise DeniedError("memory://runs: access denied", "")
 
-    scene.store.before = refuse
-    report = scene.sweep()
+    world.store.before = refuse
+    report = world.sweep()
     assert report.blind is not None
     assert report.figures == ()

@@ -3,90 +3,91 @@
 import pytest
 
 from lastbeat.model.fleet import PassReport
-from support.fleet import FleetScene
+from support.pairwise import all_pairs
+from support.world import World
 
 DAY_S = 86_400.0
+SHIFTS = {"before the one pass": 0, "before the other": 1}
+PROCESSES = {"one process": False, "a process for each pass": True}
 
 
-def _scene() -> FleetScene:
-    scene = FleetScene()
+def _world() -> World:
+    world = World()
     # A store that takes money.
-    scene.store.in_s3()
-    return scene
+    world.store.in_s3()
+    return world
 
 
 def test_the_first_run_of_an_empty_bucket_is_told_of_by_the_next_pass() -> None:
-    scene = _scene()
+    world = _world()
     for _ in range(10):
-        scene.sweep()
-        scene.after(1)
-    scene.run("first").error()
-    assert scene.sweep().statuses == {"FAILED": 1}
-    assert scene.told("first") == ["FAILED"]
+        world.sweep()
+        world.after(1)
+    world.run("first").error()
+    assert world.sweep().statuses == {"FAILED": 1}
+    assert world.told("first") == ["FAILED"]
 
 
-@pytest.mark.parametrize("living", [1, 3, 12, 13, 40])
-@pytest.mark.parametrize("shift", [0, 1], ids=["before the one pass", "before the other"])
-@pytest.mark.parametrize("restarted", [False, True], ids=["one process", "a process for each pass"])
-def test_in_a_small_fleet_a_new_run_is_found_within_two_passes(living: int, shift: int, restarted: bool) -> None:
-    scene = _scene()
-    _passes(scene, living, 6 + shift, restarted=restarted)
-    scene.run("new").error()
-    _passes(scene, living, 2, restarted=restarted)
-    assert scene.told("new") == ["FAILED"]
+@pytest.mark.parametrize(("living", "shift", "processes"), all_pairs([1, 3, 12, 13, 40], SHIFTS, PROCESSES))
+def test_in_a_small_fleet_a_new_run_is_found_within_two_passes(living: int, shift: str, processes: str) -> None:
+    world, restarted = _world(), PROCESSES[processes]
+    _passes(world, living, 6 + SHIFTS[shift], restarted=restarted)
+    world.run("new").error()
+    _passes(world, living, 2, restarted=restarted)
+    assert world.told("new") == ["FAILED"]
 
 
-@pytest.mark.parametrize("living", [0, 1, 3, 40])
-@pytest.mark.parametrize("shift", [0, 1], ids=["before the one pass", "before the other"])
-@pytest.mark.parametrize("restarted", [False, True], ids=["one process", "a process for each pass"])
-@pytest.mark.parametrize("ended", ["complete", "error", "silent"])
+@pytest.mark.parametrize(
+    ("ended", "living", "shift", "processes"),
+    all_pairs(["complete", "error", "silent"], [0, 1, 3, 40], SHIFTS, PROCESSES),
+)
 def test_in_a_small_fleet_a_run_that_ended_days_ago_and_begins_again_is_found_within_two_passes(
-    ended: str, living: int, shift: int, restarted: bool
+    ended: str, living: int, shift: str, processes: str
 ) -> None:
-    scene = _scene()
-    old = scene.run("old")
+    world, restarted = _world(), PROCESSES[processes]
+    old = world.run("old")
     old.both(1)
-    scene.sweep()
+    world.sweep()
     if ended != "silent":
         getattr(old, ended)()
     for _ in range(15):
-        _passes(scene, living, 1)
-    scene.after(2 * DAY_S)
-    assert _passes(scene, living, 8 + shift, restarted=restarted).finished == 1
-    before = scene.told("old")
-    old.beat(attempt=2, start_time=scene.now.isoformat())
-    assert _passes(scene, living, 2, restarted=restarted).statuses == {"RUNNING": living + 1}
+        _passes(world, living, 1)
+    world.after(2 * DAY_S)
+    assert _passes(world, living, 8 + SHIFTS[shift], restarted=restarted).finished == 1
+    before = world.told("old")
+    old.beat(attempt=2, start_time=world.now.isoformat())
+    assert _passes(world, living, 2, restarted=restarted).statuses == {"RUNNING": living + 1}
     # And dies without a word.
-    _passes(scene, living, 12, restarted=restarted)
-    assert scene.told("old")[len(before) :][-1] == "TIMED_OUT"
+    _passes(world, living, 12, restarted=restarted)
+    assert world.told("old")[len(before) :][-1] == "TIMED_OUT"
 
 
-def _passes(scene: FleetScene, living: int, count: int, *, restarted: bool = False) -> PassReport:
+def _passes(world: World, living: int, count: int, *, restarted: bool = False) -> PassReport:
     """A minute before each of them, in which so many runs beat."""
     for _ in range(count):
-        scene.after(60)
+        world.after(60)
         for number in range(living):
-            scene.run(f"live-{number:02}").both(1)
-        report = scene.sweep(restarted=restarted)
+            world.run(f"live-{number:02}").both(1)
+        report = world.sweep(restarted=restarted)
     return report
 
 
 def test_a_log_that_is_still_empty_is_no_news() -> None:
     # python train.py > …/logs/train.log: a file from the first moment, a line after the imports.
-    scene = FleetScene()
-    scene.run("new").put("logs/train.log", "")
-    scene.sweep()
-    scene.after(60)
-    scene.run("new").put("logs/train.log", "step 1 loss 2.5\n")
-    scene.sweep()
-    assert scene.told("new") == []
+    world = World()
+    world.run("new").put("logs/train.log", "")
+    world.sweep()
+    world.after(60)
+    world.run("new").put("logs/train.log", "step 1 loss 2.5\n")
+    world.sweep()
+    assert world.told("new") == []
 
 
 def test_a_log_that_stays_empty_is_told_of_once() -> None:
-    scene = FleetScene()
-    scene.run("new").put("logs/train.log", "")
-    scene.after(30)
+    world = World()
+    world.run("new").put("logs/train.log", "")
+    world.after(30)
     for _ in range(25):
-        scene.sweep()
-        scene.after(30)
-    assert scene.told("new") == ["TIMED_OUT"]
+        world.sweep()
+        world.after(30)
+    assert world.told("new") == ["TIMED_OUT"]

@@ -9,36 +9,36 @@ from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.status import Event
 from lastbeat.stores.port import StoreError, UnreachableError
 from support.channel import ListChannel, down
-from support.fleet import FleetScene
+from support.world import World
 
 NEEDY = [f"failed-{number}" for number in range(4)]
 WELL = [f"done-{number}" for number in range(3)]
 SILENT = ["silent-0"]
 
 
-def ended(scene: FleetScene) -> None:
+def ended(world: World) -> None:
     """Four failed, three succeeded, one fell silent; one lives."""
     for run_id in NEEDY:
-        scene.run(run_id).beat(age_s=4000)
-        scene.run(run_id).error("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", age_s=3600)
+        world.run(run_id).beat(age_s=4000)
+        world.run(run_id).error("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", age_s=3600)
     for run_id in WELL:
-        scene.run(run_id).beat(age_s=4000)
-        scene.run(run_id).complete(age_s=3600)
+        world.run(run_id).beat(age_s=4000)
+        world.run(run_id).complete(age_s=3600)
     for run_id in SILENT:
-        scene.run(run_id).both(1, age_s=3600)
-    scene.run("lives").both(1)
+        world.run(run_id).both(1, age_s=3600)
+    world.run("lives").both(1)
 
 
-def untouched() -> FleetScene:
-    scene = FleetScene()
-    ended(scene)
-    return scene
+def untouched() -> World:
+    world = World()
+    ended(world)
+    return world
 
 
 def test_what_had_ended_is_one_alert_that_names_those_that_need_people() -> None:
-    scene = untouched()
-    report = scene.sweep()
-    (notice,) = scene.channel.sent
+    world = untouched()
+    report = world.sweep()
+    (notice,) = world.channel.sent
     assert notice.event is Event.FIRST_LOOK
     assert notice.reason == "First look at this fleet: 4 failed (4 oom), 1 timed out, 3 succeeded"
     assert notice.members == (*NEEDY, *SILENT)
@@ -46,88 +46,88 @@ def test_what_had_ended_is_one_alert_that_names_those_that_need_people() -> None
     assert (report.sent, report.pending) == (1, 0)
     assert len(report.transitions) == 9, "each run's own transition is recorded all the same"
     for run_id in (*NEEDY, *WELL, *SILENT):
-        record = scene.run(run_id).record
+        record = world.run(run_id).record
         assert record is not None
         assert [d.told_by for a in record.outbox for d in a.deliveries.values()] == [notice.key]
 
 
 @pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])
 def test_what_ends_from_then_on_is_told_by_itself(restarted: bool) -> None:
-    scene = untouched()
-    scene.sweep()
+    world = untouched()
+    world.sweep()
     for number in range(6):
-        scene.run(f"later-{number}").both(1)
-    scene.after(60)
-    scene.run("lives").error("boom")
+        world.run(f"later-{number}").both(1)
+    world.after(60)
+    world.run("lives").error("boom")
     for number in range(6):
-        scene.run(f"later-{number}").error("boom")
-    scene.run("between").error("began and ended between two passes")
+        world.run(f"later-{number}").error("boom")
+    world.run("between").error("began and ended between two passes")
     for _ in range(3):
-        scene.sweep(restarted=restarted)
-        scene.after(60)
-    told = sorted(message.run_id for message in scene.channel.sent[1:])
+        world.sweep(restarted=restarted)
+        world.after(60)
+    told = sorted(message.run_id for message in world.channel.sent[1:])
     assert told == sorted(["lives", "between", *(f"later-{number}" for number in range(6))])
 
 
 def test_a_run_that_ends_during_the_first_pass_is_told_by_itself() -> None:
-    scene = untouched()
+    world = untouched()
 
     def end(operation: str, key: str) -> None:
         if operation == "list":
-            scene.after(1)
-            scene.run("lives").error("boom")
-            scene.store.heal()
+            world.after(1)
+            world.run("lives").error("boom")
+            world.store.heal()
 
-    scene.store.before = end
-    scene.sweep()
-    assert sorted(message.event.value for message in scene.channel.sent) == ["FAILED", "FIRST_LOOK"]
-    assert scene.told("lives") == ["FAILED"]
+    world.store.before = end
+    world.sweep()
+    assert sorted(message.event.value for message in world.channel.sent) == ["FAILED", "FIRST_LOOK"]
+    assert world.told("lives") == ["FAILED"]
 
 
 def test_fewer_than_make_a_group_are_told_one_by_one() -> None:
-    scene = FleetScene()
+    world = World()
     for number in range(4):
-        scene.run(f"run-{number}").error("boom", age_s=3600)
-    scene.sweep()
-    assert [message.event.value for message in scene.channel.sent] == ["FAILED"] * 4
+        world.run(f"run-{number}").error("boom", age_s=3600)
+    world.sweep()
+    assert [message.event.value for message in world.channel.sent] == ["FAILED"] * 4
 
 
 def test_only_what_people_want_to_hear_of_counts() -> None:
-    scene = FleetScene(policy=Policy(alert_on=frozenset({Event.FAILED})), fleet=FleetPolicy(group_runs=3))
-    ended(scene)
-    scene.sweep()
-    (notice,) = scene.channel.sent
+    world = World(policy=Policy(alert_on=frozenset({Event.FAILED})), fleet=FleetPolicy(group_runs=3))
+    ended(world)
+    world.sweep()
+    (notice,) = world.channel.sent
     assert notice.reason == "First look at this fleet: 4 failed (4 oom)"
 
 
 def test_all_well_is_no_reason_to_hurry() -> None:
-    scene = FleetScene()
+    world = World()
     for number in range(6):
-        scene.run(f"done-{number}").complete(age_s=3600)
-    scene.sweep()
-    (notice,) = scene.channel.sent
+        world.run(f"done-{number}").complete(age_s=3600)
+    world.sweep()
+    (notice,) = world.channel.sent
     assert (notice.severity, notice.action, notice.member_count) == ("info", None, 6)
 
 
 @pytest.mark.parametrize("lost", ["index", "index and mark", "all of it"])
 def test_a_fleet_that_was_watched_is_not_looked_at_for_the_first_time(lost: str) -> None:
-    scene = FleetScene()
+    world = World()
     for number in range(12):
-        scene.run(f"run-{number:02}").both(1)
-    scene.fresh_sweep().run()
-    scene.store.put_text("_watchdog/last_pass.json", "{}")
-    scene.after(60)
+        world.run(f"run-{number:02}").both(1)
+    world.fresh_sweep().run()
+    world.store.put_text("_watchdog/last_pass.json", "{}")
+    world.after(60)
     for number in range(6):
-        scene.run(f"run-{number:02}").error("boom")
-        scene.run(f"new-{number:02}").error("began and ended between two passes", age_s=30)
+        world.run(f"run-{number:02}").error("boom")
+        world.run(f"new-{number:02}").error("began and ended between two passes", age_s=30)
     gone = {
         "index": ["_watchdog/fleet.json.z"],
         "index and mark": ["_watchdog/fleet.json.z", "_watchdog/last_pass.json"],
     }
-    for key in gone.get(lost, [key for key in scene.store.held if key.startswith("_watchdog/")]):
-        scene.store.held.pop(key, None)
-    scene.sweep(restarted=True)
-    assert sorted(message.event.value for message in scene.channel.sent) == ["FAILED"] * 12
+    for key in gone.get(lost, [key for key in world.store.held if key.startswith("_watchdog/")]):
+        world.store.held.pop(key, None)
+    world.sweep(restarted=True)
+    assert sorted(message.event.value for message in world.channel.sent) == ["FAILED"] * 12
 
 
 FAULTS: list[tuple[str, Callable[[str, str], bool]]] = [
@@ -140,26 +140,26 @@ FAULTS: list[tuple[str, Callable[[str, str], bool]]] = [
 @pytest.mark.parametrize("when", [pytest.param(fault, id=name) for name, fault in FAULTS])
 @pytest.mark.parametrize("passes", [1, 3])
 def test_a_pass_that_dies_only_delays(when: Callable[[str, str], bool], passes: int) -> None:
-    scene = untouched()
+    world = untouched()
 
     def die(operation: str, key: str) -> None:
         if when(operation, key):
             raise UnreachableError("the process is gone, as far as the store can tell")
 
-    scene.store.before = die
+    world.store.before = die
     for _ in range(passes):
-        scene.sweep(restarted=True)
-        scene.after(60)
-    scene.store.heal()
+        world.sweep(restarted=True)
+        world.after(60)
+    world.store.heal()
     for _ in range(6):
-        scene.sweep(restarted=True)
-        scene.after(60)
-    assert [message.event.value for message in scene.channel.sent] == ["FIRST_LOOK"]
+        world.sweep(restarted=True)
+        world.after(60)
+    assert [message.event.value for message in world.channel.sent] == ["FIRST_LOOK"]
 
 
 def test_two_first_passes_at_once_tell_all_and_nothing_twice() -> None:
-    scene = untouched()
-    other = scene.fresh_sweep()
+    world = untouched()
+    other = world.fresh_sweep()
     begun: list[str] = []
 
     def overtake(operation: str, key: str) -> None:
@@ -167,44 +167,44 @@ def test_two_first_passes_at_once_tell_all_and_nothing_twice() -> None:
             begun.append(key)
             other.run()
 
-    scene.store.before = overtake
-    scene.sweep()
-    scene.after(60)
-    scene.sweep()
-    assert [message.event.value for message in scene.channel.sent] == ["FIRST_LOOK"]
+    world.store.before = overtake
+    world.sweep()
+    world.after(60)
+    world.sweep()
+    assert [message.event.value for message in world.channel.sent] == ["FIRST_LOOK"]
 
 
 def test_a_channel_that_is_down_gets_it_later_once() -> None:
-    scene = untouched()
-    scene.channel.fault = down
-    scene.sweep()
-    scene.channel.fault = lambda _message: None
+    world = untouched()
+    world.channel.fault = down
+    world.sweep()
+    world.channel.fault = lambda _message: None
     for _ in range(5):
-        scene.after(60)
-        scene.sweep(restarted=True)
-    assert [message.event.value for message in scene.channel.sent] == ["FIRST_LOOK"]
-    scene.channels = [ListChannel("list:changed")]
-    scene.after(60)
-    scene.sweep(restarted=True)
-    assert scene.channels[0].sent == []  # type: ignore[attr-defined]
+        world.after(60)
+        world.sweep(restarted=True)
+    assert [message.event.value for message in world.channel.sent] == ["FIRST_LOOK"]
+    world.channel = ListChannel("list:changed")
+    world.after(60)
+    world.sweep(restarted=True)
+    assert world.channel.sent == []
 
 
 def test_a_ledger_that_is_refused_costs_the_digest_not_the_alerts() -> None:
-    scene = untouched()
+    world = untouched()
 
     def refuse(operation: str, key: str) -> None:
         if operation == "write" and key == LEDGER:
             raise StoreError("403")
 
-    scene.store.before = refuse
-    scene.sweep()
-    assert len(scene.channel.sent) == 8
+    world.store.before = refuse
+    world.sweep()
+    assert len(world.channel.sent) == 8
 
 
 def test_one_that_was_told_to_be_silent_and_comes_back_is_told_of_by_itself() -> None:
-    scene = untouched()
-    scene.sweep()
-    scene.after(60)
-    scene.run("silent-0").both(2)
-    scene.sweep()
-    assert [(message.event.value, message.run_id) for message in scene.channel.sent[1:]] == [("RECOVERED", "silent-0")]
+    world = untouched()
+    world.sweep()
+    world.after(60)
+    world.run("silent-0").both(2)
+    world.sweep()
+    assert [(message.event.value, message.run_id) for message in world.channel.sent[1:]] == [("RECOVERED", "silent-0")]

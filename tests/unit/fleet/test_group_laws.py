@@ -13,7 +13,7 @@ from lastbeat.model.group import LEDGER, Group
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.stores.port import UnreachableError
 from support.channel import down
-from support.groups import GroupScene, Sweeper
+from support.groups import Grouper, GroupWorld
 from support.laws import examples
 from support.memory import Killed
 
@@ -27,8 +27,8 @@ class Sweeping(RuleBasedStateMachine):
 
     @initialize(repeat=st.booleans())
     def begin(self, repeat: bool) -> None:
-        self.scene = GroupScene(RUNS, FleetPolicy(group_runs=3, repeat_s=1800.0 if repeat else None))
-        self.sweepers = [Sweeper(self.scene), Sweeper(self.scene)]
+        self.world = GroupWorld(RUNS, FleetPolicy(group_runs=3, repeat_s=1800.0 if repeat else None))
+        self.sweepers = [Grouper(self.world), Grouper(self.world)]
         self.crashed = False
         self.told_at: dict[int, list[Any]] = {}
         self.alerts: dict[tuple[str, int], Alert] = {}
@@ -36,20 +36,20 @@ class Sweeping(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1.0, 30.0, 60.0, 120.0, 400.0, 2000.0]))
     def time_passes(self, seconds: float) -> None:
-        self.scene.after(seconds)
+        self.world.after(seconds)
 
     @rule(which=some_runs)
     def runs_fall_silent(self, which: set[int]) -> None:
-        self.scene.silence([self.scene.run_ids[number] for number in which])
+        self.world.silence([self.world.run_ids[number] for number in which])
 
     @rule(which=some_runs)
     def runs_come_back(self, which: set[int]) -> None:
-        self.scene.wake([self.scene.run_ids[number] for number in which])
+        self.world.wake([self.world.run_ids[number] for number in which])
 
     @rule(which=st.integers(0, RUNS - 1))
     def a_run_fails(self, which: int) -> None:
-        self.scene.after(1)
-        self.scene.store.put_text(f"{self.scene.run_ids[which]}/_error", "boom")
+        self.world.after(1)
+        self.world.run(self.world.run_ids[which]).error("boom")
 
     @rule(which=sweepers, listed=st.booleans())
     def a_pass(self, which: int, listed: bool) -> None:
@@ -58,23 +58,23 @@ class Sweeping(RuleBasedStateMachine):
 
     @rule(which=sweepers)
     def a_sweep_is_restarted(self, which: int) -> None:
-        self.sweepers[which] = Sweeper(self.scene)
+        self.sweepers[which] = Grouper(self.world)
 
     @rule(which=sweepers)
     def the_channel_is_down_for_a_pass(self, which: int) -> None:
-        self.scene.channel.fault = down
+        self.world.channel.fault = down
         self.sweepers[which].sweep()
-        self.scene.channel.fault = lambda _message: None
+        self.world.channel.fault = lambda _message: None
 
     @rule(which=sweepers, call=st.integers(0, 60), before=st.booleans())
     def a_pass_is_killed(self, which: int, call: int, before: bool) -> None:
-        self.scene.store.die_at(call, before=before)
+        self.world.store.die_at(call, before=before)
         try:
             self.sweepers[which].sweep()
         except Killed:
             self.crashed = True
-        self.scene.store.heal()
-        self.sweepers[which] = Sweeper(self.scene)
+        self.world.store.heal()
+        self.sweepers[which] = Grouper(self.world)
 
     @rule(which=sweepers, write=st.integers(0, 12), only_ledger=st.booleans())
     def both_sweep_at_once(self, which: int, write: int, only_ledger: bool) -> None:
@@ -91,9 +91,9 @@ class Sweeping(RuleBasedStateMachine):
                 busy = True
                 self.sweepers[1 - which].sweep()
 
-        self.scene.store.before = meanwhile
+        self.world.store.before = meanwhile
         self.sweepers[which].sweep()
-        self.scene.store.heal()
+        self.world.store.heal()
 
     @rule(which=sweepers, call=st.integers(0, 60), before=st.booleans())
     def an_answer_is_lost(self, which: int, call: int, before: bool) -> None:
@@ -106,16 +106,16 @@ class Sweeping(RuleBasedStateMachine):
                 raise UnreachableError("connection reset")
 
         if before:
-            self.scene.store.before = fail_once
+            self.world.store.before = fail_once
         else:
-            self.scene.store.after = fail_once
+            self.world.store.after = fail_once
         self.sweepers[which].sweep()
-        self.scene.store.heal()
+        self.world.store.heal()
         # What could not be written down is held, so the next pass comes for it as long as it comes in time.
         self.sweepers[which].sweep()
 
     def nothing_is_held_but_for_a_notice(self) -> None:
-        ledger = self.scene.ledger()
+        ledger = self.world.ledger()
         groups = ledger.groups if ledger is not None else ()
         waiting = {
             (run_id, number)
@@ -125,47 +125,47 @@ class Sweeping(RuleBasedStateMachine):
         }
         held = {
             (run_id, number)
-            for run_id, number in self.scene.unsettled()
+            for run_id, number in self.world.unsettled()
             if all(d.not_before is not None and not d.tries for d in self._alert(run_id, number).deliveries.values())
         }
         assert held <= waiting, "what no group is going to tell is sent by the pass that saw it"
 
     def _alert(self, run_id: str, number: int) -> Alert:
-        record = self.scene.record(run_id)
+        record = self.world.run(run_id).record
         assert record is not None
         return next(alert for alert in record.outbox if alert.number == number)
 
     @invariant()
     def remember_and_look_at_groups(self) -> None:
-        if not hasattr(self, "scene"):
+        if not hasattr(self, "world"):
             return
-        for run_id in self.scene.run_ids:
-            record = self.scene.record(run_id)
+        for run_id in self.world.run_ids:
+            record = self.world.run(run_id).record
             self.alerts |= {(run_id, alert.number): alert for alert in (record.outbox if record else ())}
-        ledger = self.scene.ledger()
+        ledger = self.world.ledger()
         for group in ledger.groups if ledger is not None else ():
-            assert len(group.members) >= self.scene.fleet.group_runs, "no group below the threshold"
+            assert len(group.members) >= self.world.fleet.group_runs, "no group below the threshold"
             self._notices_keep_their_distance(group)
 
     def _notices_keep_their_distance(self, group: Group) -> None:
         seen = self.told_at.setdefault(group.number, [])
         if group.told_at is not None and group.told_at not in seen:
-            assert not seen or (group.told_at - seen[-1]).total_seconds() >= self.scene.fleet.group_s
+            assert not seen or (group.told_at - seen[-1]).total_seconds() >= self.world.fleet.group_s
             seen.append(group.told_at)
 
     def teardown(self) -> None:
-        if not hasattr(self, "scene"):
+        if not hasattr(self, "world"):
             return
         for _ in range(30):
-            self.scene.after(120)
+            self.world.after(120)
             self.sweepers[0].sweep()
-        assert self.scene.unsettled() == set(), "nothing waits for ever"
+        assert self.world.unsettled() == set(), "nothing waits for ever"
         self.remember_and_look_at_groups()
         self.everything_was_told()
 
     def everything_was_told(self) -> None:
-        sent = Counter(message.key for message in self.scene.channel.sent)
-        notices = {message.key: message for message in self.scene.channel.sent if message.member_count}
+        sent = Counter(message.key for message in self.world.channel.sent)
+        notices = {message.key: message for message in self.world.channel.sent if message.member_count}
         listed = Counter((run_id, key) for key, message in notices.items() for run_id in message.members)
         for (run_id, number), alert in self.alerts.items():
             (delivery,) = alert.deliveries.values()

@@ -8,14 +8,14 @@ from lastbeat.deliver.document import document
 from lastbeat.deliver.plain import render
 from lastbeat.model.policy import FleetPolicy
 from support.channel import ListChannel, down
-from support.groups import GroupScene, Sweeper
+from support.groups import Grouper, GroupWorld
 
 MINUTE = 60.0
-Act = Callable[[GroupScene], object]
+Act = Callable[[GroupWorld], object]
 Step = tuple[float, Act]
 
 
-def nothing(_scene: GroupScene) -> None:
+def nothing(_world: GroupWorld) -> None:
     pass
 
 
@@ -27,8 +27,8 @@ def wake(*numbers: int) -> Act:
     return lambda s: s.wake([s.run_ids[number] for number in numbers])
 
 
-def put(number: int, name: str) -> Act:
-    return lambda s: s.store.put_text(f"{s.run_ids[number]}/{name}", "boom")
+def fail(number: int) -> Act:
+    return lambda s: s.run(s.run_ids[number]).error("boom")
 
 
 HISTORIES: list[tuple[str, list[Step], list[str]]] = [
@@ -80,17 +80,17 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
     ),
     (
         "a member that fails is told of by itself and leaves",
-        [(60, silence(0, 1, 2)), (60, put(0, "_error")), (6 * MINUTE, wake(1, 2))],
+        [(60, silence(0, 1, 2)), (60, fail(0)), (6 * MINUTE, wake(1, 2))],
         ["TIMED_OUT 3: run-00 run-01 run-02", "FAILED run-00", "RECOVERED 2: run-01 run-02"],
     ),
     (
         "one that came back and failed before the notice of its return is told of in that order, and at once",
-        [(60, silence(0, 1, 2)), (60, wake(0)), (60, put(0, "_error")), (6 * MINUTE, wake(1, 2))],
+        [(60, silence(0, 1, 2)), (60, wake(0)), (60, fail(0)), (6 * MINUTE, wake(1, 2))],
         ["TIMED_OUT 3: run-00 run-01 run-02", "RECOVERED run-00", "FAILED run-00", "RECOVERED 2: run-01 run-02"],
     ),
     (
         "one that joined late and failed before the next notice is told of in that order, and at once",
-        [(60, silence(0, 1, 2)), (60, silence(3)), (60, put(3, "_error")), (6 * MINUTE, nothing)],
+        [(60, silence(0, 1, 2)), (60, silence(3)), (60, fail(3)), (6 * MINUTE, nothing)],
         ["TIMED_OUT 3: run-00 run-01 run-02", "TIMED_OUT run-03", "FAILED run-03"],
     ),
     (
@@ -119,90 +119,91 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
 @pytest.mark.parametrize("restarted", [pytest.param(True, id="--once"), pytest.param(False, id="loop")])
 @pytest.mark.parametrize(("steps", "told"), [pytest.param(s, t, id=name) for name, s, t in HISTORIES])
 def test_history(steps: list[Step], told: list[str], restarted: bool) -> None:
-    scene = GroupScene(6)
-    scene.sweeper.sweep()
+    world = GroupWorld(6)
+    world.grouper.sweep()
     for seconds, act in steps:
-        scene.after(seconds)
-        act(scene)
-        (Sweeper(scene) if restarted else scene.sweeper).sweep()
-    assert scene.told() == told
-    assert scene.unsettled() == set()
+        world.after(seconds)
+        act(world)
+        (Grouper(world) if restarted else world.grouper).sweep()
+    assert world.alerts() == told
+    assert world.unsettled() == set()
 
 
 def test_each_runs_own_transition_is_recorded_and_says_by_which_alert_it_was_told() -> None:
-    scene = GroupScene(4)
-    scene.silence(scene.run_ids)
-    scene.sweeper.sweep()
-    (notice,) = scene.channel.sent
-    for run_id in scene.run_ids:
-        record = scene.record(run_id)
+    world = GroupWorld(4)
+    world.silence(world.run_ids)
+    world.grouper.sweep()
+    (notice,) = world.channel.sent
+    for run_id in world.run_ids:
+        record = world.run(run_id).record
         assert record is not None
         assert [transition.after.value for transition in record.history] == ["TIMED_OUT"]
         assert [d.told_by for d in record.outbox[0].deliveries.values()] == [notice.key]
 
 
 def test_a_notice_says_what_they_share_and_how_many_are_watched() -> None:
-    scene = GroupScene(10, FleetPolicy(group_runs=5))
-    for run_id in scene.run_ids[:6]:
-        scene.facts[run_id] = {"zone": "us-east-1a", "instance_type": "p5.48xlarge", "host": f"ip-{run_id}"}
-    scene.facts["run-00"]["zone"] = "us-east-1b"
-    scene.sweeper.sweep()
-    scene.after(60)
-    scene.silence(scene.run_ids[:6])
-    scene.sweeper.sweep()
-    (notice,) = scene.channel.sent
+    world = GroupWorld(10, FleetPolicy(group_runs=5))
+    for run_id in world.run_ids[:6]:
+        world.facts[run_id] = {"zone": "us-east-1a", "instance_type": "p5.48xlarge", "host": f"ip-{run_id}"}
+    world.facts["run-00"]["zone"] = "us-east-1b"
+    world.grouper.sweep()
+    world.after(60)
+    world.silence(world.run_ids[:6])
+    world.grouper.sweep()
+    (notice,) = world.channel.sent
     assert notice.shared == {
         "Instance type": "p5.48xlarge (all 6)",
         "Zone": "us-east-1a (5 of 6)",
+        "Phase": "train (all 6)",
         "Reason": "Both heartbeats stale (>10m); no progress.json was ever written (all 6)",
     }
     assert notice.reason == "6 of the 10 runs being watched timed out together"
 
 
 def test_nearly_everything_at_once_is_perhaps_the_store_itself() -> None:
-    scene = GroupScene(10)
-    scene.silence(scene.run_ids[:9])
-    scene.sweeper.sweep()
-    assert "credentials" in (scene.channel.sent[0].action or "")
+    world = GroupWorld(10)
+    world.silence(world.run_ids[:9])
+    world.grouper.sweep()
+    assert "credentials" in (world.channel.sent[0].action or "")
 
 
 def test_a_group_that_lasts_is_told_again_only_where_asked_for() -> None:
-    scene = GroupScene(3, FleetPolicy(group_runs=3, repeat_s=3600.0))
-    scene.silence(scene.run_ids)
+    world = GroupWorld(3, FleetPolicy(group_runs=3, repeat_s=3600.0))
+    world.silence(world.run_ids)
     for _ in range(125):
-        scene.sweeper.sweep()
-        scene.after(60)
-    assert scene.told() == ["TIMED_OUT 3: run-00 run-01 run-02"] * 3
-    assert "still are, after 1h" in scene.channel.sent[1].reason
-    assert len({message.key for message in scene.channel.sent}) == 3
+        world.grouper.sweep()
+        world.after(60)
+    assert world.alerts() == ["TIMED_OUT 3: run-00 run-01 run-02"] * 3
+    assert "still are, after 1h" in world.channel.sent[1].reason
+    assert len({message.key for message in world.channel.sent}) == 3
 
 
 def test_a_large_group_names_all_to_programs_and_fifty_to_people() -> None:
-    scene = GroupScene(60)
-    scene.silence(scene.run_ids)
-    scene.sweeper.sweep()
-    (notice,) = scene.channel.sent
-    assert (notice.members, notice.member_count) == (scene.run_ids, 60)
+    world = GroupWorld(60)
+    world.silence(world.run_ids)
+    world.grouper.sweep()
+    (notice,) = world.channel.sent
+    assert (notice.members, notice.member_count) == (world.run_ids, 60)
     assert document(notice)["members_left_out"] == 0
     assert render(notice).endswith("run-49\n│   and 10 more")
-    assert scene.unsettled() == set()
+    assert world.unsettled() == set()
 
 
 @pytest.mark.parametrize("delivered", [True, False])
 def test_a_changed_address_gets_the_notice_only_if_nobody_did(delivered: bool) -> None:
-    scene = GroupScene(4)
-    scene.sweeper.sweep()
-    scene.after(60)
-    scene.silence(scene.run_ids)
+    world = GroupWorld(4)
+    world.grouper.sweep()
+    world.after(60)
+    world.silence(world.run_ids)
     if not delivered:
-        scene.channel.fault = down
-    scene.sweeper.sweep()
-    scene.channel = ListChannel("list:changed")
+        world.channel.fault = down
+    world.grouper.sweep()
+    world.channel = ListChannel("list:changed")
     for _ in range(5):
-        scene.after(60)
-        Sweeper(scene).sweep()
-    assert scene.told() == ([] if delivered else ["TIMED_OUT 4: run-00 run-01 run-02 run-03"])
-    scene.after(360)
-    scene.wake(scene.run_ids)
-    Sweeper(scene).sweep()
-    assert scene.told()[-1] == "RECOVERED 4: run-00 run-01 run-02 run-03", "what is new goes to the new address"
+        world.after(60)
+        Grouper(world).sweep()
+    assert world.alerts() == ([] if delivered else ["TIMED_OUT 4: run-00 run-01 run-02 run-03"])
+    world.after(360)
+    world.wake(world.run_ids)
+    Grouper(world).sweep()
+    assert world.alerts()[-1] == "RECOVERED 4: run-00 run-01 run-02 run-03", "what is new goes to the new address"

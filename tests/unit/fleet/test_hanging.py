@@ -8,7 +8,7 @@ import pytest
 
 from lastbeat.model.alert import Message
 from lastbeat.stores.port import DeniedError, UnreachableError
-from support.fleet import FleetScene
+from support.world import World
 
 
 @pytest.fixture
@@ -23,24 +23,24 @@ def released() -> Iterator[threading.Event]:
 def test_a_look_that_never_ends_delays_no_other_run_s_alert(
     silent: int, told: list[str], released: threading.Event
 ) -> None:
-    scene = FleetScene()
+    world = World()
     names = [f"r{number}" for number in range(silent)]
     for name in (*names, "hangs"):
-        scene.run(name).both(1)
-    scene.sweep()
+        world.run(name).both(1)
+    world.sweep()
 
     def hang(operation: str, key: str) -> None:
         if operation == "read" and key.startswith("hangs/"):
             released.wait(60)
 
-    scene.store.before = hang
+    world.store.before = hang
     for _ in range(14):
-        scene.after(60)
-        scene.run("hangs").both(2)
-        scene.sweep(deadline=1.0)
-    assert [scene.told(name) for name in names] == [told] * silent
-    assert len(scene.channel.sent) == 1
-    assert all(record is not None and not _held(record) for record in (scene.run(name).record for name in names))
+        world.after(60)
+        world.run("hangs").both(2)
+        world.sweep(deadline=1.0)
+    assert [world.told(name) for name in names] == [told] * silent
+    assert len(world.channel.sent) == 1
+    assert all(record is not None and not _held(record) for record in (world.run(name).record for name in names))
 
 
 def _held(record: object) -> bool:
@@ -49,54 +49,54 @@ def _held(record: object) -> bool:
 
 
 def test_a_store_that_answers_no_read_is_not_seen(released: threading.Event) -> None:
-    scene = FleetScene()
-    scene.store.in_s3()
+    world = World()
+    world.store.in_s3()
     for number in range(6000):
-        scene.run(f"old-{number:06}").both(1, age_s=200_000)
+        world.run(f"old-{number:06}").both(1, age_s=200_000)
     for number in range(30):
-        scene.run(f"r{number:02}").both(1)
-    scene.sweep()
-    scene.after(60)
-    assert scene.sweep().plan == "probe"
+        world.run(f"r{number:02}").both(1)
+    world.sweep()
+    world.after(60)
+    assert world.sweep().plan == "probe"
 
     def hang(operation: str, _key: str) -> None:
         if operation == "read":
             released.wait(60)
 
-    scene.store.before = hang
-    scene.after(60)
+    world.store.before = hang
+    world.after(60)
     # Time enough for the part that is listed before, on a busy machine.
-    report = scene.sweep(deadline=3.0)
+    report = world.sweep(deadline=3.0)
     assert report.blind is not None
     assert report.exit_status == 3
 
 
 def test_a_run_that_is_begun_again_under_its_name_is_told_of_again() -> None:
-    scene = FleetScene()
+    world = World()
     names = [f"r{number}" for number in range(6)]
     for name in names:
-        scene.run(name).both(1)
-    scene.sweep()
+        world.run(name).both(1)
+    world.sweep()
     for minute in range(40):
-        scene.after(60)
-        scene.run("r5").both(2)
+        world.after(60)
+        world.run("r5").both(2)
         if minute == 12:
-            scene.run("r0").delete()
+            world.run("r0").delete()
         if 14 <= minute < 18:
-            scene.run("r0").beat(attempt=1, start_time=scene.now.isoformat())
-        scene.sweep(restarted=True)
-    told = scene.told("r0")
+            world.run("r0").beat(attempt=1, start_time=world.now.isoformat())
+        world.sweep(restarted=True)
+    told = world.told("r0")
     assert told.count("TIMED_OUT") == 2
 
 
 def test_a_first_look_that_there_was_no_time_for_is_taken_by_the_next_pass() -> None:
-    scene = FleetScene()
+    world = World()
     # Here asking costs less than listing, once everything that is known is over.
-    scene.store.in_s3()
+    world.store.in_s3()
     names = [f"r{number:02}" for number in range(12)]
     for name in names:
-        scene.run(name).both(1)
-        scene.run(name).complete()
+        world.run(name).both(1)
+        world.run(name).complete()
     slow = True
 
     def first_is_slow(operation: str, key: str) -> None:
@@ -104,22 +104,22 @@ def test_a_first_look_that_there_was_no_time_for_is_taken_by_the_next_pass() -> 
             threading.Event().wait(0.5)
             raise UnreachableError("503")
 
-    scene.store.before = first_is_slow
-    scene.sweep(deadline=0.3)
+    world.store.before = first_is_slow
+    world.sweep(deadline=0.3)
     slow = False
     until = time.monotonic() + 60
-    while scene.sweep().statuses != {"SUCCEEDED": 12} and time.monotonic() < until:
+    while world.sweep().statuses != {"SUCCEEDED": 12} and time.monotonic() < until:
         time.sleep(0.05)
-    assert sorted(message.run_id for message in scene.channel.sent) == names
+    assert sorted(message.run_id for message in world.channel.sent) == names
 
 
 def test_a_channel_that_hangs_while_it_is_told_who_cannot_be_seen_is_told_later_who_can_be_again(
     released: threading.Event,
 ) -> None:
-    scene = FleetScene()
+    world = World()
     for name in ("ok", "bad"):
-        scene.run(name).both(1)
-    scene.sweep()
+        world.run(name).both(1)
+    world.sweep()
 
     def refuse(operation: str, key: str) -> None:
         if operation == "read" and key.startswith("bad/"):
@@ -128,22 +128,22 @@ def test_a_channel_that_hangs_while_it_is_told_who_cannot_be_seen_is_told_later_
     def hang(_message: Message) -> None:
         released.wait(60)
 
-    scene.store.before, scene.channel.fault = refuse, hang
+    world.store.before, world.channel.fault = refuse, hang
     for _ in range(14):
-        scene.after(60)
+        world.after(60)
         for name in ("ok", "bad"):
-            scene.run(name).both(2)
-        scene.sweep(deadline=0.4)
-    assert scene.channel.events == [], "it hangs at the first"
-    scene.store.heal()
-    scene.after(60)
-    scene.sweep(deadline=0.4)
+            world.run(name).both(2)
+        world.sweep(deadline=0.4)
+    assert world.channel.events == [], "it hangs at the first"
+    world.store.heal()
+    world.after(60)
+    world.sweep(deadline=0.4)
     released.set()
     until = time.monotonic() + 60
-    while scene.channel.events != ["BLIND", "SIGHTED"]:
-        assert time.monotonic() < until, scene.channel.events
-        scene.after(60)
+    while world.channel.events != ["BLIND", "SIGHTED"]:
+        assert time.monotonic() < until, world.channel.events
+        world.after(60)
         for name in ("ok", "bad"):
-            scene.run(name).both(2)
-        scene.sweep(deadline=0.4)
+            world.run(name).both(2)
+        world.sweep(deadline=0.4)
         time.sleep(0.05)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
@@ -13,10 +12,10 @@ from lastbeat.model.fleet import PassReport
 from lastbeat.model.limits import LIMITS
 from lastbeat.model.status import Status
 from lastbeat.record.limits import FleetLimits
-from lastbeat.watchdog import Watch, WatchContext
-from support.fleet import FleetScene
 from support.laws import examples
+from support.memory import MemoryStore
 from support.paged import PagedStore
+from support.world import World
 
 RUNS = ("a", "a-1", "b", "logged")
 LATE = ("a-0", "new")
@@ -62,50 +61,49 @@ def steps_of(runs: tuple[str, ...]) -> st.SearchStrategy[list[Step]]:
     )
 
 
-class World:
+class History(World):
     """A fleet to which one thing happens after the other."""
 
-    def __init__(self, scene: FleetScene, names: tuple[str, ...]) -> None:
-        self.scene = scene
+    def __init__(self, names: tuple[str, ...], store: MemoryStore | None = None) -> None:
+        super().__init__(store=store)
         self._limits_are_new = False
         """No listing has come by them since they changed."""
         self._attempt, self._printed = dict.fromkeys(names, 1), dict.fromkeys(names, 1)
         for name in RUNS[:-1]:
-            scene.run(name).both(1)
-        scene.run(RUNS[-1]).log("step 1 loss 2.5\n")
+            self.run(name).both(1)
+        self.run(RUNS[-1]).log("step 1 loss 2.5\n")
 
     def take(self, what: str, which: object) -> None:
-        scene = self.scene
         if what == "time":
-            scene.after(float(which))  # type: ignore[arg-type]
+            self.after(float(which))  # type: ignore[arg-type]
         elif what == "restart":
-            scene.kept = None
+            self.sweeper = self.fresh_sweep()
         elif what == "forget":
-            scene.store.held.pop("_watchdog/fleet.json.z", None)
-            scene.kept = None
+            self.store.held.pop("_watchdog/fleet.json.z", None)
+            self.sweeper = self.fresh_sweep()
         elif what == "limits":
             self._limits_are_new = True
             if which is None:
-                scene.store.held.pop(LIMITS, None)
+                self.store.held.pop(LIMITS, None)
             else:
-                scene.store.put_text(LIMITS, json.dumps({"schema": 1, "limits": which}))
+                self.store.put_text(LIMITS, json.dumps({"schema": 1, "limits": which}))
         elif what == "drop":
             assert isinstance(which, tuple)
-            scene.run(which[0]).delete(which[1])
+            self.run(which[0]).delete(which[1])
         elif what == "attempt":
             self._attempt[str(which)] += 1
-            scene.after(2)
-            scene.run(str(which)).beat(attempt=self._attempt[str(which)], start_time=scene.now.isoformat())
+            self.after(2)
+            self.run(str(which)).beat(attempt=self._attempt[str(which)], start_time=self.now.isoformat())
         elif what in {"both", "progress", "log"}:
             self._printed[str(which)] += 1
             self._write(str(which), what, self._printed[str(which)])
         elif what == "beat":
-            scene.run(str(which)).beat(beat_seconds=20, longest_gap_s=25)
+            self.run(str(which)).beat(beat_seconds=20, longest_gap_s=25)
         elif what in {"error", "complete", "delete"}:
-            getattr(scene.run(str(which)), what)()
+            getattr(self.run(str(which)), what)()
 
     def _write(self, run_id: str, what: str, step: int) -> None:
-        run = self.scene.run(run_id)
+        run = self.run(run_id)
         if what == "both":
             run.both(2)
         elif what == "progress":
@@ -113,8 +111,8 @@ class World:
         else:
             run.log("".join(f"step {each} loss 2.5\n" for each in range(step)))
 
-    def sweep(self) -> PassReport:
-        report = self.scene.sweep()
+    def one_pass(self) -> PassReport:
+        report = self.sweep()
         assert report.complete
         assert report.blind is None
         return report
@@ -124,31 +122,28 @@ class World:
     ) -> None:
         """What it says of those who were asked is what looks say, and no run of which a look would say that it runs is
         taken for one that is over. ``listed``: passes have listed everything since the last step."""
-        scene = self.scene
         self._limits_are_new = self._limits_are_new and report.plan != "list" and not listed
         if self._limits_are_new:
             return
-        memory = scene.kept._context.index_store.load() if scene.kept else None
+        memory = self.sweeper._context.index_store.load()
         assert memory is not None
         for line in report.lines:
-            held = [key for key in scene.store.held if key.startswith(f"{line.run_id}/")]
+            held = [key for key in self.store.held if key.startswith(f"{line.run_id}/")]
             known = memory.runs.get(line.run_id)
-            if known is not None and known.beating and scene.now.timestamp() - known.looked_at < BEATING_S:
+            if known is not None and known.beating and self.now.timestamp() - known.looked_at < BEATING_S:
                 # It is over and went on writing: that it begins again is seen at the next look.
                 continue
             if held and asked_now(line.status):
                 assert line.status is self._look(line.run_id), line.run_id
         if asked_now(Status.SUCCEEDED):
-            there = {key.split("/")[0] for key in scene.store.held if key.split("/")[0] in self._attempt}
+            there = {key.split("/")[0] for key in self.store.held if key.split("/")[0] in self._attempt}
             assert there <= {*memory.runs, *memory.finished}, "every run is known"
             for run_id in there.intersection(memory.finished):
                 assert self._look(run_id) is not Status.RUNNING, run_id
 
     def _look(self, run_id: str) -> object:
-        scene = self.scene
-        policy = scene.policy
-        context = WatchContext(scene.store, [], policy, lambda: scene.now, state=scene.state, dry_run=True)
-        return Watch(run_id, replace(context, in_fleet=True, limits=FleetLimits(scene.store))).tick().status
+        options = {"channels": [], "dry_run": True, "in_fleet": True, "limits": FleetLimits(self.store)}
+        return self.fresh_watch(run_id, **options).tick().status
 
 
 def asked_between(status: Status) -> bool:
@@ -165,18 +160,17 @@ def asked_between(status: Status) -> bool:
 @example(steps=[("time", 700.0), ("limits", [{"runs": "*", "stale_minutes": 90}]), ("log", "a")])
 @given(steps=steps_of((*RUNS, *LATE)))
 def test_a_sweep_says_of_each_run_what_a_look_at_it_says(url: str, steps: list[Step]) -> None:
-    scene = FleetScene()
-    scene.store.url = url
-    world = World(scene, (*RUNS, *LATE))
-    world.sweep()
+    history = History((*RUNS, *LATE))
+    history.store.url = url
+    history.one_pass()
     for what, which in steps:
-        world.take(what, which)
-        report = world.sweep()
-        world.check(report, asked_between if report.plan == "probe" else lambda _status: True)
+        history.take(what, which)
+        report = history.one_pass()
+        history.check(report, asked_between if report.plan == "probe" else lambda _status: True)
     # New or begun again, two passes find it.
-    plans = {world.sweep().plan, (report := world.sweep()).plan}
+    plans = {history.one_pass().plan, (report := history.one_pass()).plan}
     assert "list" in plans
-    world.check(report)
+    history.check(report)
 
 
 @pytest.mark.parametrize("by_folder", [False, True], ids=["keys in order", "folder by folder"])
@@ -184,22 +178,19 @@ def test_a_sweep_says_of_each_run_what_a_look_at_it_says(url: str, steps: list[S
 @example(steps=[("attempt", "o00"), ("both", "new"), ("both", "a-0")], most=3)
 @given(steps=steps_of((*RUNS, *LATE, *OVER)), most=st.integers(2, 6))
 def test_where_a_listing_is_long_a_round_of_it_finds_what_is_new(by_folder: bool, steps: list[Step], most: int) -> None:
-    scene = FleetScene()
-    scene.store = PagedStore(most, by_folder=by_folder)
-    scene.through = scene.store
-    world = World(scene, (*RUNS, *LATE, *OVER))
+    history = History((*RUNS, *LATE, *OVER), PagedStore(most, by_folder=by_folder))
     for name in OVER:
-        scene.run(name).both(1, age_s=2 * DAY_S)
-        scene.run(name).complete(age_s=2 * DAY_S)
-    world.sweep()
-    scene.after(60)
-    assert world.sweep().plan == "probe"
+        history.run(name).both(1, age_s=2 * DAY_S)
+        history.run(name).complete(age_s=2 * DAY_S)
+    history.one_pass()
+    history.after(60)
+    assert history.one_pass().plan == "probe"
     for what, which in steps:
-        world.take(what, which)
-        report = world.sweep()
-        world.check(report, asked_between if report.plan == "probe" else lambda _status: True)
-    passes = round(scene.fleet.discover_s / scene.fleet.interval_s)
+        history.take(what, which)
+        report = history.one_pass()
+        history.check(report, asked_between if report.plan == "probe" else lambda _status: True)
+    passes = round(history.fleet.discover_s / history.fleet.interval_s)
     for _ in range(passes + 1):
-        scene.after(60)
-        report = world.sweep()
-    world.check(report, listed=True)
+        history.after(60)
+        report = history.one_pass()
+    history.check(report, listed=True)

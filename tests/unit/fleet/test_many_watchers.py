@@ -13,8 +13,8 @@ from lastbeat.model.learned_limits import IDLE_FLOOR_S
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.record import LimitName
 from lastbeat.model.status import Event, Status
-from support.fleet import FleetRun, FleetScene
 from support.laws import examples
+from support.world import TrainingRun, World
 
 RUNS = 3
 HOUR_S, DAY_S = 3600.0, 86_400.0
@@ -33,7 +33,7 @@ some_runs = st.sets(st.integers(0, RUNS - 1), min_size=1)
 class Truth:
     """What one training really does, and has done since its status last changed."""
 
-    run: FleetRun
+    run: TrainingRun
     step: int = 1
     beats: bool = True
     steps: bool = True
@@ -59,23 +59,23 @@ class ManyWatchers(RuleBasedStateMachine):
     @initialize(limits=st.lists(LIMITS, min_size=2, max_size=5))
     def begin(self, limits: list[Policy]) -> None:
         # What groups tell is another law's affair.
-        self.scene = FleetScene(fleet=FleetPolicy(group_runs=100))
+        self.world = World(fleet=FleetPolicy(group_runs=100))
         self.limits = limits
         self.sweeps = [self._sweep(policy) for policy in limits]
-        self.truths = [Truth(self.scene.run(f"run-{number}")) for number in range(RUNS)]
-        self.began = self.scene.now
+        self.truths = [Truth(self.world.run(f"run-{number}")) for number in range(RUNS)]
+        self.began = self.world.now
         self.alerts = 0
         self._write()
         for which in range(len(limits)):
             self._pass(which)
 
     def _sweep(self, policy: Policy) -> Sweep:
-        self.scene.policy = policy
-        return self.scene.fresh_sweep()
+        self.world.policy = policy
+        return self.world.fresh_sweep()
 
     def _write(self) -> None:
         for truth in self.truths:
-            truth.write(self.scene.now)
+            truth.write(self.world.now)
 
     @rule(which=some_runs, beats=st.booleans(), steps=st.booleans())
     def trainings_change(self, which: set[int], beats: bool, steps: bool) -> None:
@@ -86,7 +86,7 @@ class ManyWatchers(RuleBasedStateMachine):
     def time_passes(self, rhythm_s: float, times: int, order: list[int]) -> None:
         """Each training does as it does, and every sweep makes its passes."""
         for _ in range(times):
-            self.scene.after(rhythm_s)
+            self.world.after(rhythm_s)
             self._write()
             for which in order:
                 if which < len(self.sweeps):
@@ -95,7 +95,7 @@ class ManyWatchers(RuleBasedStateMachine):
     @rule(which=st.integers(0, 4), rhythm_s=RHYTHMS, times=st.integers(1, 12))
     def one_alone_watches(self, which: int, rhythm_s: float, times: int) -> None:
         for _ in range(times):
-            self.scene.after(rhythm_s)
+            self.world.after(rhythm_s)
             self._write()
             self._pass(which % len(self.sweeps))
 
@@ -107,11 +107,11 @@ class ManyWatchers(RuleBasedStateMachine):
     @rule()
     def nobody_watches_for_a_day(self) -> None:
         for _ in range(4):
-            self.scene.after(DAY_S / 4)
+            self.world.after(DAY_S / 4)
             self._write()
 
     def _pass(self, which: int) -> None:
-        self.scene.after(1)
+        self.world.after(1)
         self.sweeps[which].run()
         changes = 0
         for truth in self.truths:
@@ -120,15 +120,15 @@ class ManyWatchers(RuleBasedStateMachine):
             if record.status is not truth.status:
                 changes += truth.status is not None
                 self._has_its_evidence(truth, record)
-                truth.status, truth.changed_at = record.status, self.scene.now
+                truth.status, truth.changed_at = record.status, self.world.now
         beside = {Event.WARNING, Event.FLAPPING}
-        told = [message for message in self.scene.channel.sent if message.event not in beside]
+        told = [message for message in self.world.channel.sent if message.event not in beside]
         # A run that flaps is told of in one alert in place of several.
         assert len(told) - self.alerts <= changes, "nothing is told but what changed"
         self.alerts = len(told)
 
     def _has_its_evidence(self, truth: Truth, record: Any) -> None:
-        now = self.scene.now
+        now = self.world.now
         if record.status is Status.TIMED_OUT:
             assert record.exceeded_limit is not None
             truth.stood_still = record.exceeded_limit.name is LimitName.STALL
@@ -147,7 +147,7 @@ class ManyWatchers(RuleBasedStateMachine):
             assert truth.changed_at is None or shown > truth.changed_at, "a laxer limit is no sign of life"
 
     def teardown(self) -> None:
-        if not hasattr(self, "scene"):
+        if not hasattr(self, "world"):
             return
         # All of it once more, for two days in which nothing happens at all: what was decided stands.
         for truth in self.truths:

@@ -16,8 +16,8 @@ from lastbeat.model.fleet import PassReport
 from lastbeat.model.runid import SWEEP_MARK
 from lastbeat.stores.counting import CountingStore, Tally
 from lastbeat.stores.port import StoreError, UnreachableError
-from support.fleet import FleetScene, beat, running
 from support.http_sink import Answer, HttpSink, http_sink
+from support.world import World, running
 
 LIMIT_S = 30.0
 FOREVER = float("inf")
@@ -33,22 +33,22 @@ def sink() -> Iterator[HttpSink]:
 class Pages:
     """Notes what a page was asked for, and whether the mark was there by then. Writing one costs ``cost``."""
 
-    scene: FleetScene
+    world: World
     cost: Mapping[str, int] = field(default_factory=lambda: {"LIST": 7})
     asked: list[tuple[PassReport, float, bool]] = field(default_factory=list)
 
     def write(self, report: PassReport, until: float) -> PassReport:
-        self.asked.append((report, until, SWEEP_MARK in self.scene.store.held))
+        self.asked.append((report, until, SWEEP_MARK in self.world.store.held))
         requests = {kind: count + self.cost.get(kind, 0) for kind, count in report.requests.items()}
         return replace(report, notes=("a page",), requests=requests)
 
 
-def sweep_of(scene: FleetScene, *, ping: str | None = None, page: Pages | None = None) -> Sweep:
+def sweep_of(world: World, *, ping: str | None = None, page: Pages | None = None) -> Sweep:
     """One process that sweeps and leaves marks; its requests are counted."""
     tally = Tally()
-    scene.through = CountingStore(scene.store, tally)
-    mark = MarkWriter(scene.through, scene.fleet)
-    return scene.fresh_sweep(tally=tally, mark=mark, ping=Ping(ping) if ping else None, page=page)
+    world.through = CountingStore(world.store, tally)
+    mark = MarkWriter(world.through, world.fleet)
+    return world.fresh_sweep(tally=tally, mark=mark, ping=Ping(ping) if ping else None, page=page)
 
 
 def answers_nothing(_operation: str, _key: str) -> None:
@@ -69,17 +69,17 @@ ROWS = [
 
 @pytest.mark.parametrize(("how", "told", "marked"), ROWS)
 def test_a_pass(sink: HttpSink, how: str, told: list[str], marked: bool) -> None:
-    scene = running(30)
+    world = running(30)
     if how == "turns blind":
-        rolling(scene)
-    sweep = sweep_of(scene, ping=f"{sink.url}/x")
+        rolling(world)
+    sweep = sweep_of(world, ping=f"{sink.url}/x")
     if how == "blind":
-        scene.store.before = answers_nothing
+        world.store.before = answers_nothing
     if how == "turns blind":
-        scene.store.before = away_from_the_first_read_on()
+        world.store.before = away_from_the_first_read_on()
     if how == "cannot deliver":
-        scene.run("run-0000").error()
-        scene.channel.fault = down
+        world.run("run-0000").error()
+        world.channel.fault = down
     report = sweep.run()
     assert (report.blind is not None) is (how in {"blind", "turns blind"}), report
     assert report.failed == (how == "cannot deliver")
@@ -87,23 +87,23 @@ def test_a_pass(sink: HttpSink, how: str, told: list[str], marked: bool) -> None
     while len(sink.requests) < len(told) and time.monotonic() < until:
         time.sleep(0.01)  # The beginning is told from the side.
     assert [request.path for request in sink.requests] == told
-    assert (SWEEP_MARK in scene.store.held) is marked
+    assert (SWEEP_MARK in world.store.held) is marked
 
 
-def rolling(scene: FleetScene) -> None:
+def rolling(world: World) -> None:
     """From now on passes list a part and ask the runs that live; the next one lists first."""
-    scene.store.in_s3()
+    world.store.in_s3()
     for number in range(3000):
-        scene.run(f"old-{number:06}").both(1, age_s=200_000)
+        world.run(f"old-{number:06}").both(1, age_s=200_000)
     for _ in range(10):
-        if scene.sweep().plan != "list":
+        if world.sweep().plan != "list":
             break
-        scene.after(60)
+        world.after(60)
         for number in range(30):
-            scene.run(f"run-{number:04}").both(2)
-    scene.after(60)
-    while int(scene.now.timestamp() / scene.fleet.interval_s) % 2:
-        scene.after(60)
+            world.run(f"run-{number:04}").both(2)
+    world.after(60)
+    while int(world.now.timestamp() / world.fleet.interval_s) % 2:
+        world.after(60)
 
 
 def away_from_the_first_read_on() -> Callable[[str, str], None]:
@@ -157,15 +157,15 @@ def test_a_mark_has_half_of_the_time_at_least() -> None:
 
 
 def test_a_sweep_that_hangs_leaves_its_time_to_what_comes_after(sink: HttpSink) -> None:
-    scene = running(2)
-    scene.store.before = hangs
-    page = Pages(scene)
-    sweep = sweep_of(scene, ping=f"{sink.url}/x", page=page)
+    world = running(2)
+    world.store.before = hangs
+    page = Pages(world)
+    sweep = sweep_of(world, ping=f"{sink.url}/x", page=page)
     began = time.monotonic()
     report = sweep.run(deadline=began + 3)
     assert not report.complete
     assert time.monotonic() - began < 3 + LIMITS.total_s
-    assert SWEEP_MARK in scene.store.held
+    assert SWEEP_MARK in world.store.held
     [(_, until, _)] = page.asked
     assert began + 1 < until <= began + 3
 
@@ -181,37 +181,37 @@ def test_neither_the_mark_nor_the_ping_can_spoil_a_pass(sink: HttpSink) -> None:
             raise StoreError("the disk is full")
 
     sink.otherwise = Answer(500)
-    scene = running(1)
-    scene.store.before = fail
-    report = sweep_of(scene, ping=f"{sink.url}/x").run()
+    world = running(1)
+    world.store.before = fail
+    report = sweep_of(world, ping=f"{sink.url}/x").run()
     assert report.statuses == {"RUNNING": 1}
     assert any("the disk is full" in note for note in report.notes)
 
 
 def test_what_the_mark_cost_is_in_the_report() -> None:
-    scene = running(1)
-    marked = sweep_of(scene)
+    world = running(1)
+    marked = sweep_of(world)
     report = marked.run()
-    assert report.requests == _asked_of(scene)
-    scene.after(60)
-    beat(scene)
-    scene.store.calls.clear()
+    assert report.requests == _asked_of(world)
+    world.after(60)
+    world.beat_all()
+    world.store.calls.clear()
     report = marked.run()
-    assert report.requests == _asked_of(scene)
-    assert ("write", SWEEP_MARK) in scene.store.calls
-    assert ("read", SWEEP_MARK) not in scene.store.calls, "a process remembers its passes"
+    assert report.requests == _asked_of(world)
+    assert ("write", SWEEP_MARK) in world.store.calls
+    assert ("read", SWEEP_MARK) not in world.store.calls, "a process remembers its passes"
 
 
-def _asked_of(scene: FleetScene) -> dict[str, int]:
+def _asked_of(world: World) -> dict[str, int]:
     kinds = {"list": "LIST", "read": "GET", "write": "PUT", "delete": "DELETE"}
-    operations = [operation for operation, _ in scene.store.calls]
+    operations = [operation for operation, _ in world.store.calls]
     return {kind: operations.count(operation) for operation, kind in kinds.items()}
 
 
 def test_a_page_comes_last_and_what_became_of_it_is_in_the_report() -> None:
-    scene = running(1)
-    page = Pages(scene)
-    made = sweep_of(scene, page=page).run()
+    world = running(1)
+    page = Pages(world)
+    made = sweep_of(world, page=page).run()
     [(report, until, marked)] = page.asked
     assert (until, marked, made.notes) == (FOREVER, True, ("a page",))
     assert report.requests["PUT"] > 0
@@ -219,40 +219,40 @@ def test_a_page_comes_last_and_what_became_of_it_is_in_the_report() -> None:
 
 @pytest.mark.parametrize("processes", ["one process", "a process for each pass"])
 def test_what_the_page_cost_is_in_the_mark_too(processes: str) -> None:
-    scene = running(1)
+    world = running(1)
     marked: list[int] = []
-    sweep = sweep_of(scene, page=Pages(scene))
+    sweep = sweep_of(world, page=Pages(world))
     for _ in range(3):
         made = sweep.run()
-        mark = read_mark(scene.store)
+        mark = read_mark(world.store)
         assert mark is not None
         assert mark.recent[-1].requests == made.requests
         marked = [each.requests["LIST"] for each in mark.recent]
-        scene.after(60)
-        beat(scene)
+        world.after(60)
+        world.beat_all()
         if processes != "one process":
-            sweep = sweep_of(scene, page=Pages(scene))
+            sweep = sweep_of(world, page=Pages(world))
     assert [listed >= 8 for listed in marked] == [True] * 3
 
 
 def test_what_costs_less_than_a_mark_is_told_by_the_next() -> None:
-    scene = running(1)
-    sweep = sweep_of(scene, page=Pages(scene, {"GET": 1}))
+    world = running(1)
+    sweep = sweep_of(world, page=Pages(world, {"GET": 1}))
     made, told = [], []
     for _ in range(3):
         made.append(sweep.run().requests["GET"])
-        mark = read_mark(scene.store)
+        mark = read_mark(world.store)
         assert mark is not None
         told.append([each.requests["GET"] for each in mark.recent])
-        scene.after(60)
-        beat(scene)
+        world.after(60)
+        world.beat_all()
     first, second, third = made
     assert told == [[first - 1], [first, second - 1], [first, second, third - 1]]
-    assert [key for operation, key in scene.store.calls if operation == "write"].count(SWEEP_MARK) == 3
+    assert [key for operation, key in world.store.calls if operation == "write"].count(SWEEP_MARK) == 3
 
 
 def test_a_mark_that_cannot_be_written_again_is_no_harm() -> None:
-    scene = running(1)
+    world = running(1)
     written = []
 
     def once(what: str, key: str) -> None:
@@ -260,25 +260,25 @@ def test_a_mark_that_cannot_be_written_again_is_no_harm() -> None:
         if written.count(("write", SWEEP_MARK)) == 2:
             raise StoreError("full")
 
-    scene.store.before = once
-    made = sweep_of(scene, page=Pages(scene)).run()
+    world.store.before = once
+    made = sweep_of(world, page=Pages(world)).run()
     assert written.count(("write", SWEEP_MARK)) == 2
     assert made.notes == ("a page",)
 
 
 def test_a_blind_pass_leaves_the_page_alone() -> None:
-    scene = running(1)
-    scene.store.before = answers_nothing
-    page = Pages(scene)
-    assert sweep_of(scene, page=page).run().blind
+    world = running(1)
+    world.store.before = answers_nothing
+    page = Pages(world)
+    assert sweep_of(world, page=page).run().blind
     assert page.asked == []
 
 
 def test_a_page_is_given_a_part_of_the_time_and_never_more_than_there_is() -> None:
     for left_s in (60.0, 4.0):
-        scene = running(1)
-        page = Pages(scene)
+        world = running(1)
+        page = Pages(world)
         deadline = time.monotonic() + left_s
-        sweep_of(scene, page=page).run(deadline=deadline)
+        sweep_of(world, page=page).run(deadline=deadline)
         [(_, until, _)] = page.asked
         assert deadline - 2 <= until <= deadline

@@ -7,7 +7,7 @@ from lastbeat.model.policy import FleetPolicy
 from lastbeat.record.routes import Routes, put
 from lastbeat.stores.port import UnreachableError
 from support.channel import ListChannel
-from support.fleet import FleetScene
+from support.world import World
 
 ROUTES = b"""
 people:
@@ -23,19 +23,19 @@ class RoutedFleet:
     """A fleet with two channels, whose routes know a team and noise."""
 
     def __init__(self) -> None:
-        self.scene = FleetScene(fleet=FleetPolicy(group_runs=3))
+        self.world = World(fleet=FleetPolicy(group_runs=3))
         self.slack, self.vision = ListChannel("slack:11"), ListChannel("slack:vision:22")
-        self.scene.channels = [self.slack, self.vision]
-        assert put(self.scene.store, ROUTES, "routes.yaml")[1] == []
-        self.sweep: Any = self.scene.fresh_sweep(routing=Routing(Routes(self.scene.store)))
+        self.world.channels = [self.slack, self.vision]
+        assert put(self.world.store, ROUTES, "routes.yaml")[1] == []
+        self.sweep: Any = self.world.fresh_sweep(routing=Routing(Routes(self.world.store)))
 
     def begin(self, *runs: tuple[str, str | None]) -> None:
         for run_id, owner in runs:
-            self.scene.run(run_id).beat(owner=owner)
+            self.world.run(run_id).beat(owner=owner)
         self.sweep.run()
 
     def silent(self, seconds: float = 900.0) -> None:
-        self.scene.after(seconds)
+        self.world.after(seconds)
         self.sweep.run()
 
     @property
@@ -47,8 +47,8 @@ def test_each_run_s_alert_goes_its_own_way() -> None:
     fleet = RoutedFleet()
     fleet.begin(("run-1", "alice"), ("run-2", None), ("debug-1", None))
     for run_id in ("run-1", "run-2", "debug-1"):
-        fleet.scene.run(run_id).error()
-    fleet.scene.after(60)
+        fleet.world.run(run_id).error()
+    fleet.world.after(60)
     fleet.sweep.run()
     assert fleet.told == (["FAILED"], ["FAILED"])
     assert [each.run_id for each in (*fleet.slack.sent, *fleet.vision.sent)] == ["run-2", "run-1"]
@@ -69,9 +69,9 @@ def test_a_group_of_one_team_is_told_to_that_team_alone_and_so_is_its_end() -> N
     fleet.begin(*runs)
     fleet.silent()
     for _ in range(4):
-        fleet.scene.after(120)
+        fleet.world.after(120)
         for run_id, owner in runs:
-            fleet.scene.run(run_id).beat(owner=owner)
+            fleet.world.run(run_id).beat(owner=owner)
         fleet.sweep.run()
     assert fleet.told == ([], ["TIMED_OUT", "RECOVERED"])
 
@@ -90,9 +90,9 @@ def test_a_fleet_that_nobody_can_see_is_told_without_asking_for_routes() -> None
     def blind(_operation: str, _key: str) -> None:
         raise UnreachableError("no answer")
 
-    fleet.scene.store.before = blind
+    fleet.world.store.before = blind
     fleet.sweep.run()
-    fleet.scene.store.calls.clear()
+    fleet.world.store.calls.clear()
     fleet.silent()
     assert "BLIND" in fleet.slack.events
-    assert not [key for _, key in fleet.scene.store.calls if "routes" in key]
+    assert not [key for _, key in fleet.world.store.calls if "routes" in key]

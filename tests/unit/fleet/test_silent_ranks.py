@@ -1,75 +1,72 @@
 """A sweep names a rank that fell silent, from the listing that it makes anyway; ranks that are well cost nothing."""
 
-import json
 from collections.abc import Iterable
 
 import pytest
 
 from lastbeat.observe.listing import RANK_PAGES
-from support.fleet import FleetScene
+from support.world import World
 
 
-def beat(scene: FleetScene, run_id: str, ranks: Iterable[int]) -> None:
-    scene.run(run_id).beat(world_size=4, rank_beat_seconds=60.0)
+def beat(world: World, run_id: str, ranks: Iterable[int]) -> None:
+    world.run(run_id).beat(world_size=4, rank_beat_seconds=60.0)
     for number in ranks:
-        told = {"rank": number, "host": f"host-{14 + number}", "status": "running", "beat_seconds": 60.0}
-        scene.run(run_id).put(f"ranks/{number}.json", json.dumps(told))
+        world.run(run_id).rank(number)
 
 
 @pytest.mark.parametrize("fresh", [True, False], ids=["a process a pass", "one process"])
 @pytest.mark.parametrize("in_s3", [True, False], ids=["in S3", "where listing is free"])
 def test_a_silent_rank_is_told_once_and_cleared(fresh: bool, in_s3: bool) -> None:
-    scene = FleetScene()
+    world = World()
     if in_s3:
-        scene.store.in_s3()
+        world.store.in_s3()
     for minute in range(30):
-        beat(scene, "a", range(4))
-        beat(scene, "b", [0, 1, 2, *([3] if minute < 3 or minute > 20 else [])])
-        scene.sweep(restarted=fresh)
+        beat(world, "a", range(4))
+        beat(world, "b", [0, 1, 2, *([3] if minute < 3 or minute > 20 else [])])
+        report = world.sweep(restarted=fresh)
         told = ["WARNING"] if minute > 8 else []
         if minute < 7 or minute > 8:
-            assert scene.told("b") == told, minute
-        scene.after(60)
-    assert scene.told("a") == []
-    assert scene.channel.sent[0].conditions["rank_silent"].startswith("rank 3 on host-17 silent for ")
-    assert scene.last is not None
-    assert [line.conditions for line in scene.last.lines] == [(), ()]
+            assert world.told("b") == told, minute
+        world.after(60)
+    assert world.told("a") == []
+    assert world.channel.sent[0].conditions["rank_silent"].startswith("rank 3 on host-17 silent for ")
+    assert [line.conditions for line in report.lines] == [(), ()]
 
 
 def test_ranks_that_are_well_are_never_read_and_a_silent_one_costs_no_look_in_each_pass() -> None:
-    scene = FleetScene()
+    world = World()
     for minute in range(40):
-        beat(scene, "a", range(4))
-        beat(scene, "b", [0, 1, 2] if minute > 3 else range(4))
-        scene.sweep()
-        scene.after(60)
-    read = [key for op, key in scene.store.calls if op == "read" and "/ranks/" in key]
+        beat(world, "a", range(4))
+        beat(world, "b", [0, 1, 2] if minute > 3 else range(4))
+        world.sweep()
+        world.after(60)
+    read = [key for op, key in world.store.calls if op == "read" and "/ranks/" in key]
     assert set(read) == {"b/ranks/3.json"}
     assert len(read) == 1
 
 
 def test_a_run_with_very_many_ranks_costs_a_listing_as_many_pages_as_its_files_fill() -> None:
-    scene = FleetScene()
-    beat(scene, "a", range(4))
-    beat(scene, "many", range(5_000))
-    beat(scene, "z", range(4))
-    scene.sweep()
-    scene.after(30)
-    scene.store.calls.clear()
-    scene.sweep()
-    assert sum(op == "list" for op, _ in scene.store.calls) <= 6
+    world = World()
+    beat(world, "a", range(4))
+    beat(world, "many", range(5_000))
+    beat(world, "z", range(4))
+    world.sweep()
+    world.after(30)
+    world.store.calls.clear()
+    world.sweep()
+    assert sum(op == "list" for op, _ in world.store.calls) <= 6
     assert RANK_PAGES > 10
 
 
-def late(scene: FleetScene, run_id: str, rank: int, *, is_late: bool) -> None:
+def late(world: World, run_id: str, rank: int, *, is_late: bool) -> None:
     """A rank that beats on, and hangs in a checkpoint or does not."""
-    told: dict[str, object] = {"rank": rank, "host": "host-17", "status": "running", "beat_seconds": 60.0}
+    run = world.run(run_id)
     if is_late:
-        told["sections"] = [{"name": "checkpointing", "open_s": 480.0, "limit_s": 420.0}]
-        scene.run(run_id).put(f"ranks/{rank}.late")
+        run.put(f"ranks/{rank}.late")
+        run.rank(rank, sections=[{"name": "checkpointing", "open_s": 480.0, "limit_s": 420.0}])
     else:
-        scene.run(run_id).delete(f"ranks/{rank}.late")
-    scene.run(run_id).put(f"ranks/{rank}.json", json.dumps(told))
+        run.delete(f"ranks/{rank}.late")
+        run.rank(rank)
 
 
 @pytest.mark.parametrize("fresh", [True, False], ids=["a process a pass", "one process"])
@@ -77,64 +74,60 @@ def late(scene: FleetScene, run_id: str, rank: int, *, is_late: bool) -> None:
 def test_a_rank_that_hangs_in_a_section_is_told_within_two_passes_and_so_is_that_it_goes_on(
     fresh: bool, in_s3: bool
 ) -> None:
-    scene = FleetScene()
+    world = World()
     if in_s3:
-        scene.store.in_s3()
+        world.store.in_s3()
     for minute in range(30):
-        beat(scene, "a", range(4))
-        beat(scene, "b", [0, 1, 2])
-        late(scene, "b", 3, is_late=5 <= minute < 20)
-        scene.sweep(restarted=fresh)
-        scene.after(60)
+        beat(world, "a", range(4))
+        beat(world, "b", [0, 1, 2])
+        late(world, "b", 3, is_late=5 <= minute < 20)
+        world.sweep(restarted=fresh)
+        world.after(60)
         if minute in {4, 6, 19, 26}:
-            assert scene.told("b") == ["TIMED_OUT", "RECOVERED"][: {4: 0, 6: 1, 19: 1, 26: 2}[minute]], minute
-    assert scene.channel.sent[0].reason == "rank 3: checkpointing for 8m (limit 7m)"
-    assert scene.told("a") == []
+            assert world.told("b") == ["TIMED_OUT", "RECOVERED"][: {4: 0, 6: 1, 19: 1, 26: 2}[minute]], minute
+    assert world.channel.sent[0].reason == "rank 3: checkpointing for 8m (limit 7m)"
+    assert world.told("a") == []
 
 
 def test_a_run_of_one_process_that_hangs_in_a_section_is_found_by_its_mark() -> None:
-    scene = FleetScene()
+    world = World()
     for minute in range(10):
         sections = [{"name": "step", "open_s": 200.0, "limit_s": 180.0}] if minute >= 5 else []
-        scene.run("a").beat(beat_seconds=30.0, sections=sections)
+        world.run("a").beat(beat_seconds=30.0, sections=sections)
         if sections:
-            scene.run("a").put("ranks/0.late")
-        scene.sweep()
-        scene.after(60)
-    assert [(each.event.value, each.reason) for each in scene.channel.sent] == [
+            world.run("a").put("ranks/0.late")
+        world.sweep()
+        world.after(60)
+    assert [(each.event.value, each.reason) for each in world.channel.sent] == [
         ("TIMED_OUT", "step for 3m 20s (limit 3m)")
     ]
 
 
 def test_a_silent_rank_is_looked_at_again_when_its_section_has_lasted_for_too_long() -> None:
-    scene = FleetScene()
-    beat(scene, "a", range(4))
-    told = {"rank": 3, "status": "running", "beat_seconds": 60.0}
-    told["sections"] = [{"name": "checkpointing", "open_s": 60.0, "limit_s": 600.0}]
-    scene.run("a").put("ranks/3.json", json.dumps(told))
+    world = World()
+    beat(world, "a", range(4))
+    world.run("a").rank(3, sections=[{"name": "checkpointing", "open_s": 60.0, "limit_s": 600.0}])
     for minute in range(12):
-        beat(scene, "a", range(3))
-        scene.sweep()
-        scene.after(60)
+        beat(world, "a", range(3))
+        world.sweep()
+        world.after(60)
         if minute == 8:
-            assert scene.told("a") == ["WARNING"]
-    assert scene.told("a") == ["WARNING", "TIMED_OUT"]
+            assert world.told("a") == ["WARNING"]
+    assert world.told("a") == ["WARNING", "TIMED_OUT"]
 
 
 def test_a_mark_that_was_left_behind_hides_no_later_hang() -> None:
-    scene = FleetScene()
-    scene.store.in_s3()
-    beat(scene, "a", range(4))
-    scene.run("a").put("ranks/3.late")
+    world = World()
+    world.store.in_s3()
+    beat(world, "a", range(4))
+    world.run("a").put("ranks/3.late")
     for minute in range(12):
-        beat(scene, "a", range(4) if minute < 5 else range(3))
+        beat(world, "a", range(4) if minute < 5 else range(3))
         if minute >= 5:
-            told = {"rank": 3, "status": "running", "beat_seconds": 60.0}
-            told["sections"] = [{"name": "step", "open_s": 200.0, "limit_s": 180.0}]
-            scene.run("a").put("ranks/3.json", json.dumps(told))
+            world.run("a").rank(3, sections=[{"name": "step", "open_s": 200.0, "limit_s": 180.0}])
         if minute == 5:
-            scene.run("a").put("ranks/3.late")
-        scene.sweep()
-        scene.after(60)
+            world.run("a").put("ranks/3.late")
+        world.sweep()
+        world.after(60)
         if minute in {4, 7}:
-            assert scene.told("a") == ["TIMED_OUT"][: minute // 7], minute
+            assert world.told("a") == ["TIMED_OUT"][: minute // 7], minute

@@ -3,7 +3,7 @@
 import pytest
 
 from lastbeat.model.policy import FleetPolicy, Policy
-from support.fleet import FleetScene, beat, running
+from support.world import World, running
 
 MEMORY = "_watchdog/fleet.json.z"
 CRASH = (
@@ -11,19 +11,19 @@ CRASH = (
 )
 
 
-def _requests(scene: FleetScene) -> dict[str, int]:
+def _requests(world: World) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for operation, _ in scene.store.calls:
+    for operation, _ in world.store.calls:
         counts[operation] = counts.get(operation, 0) + 1
-    scene.store.calls.clear()
+    world.store.calls.clear()
     return counts
 
 
 def test_every_run_is_looked_at_once_and_its_end_is_told() -> None:
-    scene = running(30)
-    scene.run("run-0003").error("RuntimeError: CUDA out of memory")
-    scene.run("run-0004").complete()
-    report = scene.sweep()
+    world = running(30)
+    world.run("run-0003").error("RuntimeError: CUDA out of memory")
+    world.run("run-0004").complete()
+    report = world.sweep()
     assert report.statuses == {"RUNNING": 28, "FAILED": 1, "SUCCEEDED": 1}
     assert report.lines[0].run_id == "run-0003"
     assert report.lines[0].cause == "oom"
@@ -31,20 +31,20 @@ def test_every_run_is_looked_at_once_and_its_end_is_told() -> None:
         ("run-0003", "FAILED"),
         ("run-0004", "SUCCEEDED"),
     }
-    assert sorted(scene.channel.events) == ["FAILED", "SUCCEEDED"]
+    assert sorted(world.channel.events) == ["FAILED", "SUCCEEDED"]
     assert report.complete
     assert report.exit_status == 2
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
 def test_a_healthy_fleet_costs_its_listing_and_a_few_reads(restarted: bool) -> None:
-    scene = running(1000)
-    scene.sweep()
-    scene.after(60)
-    beat(scene)
-    scene.store.calls.clear()
-    report = scene.sweep(restarted=restarted)
-    counts = _requests(scene)
+    world = running(1000)
+    world.sweep()
+    world.after(60)
+    world.beat_all()
+    world.store.calls.clear()
+    report = world.sweep(restarted=restarted)
+    counts = _requests(world)
     assert counts["list"] == 4  # 3,001 keys: two heartbeats and a record each, and the memory
     assert counts["read"] <= 200  # a twentieth of the fleet, as each minute
     assert counts.get("write", 0) <= 1
@@ -52,238 +52,238 @@ def test_a_healthy_fleet_costs_its_listing_and_a_few_reads(restarted: bool) -> N
 
 
 def test_a_small_fleet_is_read_in_each_pass() -> None:
-    scene = running(3)
-    scene.sweep()
-    scene.after(60)
-    beat(scene)
-    scene.run("run-0001").progress(3, loss="NaN")
-    assert scene.sweep().statuses == {"RUNNING": 2, "RUNNING (WARNING)": 1}
-    assert scene.told("run-0001") == ["WARNING"]
+    world = running(3)
+    world.sweep()
+    world.after(60)
+    world.beat_all()
+    world.run("run-0001").progress(3, loss="NaN")
+    assert world.sweep().statuses == {"RUNNING": 2, "RUNNING (WARNING)": 1}
+    assert world.told("run-0001") == ["WARNING"]
 
 
 def test_in_a_large_fleet_a_loss_that_is_no_number_is_found_within_the_reading_time() -> None:
-    scene = running(200)
-    scene.sweep()
+    world = running(200)
+    world.sweep()
     for _ in range(21):
-        scene.after(60)
-        beat(scene, but=("run-0150",))
-        scene.run("run-0150").both(3)
-        scene.run("run-0150").progress(3, loss="NaN")
-        scene.sweep()
-    assert scene.told("run-0150") == ["WARNING"]
+        world.after(60)
+        world.beat_all(but=("run-0150",))
+        world.run("run-0150").both(3)
+        world.run("run-0150").progress(3, loss="NaN")
+        world.sweep()
+    assert world.told("run-0150") == ["WARNING"]
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
 def test_silence_is_told_when_the_limit_is_over_and_so_is_the_return(restarted: bool) -> None:
-    scene = running(20)
-    scene.sweep()
+    world = running(20)
+    world.sweep()
     for _ in range(12):
-        scene.after(60)
-        beat(scene, but=("run-0007",))
-        scene.sweep(restarted=restarted)
-    assert scene.told("run-0007") == ["TIMED_OUT"]
-    scene.run("run-0007").both(9)
-    assert scene.sweep(restarted=restarted).statuses == {"RUNNING": 20}
-    assert scene.told("run-0007") == ["TIMED_OUT", "RECOVERED"]
-    assert {message.run_id for message in scene.channel.sent} == {"run-0007"}
+        world.after(60)
+        world.beat_all(but=("run-0007",))
+        world.sweep(restarted=restarted)
+    assert world.told("run-0007") == ["TIMED_OUT"]
+    world.run("run-0007").both(9)
+    assert world.sweep(restarted=restarted).statuses == {"RUNNING": 20}
+    assert world.told("run-0007") == ["TIMED_OUT", "RECOVERED"]
+    assert {message.run_id for message in world.channel.sent} == {"run-0007"}
 
 
 def test_one_stale_heartbeat_is_a_warning_and_its_return_the_end_of_it() -> None:
-    scene = running(20)
-    scene.sweep()
+    world = running(20)
+    world.sweep()
     for _ in range(12):
-        scene.after(60)
-        beat(scene, but=("run-0005",))
-        scene.run("run-0005").beat()
-        report = scene.sweep()
+        world.after(60)
+        world.beat_all(but=("run-0005",))
+        world.run("run-0005").beat()
+        report = world.sweep()
     assert report.statuses == {"RUNNING": 19, "RUNNING (WARNING)": 1}
-    assert scene.told("run-0005") == ["WARNING"]
-    scene.run("run-0005").progress(5)
-    assert scene.sweep().statuses == {"RUNNING": 20}
+    assert world.told("run-0005") == ["WARNING"]
+    world.run("run-0005").progress(5)
+    assert world.sweep().statuses == {"RUNNING": 20}
 
 
 def test_a_document_that_is_written_again_and_again_is_found_out() -> None:
-    scene = running(60)
-    frozen = scene.now.isoformat()
+    world = running(60)
+    frozen = world.now.isoformat()
     for _ in range(60):
-        scene.after(60)
-        beat(scene, but=("run-0009",))
-        scene.run("run-0009").put("metadata.json", f'{{"last_update": "{frozen}"}}')
-        scene.run("run-0009").put("progress.json", f'{{"step": 1, "last_updated": "{frozen}"}}')
-        scene.sweep()
-    assert scene.told("run-0009") == ["TIMED_OUT"]
+        world.after(60)
+        world.beat_all(but=("run-0009",))
+        world.run("run-0009").put("metadata.json", f'{{"last_update": "{frozen}"}}')
+        world.run("run-0009").put("progress.json", f'{{"step": 1, "last_updated": "{frozen}"}}')
+        world.sweep()
+    assert world.told("run-0009") == ["TIMED_OUT"]
 
 
 @pytest.mark.parametrize("lost", [MEMORY, None], ids=["memory lost", "memory damaged"])
 def test_a_lost_memory_is_found_again_by_listing_and_nothing_is_told_twice(lost: str | None) -> None:
-    scene = running(30)
-    scene.run("run-0003").error()
-    scene.sweep()
-    told = list(scene.channel.events)
+    world = running(30)
+    world.run("run-0003").error()
+    world.sweep()
+    told = list(world.channel.events)
     if lost:
-        scene.store.held.pop(MEMORY)
+        world.store.held.pop(MEMORY)
     else:
-        scene.store.put_text(MEMORY, "\x00 no memory")
-    scene.after(60)
-    beat(scene, but=("run-0003",))
-    report = scene.sweep(restarted=True)
+        world.store.put_text(MEMORY, "\x00 no memory")
+    world.after(60)
+    world.beat_all(but=("run-0003",))
+    report = world.sweep(restarted=True)
     assert report.statuses == {"RUNNING": 29, "FAILED": 1}
-    assert scene.channel.events == told
+    assert world.channel.events == told
 
 
 def test_what_ended_long_before_anybody_watched_is_history() -> None:
-    scene = FleetScene()
+    world = World()
     for number in range(50):
-        run = scene.run(f"old-{number}")
+        run = world.run(f"old-{number}")
         run.both(1, age_s=90_000)
         run.complete(age_s=90_000)
-    scene.run("silent").both(1, age_s=90_000)
-    fresh = scene.run("fresh")
+    world.run("silent").both(1, age_s=90_000)
+    fresh = world.run("fresh")
     fresh.both(1, age_s=80_000)
     fresh.error(age_s=80_000)
-    report = scene.sweep()
+    report = world.sweep()
     assert report.finished == 51
     assert report.statuses == {"FAILED": 1}
-    assert scene.told("fresh") == ["FAILED"]
-    assert len(scene.channel.sent) == 1
-    assert scene.run("old-3").record is None
+    assert world.told("fresh") == ["FAILED"]
+    assert len(world.channel.sent) == 1
+    assert world.run("old-3").record is None
 
 
 def test_a_run_that_was_over_and_begins_again_is_watched_again() -> None:
-    scene = FleetScene()
+    world = World()
     for name in ("old", "recent"):
-        scene.run(name).both(1, age_s=90_000 if name == "old" else 60)
-        scene.run(name).complete(age_s=90_000 if name == "old" else 60)
-    scene.sweep()
-    scene.after(3600)
+        world.run(name).both(1, age_s=90_000 if name == "old" else 60)
+        world.run(name).complete(age_s=90_000 if name == "old" else 60)
+    world.sweep()
+    world.after(3600)
     for name in ("old", "recent"):
-        scene.run(name).beat(attempt=2, start_time=scene.now.isoformat())
-    assert scene.sweep().statuses == {"RUNNING": 2}
-    scene.after(60)
-    scene.run("old").error()
-    scene.sweep()
-    assert scene.told("old") == ["FAILED"]
+        world.run(name).beat(attempt=2, start_time=world.now.isoformat())
+    assert world.sweep().statuses == {"RUNNING": 2}
+    world.after(60)
+    world.run("old").error()
+    world.sweep()
+    assert world.told("old") == ["FAILED"]
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
 def test_a_living_run_whose_files_are_all_deleted_is_not_forgotten(restarted: bool) -> None:
-    scene = running(10)
-    scene.sweep()
-    scene.run("run-0005").delete()
+    world = running(10)
+    world.sweep()
+    world.run("run-0005").delete()
     for _ in range(12):
-        scene.after(60)
-        beat(scene, but=("run-0005",))
-        report = scene.sweep(restarted=restarted)
-    assert scene.told("run-0005") == ["TIMED_OUT"]
+        world.after(60)
+        world.beat_all(but=("run-0005",))
+        report = world.sweep(restarted=restarted)
+    assert world.told("run-0005") == ["TIMED_OUT"]
     assert report.statuses == {"RUNNING": 9, "TIMED_OUT": 1}
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
 @pytest.mark.parametrize("end", ["complete", "error", "silence"])
 def test_tidying_up_after_a_run_that_is_over_is_no_news(end: str, restarted: bool) -> None:
-    scene = running(10)
-    scene.sweep()
+    world = running(10)
+    world.sweep()
     if end == "complete":
-        scene.run("run-0005").complete()
+        world.run("run-0005").complete()
     if end == "error":
-        scene.run("run-0005").error()
+        world.run("run-0005").error()
     for _ in range(12):
-        scene.after(60)
-        beat(scene, but=("run-0005",))
-        scene.sweep(restarted=restarted)
-    told = scene.told("run-0005")
+        world.after(60)
+        world.beat_all(but=("run-0005",))
+        world.sweep(restarted=restarted)
+    told = world.told("run-0005")
     assert len(told) == 1
-    scene.run("run-0005").delete()
+    world.run("run-0005").delete()
     for _ in range(15):
-        scene.after(60)
-        beat(scene)
-        report = scene.sweep(restarted=restarted)
-    assert scene.told("run-0005") == told
+        world.after(60)
+        world.beat_all()
+        report = world.sweep(restarted=restarted)
+    assert world.told("run-0005") == told
     assert report.statuses == {"RUNNING": 9}
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
 def test_a_run_that_has_a_log_alone_lives_by_it(restarted: bool) -> None:
-    scene = FleetScene()
+    world = World()
     for minute in range(30):
-        scene.run("run-1").log("".join(f"step {step} loss 2.5\n" for step in range(minute + 1)))
-        assert scene.sweep(restarted=restarted).statuses == {"RUNNING": 1}
-        scene.after(60)
+        world.run("run-1").log("".join(f"step {step} loss 2.5\n" for step in range(minute + 1)))
+        assert world.sweep(restarted=restarted).statuses == {"RUNNING": 1}
+        world.after(60)
     for _ in range(12):
-        report = scene.sweep(restarted=restarted)
-        scene.after(60)
+        report = world.sweep(restarted=restarted)
+        world.after(60)
     assert report.statuses == {"TIMED_OUT": 1}
-    scene.run("run-1").log("".join(f"step {step} loss 2.5\n" for step in range(40)))
-    assert scene.sweep(restarted=restarted).statuses == {"RUNNING": 1}
-    assert scene.told("run-1") == ["TIMED_OUT", "RECOVERED"]
+    world.run("run-1").log("".join(f"step {step} loss 2.5\n" for step in range(40)))
+    assert world.sweep(restarted=restarted).statuses == {"RUNNING": 1}
+    assert world.told("run-1") == ["TIMED_OUT", "RECOVERED"]
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
 def test_a_log_that_is_stored_again_and_says_nothing_new_is_no_life(restarted: bool) -> None:
-    scene = FleetScene()
+    world = World()
     for _ in range(20):
-        scene.run("run-1").log("step 1 loss 2.5\n")
-        report = scene.sweep(restarted=restarted)
-        scene.after(60)
+        world.run("run-1").log("step 1 loss 2.5\n")
+        report = world.sweep(restarted=restarted)
+        world.after(60)
     assert report.statuses == {"TIMED_OUT": 1}
-    assert scene.told("run-1") == ["TIMED_OUT"]
+    assert world.told("run-1") == ["TIMED_OUT"]
 
 
 def test_a_crash_in_a_log_is_found_when_the_run_falls_silent_at_the_latest() -> None:
-    scene = running(20)
-    scene.sweep()
-    run = scene.run("run-0007")
+    world = running(20)
+    world.sweep()
+    run = world.run("run-0007")
     for minute in range(12):
-        scene.after(60)
-        beat(scene, but=("run-0007",))
+        world.after(60)
+        world.beat_all(but=("run-0007",))
         if minute == 0:
             run.log(f"step 5 loss 2.5\n{CRASH}")
-        report = scene.sweep()
-    assert scene.told("run-0007") == ["FAILED"]
+        report = world.sweep()
+    assert world.told("run-0007") == ["FAILED"]
     assert (report.lines[0].run_id, report.lines[0].cause) == ("run-0007", "oom")
 
 
 def test_folders_without_a_run_s_files_are_no_runs() -> None:
-    scene = running(1)
-    scene.store.put_text("datasets/train.bin", "x")
-    scene.store.put_text("my run/metadata.json", "{}")
-    report = scene.sweep()
+    world = running(1)
+    world.store.put_text("datasets/train.bin", "x")
+    world.store.put_text("my run/metadata.json", "{}")
+    report = world.sweep()
     assert report.statuses == {"RUNNING": 1}
     assert report.ignored == ("my run",)
 
 
 def test_stalls_are_found_in_a_fleet() -> None:
-    scene = running(100, policy=Policy(stall_s=1200.0), fleet=FleetPolicy(group_runs=50))
+    world = running(100, policy=Policy(stall_s=1200.0), fleet=FleetPolicy(group_runs=50))
     for minute in range(50):
-        scene.after(60)
+        world.after(60)
         for number in range(100):
-            run = scene.run(f"run-{number:04}")
+            run = world.run(f"run-{number:04}")
             run.beat()
             run.progress(7 if number == 42 and minute > 3 else minute)
-        scene.sweep()
-    assert scene.told("run-0042") == ["WARNING", "TIMED_OUT"]
-    assert len(scene.channel.sent) == 2
+        world.sweep()
+    assert world.told("run-0042") == ["WARNING", "TIMED_OUT"]
+    assert len(world.channel.sent) == 2
 
 
 def test_a_fleet_learns_how_long_each_run_may_be_without_a_step() -> None:
-    scene = running(20, policy=Policy(learns=True), fleet=FleetPolicy(group_runs=50))
+    world = running(20, policy=Policy(learns=True), fleet=FleetPolicy(group_runs=50))
     for minute in range(240):
-        scene.after(60)
+        world.after(60)
         for number in range(20):
-            run = scene.run(f"run-{number:04}")
+            run = world.run(f"run-{number:04}")
             run.beat()
             run.progress(7 if number == 12 and minute > 200 else minute // 10 if number == 3 else minute)
-        scene.sweep()
-    assert scene.told("run-0012") == ["TIMED_OUT"]
-    assert len(scene.channel.sent) == 1
+        world.sweep()
+    assert world.told("run-0012") == ["TIMED_OUT"]
+    assert len(world.channel.sent) == 1
 
 
 def test_a_log_that_stands_still_for_the_catalogue_s_limit_is_found_in_a_fleet() -> None:
-    scene = running(30, policy=Policy(inactivity_s=900.0), fleet=FleetPolicy(group_runs=50))
+    world = running(30, policy=Policy(inactivity_s=900.0), fleet=FleetPolicy(group_runs=50))
     for minute in range(36):
-        scene.after(60)
-        beat(scene)
+        world.after(60)
+        world.beat_all()
         if minute < 3:
-            scene.run("run-0003").log("loading\n" * (minute + 1))
-        scene.sweep()
-    assert scene.told("run-0003") == ["WARNING", "TIMED_OUT"]
+            world.run("run-0003").log("loading\n" * (minute + 1))
+        world.sweep()
+    assert world.told("run-0003") == ["WARNING", "TIMED_OUT"]

@@ -6,7 +6,7 @@ from lastbeat.fleet.mark import MarkWriter
 from lastbeat.fleet.prices import dollars
 from lastbeat.model.policy import Policy
 from lastbeat.stores.counting import CountingStore, Tally
-from support.fleet import FleetRun, FleetScene
+from support.world import TrainingRun, World
 
 OTHERS = 30
 POLLER = {"HEAD": 2, "GET": 2}
@@ -15,12 +15,12 @@ POLLER = {"HEAD": 2, "GET": 2}
 
 def _looks(prepare: object, each: object, policy: Policy | None = None) -> int:
     """How many looks a run needs in 20 passes, after 40 in which it found its ways."""
-    scene = FleetScene(policy)
-    run = scene.run("x")
+    world = World(policy)
+    run = world.run("x")
     prepare(run)  # type: ignore[operator]
-    scene.sweep()
+    world.sweep()
     looks = 0
-    watches = scene.kept._context.watches if scene.kept else None
+    watches = world.sweeper._context.watches
     assert watches is not None
     take = watches.take
 
@@ -32,26 +32,26 @@ def _looks(prepare: object, each: object, policy: Policy | None = None) -> int:
     for minute in range(60):
         if minute == 40:
             watches.take = counted  # type: ignore[method-assign,assignment]
-        scene.after(60)
+        world.after(60)
         for number in range(OTHERS):
-            scene.run(f"o{number:02}").both(1)
+            world.run(f"o{number:02}").both(1)
         each(run, minute)  # type: ignore[operator]
-        scene.sweep()
+        world.sweep()
     return looks
 
 
-def _frozen(run: FleetRun, _minute: int) -> None:
+def _frozen(run: TrainingRun, _minute: int) -> None:
     run.beat()
     run.put("progress.json", '{"step":1,"last_updated":"2026-01-01T12:00:00Z"}')
 
 
-def _deleted(run: FleetRun, minute: int) -> None:
+def _deleted(run: TrainingRun, minute: int) -> None:
     run.beat()
     if minute == 2:
         run.delete("progress.json")
 
 
-def _bare(run: FleetRun) -> None:
+def _bare(run: TrainingRun) -> None:
     run.put("metadata.json", "{}")
 
 
@@ -73,18 +73,18 @@ def test_no_run_costs_a_look_in_each_pass(case: str) -> None:
 
 def _dollars(living: int, passes: int = 60) -> float:
     """What a pass costs on average, after forty in which the fleet found its ways; with a listing's price as one."""
-    scene, tally = FleetScene(), Tally()
-    scene.store.in_s3()
-    scene.through = CountingStore(scene.store, tally)
-    made = scene.fresh_sweep(tally=tally, mark=MarkWriter(scene.through, scene.fleet))
+    world, tally = World(), Tally()
+    world.store.in_s3()
+    world.through = CountingStore(world.store, tally)
+    made = world.fresh_sweep(tally=tally, mark=MarkWriter(world.through, world.fleet))
     for minute in range(40 + passes):
         if minute == 40:
             before = tally.counts
         for number in range(living):
-            scene.run(f"run-{number:02}").both(minute)
-            scene.run(f"run-{number:02}").log("step 1 loss 2.5\n") if not minute else None
+            world.run(f"run-{number:02}").both(minute)
+            world.run(f"run-{number:02}").log("step 1 loss 2.5\n") if not minute else None
         assert made.run().statuses == {"RUNNING": living}
-        scene.after(60)
+        world.after(60)
     return dollars(tally.since(before)) / passes
 
 
@@ -101,42 +101,42 @@ def test_a_small_fleet_costs_little_more_than_its_listing(living: int) -> None:
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["one process", "a process for each pass"])
 def test_what_only_moves_on_is_rarely_written_down(restarted: bool) -> None:
-    scene = FleetScene()
-    scene.store.in_s3()
+    world = World()
+    world.store.in_s3()
     for minute in range(180):
         for number in range(10):
-            scene.run(f"run-{number:02}").both(minute)
-        scene.sweep(restarted=restarted)
-        scene.after(60)
-    writes = [key for operation, key in scene.store.calls if operation == "write" and key == "_watchdog/fleet.json.z"]
+            world.run(f"run-{number:02}").both(minute)
+        world.sweep(restarted=restarted)
+        world.after(60)
+    writes = [key for operation, key in world.store.calls if operation == "write" and key == "_watchdog/fleet.json.z"]
     # A process of one pass leaves the next one what it has read; one that goes on is hardly ever followed by another.
     assert len(writes) <= (18 if restarted else 4)
-    reads = [key for operation, key in scene.store.calls if operation == "read" and key.endswith("/metadata.json")]
+    reads = [key for operation, key in world.store.calls if operation == "read" and key.endswith("/metadata.json")]
     assert len(reads) <= 10 * (20 if restarted else 110)
 
 
 def test_a_log_that_came_last_brings_no_old_run_back() -> None:
-    scene = FleetScene()
+    world = World()
     for number in range(20):
-        scene.run(f"r{number}").both(1)
-        scene.run(f"r{number}").complete()
-    scene.sweep()
-    scene.after(5)
+        world.run(f"r{number}").both(1)
+        world.run(f"r{number}").complete()
+    world.sweep()
+    world.after(5)
     for number in range(20):
-        scene.run(f"r{number}").log("the end")
-    scene.after(86_500)
-    scene.sweep()
+        world.run(f"r{number}").log("the end")
+    world.after(86_500)
+    world.sweep()
     for restarted in (False, True):
-        scene.after(60)
-        report = scene.sweep(restarted=restarted)
+        world.after(60)
+        report = world.sweep(restarted=restarted)
         assert (report.looked, report.finished) == (0, 20)
 
 
 def test_folders_that_are_deleted_are_forgotten() -> None:
-    scene = FleetScene()
+    world = World()
     for number in range(20):
-        scene.run(f"r{number}").both(1, age_s=200_000)
-    assert scene.sweep().finished == 20
+        world.run(f"r{number}").both(1, age_s=200_000)
+    assert world.sweep().finished == 20
     for number in range(20):
-        scene.run(f"r{number}").delete()
-    assert scene.sweep().finished == 0
+        world.run(f"r{number}").delete()
+    assert world.sweep().finished == 0

@@ -9,33 +9,33 @@ from lastbeat.deliver.port import DeliveryError
 from lastbeat.model.group import LEDGER
 from lastbeat.model.status import Event
 from lastbeat.stores.port import DeniedError, MissingStoreError, UnreachableError
-from support.fleet import FleetScene, beat, running, told_of
+from support.world import World, running, told_of
 
 
 def test_a_run_that_cannot_be_read_costs_itself_only() -> None:
-    scene = running(20)
-    scene.sweep()
+    world = running(20)
+    world.sweep()
 
     def refuse(operation: str, key: str) -> None:
         if operation == "read" and key.startswith("run-0013/"):
             raise DeniedError("403 for run-0013")
 
-    scene.store.before = refuse
+    world.store.before = refuse
     for minute in range(30):
-        scene.after(60)
-        beat(scene)
+        world.after(60)
+        world.beat_all()
         if minute == 5:
-            scene.run("run-0013").error()
-            scene.run("run-0014").error()
-        report = scene.sweep()
+            world.run("run-0013").error()
+            world.run("run-0014").error()
+        report = world.sweep()
     assert report.unreadable == {"run-0013": "403 for run-0013"}
     assert {line.run_id: line.status.value for line in report.lines}["run-0013"] == "UNKNOWN"
-    assert scene.told("run-0014") == ["FAILED"]
-    assert scene.told("run-0013") == ["BLIND"]
-    scene.store.before = lambda _operation, _key: None
-    scene.after(60)
-    scene.sweep()
-    assert scene.told("run-0013") == ["BLIND", "FAILED", "SIGHTED"]
+    assert world.told("run-0014") == ["FAILED"]
+    assert world.told("run-0013") == ["BLIND"]
+    world.store.before = lambda _operation, _key: None
+    world.after(60)
+    world.sweep()
+    assert world.told("run-0013") == ["BLIND", "FAILED", "SIGHTED"]
 
 
 @pytest.mark.parametrize("error", [UnreachableError("503"), DeniedError("403"), MissingStoreError("no such bucket")])
@@ -43,27 +43,27 @@ def test_a_run_that_cannot_be_read_costs_itself_only() -> None:
 def test_a_fleet_that_cannot_be_seen_is_told_once_and_nothing_follows_from_it(
     error: Exception, restarted: bool
 ) -> None:
-    scene = running(50)
-    scene.sweep()
+    world = running(50)
+    world.sweep()
 
     def away(_operation: str, _key: str) -> None:
         raise error
 
-    scene.store.before = away
+    world.store.before = away
     for _ in range(30):
-        scene.after(60)
-        report = scene.sweep(restarted=restarted)
+        world.after(60)
+        report = world.sweep(restarted=restarted)
         assert report.blind
         assert report.exit_status == 3
-    assert [(m.event, m.run_id) for m in scene.channel.sent] == [(Event.BLIND, scene.store.url)]
-    scene.store.before = lambda _operation, _key: None
-    beat(scene)
-    assert scene.sweep(restarted=restarted).statuses == {"RUNNING": 50}
-    assert scene.channel.events == ["BLIND", "SIGHTED"]
+    assert [(m.event, m.run_id) for m in world.channel.sent] == [(Event.BLIND, world.store.url)]
+    world.store.before = lambda _operation, _key: None
+    world.beat_all()
+    assert world.sweep(restarted=restarted).statuses == {"RUNNING": 50}
+    assert world.channel.events == ["BLIND", "SIGHTED"]
 
 
 def test_a_listing_that_breaks_off_in_the_middle_goes_on_there() -> None:
-    scene = running(600)
+    world = running(600)
     pages = 0
 
     def second_page_fails(operation: str, _key: str) -> None:
@@ -72,79 +72,79 @@ def test_a_listing_that_breaks_off_in_the_middle_goes_on_there() -> None:
         if operation == "list" and pages == 2:
             raise UnreachableError("503")
 
-    scene.store.before = second_page_fails
-    report = scene.sweep()
+    world.store.before = second_page_fails
+    report = world.sweep()
     assert not report.complete
     assert report.blind is None
     assert 0 < report.statuses["RUNNING"] < 600
-    assert scene.sweep().statuses == {"RUNNING": 600}
+    assert world.sweep().statuses == {"RUNNING": 600}
 
 
 def test_passes_that_have_too_little_time_still_come_round() -> None:
-    scene = running(120)
+    world = running(120)
 
     def slow(operation: str, _key: str) -> None:
         if operation == "read":
             threading.Event().wait(0.004)
 
-    scene.store.before = slow
+    world.store.before = slow
     for number in range(120):
-        scene.run(f"run-{number:04}").error()
+        world.run(f"run-{number:04}").error()
     for _ in range(400):
-        report = scene.sweep(deadline=0.08)
-        scene.after(61)
+        report = world.sweep(deadline=0.08)
+        world.after(61)
         if report.statuses.get("FAILED") == 120 and report.complete and report.pending == 0:
             break
     # A busy machine may see few of them fail in one pass, or enough of them for one notice of all.
-    told = sorted(run_id for message in scene.channel.sent for run_id in told_of(message))
+    told = sorted(run_id for message in world.channel.sent for run_id in told_of(message))
     assert told == [f"run-{number:04}" for number in range(120)]
 
 
 def test_two_sweeps_at_once_tell_everything_once() -> None:
-    scene = running(40)
+    world = running(40)
     for number in range(0, 40, 2):
-        scene.run(f"run-{number:04}").error()
-    sweeps = [scene.fresh_sweep() for _ in range(3)]
+        world.run(f"run-{number:04}").error()
+    sweeps = [world.fresh_sweep() for _ in range(3)]
     threads = [threading.Thread(target=sweep.run) for sweep in sweeps]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     for sweep in sweeps:
-        scene.after(61)
+        world.after(61)
         sweep.run()
-    assert sorted(m.run_id for m in scene.channel.sent) == [f"run-{number:04}" for number in range(0, 40, 2)]
+    assert sorted(m.run_id for m in world.channel.sent) == [f"run-{number:04}" for number in range(0, 40, 2)]
 
 
 def test_a_channel_that_is_down_loses_nothing() -> None:
-    scene = running(10)
-    scene.channel.fault = lambda _message: DeliveryError("503", retryable=True)
-    scene.run("run-0001").error()
-    assert scene.sweep().pending == 1
-    scene.channel.fault = lambda _message: None
+    world = running(10)
+    world.channel.fault = lambda _message: DeliveryError("503", retryable=True)
+    world.run("run-0001").error()
+    assert world.sweep().pending == 1
+    world.channel.fault = lambda _message: None
     for _ in range(20):
-        scene.after(60)
-        beat(scene, but=("run-0001",))
-        report = scene.sweep(restarted=True)
-    assert scene.told("run-0001") == ["FAILED"]
+        world.after(60)
+        world.beat_all(but=("run-0001",))
+        report = world.sweep(restarted=True)
+    assert world.told("run-0001") == ["FAILED"]
     assert report.pending == 0
 
 
 def test_a_first_look_that_could_not_be_written_down_is_told_by_the_next() -> None:
-    scene = FleetScene()
-    scene.run("x").both(1)
-    scene.run("x").complete()
+    world = World()
+    world.run("x").both(1)
+    world.run("x").complete()
 
     def refuse(operation: str, key: str) -> None:
         if operation == "write" and key.startswith("x/"):
             raise UnreachableError("503")
 
-    scene.store.before = refuse
-    assert scene.sweep().unrecorded == 1
-    scene.store.heal()
-    scene.after(60)
-    scene.sweep()
-    assert scene.told("x") == ["SUCCEEDED"]
+    world.store.before = refuse
+    assert world.sweep().unrecorded == 1
+    world.store.heal()
+    world.after(60)
+    world.sweep()
+    assert world.told("x") == ["SUCCEEDED"]
 
 
 BROKEN = [
@@ -158,23 +158,23 @@ BROKEN = [
 def test_a_look_that_breaks_by_our_own_fault_leaves_a_run_that_could_not_be_observed(
     operations: list[str], known: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scene = running(3)
-    scene.mask = lambda text: text.replace("xyzzy", "***")
+    world = running(3)
+    world.options["mask"] = lambda text: text.replace("xyzzy", "***")
     if known:
-        scene.sweep()
+        world.sweep()
     for number in range(3):
-        scene.run(f"run-{number:04}").both(2)
-        scene.run(f"run-{number:04}").complete()
+        world.run(f"run-{number:04}").both(2)
+        world.run(f"run-{number:04}").complete()
 
     def breaks(operation: str, key: str) -> None:
         if operation in operations and key.startswith("run-0001/"):
             raise ZeroDivisionError("a token: xyzzy\nand more")
 
-    scene.store.before = breaks
+    world.store.before = breaks
     for _ in range(2):
-        scene.after(60)
+        world.after(60)
         with caplog.at_level(logging.ERROR):
-            report = scene.sweep()
+            report = world.sweep()
         (why,) = report.unreadable.values()
         assert list(report.unreadable) == ["run-0001"]
         assert "ZeroDivisionError: a token: *** and more" in why
@@ -185,47 +185,47 @@ def test_a_look_that_breaks_by_our_own_fault_leaves_a_run_that_could_not_be_obse
         assert "Traceback" in caplog.text, "who mends it needs to know where"
     assert {line.run_id: line.status.value for line in report.lines}.get("run-0001") == ("UNKNOWN" if known else None)
     assert report.statuses["SUCCEEDED"] == 2, "the others are none the worse"
-    scene.store.heal()
-    scene.after(60)
-    report = scene.sweep()
+    world.store.heal()
+    world.after(60)
+    report = world.sweep()
     assert (report.statuses, report.exit_status) == ({"SUCCEEDED": 3}, 0)
-    assert scene.told("run-0001") == ["SUCCEEDED"]
+    assert world.told("run-0001") == ["SUCCEEDED"]
 
 
 def test_people_are_told_of_a_run_whose_looks_break_for_long() -> None:
-    scene = running(3)
-    scene.sweep()
+    world = running(3)
+    world.sweep()
 
     def breaks(operation: str, key: str) -> None:
         if operation == "read" and key.startswith("run-0001/"):
             raise ZeroDivisionError
 
-    scene.run("run-0001").error()
-    scene.store.before = breaks
+    world.run("run-0001").error()
+    world.store.before = breaks
     for _ in range(30):
-        scene.after(60)
-        beat(scene, but=("run-0001",))
-        scene.sweep()
-    assert scene.told("run-0001") == ["BLIND"]
+        world.after(60)
+        world.beat_all(but=("run-0001",))
+        world.sweep()
+    assert world.told("run-0001") == ["BLIND"]
 
 
 def test_alerts_that_could_not_be_handed_over_by_our_own_fault_are_by_a_later_pass() -> None:
-    scene = running(6)
-    scene.sweep()
-    scene.after(scene.policy.stale_s + 60)
+    world = running(6)
+    world.sweep()
+    world.after(world.policy.stale_s + 60)
     broken: list[str] = []
 
     def breaks(operation: str, key: str) -> None:
-        settled = operation == "write" and key == "run-0001/_watchdog.json" and scene.store.held.get(LEDGER)
+        settled = operation == "write" and key == "run-0001/_watchdog.json" and world.store.held.get(LEDGER)
         if settled and not broken:
             broken.append(key)
             raise ZeroDivisionError
 
-    scene.store.before = breaks
-    report = scene.sweep()
+    world.store.before = breaks
+    report = world.sweep()
     assert broken
     assert list(report.unreadable) == ["run-0001"]
-    scene.after(60)
-    report = scene.sweep()
+    world.after(60)
+    report = world.sweep()
     assert (report.unreadable, report.pending) == ({}, 0)
-    assert [message.member_count for message in scene.channel.sent] == [6]
+    assert [message.member_count for message in world.channel.sent] == [6]

@@ -11,255 +11,254 @@ from lastbeat.deliver.port import DeliveryError
 from lastbeat.fleet.shared_channel import SharedChannel
 from lastbeat.stores.port import DeniedError, UnreachableError
 from support.channel import ListChannel
-from support.fleet import FleetScene
 from support.messages import FAILED
 from support.paged import PagedStore
+from support.world import World
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
 @pytest.mark.parametrize("end", ["complete", "error", "silence"])
 def test_tidying_up_that_takes_a_while_is_no_news_either(end: str, restarted: bool) -> None:
-    scene = FleetScene()
-    run = scene.run("x")
+    world = World()
+    run = world.run("x")
     run.both(1)
-    scene.sweep()
+    world.sweep()
     if end != "silence":
         getattr(run, end)()
     for _ in range(15):
-        scene.after(60)
-        scene.sweep(restarted=restarted)
-    told = scene.told("x")
+        world.after(60)
+        world.sweep(restarted=restarted)
+    told = world.told("x")
     assert len(told) == 1
     # In the order of their keys, with many checkpoints in between.
     run.delete("_complete", "_error", "_watchdog.json")
     for _ in range(3):
-        scene.after(60)
-        scene.sweep(restarted=restarted)
+        world.after(60)
+        world.sweep(restarted=restarted)
     run.delete()
     for _ in range(3):
-        scene.after(60)
-        scene.sweep(restarted=restarted)
-    assert scene.told("x") == told
+        world.after(60)
+        world.sweep(restarted=restarted)
+    assert world.told("x") == told
 
 
 def test_a_sweep_that_was_away_learns_from_the_other_what_became_of_a_deleted_run() -> None:
-    scene = FleetScene()
-    run, other = scene.run("x"), scene.run("other")
+    world = World()
+    run, other = world.run("x"), world.run("other")
     run.both(1)
     other.both(1)
-    one, two = scene.fresh_sweep(), scene.fresh_sweep()
+    one, two = world.fresh_sweep(), world.fresh_sweep()
     one.run()
     two.run()
     run.complete()
-    scene.after(60)
+    world.after(60)
     one.run()
-    scene.after(3600)
+    world.after(3600)
     other.both(2)
     run.delete()
     one.run()
     for _ in range(15):
-        scene.after(60)
+        world.after(60)
         other.both(2)
         two.run()
-    assert scene.told("x") == ["SUCCEEDED"]
-    assert not [key for key in scene.store.held if key.startswith("x/")]
+    assert world.told("x") == ["SUCCEEDED"]
+    assert not [key for key in world.store.held if key.startswith("x/")]
 
 
-def _starved(scene: FleetScene, run_id: str, passes: int, deadline: float, *beating: str) -> bool:
+def _starved(world: World, run_id: str, passes: int, deadline: float, *beating: str) -> bool:
     for _ in range(passes):
-        scene.after(60)
+        world.after(60)
         for name in beating:
-            scene.run(name).both(2)
-        scene.sweep(deadline=deadline)
-        if scene.told(run_id):
+            world.run(name).both(2)
+        world.sweep(deadline=deadline)
+        if world.told(run_id):
             return False
     return True
 
 
 def test_many_poisonous_runs_in_front_keep_nobody_from_being_looked_at() -> None:
-    scene = FleetScene()
+    world = World()
     names = [f"a{number:03}" for number in range(200)]
     for name in (*names, "z"):
-        scene.run(name).both(1)
-    scene.sweep()
+        world.run(name).both(1)
+    world.sweep()
 
     def slow(operation: str, key: str) -> None:
         if operation == "read" and key.startswith("a"):
             time.sleep(0.05)
             raise UnreachableError("503")
 
-    scene.store.before = slow
-    scene.after(1300)
-    scene.run("z").error()
-    assert not _starved(scene, "z", 100, 0.4, *names)
+    world.store.before = slow
+    world.after(1300)
+    world.run("z").error()
+    assert not _starved(world, "z", 100, 0.4, *names)
 
 
 def test_new_runs_are_looked_at_although_no_pass_can_list_everything() -> None:
-    scene = FleetScene()
+    world = World()
     for number in range(2000):
-        scene.run(f"k{number:05}").both(1)
-    scene.sweep()
+        world.run(f"k{number:05}").both(1)
+    world.sweep()
     for number in range(0, 2000, 400):
-        scene.run(f"k{number:05}-new").error()
+        world.run(f"k{number:05}-new").error()
 
     def slow(operation: str, _key: str) -> None:
         if operation == "list":
             time.sleep(0.25)
 
-    scene.store.before = slow
+    world.store.before = slow
     for number in range(0, 2000, 400):
-        assert not _starved(scene, f"k{number:05}-new", 100, 1.0)
+        assert not _starved(world, f"k{number:05}-new", 100, 1.0)
 
 
 def test_asking_one_by_one_comes_round_although_no_pass_can_ask_all() -> None:
-    scene = _probing()
+    world = _probing()
     names = [f"live{number:03}" for number in range(100)]
     for name in names:
-        scene.run(name).both(1)
-    scene.sweep()
+        world.run(name).both(1)
+    world.sweep()
 
     def slow(operation: str, _key: str) -> None:
         if operation == "read":
             time.sleep(0.01)
 
-    scene.store.before = slow
-    scene.run("live099").error()
-    assert not _starved(scene, "live099", 100, 0.1, *names)
+    world.store.before = slow
+    world.run("live099").error()
+    assert not _starved(world, "live099", 100, 0.1, *names)
 
 
-def _probing(finished: int = 300) -> FleetScene:
-    scene = FleetScene()
-    scene.store = scene.through = PagedStore(50)
+def _probing(finished: int = 300) -> World:
+    world = World(store=PagedStore(50))
     for number in range(finished):
-        run = scene.run(f"run-{number:06}")
+        run = world.run(f"run-{number:06}")
         run.beat(age_s=200_000)
         run.complete(age_s=200_000)
-    return scene
+    return world
 
 
 def test_one_run_that_cannot_be_asked_does_not_blind_the_fleet() -> None:
-    scene = _probing()
-    scene.run("live").both(1)
-    scene.sweep()
+    world = _probing()
+    world.run("live").both(1)
+    world.sweep()
 
     def refuse(operation: str, key: str) -> None:
         if operation == "read" and key.startswith("live/"):
             raise DeniedError("403 for live")
 
-    scene.store.before = refuse
+    world.store.before = refuse
     for _ in range(14):
-        scene.after(60)
-        scene.run("live").both(1)
-        report = scene.sweep()
+        world.after(60)
+        world.run("live").both(1)
+        report = world.sweep()
         assert report.blind is None
         assert set(report.unreadable) == {"live"}
-    assert [(m.event.value, m.run_id) for m in scene.channel.sent] == [("BLIND", "live")]
+    assert [(m.event.value, m.run_id) for m in world.channel.sent] == [("BLIND", "live")]
 
 
 def test_a_listing_that_fails_hides_nothing_that_is_known() -> None:
-    scene = _probing()
+    world = _probing()
     for number in range(5):
-        scene.run(f"live{number}").both(1)
-    scene.sweep()
+        world.run(f"live{number}").both(1)
+    world.sweep()
 
     def refuse(operation: str, _key: str) -> None:
         if operation == "list":
             raise UnreachableError("503 for the listing")
 
-    scene.store.before = refuse
+    world.store.before = refuse
     for minute in range(24):
-        scene.after(60)
+        world.after(60)
         for number in range(5):
-            scene.run(f"live{number}").both(1)
+            world.run(f"live{number}").both(1)
         if minute == 20:
-            scene.run("live3").error()
-        report = scene.sweep()
+            world.run("live3").error()
+        report = world.sweep()
         assert report.blind is None
     assert any("503 for the listing" in note for note in report.notes)
-    assert scene.told("live3") == ["FAILED"]
+    assert world.told("live3") == ["FAILED"]
 
 
 def test_a_folder_that_held_a_configuration_alone_is_found_with_its_first_heartbeat() -> None:
-    scene = _probing()
-    scene.run("live").both(1)
-    scene.sweep()
-    scene.run("new").put("config.yaml", "x")
+    world = _probing()
+    world.run("live").both(1)
+    world.sweep()
+    world.run("new").put("config.yaml", "x")
     for minute in range(90):
-        scene.after(60)
-        scene.run("live").both(1)
+        world.after(60)
+        world.run("live").both(1)
         if minute >= 30:
-            scene.run("new").both(minute)
+            world.run("new").both(minute)
         if minute == 80:
-            scene.run("new").error()
-        report = scene.sweep()
+            world.run("new").error()
+        report = world.sweep()
     assert report.plan == "probe"
-    assert scene.told("new") == ["FAILED"]
+    assert world.told("new") == ["FAILED"]
 
 
 def test_a_run_that_could_not_be_seen_from_the_start_is_told_of_each_time() -> None:
-    scene = FleetScene()
+    world = World()
     for name in ("ok", "bad"):
-        scene.run(name).both(1)
+        world.run(name).both(1)
 
     def refuse(operation: str, key: str) -> None:
         if operation == "read" and key.startswith("bad/"):
             raise DeniedError("403")
 
     for refused, told in ((True, ["BLIND"]), (False, ["BLIND", "SIGHTED"]), (True, ["BLIND", "SIGHTED", "BLIND"])):
-        scene.store.heal()
+        world.store.heal()
         if refused:
-            scene.store.before = refuse
+            world.store.before = refuse
         for minute in range(40):
-            scene.after(60)
-            scene.run("ok").both(minute)
-            scene.run("bad").both(minute)
-            scene.sweep(restarted=True)
-        assert scene.told("bad") == told
+            world.after(60)
+            world.run("ok").both(minute)
+            world.run("bad").both(minute)
+            world.sweep(restarted=True)
+        assert world.told("bad") == told
 
 
 def test_what_a_look_found_after_its_pass_is_told_by_the_next() -> None:
-    scene = FleetScene()
+    world = World()
     for number in range(40):
-        scene.run(f"r{number:02}").both(1)
-    scene.sweep()
+        world.run(f"r{number:02}").both(1)
+    world.sweep()
     for number in range(40):
-        scene.run(f"r{number:02}").complete()
+        world.run(f"r{number:02}").complete()
 
     def slow(operation: str, _key: str) -> None:
         if operation == "write":
             time.sleep(0.03)
 
-    scene.store.before = slow
+    world.store.before = slow
     found: set[str] = set()
     for _ in range(100):
-        report = scene.sweep(deadline=0.1)
+        report = world.sweep(deadline=0.1)
         found |= {run_id for run_id, transition in report.transitions if transition.after.value == "SUCCEEDED"}
-        scene.after(61)
+        world.after(61)
         if len(found) == 40:
             break
     assert len(found) == 40
-    assert sorted(m.run_id for m in scene.channel.sent) == sorted(found)
+    assert sorted(m.run_id for m in world.channel.sent) == sorted(found)
 
 
 def test_what_a_look_found_after_its_pass_outlasts_a_pass_that_cannot_see() -> None:
-    scene = FleetScene()
-    scene.run("slow").both(1)
-    scene.sweep()
-    scene.run("slow").complete()
+    world = World()
+    world.run("slow").both(1)
+    world.sweep()
+    world.run("slow").complete()
     held, ended = threading.Event(), threading.Event()
 
     def slow(operation: str, key: str) -> None:
         if (operation, key) == ("write", "slow/_watchdog.json"):
             held.wait(60)
 
-    scene.store.before = slow
-    scene.store.after = lambda operation, key: ended.set() if key == "slow/_watchdog.json" else None
-    scene.after(60)
+    world.store.before = slow
+    world.store.after = lambda operation, key: ended.set() if key == "slow/_watchdog.json" else None
+    world.after(60)
     ended.clear()
-    assert scene.sweep(deadline=0.3).transitions == ()
+    assert world.sweep(deadline=0.3).transitions == ()
     held.set()
     assert ended.wait(60)
-    looks = scene.kept._context.pool if scene.kept else None
+    looks = world.sweeper._context.pool
     assert looks is not None
     until = time.monotonic() + 60
     while looks.is_busy("slow"):
@@ -269,29 +268,29 @@ def test_what_a_look_found_after_its_pass_outlasts_a_pass_that_cannot_see() -> N
     def away(_operation: str, _key: str) -> None:
         raise UnreachableError("503")
 
-    scene.store.before = away
-    assert scene.sweep().blind
-    scene.store.heal()
-    assert [run_id for run_id, _ in scene.sweep().transitions] == ["slow"]
+    world.store.before = away
+    assert world.sweep().blind
+    world.store.heal()
+    assert [run_id for run_id, _ in world.sweep().transitions] == ["slow"]
 
 
 def test_without_channels_a_decision_that_could_not_be_written_is_made_again() -> None:
-    scene = FleetScene()
-    scene.channels = []
-    scene.run("x").both(1)
-    scene.sweep()
-    scene.after(700)
+    world = World()
+    world.channels = []
+    world.run("x").both(1)
+    world.sweep()
+    world.after(700)
 
     def refuse(operation: str, key: str) -> None:
         if operation == "write" and key.startswith("x/"):
             raise UnreachableError("503")
 
-    scene.store.before = refuse
-    assert scene.sweep().unrecorded == 1
-    scene.store.heal()
-    scene.after(60)
-    report = scene.sweep()
-    record = scene.run("x").record
+    world.store.before = refuse
+    assert world.sweep().unrecorded == 1
+    world.store.heal()
+    world.after(60)
+    report = world.sweep()
+    record = world.run("x").record
     assert record is not None
     assert record.status is not None
     assert (record.status.value, len(report.transitions)) == ("TIMED_OUT", 1)
@@ -301,10 +300,10 @@ def test_without_channels_a_decision_that_could_not_be_written_is_made_again() -
     "body", ['{"schema":1,"finished":[]}', "[]", "null", '{"schema":2}', "1e400", '{"schema":1,"runs":[[1]]}']
 )
 def test_a_memory_of_any_other_form_is_begun_anew(body: str) -> None:
-    scene = FleetScene()
-    scene.run("x").both(1)
-    scene.store.write("_watchdog/fleet.json.z", zlib.compress(body.encode()))
-    assert scene.sweep().statuses == {"RUNNING": 1}
+    world = World()
+    world.run("x").both(1)
+    world.store.write("_watchdog/fleet.json.z", zlib.compress(body.encode()))
+    assert world.sweep().statuses == {"RUNNING": 1}
 
 
 def test_an_alert_that_had_to_wait_too_long_for_its_turn_is_not_sent_behind_the_back_of_who_gave_up() -> None:

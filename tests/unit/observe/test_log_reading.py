@@ -6,8 +6,7 @@ from lastbeat.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.fleet.context import KEPT_WITH_LOGS
 from lastbeat.model.signal import Catalogue
 from lastbeat.observe.log_observer import LogSettings, exit_code
-from support.fleet import FleetScene
-from support.scene import Scene
+from support.world import World
 
 
 @pytest.mark.parametrize(
@@ -32,35 +31,35 @@ def test_a_text_that_says_nothing_of_the_end_gives_no_code(text: str) -> None:
 
 
 def test_signals_that_cannot_be_loaded_hide_no_heartbeat() -> None:
-    scene = Scene()
+    world = World()
 
     def gone() -> Catalogue:
         raise FileNotFoundError("own.yaml")
 
-    scene.beat()
-    scene.put("logs/rank0.log", "step 1 loss 2.5\n")
-    scene.watch = scene.fresh_watch(signals=LogSettings(gone, "own.yaml"))
-    outcome = scene.look(restarted=False)
+    world.beat()
+    world.put("logs/rank0.log", "step 1 loss 2.5\n")
+    world.watch = world.fresh_watch(signals=LogSettings(gone, "own.yaml"))
+    outcome = world.look(restarted=False)
     assert outcome.status.value == "RUNNING"
     assert any("could not be understood" in note for note in outcome.notes)
-    scene.put("_error", "RuntimeError: CUDA out of memory")
-    outcome = scene.look(restarted=False)
+    world.error("RuntimeError: CUDA out of memory")
+    outcome = world.look(restarted=False)
     assert (outcome.status.value, outcome.cause) == ("FAILED", None)
     assert outcome.action
 
 
 def test_a_sweep_keeps_what_so_many_logs_said_and_no_more_and_every_record() -> None:
-    scene = FleetScene()
+    world = World()
     for number in range(KEPT_WITH_LOGS + 30):
-        scene.run(f"run-{number:04}").log("step 1 loss 2.5\n")
-    scene.sweep()
-    watches = scene.kept._context.watches if scene.kept else None
+        world.run(f"run-{number:04}").log("step 1 loss 2.5\n")
+    world.sweep()
+    watches = world.sweeper._context.watches
     assert watches is not None
     assert sum(watch.reads_logs for watch in watches._kept.values()) == KEPT_WITH_LOGS
-    assert scene.sweep().statuses == {"RUNNING": KEPT_WITH_LOGS + 30}
+    assert world.sweep().statuses == {"RUNNING": KEPT_WITH_LOGS + 30}
     for number in range(KEPT_WITH_LOGS + 30):
-        scene.run(f"run-{number:04}").log("step 1 loss 2.5\nstep 2 loss 2.5\n")
-    scene.after(1300)
-    scene.store.calls.clear()
-    assert scene.sweep().looked == KEPT_WITH_LOGS + 30
-    assert not [key for operation, key in scene.store.calls if operation == "read" and key.endswith("_watchdog.json")]
+        world.run(f"run-{number:04}").log("step 1 loss 2.5\nstep 2 loss 2.5\n")
+    world.after(1300)
+    world.store.calls.clear()
+    assert world.sweep().looked == KEPT_WITH_LOGS + 30
+    assert not [key for operation, key in world.store.calls if operation == "read" and key.endswith("_watchdog.json")]

@@ -5,7 +5,7 @@ import pytest
 from lastbeat.model.observation import Seen
 from lastbeat.observe.run import Observer, last_lines
 from support.memory import MemoryStore
-from support.scene import RUN, Scene
+from support.world import RUN, World
 
 
 def observer_of(store: MemoryStore) -> Observer:
@@ -26,13 +26,13 @@ def observer_of(store: MemoryStore) -> Observer:
     ],
 )  # fmt: skip
 def test_other_files_in_the_folder_cost_next_to_nothing(names: list[str], requests: int) -> None:
-    scene = Scene()
+    world = World()
     for name in names:
-        scene.put(name, "x")
-    scene.both(5)
-    scene.put("_complete")
-    scene.put("logs/training_log_latest.txt", "hello")
-    observer = observer_of(scene.store)
+        world.put(name, "x")
+    world.both(5)
+    world.complete()
+    world.log("hello")
+    observer = observer_of(world.store)
     seen, _ = observer.look()
     assert isinstance(seen, Seen)
     assert seen.metadata is not None
@@ -40,33 +40,33 @@ def test_other_files_in_the_folder_cost_next_to_nothing(names: list[str], reques
     assert seen.complete is not None
     assert seen.log is not None
     assert seen.log.size_bytes == 5
-    assert sum(operation == "list" for operation, _ in scene.store.calls) <= requests
+    assert sum(operation == "list" for operation, _ in world.store.calls) <= requests
 
 
 def test_a_run_whose_name_begins_with_anothers_is_another_run() -> None:
-    scene = Scene()
-    scene.store.put_text(f"{RUN}-2/_error", "not ours")
-    scene.both(5)
-    seen, _ = observer_of(scene.store).look()
+    world = World()
+    world.store.put_text(f"{RUN}-2/_error", "not ours")
+    world.both(5)
+    seen, _ = observer_of(world.store).look()
     assert isinstance(seen, Seen)
     assert seen.error is None
 
 
 def test_what_did_not_change_is_not_read_again() -> None:
-    scene = Scene()
-    scene.both(5)
-    scene.put("_error", "boom")
-    observer = observer_of(scene.store)
+    world = World()
+    world.both(5)
+    world.error("boom")
+    observer = observer_of(world.store)
     observer.look()
-    scene.store.calls.clear()
+    world.store.calls.clear()
     observer.look()
-    assert scene.store.calls == [("list", f"{RUN}/")]
+    assert world.store.calls == [("list", f"{RUN}/")]
 
 
 def test_a_5_gb_error_costs_a_few_kilobytes() -> None:
-    scene = Scene()
-    scene.put("_error", "OSError: disk full\n" + "x" * 1_000_000)
-    observer = observer_of(scene.store)
+    world = World()
+    world.error("OSError: disk full\n" + "x" * 1_000_000)
+    observer = observer_of(world.store)
     seen, _ = observer.look()
     assert isinstance(seen, Seen)
     assert seen.error is not None

@@ -10,7 +10,7 @@ from lastbeat.observe.run import Observer
 from lastbeat.stores.directory import OWN_FILE_SYSTEMS, DirectoryStore, file_system_of
 from lastbeat.stores.kind import FREE, Traits
 from support.memory import MemoryStore
-from support.scene import Scene
+from support.world import World
 
 LATE = "2026-01-01T11:40:00Z"
 ONE_CLOCK = Traits(FREE, local=True, one_clock=True)
@@ -49,13 +49,13 @@ def test_whose_clock_wrote_it(traits: Traits, document: dict[str, object], offse
     ],
 )
 def test_an_old_time_that_advances(one_clock: bool, status: str) -> None:
-    scene = Scene(Policy())
-    scene.store.traits = Traits(FREE, one_clock=one_clock)
-    scene.skew_s = -1200.0
+    world = World(Policy())
+    world.store.traits = Traits(FREE, one_clock=one_clock)
+    world.skew_s = -1200.0
     for _ in range(3):
-        scene.beat(instance_id=None)
-        outcome = scene.look()
-        scene.after(60)
+        world.beat(instance_id=None)
+        outcome = world.look()
+        world.after(60)
     assert outcome.status.value == status
     assert ("clock_skew" in outcome.conditions) is not one_clock
 

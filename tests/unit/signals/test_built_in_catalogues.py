@@ -4,15 +4,15 @@ import re
 
 import pytest
 
-from lastbeat.model.signal import Catalogue
+from lastbeat.model.signal import Catalogue, Signal
 from lastbeat.scanning.matching import matcher_of
 from lastbeat.signals.error_types import TYPES
 from lastbeat.signals.hints import fields_of, filled
 from lastbeat.signals.loading import description, load, names
+from support.row_by_row import check_each
 
 HINT_LIMIT = 400
 """Characters of a hint: it has to be read on a telephone at night."""
-SIGNALS = load("default").signals
 ITERATION = (
     " [2026-01-01 10:00:00] iteration      100/  500000 | consumed samples:        25600 | elapsed time per iteration "
     "(ms): 512.3 | throughput per GPU (TFLOP/s/GPU): 401.1 | learning rate: 1.500E-04 | global batch size:   256 | "
@@ -35,9 +35,9 @@ def test_there_are_those_that_users_name() -> None:
     assert {f"megatron_{what}" for what in ("basic", "nccl", "stall_detection", "production")} <= set(names())
 
 
-@pytest.mark.parametrize("name", names())
-def test_each_says_what_it_is_for(name: str) -> None:
-    assert len(description(name)) > 15
+def test_each_says_what_it_is_for() -> None:
+    wrong = [f"{name} says {description(name)!r} alone" for name in names() if len(description(name)) <= 15]
+    assert wrong == [], "\n".join(wrong)
 
 
 def test_what_each_megatron_catalogue_is_for() -> None:
@@ -69,8 +69,11 @@ def test_no_two_catalogues_have_a_signal_of_one_name() -> None:
     assert {name: who for name, who in owners.items() if len(who) > 1} == {}
 
 
-@pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.name)
-def test_a_signal_is_fit_for_use(signal) -> None:  # type: ignore[no-untyped-def]  # the list's own type
+def test_each_signal_is_fit_for_use() -> None:
+    check_each(((signal.name, (signal,)) for signal in load("default").signals), is_fit_for_use)
+
+
+def is_fit_for_use(signal: Signal) -> None:
     assert signal.kind or signal.error_type or signal.verdict or signal.role == "confirmation", "it says nothing"
     assert signal.error_type is None or signal.error_type in TYPES
     assert len(signal.hint) <= HINT_LIMIT
@@ -97,8 +100,11 @@ def test_the_table_of_error_types() -> None:
     }
 
 
-@pytest.mark.parametrize("name", TYPES)
-def test_an_error_types_hint_can_be_acted_on(name: str) -> None:
+def test_each_error_types_hint_can_be_acted_on() -> None:
+    check_each(((name, (name,)) for name in TYPES), can_be_acted_on)
+
+
+def can_be_acted_on(name: str) -> None:
     hint = TYPES[name].hint
     assert len(hint) <= HINT_LIMIT
     command = (
@@ -261,10 +267,13 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("catalogue", "line", "name"), LINES, ids=[f"{row[0]}-{row[2]}-{at}" for at, row in enumerate(LINES)]
-)
-def test_a_line_is_known(catalogue: str, line: str, name: str) -> None:
+def test_each_line_is_known() -> None:
+    check_each(
+        ((f"{name} of {catalogue}: {line}", (catalogue, line, name)) for catalogue, line, name in LINES), is_known
+    )
+
+
+def is_known(catalogue: str, line: str, name: str) -> None:
     assert name in matched(load(catalogue), line)
     assert name in matched(load("default"), line)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lastbeat.signals.catalogue_files import AbsenceEntry, CatalogueFile, SignalEntry
 from lastbeat.signals.loading import CatalogueError, load_setting
 from support.catalogues import own, read
+from support.row_by_row import check_each
 
 KEYS = [key for model in (CatalogueFile, SignalEntry, AbsenceEntry) for key in model.model_fields]
 FAULTS = [
@@ -83,8 +84,11 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "line", "said"), FAULTS, ids=[fault[2][-1] for fault in FAULTS])
-def test_a_fault_is_told_with_its_line_and_what_to_do(text: str, line: int, said: Sequence[str]) -> None:
+def test_each_fault_is_told_with_its_line_and_what_to_do() -> None:
+    check_each(((repr(fault[0]), fault) for fault in FAULTS), is_told_with_its_line)
+
+
+def is_told_with_its_line(text: str, line: int, said: Sequence[str]) -> None:
     with pytest.raises(CatalogueError) as caught:
         own(text)
     told = str(caught.value)

@@ -2,17 +2,23 @@
 
 from collections.abc import Sequence
 
-import pytest
-
 from lastbeat.causes.log_reader import LogReader
 from lastbeat.model.progress_lines import Progress
 from lastbeat.signals.loading import load
+from support.row_by_row import check_each
 from unit.model.test_progress_lines import ROWS, SPEEDS
 
 
-@pytest.mark.parametrize("catalogue", ["default", "base", "megatron_production"])
-@pytest.mark.parametrize(("lines", "expected"), [*ROWS, *SPEEDS])
-def test_a_reader_skips_no_line_that_tells_the_progress(lines: Sequence[str], expected: object, catalogue: str) -> None:
+def test_a_reader_skips_no_line_that_tells_the_progress() -> None:
+    rows = [
+        (f"{row.id}, by the catalogue {catalogue}", (row.values[0], catalogue))
+        for row in (*ROWS, *SPEEDS)
+        for catalogue in ("default", "base", "megatron_production")
+    ]
+    check_each(rows, is_found)
+
+
+def is_found(lines: Sequence[str], catalogue: str) -> None:
     seen = Progress()
     for line in lines:
         seen.read(line)

@@ -11,6 +11,7 @@ from lastbeat.settings import SettingsError, load, secrets_in
 from lastbeat.stores import registry
 from lastbeat.stores.az import _account
 from lastbeat.stores.kind import Charge
+from support.row_by_row import check_each
 
 SIGNED = "sv=2021-12-02&sp=rl&sig=aHVzaC1odXNoLWh1c2g%3D"
 KEY_FILE = json.dumps({"type": "service_account", "private_key": "-----BEGIN hush-hush-----", "private_key_id": "abc"})
@@ -58,12 +59,15 @@ def test_a_kind_has_a_price_for_each_request(scheme: str) -> None:
         pytest.param({"AZURE_CLIENT_SECRET": "hush~hush.hush"}, "hush~hush.hush", id="an application's secret"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("root", ["training-runs", "s3://b-1", "gs://b-1", "az://c-1"])
-def test_what_opens_any_store_is_shown_nowhere(tmp_path: Path, environ: dict[str, str], hidden: str, root: str) -> None:
-    found = load({}, settings(root, **environ), tmp_path, channels=False)
-    assert hidden not in found.redactor(f"it said {hidden} and went")
+def test_what_opens_any_store_is_shown_nowhere(tmp_path: Path, environ: dict[str, str], hidden: str) -> None:
     assert hidden not in Redactor(secrets_in(environ))(f"it said {hidden} and went")
-    assert hidden not in repr(found)
+
+    def hides_it(root: str) -> None:
+        found = load({}, settings(root, **environ), tmp_path, channels=False)
+        assert hidden not in found.redactor(f"it said {hidden} and went")
+        assert hidden not in repr(found)
+
+    check_each(((root, (root,)) for root in ("training-runs", "s3://b-1", "gs://b-1", "az://c-1")), hides_it)
 
 
 @pytest.mark.parametrize(

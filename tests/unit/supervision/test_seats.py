@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -15,6 +16,7 @@ from lastbeat.supervision.seat import RENEWED_BELOW_S, SEAT_S, Machine, Seat
 from support.jobs import FakeLauncher, SupervisedScene
 from support.memory import Killed
 from support.restart_protocol import ModelMachine
+from support.row_by_row import check_each
 from unit.supervision.test_supervised import running, settled
 
 HERE = Machine("login1 1234", "boot-1", "pid:[1]")
@@ -175,19 +177,23 @@ def supervised_by(scene: SupervisedScene, who: Seat) -> None:
     who.leave(scene.repository(), scene.store.now)
 
 
-@pytest.mark.parametrize("call", range(calls_of_a_restart()))
-@pytest.mark.parametrize("before", [True, False])
-def test_whoever_is_killed_when_one_supervises_after_it_and_the_job_is_there_once(call: int, before: bool) -> None:
-    scene = SupervisedScene()
-    running(scene)
-    scene.end("run-r0", JobState.FAILED, 1)
-    scene.store.die_at(call, before=before)
-    with pytest.raises(Killed):
-        supervised_by(scene, seat("one"))
-    scene.heal()
-    scene.store.pass_time(SEAT_S)
-    assert taken(scene, seat("two", HERE)) == "two"
-    assert taken(scene, seat("one")) == "two"
-    settled(scene)
-    assert scene.launcher.submitted == ["run-r0", "run-r1"]
-    assert scene.launcher.alive_at_once == 1
+def test_whoever_is_killed_when_one_supervises_after_it_and_the_job_is_there_once() -> None:
+    def is_succeeded(call: int, before: bool) -> None:
+        scene = SupervisedScene()
+        running(scene)
+        scene.end("run-r0", JobState.FAILED, 1)
+        scene.store.die_at(call, before=before)
+        with pytest.raises(Killed):
+            supervised_by(scene, seat("one"))
+        scene.heal()
+        scene.store.pass_time(SEAT_S)
+        assert taken(scene, seat("two", HERE)) == "two"
+        assert taken(scene, seat("one")) == "two"
+        settled(scene)
+        assert scene.launcher.submitted == ["run-r0", "run-r1"]
+        assert scene.launcher.alive_at_once == 1
+
+    points = product(range(calls_of_a_restart()), (True, False))
+    check_each(
+        ((f"{'before' if before else 'after'} call {call}", (call, before)) for call, before in points), is_succeeded
+    )

@@ -8,14 +8,14 @@ from lastbeat.stores.port import DeniedError
 from lastbeat.views.one_run import RunWatch
 from support.fleet_views import HOUR, Looked
 from support.looked import view_of
-from support.scene import RUN, Scene
+from support.world import RUN, World
 
 DENIED = DeniedError("not allowed to list it: Permission denied", "ask its owner")
 
 
 def looked_at(*, recorded: bool = True) -> Looked:
     looked = Looked()
-    looked.beat("run-000", "run-001", "run-002")
+    looked.beats("run-000", "run-001", "run-002")
     if recorded:
         looked.passes()
     return looked
@@ -26,12 +26,12 @@ def looked_at(*, recorded: bool = True) -> Looked:
 def test_its_row_has_the_reason_and_what_passes_recorded(closed: str, fresh: bool) -> None:
     looked = looked_at()
     if not fresh:
-        looked.watch.open()
+        looked.table.open()
     looked.store.closed[closed] = DENIED
-    looked.scene.after(HOUR)
-    looked.beat("run-000", "run-002", step=2)
+    looked.after(HOUR)
+    looked.beats("run-000", "run-002", step=2)
     looked.passes()
-    watch = looked.fresh() if fresh else looked.watch
+    watch = looked.fresh() if fresh else looked.table
     view = watch.open() if fresh else watch.round()
     row = looked.row("run-001", view)
     assert row.fault == str(DENIED)
@@ -41,7 +41,7 @@ def test_its_row_has_the_reason_and_what_passes_recorded(closed: str, fresh: boo
     assert len(view.rows) == 3
     assert view.fault is None
     looked.store.closed.clear()
-    looked.beat("run-001", step=3)
+    looked.beats("run-001", step=3)
     looked.passes()
     row = looked.row("run-001", watch.round())
     assert (row.fault, row.status, row.step) == (None, Status.RUNNING, 3)
@@ -53,25 +53,25 @@ def test_one_that_nobody_recorded_is_unknown_however_long_it_is_closed(fresh: bo
     if not fresh:
         assert looked.row("run-001").status is Status.RUNNING
     looked.store.closed["run-001/"] = DENIED
-    watch = looked.fresh() if fresh else looked.watch
+    watch = looked.fresh() if fresh else looked.table
     for _ in range(3):
-        looked.scene.after(12 * HOUR)
-        looked.beat("run-000", "run-002", step=2)
+        looked.after(12 * HOUR)
+        looked.beats("run-000", "run-002", step=2)
         row = looked.row("run-001", watch.open())
         assert (row.status, row.fault) == (Status.UNKNOWN, str(DENIED))
 
 
 def test_one_that_ended_long_ago_stays_out_of_sight() -> None:
     looked = looked_at()
-    looked.scene.run("run-001").complete()
+    looked.run("run-001").complete()
     for _ in range(4):
-        looked.scene.after(10 * HOUR)
-        looked.beat("run-000", "run-002", step=2)
+        looked.after(10 * HOUR)
+        looked.beats("run-000", "run-002", step=2)
         looked.passes()
     looked.store.closed["run-001/"] = DENIED
-    looked.scene.after(HOUR)
-    looked.beat("run-000", "run-002", step=3)
-    for watch in (looked.watch, looked.fresh()):
+    looked.after(HOUR)
+    looked.beats("run-000", "run-002", step=3)
+    for watch in (looked.table, looked.fresh()):
         view = watch.open()
         assert (len(view.rows), view.older) == (2, 1)
 
@@ -80,23 +80,23 @@ def test_one_that_ended_long_ago_stays_out_of_sight() -> None:
 def test_what_is_hardly_a_run_is_named_below_the_table(folder: str) -> None:
     looked = looked_at()
     looked.store.closed[folder] = DENIED
-    view = looked.watch.open()
+    view = looked.table.open()
     assert len(view.rows) == 3
     (note,) = view.notes
     assert folder[:-1] in note
     assert str(DENIED) in note
     looked.store.closed.clear()
-    assert looked.watch.round().notes == ()
+    assert looked.table.round().notes == ()
 
 
 def test_whether_anybody_watches_is_not_known_where_what_passes_leave_is_closed() -> None:
     looked = looked_at()
-    last = looked.watch.open().watching.last_pass_at
+    last = looked.table.open().watching.last_pass_at
     assert last is not None
     looked.store.closed["_watchdog/"] = DENIED
-    looked.scene.after(HOUR)
-    looked.beat("run-000", "run-001")
-    view = looked.watch.round()
+    looked.after(HOUR)
+    looked.beats("run-000", "run-001")
+    view = looked.table.round()
     assert view.watching == WatchState(last, known=False), (
         "what was known of it stands, and that passes stopped does not"
     )
@@ -110,39 +110,39 @@ def test_whether_anybody_watches_is_not_known_where_what_passes_leave_is_closed(
 
 
 def test_a_run_of_its_own_whose_logs_or_ranks_are_closed_says_so() -> None:
-    scene = Scene()
-    scene.both(100)
-    scene.put("ranks/0.json", '{"rank": 0, "step": 100}')
-    scene.look()
-    scene.store.closed |= {f"{RUN}/{name}": DENIED for name in ("logs/", "ranks/1.json", "ckpt/")}
-    view = view_of(scene)
+    world = World()
+    world.both(100)
+    world.put("ranks/0.json", '{"rank": 0, "step": 100}')
+    world.look()
+    world.store.closed |= {f"{RUN}/{name}": DENIED for name in ("logs/", "ranks/1.json", "ckpt/")}
+    view = view_of(world)
     assert [note for note in view.notes if "Permission denied" in note] == [
         f"logs/: {DENIED}",
         f"ranks/1.json: {DENIED}",
     ]
     assert [rank.rank for rank in view.ranks] == [0]
     assert view.row.status is Status.RUNNING
-    scene.store.closed[f"{RUN}/ranks/"] = scene.store.closed.pop(f"{RUN}/ranks/1.json")
-    assert f"ranks/: {DENIED}" in view_of(scene).notes
+    world.store.closed[f"{RUN}/ranks/"] = world.store.closed.pop(f"{RUN}/ranks/1.json")
+    assert f"ranks/: {DENIED}" in view_of(world).notes
 
 
 @pytest.mark.parametrize("closed", ["", "metadata.json", "_error"])
 def test_a_run_of_its_own_that_is_closed_is_no_missing_run(closed: str) -> None:
-    scene = Scene()
-    scene.both(100)
-    scene.store.closed[f"{RUN}/{closed}"] = DENIED
+    world = World()
+    world.both(100)
+    world.store.closed[f"{RUN}/{closed}"] = DENIED
     with pytest.raises(DeniedError):
-        RunWatch(scene.store, scene.policy, RUN).look()
+        RunWatch(world.store, world.policy, RUN).look()
 
 
 @pytest.mark.parametrize("closed", ["logs/", "logs/rank0.log"])
 def test_a_silent_run_that_nobody_recorded_may_live_by_its_closed_logs(closed: str) -> None:
     looked = Looked()
-    looked.scene.run("run").beat()
+    looked.run("run").beat()
     looked.store.closed[f"run/{closed}"] = DENIED
-    looked.scene.after(HOUR)
+    looked.after(HOUR)
     row = looked.row("run")
     assert row.status is Status.UNKNOWN
-    view = RunWatch(looked.store, looked.scene.policy, "run").look()
+    view = RunWatch(looked.store, looked.policy, "run").look()
     assert view is not None
     assert view.row.status is Status.UNKNOWN

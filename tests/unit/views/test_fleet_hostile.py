@@ -20,11 +20,11 @@ ODD = f"<script>alert(1)</script>\x1b[31m\u202e\x00 {SECRET} {TOKEN}\nnext "
 def forged(**fields: Any) -> Looked:
     """A record that somebody else wrote."""
     looked = Looked(paid=True)
-    looked.beat("a")
+    looked.beats("a")
     looked.passes()
     record = json.loads(looked.store.held["a/_watchdog.json"].body)
-    looked.scene.run("a").put("_watchdog.json", json.dumps({**record, **fields}))
-    looked.watch = looked.fresh(mask=lambda text: text.replace(SECRET, "***"))
+    looked.run("a").put("_watchdog.json", json.dumps({**record, **fields}))
+    looked.table = looked.fresh(mask=lambda text: text.replace(SECRET, "***"))
     return looked
 
 
@@ -46,8 +46,8 @@ def test_texts_of_a_record(field: str) -> None:
 @pytest.mark.parametrize("known", ["from its record", "from the fleet's memory"])
 def test_a_long_reason_says_that_it_was_cut(known: str) -> None:
     looked = Looked(paid=True)
-    looked.beat("a")
-    looked.scene.run("a").error("disk " * 100)
+    looked.beats("a")
+    looked.run("a").error("disk " * 100)
     looked.passes()
     if known == "from its record":
         looked.store.held.pop("_watchdog/fleet.json.z")
@@ -59,9 +59,9 @@ def test_a_long_reason_says_that_it_was_cut(known: str) -> None:
 @pytest.mark.parametrize("secret", [TOKEN, SECRET])
 def test_no_part_of_a_secret_is_left_where_a_text_is_cut(secret: str) -> None:
     looked = Looked()
-    looked.watch = looked.fresh(mask=lambda text: text.replace(SECRET, "***"))
+    looked.table = looked.fresh(mask=lambda text: text.replace(SECRET, "***"))
     long = f"{'x' * 185} {secret}"
-    looked.scene.run("a").beat(phase=long, instance_id=long)
+    looked.run("a").beat(phase=long, instance_id=long)
     row = looked.row("a")
     assert (row.phase, row.host) == (f"{'x' * 185} ***",) * 2
 
@@ -85,8 +85,8 @@ def test_a_history_without_end_is_cut() -> None:
 
 def test_texts_of_heartbeats_of_the_error_and_of_faults() -> None:
     looked = Looked()
-    looked.watch = looked.fresh(mask=lambda text: text.replace(SECRET, "***"))
-    run = looked.scene.run("a")
+    looked.table = looked.fresh(mask=lambda text: text.replace(SECRET, "***"))
+    run = looked.run("a")
     run.beat(instance_id=ODD)
     run.progress(1, phase=ODD, last_updated=ODD)
     run.error(ODD * 10_000)
@@ -102,12 +102,12 @@ def test_texts_of_heartbeats_of_the_error_and_of_faults() -> None:
 
 def test_numbers_without_end_are_none() -> None:
     looked = Looked()
-    run = looked.scene.run("a")
+    run = looked.run("a")
     run.put("metadata.json", "{}")
     run.put(
         "progress.json",
         '{"step": 1' + "0" * 4000 + ', "loss": 1e999, "eta_s": 1e999, "steps_per_second": 1e400, "recent": '
-        + json.dumps([[looked.scene.now.timestamp(), 1, 1.0]] * 5000) + "}",
+        + json.dumps([[looked.now.timestamp(), 1, 1.0]] * 5000) + "}",
     )  # fmt: skip
     row = looked.row("a")
     assert (row.step, row.eta_s, row.steps_per_s) == (None, None, None)
@@ -117,8 +117,8 @@ def test_numbers_without_end_are_none() -> None:
 
 def test_a_document_larger_than_any_heartbeat_is_not_read_to_its_end() -> None:
     looked = Looked()
-    looked.beat("a")
-    looked.scene.run("a").put("progress.json", '{"step": 7, "x": "' + "y" * 400_000 + '"}')
+    looked.beats("a")
+    looked.run("a").put("progress.json", '{"step": 7, "x": "' + "y" * 400_000 + '"}')
     row = looked.row("a")
     assert row.step is None
     assert "a heartbeat of more than" in (row.fault or "")

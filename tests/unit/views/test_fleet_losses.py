@@ -228,19 +228,19 @@ def test_groups_by_each_dimension_are_offered() -> None:
 
 def test_the_numbers_of_the_first_day_do_not_count_time_before_the_watchdog() -> None:
     looked = Looked()
-    old = looked.scene.run("old")
+    old = looked.run("old")
     old.both(50, age_s=18 * 3600)
     old.error("ConnectionError: Connection reset by peer", age_s=18 * 3600)
     looked.passes()
-    looked.scene.after(3600)
+    looked.after(3600)
     # It began and died while no pass was made.
-    new = looked.scene.run("new")
+    new = looked.run("new")
     new.both(50, age_s=1200)
     new.error("ConnectionError: Connection reset by peer", age_s=1200)
     looked.passes()
     found = LossReader(looked.store, "memory").read(DAY)
     assert {each.run_id: each.loss.dead_s for each in found.failures} == {"old": 0.0, "new": 1200.0}
-    times = {each.run_id: each.goodput for each in fleet_goodput(looked.store, ["old", "new"], looked.scene.now).runs}
+    times = {each.run_id: each.goodput for each in fleet_goodput(looked.store, ["old", "new"], looked.now).runs}
     assert {run_id: each.mean_detect_s for run_id, each in times.items() if each is not None} == {
         "old": None, "new": 1200.0,
     }  # fmt: skip

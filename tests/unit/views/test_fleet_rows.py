@@ -22,7 +22,7 @@ def looked() -> Looked:
 
 
 def test_a_run_that_lives(looked: Looked) -> None:
-    run = looked.scene.run(RUN)
+    run = looked.run(RUN)
     run.beat(age_s=5, phase="warmup", host="node7")
     run.progress(250, age_s=2, phase="train", eta_s=750, steps_per_second=2, tokens_per_second=512, loss=1.5)
     looked.passes()
@@ -30,7 +30,7 @@ def test_a_run_that_lives(looked: Looked) -> None:
     assert (row.status, row.shown, row.recorded, row.complete) == (Status.RUNNING, "RUNNING", True, True)
     assert (row.phase, row.step, row.total_steps, row.loss) == ("train", 250, 1000, 1.5)
     assert (row.eta_s, row.steps_per_s, row.tokens_per_s) == (750.0, 2.0, 512.0)
-    assert row.beat_at == looked.scene.now - timedelta(seconds=2)
+    assert row.beat_at == looked.now - timedelta(seconds=2)
     assert (row.host, row.attempt, row.reason, row.doubt, row.fault) == ("i-0abc", 1, "", None, None)
 
 
@@ -46,12 +46,12 @@ def test_a_run_that_lives(looked: Looked) -> None:
 def test_a_run_that_is_over_has_no_time_left(
     looked: Looked, end: Callable[[Any], None], status: Status, reason: str, *, recorded: bool
 ) -> None:
-    run = looked.scene.run(RUN)
-    looked.beat(RUN, step=10, eta_s=99, steps_per_second=3)
+    run = looked.run(RUN)
+    looked.beats(RUN, step=10, eta_s=99, steps_per_second=3)
     if recorded:
         looked.passes()
     end(run)
-    looked.scene.after(700)
+    looked.after(700)
     if recorded:
         looked.passes()
     row = looked.row(RUN)
@@ -62,7 +62,7 @@ def test_a_run_that_is_over_has_no_time_left(
 
 
 def test_why_people_are_warned_is_told(looked: Looked) -> None:
-    looked.beat(RUN, loss="NaN")
+    looked.beats(RUN, loss="NaN")
     looked.passes()
     row = looked.row(RUN)
     assert (row.shown, row.conditions) == ("RUNNING (WARNING)", ("loss_nan",))
@@ -72,10 +72,10 @@ def test_why_people_are_warned_is_told(looked: Looked) -> None:
 
 def test_a_run_that_stands_still_has_no_speed_and_no_end_in_sight() -> None:
     looked = Looked(policy=Policy(stall_s=600))
-    looked.beat(RUN, step=5, eta_s=60, steps_per_second=4)
+    looked.beats(RUN, step=5, eta_s=60, steps_per_second=4)
     looked.passes()
-    looked.scene.after(700)
-    looked.beat(RUN, step=5, eta_s=60, steps_per_second=4)
+    looked.after(700)
+    looked.beats(RUN, step=5, eta_s=60, steps_per_second=4)
     looked.passes()
     row = looked.row(RUN)
     assert (row.shown, row.step) == ("RUNNING (WARNING)", 5)
@@ -83,51 +83,51 @@ def test_a_run_that_stands_still_has_no_speed_and_no_end_in_sight() -> None:
 
 
 def test_losses_are_thinned_without_losing_the_newest(looked: Looked) -> None:
-    at = looked.scene.now.timestamp()
+    at = looked.now.timestamp()
     recent: list[list[Any]] = [[at - 100 + index, index, 5.0 - index / 100] for index in range(100)]
     recent[50][2], recent[99][2] = "NaN", "Infinity"
-    looked.beat(RUN, step=99, recent=recent)
+    looked.beats(RUN, step=99, recent=recent)
     losses = looked.row(RUN).losses
     assert len(losses) == 24
     assert (losses[0], losses[-1]) == (5.0, math.inf)
 
 
 def test_a_run_that_writes_only_a_log_tells_what_its_record_knows(looked: Looked) -> None:
-    run = looked.scene.run(RUN)
+    run = looked.run(RUN)
     run.log("step 41 loss 2.5\n")
     looked.passes()
-    looked.scene.after(60)
+    looked.after(60)
     run.log("step 41 loss 2.5\nstep 42 loss 2.4\n")
     looked.passes()
     row = looked.row(RUN)
-    assert (row.status, row.beat_at, row.loss, row.losses) == (Status.RUNNING, looked.scene.now, None, ())
+    assert (row.status, row.beat_at, row.loss, row.losses) == (Status.RUNNING, looked.now, None, ())
     assert row.step in {41, 42}
 
 
 def test_a_run_that_writes_only_a_log_lives_though_nobody_recorded_it(looked: Looked) -> None:
-    looked.scene.run(RUN).log("step 41 loss 2.5\n")
+    looked.run(RUN).log("step 41 loss 2.5\n")
     row = looked.row(RUN)
-    assert (row.status, row.recorded, row.beat_at) == (Status.RUNNING, False, looked.scene.now)
+    assert (row.status, row.recorded, row.beat_at) == (Status.RUNNING, False, looked.now)
 
 
 # That one is behind, a single look cannot tell from an old document that was uploaded again.
 @pytest.mark.parametrize("skew_s", [0.0, 60.0, HOUR])
 def test_since_when_a_run_lives_that_nobody_recorded_is_told_by_the_stores_clock(looked: Looked, skew_s: float) -> None:
-    began = looked.scene.now
-    looked.scene.after(300)
+    began = looked.now
+    looked.after(300)
     start = (began + timedelta(seconds=skew_s)).isoformat()
-    looked.scene.run(RUN, skew_s=skew_s).beat(start_time=start)
+    looked.run(RUN, skew_s=skew_s).beat(start_time=start)
     row = looked.row(RUN)
     assert (row.recorded, row.since) == (False, began)
     assert [span.since for span in row.strip] == [began]
 
 
 def test_what_an_earlier_attempt_left_behind_is_not_this_ones(looked: Looked) -> None:
-    run = looked.scene.run(RUN)
-    looked.beat(RUN, step=900)
+    run = looked.run(RUN)
+    looked.beats(RUN, step=900)
     looked.passes()
-    looked.scene.after(3 * HOUR)
-    run.beat(attempt=2, start_time=looked.scene.now.isoformat(), phase="loading")
+    looked.after(3 * HOUR)
+    run.beat(attempt=2, start_time=looked.now.isoformat(), phase="loading")
     looked.passes()
     row = looked.row(RUN)
     assert (row.attempt, row.phase, row.step, row.loss) == (2, "loading", None, None)
@@ -135,10 +135,10 @@ def test_what_an_earlier_attempt_left_behind_is_not_this_ones(looked: Looked) ->
 
 
 def test_alerts_that_wait_are_counted(looked: Looked) -> None:
-    looked.beat(RUN)
+    looked.beats(RUN)
     looked.passes()
-    looked.scene.channel.fault = down
-    looked.scene.run(RUN).error()
+    looked.channel.fault = down
+    looked.run(RUN).error()
     looked.passes()
     assert looked.row(RUN).pending == 1
 
@@ -154,11 +154,11 @@ def test_alerts_that_wait_are_counted(looked: Looked) -> None:
 def test_a_record_that_cannot_be_used_is_said_so_and_what_was_known_stands(
     looked: Looked, body: str, says: str
 ) -> None:
-    looked.beat(RUN)
+    looked.beats(RUN)
     looked.passes()
-    watch = looked.watch
+    watch = looked.table
     assert looked.row(RUN, watch.open()).status is Status.RUNNING
-    looked.scene.run(RUN).put("_watchdog.json", body)
+    looked.run(RUN).put("_watchdog.json", body)
     known = looked.row(RUN, watch.round())
     assert known.status is Status.RUNNING
     assert says in (known.fault or "")
@@ -169,15 +169,15 @@ def test_a_record_that_cannot_be_used_is_said_so_and_what_was_known_stands(
 
 
 def test_a_heartbeat_that_cannot_be_understood_leaves_what_was_last_known(looked: Looked) -> None:
-    looked.beat(RUN, step=5)
+    looked.beats(RUN, step=5)
     looked.passes()
-    looked.watch.open()
-    looked.scene.run(RUN).put("progress.json", '{"step": 6, "lo')
-    row = looked.row(RUN, looked.watch.round())
+    looked.table.open()
+    looked.run(RUN).put("progress.json", '{"step": 6, "lo')
+    row = looked.row(RUN, looked.table.round())
     assert row.step == 5
     assert (row.fault or "").startswith("progress.json: it is not JSON")
-    looked.beat(RUN, step=7)
-    assert (looked.row(RUN, looked.watch.round()).step, looked.row(RUN).fault) == (7, None)
+    looked.beats(RUN, step=7)
+    assert (looked.row(RUN, looked.table.round()).step, looked.row(RUN).fault) == (7, None)
 
 
 @pytest.mark.parametrize(
@@ -194,12 +194,12 @@ def test_a_heartbeat_that_cannot_be_understood_leaves_what_was_last_known(looked
 def test_a_run_that_fell_silent_unjudged_is_doubted(
     looked: Looked, mark_age_s: float | None, silent_s: float, doubt: str | None
 ) -> None:
-    looked.beat(RUN, eta_s=60)
+    looked.beats(RUN, eta_s=60)
     looked.passes(mark=False)
-    looked.scene.after(silent_s)
+    looked.after(silent_s)
     if mark_age_s is not None:
-        mark = {"at": looked.scene.now.isoformat(), "interval_s": 60}
-        at = looked.scene.now - timedelta(seconds=mark_age_s)
+        mark = {"at": looked.now.isoformat(), "interval_s": 60}
+        at = looked.now - timedelta(seconds=mark_age_s)
         looked.store.put_text("_watchdog/last_pass.json", json.dumps(mark), modified=at)
     row = looked.row(RUN)
     assert (row.status, row.doubt) == (Status.RUNNING, doubt)
@@ -217,11 +217,11 @@ def test_a_run_that_fell_silent_unjudged_is_doubted(
     ],
 )
 def test_a_run_that_ended_unjudged_is_doubted(looked: Looked, passed_s: float, mark: bool, doubt: str | None) -> None:
-    looked.beat(RUN, eta_s=60)
+    looked.beats(RUN, eta_s=60)
     looked.passes(mark=False)
-    looked.scene.after(60)
-    looked.scene.run(RUN).error()
-    looked.scene.after(passed_s)
+    looked.after(60)
+    looked.run(RUN).error()
+    looked.after(passed_s)
     if mark:
         looked.store.put_text("_watchdog/last_pass.json", '{"at": "2026-01-01T12:00:00Z", "interval_s": 60}')
     row = looked.row(RUN)
@@ -231,26 +231,26 @@ def test_a_run_that_ended_unjudged_is_doubted(looked: Looked, passed_s: float, m
 
 
 def test_a_run_that_was_given_up_and_beats_again_unwatched_is_doubted(looked: Looked) -> None:
-    looked.beat(RUN)
+    looked.beats(RUN)
     looked.passes(mark=False)
-    looked.scene.after(HOUR)
+    looked.after(HOUR)
     looked.passes(mark=False)
     assert looked.row(RUN).doubt is None
-    looked.scene.after(HOUR)
-    looked.beat(RUN)
+    looked.after(HOUR)
+    looked.beats(RUN)
     assert looked.row(RUN).doubt == "it beats again, and nobody watches"
 
 
 def test_a_run_that_was_given_up_for_standing_still_never_stopped_beating() -> None:
     looked = Looked(policy=Policy(stall_s=600))
     for _ in range(3):
-        looked.beat(RUN, step=5)
+        looked.beats(RUN, step=5)
         looked.passes(mark=False)
-        looked.scene.after(590)
-    looked.beat(RUN, step=5)
+        looked.after(590)
+    looked.beats(RUN, step=5)
     looked.passes(mark=False)
     assert looked.row(RUN).status is Status.TIMED_OUT
-    looked.scene.after(HOUR)
-    looked.beat(RUN, step=5)
+    looked.after(HOUR)
+    looked.beats(RUN, step=5)
     row = looked.row(RUN)
     assert (row.status, row.doubt) == (Status.TIMED_OUT, None)

@@ -18,27 +18,27 @@ def runs(count: int) -> list[str]:
 
 def test_opening_takes_a_listing_what_passes_left_and_a_read_a_run() -> None:
     looked = Looked(paid=True)
-    looked.beat(*runs(20))
+    looked.beats(*runs(20))
     looked.passes()
     looked.asked()
-    view = looked.watch.open()
+    view = looked.table.open()
     asked = looked.asked()
     assert asked.pop("list") == 1
     assert asked.pop("_watchdog/fleet.json.z") == asked.pop("_watchdog/last_pass.json") == 1
     assert asked == {f"{run_id}/progress.json": 1 for run_id in runs(20)}
-    assert (view.unread, len(view.rows), view.at, view.fault) == (0, 20, looked.scene.now, None)
-    assert view.watching.last_pass_at == looked.scene.now
+    assert (view.unread, len(view.rows), view.at, view.fault) == (0, 20, looked.now, None)
+    assert view.watching.last_pass_at == looked.now
     assert not view.watching.overdue
 
 
 def test_the_phase_is_asked_of_metadata_json_where_progress_json_does_not_tell_it() -> None:
     looked = Looked(paid=True)
-    looked.scene.run("old-sdk").both(3)
-    looked.scene.run("shell").beat()
-    looked.beat("sdk")
+    looked.run("old-sdk").both(3)
+    looked.run("shell").beat()
+    looked.beats("sdk")
     looked.passes()
     looked.asked()
-    view = looked.watch.open()
+    view = looked.table.open()
     assert {name for name in looked.asked() if name.endswith("metadata.json")} == {
         "old-sdk/metadata.json", "shell/metadata.json",
     }  # fmt: skip
@@ -47,48 +47,48 @@ def test_the_phase_is_asked_of_metadata_json_where_progress_json_does_not_tell_i
 
 def test_the_host_is_read_once_an_attempt_where_reading_costs_something() -> None:
     looked = Looked(paid=True)
-    looked.beat("a")
+    looked.beats("a")
     looked.passes()
     looked.asked()
-    settle(looked.watch)
+    settle(looked.table)
     for step in range(2, 12):
-        looked.scene.after(60)
-        looked.beat("a", step=step)
-        looked.watch.round()
+        looked.after(60)
+        looked.beats("a", step=step)
+        looked.table.round()
     assert looked.asked()["a/metadata.json"] == 1
-    looked.scene.after(1500)
-    run = looked.scene.run("a")
-    run.beat(attempt=2, start_time=looked.scene.now.isoformat(), instance_id="i-other")
+    looked.after(1500)
+    run = looked.run("a")
+    run.beat(attempt=2, start_time=looked.now.isoformat(), instance_id="i-other")
     run.progress(1, phase="train")
     looked.passes()
-    row = looked.row("a", settle(looked.watch))
+    row = looked.row("a", settle(looked.table))
     assert (row.attempt, row.host) == (2, "i-other")
 
 
 def test_nothing_that_stands_still_is_read_twice() -> None:
     looked = Looked(paid=True)
-    looked.beat(*runs(5))
+    looked.beats(*runs(5))
     looked.passes()
-    settle(looked.watch)
+    settle(looked.table)
     looked.asked()
     for _ in range(8):
-        looked.watch.round()
+        looked.table.round()
     assert set(looked.asked()) <= {"list", "_watchdog/last_pass.json"}
 
 
 def test_a_history_of_today_is_read_from_its_record_and_an_old_one_is_not() -> None:
     looked = Looked(paid=True)
-    looked.beat("quiet", "flaps")
+    looked.beats("quiet", "flaps")
     looked.passes()
-    looked.scene.after(30 * HOUR)
-    looked.beat("quiet")
+    looked.after(30 * HOUR)
+    looked.beats("quiet")
     looked.passes()
-    looked.beat("flaps")
+    looked.beats("flaps")
     looked.passes()
     # Who has timed out is asked by every second pass.
     looked.passes()
     looked.asked()
-    view = looked.watch.open()
+    view = looked.table.open()
     assert [name for name in looked.asked() if name.endswith("_watchdog.json")] == ["flaps/_watchdog.json"]
     assert [span.status for span in looked.row("flaps", view).strip][-2:] == [Status.TIMED_OUT, Status.RUNNING]
     assert [span.status for span in looked.row("quiet", view).strip] == [Status.RUNNING]
@@ -96,11 +96,11 @@ def test_a_history_of_today_is_read_from_its_record_and_an_old_one_is_not() -> N
 
 def test_a_strip_of_a_run_to_which_nothing_happened_needs_the_fleets_memory_alone() -> None:
     looked = Looked(paid=True)
-    looked.beat("quiet")
+    looked.beats("quiet")
     looked.passes()
-    began = looked.scene.now
-    looked.scene.after(300)
-    looked.beat("quiet")
+    began = looked.now
+    looked.after(300)
+    looked.beats("quiet")
     looked.passes()
     looked.asked()
     row = looked.row("quiet")
@@ -110,13 +110,13 @@ def test_a_strip_of_a_run_to_which_nothing_happened_needs_the_fleets_memory_alon
 
 def test_runs_come_and_go() -> None:
     looked = Looked()
-    looked.beat("a", "b")
+    looked.beats("a", "b")
     looked.passes()
-    looked.watch.open()
-    before = {row.run_id: row for row in looked.watch.view().rows}
-    looked.scene.run("a").delete()
-    looked.beat("a-1", "c")
-    after = {row.run_id: row for row in looked.watch.round().rows}
+    looked.table.open()
+    before = {row.run_id: row for row in looked.table.view().rows}
+    looked.run("a").delete()
+    looked.beats("a-1", "c")
+    after = {row.run_id: row for row in looked.table.round().rows}
     assert {run_id: row.recorded for run_id, row in after.items()} == {"a-1": False, "b": True, "c": False}
     # A row to which nothing happens is the very same one, by which others see what changed.
     assert after["b"] is before["b"]
@@ -124,41 +124,41 @@ def test_runs_come_and_go() -> None:
 
 def test_a_fleet_in_parts_is_known_by_the_memories_of_its_parts() -> None:
     looked = Looked(paid=True, fleet=FleetPolicy(fanout_runs=10))
-    looked.beat(*runs(40))
+    looked.beats(*runs(40))
     looked.passes()
-    parts = looked.scene.fresh_sweep().shards()
+    parts = looked.fresh_sweep().shards()
     assert len(parts) > 2
     for part in parts:
-        looked.scene.fresh_sweep(shard=part).run()
+        looked.fresh_sweep(shard=part).run()
     looked.store.held.pop("_watchdog/fleet.json.z")
     looked.asked()
-    assert len(looked.watch.open().rows) == 40
+    assert len(looked.table.open().rows) == 40
     assert not [name for name in looked.asked() if name.endswith("_watchdog.json")]
 
 
 def test_looking_writes_nothing() -> None:
     looked = Looked(paid=True)
-    looked.beat(*runs(9))
+    looked.beats(*runs(9))
     looked.passes()
     looked.asked()
-    settle(looked.watch, 9)
-    looked.watch.open()
+    settle(looked.table, 9)
+    looked.table.open()
     assert not {"write", "delete"} & set(looked.asked())
 
 
 def test_progress_is_told_while_a_fleet_is_opened() -> None:
     looked = Looked()
-    looked.beat(*runs(7))
+    looked.beats(*runs(7))
     looked.passes()
     told: list[tuple[int, int]] = []
-    looked.watch.open(on_progress=lambda done, of: told.append((done, of)))
+    looked.table.open(on_progress=lambda done, of: told.append((done, of)))
     assert told[-1] == (14, 14)
 
 
 def test_folders_whose_names_no_run_may_have_are_named() -> None:
     looked = Looked()
     looked.store.put_text("<script>/metadata.json", "{}")
-    assert looked.watch.open().ignored == ("<script>",)
+    assert looked.table.open().ignored == ("<script>",)
 
 
 @pytest.mark.parametrize(
@@ -172,31 +172,31 @@ def test_folders_whose_names_no_run_may_have_are_named() -> None:
 def test_passes_that_have_stopped_are_overdue(mark: dict[str, Any], expected: tuple[float | None, bool]) -> None:
     looked = Looked()
     looked.store.put_text("_watchdog/last_pass.json", json.dumps(mark))
-    looked.scene.after(HOUR)
-    watching = looked.watch.open().watching
+    looked.after(HOUR)
+    watching = looked.table.open().watching
     assert (watching.interval_s, watching.overdue) == expected
 
 
 def test_an_empty_fleet_is_no_fault() -> None:
-    view = Looked().watch.open()
+    view = Looked().table.open()
     assert (view.rows, view.fault, view.older, view.at is not None) == ((), None, 0, True)
     assert isinstance(Looked().store, MemoryStore)
 
 
 def test_who_watches_single_runs_is_seen_where_no_passes_are_made() -> None:
     looked = Looked()
-    looked.beat("a", "b")
-    assert looked.watch.open().watching == WatchState(), "nobody has ever watched"
+    looked.beats("a", "b")
+    assert looked.table.open().watching == WatchState(), "nobody has ever watched"
     looked.passes(mark=False)
-    written = looked.scene.now
-    looked.scene.after(300)
+    written = looked.now
+    looked.after(300)
     assert looked.fresh().open().watching == WatchState(recorded_at=written)
     looked.passes()
     watching = looked.fresh().open().watching
-    assert (watching.last_pass_at, watching.recorded_at) == (looked.scene.now, None), "passes are made"
-    looked.scene.after(3 * HOUR)
+    assert (watching.last_pass_at, watching.recorded_at) == (looked.now, None), "passes are made"
+    looked.after(3 * HOUR)
     assert looked.fresh().open().watching.recorded_at is None, "they have stopped, and nobody else watches"
-    looked.beat("a")
+    looked.beats("a")
     looked.passes(mark=False)
     watching = looked.fresh().open().watching
-    assert (watching.overdue, watching.recorded_at) == (True, looked.scene.now)
+    assert (watching.overdue, watching.recorded_at) == (True, looked.now)

@@ -14,7 +14,7 @@ from support.fleet_views import HOUR, Looked, settle
 
 def looked_at(count: int = 3, *, paid: bool = False) -> Looked:
     looked = Looked(paid=paid)
-    looked.beat(*(f"run-{number:03}" for number in range(count)))
+    looked.beats(*(f"run-{number:03}" for number in range(count)))
     looked.passes()
     return looked
 
@@ -35,7 +35,7 @@ GONE = UnreachableError("the store gave no answer", "look at the network")
 def test_a_store_that_was_never_seen_is_a_fault_and_no_empty_fleet() -> None:
     looked = looked_at()
     looked.store.before = failing("list", GONE)
-    view = looked.watch.open()
+    view = looked.table.open()
     assert (view.rows, view.at) == ((), None)
     assert view.fault is not None
     assert (view.fault.reason, view.fault.advice) == ("the store gave no answer", "look at the network")
@@ -43,26 +43,26 @@ def test_a_store_that_was_never_seen_is_a_fault_and_no_empty_fleet() -> None:
 
 def test_what_was_known_stands_while_the_store_does_not_answer_and_the_fault_keeps_its_time() -> None:
     looked = looked_at()
-    seen = looked.watch.open()
+    seen = looked.table.open()
     looked.store.before = failing("list", GONE)
-    looked.scene.after(HOUR)
-    began = looked.watch.round().fault
-    looked.scene.after(HOUR)
-    view = looked.watch.round()
+    looked.after(HOUR)
+    began = looked.table.round().fault
+    looked.after(HOUR)
+    view = looked.table.round()
     assert (view.rows, view.at) == (seen.rows, seen.at)
     assert began is not None
     assert view.fault == began
     looked.store.heal()
-    healed = looked.watch.round()
-    assert (healed.fault, healed.at) == (None, looked.scene.now)
+    healed = looked.table.round()
+    assert (healed.fault, healed.at) == (None, looked.now)
 
 
 def test_a_listing_that_breaks_off_shows_what_it_came_to_and_leaves_the_rest() -> None:
     looked = looked_at(400)
-    looked.watch.open()
-    looked.scene.after(60)
-    looked.beat("run-000", "run-399", step=9)
-    looked.scene.run("run-001").delete()
+    looked.table.open()
+    looked.after(60)
+    looked.beats("run-000", "run-399", step=9)
+    looked.run("run-001").delete()
     pages = 0
 
     def second_page(operation: str, _key: str) -> None:
@@ -72,38 +72,38 @@ def test_a_listing_that_breaks_off_shows_what_it_came_to_and_leaves_the_rest() -
             raise GONE
 
     looked.store.before = second_page
-    view = looked.watch.round()
+    view = looked.table.round()
     assert (looked.row("run-000", view).step, looked.row("run-399", view).step) == (9, 1)
     assert len(view.rows) == 400
     assert view.fault is None
     assert view.notes[0].startswith("The listing broke off after ")
     looked.store.heal()
-    healed = looked.watch.round()
+    healed = looked.table.round()
     assert (len(healed.rows), healed.notes, looked.row("run-399", healed).step) == (399, (), 9)
 
 
 def test_a_document_that_may_not_be_read_is_said_so_and_not_asked_for_at_every_round() -> None:
     looked = looked_at(paid=True)
     looked.store.before = failing("read", DeniedError("not allowed"), part="run-001/progress.json")
-    view = looked.watch.open()
+    view = looked.table.open()
     row = looked.row("run-001", view)
     assert (row.status, row.step, row.fault) == (Status.RUNNING, None, "progress.json cannot be read: not allowed")
     assert [each.step for each in view.rows if each.run_id != "run-001"] == [1, 1]
     looked.asked()
-    settle(looked.watch, 9)
+    settle(looked.table, 9)
     assert looked.asked()["run-001/progress.json"] == 0
     looked.store.heal()
-    looked.scene.after(60)
-    looked.beat("run-001", step=5)
-    row = looked.row("run-001", settle(looked.watch))
+    looked.after(60)
+    looked.beats("run-001", step=5)
+    row = looked.row("run-001", settle(looked.table))
     assert (row.step, row.fault) == (5, None)
 
 
 def test_a_mark_that_may_not_be_read_is_no_missing_one() -> None:
     looked = looked_at()
     looked.store.before = failing("read", DeniedError("not allowed"), part="last_pass.json")
-    watching = looked.watch.open().watching
-    assert watching.last_pass_at == looked.scene.now, "the listing shows when it was left"
+    watching = looked.table.open().watching
+    assert watching.last_pass_at == looked.now, "the listing shows when it was left"
     assert (watching.interval_s, watching.overdue) == (None, False), "when the next one is due, nobody knows"
 
 
@@ -112,7 +112,7 @@ def test_a_record_that_may_not_be_read_makes_a_run_unknown_and_no_other(part: st
     looked = looked_at(paid=True)
     looked.store.held.pop("_watchdog/fleet.json.z")
     looked.store.before = failing("read", DeniedError("not allowed"), part=f"run-001/{part}")
-    view = looked.watch.open()
+    view = looked.table.open()
     assert (looked.row("run-001", view).status, looked.row("run-001", view).fault) == (Status.UNKNOWN, says)
     assert looked.row("run-002", view).status is Status.RUNNING
     assert view.fault is None
@@ -120,7 +120,7 @@ def test_a_record_that_may_not_be_read_makes_a_run_unknown_and_no_other(part: st
 
 def test_nothing_follows_of_a_run_that_nobody_recorded_while_a_part_of_it_cannot_be_read() -> None:
     looked = Looked()
-    looked.beat("new")
+    looked.beats("new")
     looked.store.before = failing("read", DeniedError("not allowed"), part="metadata.json")
     row = looked.row("new")
     assert (row.status, row.fault) == (Status.UNKNOWN, "metadata.json cannot be read: not allowed")
@@ -149,34 +149,34 @@ def test_a_run_that_is_deleted_between_the_listing_and_the_read_is_gone_at_the_n
 
     def vanish(operation: str, key: str) -> None:
         if operation == "read" and key.startswith("run-001/"):
-            looked.scene.run("run-001").delete()
+            looked.run("run-001").delete()
 
     looked.store.before = vanish
-    view = looked.watch.open()
+    view = looked.table.open()
     assert (looked.row("run-001", view).status, view.fault, view.unread) == (Status.RUNNING, None, 0)
     looked.store.heal()
-    assert len(looked.watch.round().rows) == 2
+    assert len(looked.table.round().rows) == 2
 
 
 def test_time_that_runs_out_leaves_rows_that_say_so_and_the_rest_is_read_later() -> None:
     looked = looked_at(50, paid=True)
-    view = looked.watch.open(until=time.monotonic() - 1)
+    view = looked.table.open(until=time.monotonic() - 1)
     assert len(view.rows) == 50
     assert (view.unread, {row.complete for row in view.rows}) == (50, {False})
-    view = settle(looked.watch)
+    view = settle(looked.table)
     assert (view.unread, {row.complete for row in view.rows}) == (0, {True})
 
 
 def test_a_clock_that_cannot_be_asked_is_carried_on_and_one_that_never_could_is_a_fault() -> None:
     looked = looked_at()
-    looked.watch.open()
-    told = looked.scene.now
+    looked.table.open()
+    told = looked.now
 
     def silent() -> datetime:
         raise GONE
 
     looked.store.clock = silent  # type: ignore[method-assign]
-    view = looked.watch.round()
+    view = looked.table.round()
     assert view.fault is None
     assert view.at is not None
     assert 0 <= (view.at - told).total_seconds() < HOUR
@@ -185,7 +185,7 @@ def test_a_clock_that_cannot_be_asked_is_carried_on_and_one_that_never_could_is_
 
 def test_many_threads_look_at_once_and_the_store_is_asked_once() -> None:
     looked = looked_at(30)
-    looked.watch.open()
+    looked.table.open()
     looked.asked()
     waiting = threading.Event()
 
@@ -194,16 +194,16 @@ def test_many_threads_look_at_once_and_the_store_is_asked_once() -> None:
             waiting.wait(30)
 
     looked.store.before = hold
-    first = threading.Thread(target=looked.watch.round)
+    first = threading.Thread(target=looked.table.round)
     first.start()
     until = time.monotonic() + 30
     while not looked.store.calls and time.monotonic() < until:
         time.sleep(0.001)
-    others = [threading.Thread(target=looked.watch.round) for _ in range(6)]
+    others = [threading.Thread(target=looked.table.round) for _ in range(6)]
     for thread in others:
         thread.start()
     # Whoever only wants to see does not wait.
-    assert len(looked.watch.view().rows) == 30
+    assert len(looked.table.view().rows) == 30
     time.sleep(0.05)
     waiting.set()
     for thread in (first, *others):
@@ -213,21 +213,21 @@ def test_many_threads_look_at_once_and_the_store_is_asked_once() -> None:
 
 def test_a_store_that_goes_away_while_documents_are_read_is_no_fault_of_theirs() -> None:
     looked = looked_at(40, paid=True)
-    looked.watch.open()
-    looked.scene.after(60)
-    looked.beat(*(f"run-{number:03}" for number in range(40)), step=2)
-    looked.watch.round()
+    looked.table.open()
+    looked.after(60)
+    looked.beats(*(f"run-{number:03}" for number in range(40)), step=2)
+    looked.table.round()
     looked.store.before = failing("read", GONE)
-    view = looked.watch.round()
+    view = looked.table.round()
     assert view.fault is not None
     assert {row.fault for row in view.rows} == {None}
     looked.store.heal()
-    assert {row.step for row in settle(looked.watch).rows} == {2}
+    assert {row.step for row in settle(looked.table).rows} == {2}
 
 
 def test_a_long_listing_shows_what_it_has_come_to() -> None:
     looked = Looked()
-    looked.beat(*(f"run-{number:04}" for number in range(600)))
+    looked.beats(*(f"run-{number:04}" for number in range(600)))
     looked.passes()
     watch, shown = looked.fresh(), list[int]()
     looked.store.before = lambda operation, _key: shown.append(len(watch.view().rows)) if operation == "list" else None
@@ -239,11 +239,11 @@ def test_a_long_listing_shows_what_it_has_come_to() -> None:
 
 def test_whoever_only_wants_to_see_does_not_wait_for_what_is_being_taken_in() -> None:
     looked = looked_at(30)
-    before = looked.watch.open()
+    before = looked.table.open()
     # As a thread holds it that is at very many rows.
-    with looked.watch._lock:
+    with looked.table._lock:
         seen = list[object]()
-        thread = threading.Thread(target=lambda: seen.append(looked.watch.view()))
+        thread = threading.Thread(target=lambda: seen.append(looked.table.view()))
         thread.start()
         thread.join(30)
     assert seen == [before]

@@ -17,31 +17,31 @@ Deed = Callable[[Looked, str], object]
 
 
 def _beat(looked: Looked, run_id: str) -> None:
-    looked.beat(run_id, step=int(looked.scene.now.timestamp()) % 997)
+    looked.beats(run_id, step=int(looked.now.timestamp()) % 997)
 
 
 def _fail(looked: Looked, run_id: str) -> None:
-    looked.beat(run_id)
-    looked.scene.run(run_id).error()
+    looked.beats(run_id)
+    looked.run(run_id).error()
 
 
 def _done(looked: Looked, run_id: str) -> None:
-    looked.beat(run_id)
-    looked.scene.run(run_id).complete()
+    looked.beats(run_id)
+    looked.run(run_id).complete()
 
 
 def _again(looked: Looked, run_id: str) -> None:
-    looked.scene.run(run_id).delete("_error", "_complete")
-    looked.scene.run(run_id).beat(start_time=looked.scene.now.isoformat(), attempt=2)
-    looked.scene.run(run_id).progress(3)
+    looked.run(run_id).delete("_error", "_complete")
+    looked.run(run_id).beat(start_time=looked.now.isoformat(), attempt=2)
+    looked.run(run_id).progress(3)
 
 
 def _shell(looked: Looked, run_id: str) -> None:
-    looked.scene.run(run_id).beat(loss="NaN", step=4)
+    looked.run(run_id).beat(loss="NaN", step=4)
 
 
 def _log(looked: Looked, run_id: str) -> None:
-    looked.scene.run(run_id).log(f"step {int(looked.scene.now.timestamp()) % 997} loss 1.5\n")
+    looked.run(run_id).log(f"step {int(looked.now.timestamp()) % 997} loss 1.5\n")
 
 
 DEEDS: dict[str, Deed] = {
@@ -51,16 +51,16 @@ DEEDS: dict[str, Deed] = {
     "again": _again,
     "shell": _shell,
     "log": _log,
-    "untidy": lambda looked, run_id: looked.scene.run(run_id).delete("progress.json"),
-    "unrecorded": lambda looked, run_id: looked.scene.run(run_id).delete("_watchdog.json"),
-    "deleted": lambda looked, run_id: looked.scene.run(run_id).delete(),
+    "untidy": lambda looked, run_id: looked.run(run_id).delete("progress.json"),
+    "unrecorded": lambda looked, run_id: looked.run(run_id).delete("_watchdog.json"),
+    "deleted": lambda looked, run_id: looked.run(run_id).delete(),
     "pass": lambda looked, _run_id: looked.passes(),
     "memory lost": lambda looked, _run_id: looked.store.held.pop("_watchdog/fleet.json.z", None),
-    "a minute": lambda looked, _run_id: looked.scene.after(60),
-    "eleven minutes": lambda looked, _run_id: looked.scene.after(660),
-    "a day": lambda looked, _run_id: looked.scene.after(90_000),
-    "round": lambda looked, _run_id: looked.watch.round(),
-    "opened": lambda looked, _run_id: looked.watch.open(),
+    "a minute": lambda looked, _run_id: looked.after(60),
+    "eleven minutes": lambda looked, _run_id: looked.after(660),
+    "a day": lambda looked, _run_id: looked.after(90_000),
+    "round": lambda looked, _run_id: looked.table.round(),
+    "opened": lambda looked, _run_id: looked.table.open(),
 }
 _deeds = st.lists(st.tuples(st.sampled_from(list(DEEDS)), st.sampled_from(IDS)), max_size=30)
 
@@ -78,10 +78,10 @@ def test_who_watched_all_along_sees_what_somebody_sees_who_comes_anew(
     paid: bool,
 ) -> None:
     looked = Looked(paid=paid)
-    looked.watch.open()
+    looked.table.open()
     for what, run_id in deeds:
         DEEDS[what](looked, run_id)
-    known = settle(looked.watch, 16)
+    known = settle(looked.table, 16)
     anew = looked.fresh()
     anew.open()
     fresh = settle(anew, 16)
@@ -106,12 +106,12 @@ def test_a_row_that_only_time_changes_is_not_missed(deeds: list[str], waits_s: l
     looked = Looked()
     watch = looked.fresh(since_s=86_400.0 * days)
     # Among others it has a place.
-    looked.beat("b")
+    looked.beats("b")
     for what in deeds:
         DEEDS[what](looked, "a")
         watch.round()
     for wait_s in waits_s:
-        looked.scene.after(wait_s)
+        looked.after(wait_s)
         known, fresh = watch.round(), looked.fresh(since_s=86_400.0 * days).open()
         assert (plain(known.rows), known.older) == (plain(fresh.rows), fresh.older)
 
@@ -120,11 +120,11 @@ def test_a_row_that_only_time_changes_is_not_missed(deeds: list[str], waits_s: l
 @given(_deeds)
 def test_no_round_costs_more_than_a_listing(deeds: list[tuple[str, str]]) -> None:
     looked = Looked(paid=True)
-    looked.watch.open()
+    looked.table.open()
     for what, run_id in deeds:
         DEEDS[what](looked, run_id)
         looked.asked()
-        looked.watch.round([run_id])
+        looked.table.round([run_id])
         asked = looked.asked()
         cost = sum(PER_REQUEST["LIST" if name == "list" else "GET"] * count for name, count in asked.items())
         assert cost <= MOST_COST

@@ -23,24 +23,24 @@ def dollars(asked: dict[str, int]) -> float:
 def test_ten_thousand_runs_of_past_months_cost_the_listing_alone(memory: str) -> None:
     looked = Looked(paid=True)
     for number, run_id in enumerate(runs(60)):
-        looked.beat(run_id)
+        looked.beats(run_id)
         if number % 3 == 0:
-            looked.scene.run(run_id).complete()
+            looked.run(run_id).complete()
         elif number % 3 == 1:
-            looked.scene.run(run_id).error()
-    looked.scene.run("nobody-ever-watched").beat(age_s=90 * 86400)
+            looked.run(run_id).error()
+    looked.run("nobody-ever-watched").beat(age_s=90 * 86400)
     looked.passes()
-    looked.scene.after(2 * HOUR)
+    looked.after(2 * HOUR)
     looked.passes()
-    looked.scene.after(40 * 86400)
-    looked.beat("lives")
+    looked.after(40 * 86400)
+    looked.beats("lives")
     looked.passes()
     if memory != "there":
         looked.store.held.pop("_watchdog/fleet.json.z")
     if memory == "damaged":
         looked.store.put_text("_watchdog/fleet.json.z", "no archive")
     looked.asked()
-    view = looked.watch.open()
+    view = looked.table.open()
     asked = looked.asked()
     assert [row.run_id for row in view.rows] == ["lives"]
     assert view.older == 61
@@ -49,11 +49,11 @@ def test_ten_thousand_runs_of_past_months_cost_the_listing_alone(memory: str) ->
 
 def test_since_when_runs_are_asked_for_is_what_people_choose() -> None:
     looked = Looked()
-    looked.beat("week-ago")
-    looked.scene.run("week-ago").complete()
+    looked.beats("week-ago")
+    looked.run("week-ago").complete()
     looked.passes()
-    looked.scene.after(7 * 86400)
-    looked.beat("now")
+    looked.after(7 * 86400)
+    looked.beats("now")
     looked.passes()
     assert [row.run_id for row in looked.fresh(since_s=8 * 86400).open().rows] == ["now", "week-ago"]
     narrow = looked.fresh(since_s=1.0).open()
@@ -62,42 +62,42 @@ def test_since_when_runs_are_asked_for_is_what_people_choose() -> None:
 
 def test_a_run_that_fell_silent_long_ago_and_was_never_given_up_is_shown() -> None:
     looked = Looked(paid=True)
-    looked.beat("forgotten")
+    looked.beats("forgotten")
     looked.passes()
     looked.store.held.pop("_watchdog/fleet.json.z")
-    looked.scene.after(30 * 86400)
+    looked.after(30 * 86400)
     row = looked.row("forgotten")
     assert (row.status, row.doubt) == (Status.RUNNING, "silent for 30d 0h, and nobody watches")
 
 
 def test_only_the_record_tells_that_an_old_run_is_over_and_it_is_read_once() -> None:
     looked = Looked(paid=True)
-    looked.beat("by-log")
+    looked.beats("by-log")
     looked.passes()
     record = json.loads(looked.store.held["by-log/_watchdog.json"].body)
-    looked.scene.run("by-log").put("_watchdog.json", json.dumps({**record, "status": "FAILED"}))
+    looked.run("by-log").put("_watchdog.json", json.dumps({**record, "status": "FAILED"}))
     looked.store.held.pop("_watchdog/fleet.json.z")
-    looked.scene.after(3 * 86400)
+    looked.after(3 * 86400)
     looked.asked()
-    assert looked.watch.open().rows == ()
+    assert looked.table.open().rows == ()
     assert looked.asked()["by-log/_watchdog.json"] == 1
-    assert looked.watch.open().older == 1
+    assert looked.table.open().older == 1
     assert not [name for name in looked.asked() if name.startswith("by-log/")]
-    looked.beat("by-log")
+    looked.beats("by-log")
     assert looked.row("by-log").status is Status.FAILED
 
 
 def test_rounds_list_and_read_in_turn_and_none_costs_more_than_a_listing() -> None:
     looked = Looked(paid=True)
-    looked.beat(*runs(300))
+    looked.beats(*runs(300))
     looked.passes()
-    looked.watch.open()
+    looked.table.open()
     looked.asked()
     kinds = []
     for step in range(2, 10):
-        looked.scene.after(60)
-        looked.beat(*runs(300), step=step)
-        looked.watch.round()
+        looked.after(60)
+        looked.beats(*runs(300), step=step)
+        looked.table.round()
         asked = looked.asked()
         pages = max(1, -(-len(looked.store.held) // 1000))
         assert 0 < dollars(asked) <= pages * LIST + 1e-12
@@ -107,16 +107,16 @@ def test_rounds_list_and_read_in_turn_and_none_costs_more_than_a_listing() -> No
 
 def test_what_people_see_right_now_is_read_first_and_nobody_is_forgotten() -> None:
     looked = Looked(paid=True)
-    looked.beat(*runs(40))
+    looked.beats(*runs(40))
     looked.passes()
-    settle(looked.watch)
+    settle(looked.table)
     read: set[str] = set()
     for step in range(2, 40):
-        looked.scene.after(60)
-        looked.beat(*runs(40), step=step)
-        looked.watch.round()
+        looked.after(60)
+        looked.beats(*runs(40), step=step)
+        looked.table.round()
         looked.asked()
-        looked.watch.round(["run-0033"])
+        looked.table.round(["run-0033"])
         asked = looked.asked()
         assert next(name for name in asked if "progress" in name) == "run-0033/progress.json"
         read |= {name.partition("/")[0] for name in asked if "progress" in name}
@@ -125,23 +125,23 @@ def test_what_people_see_right_now_is_read_first_and_nobody_is_forgotten() -> No
 
 def test_a_change_that_needs_people_is_seen_within_two_rounds_whatever_else_waits() -> None:
     looked = Looked(paid=True)
-    looked.beat(*runs(200))
+    looked.beats(*runs(200))
     looked.passes()
-    looked.watch.open()
-    looked.scene.after(60)
-    looked.beat(*runs(200), step=2)
-    looked.scene.run("run-0150").error()
+    looked.table.open()
+    looked.after(60)
+    looked.beats(*runs(200), step=2)
+    looked.run("run-0150").error()
     looked.passes()
-    looked.watch.round()
-    view = looked.watch.round()
+    looked.table.round()
+    view = looked.table.round()
     assert (view.rows[0].run_id, view.rows[0].status) == ("run-0150", Status.FAILED)
 
 
 def test_in_a_directory_each_round_sees_everything() -> None:
     looked = Looked()
-    looked.beat(*runs(50))
+    looked.beats(*runs(50))
     looked.passes()
-    looked.watch.open()
-    looked.scene.after(60)
-    looked.beat(*runs(50), step=7)
-    assert {row.step for row in looked.watch.round().rows} == {7}
+    looked.table.open()
+    looked.after(60)
+    looked.beats(*runs(50), step=7)
+    assert {row.step for row in looked.table.round().rows} == {7}

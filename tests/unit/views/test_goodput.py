@@ -9,20 +9,20 @@ from lastbeat.stores.port import UnreachableError
 from lastbeat.views.fleet_goodput import fleet_goodput
 from lastbeat.views.run_document import run_document
 from support.looked import view_of
-from support.scene import RUN, Scene
+from support.world import RUN, World
 
 LOG = "logs/train.log"
 
 
 def test_a_run_that_lives_is_told_with_the_step_that_it_wrote_since_it_was_recorded() -> None:
-    scene = Scene()
+    world = World()
     for step in (1, 2):
-        scene.store.pass_time(60)
-        scene.both(step)
-        scene.look()
-    scene.store.pass_time(600)
-    scene.both(50)
-    found = view_of(scene).goodput
+        world.store.pass_time(60)
+        world.both(step)
+        world.look()
+    world.store.pass_time(600)
+    world.both(50)
+    found = view_of(world).goodput
     assert found is not None
     # From the first step that was seen to the last one that was written, recorded or not.
     assert found.spent[TimeUse.PRODUCTIVE] == pytest.approx(660)
@@ -30,36 +30,36 @@ def test_a_run_that_lives_is_told_with_the_step_that_it_wrote_since_it_was_recor
 
 
 def test_a_run_that_writes_steps_into_its_log_alone() -> None:
-    scene = Scene()
+    world = World()
     for step in (1, 2):
-        scene.store.pass_time(60)
-        scene.put(LOG, f"step {step}/100 loss 2.5\n")
-        scene.look()
-    scene.store.pass_time(600)
-    scene.put(LOG, "step 1/100 loss 2.5\nstep 50/100 loss 2.5\n")
-    view = view_of(scene)
+        world.store.pass_time(60)
+        world.put(LOG, f"step {step}/100 loss 2.5\n")
+        world.look()
+    world.store.pass_time(600)
+    world.put(LOG, "step 1/100 loss 2.5\nstep 50/100 loss 2.5\n")
+    view = view_of(world)
     assert view.goodput is not None
     assert view.times[-1].last_step == 50
     assert sum(view.goodput.spent.values()) == pytest.approx(view.goodput.wall_s)
 
 
 def test_a_failure_that_no_pass_has_seen_yet_goes_on_unnoticed() -> None:
-    scene = Scene()
-    scene.both(1)
-    scene.look()
-    scene.store.pass_time(60)
-    scene.both(2)
-    scene.put("_error", "boom")
-    scene.store.pass_time(3600)
-    found = view_of(scene).goodput
+    world = World()
+    world.both(1)
+    world.look()
+    world.store.pass_time(60)
+    world.both(2)
+    world.error("boom")
+    world.store.pass_time(3600)
+    found = view_of(world).goodput
     assert found is not None
     assert found.spent[TimeUse.UNNOTICED] == pytest.approx(3600)
 
 
 def test_what_nothing_is_known_of_is_null_for_programs() -> None:
-    scene = Scene()
-    scene.put("metadata.json", "{}")
-    document = run_document(view_of(scene))
+    world = World()
+    world.put("metadata.json", "{}")
+    document = run_document(view_of(world))
     found = document["goodput"]
     assert isinstance(found, dict)
     assert (found["ettr"], found["spent_s"]["productive"], found["lost_steps"]) == (None, None, None)
@@ -67,59 +67,59 @@ def test_what_nothing_is_known_of_is_null_for_programs() -> None:
 
 
 def test_a_fleet_costs_a_read_for_a_run_that_is_over_and_two_for_one_that_lives() -> None:
-    scene = Scene()
-    scene.both(1)
-    scene.look()
-    scene.store.calls.clear()
-    fleet_goodput(scene.store, [RUN], scene.store.now)
-    assert scene.store.calls == [("read", f"{RUN}/_watchdog.json"), ("read", f"{RUN}/progress.json")]
-    scene.put("_complete", "")
-    scene.look()
-    scene.store.calls.clear()
-    found = fleet_goodput(scene.store, [RUN, "never-recorded"], scene.store.now)
-    assert sorted(scene.store.calls) == [("read", f"{RUN}/_watchdog.json"), ("read", "never-recorded/_watchdog.json")]
+    world = World()
+    world.both(1)
+    world.look()
+    world.store.calls.clear()
+    fleet_goodput(world.store, [RUN], world.store.now)
+    assert world.store.calls == [("read", f"{RUN}/_watchdog.json"), ("read", f"{RUN}/progress.json")]
+    world.put("_complete", "")
+    world.look()
+    world.store.calls.clear()
+    found = fleet_goodput(world.store, [RUN, "never-recorded"], world.store.now)
+    assert sorted(world.store.calls) == [("read", f"{RUN}/_watchdog.json"), ("read", "never-recorded/_watchdog.json")]
     assert ([each.run_id for each in found.runs], found.unrecorded) == ([RUN], 1)
 
 
 def test_a_store_that_does_not_answer_and_a_time_that_is_over_are_told_run_by_run() -> None:
-    scene = Scene()
-    scene.both(1)
-    scene.look()
+    world = World()
+    world.both(1)
+    world.look()
 
     def refuse(_operation: str, _key: str) -> None:
         raise UnreachableError("no answer", "")
 
-    scene.store.before = refuse
-    found = fleet_goodput(scene.store, [RUN], scene.store.now)
+    world.store.before = refuse
+    found = fleet_goodput(world.store, [RUN], world.store.now)
     assert [(each.run_id, each.fault) for each in found.unread] == [(RUN, "no answer")]
-    late = fleet_goodput(scene.store, [RUN], scene.store.now, until=0.0)
+    late = fleet_goodput(world.store, [RUN], world.store.now, until=0.0)
     assert [each.fault for each in late.unread] == ["there was no time left to read it"]
 
 
 def test_a_failure_from_before_the_first_look_is_no_time_that_a_watcher_missed() -> None:
-    scene = Scene()
-    began = scene.now.isoformat()
-    scene.store.pass_time(60)
-    scene.beat(start_time=began)
-    scene.put("_error", "boom")
-    scene.store.pass_time(18 * 3600)
+    world = World()
+    began = world.now.isoformat()
+    world.store.pass_time(60)
+    world.beat(start_time=began)
+    world.error("boom")
+    world.store.pass_time(18 * 3600)
     for recorded in (False, True):
         if recorded:
-            scene.look()
-        found = view_of(scene).goodput
+            world.look()
+        found = view_of(world).goodput
         assert found is not None
         assert (found.over, found.wall_s, found.mean_detect_s, found.failures) == (True, 60, None, 1)
         assert found.spent[TimeUse.UNNOTICED] == 0
 
 
 def test_starts_in_place_that_no_watcher_saw_count_as_training_says() -> None:
-    scene = Scene()
+    world = World()
     starter = {"token": "launch-2", "restarts": 2, "left": 1, "takes_s": 60}
-    scene.beat(attempt=3, start_time=scene.now.isoformat(), in_place=starter)
-    scene.progress(15)
+    world.beat(attempt=3, start_time=world.now.isoformat(), in_place=starter)
+    world.progress(15)
     for recorded in (False, True):
         if recorded:
-            scene.look()
-        found = view_of(scene).goodput
+            world.look()
+        found = view_of(world).goodput
         assert found is not None
         assert (found.attempts, found.failures) == (3, 2)

@@ -11,7 +11,7 @@ from lastbeat.record.limits import FleetLimits
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.run_document import run_document
 from support.fleet_views import Looked
-from support.scene import RUN, Scene
+from support.world import RUN, World
 
 MINUTE = 60.0
 
@@ -20,8 +20,8 @@ def limit(store: Any, *entries: dict[str, Any]) -> None:
     store.put_text(LIMITS, json.dumps({"schema": 1, "limits": list(entries)}))
 
 
-def shown(scene: Scene, policy: Policy | None = None) -> tuple[list[str], dict[str, Any]]:
-    view = RunWatch(scene.store, policy or scene.policy, RUN).look()
+def shown(world: World, policy: Policy | None = None) -> tuple[list[str], dict[str, Any]]:
+    view = RunWatch(world.store, policy or world.policy, RUN).look()
     assert view is not None
     return [each.text for each in view.limits], dict(run_document(view))
 
@@ -46,10 +46,10 @@ def shown(scene: Scene, policy: Policy | None = None) -> tuple[list[str], dict[s
 def test_each_limit_is_shown_with_where_it_comes_from(
     policy: Policy, entries: list[dict[str, Any]], fields: dict[str, Any], told: list[str], stale_s: float
 ) -> None:
-    scene = Scene()
-    limit(scene.store, *entries)
-    scene.beat(**fields)
-    texts, document = shown(scene, policy)
+    world = World()
+    limit(world.store, *entries)
+    world.beat(**fields)
+    texts, document = shown(world, policy)
     assert texts == told
     assert [each["text"] for each in document["limits"]] == told
     assert document["stale_s"] == stale_s
@@ -57,22 +57,22 @@ def test_each_limit_is_shown_with_where_it_comes_from(
 
 
 def test_what_decided_is_told_beside_what_holds_now() -> None:
-    scene = Scene(Policy(stale_s=120.0))
-    scene.both(1)
-    scene.look()
-    scene.after(3 * MINUTE)
-    scene.look()
-    texts, document = shown(scene, Policy())
+    world = World(Policy(stale_s=120.0))
+    world.both(1)
+    world.look()
+    world.after(3 * MINUTE)
+    world.look()
+    texts, document = shown(world, Policy())
     assert "stale after 10m (settings here)" in texts
     assert document["exceeded"]["text"] == "stale after 2m (settings here)"
 
 
 def test_limits_that_cannot_be_read_are_told_and_a_first_look_says_nothing() -> None:
-    scene = Scene()
-    scene.both(1)
-    scene.after(20 * MINUTE)
-    scene.store.put_text(LIMITS, "{")
-    _, document = shown(scene)
+    world = World()
+    world.both(1)
+    world.after(20 * MINUTE)
+    world.store.put_text(LIMITS, "{")
+    _, document = shown(world)
     assert document["run"]["status"] == "UNKNOWN"
     assert any("The fleet's limits cannot be read" in note for note in document["notes"])
 
@@ -90,51 +90,51 @@ def test_a_fleet_s_rows_are_doubted_by_the_limit_that_holds(
     entry: dict[str, Any], own: dict[str, Any], doubted: bool
 ) -> None:
     looked = Looked()
-    looked.scene.run("m-1").beat(**own)
-    looked.scene.run("m-1").progress(1)
+    looked.run("m-1").beat(**own)
+    looked.run("m-1").progress(1)
     looked.passes(mark=False)
     if entry:
         limit(looked.store, {"runs": "m-*", **entry})
-    looked.scene.after(30 * MINUTE)
+    looked.after(30 * MINUTE)
     assert (looked.row("m-1").doubt is not None) == doubted
 
 
 def test_a_page_that_stays_open_reads_limits_when_they_change() -> None:
     looked = Looked(paid=True)
-    looked.beat("m-1")
+    looked.beats("m-1")
     looked.passes()
     limit(looked.store, {"runs": "m-*", "stale_minutes": 60})
-    looked.watch.open()
+    looked.table.open()
     assert looked.asked()[LIMITS] == 1
     for _ in range(20):
-        looked.scene.after(10)
-        looked.beat("m-1")
-        looked.watch.round()
+        looked.after(10)
+        looked.beats("m-1")
+        looked.table.round()
     assert looked.asked()[LIMITS] == 0
     limit(looked.store, {"runs": "m-*", "stale_minutes": 5})
     for _ in range(4):
-        looked.watch.round()
+        looked.table.round()
     assert looked.asked()[LIMITS] == 1
 
 
 def test_a_fleet_without_limits_pays_nothing_for_them() -> None:
     looked = Looked(paid=True)
-    looked.beat("m-1")
+    looked.beats("m-1")
     looked.passes()
     looked.asked()
-    looked.watch.open()
+    looked.table.open()
     assert looked.asked()[LIMITS] == 0
 
 
 def test_a_run_beside_its_fleet_asks_nothing_more() -> None:
     looked = Looked(paid=True)
-    looked.beat("m-1")
+    looked.beats("m-1")
     looked.passes()
     limit(looked.store, {"runs": "m-*", "stale_minutes": 60})
     limits = FleetLimits(looked.store)
     looked.fresh(limits=limits).open()
     looked.asked()
-    view = RunWatch(looked.store, looked.scene.policy, "m-1", limits=limits).look()
+    view = RunWatch(looked.store, looked.policy, "m-1", limits=limits).look()
     assert view is not None
     assert view.stale_s == 3600
     assert looked.asked()[LIMITS] == 0

@@ -13,10 +13,10 @@ from lastbeat.stores.port import UnreachableError
 from lastbeat.views.log_judge import AGAIN_S, LogJudge
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.watching import FleetWatch
-from support.fleet import FleetRun
 from support.fleet_views import HOUR, Looked, settle
 from support.looked import OOM, STEPS
 from support.memory import MemoryStore
+from support.world import TrainingRun
 
 NCCL = (
     "[rank3]:[E] ProcessGroupNCCL.cpp:607] [Rank 3] Watchdog caught collective operation timeout: "
@@ -32,27 +32,27 @@ def watch(looked: Looked, state: MemoryStore | None = None, **options: Any) -> F
     return looked.fresh(log_judge=LogJudge(looked.store, str, catalogue, state, threads=1, **options))
 
 
-def silent(run: FleetRun, log: str = STEPS + NCCL, age_s: float = HOUR) -> None:
+def silent(run: TrainingRun, log: str = STEPS + NCCL, age_s: float = HOUR) -> None:
     run.both(100, age_s=age_s)
     run.put(LOG, log, age_s=age_s)
 
 
-def failed(run: FleetRun) -> None:
+def failed(run: TrainingRun) -> None:
     run.both(100, age_s=60)
     run.put(LOG, STEPS + OOM, age_s=60)
     run.error(OOM, age_s=60)
 
 
-def lives_on(run: FleetRun) -> None:
+def lives_on(run: TrainingRun) -> None:
     run.both(100)
     run.put(LOG, STEPS + OOM, age_s=60)
 
 
-def log_alone(run: FleetRun) -> None:
+def log_alone(run: TrainingRun) -> None:
     run.put(LOG, STEPS + OOM, age_s=HOUR)
 
 
-def done(run: FleetRun) -> None:
+def done(run: TrainingRun) -> None:
     run.both(1000)
     run.put(LOG, STEPS)
     run.complete()
@@ -77,18 +77,18 @@ def facts(row: Row) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("write", SCENES)
-def test_the_table_and_the_run_say_the_same_before_the_first_pass(write: Callable[[FleetRun], None]) -> None:
+def test_the_table_and_the_run_say_the_same_before_the_first_pass(write: Callable[[TrainingRun], None]) -> None:
     looked = Looked()
-    write(looked.scene.run("a"))
+    write(looked.run("a"))
     row = looked.row("a", watch(looked).open())
-    view = RunWatch(looked.store, looked.scene.policy, "a").look()
+    view = RunWatch(looked.store, looked.policy, "a").look()
     assert view is not None
     assert facts(row) == facts(view.row)
 
 
 def test_the_cause_stands_in_the_table_at_the_first_look() -> None:
     looked = Looked()
-    silent(looked.scene.run("a"))
+    silent(looked.run("a"))
     row = looked.row("a", watch(looked).open())
     assert (row.status, row.cause) == (Status.FAILED, "nccl_timeout")
     assert "SSH to the instance" not in (row.action or "")
@@ -96,8 +96,8 @@ def test_the_cause_stands_in_the_table_at_the_first_look() -> None:
 
 def test_a_view_that_reads_no_logs_says_so_and_gives_no_advice() -> None:
     looked = Looked()
-    silent(looked.scene.run("a"))
-    looked.scene.run("b").both(5)
+    silent(looked.run("a"))
+    looked.run("b").both(5)
     view = looked.fresh().open()
     row = looked.row("a", view)
     assert (row.status, row.cause) == (Status.TIMED_OUT, None)
@@ -110,10 +110,10 @@ def test_a_look_reads_the_logs_of_a_few_runs_the_failed_ones_first_and_the_next_
     looked = Looked()
     log = STEPS + NCCL
     for number in range(12):
-        looked.scene.run(f"lives-{number:02}").both(5)
-        looked.scene.run(f"lives-{number:02}").put(LOG, STEPS)
+        looked.run(f"lives-{number:02}").both(5)
+        looked.run(f"lives-{number:02}").put(LOG, STEPS)
     for number in range(12):
-        silent(looked.scene.run(f"dead-{number:02}"), log, age_s=HOUR + number)
+        silent(looked.run(f"dead-{number:02}"), log, age_s=HOUR + number)
     watching = watch(looked, log_bytes=5 * len(log))
     for explained in (5, 10, 12):
         view = watching.open() if explained == 5 else watching.round()
@@ -124,7 +124,7 @@ def test_a_look_reads_the_logs_of_a_few_runs_the_failed_ones_first_and_the_next_
 
 def test_the_next_command_does_not_read_the_same_logs_again() -> None:
     looked, state = Looked(), MemoryStore()
-    silent(looked.scene.run("a"))
+    silent(looked.run("a"))
     first = looked.row("a", watch(looked, state).open())
     looked.asked()
     again = looked.row("a", watch(looked, state).open())
@@ -134,9 +134,9 @@ def test_the_next_command_does_not_read_the_same_logs_again() -> None:
 
 def test_a_log_that_was_written_since_is_read_again() -> None:
     looked, state = Looked(), MemoryStore()
-    silent(looked.scene.run("a"), STEPS)
+    silent(looked.run("a"), STEPS)
     assert looked.row("a", watch(looked, state).open()).cause is None
-    looked.scene.run("a").put(LOG, STEPS + NCCL, age_s=HOUR - 1)
+    looked.run("a").put(LOG, STEPS + NCCL, age_s=HOUR - 1)
     assert looked.row("a", watch(looked, state).open()).cause == "nccl_timeout"
 
 
@@ -151,7 +151,7 @@ KEPT: list[Any] = [
 @pytest.mark.parametrize("body", KEPT)
 def test_what_cannot_be_used_in_the_state_directory_counts_for_nothing(body: bytes) -> None:
     looked, state = Looked(), MemoryStore()
-    silent(looked.scene.run("a"))
+    silent(looked.run("a"))
     first = looked.row("a", watch(looked, state).open())
     for key in list(state.held):
         state.write(key, body)
@@ -160,7 +160,7 @@ def test_what_cannot_be_used_in_the_state_directory_counts_for_nothing(body: byt
 
 def test_other_catalogues_find_other_causes() -> None:
     looked, state = Looked(), MemoryStore()
-    silent(looked.scene.run("a"))
+    silent(looked.run("a"))
     watch(looked, state).open()
     looked.asked()
     watch(looked, state, catalogue=replace(LogSettings(), stamp="mine")).open()
@@ -169,7 +169,7 @@ def test_other_catalogues_find_other_causes() -> None:
 
 def test_a_state_directory_that_cannot_be_used_costs_nothing_but_reading_again() -> None:
     looked, state = Looked(), MemoryStore()
-    silent(looked.scene.run("a"))
+    silent(looked.run("a"))
 
     def broken(operation: str, key: str) -> None:
         raise UnreachableError(f"{operation} {key}: the disk is gone")
@@ -180,7 +180,7 @@ def test_a_state_directory_that_cannot_be_used_costs_nothing_but_reading_again()
 
 def test_a_run_whose_documents_cannot_be_had_for_that_is_asked_again_later() -> None:
     looked = Looked()
-    silent(looked.scene.run("a"))
+    silent(looked.run("a"))
     reads = 0
 
     def before(operation: str, key: str) -> None:
@@ -192,22 +192,22 @@ def test_a_run_whose_documents_cannot_be_had_for_that_is_asked_again_later() -> 
     looked.store.before = before
     watching = watch(looked)
     assert (looked.row("a", watching.open()).action or "").startswith("Not explained yet: ")
-    looked.scene.after(AGAIN_S)
+    looked.after(AGAIN_S)
     assert looked.row("a", watching.round()).cause == "nccl_timeout"
 
 
 def test_a_run_that_goes_on_writing_is_read_once_a_minute() -> None:
     looked = Looked()
-    run = looked.scene.run("a")
+    run = looked.run("a")
     run.both(5)
     run.put(LOG, STEPS)
     watching = watch(looked)
     watching.open()
     looked.asked()
     for _ in range(4):
-        looked.scene.after(AGAIN_S / 4)
+        looked.after(AGAIN_S / 4)
         run.both(6)
-        run.put(LOG, STEPS + f"step {looked.scene.now}\n")
+        run.put(LOG, STEPS + f"step {looked.now}\n")
         watching.round()
     assert looked.asked()[f"a/{LOG}"] == 1
 
@@ -215,11 +215,11 @@ def test_a_run_that_goes_on_writing_is_read_once_a_minute() -> None:
 def test_where_requests_cost_money_no_interval_costs_more_for_it() -> None:
     looked = Looked(paid=True)
     for number in range(9):
-        silent(looked.scene.run(f"dead-{number:02}"))
+        silent(looked.run(f"dead-{number:02}"))
     watching = watch(looked)
     watching.open()
     for number in range(9):
-        silent(looked.scene.run(f"later-{number:02}"))
+        silent(looked.run(f"later-{number:02}"))
     for _ in range(10):
         looked.asked()
         watching.round()
@@ -230,7 +230,7 @@ def test_where_requests_cost_money_no_interval_costs_more_for_it() -> None:
 
 def test_once_a_pass_has_recorded_a_run_its_record_counts() -> None:
     looked = Looked()
-    silent(looked.scene.run("a"))
+    silent(looked.run("a"))
     watching = watch(looked)
     watching.open()
     looked.passes()

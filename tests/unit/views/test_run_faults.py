@@ -15,7 +15,7 @@ from lastbeat.views.run_document import run_document
 from support.channel import ListChannel
 from support.closed import closed
 from support.looked import LOG, STEPS, failed, refuse, view_of
-from support.scene import RUN, Scene
+from support.world import RUN, World
 
 
 def assert_untold(view: RunView) -> None:
@@ -32,20 +32,20 @@ def assert_untold(view: RunView) -> None:
     ],
 )
 def test_a_record_that_cannot_be_used(body: str, status: Status, said: str) -> None:
-    scene = Scene()
-    failed(scene)
-    scene.put("_watchdog.json", body)
-    view = view_of(scene)
+    world = World()
+    failed(world)
+    world.put("_watchdog.json", body)
+    view = view_of(world)
     assert (view.row.status, view.row.recorded) == (status, False)
     assert any(said in note for note in (*view.notes, view.row.fault or ""))
     assert_untold(view)
 
 
 def test_a_record_that_may_not_be_read_is_no_missing_one() -> None:
-    scene = Scene()
-    failed(scene)
-    scene.store.before = refuse("_watchdog.json")
-    view = view_of(scene)
+    world = World()
+    failed(world)
+    world.store.before = refuse("_watchdog.json")
+    view = view_of(world)
     assert view.row.status is Status.UNKNOWN
     assert "may not be read" in (view.row.fault or "")
     assert_untold(view)
@@ -53,30 +53,30 @@ def test_a_record_that_may_not_be_read_is_no_missing_one() -> None:
 
 
 def test_a_run_that_seems_silent_but_for_a_log_that_cannot_be_looked_at_is_unknown(tmp_path: Path) -> None:
-    scene = Scene()
-    scene.beat(age_s=3 * 3600)
-    assert view_of(scene).row.status is Status.TIMED_OUT
+    world = World()
+    world.beat(age_s=3 * 3600)
+    assert view_of(world).row.status is Status.TIMED_OUT
     log = tmp_path / "train.log"
     with closed(tmp_path):
-        view = view_of(scene, catalogue=LogSettings(places=(str(log),)))
+        view = view_of(world, catalogue=LogSettings(places=(str(log),)))
     assert (view.row.status, view.row.recorded) == (Status.UNKNOWN, False)
     assert "cannot be looked at" in (view.row.fault or "")
     assert view.alerts_pending == 0, "there is no record: nobody was told anything"
 
 
 def test_what_was_read_before_stands_when_it_can_be_read_no_more() -> None:
-    scene = Scene()
-    failed(scene)
-    watch = RunWatch(scene.store, scene.policy, RUN)
+    world = World()
+    failed(world)
+    watch = RunWatch(world.store, world.policy, RUN)
     watch.look()
-    record = scene.store.held[f"{RUN}/_watchdog.json"].body.decode()
-    scene.put("_watchdog.json", record + " ")
-    scene.store.before = refuse("_watchdog.json")
+    record = world.store.held[f"{RUN}/_watchdog.json"].body.decode()
+    world.put("_watchdog.json", record + " ")
+    world.store.before = refuse("_watchdog.json")
     view = watch.look()
     assert view is not None
     assert (view.row.status, view.row.cause) == (Status.FAILED, "oom")
     assert "may not be read" in (view.row.fault or "")
-    scene.store.heal()
+    world.store.heal()
     healed = watch.look()
     assert healed is not None
     assert healed.row.fault is None
@@ -93,79 +93,79 @@ def test_what_was_read_before_stands_when_it_can_be_read_no_more() -> None:
     ],
 )
 def test_what_may_not_be_read_says_so_in_its_place(name: str, where: Callable[[RunView], str]) -> None:
-    scene = Scene()
-    scene.both(5)
+    world = World()
+    world.both(5)
     for each in (LOG, "logs/stacks.txt", "ranks/0.json"):
-        scene.put(each, "Thread 1\n")
-    scene.put("_error", "boom")
-    scene.look()
-    scene.store.before = refuse(name)
-    assert "may not be read" in where(view_of(scene))
+        world.put(each, "Thread 1\n")
+    world.error("boom")
+    world.look()
+    world.store.before = refuse(name)
+    assert "may not be read" in where(view_of(world))
 
 
 def test_a_store_that_does_not_answer_is_raised() -> None:
-    scene = Scene()
-    failed(scene)
+    world = World()
+    failed(world)
 
     def silent(operation: str, key: str) -> None:
         raise UnreachableError(f"{operation} {key}: no answer")
 
-    scene.store.before = silent
+    world.store.before = silent
     with pytest.raises(UnreachableError):
-        RunWatch(scene.store, scene.policy, RUN).look()
+        RunWatch(world.store, world.policy, RUN).look()
 
 
 def test_a_file_that_goes_away_between_listing_and_read_is_looked_for_again() -> None:
-    scene = Scene()
-    scene.both(5)
-    scene.look()
+    world = World()
+    world.both(5)
+    world.look()
 
     def gone(operation: str, key: str) -> None:
         if operation == "read" and key.endswith("progress.json"):
-            scene.store.held.pop(key, None)
+            world.store.held.pop(key, None)
 
-    scene.store.before = gone
-    assert [beat.name for beat in view_of(scene).beats] == ["metadata.json"]
+    world.store.before = gone
+    assert [beat.name for beat in view_of(world).beats] == ["metadata.json"]
 
 
 def test_secrets_are_masked_wherever_training_may_have_printed_them() -> None:
-    scene = Scene()
-    scene.both(5)
+    world = World()
+    world.both(5)
     secret = "hunter2-and-some-more"
-    scene.put(LOG, f"{STEPS}RuntimeError: {secret} hf_abcdefghijklmnopqrstuvwx\n")
-    scene.put("_error", f"RuntimeError: {secret}")
-    scene.put("logs/stacks.txt", f"Thread {secret}")
-    scene.put("ranks/0.json", json.dumps({"step": 1, "host": secret, "status": secret, "phase": secret}))
-    scene.look()
-    view = view_of(scene, mask=lambda text: text.replace(secret, "***"))
+    world.put(LOG, f"{STEPS}RuntimeError: {secret} hf_abcdefghijklmnopqrstuvwx\n")
+    world.error(f"RuntimeError: {secret}")
+    world.put("logs/stacks.txt", f"Thread {secret}")
+    world.put("ranks/0.json", json.dumps({"step": 1, "host": secret, "status": secret, "phase": secret}))
+    world.look()
+    view = view_of(world, mask=lambda text: text.replace(secret, "***"))
     told = json.dumps(run_document(view))
     assert secret not in told
     assert "hf_abc" not in told
 
 
 def test_however_much_a_record_lists_what_is_shown_of_it_is_bounded() -> None:
-    scene = Scene()
-    scene.channel = ListChannel("slack:5f0c9a1e")
-    scene.both(5)
-    scene.put("_error", "boom")
-    scene.look()
-    record = json.loads(scene.store.held[f"{RUN}/_watchdog.json"].body)
+    world = World()
+    world.channel = ListChannel("slack:5f0c9a1e")
+    world.both(5)
+    world.error("boom")
+    world.look()
+    record = json.loads(world.store.held[f"{RUN}/_watchdog.json"].body)
     record["conditions"] = {f"condition {number}": "odd" for number in range(2000)}
     record["outbox"] = [{**record["outbox"][0], "number": number} for number in range(2000)]
-    scene.put("_watchdog.json", json.dumps(record))
-    view = view_of(scene)
+    world.put("_watchdog.json", json.dumps(record))
+    view = view_of(world)
     assert len(view.conditions) == 20
     assert [alert.number for alert in view.alerts] == list(range(1950, 2000)), "the latest"
 
 
 def test_what_is_wrong_with_a_record_is_told_without_secrets_and_in_short() -> None:
-    scene = Scene()
-    scene.both(5)
-    scene.look()
-    record = json.loads(scene.store.held[f"{RUN}/_watchdog.json"].body)
+    world = World()
+    world.both(5)
+    world.look()
+    record = json.loads(world.store.held[f"{RUN}/_watchdog.json"].body)
     record["status"] = "hf_abcdefghijklmnopqrstuvwx hunter2 " + "x" * 100_000
-    scene.put("_watchdog.json", json.dumps(record))
-    view = view_of(scene, mask=lambda text: text.replace("hunter2", "***"))
+    world.put("_watchdog.json", json.dumps(record))
+    view = view_of(world, mask=lambda text: text.replace("hunter2", "***"))
     assert any("damaged" in note for note in view.notes)
     told = json.dumps(run_document(view))
     assert not [secret for secret in ("hf_abc", "hunter2") if secret in told]
@@ -173,13 +173,13 @@ def test_what_is_wrong_with_a_record_is_told_without_secrets_and_in_short() -> N
 
 
 def test_what_a_terminal_would_interpret_reaches_nobody() -> None:
-    scene = Scene()
-    scene.beat(phase="\x1b[31mred\x1b]0;title\x07", instance_id="i\u202e0")
-    scene.progress(5, metrics={"\x1b[2Jx": 1})
-    scene.put(LOG, "\x1b[31mstep 1\x1b[0m\rstep 2\x07\x9b2J\n" + "x" * 100_000 + "\n")
-    scene.put("_error", "\x1b[31mboom\x1b[0m \u202egnp")
-    scene.put("ranks/0.json", json.dumps({"host": "\x1b[31m", "status": "\x07"}))
-    scene.look()
-    told = json.dumps(run_document(view_of(scene)), ensure_ascii=False)
+    world = World()
+    world.beat(phase="\x1b[31mred\x1b]0;title\x07", instance_id="i\u202e0")
+    world.progress(5, metrics={"\x1b[2Jx": 1})
+    world.put(LOG, "\x1b[31mstep 1\x1b[0m\rstep 2\x07\x9b2J\n" + "x" * 100_000 + "\n")
+    world.error("\x1b[31mboom\x1b[0m \u202egnp")
+    world.put("ranks/0.json", json.dumps({"host": "\x1b[31m", "status": "\x07"}))
+    world.look()
+    told = json.dumps(run_document(view_of(world)), ensure_ascii=False)
     assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(told)
     assert len(told) < 40_000

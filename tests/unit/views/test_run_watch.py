@@ -12,25 +12,25 @@ from lastbeat.views.one_run import RunWatch
 from support.channel import ListChannel, down
 from support.looked import LOG, OOM, STEPS, failed, refuse, view_of
 from support.memory import START
-from support.scene import RUN, Scene
+from support.world import RUN, World
 
 
 def test_a_run_that_is_not_there_is_none() -> None:
-    scene = Scene()
-    scene.store.put_text(f"{RUN}-2/metadata.json", "{}")
-    assert RunWatch(scene.store, scene.policy, RUN).look() is None
+    world = World()
+    world.store.put_text(f"{RUN}-2/metadata.json", "{}")
+    assert RunWatch(world.store, world.policy, RUN).look() is None
 
 
 def test_checkpoints_alone_make_no_run() -> None:
-    scene = Scene()
-    scene.put("checkpoints/1.pt", "weights")
-    assert RunWatch(scene.store, scene.policy, RUN).look() is None
+    world = World()
+    world.put("checkpoints/1.pt", "weights")
+    assert RunWatch(world.store, world.policy, RUN).look() is None
 
 
 def test_a_failed_run_is_shown_with_its_cause_the_lines_around_it_and_what_people_were_told() -> None:
-    scene = Scene()
-    failed(scene)
-    view = view_of(scene)
+    world = World()
+    failed(world)
+    view = view_of(world)
     assert (view.row.status, view.row.cause, view.row.recorded) == (Status.FAILED, "oom", True)
     assert view.explained is not None
     assert view.evidence is not None
@@ -46,14 +46,14 @@ def test_a_failed_run_is_shown_with_its_cause_the_lines_around_it_and_what_peopl
 
 
 def test_the_first_look_lists_once_and_reads_each_file_once() -> None:
-    scene = Scene()
-    scene.both(5)
-    scene.put("ranks/0.json", "{}")
-    scene.put(LOG, STEPS)
-    scene.look()
-    scene.store.calls.clear()
-    view_of(scene)
-    assert sorted(scene.store.calls) == sorted(
+    world = World()
+    world.both(5)
+    world.put("ranks/0.json", "{}")
+    world.put(LOG, STEPS)
+    world.look()
+    world.store.calls.clear()
+    view_of(world)
+    assert sorted(world.store.calls) == sorted(
         [
             ("list", f"{RUN}/"),
             ("read", "_watchdog/silences.json"),
@@ -67,77 +67,77 @@ def test_the_first_look_lists_once_and_reads_each_file_once() -> None:
 @pytest.mark.parametrize(
     ("write", "read"),
     [
-        pytest.param(lambda scene: None, [], id="nothing was written and nothing is read"),
-        pytest.param(lambda scene: scene.beat(), ["metadata.json"], id="a heartbeat costs one read"),
-        pytest.param(lambda scene: scene.put(LOG, STEPS + "more\n"), [LOG], id="a log that grew costs one"),
+        pytest.param(lambda world: None, [], id="nothing was written and nothing is read"),
+        pytest.param(lambda world: world.beat(), ["metadata.json"], id="a heartbeat costs one read"),
+        pytest.param(lambda world: world.put(LOG, STEPS + "more\n"), [LOG], id="a log that grew costs one"),
         pytest.param(
-            lambda scene: scene.put("ranks/1.json", "{}"), ["ranks/1.json"], id="of all ranks the one that beat"
+            lambda world: world.put("ranks/1.json", "{}"), ["ranks/1.json"], id="of all ranks the one that beat"
         ),
     ],
 )
-def test_a_later_look_reads_what_was_written_since(write: Callable[[Scene], object], read: list[str]) -> None:
-    scene = Scene()
-    scene.both(5)
-    scene.put(LOG, STEPS)
+def test_a_later_look_reads_what_was_written_since(write: Callable[[World], object], read: list[str]) -> None:
+    world = World()
+    world.both(5)
+    world.put(LOG, STEPS)
     for rank in range(3):
-        scene.put(f"ranks/{rank}.json", json.dumps({"step": rank}))
-    scene.look()
-    watch = RunWatch(scene.store, scene.policy, RUN)
+        world.put(f"ranks/{rank}.json", json.dumps({"step": rank}))
+    world.look()
+    watch = RunWatch(world.store, world.policy, RUN)
     watch.look()
-    write(scene)
-    scene.store.calls.clear()
+    write(world)
+    world.store.calls.clear()
     assert watch.look() is not None
-    assert scene.store.calls == [("list", f"{RUN}/"), *(("read", f"{RUN}/{name}") for name in read)]
+    assert world.store.calls == [("list", f"{RUN}/"), *(("read", f"{RUN}/{name}") for name in read)]
 
 
 def test_very_many_checkpoints_cost_no_more_than_a_request_for_each_part_that_is_wanted() -> None:
-    scene = Scene()
-    scene.both(5)
+    world = World()
+    world.both(5)
     for number in range(5000):
-        scene.put(f"checkpoints/{number:05}.pt")
-        scene.put(f"results/{number:05}.json")
-    scene.put("ranks/0.json", json.dumps({"step": 5}))
-    scene.look()
-    scene.store.calls.clear()
-    view = view_of(scene)
+        world.put(f"checkpoints/{number:05}.pt")
+        world.put(f"results/{number:05}.json")
+    world.put("ranks/0.json", json.dumps({"step": 5}))
+    world.look()
+    world.store.calls.clear()
+    view = view_of(world)
     assert [line.rank for line in view.ranks] == [0]
-    assert sum(operation == "list" for operation, _ in scene.store.calls) <= 8
+    assert sum(operation == "list" for operation, _ in world.store.calls) <= 8
 
 
 def test_looking_writes_nothing() -> None:
-    scene = Scene()
-    failed(scene)
-    before = dict(scene.store.held)
-    view_of(scene)
-    assert scene.store.held == before
+    world = World()
+    failed(world)
+    before = dict(world.store.held)
+    view_of(world)
+    assert world.store.held == before
 
 
 def test_a_run_that_nobody_recorded_is_judged_by_one_look_and_said_to_be() -> None:
-    scene = Scene()
-    scene.both(5)
-    scene.put("_error", OOM)
-    scene.put(LOG, STEPS + OOM)
-    view = view_of(scene)
+    world = World()
+    world.both(5)
+    world.error(OOM)
+    world.put(LOG, STEPS + OOM)
+    view = view_of(world)
     assert (view.row.status, view.row.recorded, view.row.cause) == (Status.FAILED, False, "oom")
     assert view.evidence is not None
     assert (view.history, view.alerts) == ((), ())
 
 
 def test_of_a_program_that_was_never_changed_the_log_alone_tells_that_it_lives() -> None:
-    scene = Scene()
-    scene.put(LOG, STEPS)
-    assert view_of(scene).row.status is Status.RUNNING
+    world = World()
+    world.put(LOG, STEPS)
+    assert view_of(world).row.status is Status.RUNNING
 
 
 def test_alerts_that_wait_are_told_apart_from_those_that_went_out() -> None:
-    scene = Scene()
-    scene.channel = ListChannel("slack:5f0c9a1e")
-    scene.both(5)
-    scene.look()
-    scene.channel.fault = down
-    scene.put("_error", "boom")
-    scene.look()
-    view = view_of(scene)
+    world = World()
+    world.channel = ListChannel("slack:5f0c9a1e")
+    world.both(5)
+    world.look()
+    world.channel.fault = down
+    world.error("boom")
+    world.look()
+    view = view_of(world)
     assert (view.alerts_pending, view.alerts_delivered) == (1, 0)
     channel, state, _ = view.alerts[0].deliveries[0]
     assert (channel, state) == ("slack", "waiting"), "which of several web hooks it is, is nobody's to read"
@@ -145,47 +145,47 @@ def test_alerts_that_wait_are_told_apart_from_those_that_went_out() -> None:
 
 
 def test_stacks_of_an_earlier_attempt_do_not_say_where_this_one_hangs() -> None:
-    scene = Scene()
-    scene.put("logs/stacks.txt", "Thread 1\n")
-    scene.after(3600)
-    scene.beat(start_time=scene.instance_now.isoformat(), attempt=2)
-    assert view_of(scene).stacks is None
+    world = World()
+    world.put("logs/stacks.txt", "Thread 1\n")
+    world.after(3600)
+    world.beat(start_time=world.instance_now.isoformat(), attempt=2)
+    assert view_of(world).stacks is None
 
 
 def test_progress_of_an_earlier_attempt_does_not_count_and_that_is_said() -> None:
-    scene = Scene()
-    scene.progress(900, recent=[[scene.now.timestamp(), 900, 1.0]])
-    scene.after(3600)
-    scene.beat(start_time=scene.instance_now.isoformat(), attempt=2)
-    scene.look()
-    view = view_of(scene)
+    world = World()
+    world.progress(900, recent=[[world.now.timestamp(), 900, 1.0]])
+    world.after(3600)
+    world.beat(start_time=world.instance_now.isoformat(), attempt=2)
+    world.look()
+    view = view_of(world)
     assert (view.row.step, view.points) == (None, ())
     assert any("progress.json" in note for note in view.notes)
 
 
 def test_progress_from_right_before_a_restart_does_not_count_anywhere() -> None:
-    scene = Scene()
-    scene.both(150)
-    scene.look()
-    scene.after(60)
-    scene.progress(160, eta_s=56, age_s=0.5)
-    scene.beat(start_time=scene.instance_now.isoformat(), attempt=2)
-    scene.look()
-    view = view_of(scene)
+    world = World()
+    world.both(150)
+    world.look()
+    world.after(60)
+    world.progress(160, eta_s=56, age_s=0.5)
+    world.beat(start_time=world.instance_now.isoformat(), attempt=2)
+    world.look()
+    view = view_of(world)
     assert any("progress.json" in note for note in view.notes)
     assert (view.row.step, view.row.eta_s, view.points) == (None, None, ())
 
 
 def test_a_run_that_fell_silent_while_nobody_watches_is_doubted() -> None:
-    scene = Scene()
-    scene.both(5)
-    scene.look()
-    scene.after(3 * 3600)
-    view = view_of(scene)
+    world = World()
+    world.both(5)
+    world.look()
+    world.after(3 * 3600)
+    view = view_of(world)
     assert view.row.status is Status.RUNNING, "what is recorded stands"
     assert (view.row.doubt or "").endswith("nobody watches")
-    scene.store.before = refuse("_watchdog/last_pass.json")
-    assert (view_of(scene).row.doubt or "").endswith("no pass has judged that"), "whether any is made, nobody knows"
+    world.store.before = refuse("_watchdog/last_pass.json")
+    assert (view_of(world).row.doubt or "").endswith("no pass has judged that"), "whether any is made, nobody knows"
 
 
 @pytest.mark.parametrize(
@@ -197,35 +197,35 @@ def test_a_run_that_fell_silent_while_nobody_watches_is_doubted() -> None:
     ],
 )
 def test_whether_it_has_ended_is_known_before_a_pass_recorded_it(name: str, ended: Status | None) -> None:
-    scene = Scene()
-    scene.both(5)
-    scene.look()
-    scene.after(5)
-    scene.put(name, "done")
-    watch = RunWatch(scene.store, scene.policy, RUN)
+    world = World()
+    world.both(5)
+    world.look()
+    world.after(5)
+    world.put(name, "done")
+    watch = RunWatch(world.store, world.policy, RUN)
     watch.look()
     assert watch.ended is ended
 
 
 def test_a_failure_that_nobody_recorded_has_a_time_and_a_strip() -> None:
-    scene = Scene()
-    scene.beat(start_time=scene.instance_now.isoformat())
-    scene.after(60)
-    scene.put("_error", "boom")
-    ended = scene.now
-    scene.after(60)
-    row = view_of(scene).row
+    world = World()
+    world.beat(start_time=world.instance_now.isoformat())
+    world.after(60)
+    world.error("boom")
+    ended = world.now
+    world.after(60)
+    row = view_of(world).row
     assert (row.status, row.since) == (Status.FAILED, ended)
     assert [span.status for span in row.strip] == [Status.RUNNING, Status.FAILED]
 
 
 def test_of_a_failure_that_the_log_alone_tells_nobody_knows_since_when() -> None:
-    scene = Scene()
-    scene.beat(start_time=scene.instance_now.isoformat())
-    scene.progress(5, eta_s=90, steps_per_second=2)
-    scene.after(60)
-    scene.put(LOG, STEPS + OOM)
-    row = view_of(scene).row
+    world = World()
+    world.beat(start_time=world.instance_now.isoformat())
+    world.progress(5, eta_s=90, steps_per_second=2)
+    world.after(60)
+    world.put(LOG, STEPS + OOM)
+    row = view_of(world).row
     assert (row.status, row.cause) == (Status.FAILED, "oom")
     assert (row.since, row.strip) == (None, ()), "it ran at first, and has not failed since then"
     assert (row.eta_s, row.steps_per_s, row.tokens_per_s) == (None, None, None)
@@ -233,41 +233,41 @@ def test_of_a_failure_that_the_log_alone_tells_nobody_knows_since_when() -> None
 
 @pytest.mark.parametrize("name", ["_error", "_complete"])
 def test_an_end_that_no_pass_has_recorded_yet_is_told(name: str) -> None:
-    scene = Scene()
-    scene.both(5)
-    scene.look()
-    scene.after(5)
-    scene.put(name)
-    view = view_of(scene)
+    world = World()
+    world.both(5)
+    world.look()
+    world.after(5)
+    world.put(name)
+    view = view_of(world)
     assert (view.row.status, view.row.doubt) == (Status.RUNNING, None)
     assert view.notes == (f"It wrote {name}; the next pass records what became of it.",)
-    scene.look()
-    assert view_of(scene).notes == ()
+    world.look()
+    assert view_of(world).notes == ()
 
 
 def test_a_thread_that_died_is_told_unless_the_reason_tells_it() -> None:
-    scene = Scene()
-    scene.both(5)
-    scene.look()
-    scene.beat(thread_error="loader: ValueError: shard 7 is torn")
+    world = World()
+    world.both(5)
+    world.look()
+    world.beat(thread_error="loader: ValueError: shard 7 is torn")
     told = "A thread of it has ended with an exception: loader: ValueError: shard 7 is torn"
-    assert told in view_of(scene).notes
-    assert all("thread_error" not in beat.facts for beat in view_of(scene).beats)
-    scene.put("_complete")
-    scene.look()
-    view = view_of(scene)
+    assert told in view_of(world).notes
+    assert all("thread_error" not in beat.facts for beat in view_of(world).beats)
+    world.complete()
+    world.look()
+    view = view_of(world)
     assert (view.row.status, told in view.notes) == (Status.SUCCEEDED, False)
     assert "shard 7 is torn" in view.row.reason
 
 
 def test_settings_that_a_run_ignores_are_told() -> None:
-    scene = Scene()
-    scene.beat(ignored_settings=["LASTBEAT_LEARN='banana'", 7, "", "X=\x1b[31m"])
-    view = view_of(scene)
+    world = World()
+    world.beat(ignored_settings=["LASTBEAT_LEARN='banana'", 7, "", "X=\x1b[31m"])
+    view = view_of(world)
     assert view.notes == ("This run ignores LASTBEAT_LEARN='banana', X=; correct that where its training starts.",)
     assert all("ignored_settings" not in beat.facts for beat in view.beats)
-    scene.beat(ignored_settings="all of them")
-    assert view_of(scene).notes == ()
+    world.beat(ignored_settings="all of them")
+    assert view_of(world).notes == ()
 
 
 STACKS = """No new step for 15 min, at step 7

@@ -10,55 +10,55 @@ from support.fleet_views import HOUR, Looked
 
 
 def silence(looked: Looked, runs: str, hours: float = 2.0, why: str = "node repair") -> None:
-    now = looked.scene.now
+    now = looked.now
     made = Silence(f"{runs:.4}", runs, now, now + timedelta(hours=hours), why, "ana@desk")
     Silences(looked.store).add(made, now)
 
 
 def silenced(looked: Looked) -> dict[str, str]:
-    return {row.run_id: row.silence.why for row in looked.watch.round().rows if row.silence is not None}
+    return {row.run_id: row.silence.why for row in looked.table.round().rows if row.silence is not None}
 
 
 def test_rows_and_their_count_say_who_is_silenced_from_its_making_to_its_end() -> None:
     looked = Looked()
-    looked.beat("mistral-1", "mistral-2", "llama-1")
+    looked.beats("mistral-1", "mistral-2", "llama-1")
     looked.passes()
-    assert looked.watch.open().silenced == 0
+    assert looked.table.open().silenced == 0
     silence(looked, "mistral-*")
     silence(looked, "mistral-1", 4.0, "its own")
     assert silenced(looked) == {"mistral-1": "its own", "mistral-2": "node repair"}
-    document = fleet_document(looked.watch.view())
+    document = fleet_document(looked.table.view())
     assert document["silenced"] == 2
-    looked.scene.after(3 * HOUR)
+    looked.after(3 * HOUR)
     assert silenced(looked) == {"mistral-1": "its own"}, "one that ends by itself, though nothing is written"
-    Silences(looked.store).lift("mistral-1", looked.scene.now)
+    Silences(looked.store).lift("mistral-1", looked.now)
     assert silenced(looked) == {}
 
 
 def test_they_are_read_when_they_changed_and_never_where_there_are_none() -> None:
     looked = Looked(paid=True)
-    looked.beat("a")
+    looked.beats("a")
     looked.passes()
-    looked.watch.open()
+    looked.table.open()
     assert looked.asked()[SILENCES] == 0
     silence(looked, "a")
     looked.asked()
     for _ in range(20):
-        looked.watch.round()
+        looked.table.round()
     assert looked.asked()[SILENCES] == 1
-    assert looked.row("a", looked.watch.view()).silence is not None
+    assert looked.row("a", looked.table.view()).silence is not None
 
 
 def test_a_document_that_is_damaged_hides_no_run() -> None:
     looked = Looked()
-    looked.beat("a")
+    looked.beats("a")
     looked.store.put_text(SILENCES, "{")
-    assert [(row.run_id, row.silence) for row in looked.watch.open().rows] == [("a", None)]
+    assert [(row.run_id, row.silence) for row in looked.table.open().rows] == [("a", None)]
 
 
 def test_what_it_says_is_masked_and_harmless() -> None:
     looked = Looked()
-    looked.beat("a")
+    looked.beats("a")
     silence(looked, "a", why="hunter2 \x1b[31m moved")
     watch = looked.fresh(mask=lambda text: text.replace("hunter2", "***"))
     held = looked.row("a", watch.open()).silence
@@ -68,8 +68,8 @@ def test_what_it_says_is_masked_and_harmless() -> None:
 
 def test_one_run_in_depth_says_so_too() -> None:
     looked = Looked()
-    looked.beat("a")
-    watch = RunWatch(looked.store, looked.scene.policy, "a")
+    looked.beats("a")
+    watch = RunWatch(looked.store, looked.policy, "a")
     silence(looked, "a")
     view = watch.look()
     assert view is not None

@@ -18,14 +18,14 @@ STEADY = [(2 * HOUR - number * MINUTE, number * 60) for number in range(60)]
 
 
 def points(looked: Looked, told: list[tuple[float, int]]) -> list[list[float]]:
-    now = looked.scene.now.timestamp()
+    now = looked.now.timestamp()
     return [[now - ago_s, step, 2.0] for ago_s, step in told]
 
 
 def trained(looked: Looked, told: list[tuple[float, int]], *, sections: list[Any] | None = None, **fields: Any) -> None:
     """Training that beats now, and whose points are these."""
     step = told[-1][1] if told else 3540
-    looked.beat(
+    looked.beats(
         RUN,
         **{
             "step": step,
@@ -37,17 +37,17 @@ def trained(looked: Looked, told: list[tuple[float, int]], *, sections: list[Any
         },
     )
     if sections is not None:
-        looked.scene.run(RUN).beat(sections=sections)
+        looked.run(RUN).beat(sections=sections)
 
 
 def stood_s(looked: Looked, row: Row) -> float:
     assert row.step_at is not None
-    return (looked.scene.now - row.step_at).total_seconds()
+    return (looked.now - row.step_at).total_seconds()
 
 
 def rows(looked: Looked) -> list[Row]:
     """As a fleet shows it from its records, from its memory, and as the run alone is shown."""
-    view = RunWatch(looked.store, looked.scene.policy, RUN).look()
+    view = RunWatch(looked.store, looked.policy, RUN).look()
     assert view is not None
     return [looked.row(RUN, looked.fresh().open()), view.row]
 
@@ -91,10 +91,10 @@ def test_how_old_the_step_is_and_whether_the_run_stands_still(
 def test_a_step_that_is_rewritten_without_points_is_as_old_as_watchers_know() -> None:
     looked = Looked()
     for _ in range(5):
-        looked.beat(RUN, step=7, eta_s=99)
+        looked.beats(RUN, step=7, eta_s=99)
         looked.passes()
-        looked.scene.after(15 * MINUTE)
-    looked.beat(RUN, step=7, eta_s=99)
+        looked.after(15 * MINUTE)
+    looked.beats(RUN, step=7, eta_s=99)
     looked.passes()
     for row in rows(looked):
         assert stood_s(looked, row) == pytest.approx(75 * MINUTE, abs=2)
@@ -103,12 +103,12 @@ def test_a_step_that_is_rewritten_without_points_is_as_old_as_watchers_know() ->
 
 def test_the_next_attempt_goes_on_at_the_step_of_the_last_one() -> None:
     looked = Looked(policy=Policy(stale_s=9 * HOUR))
-    looked.scene.run(RUN).beat(start_time=looked.scene.now.isoformat(), attempt=1)
-    looked.scene.run(RUN).progress(7)
+    looked.run(RUN).beat(start_time=looked.now.isoformat(), attempt=1)
+    looked.run(RUN).progress(7)
     looked.passes()
-    looked.scene.after(3 * HOUR)
-    looked.scene.run(RUN).beat(start_time=looked.scene.now.isoformat(), attempt=2)
-    looked.scene.run(RUN).progress(7)
+    looked.after(3 * HOUR)
+    looked.run(RUN).beat(start_time=looked.now.isoformat(), attempt=2)
+    looked.run(RUN).progress(7)
     assert not any(row.stands_still for row in rows(looked))
     looked.passes()
     assert not any(row.stands_still for row in rows(looked))
@@ -120,11 +120,11 @@ def test_a_look_that_goes_on_sees_it_come_to_a_stand() -> None:
     looked.passes()
     watch = looked.fresh()
     assert not looked.row(RUN, watch.open()).stands_still
-    looked.scene.after(7 * MINUTE)
+    looked.after(7 * MINUTE)
     watch.round()
     assert not looked.row(RUN, watch.round()).stands_still
     # Nothing is written meanwhile.
-    looked.scene.after(1.5 * MINUTE)
+    looked.after(1.5 * MINUTE)
     watch.round()
     assert looked.row(RUN, watch.round()).stands_still
 
@@ -148,15 +148,15 @@ def test_whether_a_limit_for_standing_still_holds(policy: Policy, sections: list
 @pytest.mark.parametrize("skew_s", [0.0, -HOUR])
 def test_the_time_before_a_watcher_is_kept_apart(skew_s: float) -> None:
     looked = Looked()
-    run = looked.scene.run(RUN, skew_s=skew_s)
-    began = looked.scene.now
+    run = looked.run(RUN, skew_s=skew_s)
+    began = looked.now
     start = (began + timedelta(seconds=skew_s)).isoformat()
-    looked.scene.after(5 * HOUR)
-    run.beat(start_time=start)
-    seen = looked.scene.now
+    looked.after(5 * HOUR)
+    run.beat(start_time=start, clock_offset_s=-skew_s)
+    seen = looked.now
     looked.passes()
-    looked.scene.after(20 * MINUTE)
-    run.beat(start_time=start)
+    looked.after(20 * MINUTE)
+    run.beat(start_time=start, clock_offset_s=-skew_s)
     looked.passes()
     for row in rows(looked):
         assert (row.since, row.watched_since) == (began, seen)
@@ -165,13 +165,13 @@ def test_the_time_before_a_watcher_is_kept_apart(skew_s: float) -> None:
 
 def test_a_failure_that_was_found_late_was_not_watched() -> None:
     looked = Looked()
-    looked.beat(RUN)
-    failed = looked.scene.now
-    looked.scene.run(RUN).error()
-    looked.scene.after(5 * HOUR)
+    looked.beats(RUN)
+    failed = looked.now
+    looked.run(RUN).error()
+    looked.after(5 * HOUR)
     looked.passes()
     for row in rows(looked):
-        assert (row.since, row.watched_since) == (failed, looked.scene.now)
+        assert (row.since, row.watched_since) == (failed, looked.now)
         assert [(span.since, span.status) for span in row.strip] == [(failed, Status.FAILED)]
 
 
@@ -189,7 +189,7 @@ def test_where_reads_cost_money_metadata_is_read_of_runs_that_stand_still(
     looked = Looked(paid=True)
     told = [(ago_s - 40 * MINUTE, step) for ago_s, step in STEADY]
     trained(looked, told, sections=sections)
-    looked.beat("lives", recent=points(looked, [(60.0 - n, n) for n in range(60)]), step=59)
+    looked.beats("lives", recent=points(looked, [(60.0 - n, n) for n in range(60)]), step=59)
     looked.passes()
     looked.asked()
     row = looked.row(RUN, looked.fresh().open())

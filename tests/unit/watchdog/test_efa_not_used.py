@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastbeat.model.status import Event, Status
-from support.scene import Scene
+from support.world import World
 
 INFO = "ip-10-1-0-7:4711:4790 [0] NCCL INFO "
 ASKED = "export FI_PROVIDER=efa\n"
@@ -34,7 +34,7 @@ class Training:
     """A run that beats and prints. ``cold``: whoever looks knows no more than the record."""
 
     def __init__(self, *, cold: bool = False) -> None:
-        self.scene = Scene()
+        self.world = World()
         self.cold = cold
         self.logs = dict[str, str]()
         self.step = 0
@@ -46,16 +46,15 @@ class Training:
         for _ in range(2):
             self.step += 1
             self.logs[log] += f"step {self.step}/1000 loss 2.5\n"
-        self.scene.beat(**self.beats)
-        self.scene.put(f"logs/{log}", self.logs[log])
+        self.world.beat(**self.beats)
+        self.world.put(f"logs/{log}", self.logs[log])
         return self
 
     def raised(self) -> dict[str, str]:
         """The conditions that a look shows a minute later."""
-        self.scene.after(60)
-        self.scene.beat(**self.beats)
-        options = {"state": None} if self.cold else {}
-        outcome = self.scene.fresh_watch(**options).tick()
+        self.world.after(60)
+        self.world.beat(**self.beats)
+        outcome = self.world.fresh_watch(state=None if self.cold else self.world.state).tick()
         assert outcome.status is Status.RUNNING
         return dict(outcome.conditions)
 
@@ -75,7 +74,7 @@ def test_a_fallback_is_told_once_with_the_line_and_what_to_do(text: str, cold: b
     for _ in range(3):
         assert list(run.raised()) == ["efa_fallback"]
         run.says("")
-    (message,) = [each for each in run.scene.channel.sent if each.event is Event.WARNING]
+    (message,) = [each for each in run.world.channel.sent if each.event is Event.WARNING]
     told = message.conditions["efa_fallback"]
     assert told.startswith("NCCL uses sockets, though EFA is there or asked for: logs/train.log:")
     assert told.endswith("NCCL INFO Using network Socket")
@@ -103,7 +102,7 @@ def test_no_other_run_has_it(text: str, cold: bool) -> None:
     for _ in range(3):
         assert "efa_fallback" not in run.raised()
         run.says("")
-    assert not any("efa_fallback" in each.conditions for each in run.scene.channel.sent)
+    assert not any("efa_fallback" in each.conditions for each in run.world.channel.sent)
 
 
 @pytest.mark.parametrize("cold", [False, True], ids=["with a cache", "by the record alone"])
@@ -142,7 +141,7 @@ def test_a_new_attempt_in_the_same_log_is_not_judged_by_the_lines_of_the_last_on
         assert run.raised() == {}
     run.says(ASKED + then)
     assert ("efa_fallback" in run.raised()) == (then == SOCKETS)
-    assert sum("efa_fallback" in each.conditions for each in run.scene.channel.sent) == told
+    assert sum("efa_fallback" in each.conditions for each in run.world.channel.sent) == told
 
 
 def test_what_one_rank_says_of_efa_and_another_of_sockets_belongs_together() -> None:
@@ -153,7 +152,7 @@ def test_what_one_rank_says_of_efa_and_another_of_sockets_belongs_together() -> 
 def test_the_log_that_was_written_last_counts() -> None:
     run = Training().says(ASKED + SOCKETS, "worker-a.out")
     assert "efa_fallback" in run.raised()
-    run.scene.after(600)
+    run.world.after(600)
     run.says(EFA, "worker-b.out")
     assert run.raised() == {}
 
@@ -165,7 +164,7 @@ def test_it_stands_while_the_lines_that_told_it_are_out_of_reach() -> None:
     run.logs["train.log"] = ""
     run.says("")
     assert "efa_fallback" in run.raised()
-    run.scene.delete("logs/train.log")
+    run.world.delete("logs/train.log")
     assert "efa_fallback" in run.raised()
     run.says(EFA)
     assert run.raised() == {}
@@ -195,11 +194,11 @@ def test_hostile_words_in_the_line_harm_nobody() -> None:
 def test_a_healthy_run_that_uses_efa_writes_nothing_for_it() -> None:
     run = Training().says(EFA)
     run.raised()
-    before = run.scene.record_writes()
+    before = run.world.record_writes()
     for _ in range(5):
         run.says("")
         run.raised()
-    assert run.scene.record_writes() == before
+    assert run.world.record_writes() == before
 
 
 @settings(max_examples=40, deadline=None)

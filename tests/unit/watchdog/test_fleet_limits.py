@@ -7,36 +7,33 @@ from typing import Any
 import pytest
 
 from lastbeat.model.limits import LIMITS
-from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from lastbeat.record.limits import FleetLimits
 from lastbeat.stores.port import DeniedError, UnreachableError
-from support.scene import Scene
+from lastbeat.watchdog import Watch
+from support.world import RUN, World
 
 MINUTE = 60.0
 
 
-class LimitedScene(Scene):
+class LimitedWorld(World):
     """Its watchers go by the fleet's limits."""
 
     def limit(self, **entry: Any) -> None:
         self.store.put_text(LIMITS, json.dumps({"schema": 1, "limits": [{"runs": "mistral-*", **entry}]}))
 
-    def look(self, *, restarted: bool = True) -> Outcome:
-        if restarted:
-            self.watch = self.fresh_watch(limits=FleetLimits(self.store))
-        return self.watch.tick()
+    def fresh_watch(self, run_id: str = RUN, **options: Any) -> Watch:
+        return super().fresh_watch(run_id, limits=FleetLimits(self.store), **options)
 
 
-def silent(silent_s: float, policy: Policy | None = None, **limits: Any) -> LimitedScene:
-    scene = LimitedScene(policy)
+def silent(silent_s: float, policy: Policy | None = None, **limits: Any) -> LimitedWorld:
+    world = LimitedWorld(policy)
     if limits:
-        scene.limit(**limits)
-    scene.beat()
-    scene.progress(1)
-    scene.look()
-    scene.after(silent_s)
-    return scene
+        world.limit(**limits)
+    world.both(1)
+    world.look()
+    world.after(silent_s)
+    return world
 
 
 @pytest.mark.parametrize(
@@ -58,15 +55,15 @@ def test_they_outrank_the_watcher_s(limits: dict[str, Any], silent_s: float, sta
 
 
 def test_the_run_s_own_outranks_them() -> None:
-    scene = LimitedScene()
-    scene.limit(stale_minutes=2, stall_minutes=1)
+    world = LimitedWorld()
+    world.limit(stale_minutes=2, stall_minutes=1)
     for _ in range(4):
-        scene.beat(stale_minutes=5, stall_minutes=30)
-        scene.progress(1)
-        assert scene.look().status.value == "RUNNING"
-        scene.after(4 * MINUTE)
-    scene.after(MINUTE + 1)
-    outcome = scene.look()
+        world.beat(stale_minutes=5, stall_minutes=30)
+        world.progress(1)
+        assert world.look().status.value == "RUNNING"
+        world.after(4 * MINUTE)
+    world.after(MINUTE + 1)
+    outcome = world.look()
     assert outcome.record is not None
     assert outcome.record.exceeded is not None
     assert (outcome.record.exceeded.source, outcome.record.exceeded.limit_s) == ("its own", 300.0)
@@ -77,165 +74,165 @@ def test_standing_still_may_be_watched_for_some_and_not_for_others() -> None:
         ({"stall_minutes": 2}, None, "TIMED_OUT"),
         ({"stall_minutes": 0}, Policy(stall_s=120.0), "RUNNING"),
     ):
-        scene = silent(241, policy, **limits)
-        scene.beat()
-        assert scene.look().status.value == status
+        world = silent(241, policy, **limits)
+        world.beat()
+        assert world.look().status.value == status
 
 
 def test_time_to_begin() -> None:
-    scene = LimitedScene()
-    scene.limit(start_minutes=15)
-    assert scene.look().status.value == "RUNNING"
-    scene.after(15 * MINUTE + 1)
-    assert scene.look().status.value == "TIMED_OUT"
+    world = LimitedWorld()
+    world.limit(start_minutes=15)
+    assert world.look().status.value == "RUNNING"
+    world.after(15 * MINUTE + 1)
+    assert world.look().status.value == "TIMED_OUT"
 
 
-def damaged(scene: LimitedScene) -> None:
-    scene.store.put_text(LIMITS, '{"schema": 1, "limits": [{"runs": "mistral-*", "stale_minutes": "60"}]}')
+def damaged(world: LimitedWorld) -> None:
+    world.store.put_text(LIMITS, '{"schema": 1, "limits": [{"runs": "mistral-*", "stale_minutes": "60"}]}')
 
 
-def huge(scene: LimitedScene) -> None:
-    scene.store.put_text(LIMITS, '{"schema": 1, "limits": []}' + " " * 10_000_000)
+def huge(world: LimitedWorld) -> None:
+    world.store.put_text(LIMITS, '{"schema": 1, "limits": []}' + " " * 10_000_000)
 
 
-def newer(scene: LimitedScene) -> None:
-    scene.store.put_text(LIMITS, '{"schema": 9}')
+def newer(world: LimitedWorld) -> None:
+    world.store.put_text(LIMITS, '{"schema": 9}')
 
 
-def closed(scene: LimitedScene) -> None:
-    scene.store.closed[LIMITS] = DeniedError("limits.json: permission denied", "chmod it")
+def closed(world: LimitedWorld) -> None:
+    world.store.closed[LIMITS] = DeniedError("limits.json: permission denied", "chmod it")
 
 
-def silent_store(scene: LimitedScene) -> None:
+def silent_store(world: LimitedWorld) -> None:
     def before(operation: str, key: str) -> None:
         if (operation, key) == ("read", LIMITS):
             raise UnreachableError("no answer")
 
-    scene.store.before = before
+    world.store.before = before
 
 
 UNREAD = [damaged, huge, newer, closed, silent_store]
-Break = Callable[[LimitedScene], None]
+Break = Callable[[LimitedWorld], None]
 breaks = pytest.mark.parametrize("broken", UNREAD, ids=lambda each: each.__name__)
 
 
 @breaks
 def test_no_limit_decides_where_they_cannot_be_read(broken: Break) -> None:
-    scene = silent(20 * MINUTE)
-    broken(scene)
-    outcome = scene.look()
+    world = silent(20 * MINUTE)
+    broken(world)
+    outcome = world.look()
     assert outcome.status.value == "UNKNOWN"
     assert "The fleet's limits cannot be read" in outcome.reason
     assert outcome.record is not None
     assert outcome.record.status is not None
     assert outcome.record.status.value == "RUNNING", "what was known stands"
-    assert scene.channel.events == []
-    scene.store.heal()
-    scene.store.closed.clear()
-    scene.store.held.pop(LIMITS, None)
-    assert scene.look().status.value == "TIMED_OUT"
+    assert world.channel.events == []
+    world.store.heal()
+    world.store.closed.clear()
+    world.store.held.pop(LIMITS, None)
+    assert world.look().status.value == "TIMED_OUT"
 
 
 @breaks
 def test_nor_does_it_raise_a_condition_or_end_one(broken: Break) -> None:
-    scene = silent(0, Policy(stale_s=5 * MINUTE, stall_s=5 * MINUTE))
-    scene.after(6 * MINUTE)
-    scene.beat()
-    broken(scene)
-    outcome = scene.look()
+    world = silent(0, Policy(stale_s=5 * MINUTE, stall_s=5 * MINUTE))
+    world.after(6 * MINUTE)
+    world.beat()
+    broken(world)
+    outcome = world.look()
     assert (outcome.status.value, dict(outcome.conditions)) == ("RUNNING", {})
     assert any("The fleet's limits cannot be read" in note for note in outcome.notes)
-    scene.store.heal()
-    scene.store.closed.clear()
-    scene.store.held.pop(LIMITS, None)
-    assert set(scene.look().conditions) == {"progress_stale", "stalled"}
-    broken(scene)
-    assert set(scene.look().conditions) == {"progress_stale", "stalled"}
+    world.store.heal()
+    world.store.closed.clear()
+    world.store.held.pop(LIMITS, None)
+    assert set(world.look().conditions) == {"progress_stale", "stalled"}
+    broken(world)
+    assert set(world.look().conditions) == {"progress_stale", "stalled"}
 
 
 @breaks
 def test_what_no_limit_decides_is_told_all_the_same(broken: Break) -> None:
-    scene = silent(60)
-    broken(scene)
-    scene.put("_error", "RuntimeError: CUDA out of memory")
-    assert scene.look().status.value == "FAILED"
-    assert scene.channel.events == ["FAILED"]
+    world = silent(60)
+    broken(world)
+    world.error("RuntimeError: CUDA out of memory")
+    assert world.look().status.value == "FAILED"
+    assert world.channel.events == ["FAILED"]
 
 
 @breaks
 def test_its_own_limit_still_decides(broken: Break) -> None:
-    scene = LimitedScene()
-    scene.beat(stale_minutes=5)
-    scene.look()
-    broken(scene)
-    scene.after(5 * MINUTE + 1)
-    assert scene.look().status.value == "TIMED_OUT"
+    world = LimitedWorld()
+    world.beat(stale_minutes=5)
+    world.look()
+    broken(world)
+    world.after(5 * MINUTE + 1)
+    assert world.look().status.value == "TIMED_OUT"
 
 
 @pytest.mark.parametrize("broken", [closed, silent_store], ids=lambda each: each.__name__)
 def test_while_the_store_does_not_give_them_a_watcher_goes_by_what_it_read(broken: Break) -> None:
-    scene = silent(0, stale_minutes=30)
-    broken(scene)
-    scene.after(20 * MINUTE)
-    assert scene.look(restarted=False).status.value == "RUNNING"
-    scene.after(11 * MINUTE)
-    outcome = scene.look(restarted=False)
+    world = silent(0, stale_minutes=30)
+    broken(world)
+    world.after(20 * MINUTE)
+    assert world.look(restarted=False).status.value == "RUNNING"
+    world.after(11 * MINUTE)
+    outcome = world.look(restarted=False)
     assert outcome.status.value == "TIMED_OUT"
     assert any("still hold" in note for note in outcome.notes)
 
 
 @pytest.mark.parametrize("broken", [damaged, huge, newer], ids=lambda each: each.__name__)
 def test_where_somebody_broke_them_it_does_not(broken: Break) -> None:
-    scene = silent(0, stale_minutes=5)
-    broken(scene)
-    scene.after(20 * MINUTE)
-    assert scene.look(restarted=False).status.value == "UNKNOWN"
+    world = silent(0, stale_minutes=5)
+    broken(world)
+    world.after(20 * MINUTE)
+    assert world.look(restarted=False).status.value == "UNKNOWN"
 
 
 @breaks
 def test_people_are_told_of_a_run_that_nobody_can_judge(broken: Break) -> None:
-    scene = silent(20 * MINUTE, Policy(blind_s=600.0))
-    broken(scene)
+    world = silent(20 * MINUTE, Policy(blind_s=600.0))
+    broken(world)
     for _ in range(3):
-        scene.look()
-        scene.after(6 * MINUTE)
-    assert len(scene.channel.sent) == 1
-    assert "limits" in scene.channel.sent[0].reason
+        world.look()
+        world.after(6 * MINUTE)
+    assert len(world.channel.sent) == 1
+    assert "limits" in world.channel.sent[0].reason
 
 
 def test_a_loop_over_a_healthy_run_reads_them_every_quarter_of_an_hour() -> None:
-    scene = LimitedScene()
+    world = LimitedWorld()
     for number in range(60):
-        scene.both(number)
-        scene.look(restarted=not number)
-        scene.after(30)
-    assert scene.store.calls.count(("read", LIMITS)) == 2
+        world.both(number)
+        world.look(restarted=not number)
+        world.after(30)
+    assert world.store.calls.count(("read", LIMITS)) == 2
 
 
 def test_where_a_heartbeat_is_late_it_reads_them_once_a_minute() -> None:
-    scene = silent(0)
-    scene.after(2 * MINUTE)
-    before = scene.store.calls.count(("read", LIMITS))
+    world = silent(0)
+    world.after(2 * MINUTE)
+    before = world.store.calls.count(("read", LIMITS))
     for _ in range(30):
-        scene.look(restarted=False)
-        scene.after(5)
-    assert scene.store.calls.count(("read", LIMITS)) - before == 3
-    scene.limit(stale_minutes=60)
-    scene.after(10 * MINUTE)
-    assert scene.look(restarted=False).status.value == "RUNNING", "a limit that was raised meanwhile is known"
-    scene.limit(stale_minutes=5)
-    scene.after(MINUTE)
-    assert scene.look(restarted=False).status.value == "TIMED_OUT"
+        world.look(restarted=False)
+        world.after(5)
+    assert world.store.calls.count(("read", LIMITS)) - before == 3
+    world.limit(stale_minutes=60)
+    world.after(10 * MINUTE)
+    assert world.look(restarted=False).status.value == "RUNNING", "a limit that was raised meanwhile is known"
+    world.limit(stale_minutes=5)
+    world.after(MINUTE)
+    assert world.look(restarted=False).status.value == "TIMED_OUT"
 
 
 def test_it_is_one_small_read_for_a_watch_that_looks_once() -> None:
-    scene = LimitedScene()
-    scene.both(1)
-    scene.look()
-    before = len(scene.store.calls)
-    scene.look()
-    with_limits = scene.store.calls[before:]
-    plain = Scene()
+    world = LimitedWorld()
+    world.both(1)
+    world.look()
+    before = len(world.store.calls)
+    world.look()
+    with_limits = world.store.calls[before:]
+    plain = World()
     plain.both(1)
     plain.look()
     before = len(plain.store.calls)

@@ -2,31 +2,31 @@
 
 import pytest
 
-from support.growing import OOM, LoggedScene
-from support.scene import Scene
+from support.growing import OOM, LoggedWorld
+from support.world import World
 
 
 def test_a_watcher_that_was_away_takes_no_old_crash_for_the_new_attempts() -> None:
-    scene = LoggedScene()
-    scene.beat(attempt=1, start_time=scene.now.isoformat())
-    scene.look()
-    away = scene.fresh_watch()
+    world = LoggedWorld()
+    world.beat(attempt=1, start_time=world.now.isoformat())
+    world.look()
+    away = world.fresh_watch()
     away.tick()
     for attempt in (2, 3, 4):
-        scene.after(2)
-        scene.write(OOM)
-        scene.after(2)
-        started = scene.now.isoformat()
-        scene.beat(attempt=attempt, start_time=started)
+        world.after(2)
+        world.write(OOM)
+        world.after(2)
+        started = world.now.isoformat()
+        world.beat(attempt=attempt, start_time=started)
         if attempt < 4:
             # This one sees one crash after the other.
-            scene.look()
-    scene.look()
+            world.look()
+    world.look()
     for _ in range(4):
-        scene.after(60)
-        scene.beat(attempt=4, start_time=started)
-        scene.write("loading the model\n")
-        for outcome in (away.tick(), scene.look()):
+        world.after(60)
+        world.beat(attempt=4, start_time=started)
+        world.write("loading the model\n")
+        for outcome in (away.tick(), world.look()):
             assert (outcome.status.value, list(outcome.conditions)) == ("RUNNING", [])
 
 
@@ -41,17 +41,17 @@ def test_a_watcher_that_was_away_takes_no_old_crash_for_the_new_attempts() -> No
 def test_an_epilogue_is_no_other_attempt(mark: str) -> None:
     begun = "SLURM_JOB_ID=4711\n" + "".join(f"step {n} loss 2.{n}\n" for n in range(10, 30))
     epilogue = mark + "".join(f"copying artefact number {n} of the archive to the bucket\n" for n in range(70))
-    scene = Scene()
-    scene.beat()
-    scene.put("logs/train.log", begun)
-    watch = scene.fresh_watch()
+    world = World()
+    world.beat()
+    world.put("logs/train.log", begun)
+    watch = world.fresh_watch()
     watch.tick()
-    scene.after(60)
-    scene.put("logs/train.log", begun + OOM + epilogue)
+    world.after(60)
+    world.put("logs/train.log", begun + OOM + epilogue)
     watch.tick()
     for seconds in (60, 3600):
-        scene.after(seconds)
+        world.after(seconds)
         outcome = watch.tick()
         assert outcome.record is not None
         assert (outcome.status.value, outcome.record.cause) == ("FAILED", "oom")
-    assert [(each.event.value, each.cause) for each in scene.channel.sent] == [("FAILED", "oom")]
+    assert [(each.event.value, each.cause) for each in world.channel.sent] == [("FAILED", "oom")]

@@ -2,81 +2,81 @@
 
 import pytest
 
-from support.growing import MAIN, OOM, LoggedScene, steps
+from support.growing import MAIN, OOM, LoggedWorld, steps
 
 
 @pytest.fixture
-def scene() -> LoggedScene:
-    return LoggedScene()
+def world() -> LoggedWorld:
+    return LoggedWorld()
 
 
-def test_a_log_that_nobody_writes_any_more_goes_stale(scene: LoggedScene) -> None:
-    scene.write(steps(10))
+def test_a_log_that_nobody_writes_any_more_goes_stale(world: LoggedWorld) -> None:
+    world.write(steps(10))
     for _ in range(13):
-        outcome = scene.cold()
-        scene.after(60)
+        outcome = world.cold()
+        world.after(60)
     assert outcome.status.value == "TIMED_OUT"
-    assert scene.channel.events == ["TIMED_OUT"]
+    assert world.channel.events == ["TIMED_OUT"]
 
 
-def test_text_that_is_stored_again_for_ever_is_no_life(scene: LoggedScene) -> None:
+def test_text_that_is_stored_again_for_ever_is_no_life(world: LoggedWorld) -> None:
     for minute in range(5):
-        scene.write(steps(10 * minute + 10, 10 * minute + 1))
-        assert scene.cold().status.value == "RUNNING"
-        scene.after(60)
+        world.write(steps(10 * minute + 10, 10 * minute + 1))
+        assert world.cold().status.value == "RUNNING"
+        world.after(60)
     for _ in range(14):
-        scene.put(MAIN, scene.text)
-        outcome = scene.cold()
-        scene.after(60)
+        world.put(MAIN, world.text)
+        outcome = world.cold()
+        world.after(60)
     assert outcome.status.value == "TIMED_OUT"
-    scene.write(steps(60, 51))
-    assert scene.cold().status.value == "RUNNING"
-    assert scene.channel.events == ["TIMED_OUT", "RECOVERED"]
+    world.write(steps(60, 51))
+    assert world.cold().status.value == "RUNNING"
+    assert world.channel.events == ["TIMED_OUT", "RECOVERED"]
 
 
 @pytest.mark.parametrize("more", ["", "epilogue: cleaning up\n"], ids=["the same text", "more text without a step"])
-def test_steps_that_were_there_before_take_no_failure_back(scene: LoggedScene, more: str) -> None:
-    scene.write(steps(10))
-    scene.cold()
-    scene.after(60)
-    scene.write(steps(20, 11) + OOM)
+def test_steps_that_were_there_before_take_no_failure_back(world: LoggedWorld, more: str) -> None:
+    world.write(steps(10))
+    world.cold()
+    world.after(60)
+    world.write(steps(20, 11) + OOM)
     for _ in range(5):
-        outcome = scene.cold()
-        scene.after(90)
-        scene.write(more)
+        outcome = world.cold()
+        world.after(90)
+        world.write(more)
     assert (outcome.status.value, outcome.cause) == ("FAILED", "oom")
-    assert scene.channel.events == ["FAILED"]
-    scene.write(steps(30, 21))
-    assert scene.cold().status.value == "RUNNING"
+    assert world.channel.events == ["FAILED"]
+    world.write(steps(30, 21))
+    assert world.cold().status.value == "RUNNING"
 
 
 @pytest.mark.parametrize("beats", [False, True], ids=["by its log alone", "beside heartbeats"])
-def test_what_a_growing_log_costs_in_writes(scene: LoggedScene, beats: bool) -> None:
+def test_what_a_growing_log_costs_in_writes(world: LoggedWorld, beats: bool) -> None:
     writes = []
     for minute in range(60):
         if beats:
-            scene.both(minute)
-        scene.write(steps(10 * minute + 10, 10 * minute + 1))
-        assert scene.cold().status.value == "RUNNING"
-        scene.after(60)
-        writes.append(scene.record_writes())
+            world.both(minute)
+        world.write(steps(10 * minute + 10, 10 * minute + 1))
+        assert world.cold().status.value == "RUNNING"
+        world.after(60)
+        writes.append(world.record_writes())
     # Four times a stale limit, where nothing but the record tells the next look which text this one has seen.
     assert writes[-1] - writes[0] <= (0 if beats else 60 * 60 / 150)
 
 
-def test_the_crash_of_an_earlier_attempt_is_no_news_of_the_next(scene: LoggedScene) -> None:
-    scene.beat(attempt=1, start_time=scene.now.isoformat())
-    scene.write(steps(10) + OOM)
-    assert scene.cold().status.value == "FAILED"
-    scene.after(60)
-    started = scene.now.isoformat()
+def test_the_crash_of_an_earlier_attempt_is_no_news_of_the_next(world: LoggedWorld) -> None:
+    world.beat(attempt=1, start_time=world.now.isoformat())
+    world.write(steps(10) + OOM)
+    assert world.cold().status.value == "FAILED"
+    world.after(60)
+    started = world.now.isoformat()
     for _ in range(4):
-        scene.beat(attempt=2, start_time=started)
-        outcome = scene.cold()
+        world.beat(attempt=2, start_time=started)
+        outcome = world.cold()
         assert (outcome.status.value, list(outcome.conditions), outcome.cause) == ("RUNNING", [], None)
-        scene.after(60)
-        scene.write("loading the model\n")
-    scene.beat(attempt=2, start_time=started)
-    scene.write(steps(5) + OOM)
-    assert scene.cold().status.value == "FAILED"
-    assert scene.channel.events == ["FAILED", "FAILED"]
+        world.after(60)
+        world.write("loading the model\n")
+    world.beat(attempt=2, start_time=started)
+    world.write(steps(5) + OOM)
+    assert world.cold().status.value == "FAILED"
+    assert world.channel.events == ["FAILED", "FAILED"]

@@ -21,7 +21,7 @@ from lastbeat_cli.explain.lines import story_lines
 from lastbeat_cli.explain.rank_facts import RankFacts
 from lastbeat_cli.run.lines import show_lines
 from support.missing_ranks import ranks
-from support.scene import RUN, Scene
+from support.world import RUN, World
 
 NAMED = (
     "Look at rank 7 on h100-012: the only one of 8 that does not report it; its last line is of 18:45, step 3554 "
@@ -33,34 +33,34 @@ STACKS = 'Thread "MainThread":\n  File "train.py", line 12, in wait_for_the_othe
 
 
 @pytest.fixture
-def scene() -> Scene:
-    scene = Scene(Policy())
-    scene.after((datetime(2026, 11, 20, 18, 56, tzinfo=timezone.utc) - scene.now).total_seconds())
-    return scene
+def world() -> World:
+    world = World(Policy())
+    world.after((datetime(2026, 11, 20, 18, 56, tzinfo=timezone.utc) - world.now).total_seconds())
+    return world
 
 
-def fail(scene: Scene, *missing: int, there: int = 8, world_size: int = 8, error: str = ERROR) -> Message:
+def fail(world: World, *missing: int, there: int = 8, world_size: int = 8, error: str = ERROR) -> Message:
     """The alert of a run of eight ranks whose collective timed out."""
-    scene.beat(world_size=world_size, beat_seconds=30.0)
-    scene.look()
+    world.beat(world_size=world_size, beat_seconds=30.0)
+    world.look()
     for rank, text in ranks(there, *missing).items():
-        scene.put(f"logs/rank{rank}.txt", text)
-        scene.put(f"ranks/{rank}.json", json.dumps({"rank": rank, "host": f"h100-{rank + 5:03}", "step": 3554}))
-    scene.put("logs/training_log_latest.txt", ranks(1)[0])
-    scene.put("logs/stacks.txt", STACKS)
-    scene.put("_error", error)
-    (alert,) = scene.look().alerts
+        world.put(f"logs/rank{rank}.txt", text)
+        world.put(f"ranks/{rank}.json", json.dumps({"rank": rank, "host": f"h100-{rank + 5:03}", "step": 3554}))
+    world.log(ranks(1)[0])
+    world.put("logs/stacks.txt", STACKS)
+    world.error(error)
+    (alert,) = world.look().alerts
     return alert
 
 
-def shown(scene: Scene) -> RunView:
-    view = RunWatch(scene.store, Policy(), RUN).look()
+def shown(world: World) -> RunView:
+    view = RunWatch(world.store, Policy(), RUN).look()
     assert view is not None
     return view
 
 
-def test_the_alert_names_it_and_shows_its_log(scene: Scene) -> None:
-    alert = fail(scene, 7)
+def test_the_alert_names_it_and_shows_its_log(world: World) -> None:
+    alert = fail(world, 7)
     assert alert.cause == "nccl_timeout"
     assert alert.action is not None
     assert alert.action.startswith(NAMED)
@@ -75,22 +75,22 @@ def test_the_alert_names_it_and_shows_its_log(scene: Scene) -> None:
     assert GENERAL not in text
 
 
-def test_where_another_rank_hangs_is_not_shown_for_it(scene: Scene) -> None:
-    scene.beat(world_size=8, beat_seconds=30.0)
-    scene.look()
+def test_where_another_rank_hangs_is_not_shown_for_it(world: World) -> None:
+    world.beat(world_size=8, beat_seconds=30.0)
+    world.look()
     for rank, text in ranks(8, 7).items():
-        scene.put(f"logs/rank{rank}.txt", text)
-    scene.put("logs/stacks.txt", STACKS)
-    scene.after(1200)
-    (alert,) = scene.look().alerts
+        world.put(f"logs/rank{rank}.txt", text)
+    world.put("logs/stacks.txt", STACKS)
+    world.after(1200)
+    (alert,) = world.look().alerts
     assert (alert.cause, alert.stack) == ("nccl_timeout", ())
 
 
-def test_show_says_the_same_whether_it_was_recorded_or_not(scene: Scene) -> None:
-    fail(scene, 7)
-    recorded = shown(scene)
-    scene.delete("_watchdog.json")
-    for view in (recorded, shown(scene)):
+def test_show_says_the_same_whether_it_was_recorded_or_not(world: World) -> None:
+    fail(world, 7)
+    recorded = shown(world)
+    world.delete("_watchdog.json")
+    for view in (recorded, shown(world)):
         text = "\n".join("".join(part for part, _ in line) for line in show_lines(view, 300, str))
         assert NAMED in text
         assert GENERAL not in text
@@ -119,32 +119,32 @@ def test_show_says_the_same_whether_it_was_recorded_or_not(scene: Scene) -> None
         pytest.param((1, 2, 3, 4, 5), 8, 8, id="most ranks do not report it"),
     ],
 )
-def test_without_proof_nobody_is_named(scene: Scene, missing: tuple[int, ...], there: int, world_size: int) -> None:
-    alert = fail(scene, *missing, there=there, world_size=world_size, error="")
+def test_without_proof_nobody_is_named(world: World, missing: tuple[int, ...], there: int, world_size: int) -> None:
+    alert = fail(world, *missing, there=there, world_size=world_size, error="")
     assert alert.action is not None
     assert "Look at rank" not in alert.action
     assert alert.log_name == ""
 
 
-def test_a_log_that_could_not_be_read_accuses_nobody(scene: Scene) -> None:
+def test_a_log_that_could_not_be_read_accuses_nobody(world: World) -> None:
     def refuse(op: str, key: str) -> None:
         if op == "read" and key.endswith("logs/rank2.txt"):
             raise UnreachableError("no answer")
 
-    scene.store.before = refuse
-    alert = fail(scene, 7)
+    world.store.before = refuse
+    alert = fail(world, 7)
     assert alert.action is not None
     assert "Look at rank" not in alert.action
 
 
-def test_a_host_of_an_earlier_attempt_is_not_taken(scene: Scene) -> None:
-    scene.put("ranks/7.json", json.dumps({"rank": 7, "host": "old-host"}), age_s=86_400)
-    scene.beat(start_time=(scene.now - timedelta(hours=1)).isoformat(), world_size=8, beat_seconds=30.0)
-    scene.look()
+def test_a_host_of_an_earlier_attempt_is_not_taken(world: World) -> None:
+    world.put("ranks/7.json", json.dumps({"rank": 7, "host": "old-host"}), age_s=86_400)
+    world.beat(start_time=(world.now - timedelta(hours=1)).isoformat(), world_size=8, beat_seconds=30.0)
+    world.look()
     for rank, text in ranks(8, 7).items():
-        scene.put(f"logs/rank{rank}.txt", text)
-    scene.put("_error", "")
-    (alert,) = scene.look().alerts
+        world.put(f"logs/rank{rank}.txt", text)
+    world.error("")
+    (alert,) = world.look().alerts
     assert alert.action is not None
     assert alert.action.startswith("Look at rank 7: the only one of 8")
 

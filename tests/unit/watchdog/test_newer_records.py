@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from support.cluster import Cluster, ClusterExecutor
-from support.scene import Scene
+from support.world import World
 
 MINUTE = 60.0
 ALERT_OF_TOMORROW: dict[str, Any] = {
@@ -36,21 +36,21 @@ ACTION_OF_TOMORROW: dict[str, Any] = {
 }  # fmt: skip
 
 
-def record_of(scene: Scene) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(scene.store.held[f"{scene.watch.run_id}/_watchdog.json"].body)
+def record_of(world: World) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(world.store.held[f"{world.watch.run_id}/_watchdog.json"].body)
     return document
 
 
-def written_by_tomorrow(scene: Scene, **fields: Any) -> None:
+def written_by_tomorrow(world: World, **fields: Any) -> None:
     """The record as it is, with what a later build adds to it."""
-    document = record_of(scene)
+    document = record_of(world)
     document["weather"] = {"rain": [1, 2.5, None]}
     document["attempt"]["flavour"] = "sweet"
     document["metadata"]["pulse"] = [60]
     document["history"] += [CHANGE_OF_TOMORROW]
     document["outbox"] += [ALERT_OF_TOMORROW]
     document["actions"] += [ACTION_OF_TOMORROW]
-    scene.put("_watchdog.json", json.dumps({**document, **fields}))
+    world.put("_watchdog.json", json.dumps({**document, **fields}))
 
 
 def unknown_parts(document: dict[str, Any]) -> list[Any]:
@@ -66,53 +66,53 @@ def unknown_parts(document: dict[str, Any]) -> list[Any]:
 
 @pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])
 def test_what_a_newer_lastbeat_wrote_survives_ten_passes_that_write(restarted: bool) -> None:
-    scene = Scene()
+    world = World()
     cluster = Cluster()
-    scene.executors = [ClusterExecutor(cluster)]
-    scene.both(1)
-    scene.look()
-    written_by_tomorrow(scene)
-    before = unknown_parts(record_of(scene))
-    writes = scene.record_writes()
+    world.options["executors"] = [ClusterExecutor(cluster)]
+    world.both(1)
+    world.look()
+    written_by_tomorrow(world)
+    before = unknown_parts(record_of(world))
+    writes = world.record_writes()
     for step in range(5):
-        scene.after(11 * MINUTE)
-        outcome = scene.look(restarted=restarted)
+        world.after(11 * MINUTE)
+        outcome = world.look(restarted=restarted)
         assert outcome.status.value == "TIMED_OUT"
-        scene.both(step + 2)
-        outcome = scene.look(restarted=restarted)
+        world.both(step + 2)
+        outcome = world.look(restarted=restarted)
         assert outcome.status.value == "RUNNING"
-        assert unknown_parts(record_of(scene)) == before
-    assert scene.record_writes() - writes >= 8, "these passes did write"
-    assert "NAPPING" not in scene.channel.events, "nor is it told"
+        assert unknown_parts(record_of(world)) == before
+    assert world.record_writes() - writes >= 8, "these passes did write"
+    assert "NAPPING" not in world.channel.events, "nor is it told"
     assert not cluster.asked, "nor done"
 
 
 def test_that_a_newer_lastbeat_wrote_there_is_said() -> None:
-    scene = Scene()
-    scene.both(1)
-    scene.look()
-    written_by_tomorrow(scene)
-    (note,) = [note for note in scene.look().notes if "newer lastbeat" in note]
+    world = World()
+    world.both(1)
+    world.look()
+    written_by_tomorrow(world)
+    (note,) = [note for note in world.look().notes if "newer lastbeat" in note]
     assert "outbox" in note
     assert "Upgrade lastbeat on this machine" in note
 
 
 @pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])
 def test_a_status_of_a_newer_lastbeat_stands_while_the_run_lives_or_went_silent_with_it(restarted: bool) -> None:
-    scene = Scene()
-    scene.both(1)
-    scene.look()
-    scene.after(1)
-    since = scene.now.isoformat()
-    written_by_tomorrow(scene, status="RESTING", reason="it rests", since=since, cause="weariness", action="wait")
+    world = World()
+    world.both(1)
+    world.look()
+    world.after(1)
+    since = world.now.isoformat()
+    written_by_tomorrow(world, status="RESTING", reason="it rests", since=since, cause="weariness", action="wait")
     for _ in range(14):
-        outcome = scene.look(restarted=restarted)
+        outcome = world.look(restarted=restarted)
         assert (str(outcome.status), outcome.reason, outcome.cause, outcome.action) == (
             "RESTING", "it rests", "weariness", "wait",
         )  # fmt: skip
-        scene.after(MINUTE)
-    assert record_of(scene)["status"] == "RESTING"
-    assert scene.channel.events == []
+        world.after(MINUTE)
+    assert record_of(world)["status"] == "RESTING"
+    assert world.channel.events == []
 
 
 @pytest.mark.parametrize(
@@ -125,20 +125,20 @@ def test_a_status_of_a_newer_lastbeat_stands_while_the_run_lives_or_went_silent_
     ],
 )
 def test_what_it_could_not_know_is_watched_all_the_same(deed: str, status: str, events: list[str]) -> None:
-    scene = Scene()
-    scene.both(1)
-    scene.look()
-    scene.after(1)
-    written_by_tomorrow(scene, status="RESTING", since=scene.now.isoformat())
-    scene.after(MINUTE)
-    scene.both(2)
-    assert str(scene.look().status) == "RESTING"
-    scene.after(MINUTE)
+    world = World()
+    world.both(1)
+    world.look()
+    world.after(1)
+    written_by_tomorrow(world, status="RESTING", since=world.now.isoformat())
+    world.after(MINUTE)
+    world.both(2)
+    assert str(world.look().status) == "RESTING"
+    world.after(MINUTE)
     if deed == "attempt":
-        scene.beat(attempt=2, start_time=scene.now.isoformat())
+        world.beat(attempt=2, start_time=world.now.isoformat())
     elif deed == "silence":
-        scene.after(15 * MINUTE)
+        world.after(15 * MINUTE)
     else:
-        scene.put(f"_{deed}")
-    assert str(scene.look().status) == status
-    assert scene.channel.events == events
+        world.put(f"_{deed}")
+    assert str(world.look().status) == status
+    assert world.channel.events == events

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lastbeat.model.health import HEALTH_CONDITIONS, REMEDIES
 from lastbeat.model.status import Event, Status
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
-from support.scene import RUN, Scene
+from support.world import RUN, World
 
 LOST = {"name": "gpu_lost", "text": "GPU 3 is lost to the driver", "since": "2026-01-01T00:00:00Z"}
 DISK = {"name": "disk_low", "text": "/scratch: 2.0 GB of 1.0 TB free, full in about 20m"}
@@ -19,29 +19,29 @@ DISK = {"name": "disk_low", "text": "/scratch: 2.0 GB of 1.0 TB free, full in ab
 class Node:
     """A training whose node, or nodes, say how they are."""
 
-    def __init__(self, world: int = 1, *, restarted: bool = True) -> None:
-        self.scene, self.world, self.step, self.restarted = Scene(), world, 0, restarted
+    def __init__(self, ranks: int = 1, *, restarted: bool = True) -> None:
+        self.world, self.ranks, self.step, self.restarted = World(), ranks, 0, restarted
 
     def minute(self, *conditions: dict[str, Any], **more: Any) -> dict[str, str]:
         """A minute later it beats, and says this of its node; what a look then makes of it."""
         self.step += 1
-        self.scene.after(60)
+        self.world.after(60)
         fields: dict[str, Any] = {"host": "gpu-7", "health": {"conditions": list(conditions)}}
-        if self.world > 1:
-            fields["world_size"] = self.world
-        self.scene.beat(**{**fields, **more})
-        self.scene.progress(self.step)
-        outcome = self.scene.look(restarted=self.restarted)
+        if self.ranks > 1:
+            fields["world_size"] = self.ranks
+        self.world.beat(**{**fields, **more})
+        self.world.progress(self.step)
+        outcome = self.world.look(restarted=self.restarted)
         assert outcome.status is Status.RUNNING
         return dict(outcome.conditions)
 
     def other(self, rank: int, *conditions: dict[str, Any], **more: Any) -> None:
         about = {"rank": rank, "host": f"gpu-{rank}", **more, "conditions": list(conditions)}
-        self.scene.put(f"ranks/{rank}.health", json.dumps(about))
+        self.world.put(f"ranks/{rank}.health", json.dumps(about))
 
     @property
     def warnings(self) -> list[Any]:
-        return [each for each in self.scene.channel.sent if each.event is Event.WARNING]
+        return [each for each in self.world.channel.sent if each.event is Event.WARNING]
 
 
 @pytest.mark.parametrize("name", HEALTH_CONDITIONS)
@@ -76,10 +76,10 @@ HIDDEN: list[Any] = [
 def test_what_cannot_be_seen_stands(broken: dict[str, str]) -> None:
     node = Node()
     node.minute(LOST)
-    node.scene.after(60)
-    node.scene.put("metadata.json", broken["text"])
-    node.scene.progress(50)
-    assert node.scene.look().conditions["gpu_lost"] == LOST["text"]
+    node.world.after(60)
+    node.world.put("metadata.json", broken["text"])
+    node.world.progress(50)
+    assert node.world.look().conditions["gpu_lost"] == LOST["text"]
     assert node.minute() == {}
     assert node.minute(LOST) == {"gpu_lost": LOST["text"]}
 
@@ -94,11 +94,11 @@ def test_a_training_that_says_nothing_of_its_node_has_no_such_condition() -> Non
 def test_a_new_attempt_begins_well() -> None:
     node = Node()
     node.minute(LOST, attempt=1)
-    assert node.minute(attempt=2, start_time=node.scene.now.isoformat()) == {}
+    assert node.minute(attempt=2, start_time=node.world.now.isoformat()) == {}
 
 
 def test_other_nodes_are_named() -> None:
-    node = Node(world=24)
+    node = Node(ranks=24)
     node.minute()
     node.other(8, LOST)
     node.other(16, {**LOST, "text": "GPU 0 is lost to the driver"})
@@ -107,15 +107,15 @@ def test_other_nodes_are_named() -> None:
         "gpu_lost": "gpu-8: GPU 3 is lost to the driver; gpu-16: GPU 0 is lost to the driver",
         "disk_low": f"gpu-7: {DISK['text']}",
     }
-    node.scene.delete("ranks/8.health")
+    node.world.delete("ranks/8.health")
     assert node.minute()["gpu_lost"] == "gpu-16: GPU 0 is lost to the driver"
-    node.scene.delete("ranks/16.health")
+    node.world.delete("ranks/16.health")
     assert node.minute() == {}
     assert len(node.warnings) == 1
 
 
 def test_many_nodes_are_counted() -> None:
-    node = Node(world=64)
+    node = Node(ranks=64)
     node.minute()
     for rank in range(8, 48, 8):
         node.other(rank, LOST)
@@ -124,7 +124,7 @@ def test_many_nodes_are_counted() -> None:
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_of_very_many_nodes_a_few_are_read_in_a_look_and_what_they_say_stands(restarted: bool) -> None:
-    node = Node(world=512, restarted=restarted)
+    node = Node(ranks=512, restarted=restarted)
     node.minute()
     lost = False
     for number in range(30):
@@ -138,7 +138,7 @@ def test_of_very_many_nodes_a_few_are_read_in_a_look_and_what_they_say_stands(re
         lost = "gpu_lost" in raised
     assert lost
     for rank in range(8, 8 * 40, 8):
-        node.scene.delete(f"ranks/{rank}.health")
+        node.world.delete(f"ranks/{rank}.health")
     assert node.minute() == {}
     assert [list(each.conditions) for each in node.warnings] == [["disk_low"], ["gpu_lost", "disk_low"]]
 
@@ -147,15 +147,15 @@ def test_of_very_many_nodes_a_few_are_read_in_a_look_and_what_they_say_stands(re
 def test_what_stands_on_the_node_is_not_told_again_with_each_attempt(condition: dict[str, str], told: int) -> None:
     node = Node()
     node.minute(condition, attempt=1)
-    node.minute(condition, attempt=2, start_time=node.scene.now.isoformat())
+    node.minute(condition, attempt=2, start_time=node.world.now.isoformat())
     assert len(node.warnings) == told
 
 
 def test_what_an_earlier_attempt_left_behind_counts_for_nobody() -> None:
-    node = Node(world=16)
+    node = Node(ranks=16)
     node.other(8, LOST)
-    node.scene.after(600)
-    began = node.scene.now.isoformat()
+    node.world.after(600)
+    began = node.world.now.isoformat()
     assert node.minute(attempt=2, start_time=began) == {}
     node.other(8, LOST, attempt=1)
     assert node.minute(attempt=2, start_time=began) == {}
@@ -165,7 +165,7 @@ def test_what_an_earlier_attempt_left_behind_counts_for_nobody() -> None:
 
 @pytest.mark.parametrize("fault", [UnreachableError("no answer"), DeniedError("no rights")])
 def test_what_the_store_does_not_give_stands(fault: StoreError) -> None:
-    node = Node(world=16)
+    node = Node(ranks=16)
     node.minute()
     node.other(8, LOST)
     assert "gpu_lost" in node.minute()
@@ -174,11 +174,11 @@ def test_what_the_store_does_not_give_stands(fault: StoreError) -> None:
         if operation == "read" and key.endswith(".health"):
             raise fault
 
-    allowed, node.scene.store.before = node.scene.store.before, refuse
+    allowed, node.world.store.before = node.world.store.before, refuse
     node.other(8, LOST)
     assert "gpu_lost" in node.minute()
-    node.scene.store.before = allowed
-    node.scene.delete("ranks/8.health")
+    node.world.store.before = allowed
+    node.world.delete("ranks/8.health")
     assert node.minute() == {}
     assert len(node.warnings) == 1
 
@@ -194,8 +194,8 @@ HOSTILE: list[Any] = [
 
 @pytest.mark.parametrize("conditions", HOSTILE)
 def test_what_is_no_condition_raises_none(conditions: Any) -> None:
-    node = Node(world=16)
-    node.scene.put("ranks/8.health", json.dumps({"conditions": conditions}))
+    node = Node(ranks=16)
+    node.world.put("ranks/8.health", json.dumps({"conditions": conditions}))
     assert node.minute(health={"conditions": conditions}) == {}
 
 
@@ -213,10 +213,10 @@ def test_whatever_can_be_seen_people_hear_once_of_each_time_it_begins(looks: lis
     node, begins, holds = Node(), 0, False
     for look in looks:
         if look == "unreadable":
-            node.scene.after(60)
-            node.scene.put("metadata.json", "{")
-            node.scene.progress(100 + node.step)
-            node.scene.look()
+            node.world.after(60)
+            node.world.put("metadata.json", "{")
+            node.world.progress(100 + node.step)
+            node.world.look()
             continue
         node.minute(*([LOST] if look == "lost" else []))
         begins += look == "lost" and not holds
@@ -224,4 +224,4 @@ def test_whatever_can_be_seen_people_hear_once_of_each_time_it_begins(looks: lis
     told = [each for each in node.warnings if "gpu_lost" in each.conditions and "heartbeat" not in str(each.conditions)]
     assert len(told) <= begins
     assert (begins == 0) == (not [each for each in node.warnings if "gpu_lost" in each.conditions])
-    assert node.scene.store.held[f"{RUN}/_watchdog.json"]
+    assert node.world.store.held[f"{RUN}/_watchdog.json"]

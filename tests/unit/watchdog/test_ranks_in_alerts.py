@@ -1,6 +1,7 @@
 """An alert of a distributed training names the rank that it was; ranks are read for that alone."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -12,43 +13,42 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.status import Event
 from lastbeat.observe.ranks import MOST_READ
 from lastbeat.stores.port import DeniedError, UnreachableError
-from support.scene import RUN, Scene
+from support.world import RUN, World
 
 ASKED = {("list", f"{RUN}/ranks/")}
 
 
 @pytest.fixture
-def scene() -> Scene:
-    return Scene(Policy(stall_s=600.0))
+def world() -> World:
+    return World(Policy(stall_s=600.0))
 
 
-def beat(scene: Scene, numbers: range, step: int = 50, **more: object) -> None:
+def beat(world: World, numbers: range, step: int = 50, **more: Any) -> None:
     for number in numbers:
-        told = {"rank": number, "step": step, "host": f"host-{16 + number}", "status": "running", "beat_seconds": 10.0}
-        scene.put(f"ranks/{number}.json", json.dumps({**told, **more}))
+        world.rank(number, **{"step": step, "host": f"host-{16 + number}", "beat_seconds": 10.0, **more})
 
 
-def asked(scene: Scene) -> int:
-    return sum(key.startswith(f"{RUN}/ranks/") for _, key in scene.store.calls)
+def asked(world: World) -> int:
+    return sum(key.startswith(f"{RUN}/ranks/") for _, key in world.store.calls)
 
 
-def hang(scene: Scene, world: int = 4, dead: int = 1) -> None:
+def hang(world: World, ranks: int = 4, dead: int = 1) -> None:
     """All ranks stand at step 50, and ``dead`` has been silent for a while; the stall limit is over for twice its
     time."""
     for minute in range(22):
-        scene.beat(world_size=world, beat_seconds=30.0)
-        scene.progress(50)
+        world.beat(world_size=ranks, beat_seconds=30.0)
+        world.progress(50)
         if minute <= 19:
-            beat(scene, range(dead, dead + 1))
-        beat(scene, range(dead))
-        beat(scene, range(dead + 1, world))
-        scene.look()
-        scene.after(60)
+            beat(world, range(dead, dead + 1))
+        beat(world, range(dead))
+        beat(world, range(dead + 1, ranks))
+        world.look()
+        world.after(60)
 
 
-def test_a_silent_rank_is_named_on_every_channel(scene: Scene) -> None:
-    hang(scene)
-    warned, timed_out = scene.channel.sent
+def test_a_silent_rank_is_named_on_every_channel(world: World) -> None:
+    hang(world)
+    warned, timed_out = world.channel.sent
     assert (warned.event, timed_out.event) == (Event.WARNING, Event.TIMED_OUT)
     assert warned.ranks == "all 4 ranks beat and stand at step 50"
     said = "rank 1 on host-17, last step 50, silent for 1m; 3 others wait"
@@ -58,58 +58,58 @@ def test_a_silent_rank_is_named_on_every_channel(scene: Scene) -> None:
     assert f"Ranks: {said}" in json.dumps(payload(timed_out))
 
 
-def test_a_run_that_lives_costs_no_request_for_its_ranks(scene: Scene) -> None:
+def test_a_run_that_lives_costs_no_request_for_its_ranks(world: World) -> None:
     for step in range(30):
-        scene.beat(world_size=4, beat_seconds=30.0)
-        scene.progress(step)
-        beat(scene, range(4), step)
-        scene.store.calls.clear()
-        scene.look()
-        assert not ASKED & set(scene.store.calls)
-        assert not any(op == "read" and "/ranks/" in key for op, key in scene.store.calls)
-        scene.after(60)
+        world.beat(world_size=4, beat_seconds=30.0)
+        world.progress(step)
+        beat(world, range(4), step)
+        world.store.calls.clear()
+        world.look()
+        assert not ASKED & set(world.store.calls)
+        assert not any(op == "read" and "/ranks/" in key for op, key in world.store.calls)
+        world.after(60)
 
 
-def test_of_thousands_a_bounded_number_is_read_the_silent_ones_among_them(scene: Scene) -> None:
-    beat(scene, range(700, 701))
-    scene.after(300)
-    beat(scene, range(700))
-    beat(scene, range(701, 3000))
-    scene.beat(world_size=3000)
-    scene.put("_error", "RuntimeError: boom")
-    scene.store.calls.clear()
-    scene.look()
-    read = [key for op, key in scene.store.calls if op == "read" and "/ranks/" in key]
+def test_of_thousands_a_bounded_number_is_read_the_silent_ones_among_them(world: World) -> None:
+    beat(world, range(700, 701))
+    world.after(300)
+    beat(world, range(700))
+    beat(world, range(701, 3000))
+    world.beat(world_size=3000)
+    world.error("RuntimeError: boom")
+    world.store.calls.clear()
+    world.look()
+    read = [key for op, key in world.store.calls if op == "read" and "/ranks/" in key]
     assert len(read) == MOST_READ
     assert f"{RUN}/ranks/700.json" in read
-    assert sum(op == "list" and key.startswith(f"{RUN}/ranks/") for op, key in scene.store.calls) <= 4
+    assert sum(op == "list" and key.startswith(f"{RUN}/ranks/") for op, key in world.store.calls) <= 4
 
 
-def test_the_rank_that_error_names_is_told_with_how_far_it_was(scene: Scene) -> None:
-    scene.beat(world_size=4, beat_seconds=30.0)
-    beat(scene, range(4), step=70)
-    scene.look()
-    scene.put("_error", "killed by SIGKILL (signal 9)\nrank 2 of 4 on host-18, local rank 2, process 99\n")
-    (alert,) = scene.look().alerts
+def test_the_rank_that_error_names_is_told_with_how_far_it_was(world: World) -> None:
+    world.beat(world_size=4, beat_seconds=30.0)
+    beat(world, range(4), step=70)
+    world.look()
+    world.error("killed by SIGKILL (signal 9)\nrank 2 of 4 on host-18, local rank 2, process 99\n")
+    (alert,) = world.look().alerts
     assert alert.ranks == "rank 2 on host-18, last step 70"
 
 
-def test_a_training_of_a_single_process_is_not_asked_for_ranks(scene: Scene) -> None:
-    scene.beat(beat_seconds=30.0)
-    scene.look()
-    scene.put("_error", "RuntimeError: boom")
-    scene.store.calls.clear()
-    (alert,) = scene.look().alerts
-    assert (alert.ranks, ASKED & set(scene.store.calls)) == (None, set())
+def test_a_training_of_a_single_process_is_not_asked_for_ranks(world: World) -> None:
+    world.beat(beat_seconds=30.0)
+    world.look()
+    world.error("RuntimeError: boom")
+    world.store.calls.clear()
+    (alert,) = world.look().alerts
+    assert (alert.ranks, ASKED & set(world.store.calls)) == (None, set())
 
 
-def test_ranks_of_an_earlier_attempt_are_not_accused(scene: Scene) -> None:
-    beat(scene, range(2), attempt=1)
-    scene.after(600)
-    scene.beat(start_time=scene.now.isoformat(), attempt=2, world_size=2, beat_seconds=30.0)
-    scene.look()
-    scene.put("_error", "killed by SIGKILL (signal 9)\nrank 1 of 2 on host-17, process 99, attempt 2\n")
-    (alert,) = scene.look().alerts
+def test_ranks_of_an_earlier_attempt_are_not_accused(world: World) -> None:
+    beat(world, range(2), attempt=1)
+    world.after(600)
+    world.beat(start_time=world.now.isoformat(), attempt=2, world_size=2, beat_seconds=30.0)
+    world.look()
+    world.error("killed by SIGKILL (signal 9)\nrank 1 of 2 on host-17, process 99, attempt 2\n")
+    (alert,) = world.look().alerts
     assert alert.ranks is None
 
 
@@ -120,20 +120,20 @@ def test_ranks_of_an_earlier_attempt_are_not_accused(scene: Scene) -> None:
         pytest.param("read", UnreachableError("no answer"), id="that cannot be read"),
     ],
 )
-def test_ranks_stop_no_alert(scene: Scene, operation: str, fault: Exception) -> None:
-    scene.beat(world_size=2, beat_seconds=30.0)
-    beat(scene, range(2))
-    scene.look()
-    scene.put("_error", "RuntimeError: boom\nrank 1 of 2 on host-17, process 99\n")
+def test_ranks_stop_no_alert(world: World, operation: str, fault: Exception) -> None:
+    world.beat(world_size=2, beat_seconds=30.0)
+    beat(world, range(2))
+    world.look()
+    world.error("RuntimeError: boom\nrank 1 of 2 on host-17, process 99\n")
 
     def refuse(op: str, key: str) -> None:
         if op == operation and key.startswith(f"{RUN}/ranks/"):
             raise fault
 
-    scene.store.before = refuse
-    (alert,) = scene.look().alerts
+    world.store.before = refuse
+    (alert,) = world.look().alerts
     assert (alert.event, alert.ranks) == (Event.FAILED, None)
-    assert asked(scene) <= 2
+    assert asked(world) <= 2
 
 
 OUT_OF_MEMORY = (
@@ -144,32 +144,32 @@ OUT_OF_MEMORY = (
 LOST = "[rank0]: RuntimeError: [/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.5]:22966\n"
 
 
-def failed(scene: Scene, rank0: str, rank1: str) -> Message:
-    scene.beat(world_size=2, beat_seconds=30.0)
-    beat(scene, range(2), step=70)
-    scene.look()
-    scene.put("logs/training_log_latest.txt", rank0)
-    scene.put("logs/rank1.txt", rank1)
-    scene.put("_error", "")
-    (alert,) = scene.look().alerts
+def failed(world: World, rank0: str, rank1: str) -> Message:
+    world.beat(world_size=2, beat_seconds=30.0)
+    beat(world, range(2), step=70)
+    world.look()
+    world.log(rank0)
+    world.put("logs/rank1.txt", rank1)
+    world.error("")
+    (alert,) = world.look().alerts
     return alert
 
 
-def test_the_host_of_the_rank_whose_log_shows_the_cause_is_known_from_its_heartbeat(scene: Scene) -> None:
-    alert = failed(scene, LOST, OUT_OF_MEMORY)
+def test_the_host_of_the_rank_whose_log_shows_the_cause_is_known_from_its_heartbeat(world: World) -> None:
+    alert = failed(world, LOST, OUT_OF_MEMORY)
     assert (alert.cause, alert.ranks) == ("oom", "rank 1 on host-17, last step 70")
 
 
-def test_log_lines_are_those_around_the_error_whatever_was_printed_after_it(scene: Scene) -> None:
+def test_log_lines_are_those_around_the_error_whatever_was_printed_after_it(world: World) -> None:
     before = "".join(f"step {n}/1000 loss 2.5\n" for n in range(60))
-    alert = failed(scene, before + LOST, before + OUT_OF_MEMORY + "".join(f"teardown {n}\n" for n in range(29)))
+    alert = failed(world, before + LOST, before + OUT_OF_MEMORY + "".join(f"teardown {n}\n" for n in range(29)))
     assert alert.log_name == "logs/rank1.txt"
     assert any("OutOfMemoryError" in line for line in alert.log_tail)
     assert (alert.log_tail[0], alert.log_tail[-1]) == ("step 50/1000 loss 2.5", "teardown 6")
     assert len(alert.log_tail) <= 20
 
 
-def test_the_main_log_stands_in_where_the_log_with_the_error_cannot_be_read(scene: Scene) -> None:
+def test_the_main_log_stands_in_where_the_log_with_the_error_cannot_be_read(world: World) -> None:
     def refuse(op: str, key: str) -> None:
         if op == "read" and key.endswith("rank1.txt"):
             reads.append(key)
@@ -177,7 +177,7 @@ def test_the_main_log_stands_in_where_the_log_with_the_error_cannot_be_read(scen
                 raise UnreachableError("no answer")
 
     reads = list[str]()
-    scene.store.before = refuse
-    alert = failed(scene, "step 1/1000 loss 2.5\nstep 2/1000 loss 2.4\n", OUT_OF_MEMORY)
+    world.store.before = refuse
+    alert = failed(world, "step 1/1000 loss 2.5\nstep 2/1000 loss 2.4\n", OUT_OF_MEMORY)
     assert (alert.cause, alert.log_name) == ("oom", "")
     assert alert.log_tail[-1] == "step 2/1000 loss 2.4"

@@ -8,7 +8,7 @@ import pytest
 
 from lastbeat.deliver.pagerduty import PagerDuty
 from support.http_sink import Answer, HttpSink, http_sink
-from support.scene import Scene
+from support.world import World
 
 
 @pytest.fixture
@@ -19,9 +19,9 @@ def sink() -> Iterator[HttpSink]:
 
 
 @pytest.fixture
-def scene(sink: HttpSink) -> Scene:
-    made = Scene()
-    made.channel = PagerDuty("R0ABCDEFGHIJKLMNOPQRSTUVWXYZ0123", f"{sink.url}/v2/enqueue")  # type: ignore[assignment]
+def world(sink: HttpSink) -> World:
+    made = World()
+    made.channel = PagerDuty("R0ABCDEFGHIJKLMNOPQRSTUVWXYZ0123", f"{sink.url}/v2/enqueue")
     made.both(1)
     made.look()
     return made
@@ -32,47 +32,47 @@ def accepted(sink: HttpSink) -> list[tuple[str, str]]:
     return [(each["event_action"], each["dedup_key"].rpartition("/")[2]) for each in sent]
 
 
-def recorded(scene: Scene, key: str) -> dict[str, Any]:
-    blob = scene.store.read(key, 10**6)
+def recorded(world: World, key: str) -> dict[str, Any]:
+    blob = world.store.read(key, 10**6)
     assert blob is not None
     document: dict[str, Any] = json.loads(blob.body)
     return document
 
 
-def test_a_silence_that_one_watcher_told_is_resolved_by_the_next(scene: Scene, sink: HttpSink) -> None:
-    scene.after(1200)
-    scene.look()
-    scene.both(2)
-    scene.look()
-    scene.put("_complete")
-    scene.look()
+def test_a_silence_that_one_watcher_told_is_resolved_by_the_next(world: World, sink: HttpSink) -> None:
+    world.after(1200)
+    world.look()
+    world.both(2)
+    world.look()
+    world.complete()
+    world.look()
     assert accepted(sink) == [("trigger", "trouble"), ("resolve", "trouble")], "its success has nothing to resolve"
 
 
-def test_a_silence_that_could_be_told_only_after_its_end_leaves_no_open_incident(scene: Scene, sink: HttpSink) -> None:
+def test_a_silence_that_could_be_told_only_after_its_end_leaves_no_open_incident(world: World, sink: HttpSink) -> None:
     sink.otherwise = Answer(503)
-    scene.after(1200)
-    scene.look()
-    scene.both(2)
-    scene.look()
+    world.after(1200)
+    world.look()
+    world.both(2)
+    world.look()
     refused = len(sink.requests)
     sink.otherwise = Answer(202)
     for _ in range(3):
-        scene.after(60)
-        scene.both(3)
-        scene.look()
+        world.after(60)
+        world.both(3)
+        world.look()
     told = accepted(sink)[refused:]
     assert told.count(("trigger", "trouble")) == told.count(("resolve", "trouble")) == 1
     assert told[-1] == ("resolve", "trouble")
 
 
-def test_what_a_newer_version_keeps_is_carried_along(scene: Scene, sink: HttpSink) -> None:
-    scene.after(1200)
-    scene.look()
-    key = next(entry.key for entry in scene.store.list("").entries if entry.key.endswith("_watchdog.json"))
-    record = recorded(scene, key)
+def test_what_a_newer_version_keeps_is_carried_along(world: World, sink: HttpSink) -> None:
+    world.after(1200)
+    world.look()
+    key = next(entry.key for entry in world.store.list("").entries if entry.key.endswith("_watchdog.json"))
+    record = recorded(world, key)
     record["receipts"]["pager-of-tomorrow:12345678"] = "anything"
-    scene.store.write(key, json.dumps(record).encode())
-    scene.both(2)
-    scene.look()
-    assert recorded(scene, key)["receipts"]["pager-of-tomorrow:12345678"] == "anything"
+    world.store.write(key, json.dumps(record).encode())
+    world.both(2)
+    world.look()
+    assert recorded(world, key)["receipts"]["pager-of-tomorrow:12345678"] == "anything"

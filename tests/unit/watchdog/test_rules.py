@@ -15,7 +15,7 @@ from support.channel import ListChannel, down
 from support.flaps import wrongly_told
 from support.laws import examples
 from support.memory import Killed
-from support.scene import Scene
+from support.world import World
 
 STALE_S = 600.0
 FINAL = {Status.SUCCEEDED, Status.FAILED}
@@ -31,20 +31,19 @@ class Watching(RuleBasedStateMachine):
 
     @initialize(skew_s=st.sampled_from([0.0, -3600.0, 3600.0, 20.0, -20.0]), says_offset=st.booleans())
     def begin(self, skew_s: float, says_offset: bool) -> None:
-        self.scene = Scene(Policy(stale_s=STALE_S, alert_on=DEFAULT_ALERT_ON - {Event.WARNING}))
-        self.scene.skew_s = skew_s
+        self.world = World(Policy(stale_s=STALE_S, alert_on=DEFAULT_ALERT_ON - {Event.WARNING}), skew_s=skew_s)
         self.says_offset = says_offset
         # A clock slower than the limit that does not say so is known for slow at the second document of it.
         self.unlearned = skew_s == -3600.0 and not says_offset
         self.first_recorded: datetime | None = None
-        self.channel: ListChannel = self.scene.channel
-        self.watches = [self.scene.fresh_watch(), self.scene.fresh_watch()]
+        self.channel: ListChannel = self.world.channel
+        self.watches = [self.world.fresh_watch(), self.world.fresh_watch()]
         self.outage = False
         self.crashed = False
         self.attempt = 1
         self.step = 0
-        self.last_beat = self.scene.now
-        self.started = self.scene.instance_now
+        self.last_beat = self.world.now
+        self.started = self.world.instance_now
         self.sentinel: Status | None = None
         self.leftovers = False
         self.died = False
@@ -55,23 +54,23 @@ class Watching(RuleBasedStateMachine):
 
     def _beat(self) -> None:
         self.step += 1
-        told = {"clock_offset_s": -self.scene.skew_s} if self.says_offset else {}
-        self.scene.beat(attempt=self.attempt, start_time=self.started.isoformat(), **told)
-        self.scene.progress(self.step)
-        self.last_beat = self.scene.now
+        told = {"clock_offset_s": -self.world.skew_s} if self.says_offset else {}
+        self.world.beat(attempt=self.attempt, start_time=self.started.isoformat(), **told)
+        self.world.progress(self.step)
+        self.last_beat = self.world.now
 
     @rule(seconds=st.sampled_from([1.0, 30.0, 60.0, 300.0, 900.0, 7200.0]))
     def time_passes(self, seconds: float) -> None:
-        self.scene.after(seconds)
+        self.world.after(seconds)
 
     def _print(self, text: str) -> None:
         self.log += text
-        self.scene.put("logs/training_log_latest.txt", self.log)
+        self.world.log(self.log)
 
     @precondition(lambda self: self.sentinel is None and not self.died)
     @rule(silently=st.booleans())
     def training_prints_its_step(self, silently: bool) -> None:
-        self.scene.after(1)
+        self.world.after(1)
         if not silently:
             self._beat()
         self._print(f"step {self.step}/1000 loss 2.5\n")
@@ -79,7 +78,7 @@ class Watching(RuleBasedStateMachine):
     @precondition(lambda self: self.sentinel is None and not self.died)
     @rule()
     def training_gets_over_an_error(self) -> None:
-        self.scene.after(1)
+        self.world.after(1)
         self._beat()
         self._print(f"{CRASH}retrying\n")
         for _ in range(5):
@@ -88,13 +87,13 @@ class Watching(RuleBasedStateMachine):
 
     @rule()
     def the_log_is_uploaded_again(self) -> None:
-        self.scene.after(1)
+        self.world.after(1)
         self._print("")
 
     @precondition(lambda self: self.sentinel is None and not self.died)
     @rule()
     def training_dies_and_only_its_log_says_so(self) -> None:
-        self.scene.after(1)
+        self.world.after(1)
         self._print(CRASH)
         self.died = True
         # Of a log that goes on from attempt to attempt nobody can tell whose crash it is that ends it at first sight.
@@ -103,56 +102,56 @@ class Watching(RuleBasedStateMachine):
     @precondition(lambda self: self.sentinel is None and not self.died)
     @rule()
     def training_beats(self) -> None:
-        self.scene.after(1)
+        self.world.after(1)
         self._beat()
 
     @precondition(lambda self: self.sentinel is None and not self.died)
     @rule(which=st.integers(0, 1), silent_s=st.sampled_from([660.0, 1500.0, 4000.0]))
     def training_falls_silent_for_a_while(self, which: int, silent_s: float) -> None:
-        self.scene.after(silent_s)
+        self.world.after(silent_s)
         self._look(which)
-        self.scene.after(1)
+        self.world.after(1)
         self._beat()
         self._look(1 - which)
 
     @precondition(lambda self: self.sentinel is None and not self.died)
     @rule(failed=st.booleans())
     def training_ends(self, failed: bool) -> None:
-        self.scene.after(1)
-        self.scene.put("_error" if failed else "_complete", "RuntimeError: boom" if failed else "")
+        self.world.after(1)
+        self.world.put("_error" if failed else "_complete", "RuntimeError: boom" if failed else "")
         self.sentinel = Status.FAILED if failed else Status.SUCCEEDED
 
     @rule()
     def a_new_attempt_starts_and_leaves_the_old_sentinels(self) -> None:
-        self.scene.after(3)
+        self.world.after(3)
         self.leftovers = self.leftovers or self.sentinel is not None
         self.died = False
         self.attempt += 1
-        self.started = self.scene.instance_now
+        self.started = self.world.instance_now
         self.sentinel = None
         self._beat()
 
     @precondition(lambda self: self.sentinel is None and not self.died)
     @rule()
     def training_writes_both_sentinels(self) -> None:
-        self.scene.after(1)
-        self.scene.put("_complete")
+        self.world.after(1)
+        self.world.complete()
         self.training_ends(failed=True)
 
     @precondition(lambda self: self.sentinel is not None)
     @rule()
     def the_sentinel_is_written_again(self) -> None:
-        self.scene.after(1)
+        self.world.after(1)
         if self.sentinel is Status.FAILED:
-            self.scene.put("_error", "RuntimeError: boom\nand its trace")
+            self.world.error("RuntimeError: boom\nand its trace")
         else:
-            self.scene.put("_complete", "done")
+            self.world.put("_complete", "done")
 
     @precondition(lambda self: self.sentinel is None and not self.leftovers and not self.died)
     @rule(skew_s=st.sampled_from([0.0, -3600.0, 3600.0, 86400.0]))
     def the_instance_clock_jumps(self, skew_s: float) -> None:
-        self.scene.skew_s = skew_s
-        self.scene.after(1)
+        self.world.skew_s = skew_s
+        self.world.after(1)
         self._beat()
 
     @precondition(lambda self: not self.outage)
@@ -162,13 +161,13 @@ class Watching(RuleBasedStateMachine):
             if operation == "write":
                 raise UnreachableError("503 for PUT")
 
-        self.scene.store.before = refuse
+        self.world.store.before = refuse
         seen, self.seen_attempt = self.seen_attempt, 0
         self._look(which)
         self.seen_attempt = seen
-        self.scene.store.before = lambda _operation, _key: None
+        self.world.store.before = lambda _operation, _key: None
         # What was kept elsewhere has the time of this look, and is followed by what the next decides.
-        self.scene.after(1)
+        self.world.after(1)
 
     @rule()
     def the_store_goes_away_and_comes_back(self) -> None:
@@ -177,7 +176,7 @@ class Watching(RuleBasedStateMachine):
         def unreachable(_operation: str, _key: str) -> None:
             raise UnreachableError("503")
 
-        self.scene.store.before = unreachable if self.outage else lambda _operation, _key: None
+        self.world.store.before = unreachable if self.outage else lambda _operation, _key: None
 
     @rule()
     def the_channel_goes_down_and_comes_back(self) -> None:
@@ -185,18 +184,18 @@ class Watching(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 1))
     def a_watcher_is_restarted(self, which: int) -> None:
-        self.watches[which] = self.scene.fresh_watch()
+        self.watches[which] = self.world.fresh_watch()
 
     @precondition(lambda self: not self.outage)
     @rule(which=st.integers(0, 1), call=st.integers(0, 8), before=st.booleans())
     def a_watcher_is_killed_in_the_middle(self, which: int, call: int, before: bool) -> None:
-        self.scene.store.die_at(call, before=before)
+        self.world.store.die_at(call, before=before)
         try:
             self.watches[which].tick()
         except Killed:
             self.crashed = True
-        self.scene.store.heal()
-        self.watches[which] = self.scene.fresh_watch()
+        self.world.store.heal()
+        self.watches[which] = self.world.fresh_watch()
 
     @rule(which=st.integers(0, 1))
     def a_watcher_looks(self, which: int) -> None:
@@ -207,7 +206,7 @@ class Watching(RuleBasedStateMachine):
         if self.outage:
             assert outcome.status is Status.UNKNOWN, "what cannot be seen is unknown"
             return outcome
-        age = self.scene.now - self.last_beat
+        age = self.world.now - self.last_beat
         if self.sentinel is not None:
             assert outcome.status is self.sentinel, "a sentinel of this attempt decides"
         elif self.died and self.died_unseen:
@@ -246,19 +245,19 @@ class Watching(RuleBasedStateMachine):
 
     @invariant()
     def everything_is_bounded(self) -> None:
-        for key, held in self.scene.store.held.items():
+        for key, held in self.world.store.held.items():
             if key.endswith("_watchdog.json"):
                 assert len(held.body) < 400_000
 
     def teardown(self) -> None:
-        if not hasattr(self, "scene"):
+        if not hasattr(self, "world"):
             return
         self.outage = False
-        self.scene.store.before = self.scene.store.after = lambda _operation, _key: None
+        self.world.store.before = self.world.store.after = lambda _operation, _key: None
         self.channel.fault = lambda _message: None
         outcome = self._look(0)
         for _ in range(12):
-            self.scene.after(1000)
+            self.world.after(1000)
             if self.sentinel is None and not self.died:
                 self._beat()
             outcome = self._look(0)

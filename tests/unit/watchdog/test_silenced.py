@@ -6,44 +6,39 @@ from typing import Any
 
 import pytest
 
-from lastbeat.model.record import Record
 from lastbeat.model.silence import SILENCES, Silence
 from lastbeat.record.silences import Silences
 from lastbeat.stores.port import UnreachableError
+from lastbeat.watchdog import Watch
 from support.channel import down
-from support.scene import RUN, Scene
+from support.world import RUN, World
 
 MINUTE = 60.0
 
 
-class Silent(Scene):
+class Silent(World):
     """Every watcher of it honours silences."""
 
-    def fresh_watch(self, **options: Any) -> Any:
-        return super().fresh_watch(silences=Silences(self.store), **options)
+    def fresh_watch(self, run_id: str = RUN, **options: Any) -> Watch:
+        return super().fresh_watch(run_id, silences=Silences(self.store), **options)
 
     def silence(self, runs: str = "mistral-*", *, hours: float = 2.0, why: str = "moving") -> None:
         until = self.now + timedelta(hours=hours)
         Silences(self.store).add(Silence("ab12cd34", runs, self.now, until, why, "ana@desk"), self.now)
 
-    def record(self) -> Record:
-        record = self.look().record
-        assert record is not None
-        return record
-
 
 def test_a_silenced_transition_is_recorded_with_who_and_why_and_is_not_sent() -> None:
-    scene = Silent()
-    scene.both(1)
-    scene.look()
-    scene.silence()
-    scene.after(11 * MINUTE)
-    outcome = scene.look()
+    world = Silent()
+    world.both(1)
+    world.look()
+    world.silence()
+    world.after(11 * MINUTE)
+    outcome = world.look()
     assert outcome.status.value == "TIMED_OUT"
     assert outcome.alerts == ()
     assert outcome.pending == 0
-    assert scene.channel.events == []
-    record = scene.record()
+    assert world.channel.events == []
+    record = world.record_after_look()
     assert [transition.silenced for transition in record.history] == [
         None,
         "moving (silence ab12cd34 of mistral-* until 2026-01-01T14:00:00Z, by ana@desk)",
@@ -53,131 +48,131 @@ def test_a_silenced_transition_is_recorded_with_who_and_why_and_is_not_sent() ->
 
 
 def test_what_was_silenced_is_not_sent_afterwards_and_what_comes_then_is() -> None:
-    scene = Silent()
-    scene.both(1)
-    scene.look()
-    scene.silence(hours=1)
-    scene.after(30 * MINUTE)
-    scene.look()
-    scene.after(31 * MINUTE)
-    assert scene.look().alerts == ()
-    assert scene.channel.events == []
-    scene.both(2)
-    scene.look()
-    assert scene.channel.events == ["RECOVERED"]
-    assert scene.record().history[-1].silenced is None
+    world = Silent()
+    world.both(1)
+    world.look()
+    world.silence(hours=1)
+    world.after(30 * MINUTE)
+    world.look()
+    world.after(31 * MINUTE)
+    assert world.look().alerts == ()
+    assert world.channel.events == []
+    world.both(2)
+    world.look()
+    assert world.channel.events == ["RECOVERED"]
+    assert world.record_after_look().history[-1].silenced is None
 
 
 def test_other_runs_are_told_of() -> None:
-    scene = Silent()
-    scene.silence("llama-*")
-    scene.both(1)
-    scene.look()
-    scene.after(11 * MINUTE)
-    scene.look()
-    assert scene.channel.events == ["TIMED_OUT"]
+    world = Silent()
+    world.silence("llama-*")
+    world.both(1)
+    world.look()
+    world.after(11 * MINUTE)
+    world.look()
+    assert world.channel.events == ["TIMED_OUT"]
 
 
 def test_warnings_are_silenced_too() -> None:
-    scene = Silent()
-    scene.silence()
-    scene.beat()
-    scene.progress(1, loss="nan")
-    assert set(scene.look().conditions) == {"loss_nan"}
-    assert scene.channel.events == []
-    assert set(scene.record().conditions) == {"loss_nan"}
+    world = Silent()
+    world.silence()
+    world.beat()
+    world.progress(1, loss="nan")
+    assert set(world.look().conditions) == {"loss_nan"}
+    assert world.channel.events == []
+    assert set(world.record_after_look().conditions) == {"loss_nan"}
 
 
 def test_an_alert_that_was_decided_before_the_silence_still_goes_out() -> None:
-    scene = Silent()
-    scene.channel.fault = down
-    scene.put("_error", "boom")
-    scene.look()
-    scene.silence()
-    scene.channel.fault = lambda _message: None
-    scene.look()
-    assert scene.channel.events == ["FAILED"]
+    world = Silent()
+    world.channel.fault = down
+    world.error("boom")
+    world.look()
+    world.silence()
+    world.channel.fault = lambda _message: None
+    world.look()
+    assert world.channel.events == ["FAILED"]
 
 
 def test_a_healthy_pass_does_not_ask_for_silences() -> None:
-    scene = Silent()
-    scene.silence()
-    scene.both(1)
-    scene.look()
+    world = Silent()
+    world.silence()
+    world.both(1)
+    world.look()
     for step in range(2, 9):
-        scene.after(MINUTE)
-        scene.both(step)
-        scene.store.calls.clear()
-        scene.look()
-        assert ("read", SILENCES) not in scene.store.calls
+        world.after(MINUTE)
+        world.both(step)
+        world.store.calls.clear()
+        world.look()
+        assert ("read", SILENCES) not in world.store.calls
 
 
 def test_where_silences_cannot_be_read_people_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    scene = Silent()
-    scene.silence()
-    scene.both(1)
-    scene.look()
-    scene.after(11 * MINUTE)
+    world = Silent()
+    world.silence()
+    world.both(1)
+    world.look()
+    world.after(11 * MINUTE)
 
     def unreachable(_operation: str, key: str) -> None:
         if key == SILENCES:
             raise UnreachableError("503 for silences.json")
 
-    scene.store.before = unreachable
-    scene.look()
-    assert scene.channel.events == ["TIMED_OUT"]
+    world.store.before = unreachable
+    world.look()
+    assert world.channel.events == ["TIMED_OUT"]
     assert any(r.levelno == logging.WARNING and "503" in r.getMessage() for r in caplog.records)
 
 
 def test_that_the_watchdog_is_blind_is_never_silenced() -> None:
-    scene = Silent()
-    scene.silence("*")
-    scene.both(1)
-    scene.look()
+    world = Silent()
+    world.silence("*")
+    world.both(1)
+    world.look()
 
     def unreachable(_operation: str, _key: str) -> None:
         raise UnreachableError("503")
 
-    scene.store.before = unreachable
+    world.store.before = unreachable
     for _ in range(3):
-        scene.look()
-        scene.after(11 * MINUTE)
-    assert scene.channel.events == ["BLIND"]
-    scene.store.heal()
-    scene.both(2)
-    scene.look()
-    assert scene.channel.events == ["BLIND", "SIGHTED"]
+        world.look()
+        world.after(11 * MINUTE)
+    assert world.channel.events == ["BLIND"]
+    world.store.heal()
+    world.both(2)
+    world.look()
+    assert world.channel.events == ["BLIND", "SIGHTED"]
 
 
 def test_a_dry_run_shows_what_would_be_silenced_as_nothing() -> None:
-    scene = Silent()
-    scene.silence()
-    scene.put("_error", "boom")
-    outcome = scene.fresh_watch(dry_run=True).tick()
+    world = Silent()
+    world.silence()
+    world.error("boom")
+    outcome = world.fresh_watch(dry_run=True).tick()
     assert outcome.status.value == "FAILED"
     assert outcome.alerts == ()
-    assert scene.record_writes() == 0
+    assert world.record_writes() == 0
 
 
 def test_a_secret_in_a_reason_does_not_get_into_the_record() -> None:
-    scene = Silent()
-    scene.silence(why="see https://hooks.example/hush-hush")
-    scene.put("_error", "boom")
-    scene.fresh_watch(mask=lambda text: text.replace("hush-hush", "***")).tick()
-    assert scene.record().history[-1].silenced is not None
-    assert "hush" not in scene.store.held[f"{RUN}/_watchdog.json"].body.decode()
+    world = Silent()
+    world.silence(why="see https://hooks.example/hush-hush")
+    world.error("boom")
+    world.fresh_watch(mask=lambda text: text.replace("hush-hush", "***")).tick()
+    assert world.record_after_look().history[-1].silenced is not None
+    assert "hush" not in world.store.held[f"{RUN}/_watchdog.json"].body.decode()
 
 
 def test_flapping_that_nobody_was_told_of_is_told_after_the_silence() -> None:
-    scene = Silent()
-    scene.silence(hours=1)
+    world = Silent()
+    world.silence(hours=1)
     told = []
     for step in range(8):
-        scene.both(step)
-        scene.look()
-        scene.after(11 * MINUTE)
-        scene.look()
-        told.append(list(scene.channel.events))
+        world.both(step)
+        world.look()
+        world.after(11 * MINUTE)
+        world.look()
+        told.append(list(world.channel.events))
     # Until 12:55 everything is silenced.
     assert told[:5] == [[]] * 5
     assert told[5] == ["FLAPPING"]
@@ -185,18 +180,18 @@ def test_flapping_that_nobody_was_told_of_is_told_after_the_silence() -> None:
 
 
 def test_an_end_of_flapping_that_was_silenced_is_an_end_all_the_same() -> None:
-    scene = Silent()
+    world = Silent()
     for step in range(3):
-        scene.both(step)
-        scene.look()
-        scene.after(11 * MINUTE)
-        scene.look()
-    assert scene.channel.events[-1] == "FLAPPING"
-    scene.silence(hours=2)
-    scene.after(61 * MINUTE)
-    scene.look()
-    assert scene.record().flapping_since is None
-    scene.after(61 * MINUTE)
-    scene.both(9)
-    scene.look()
-    assert scene.channel.events[-2:] == ["FLAPPING", "RECOVERED"]
+        world.both(step)
+        world.look()
+        world.after(11 * MINUTE)
+        world.look()
+    assert world.channel.events[-1] == "FLAPPING"
+    world.silence(hours=2)
+    world.after(61 * MINUTE)
+    world.look()
+    assert world.record_after_look().flapping_since is None
+    world.after(61 * MINUTE)
+    world.both(9)
+    world.look()
+    assert world.channel.events[-2:] == ["FLAPPING", "RECOVERED"]

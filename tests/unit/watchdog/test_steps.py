@@ -11,7 +11,7 @@ from lastbeat.decide.transition import decide
 from lastbeat.deliver.port import Receipt
 from lastbeat.model.alert import Message
 from lastbeat.record.silences import Silences
-from support.growing import LoggedScene
+from support.growing import LoggedWorld
 from support.memory import MemoryStore
 
 STEPS = {
@@ -33,12 +33,12 @@ CRASH = (
 class Traced:
     """Which step of the tick each call of a store, of the state and of a channel comes from."""
 
-    def __init__(self, scene: LoggedScene) -> None:
+    def __init__(self, world: LoggedWorld) -> None:
         self.calls: list[tuple[str, str]] = []
-        for name, store in (("store", scene.store), ("state", scene.state)):
+        for name, store in (("store", world.store), ("state", world.state)):
             self._watch(name, store)
-        self._send = scene.channel.send
-        scene.channel.send = self._sent  # type: ignore[method-assign]
+        self._send = world.channel.send
+        world.channel.send = self._sent  # type: ignore[method-assign]
 
     def _watch(self, name: str, store: MemoryStore) -> None:
         store.before = lambda operation, _key: self.calls.append((self._step(), f"{name} {operation}"))
@@ -82,22 +82,20 @@ class Traced:
 def test_every_call_comes_from_its_step_and_the_steps_from_first_to_last(
     deed: str, order: list[str], restarted: bool
 ) -> None:
-    scene = LoggedScene()
-    scene.beat()
-    scene.write("step 6/1000 loss 2.6\n")
-    scene.watch = scene.fresh_watch(silences=Silences(scene.store))
+    world = LoggedWorld()
+    world.beat()
+    world.write("step 6/1000 loss 2.6\n")
+    world.options["silences"] = Silences(world.store)
     if deed != "beat":
-        scene.watch.tick()
+        world.look()
     if deed == "crash":
-        scene.after(30)
-        scene.write(CRASH)
-        scene.put("_error", CRASH)
+        world.after(30)
+        world.write(CRASH)
+        world.error(CRASH)
     elif deed == "hang":
-        scene.put("logs/stacks.txt", 'Thread 1 "MainThread":\n  train.py:7 step\n')
-        scene.after(1200)
-    traced = Traced(scene)
-    if restarted:
-        scene.watch = scene.fresh_watch(silences=Silences(scene.store))
-    scene.watch.tick()
+        world.put("logs/stacks.txt", 'Thread 1 "MainThread":\n  train.py:7 step\n')
+        world.after(1200)
+    traced = Traced(world)
+    world.look(restarted=restarted)
     assert traced.order == order
     assert "decide" not in traced.order, "deciding touches nothing"

@@ -6,7 +6,7 @@ import pytest
 
 from lastbeat.model.status import Event
 from lastbeat.model.stragglers_told import read_stragglers
-from support.scene import Scene
+from support.world import World
 
 ONE = {
     "number": 4,
@@ -50,59 +50,59 @@ TOLD = [
 
 @pytest.mark.parametrize(("report", "expected"), TOLD)
 def test_what_a_heartbeat_says_becomes_a_condition(report: object, expected: dict[str, str]) -> None:
-    scene = Scene()
-    scene.beat(stragglers=report)
-    assert dict(scene.look().conditions) == expected
+    world = World()
+    world.beat(stragglers=report)
+    assert dict(world.look().conditions) == expected
 
 
 def test_people_hear_of_it_once_with_what_to_do_and_of_its_end() -> None:
-    scene = Scene()
+    world = World()
     for report in (WELL, ONE, ONE, ONE):
-        scene.beat(stragglers=report)
-        scene.look()
-        scene.after(60)
-    (alert,) = scene.channel.sent
+        world.beat(stragglers=report)
+        world.look()
+        world.after(60)
+    (alert,) = world.channel.sent
     assert (alert.event, alert.conditions["straggler"][:7]) == (Event.WARNING, "rank 76")
     assert alert.action is not None
     assert "exclude_stragglers" in alert.action
-    scene.beat(stragglers=WELL)
-    assert scene.look().conditions == {}
+    world.beat(stragglers=WELL)
+    assert world.look().conditions == {}
 
 
 def test_while_the_heartbeat_cannot_be_read_what_is_known_stands() -> None:
-    scene = Scene()
-    scene.beat(stragglers=ONE)
-    scene.look()
-    scene.after(60)
-    scene.beat()
-    scene.put("metadata.json", "{")
-    assert "straggler" in scene.look().conditions
-    scene.after(60)
-    scene.beat(stragglers=WELL)
-    assert "straggler" not in scene.look().conditions
+    world = World()
+    world.beat(stragglers=ONE)
+    world.look()
+    world.after(60)
+    world.beat()
+    world.put("metadata.json", "{")
+    assert "straggler" in world.look().conditions
+    world.after(60)
+    world.beat(stragglers=WELL)
+    assert "straggler" not in world.look().conditions
 
 
 def test_a_new_attempt_begins_without_it() -> None:
-    scene = Scene()
-    scene.beat(stragglers=ONE, attempt=1, start_time=scene.now.isoformat())
-    scene.look()
-    scene.after(60)
-    scene.beat(attempt=2, start_time=scene.now.isoformat())
-    assert "straggler" not in scene.look().conditions
+    world = World()
+    world.beat(stragglers=ONE, attempt=1, start_time=world.now.isoformat())
+    world.look()
+    world.after(60)
+    world.beat(attempt=2, start_time=world.now.isoformat())
+    assert "straggler" not in world.look().conditions
 
 
 def test_our_own_warning_in_a_log_is_not_told_beside_it() -> None:
     line = "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected ranks: [76]\n"
     rows: tuple[tuple[dict[str, Any], set[str]], ...] = (({"stragglers": ONE}, {"straggler"}), ({}, {"warning_in_log"}))
     for more, expected in rows:
-        scene = Scene()
-        scene.beat(**more)
-        scene.put("logs/train.log", "step 1\n")
-        scene.look()
-        scene.after(60)
-        scene.beat(**more)
-        scene.put("logs/train.log", "step 1\n" + line + "step 2\n")
-        assert set(scene.look().conditions) == expected
+        world = World()
+        world.beat(**more)
+        world.put("logs/train.log", "step 1\n")
+        world.look()
+        world.after(60)
+        world.beat(**more)
+        world.put("logs/train.log", "step 1\n" + line + "step 2\n")
+        assert set(world.look().conditions) == expected
 
 
 def test_names_of_nodes_are_hostile_text() -> None:

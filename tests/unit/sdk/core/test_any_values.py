@@ -17,6 +17,7 @@ from lastbeat.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.sdk.run import Run, is_cancelled
 from support.hostile import EXCEPTIONS, VALUES, Made, plainly
 from support.memory import MemoryStore
+from support.row_by_row import check_each
 from support.waiting import until
 
 PLAIN = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.complex_numbers(), st.text(max_size=50))
@@ -115,12 +116,19 @@ def test_whatever_a_run_is_begun_with_training_goes_on(
             assert (Path(folder) / "r" / "_complete").exists() or list(Path(folder).glob("r/ranks/*.json"))
 
 
-@pytest.mark.parametrize("name", sorted(VALUES))
 @plainly
-def test_a_run_may_be_called_anything(name: str, tmp_path: Path) -> None:
-    with lastbeat.run(VALUES[name](), root=tmp_path) as run:
-        run.step(1)
-    assert type(run.run_id) is str
+def test_a_run_may_be_called_anything(tmp_path: Path) -> None:
+    def may_be_its_name(name: str, root: Path) -> None:
+        root.mkdir()
+        try:
+            with lastbeat.run(VALUES[name](), root=root) as run:
+                run.step(1)
+        except BaseException as error:  # noqa: BLE001 - an exit is no Exception
+            pytest.fail(f"{type(error).__name__} comes out: {error}")
+        assert type(run.run_id) is str
+
+    rows = enumerate(sorted(VALUES))
+    check_each(((name, (name, tmp_path / str(number))) for number, name in rows), may_be_its_name)
 
 
 @pytest.mark.parametrize("name", sorted(EXCEPTIONS))

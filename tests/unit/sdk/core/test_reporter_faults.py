@@ -19,6 +19,7 @@ from lastbeat.sdk.run import END_WAIT_S, Run
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
 from support.hostile import Panic
 from support.memory import MemoryStore
+from support.pairwise import all_pairs
 from support.waiting import until
 
 LIMIT_S = 60.0
@@ -73,33 +74,43 @@ class Words:
         self.closed = True
 
 
-PARTS = [
-    pytest.param("write", runid.METADATA, id="its heartbeat"),
-    pytest.param("write", runid.PROGRESS, id="its progress"),
-    pytest.param("write", runid.LOG, id="its log"),
-    pytest.param("write", "ranks/0.json", id="its rank's heartbeat"),
-    pytest.param("read", "", id="reading what is there"),
-    pytest.param("delete", "", id="deleting what was there"),
+PARTS = {
+    "its heartbeat": ("write", runid.METADATA),
+    "its progress": ("write", runid.PROGRESS),
+    "its log": ("write", runid.LOG),
+    "its rank's heartbeat": ("write", "ranks/0.json"),
+    "reading what is there": ("read", ""),
+    "deleting what was there": ("delete", ""),
+}
+FROM = ["from the start", "after a step"]
+# Progress that was written, and what was there, are left alone later on; a rank alone has no heartbeat of its own.
+FAULTS_OF_PARTS = [
+    *all_pairs(["its heartbeat", "its log"], FAULTS, [1, 2], FROM),
+    *all_pairs(["its progress", "reading what is there", "deleting what was there"], FAULTS, [1, 2], FROM[:1]),
+    *all_pairs(["its rank's heartbeat"], FAULTS, [2], FROM),
 ]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize(("operation", "name"), PARTS)
-@pytest.mark.parametrize("world", [1, 2])
-@pytest.mark.parametrize("from_the_start", [False, True])
-def test_no_part_keeps_the_end_back(operation: str, name: str, fault: str, world: int, from_the_start: bool) -> None:
-    store = MemoryStore()
+@pytest.mark.parametrize(("part", "fault", "world", "since"), FAULTS_OF_PARTS)
+def test_no_part_keeps_the_end_back(part: str, fault: str, world: int, since: str) -> None:
+    store, failed = MemoryStore(), threading.Event()
     around = RunEnvironment(store, "i-1", beat_s=0.01, rank=Rank(0, world), rank_beat_s=0.01)
-    if from_the_start:
+
+    def raised() -> BaseException:
+        failed.set()
+        return FAULTS[fault]()
+
+    if since == "from the start":
         store.put_text("r/_complete", "of the attempt before")
         store.pass_time(60)
-        failing(store, operation, name, FAULTS[fault])
+        failing(store, *PARTS[part], raised)
     run = Run("r", Reporter(lambda: around, [LogShipping(Words())]), 100)
     run.step(1)
-    if not from_the_start:
+    if since == "after a step":
         until(lambda: count(store, runid.PROGRESS))
-        failing(store, operation, name, FAULTS[fault])
+        failing(store, *PARTS[part], raised)
     assert run.fail("bad")
+    assert failed.is_set()
     store.heal()
     assert store.held["r/_error"].body.startswith(b"bad")
 

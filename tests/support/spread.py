@@ -1,0 +1,48 @@
+"""How the tests are spread over workers: a file goes to one worker, and so does what stands on one costly server.
+
+What waits for servers, browsers and processes begins first, and the many short tests fill what is left: nothing long
+begins at the end. A server that several files stand on starts once.
+"""
+
+import re
+from typing import Final
+
+import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
+
+_SERVERS: Final = (
+    ("Ray, asked by scripts", re.compile(r"integration/launch/")),
+    ("Ray", re.compile(r"/test_ray_(drill|jobs|supervised)|\[ray ")),
+    ("Slurm with accounting", re.compile(r"/test_slurm_(drill|states)|accounted_slurm")),
+    ("Slurm", re.compile(r"/test_slurm_(jobs|restarts|prolog)|/test_first_survived|\[slurm ")),
+)
+"""Name of each server, and the tests that go to the worker where it runs."""
+_FIRST: Final = ("integration/launch", "browser", "e2e", "integration", "contract", "frameworks", "matrix")
+"""Folders of tests that wait, the longest first."""
+
+
+def by_waiting(items: list[pytest.Item]) -> None:
+    """Put what waits first."""
+    items.sort(key=lambda item: _place(item.nodeid))
+
+
+def _place(nodeid: str) -> tuple[int, int]:
+    servers = [number for number, (_, tests) in enumerate(_SERVERS) if tests.search(nodeid)]
+    folders = [number for number, name in enumerate(_FIRST) if nodeid.startswith(f"tests/{name}")]
+    return (servers or [len(_SERVERS)])[0], (folders or [len(_FIRST)])[0]
+
+
+class ByServer(LoadScopeScheduling):  # type: ignore[misc] # xdist is not typed
+    """Hands out files in the order of collection, and tests of one server as if they were one file."""
+
+    def __init__(self, config: pytest.Config, log: object = None) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def group_of(nodeid: str) -> str:
+    """What goes to one worker: the tests of a server by its name, else a file."""
+    return next((name for name, tests in _SERVERS if tests.search(nodeid)), nodeid.split("::", 1)[0])

@@ -1,0 +1,184 @@
+"""Logs and what has to be found in each, as rows of ``logs/*.yaml``: one test a file, which tells all that is wrong.
+
+A file has ``groups``, and by name the ``texts`` that its rows share. A group has ``rows``, ``about``, which says what
+they show, and ``each``: what holds for every row that does not say otherwise. A row has:
+
+``name``
+    what this log shows, once in a file
+``log``
+    the log, or what of it is this row's own
+``text``
+    what is read, ``log`` by default: names of :data:`TEXTS` or ``texts`` around it, as in ``steps + log``, or a list of
+    these, in all of which the same has to be found; ``steps of rank 3`` has the rank before each line
+``file``
+    the name of the log's file, or a list of names, under all of which the same has to be found
+
+and at least one key of :data:`FOUND` with what is expected.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from lastbeat.causes.explaining import explain_text
+from lastbeat.decide.logs import also_seen
+from lastbeat.model.cause import Explanation
+from lastbeat.signals.loading import load
+from support.printed import CHILD_FAILED, MEGATRON, STEPS, raised, traceback
+from support.row_by_row import check_each
+
+LOGS = sorted((Path(__file__).parent / "logs").glob("*.yaml"))
+TEXTS = {
+    "steps": STEPS,
+    "megatron": MEGATRON,
+    "child failed": CHILD_FAILED,
+    # All of a traceback but its last line.
+    "traceback": traceback("").removesuffix("\n"),
+    "raised": raised("", steps=False),
+    "talk": "".join(f"reading file {'abcdefghij'[n % 10]}{n}.txt\n" for n in range(80)),
+}
+FOUND: Mapping[str, Callable[[Explanation], object]] = {
+    # The cause: its error type, or none; words of the line that shows it; all of that line; the line's number.
+    "type": lambda found: found.cause.error_type if found.cause is not None else "none",
+    "evidence": lambda found: found.cause.evidence.text if found.cause is not None else "",
+    "says": lambda found: found.cause.evidence.text if found.cause is not None else "",
+    "line": lambda found: found.cause.evidence.line if found.cause is not None else 0,
+    # Words of its hint; whether a restart helps; where it was raised.
+    "hint": lambda found: found.hint or "",
+    "restartable": lambda found: found.cause.restartable if found.cause is not None else None,
+    "frames": lambda found: list(found.cause.frames) if found.cause is not None else [],
+    # Types of the other candidates; lines of what followed; one of the lines that people see below the cause.
+    "beside": lambda found: [other.error_type for other in found.alternatives],
+    "followed by": lambda found: [evidence.text for evidence in found.downstream],
+    "told": also_seen,
+    # The run: whether it has ended, and by a Ctrl-C alone; the line that says that it is done; attempt; time idled.
+    "ended": lambda found: found.ended,
+    "interrupted": lambda found: found.interrupted,
+    "success": lambda found: found.success.text if found.success is not None else None,
+    "attempt": lambda found: found.attempt.told if found.attempt is not None else None,
+    "idle": lambda found: asdict(found.idle) if found.idle is not None else None,
+}
+CONTAINED = {"evidence", "hint", "told"}
+"""A row has a part of these, and all of the others."""
+
+
+class Row(NamedTuple):
+    name: str
+    texts: Mapping[str, str]
+    """How each is put together → the text."""
+    files: list[str]
+    expected: Mapping[str, Any]
+
+
+def rows_of(document: str) -> list[Row]:
+    """ValueError for whatever is not described above."""
+    read = yaml.load(document, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    _check("the file", read, {"texts", "groups"})
+    texts = {**TEXTS, **read.get("texts", {})}
+    rows = []
+    for group in read["groups"]:
+        _check("a group", group, {"about", "each", "rows"})
+        rows += [_row({**group.get("each", {}), **row}, texts) for row in group["rows"]]
+    twice = [name for name, count in Counter(row.name for row in rows).items() if count > 1]
+    if twice:
+        raise ValueError(f"more than one row has the name {twice[0]!r}")
+    return rows
+
+
+def _row(row: Mapping[str, Any], texts: Mapping[str, str]) -> Row:
+    name = row["name"]
+    _check(name, row, {"name", "log", "text", "file", *FOUND})
+    pieces = {**texts, **({"log": row["log"]} if "log" in row else {})}
+    built = {each: each.split(" + ") for each in _each(row, "text", "log")}
+    if "log" in row and not any(piece.partition(" of rank ")[0] == "log" for each in built.values() for piece in each):
+        raise ValueError(f"{name}: nobody reads its log")
+    expected = {key: row[key] for key in row if key in FOUND}
+    if not expected:
+        raise ValueError(f"{name}: nothing is expected")
+    text = {said: "".join(_piece(name, piece, pieces) for piece in each) for said, each in built.items()}
+    return Row(name, text, _each(row, "file", "-"), expected)
+
+
+def _piece(name: str, said: str, pieces: Mapping[str, str]) -> str:
+    what, _, rank = said.partition(" of rank ")
+    _check(name, [what], set(pieces))
+    return "".join(f"[rank{rank}]: {line}\n" for line in pieces[what].splitlines()) if rank else pieces[what]
+
+
+def _each(row: Mapping[str, Any], key: str, default: str) -> list[str]:
+    value = row.get(key, default)
+    return value if isinstance(value, list) else [value]
+
+
+def _check(where: str, keys: Iterable[str], known: set[str]) -> None:
+    for key in keys:
+        if key not in known:
+            raise ValueError(f"{where}: {key!r} is not one of {', '.join(sorted(known))}")
+
+
+def wrong_in(rows: Iterable[Row]) -> list[str]:
+    """A line for whatever is not as a row expects."""
+    told = []
+    for row in rows:
+        for said, text, file in ((said, text, file) for said, text in row.texts.items() for file in row.files):
+            found = explain_text(text, load("default"), file)
+            for key, expected in row.expected.items():
+                value: Any = FOUND[key](found)
+                if not (expected in value if key in CONTAINED else expected == value):
+                    told.append(f"{row.name}: expected {key} {expected!r}, found {value!r} in {said!r} of {file!r}")
+    return told
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+def test_each_log_shows_what_its_row_says(path: Path) -> None:
+    rows = rows_of(path.read_text("utf-8"))
+    wrong = wrong_in(rows)
+    assert rows
+    assert wrong == [], "\n".join(wrong)
+
+
+def test_every_row_that_is_wrong_is_named() -> None:
+    document = """\
+groups:
+- about: Rows of which two are wrong
+  each: {text: [steps + log, steps + log of rank 2]}
+  rows:
+  - {name: right, type: oom, evidence: out of memory, log: "torch.OutOfMemoryError: CUDA out of memory.\\n"}
+  - {name: another type, type: oom, log: "KeyError: 'x'\\n", text: steps + traceback + log}
+  - {name: no cause, type: none, hint: '', ended: true, text: steps}
+"""
+    assert wrong_in(rows_of(document)) == [
+        "another type: expected type 'oom', found 'exception' in 'steps + traceback + log' of '-'",
+        "no cause: expected ended True, found False in 'steps' of '-'",
+    ]
+
+
+REFUSED = {
+    "an unknown key of the file": ("{grups: []}", "the file: 'grups' is not one of groups, texts"),
+    "an unknown key of a group": ("groups: [{abuot: x, rows: []}]", "a group: 'abuot' is not one of about, each, rows"),
+    "an unknown key of a row": ("groups: [{rows: [{name: a, tpye: oom}]}]", "a: 'tpye' is not one of "),
+    "an unknown key for each row": ("groups: [{each: {tpye: oom}, rows: [{name: a}]}]", "a: 'tpye' is not one of "),
+    "an unknown text": ("groups: [{rows: [{name: a, type: oom, text: stpes}]}]", "a: 'stpes' is not one of "),
+    "a log that is missing": ("groups: [{rows: [{name: a, type: oom}]}]", "a: 'log' is not one of "),
+    "a log that is not read": (
+        "groups: [{rows: [{name: a, type: oom, text: steps, log: b}]}]",
+        "a: nobody reads its log",
+    ),
+    "no expectation": ("groups: [{rows: [{name: a, log: b}]}]", "a: nothing is expected"),
+    "a name twice": ("groups: [{each: {text: steps, line: 0}, rows: [{name: a}, {name: a}]}]", "more than one row has"),
+}
+
+
+def test_a_file_that_the_reader_does_not_understand_is_refused() -> None:
+    check_each(REFUSED.items(), is_refused)
+
+
+def is_refused(document: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(why)}"):
+        rows_of(document)
