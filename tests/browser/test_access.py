@@ -87,6 +87,27 @@ def test_nothing_has_to_be_scrolled_sideways_on_a_phone(every_status_page: str, 
         assert small == [], "too small for a finger"
 
 
+def test_a_time_on_the_axis_fits_on_a_phone_wherever_it_falls(every_status_page: str, tab: OpenTab) -> None:
+    page = tab(every_status_page, size=PHONE, has_touch=True, is_mobile=True).page
+    _show(page, every_status_page, f"#/runs/{scenes.OOM}")
+    expect(page.locator(".tick").first).to_be_attached()
+    # In one go: the page draws it again with each look.
+    shown, wide = page.evaluate(
+        """() => {
+          const shown = [...document.querySelectorAll(".axis .tick")];
+          for (const each of shown) {
+            each.className = "tick";
+            each.textContent = "30 Sep 00:00";
+            each.style.left = "75%";
+          }
+          const { scrollWidth, clientWidth } = document.documentElement;
+          return [shown.length, scrollWidth - clientWidth];
+        }"""
+    )
+    assert shown
+    assert wide <= 0
+
+
 def test_the_first_run_stands_high_on_a_phone(every_status_page: str, tab: OpenTab) -> None:
     page = tab(every_status_page, size=PHONE, has_touch=True, is_mobile=True).page
     expect_fleet(page, [scenes.OOM])

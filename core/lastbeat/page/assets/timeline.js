@@ -80,6 +80,9 @@ const Timeline = (() => {
     return found;
   }
 
+  /** Where its words have no room to its right: on a phone in the last quarter, anywhere in the last tenth. */
+  const tickClass = (share) => (share > 0.9 ? "tick late end" : share > 0.75 ? "tick late" : "tick");
+
   function band(each, from, to, now) {
     const share = (at) => ((at - from) / Math.max(1, to - from)) * 100;
     const left = Math.max(0, share(each.from));
@@ -140,7 +143,7 @@ const Timeline = (() => {
             ticks(from, to).map((at) =>
               el(
                 "span",
-                { class: (at - from) / (to - from) > 0.9 ? "tick end" : "tick", style: place(at) },
+                { class: tickClass((at - from) / (to - from)), style: place(at) },
                 Format.time(at / 1000, now),
               ),
             ),
