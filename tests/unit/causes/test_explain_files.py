@@ -78,6 +78,38 @@ def is_found(texts: tuple[str, ...], error_type: str, file: str) -> None:
     assert (cause.error_type, cause.evidence.file) == (error_type, file)
 
 
+def behind(prefix: str) -> str:
+    return "".join(f"{prefix}{line}" for line in KEY_ERROR.splitlines(keepends=True))
+
+
+RANKS = {
+    "neither file nor line names one": (("train.log", None), KEY_ERROR, None),
+    "the line alone names one": (("train.log", None), behind("[rank3]: "), 3),
+    "the file alone names one": (("rank0.log", 0), KEY_ERROR, 0),
+    "a launcher wrote other ranks' lines into the file of one": (("rank0.log", 0), behind("[rank3]: "), 3),
+    "a node's file, with a task before each line": (("worker-1.out", 1), behind("12: "), 12),
+    "another rank's lines stand around it": (
+        ("rank0.log", 0),
+        "[rank1]: warming up\n" + behind("[rank3]: ") + "[rank2]: waiting\n",
+        3,
+    ),
+}
+
+
+def test_the_rank_of_a_cause_is_the_one_that_its_own_line_names() -> None:
+    check_each(RANKS.items(), is_of_rank)
+
+
+def is_of_rank(log: tuple[str, int | None], text: str, rank: int | None) -> None:
+    name, own = log
+    reader = LogReader(CATALOGUE, name, rank=own)
+    reader.feed((STEPS + text).encode())
+    reader.finish()
+    cause = explain([reader.summary()], CATALOGUE).cause
+    assert cause is not None
+    assert cause.evidence.rank == rank
+
+
 def test_steps_in_another_file_acquit_too() -> None:
     out = "".join(f"2026-03-01 10:{n}:00,000 [INFO] step {n} loss 2.{n}\n" for n in range(10, 50))
     trouble = "2026-03-01 10:12:30,000 [ERROR] evaluation: KeyError: 'gold'\nOSError: [Errno 28] No space left on device: '/tmp/x'\n"

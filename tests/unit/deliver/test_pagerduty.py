@@ -129,6 +129,27 @@ def test_an_incident_says_what_happened(sink: HttpSink, pager: PagerDuty) -> Non
     assert shown == {**event, "routing_key": shown["routing_key"]}
 
 
+LONG = [
+    pytest.param(replace(FAILED, run_id="r" * 5000), id="the name of a run"),
+    pytest.param(replace(FAILED, reason="x" * 5000), id="a reason"),
+    pytest.param(replace(FAILED, cause="c" * 5000), id="a cause"),
+    pytest.param(replace(FAILED, where="/" + "w" * 5000), id="a place"),
+    pytest.param(replace(FAILED, run_id="r" * 900, reason="x" * 900, cause="c" * 900), id="all together"),
+]
+
+
+@pytest.mark.parametrize("message", LONG)
+def test_what_is_longer_than_pagerduty_takes_is_cut(pager: PagerDuty, message: Message) -> None:
+    # It refuses such an event for good, and nobody would hear of the failure.
+    event = json.loads(pager.preview(message))
+    assert event["payload"]["summary"].startswith("FAILED: ")
+    assert len(event["payload"]["summary"]) <= 1024
+    assert len(event["payload"]["source"]) <= 500
+    assert len(event["payload"]["component"]) <= 300
+    assert len(event["payload"]["class"]) <= 300
+    assert len(event["dedup_key"]) <= 255
+
+
 def test_an_incident_names_both_causes_where_it_is_undecided(pager: PagerDuty) -> None:
     shown = json.loads(pager.preview(replace(FAILED, confidence=0.5, second_cause="cancelled")))
     assert ": cuda_out_of_memory or cancelled (perhaps): " in shown["payload"]["summary"]

@@ -171,17 +171,24 @@ def test_two_executors_at_once_do_it_once() -> None:
         happened_once(world, world.settle_everything())
 
 
-def test_who_was_slow_to_begin_leaves_it_to_others() -> None:
+@pytest.mark.parametrize(
+    "side",
+    [
+        pytest.param("before", id="its question was long on its way"),
+        pytest.param("after", id="the answer was, that it has not happened yet"),
+    ],
+)
+def test_who_was_slow_to_begin_leaves_it_to_others(side: str) -> None:
     world = World()
     slow, quick = world.executor(), world.executor()
 
     def stall(operation: str, _name: str) -> None:
-        world.cluster.before = lambda _operation, _name: None
+        world.cluster.heal()
         if operation == "find":
             world.pass_time(ACTION_LEASE_S)
             quick.round("r1")
 
-    world.cluster.before = stall
+    setattr(world.cluster, side, stall)
     slow.round("r1")
     happened_once(world, world.settle_everything())
 
@@ -282,8 +289,13 @@ class Protocol(RuleBasedStateMachine):
             self.supervisors[one].round()
             self.world.heal()
 
-    @rule(which=st.integers(0, 2), slow_s=st.sampled_from([30.0, 290.0, 400.0]), other=st.integers(0, 2))
-    def somebody_is_slow_while_others_go_on(self, which: int, slow_s: float, other: int) -> None:
+    @rule(
+        which=st.integers(0, 2),
+        slow_s=st.sampled_from([30.0, 290.0, 400.0]),
+        other=st.integers(0, 2),
+        side=st.sampled_from(["before", "after"]),
+    )
+    def somebody_is_slow_while_others_go_on(self, which: int, slow_s: float, other: int, side: str) -> None:
         stalled = False
 
         def stall(doing: str, _name: str) -> None:
@@ -294,7 +306,7 @@ class Protocol(RuleBasedStateMachine):
                 if other != which:
                     self.supervisors[other].round()
 
-        self.world.cluster.before = stall
+        setattr(self.world.cluster, side, stall)
         self.supervisors[which].round()
         self.world.cluster.heal()
 

@@ -53,6 +53,16 @@ def test_of_one_that_died_elsewhere_it_is_free_after_five_minutes() -> None:
     assert taken(scene, seat("next", HERE)) == "next"
 
 
+def test_who_has_lost_it_while_it_slept_does_not_take_it_from_the_next_one_by_leaving() -> None:
+    scene = running(SupervisedScene())
+    slept, awake = seat("slept"), seat("awake", HERE)
+    assert taken(scene, slept) == "slept"
+    scene.store.pass_time(SEAT_S)
+    assert taken(scene, awake) == "awake"
+    slept.leave(scene.repository(), scene.store.now)
+    assert taken(scene, seat("third")) == "awake"
+
+
 def test_a_supervisor_that_ticks_keeps_it_with_a_write_every_two_minutes() -> None:
     scene = running(SupervisedScene())
     one = seat("one")

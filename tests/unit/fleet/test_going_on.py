@@ -1,0 +1,54 @@
+"""Where a pass begins after one that had no time for every run."""
+
+import pytest
+
+from lastbeat.fleet.index import FleetIndex
+from lastbeat.fleet.scan_plan import ScanPlan
+from lastbeat.fleet.selection import Selection
+from support.world import World
+
+PASSES = [
+    pytest.param([""], "abcd", id="there was time for all: at the beginning"),
+    pytest.param(["c"], "cdab", id="one was left: with it"),
+    pytest.param(["bd"], "bcda", id="several were left: with the first of them"),
+    pytest.param(["a"], "abcd", id="the very first was left: with it"),
+    pytest.param(["d"], "dabc", id="the last was left: with it"),
+    pytest.param(["c", "c"], "cdab", id="the same one was left twice: with it again"),
+    pytest.param(["c", "a"], "abcd", id="another one was left then: with that"),
+    pytest.param(["c", ""], "abcd", id="nothing was left then: at the beginning"),
+]
+
+
+PARTS = [
+    pytest.param(["c"], "cd", id="one was left: with it"),
+    pytest.param(["bd"], "bcd", id="several were left: with the first of them"),
+    pytest.param(["a"], "abcd", id="the very first was left: with it"),
+    pytest.param(["d"], "d", id="the last was left: with it"),
+    pytest.param(["b", "b"], "bcd", id="the same one was left twice: with it again"),
+    pytest.param(["b", "d"], "d", id="another one was left then: with that"),
+]
+
+
+def begins(plan: ScanPlan, passes: list[str]) -> str:
+    """The runs that a pass selects after passes that each left some of four."""
+    world = World()
+    for name in "abcd":
+        world.run(name).both(1)
+    on, index = world.fresh_sweep()._context, FleetIndex(pages=10)
+    found = ""
+    for left in [*passes, ""]:
+        selection = Selection(on, index, plan, float("inf"), lambda: None)
+        found = "".join(wanted.run_id for wanted in selection.runs(world.now.timestamp()))
+        assert selection.close(set(left)) is not bool(left)
+        world.after(60)
+    return found
+
+
+@pytest.mark.parametrize(("left", "order"), PASSES)
+def test_a_pass_begins_with_the_first_run_that_the_last_one_had_no_time_for(left: list[str], order: str) -> None:
+    assert begins(ScanPlan.LIST, left) == order
+
+
+@pytest.mark.parametrize(("left", "order"), PARTS)
+def test_where_a_pass_lists_a_part_the_next_passes_over_none_that_was_left(left: list[str], order: str) -> None:
+    assert begins(ScanPlan.ROLL, left) == order
