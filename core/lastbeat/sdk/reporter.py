@@ -170,6 +170,7 @@ class Reporter:
         # A SimpleQueue, because its put() may be interrupted by a signal handler that calls put() as well.
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._stopping = False
+        self._run: Run | None = None
         self._end_written = False
         self._given_up = False
         """Whether the end will never be written, because no store can be made of the settings."""
@@ -214,6 +215,7 @@ class Reporter:
         self._beaten: float | None = None
         """When the last heartbeat was written, by the monotonic clock."""
         self._longest_gap_s = 0.0
+        self._run = run
         remember(run)
         thread = threading.Thread(target=self._beat_until_end, args=(run,), name="lastbeat", daemon=True)
         delay_unsafe_forks(thread)
@@ -231,7 +233,7 @@ class Reporter:
             self._stopping = True
             self._wake.put(None)
             self._thread.join(_STOP_S)
-            if self._ending_since is not None and not (self._end_written or self._given_up):
+            if self._run is not None and self._run.ended and not (self._end_written or self._given_up):
                 what = "lastbeat could not write the end of this run before its process ended: %s"
                 safe_log(logging.ERROR, what, self._fault or "the store did not answer in time")
 
