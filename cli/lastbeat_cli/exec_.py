@@ -26,7 +26,7 @@ from lastbeat.sdk.capture import Capture
 from lastbeat.sdk.resources import ResourceMeter
 from lastbeat.sdk.run import Run
 from lastbeat.settings import Settings, SettingsError
-from lastbeat.settings.table import SECTION_TIMEOUTS
+from lastbeat.settings.table import MONITORING_BUCKET, MONITORING_PREFIX, MONITORING_ROOT
 from lastbeat_cli import logs, options, report, values
 from lastbeat_cli.exec_reporting import ask_child, on_output, reporter, start_or_run, write_sentinel
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 IN_PLACE = "Starting it again within its job"
+_PLACE: Final = frozenset({MONITORING_ROOT.name, MONITORING_BUCKET.name, MONITORING_PREFIX.name})
 _MOST_RESTARTS: Final = 1000
 _GRACE_S: Final = 15.0
 _MOST_GRACE_S: Final = 3600.0
@@ -154,9 +155,11 @@ def command(  # noqa: PLR0913 - its options
         log.warning("%s", renamed)
     if not (run_id or "").strip() and settings is not None:
         report.tell(opening.root_url(settings), name, given)
-    if (limits := given.get("section_timeouts")) is not None:
-        # For the command itself, which knows its sections.
-        os.environ[SECTION_TIMEOUTS.name] = limits
+    if settings is not None:
+        # The command may report itself: what was typed holds for it too, wherever it goes.
+        os.environ.update(arguments)
+        if not _PLACE.isdisjoint(arguments):
+            os.environ[MONITORING_ROOT.name] = opening.root_url(settings)
     if asked is None or settings is None:
         return _report(command, streams, name, phase, steps, settings)
     from lastbeat.in_place.following import InPlaceTerms  # noqa: PLC0415 - much that no other needs

@@ -17,7 +17,7 @@ _SERVERS: Final = (
     ("Slurm", re.compile(r"/test_slurm_(jobs|restarts|prolog)|/test_first_survived|\[slurm ")),
 )
 """Name of each server, and the tests that go to the worker where it runs."""
-_FIRST: Final = ("integration/launch", "browser", "e2e", "integration", "contract", "frameworks", "matrix")
+_FIRST: Final = ("integration/launch", "browser", "e2e", "integration", "contract")
 """Folders of tests that wait, the longest first."""
 
 

@@ -170,14 +170,13 @@ class Reporter:
         # A SimpleQueue, because its put() may be interrupted by a signal handler that calls put() as well.
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._stopping = False
-        self._run: Run | None = None
         self._end_written = False
         self._given_up = False
         """Whether the end will never be written, because no store can be made of the settings."""
         self._thread: threading.Thread | None = None
         self._identity: AttemptIdentity | None = None
         self._version = ""
-        """Of the metadata.json that this process wrote last, where training may write it, too."""
+        """The version of metadata.json that this process wrote last; empty where training does not write it too."""
         self._begun = False
         """Whether this attempt's first metadata.json is written, and the last attempt's sentinels are gone."""
         self._failing = False
@@ -233,7 +232,7 @@ class Reporter:
             self._stopping = True
             self._wake.put(None)
             self._thread.join(_STOP_S)
-            if self._run is not None and self._run.ended and not (self._end_written or self._given_up):
+            if self._run.ended and not (self._end_written or self._given_up):
                 what = "lastbeat could not write the end of this run before its process ended: %s"
                 safe_log(logging.ERROR, what, self._fault or "the store did not answer in time")
 
@@ -608,8 +607,7 @@ class Reporter:
         4. Delete the last attempt's sentinels. In a distributed training some may already be this attempt's, so only
            what is older than this process goes.
 
-        Who starts training again writes only over what it has read: training may be first, and then has begun the
-        attempt itself.
+        ``exec --max-restarts`` writes only over what it has read: training may have begun the attempt before it.
         """
         store, key = environment.store, f"{run.run_id}/{runid.METADATA}"
         number, started_unix, there = self._attempt(store, key, environment)
@@ -651,8 +649,8 @@ class Reporter:
         return None
 
     def _write_first(self, run: Run, environment: RunEnvironment, key: str, there: Expect | str) -> None:
-        """Write the attempt's first metadata.json, twice, over what is ``there``. Raises :class:`ConflictError` where
-        something else is there by now."""
+        """Write the attempt's first metadata.json, twice, over what is ``there``. Raises :class:`ConflictError` if it
+        has changed."""
         assert self._identity is not None  # noqa: S101 - it has just been chosen
         used = self._used(quick=True)
         fields = rank_zero_fields(environment.rank, begun=False, beat_s=environment.rank_beat_s)
@@ -675,9 +673,11 @@ class Reporter:
                 self._delete(store, f"{run.run_id}/{name}")
 
     def _attempt(self, store: Store, key: str, environment: RunEnvironment) -> tuple[int, float, Expect | str | None]:
-        """This attempt's number, its start, as Unix time, and what its metadata.json may overwrite; None: nothing, for
-        training has begun the attempt. Asked again with every try to begin. One that somebody has begun for this
-        training is its own."""
+        """This attempt's number, its start as Unix time, and what its metadata.json may overwrite.
+
+        The last is None if training has begun the attempt itself. An attempt that ``exec`` has begun for this training
+        is its own. Asked again with every try to begin.
+        """
         anything: Expect | str = Expect.ANYTHING
         try:
             blob = store.read(key, _METADATA_LIMIT_BYTES)
@@ -780,7 +780,7 @@ def _in_place_fields(environment: RunEnvironment) -> dict[str, Any]:
 
 
 def _shares_metadata(environment: RunEnvironment) -> bool:
-    """Whether training writes metadata.json, too, as it may below ``exec --max-restarts``: what it says stands."""
+    """Whether this is ``exec --max-restarts``. Training below it may write metadata.json too, and its word stands."""
     return environment.in_place is not None and not environment.started_by_other
 
 
