@@ -12,11 +12,12 @@ export PYTHONDONTWRITEBYTECODE =
 
 # `make test ARGS="-k stale -x"` hands options to pytest; tests/conftest.py says how many processes it runs in.
 ARGS ?=
+FEW_SERVERS = not store_servers and not slow
 
 help:
 	@echo "make demo    watch three small training runs: one completes, one fails, one is killed"
 	@echo "make test    run the tests (ARGS=… goes to pytest)"
-	@echo "make test-all run the tests, and those that need SeaweedFS, Azurite or a Google Cloud Storage, too"
+	@echo "make test-all run the tests, and those that stand on SeaweedFS, Azurite, a Google Cloud Storage or Ray, too"
 	@echo "make hunt    run the tests three times beside 12 busy processes, and list what failed even once"
 	@echo "make laws    run the tests of laws on new random examples and far more of them"
 	@echo "make check   format, lint, types, import rules, docs"
@@ -34,15 +35,16 @@ demo:
 
 test:
 	@.ci/venv dev
-	.venv/bin/python -m pytest -n auto --dist loadscope -m "not store_servers" $(ARGS)
+	.venv/bin/python -m pytest -n auto --dist loadscope -m "$(FEW_SERVERS)" $(ARGS)
 
-# One process, so that each of the servers starts once.
+# Stores in one process, so that each of their servers starts once.
 test-all: test
 	.venv/bin/python -m pytest -m store_servers $(ARGS)
+	.venv/bin/python -m pytest -n auto --dist loadscope -m slow $(ARGS)
 
 hunt:
 	@.ci/venv dev
-	.venv/bin/python .ci/hunt.py -m "not store_servers" $(ARGS)
+	.venv/bin/python .ci/hunt.py -m "$(FEW_SERVERS)" $(ARGS)
 
 laws:
 	@.ci/venv dev

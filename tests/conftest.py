@@ -34,20 +34,24 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile(
     "hunt", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.register_profile("lastbeat", settings.get_profile("hunt"), max_examples=50, derandomize=True)
+settings.register_profile("lastbeat", settings.get_profile("hunt"), max_examples=30, derandomize=True)
 settings.load_profile("lastbeat")
 
 
 STORE_SERVERS = {"seaweed", "seaweedfs", "google", "gs", "azurite", "azure", "az"}
+RAY = {"ray_cluster", "by_dashboard", "by_pod"}
+"""Fixtures and parameters of the tests that stand on them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what asks for a store's server, as a fixture or as a parameter, and put what waits first."""
+    """Mark what asks for a store's server or for Ray, as a fixture or as a parameter, and put what waits first."""
     for item in items:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         asked = {*getattr(item, "fixturenames", ()), *(each for each in parameters if isinstance(each, str))}
         if not STORE_SERVERS.isdisjoint(asked):
             item.add_marker(pytest.mark.store_servers)
+        if not RAY.isdisjoint(asked):
+            item.add_marker(pytest.mark.slow)
     by_waiting(items)
 
 
@@ -57,10 +61,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByServer | N
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """What ``-n auto`` means here: as many workers again as there are cores, but four at most, since half of what they
-    do is to wait for servers, browsers and other processes."""
+    """What ``-n auto`` means here: three workers a core, since most of what they do is to wait for servers, browsers
+    and other processes; four more than there are cores at most."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores + min(cores, 4)
+    return cores + min(2 * cores, 4)
 
 
 @pytest.fixture(scope="session")

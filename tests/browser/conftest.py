@@ -133,6 +133,6 @@ def hostile_page(tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server) 
 def many_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The same over :func:`many`."""
     assert browser.is_connected()
-    root = made_once(tmp_path_factory, "many", lambda folder: many(folder, now(), history=False))
+    root = made_once(tmp_path_factory, "many", lambda folder: many(folder, now(), 1500, history=False))
     with run_dashboard(root, tmp_path_factory.mktemp("home-many")) as address:
         yield address

@@ -1,7 +1,7 @@
 """How the tests are spread over workers: a file goes to one worker, and so does what stands on one costly server.
 
-What waits for servers, browsers and processes begins first, and the many short tests fill what is left: nothing long
-begins at the end. A server that several files stand on starts once.
+Files that wait for servers, browsers and processes take turns with those that compute, so that no core is idle; the
+longest begin first. A server that several files stand on starts once.
 """
 
 import re
@@ -13,17 +13,25 @@ from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import
 _SERVERS: Final = (
     ("Ray, asked by scripts", re.compile(r"integration/launch/")),
     ("Ray", re.compile(r"/test_ray_(drill|jobs|supervised)|\[ray ")),
+    ("Chromium", re.compile(r"^tests/browser/")),
     ("Slurm with accounting", re.compile(r"/test_slurm_(drill|states)|accounted_slurm")),
     ("Slurm", re.compile(r"/test_slurm_(jobs|restarts|prolog)|/test_first_survived|\[slurm ")),
 )
 """Name of each server, and the tests that go to the worker where it runs."""
-_FIRST: Final = ("integration/launch", "browser", "e2e", "integration", "contract")
+_FIRST: Final = ("integration/launch", "e2e", "integration", "contract")
 """Folders of tests that wait, the longest first."""
+_COMPUTES: Final = (len(_SERVERS), len(_FIRST))
+"""The place of all other tests."""
 
 
 def by_waiting(items: list[pytest.Item]) -> None:
-    """Put what waits first."""
-    items.sort(key=lambda item: _place(item.nodeid))
+    """Put the servers' groups first, and spread the files that compute evenly among those that wait."""
+    ranks = {group_of(item.nodeid): _place(item.nodeid) for item in items}
+    waiting = sorted((group for group, place in ranks.items() if place < _COMPUTES), key=ranks.__getitem__)
+    computing = [group for group, place in ranks.items() if place >= _COMPUTES]
+    orders = {group: (number + 1) / len(waiting) for number, group in enumerate(waiting)}
+    orders |= {group: (number + 1) / len(computing) for number, group in enumerate(computing)}
+    items.sort(key=lambda item: orders[group_of(item.nodeid)])
 
 
 def _place(nodeid: str) -> tuple[int, int]:

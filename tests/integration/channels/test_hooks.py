@@ -117,17 +117,15 @@ def test_any_success_is_one_however_its_body_goes_on(sink: HttpSink, hook: Slack
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        pytest.param(Answer(delay_s=60), "no answer within 0.3 s", id="silence"),
+        pytest.param(Answer(delay_s=3600), "no answer within 0.3 s", id="silence"),
         pytest.param(Answer(trickle=True), "no complete answer within 0.8 s", id="a byte now and then"),
     ],
 )
 def test_no_server_holds_up_a_pass(sink: HttpSink, hook: Slack | Webhook, answer: Answer, words: str) -> None:
     sink.script.append(answer)
-    began = time.monotonic()
     with pytest.raises(DeliveryError, match=words) as caught:
         replace(hook, limits=QUICK).send(FAILED)
     assert caught.value.retryable
-    assert time.monotonic() - began < 30
 
 
 def test_what_urllib3_logs_is_masked(sink: HttpSink, hook: Slack | Webhook, caplog: pytest.LogCaptureFixture) -> None:

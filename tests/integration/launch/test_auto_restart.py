@@ -34,8 +34,9 @@ def restarted(head: Head, job: str, checkpoints: Path, **more: float) -> Restart
 
 
 def test_a_job_that_fails_goes_on_from_its_last_checkpoint(
-    head: Head, training: Callable[[str], str], checkpoints: Path, own_state: Path
+    by_pod: Head, training: Callable[[str], str], checkpoints: Path, own_state: Path
 ) -> None:
+    head = by_pod
     secret = {"env_vars": {"HF_TOKEN": TOKEN}}
     job = head.submit(f"{training('crash')} {TOKEN}", runtime_env=secret, metadata={"team": "nlp"})
 

@@ -1,7 +1,6 @@
 """Jobs of a real Ray, by both ways to it."""
 
 import logging
-import time
 from collections.abc import Callable
 
 import pytest
@@ -31,7 +30,8 @@ def begun(head: Head, job: str, step: int = 1) -> None:
     until(lambda: get_current_step(head.head_pod, job), lambda found: found is not None and found >= step, 120)
 
 
-def test_a_job_that_ends_well_is_followed_to_its_end(head: Head, training: Callable[[str], str]) -> None:
+def test_a_job_that_ends_well_is_followed_to_its_end(by_dashboard: Head, training: Callable[[str], str]) -> None:
+    head = by_dashboard
     job = head.submit(training("well"))
 
     result = monitor_job(head.head_pod, job, check_interval=head.pace_s)
@@ -104,7 +104,7 @@ def test_a_shells_text_stays_one_by_way_of_a_pod(by_pod: Head) -> None:
     again = [by_pod.submit(known(job)) for job in first]
 
     assert [known(job) for job in first] == [known(job) for job in again]
-    assert [monitor_job(by_pod.head_pod, job, check_interval=0.5).status for job in again] == ["SUCCEEDED"] * 4
+    until(lambda: [by_pod.jobs(job)[0]["status"] for job in again], lambda seen: seen == ["SUCCEEDED"] * 4, 120)
 
 
 def test_what_a_job_is_given_stands_in_no_list_of_arguments(by_pod: Head) -> None:
@@ -156,9 +156,7 @@ def test_a_cluster_that_does_not_answer_is_unknown() -> None:
     assert get_current_step(address, "job") is None
     with pytest.raises(NotReachedError, match="refused"):
         monitor_job(address, "job")
-    began = time.monotonic()
     assert not detect_stall(address, "job", stagnation_threshold=0.2, check_interval=0.1)
-    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from support.cli import LASTBEAT, environment
 from support.ray_cluster import WHY_NOT, RayCluster
 from support.waiting import until
 
-pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)), pytest.mark.timeout(600), pytest.mark.slow]
 LIMIT_S = 500.0
 LOSE = """
 import os, signal, sys

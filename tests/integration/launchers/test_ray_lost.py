@@ -17,7 +17,7 @@ from support import ray_cluster as ray
 from support.ray_cluster import WHY_NOT, RayCluster
 from support.waiting import until
 
-pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)), pytest.mark.timeout(600), pytest.mark.slow]
 SINCE = datetime.now(timezone.utc) - timedelta(minutes=1)
 ON_A_WORKER = ('--entrypoint-resources={"worker": 1}',)
 

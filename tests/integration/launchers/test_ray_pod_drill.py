@@ -10,7 +10,7 @@ from support.cli import LASTBEAT, environment
 from support.drilled import ALL_BUT_A_NODE_LOST
 from support.fake_kubectl import FakeCluster
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
 
 
 def test_every_scenario_goes_as_it_should(fake_cluster: FakeCluster, tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ with lastbeat.run("run-1", {options}) as run:
 print("left the block", flush=True)
 """
 SAVES = "run.preempted(f'ckpt/step_{step}', step=step)"
+CANCELLED = "Cancelled: received signal 15 (SIGTERM)"
+"""A signal that comes right before Python sleeps does not wake it: then "in the midst of native code" follows."""
 
 
 @pytest.fixture
@@ -110,7 +112,7 @@ def test_a_signal_that_comes_twice_at_once_is_one_request_and_a_later_one_ends_i
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_S) == -signal.SIGTERM
-    assert site.look()["reason"] == "Cancelled: received signal 15 (SIGTERM)"
+    assert site.look()["reason"].startswith(CANCELLED)
 
 
 def test_one_that_never_looks_ends_as_ever(site: Site) -> None:
@@ -128,7 +130,8 @@ def test_one_that_never_looks_ends_as_ever(site: Site) -> None:
     finally:
         end(process)
     found = site.look()
-    assert (found["status"], found["reason"]) == ("FAILED", "Cancelled: received signal 15 (SIGTERM)")
+    assert found["status"] == "FAILED"
+    assert found["reason"].startswith(CANCELLED)
 
 
 CHAINED = """\

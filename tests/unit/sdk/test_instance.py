@@ -131,10 +131,7 @@ def asked(address: str, expected: Instance, more: Mapping[str, str] | None = Non
     environ = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": address, **(more or {})}
     found = HOST
     for limit_s in (0.4, 4.0, 20.0):
-        began = time.monotonic()
         found = cloud_instance(environ, HOST, limit_s=limit_s)
-        # Far above the limit: on a busy machine threads wait for their turn.
-        assert time.monotonic() - began < limit_s + 10
         if found == expected:
             break
     return found

@@ -80,7 +80,8 @@ def test_sigterm_ends_a_training_in_the_midst_of_python(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     stop(process)
     assert process.returncode == -signal.SIGTERM
-    assert (tmp_path / "r" / "_error").read_text(encoding="utf-8") == "Cancelled: received signal 15 (SIGTERM)"
+    # A signal that comes right before Python sleeps does not wake it, and says "in the midst of native code".
+    assert (tmp_path / "r" / "_error").read_text(encoding="utf-8").startswith("Cancelled: received signal 15 (SIGTERM)")
 
 
 @pytest.mark.parametrize(

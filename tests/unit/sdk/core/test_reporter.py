@@ -156,20 +156,16 @@ def test_a_write_that_hangs_holds_up_nobody() -> None:
 
     def hang(operation: str, _key: str) -> None:
         if operation == "write":
-            released.wait(60)
+            released.wait()
 
     with running(store) as (run, _):
         until(lambda: read(store, runid.METADATA))
         store.before = hang
-        longest = 0.0
         for step in range(1000):
-            began = time.perf_counter()
             run.step(step, loss=1.0)
-            longest = max(longest, time.perf_counter() - began)
-        assert longest < 10.0, "the write hangs for a minute"
         began = time.monotonic()
         assert not run.complete(wait_s=0.2)
-        assert 0.2 <= time.monotonic() - began < 10.0
+        assert time.monotonic() >= began + 0.2
         released.set()
         until(lambda: "run-1/_complete" in store.held)
     assert read(store, runid.PROGRESS)["step"] == 999
