@@ -184,7 +184,7 @@ def command(  # noqa: PLR0913 - all of them by name
 def _call_off(store: Store, name: str) -> CalledOff | None:
     """Call off the job that the run waits for, if it does."""
     try:
-        return call_off(RecordRepository(store, f"{name}/{runid.RECORD}", os.urandom(6).hex()), store, author())
+        return call_off(RecordRepository(store, f"{name}/{runid.RECORD}", os.urandom(6).hex()), author())
     except TooLateError as late:
         raise StoreError(str(late), f"lastbeat stop {name}") from None
 

@@ -30,19 +30,19 @@ from lastbeat.model.record import Record, StepWaits
 from lastbeat.model.text import fit
 from lastbeat.model.times import format_duration
 from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
+from lastbeat.record import compare_and_set
 from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.record.repository import RecordRepository
 from lastbeat.sdk.learning import EVERY_S
 from lastbeat.sdk.sections import STEP
 from lastbeat.settings import Settings
 from lastbeat.settings.table import LEARN, OUT_OF_SECTION_TIMEOUT, SECTION_TIMEOUTS
-from lastbeat.stores.port import ConflictError, Expect, Store
+from lastbeat.stores.port import Blob, Store
 from lastbeat_cli import exits, logs, options, report, values
 from lastbeat_cli.document import dump, masked_throughout
 from lastbeat_cli.run import one_run
 from lastbeat_cli.terminal.signs import harmless
 
-_TRIES = 5
 _NAME = 40
 _EPILOG = """\
 \b
@@ -76,7 +76,7 @@ def command(*, run: str, applies: bool, resets: bool, as_json: bool, verbose: bo
     settings = values.settings(given, faults)
     logs.follow(settings)
     store, key = opening.store(settings), f"{name}/{runid.LEARNED}"
-    state = _state(store, key)[0]
+    state = _state(store.read(key, LIMIT_BYTES))
     metadata = store.read(f"{name}/{runid.METADATA}", DOCUMENT_LIMIT_BYTES)
     if state is None:
         if metadata is None:
@@ -84,7 +84,7 @@ def command(*, run: str, applies: bool, resets: bool, as_json: bool, verbose: bo
         state = LearnedState()
     learner = _learner(state, metadata.body if metadata is not None else b"")
     if resets or (applies and any(each.limit_s is not None for each in state.learned.values())):
-        state = _changed(store, key, resets=resets)
+        state = _change(store, key, resets=resets)
     if resets:
         _have_watchers_forget(store, name)
     seen = _seen_by_watchers(store, name)
@@ -157,46 +157,35 @@ def _waits(record: Record) -> StepWaits | None:
 
 
 def _have_watchers_forget(store: Store, run_id: str) -> None:
-    """A watcher may write between our look and our write: then look again."""
-    repository = RecordRepository(store, f"{run_id}/{runid.RECORD}", os.urandom(6).hex())
-    for left in range(_TRIES, 0, -1):
-        record = repository.reload()
+    """Take what watchers have learned of the run's steps out of their record."""
+
+    def change(record: Record | None) -> Record | None:
         if record is None or (_waits(record) is None and record.earlier_step_limit_s is None):
-            return
+            return None
         progress = None if record.progress is None else replace(record.progress, waits=None)
-        try:
-            repository.save(replace(record, progress=progress, earlier_step_limit_s=None), store.clock())
-        except ConflictError:
-            if left == 1:
-                raise
+        return replace(record, progress=progress, earlier_step_limit_s=None)
+
+    RecordRepository(store, f"{run_id}/{runid.RECORD}", os.urandom(6).hex()).update(change)
+
+
+def _state(blob: Blob | None) -> LearnedState | None:
+    """The state that is kept in the document, or None if there is no document."""
+    return None if blob is None else read_state(blob.body) or LearnedState()
+
+
+def _change(store: Store, key: str, *, resets: bool) -> LearnedState:
+    """Have the limits forgotten or applied, though training may write at the same time. Returns what is kept then."""
+    new = LearnedState()
+
+    def change(blob: Blob | None) -> bytes:
+        nonlocal new
+        if resets:
+            new = LearnedState(forgotten_at=store.clock().isoformat())
         else:
-            return
+            new = replace(_state(blob) or LearnedState(), applied=True)
+        return encode_state(new)
 
-
-def _state(store: Store, key: str) -> tuple[LearnedState | None, str | None]:
-    """What is kept, and its version."""
-    blob = store.read(key, LIMIT_BYTES)
-    if blob is None:
-        return None, None
-    return read_state(blob.body) or LearnedState(), blob.version
-
-
-def _changed(store: Store, key: str, *, resets: bool) -> LearnedState:
-    """What is kept now. Training may write between our look and our write: then look again."""
-    for left in range(_TRIES, 0, -1):
-        state, version = _state(store, key)
-        new = (
-            LearnedState(forgotten_at=store.clock().isoformat())
-            if resets
-            else replace(state or LearnedState(), applied=True)
-        )
-        try:
-            store.write(key, encode_state(new), version or Expect.NOTHING)
-        except ConflictError:
-            if left == 1:
-                raise
-        else:
-            break
+    compare_and_set.update(store, key, LIMIT_BYTES, change)
     return new
 
 

@@ -50,6 +50,7 @@ from lastbeat.stores.volatile import VolatileStore
 log = logging.getLogger(__name__)
 
 _RACES: Final = 5
+"""How often a tick looks, and alerts are amended, while other watchers are faster. Each look costs many requests."""
 _PAUSE_S: Final = 0.02
 """Pause before a failed write of the record is retried; it doubles each time."""
 _LOOK_AT_LOGS: Final = (
@@ -517,6 +518,8 @@ class Watch:
     ) -> DeliveryCounts:
         identities = self._runner.identities
         record = self._repository.record or self._repository.reload()
+        # Not RecordRepository.update: the runner has to write, for it claims the alerts with the record, and then sends
+        # them. A deleted record is written again, and an unreachable store is tried again after a pause.
         for tried in range(_RACES):
             changed = change(record, identities) if record is not None else None
             if record is None or changed is None or changed is record:

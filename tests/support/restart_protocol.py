@@ -253,7 +253,7 @@ class ProtocolScene(SupervisedScene):
             # Nobody knows yet what there is to stop, and the command says so.
             return
         try:
-            call_off(self.repository(), self.store, "ada@here")
+            call_off(self.repository(), "ada@here")
         except TooLateError:
             # The next job is being started, and the command says so.
             return

@@ -197,7 +197,7 @@ def _ends_job(supervised: SupervisedRun, record: Record) -> bool:
     wanted = True
     try:
         repository = RecordRepository(store, f"{run_id}/{runid.RECORD}", os.urandom(6).hex())
-        off = call_off(repository, store, author())
+        off = call_off(repository, author())
     except (TooLateError, StoreError) as error:
         _say(f"{error}; lastbeat stop {run_id} does that")
     else:

@@ -162,6 +162,8 @@ class EffectRunner:
             return claimed.record
         until = min(until, claimed.at + self.lease_s)
         record, tried, lost_race = claimed.record, 0, False
+        # Not RecordRepository.update: the time of the claims is the limit here, and a store that does not answer is
+        # tried again as well.
         while True:
             limit_s = min(_FIRST_TRY_S * 2 ** min(tried, 8), _LONGEST_TRY_S)
             limit_s = min(limit_s, max(_FIRST_TRY_S, until - self.steady()))

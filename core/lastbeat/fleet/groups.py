@@ -42,13 +42,13 @@ from lastbeat.model.record import Record
 from lastbeat.model.status import Status
 from lastbeat.model.text import counted, fit, one_line
 from lastbeat.record.codec import LEDGER_LIMIT_BYTES
+from lastbeat.record.compare_and_set import RACES
 from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError, UnreachableError
 from lastbeat.watchdog import Watch
 
 log = logging.getLogger(__name__)
 
-_RACES = 8
 _FACT_LIMIT = 100
 Told = Mapping[str, Mapping[int, tuple[int, ...]]]
 """Run id → number of a notice → alerts that it tells."""
@@ -205,7 +205,9 @@ class Groups:
     ) -> GroupedAlerts:
         found = [each for each in deferred if each.found_ended]
         others = [each for each in deferred if not each.found_ended]
-        for _ in range(_RACES):
+        # Not RecordRepository.update: it begins with a read, which the listing spares. And the runner has to write, for
+        # it claims the notices with the record, and then sends them.
+        for _ in range(RACES):
             ledger = record if isinstance(record, Ledger) else Ledger(LEDGER_ID)
             unfinished = looking is not None and not looking.complete
             if not deferred and not unfinished and idle(ledger) and not pending(ledger, self._runner.identities, now):

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -22,6 +23,7 @@ from lastbeat.fleet.scan_plan import SMALL_PAGES
 from lastbeat.model import runid
 from lastbeat.model.fleet import WHOLE, Shard
 from lastbeat.model.text import owner_name
+from lastbeat.record import compare_and_set
 from lastbeat.stores.port import Blob, ConflictError, DeniedError, Entry, Store, StoreError
 
 log = logging.getLogger(__name__)
@@ -30,7 +32,6 @@ SCHEMA: Final = 1
 LIMIT_BYTES: Final = 32 * 1024 * 1024
 _UNPACKED_BYTES: Final = 96 * 1024 * 1024
 """A fleet of 200,000 runs needs half of it."""
-_RACES: Final = 8
 _EVERY_S: Final = 600.0
 """If only times have moved, the index is written no more often than this,"""
 _WORTH_WRITES: Final = 6
@@ -154,20 +155,21 @@ def drop_from_index(store: Store, run_ids: Collection[str]) -> None:
     :class:`StoreError`."""
     page = store.list("_watchdog/")
     for key in (entry.key for entry in page.entries if entry.key.endswith(".json.z")):
-        for _ in range(_RACES):
-            blob = store.read(key, LIMIT_BYTES)
-            index = _understood(blob, key, store.url) if blob is not None else None
-            if blob is None or index is None:
-                break
-            before = len(index.runs) + len(index.finished) + len(index.unseen) + len(index.left_out)
-            for known in (index.runs, index.finished, index.unseen, index.left_out):
-                for run_id in run_ids:
-                    known.pop(run_id, None)
-            if before == len(index.runs) + len(index.finished) + len(index.unseen) + len(index.left_out):
-                break
-            with suppress(ConflictError):
-                store.write(key, encode(index), blob.version)
-                break
+        # A sweep that writes all the time finds out by itself.
+        with suppress(ConflictError):
+            compare_and_set.update(store, key, LIMIT_BYTES, partial(_without, run_ids, key, store.url))
+
+
+def _without(run_ids: Collection[str], key: str, url: str, blob: Blob | None) -> bytes | None:
+    """The index in ``blob`` without these runs, or None if it holds none of them or cannot be used."""
+    index = _understood(blob, key, url) if blob is not None else None
+    if index is None:
+        return None
+    found = False
+    for known in (index.runs, index.finished, index.unseen, index.left_out):
+        for run_id in run_ids:
+            found = known.pop(run_id, None) is not None or found
+    return encode(index) if found else None
 
 
 def _understood(blob: Blob, key: str, url: str) -> FleetIndex | None:

@@ -22,9 +22,7 @@ from lastbeat.observe.listing import run_files
 from lastbeat.record.codec import LEDGER_LIMIT_BYTES
 from lastbeat.record.forgotten import drop_old_words, leave_word
 from lastbeat.record.repository import RecordRepository
-from lastbeat.stores.port import ConflictError, Entry, Store, UnreachableError
-
-_RACES = 8
+from lastbeat.stores.port import Entry, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +115,7 @@ class Leaving:
         ledger = RecordRepository(
             self.store, LEDGER, self._token(), proven=True, kind=Ledger, limit_bytes=LEDGER_LIMIT_BYTES
         )
-        self._try(ledger, lambda record: _without_members(record, frozenset(run_ids)))
+        ledger.update(lambda record: _without_members(record, frozenset(run_ids)))
         drop_old_words(self.store, self.store.clock())
 
     def _delete(self, run_id: str) -> Removed:
@@ -136,20 +134,7 @@ class Leaving:
         return LeftOut(self.store.clock(), self.by, newest)
 
     def _change(self, run_id: str, change: Callable[[Record | None], Record | None]) -> None:
-        self._try(RecordRepository(self.store, f"{run_id}/{runid.RECORD}", self._token(), proven=True), change)
-
-    def _try(self, repository: RecordRepository, change: Callable[[Record | None], Record | None]) -> None:
-        for _ in range(_RACES):
-            record = repository.reload()
-            wanted = change(record)
-            if wanted is None or wanted is record:
-                return
-            try:
-                repository.save(wanted, self.store.clock())
-            except ConflictError:
-                continue
-            return
-        raise UnreachableError(f"{repository.key} was changed by others every time", "try again in a moment")
+        RecordRepository(self.store, f"{run_id}/{runid.RECORD}", self._token(), proven=True).update(change)
 
     @staticmethod
     def _token() -> str:

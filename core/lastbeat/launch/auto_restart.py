@@ -60,6 +60,8 @@ _NEVER: Final = 1000
 _WINDOW_HOURS: Final = 10_000
 _MOST_LOG_BYTES: Final = 1 << 20
 _RACES: Final = 5
+"""How often a supervision may fail to begin. Another process may have begun it, so the loop takes the seat and reads
+the record again. :func:`begin` has the races for the write itself."""
 
 
 def auto_restart(  # noqa: PLR0913, PLR0917 - the arguments that people's scripts have

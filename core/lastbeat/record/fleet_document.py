@@ -9,7 +9,8 @@ from typing import Final, Generic, TypeVar
 
 from lastbeat.codec import DamagedError, codec
 from lastbeat.model.persisted import Persisted
-from lastbeat.stores.port import Blob, ConflictError, Expect, Store, StoreError, UnreachableError
+from lastbeat.record import compare_and_set
+from lastbeat.stores.port import Blob, Store, StoreError
 
 LIMIT_BYTES: Final = 64 * 1024
 SCHEMA: Final = 1
@@ -17,7 +18,6 @@ GOOD_FOR_S: Final = 60.0
 """How long a watcher relies on what it has read, so what people change takes effect within this time."""
 ASK_AGAIN_S: Final = 10.0
 """The same after a failed read: a pass with a thousand alerts must not read a thousand times."""
-_RACES: Final = 20
 T = TypeVar("T")
 
 
@@ -76,27 +76,19 @@ def parse(blob: Blob, key: str, example: str) -> dict[str, object]:
 
 
 def change(store: Store, key: str, wanted: Callable[[Blob | None], Persisted | None], too_large: str) -> None:
-    """Write what ``wanted`` makes of the document ``key``; None: nothing to change. ``too_large``: what to do then.
+    """Write what ``wanted`` makes of the document ``key``, or nothing if it returns None. Raises :class:`StoreError`.
 
-    After a lost race or a lost answer it is read anew: if the write happened, there is nothing left to change.
+    ``wanted`` may be called several times; see :func:`compare_and_set.update`. ``too_large`` is the advice for a
+    document that would become too large.
     """
-    unsure = False
-    for _ in range(_RACES):
-        blob = store.read(key, LIMIT_BYTES)
+
+    def change_body(blob: Blob | None) -> bytes | None:
         held = wanted(blob)
         if held is None:
-            return
+            return None
         body = encode(held)
         if len(body) > LIMIT_BYTES:
             raise StoreError(f"{key} would become larger than {LIMIT_BYTES // 1024} KB", too_large)
-        try:
-            store.write(key, body, blob.version if blob is not None else Expect.NOTHING)
-        except ConflictError:
-            continue
-        except UnreachableError:
-            if unsure:
-                raise
-            unsure = True
-            continue
-        return
-    raise ConflictError(f"{key} was changed by others every time", "try again in a moment")
+        return body
+
+    compare_and_set.update(store, key, LIMIT_BYTES, change_body)

@@ -1,7 +1,7 @@
 """Keeps a record: reads it, changes it by compare-and-set, and finds out who won if the answer was lost."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -9,6 +9,7 @@ from datetime import datetime
 from lastbeat.codec import DamagedError, NewerError
 from lastbeat.model.record import Record
 from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode, encode
+from lastbeat.record.compare_and_set import RACES, always_overtaken
 from lastbeat.stores.limited import LimitedStore
 from lastbeat.stores.port import (
     Blob,
@@ -149,6 +150,29 @@ class RecordRepository:
         ):
             return self.save(replace(written, conditional_writes=False), now)
         return written
+
+    def update(self, change: Callable[[Record | None], Record | None], now: datetime | None = None) -> Record | None:
+        """Write what ``change`` makes of the record. Returns the record as it is then, or None if there is none.
+
+        1. Read the record, and call ``change`` with it, or with None if there is none.
+        2. If ``change`` returns None or the very record, write nothing.
+        3. Otherwise save it at ``now``, or at the store's time if there is no ``now``.
+        4. After a lost race start again, so ``change`` may be called several times. :meth:`save` finds out whether a
+           write with a lost answer happened.
+
+        Raises :class:`ConflictError` after :data:`RACES` lost races, any other :class:`StoreError` if the change is not
+        known to be written.
+        """
+        for _ in range(RACES):
+            record = self.reload()
+            wanted = change(record)
+            if wanted is None or wanted is record:
+                return record
+            try:
+                return self.save(wanted, now or self.store.clock())
+            except ConflictError:
+                continue
+        raise always_overtaken(self.key)
 
     def _read(self, blob: Blob | None) -> None:
         self.note = None

@@ -19,6 +19,7 @@ from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store
 HOURLY: Final = 10
 _HOUR_S: Final = 3600.0
 _RACES: Final = 5
+"""How often alerts are written while other ranks are faster. Few times: the beat thread has more to do."""
 _NO_TEXT: Final = "(no text)"
 _NO_LEVEL: Final = "lastbeat takes an alert's level for info: there are info, warning and error"
 _TOO_MANY: Final = (
@@ -107,6 +108,8 @@ class AlertWriter:
 def add_alerts(store: Store, run_id: str, alerts: Sequence[RaisedAlert]) -> None:
     """Add ``alerts`` to the document beside the run, whoever else does so at once. Raises :class:`StoreError`."""
     key = f"{run_id}/{runid.ALERTS}"
+    # Not by record.compare_and_set, which training does not load. Here a refused read does not end the loop, and a lost
+    # answer is left to the next beat.
     for tried in range(_RACES):
         try:
             there = store.read(key, LIMIT_BYTES)

@@ -18,7 +18,6 @@ from lastbeat.supervision.restarting import CLOCKS, NUMBER, OLD_JOB, job_name
 from lastbeat.supervision.rulings import present_job
 from lastbeat.supervision.seat import Seat
 
-_RACES: Final = 5
 _MOST_TAKEN: Final = 100
 
 
@@ -36,7 +35,7 @@ def begin(  # noqa: PLR0913 - what, by whom, where, when, and from where on
     *,
     seat: Seat | None = None,
     adopted: AdoptedJob | None = None,
-) -> Record:
+) -> None:
     """Record ``supervision``, and that its first job is wanted. ``resume``: the checkpoint that it begins from. With
     ``seat`` it is taken, from whoever still looks after the last job. With ``adopted`` that is the first job, and
     nothing is started.
@@ -50,8 +49,9 @@ def begin(  # noqa: PLR0913 - what, by whom, where, when, and from where on
         supervision = replace(supervision, place=launcher.place())
     except LauncherError as error:
         raise NotBegunError(f"where its jobs will run cannot be found out: {error.told}") from None
-    for _ in range(_RACES):
-        record = repository.reload() or Record(run_id=run_id, first_looked_at=now)
+
+    def change(before: Record | None) -> Record:
+        record = before or Record(run_id=run_id, first_looked_at=now)
         job = _last_job(record, launcher)
         number = _free_number(launcher, run_id, 0 if job is None else job.number + 1, now)
         details = {NUMBER: str(number), OLD_JOB: job.id if job is not None else ""}
@@ -79,12 +79,13 @@ def begin(  # noqa: PLR0913 - what, by whom, where, when, and from where on
             checkpoint=found,
             reactions=fresh,
         )
-        begun = begun if seat is None else seat.seated(begun, now)
-        try:
-            return repository.save(actions.request(begun, first), now)
-        except ConflictError:
-            continue
-    raise NotBegunError(f"{run_id}: its record changed at every try: too many watchers at once; try again")
+        return actions.request(begun if seat is None else seat.seated(begun, now), first)
+
+    try:
+        repository.update(change, now)
+    except ConflictError:
+        what = f"{run_id}: its record changed at every try: too many watchers at once; try again"
+        raise NotBegunError(what) from None
 
 
 def _last_job(record: Record, launcher: Launcher) -> JobMemory | None:

@@ -1,15 +1,11 @@
 """Calls off a start of a job that nobody has begun yet: a person wants the run to stay as it is."""
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from lastbeat.model.action import Action
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND
 from lastbeat.record.repository import RecordRepository
-from lastbeat.stores.port import ConflictError, Store, UnreachableError
-
-_RACES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +20,16 @@ class TooLateError(Exception):
     """Somebody has begun to start the job; ``str()`` says what to do."""
 
 
-def call_off(repository: RecordRepository, store: Store, by: str) -> CalledOff | None:
+def call_off(repository: RecordRepository, by: str) -> CalledOff | None:
     """Call off the run's next job; None: there is none to come. One conditional write, as that which claims a start:
     either it is called off, or it begins.
 
     Raises :class:`TooLateError` and :class:`StoreError`.
     """
-    for _ in range(_RACES):
-        record = repository.reload()
+    waiting: Action | None = None
+
+    def change(record: Record | None) -> Record | None:
+        nonlocal waiting
         starts = () if record is None else tuple(each for each in record.actions if each.kind == RESTART_KIND)
         waiting = next((each for each in reversed(starts) if not each.settled), None)
         if record is None or waiting is None:
@@ -39,12 +37,10 @@ def call_off(repository: RecordRepository, store: Store, by: str) -> CalledOff |
         # That the old job's end was asked for may stay so: the new one has not begun.
         if waiting.claimed_by is not None or waiting.in_doubt:
             raise TooLateError(f"job {waiting.name} is being started right now: ask again when it runs")
-        after = _without(record, waiting, by)
-        try:
-            return CalledOff(repository.save(after, store.clock()), waiting)
-        except ConflictError:
-            continue
-    raise UnreachableError(f"{repository.key} was changed by others every time", "try again in a moment")
+        return _without(record, waiting, by)
+
+    record = repository.update(change)
+    return CalledOff(record, waiting) if record is not None and waiting is not None else None
 
 
 def _without(record: Record, waiting: Action, by: str) -> Record:

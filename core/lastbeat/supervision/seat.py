@@ -28,12 +28,10 @@ from lastbeat.launchers.processes import ProcessIdentity
 from lastbeat.model.record import Record
 from lastbeat.model.restart import SupervisorSeat
 from lastbeat.record.repository import RecordRepository
-from lastbeat.stores.port import ConflictError
 
 SEAT_S: Final = 300.0
 """How long a seat is kept for a supervisor of which nothing is heard."""
 RENEWED_BELOW_S: Final = 180.0
-_RACES: Final = 5
 
 
 @dataclass(frozen=True)
@@ -104,19 +102,19 @@ class Seat:
         Raises :class:`StoreError`, :class:`ConflictError` where the record changed at every try, and ``LookupError``
         where there is no supervision.
         """
-        for tried in range(_RACES):
-            record = repository.reload()
+        holder: SupervisorSeat | None = None
+
+        def change(record: Record | None) -> Record | None:
+            nonlocal holder
             if record is None or record.supervision is None:
-                raise LookupError
-            taken = self.holder(record, now)
-            if taken is not None:
-                return record, taken
-            try:
-                return repository.save(self._inherited(self.seated(record, now), record.seat), now), None
-            except ConflictError:
-                if tried + 1 == _RACES:
-                    raise
-        raise AssertionError("each try ends above")
+                return None
+            holder = self.holder(record, now)
+            return None if holder is not None else self._inherited(self.seated(record, now), record.seat)
+
+        record = repository.update(change, now)
+        if record is None or record.supervision is None:
+            raise LookupError
+        return record, holder
 
     @property
     def token(self) -> str:
@@ -152,17 +150,13 @@ class Seat:
 
     def leave(self, repository: RecordRepository, now: datetime) -> None:
         """Give the seat back, for whoever waits. Raises :class:`StoreError`."""
-        for tried in range(_RACES):
-            record = repository.reload()
+
+        def change(record: Record | None) -> Record | None:
             if record is None or record.seat is None or record.seat.token != self._own.token:
-                return
-            try:
-                repository.save(replace(record, seat=None), now)
-            except ConflictError:
-                if tried + 1 == _RACES:
-                    raise
-            else:
-                return
+                return None
+            return replace(record, seat=None)
+
+        repository.update(change, now)
 
     def _is_dead(self, seat: SupervisorSeat) -> bool:
         """Whether that supervisor was a process of this machine and has ended. What another one does nobody knows."""

@@ -24,7 +24,7 @@ def waiting() -> SupervisedScene:
 
 def test_a_restart_that_waits_is_called_off_for_good() -> None:
     scene = waiting()
-    off = call_off(scene.repository(), scene.store, "ada@here")
+    off = call_off(scene.repository(), "ada@here")
     assert off is not None
     assert off.action.name == "run-r1"
     for watch in (scene.onlooker(), scene.watch(), scene.watch()):
@@ -47,7 +47,7 @@ def test_what_was_ruled_from_afar_is_not_ruled_anew() -> None:
     scene.store.put_text("run/_error", "boom")
     scene.onlooker().tick()
     scene.end("run-r0", JobState.FAILED, 1)
-    assert call_off(scene.repository(), scene.store, "ada@here") is not None
+    assert call_off(scene.repository(), "ada@here") is not None
     for _ in range(3):
         scene.store.pass_time(1000)
         scene.watch().tick()
@@ -57,7 +57,7 @@ def test_what_was_ruled_from_afar_is_not_ruled_anew() -> None:
 def test_a_first_job_that_has_not_started_never_does() -> None:
     scene = SupervisedScene()
     scene.begin()
-    assert call_off(scene.repository(), scene.store, "ada@here") is not None
+    assert call_off(scene.repository(), "ada@here") is not None
     scene.watch().tick()
     assert scene.launcher.submitted == []
     scene.begin()
@@ -78,7 +78,7 @@ def test_what_somebody_has_begun_to_start_is_not_called_off() -> None:
         scene.watch().tick()
     scene.heal()
     with pytest.raises(TooLateError, match="run-r1 is being started right now"):
-        call_off(scene.repository(), scene.store, "ada@here")
+        call_off(scene.repository(), "ada@here")
 
 
 def test_a_start_that_waits_for_the_end_of_the_old_job_is_called_off() -> None:
@@ -88,7 +88,7 @@ def test_a_start_that_waits_for_the_end_of_the_old_job_is_called_off() -> None:
     scene.launcher.ends_when_cancelled = False
     scene.watch().tick()
     assert ("cancel", "run-r0") in scene.launcher.calls
-    assert call_off(scene.repository(), scene.store, "ada@here") is not None
+    assert call_off(scene.repository(), "ada@here") is not None
     scene.launcher.jobs["run-r0"].state = JobState.CANCELLED
     scene.store.pass_time(1000)
     for _ in range(3):
@@ -99,7 +99,7 @@ def test_a_start_that_waits_for_the_end_of_the_old_job_is_called_off() -> None:
 
 def test_where_nothing_waits_there_is_nothing_to_call_off() -> None:
     scene = SupervisedScene()
-    assert call_off(scene.repository(), scene.store, "ada@here") is None
+    assert call_off(scene.repository(), "ada@here") is None
     scene.begin()
     scene.watch().tick()
-    assert call_off(scene.repository(), scene.store, "ada@here") is None
+    assert call_off(scene.repository(), "ada@here") is None
