@@ -25,6 +25,7 @@ from lastbeat.effects.runner import ClaimedEffects, EffectResults, EffectRunner
 from lastbeat.model import runid
 from lastbeat.model.action import Action
 from lastbeat.model.alert import Message
+from lastbeat.model.backoff import backoff_s
 from lastbeat.model.data import dataclass
 from lastbeat.model.job import JobSight
 from lastbeat.model.limits import MEND
@@ -536,7 +537,7 @@ class Watch:
                 # Nothing was sent, so a retry does no harm. Without it an alert that a group told would go out, too.
                 if not error.retryable or tried + 1 == _RACES:
                     raise
-                time.sleep(_PAUSE_S * 2**tried)
+                time.sleep(backoff_s(tried + 1, _PAUSE_S))
             else:
                 sent, failed = max(0, after.delivered - record.delivered), failed_deliveries(after, numbers, identities)
                 return DeliveryCounts(sent, failed, self._runner.pending(after, now))

@@ -21,6 +21,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from lastbeat.model.backoff import backoff_s
 from lastbeat.model.rerun import EXIT_CODE_FAILED_ON_RESULT_VALIDATION, EXIT_CODE_RESUME_TO_DISAMBIGUATE
 from lastbeat.model.restart import Budget, JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy, RestartRule
 from lastbeat.signals.error_types import UNKNOWN, traits_of
@@ -35,7 +36,6 @@ _NODE_FAILURES: Final = 2
 """A node that was first to fail in so many attempts is excluded."""
 _MOST_SLOW: Final = 8
 """So many nodes are excluded because ranks were slow there."""
-_MOST_DOUBLINGS: Final = 20
 MOST_PREEMPTIONS: Final = 48
 """Restarts after preemptions in a day."""
 _DAY_S: Final = 86400.0
@@ -106,7 +106,7 @@ def decide_restart(
     stuck = _stuck(policy, told, history)
     if stuck:
         return RestartDecision(restart=False, reason=stuck, budgets=budgets)
-    longest_s = min(delay_s * 2 ** min(len(in_a_row), _MOST_DOUBLINGS), max(policy.longest_delay_s, delay_s))
+    longest_s = backoff_s(len(in_a_row) + 1, delay_s, max(policy.longest_delay_s, delay_s))
     return RestartDecision(
         restart=True,
         reason=reason,

@@ -21,6 +21,7 @@ from typing import Final
 
 from lastbeat.effects.executor import ExecutorError, NotDoneError, RefusedError
 from lastbeat.model.action import Action
+from lastbeat.model.backoff import backoff_s
 from lastbeat.model.data import dataclass
 from lastbeat.model.record import Record
 
@@ -154,8 +155,7 @@ def _ended(
 def _wait_s(action: Action, answer: NotDoneError) -> float:
     if answer.retry_after_s is not None:
         return min(max(answer.retry_after_s, 0.0), _RETRY_AFTER_CAP_S)
-    doublings = min(max(action.claims - 1, 0), 10)
-    return min(_BACKOFF_S * (1 << doublings), _BACKOFF_CAP_S)
+    return backoff_s(max(action.claims, 1), _BACKOFF_S, _BACKOFF_CAP_S)
 
 
 def _bounded(actions: tuple[Action, ...]) -> tuple[Action, ...]:

@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 
 from lastbeat.deliver.port import DeliveryError, Receipt
 from lastbeat.model.alert import Alert, Delivery, Message
+from lastbeat.model.backoff import backoff_s
 from lastbeat.model.data import dataclass
 from lastbeat.model.record import Record
 from lastbeat.model.route import LEFT_OUT
@@ -32,6 +33,7 @@ channel of its name has delivered the alert, which is the same channel under a n
 see :func:`without_new`. Later it is old news."""
 ORDER_S = 24 * 3600.0
 """An alert that is older than this and still fails holds up newer ones no longer: a channel may refuse it alone."""
+_BACKOFF_S = 5.0
 _BACKOFF_CAP_S = 900.0
 _RETRY_AFTER_CAP_S = 3600.0
 
@@ -266,5 +268,5 @@ def _after(delivery: Delivery, error: DeliveryError | None, now: datetime) -> De
         wait_s = min(error.retry_after_s, _RETRY_AFTER_CAP_S)
     else:
         # The very next pass retries a first failure: most are brief.
-        wait_s = 0.0 if tried.tries == 1 else min(5.0 * 2 ** min(tried.tries - 2, 10), _BACKOFF_CAP_S)
+        wait_s = backoff_s(tried.tries - 1, _BACKOFF_S, _BACKOFF_CAP_S)
     return replace(tried, last_error=str(error), not_before=now + timedelta(seconds=wait_s) if wait_s else None)

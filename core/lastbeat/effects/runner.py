@@ -17,6 +17,7 @@ from lastbeat.effects.outbox import DeliveryClaim
 from lastbeat.effects.routing import Routing
 from lastbeat.model.action import Action
 from lastbeat.model.alert import Message
+from lastbeat.model.backoff import backoff_s
 from lastbeat.model.data import dataclass
 from lastbeat.model.record import Record
 from lastbeat.model.restart import called
@@ -165,7 +166,7 @@ class EffectRunner:
         # Not RecordRepository.update: the time of the claims is the limit here, and a store that does not answer is
         # tried again as well.
         while True:
-            limit_s = min(_FIRST_TRY_S * 2 ** min(tried, 8), _LONGEST_TRY_S)
+            limit_s = backoff_s(tried + 1, _FIRST_TRY_S, _LONGEST_TRY_S)
             limit_s = min(limit_s, max(_FIRST_TRY_S, until - self.steady()))
             try:
                 with self.repository.hurrying(limit_s):
@@ -175,7 +176,7 @@ class EffectRunner:
                     return self.repository.save(self._settled(record, results, now), now)
             except StoreError as error:
                 lost_race = lost_race or isinstance(error, ConflictError)
-                pause_s = min(_PAUSE_S * 2 ** min(tried - 1, 8), _LONGEST_PAUSE_S) if tried else 0.0
+                pause_s = backoff_s(tried, _PAUSE_S, _LONGEST_PAUSE_S)
                 late = self.steady() + pause_s >= until
                 if late or not (error.retryable or isinstance(error, ConflictError)):
                     log.warning("results could not be recorded yet: %s", error)

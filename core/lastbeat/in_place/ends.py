@@ -13,6 +13,7 @@ from lastbeat.causes.log_summary import LogSummary
 from lastbeat.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.decide.restart import RESUME_ELSEWHERE, cause_key, decide_restart
 from lastbeat.in_place.looking import LeftBehind
+from lastbeat.model.backoff import backoff_s
 from lastbeat.model.cause import Explanation
 from lastbeat.model.checkpoint import CheckpointSurvey
 from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy
@@ -189,4 +190,4 @@ def pause_s(history: Sequence[RestartEntry], end: JobEnd, lived_s: float) -> flo
         if each.first_step is not False:
             break
         quick += 1
-    return min(LONGEST_PAUSE_S, 2.0 ** min(quick, 10) / 2.0)
+    return backoff_s(quick, 1.0, LONGEST_PAUSE_S)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lastbeat.model import runid
+from lastbeat.model.backoff import backoff_s
 from lastbeat.sdk.attempts import attempt_of, next_attempt, start_time_of
 from lastbeat.sdk.beat_tasks import Beat, BeatStep, BeatTask, BeatTasks
 from lastbeat.sdk.clock_offset import ClockOffset
@@ -337,7 +338,7 @@ class Reporter:
     def _beat_pause_s(self, spent_s: float) -> float:
         beat_s = self._environment.beat_s if self._environment is not None else _RETRY_CAP_S
         if self._failures:
-            return min(_RETRY_S * 2.0 ** min(self._failures - 1, 10), max(_RETRY_S, beat_s), _RETRY_CAP_S)
+            return backoff_s(self._failures, _RETRY_S, min(max(_RETRY_S, beat_s), _RETRY_CAP_S))
         if self._follower is not None:
             health = self._environment.health if self._environment is not None else None
             wait_s = self._follower.wait_s

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TypeVar
 
+from lastbeat.model.backoff import backoff_s
 from lastbeat.model.data import dataclass
 from lastbeat.stores.kind import Traits
 from lastbeat.stores.port import Blob, Cleared, Expect, Page, Store, StoreError
@@ -90,7 +91,7 @@ class RetryingStore:
                 return call()
             except StoreError as error:
                 tried += 1
-                pause_s = self._fraction() * self._patience.base_s * 2 ** (tried - 1)
+                pause_s = self._fraction() * backoff_s(tried, self._patience.base_s)
                 late = self._steady() - began + pause_s > self._patience.total_s
                 if not error.retryable or tried >= self._patience.tries or late:
                     raise
