@@ -1,14 +1,25 @@
 """A store that counts what is asked of it: what a pass cost."""
 
 import threading
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
 
-from lastbeat.stores.kind import Traits
-from lastbeat.stores.port import Blob, Cleared, Expect, Page, Store
+from lastbeat.stores.port import Cleared, Store
+from lastbeat.stores.wrapped import Operation, WrappedStore
 
+T = TypeVar("T")
 _NAMES_A_REQUEST = 1000
 KINDS = ("LIST", "GET", "PUT", "DELETE")
+_KIND_OF: Final[Mapping[Operation, str | None]] = {
+    "list": "LIST",
+    "folders": "LIST",
+    "read": "GET",
+    "write": "PUT",
+    "delete": "DELETE",
+    "clear": "LIST",
+    "clock": None,
+}
+"""The kind of an operation's first request, or None if it is not counted."""
 
 
 class Tally:
@@ -34,7 +45,7 @@ class Tally:
         return {kind: count - before.get(kind, 0) for kind, count in self.counts.items()}
 
 
-class CountingStore:
+class CountingStore(WrappedStore):
     """``store``, with each call counted in ``tally`` before it is made: one that fails was asked, too.
 
     It belongs below :class:`~lastbeat.stores.retrying.RetryingStore`, so that each attempt counts. A call is one
@@ -44,16 +55,8 @@ class CountingStore:
     """
 
     def __init__(self, store: Store, tally: Tally | None = None) -> None:
-        self._store = store
+        super().__init__(store)
         self.tally = tally or Tally()
-
-    @property
-    def url(self) -> str:
-        return self._store.url
-
-    @property
-    def traits(self) -> Traits:
-        return self._store.traits
 
     @property
     def counts(self) -> dict[str, int]:
@@ -64,33 +67,18 @@ class CountingStore:
         """Requests by kind on top of ``before``, an earlier :attr:`counts`."""
         return self.tally.since(before)
 
-    def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
-        self.tally.add("LIST")
-        return self._store.list(prefix, start_after, limit)
-
     def folders(self) -> tuple[str, ...]:
-        self.tally.add("LIST")
-        found = self._store.folders()
+        found = super().folders()
         self.tally.add("LIST", max(0, len(found) - 1) // _NAMES_A_REQUEST)
         return found
 
-    def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:
-        self.tally.add("GET")
-        return self._store.read(key, limit_bytes, from_end=from_end, start=start)
-
-    def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
-        self.tally.add("PUT")
-        return self._store.write(key, body, expect)
-
-    def delete(self, key: str) -> None:
-        self.tally.add("DELETE")
-        self._store.delete(key)
-
     def clear(self, prefix: str, *, keep: str = "", limit: int = 1000) -> Cleared:
-        self.tally.add("LIST")
-        cleared = self._store.clear(prefix, keep=keep, limit=limit)
+        cleared = super().clear(prefix, keep=keep, limit=limit)
         self.tally.add("DELETE", cleared.count)
         return cleared
 
-    def clock(self) -> datetime:
-        return self._store.clock()
+    def _call(self, operation: Operation, key: str, function: Callable[[], T]) -> T:  # noqa: ARG002 - the face of the base
+        kind = _KIND_OF[operation]
+        if kind is not None:
+            self.tally.add(kind)
+        return function()

@@ -3,11 +3,10 @@
 import threading
 import time
 from collections.abc import Callable
-from datetime import datetime
 from typing import TypeVar
 
-from lastbeat.stores.kind import Traits
-from lastbeat.stores.port import Blob, Cleared, Expect, Page, Store, UnreachableError
+from lastbeat.stores.port import Store, UnreachableError
+from lastbeat.stores.wrapped import Operation, WrappedStore
 
 T = TypeVar("T")
 
@@ -16,68 +15,43 @@ _room = threading.BoundedSemaphore(_MOST_HANGING)
 """A call that hangs keeps its thread; a process has only so many of them."""
 
 
-class LimitedStore:
-    """``store``, each call of which fails with :class:`UnreachableError` after ``limit_s`` seconds.
+class LimitedStore(WrappedStore):
+    """``store``, each call of which but the one to its clock fails with :class:`UnreachableError` after ``limit_s``
+    seconds.
 
     A call that was given up goes on alone, and a write may still happen then: only one with a condition does no harm.
     """
 
     def __init__(self, store: Store, limit_s: float) -> None:
-        self._store = store
+        super().__init__(store)
         self._limit_s = limit_s
 
-    @property
-    def url(self) -> str:
-        return self._store.url
-
-    @property
-    def traits(self) -> Traits:
-        return self._store.traits
-
-    def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
-        return self._within(f"list {prefix}", lambda: self._store.list(prefix, start_after, limit))
-
-    def folders(self) -> tuple[str, ...]:
-        return self._within("list the folders", self._store.folders)
-
-    def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:
-        return self._within(f"read {key}", lambda: self._store.read(key, limit_bytes, from_end=from_end, start=start))
-
-    def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
-        return self._within(f"write {key}", lambda: self._store.write(key, body, expect))
-
-    def delete(self, key: str) -> None:
-        self._within(f"delete {key}", lambda: self._store.delete(key))
-
-    def clear(self, prefix: str, *, keep: str = "", limit: int = 1000) -> Cleared:
-        return self._within(f"clear {prefix}", lambda: self._store.clear(prefix, keep=keep, limit=limit))
-
-    def clock(self) -> datetime:
-        return self._store.clock()
-
-    def _within(self, doing: str, call: Callable[[], T]) -> T:
-        return _given_up(self.url, doing, call, self._limit_s)
+    def _call(self, operation: Operation, key: str, function: Callable[[], T]) -> T:
+        if operation == "clock":
+            return function()
+        return _given_up(self.url, _doing(operation, key), function, self._limit_s)
 
 
-class TimelyStore(LimitedStore):
+class TimelyStore(WrappedStore):
     """``store``, whose answers are waited for until :attr:`until` and no longer, the one to its time among them."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store, float("inf"))
+        super().__init__(store)
         self.until = float("inf")
         """A time of ``time.monotonic()``, for calls from now on."""
 
-    def clock(self) -> datetime:
-        return self._within("ask for its time", self._store.clock)
-
-    def _within(self, doing: str, call: Callable[[], T]) -> T:
+    def _call(self, operation: Operation, key: str, function: Callable[[], T]) -> T:
         until = self.until
         if until == float("inf"):
-            return call()
+            return function()
         left_s = until - time.monotonic()
         if left_s <= 0:
-            raise UnreachableError(f"{self.url}: cannot {doing}: no time was left for it")
-        return _given_up(self.url, doing, call, left_s)
+            raise UnreachableError(f"{self.url}: cannot {_doing(operation, key)}: no time was left for it")
+        return _given_up(self.url, _doing(operation, key), function, left_s)
+
+
+def _doing(operation: Operation, key: str) -> str:
+    return {"folders": "list the folders", "clock": "ask for its time"}.get(operation, f"{operation} {key}")
 
 
 def _given_up(url: str, doing: str, call: Callable[[], T], limit_s: float) -> T:

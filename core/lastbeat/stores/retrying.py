@@ -3,15 +3,16 @@
 import os
 import time
 from collections.abc import Callable
-from datetime import datetime
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from lastbeat.model.backoff import backoff_s
 from lastbeat.model.data import dataclass
-from lastbeat.stores.kind import Traits
-from lastbeat.stores.port import Blob, Cleared, Expect, Page, Store, StoreError
+from lastbeat.stores.port import Expect, Store, StoreError
+from lastbeat.stores.wrapped import Operation, WrappedStore
 
 T = TypeVar("T")
+_REPEATED: Final = frozenset[Operation]({"list", "folders", "read", "write", "delete", "clear"})
+"""Operations that may be repeated. :meth:`RetryingStore.write` keeps conditional writes out of them."""
 
 
 def _fraction() -> float:
@@ -30,7 +31,7 @@ class Patience:
     total_s: float = 15.0
 
 
-class RetryingStore:
+class RetryingStore(WrappedStore):
     """``store``, tried again with ``patience`` while its errors are retryable.
 
     A conditional write is never repeated: with its answer lost nobody knows whether it happened, and the repetition
@@ -46,49 +47,25 @@ class RetryingStore:
         fraction: Callable[[], float] = _fraction,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store = store
+        super().__init__(store)
         self._patience = patience
         self._sleep = sleep
         self._fraction = fraction
         self._steady = steady
 
-    @property
-    def url(self) -> str:
-        return self._store.url
-
-    @property
-    def traits(self) -> Traits:
-        return self._store.traits
-
-    def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
-        return self._trying(lambda: self._store.list(prefix, start_after, limit))
-
-    def folders(self) -> tuple[str, ...]:
-        return self._trying(self._store.folders)
-
-    def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:
-        return self._trying(lambda: self._store.read(key, limit_bytes, from_end=from_end, start=start))
-
     def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
         if expect is not Expect.ANYTHING:
             return self._store.write(key, body, expect)
-        return self._trying(lambda: self._store.write(key, body))
+        return super().write(key, body)
 
-    def delete(self, key: str) -> None:
-        self._trying(lambda: self._store.delete(key))
-
-    def clear(self, prefix: str, *, keep: str = "", limit: int = 1000) -> Cleared:
-        return self._trying(lambda: self._store.clear(prefix, keep=keep, limit=limit))
-
-    def clock(self) -> datetime:
-        return self._store.clock()
-
-    def _trying(self, call: Callable[[], T]) -> T:
+    def _call(self, operation: Operation, key: str, function: Callable[[], T]) -> T:  # noqa: ARG002 - the face of the base
+        if operation not in _REPEATED:
+            return function()
         began = self._steady()
         tried = 0
         while True:
             try:
-                return call()
+                return function()
             except StoreError as error:
                 tried += 1
                 pause_s = self._fraction() * backoff_s(tried, self._patience.base_s)
