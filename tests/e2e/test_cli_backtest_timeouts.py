@@ -33,7 +33,6 @@ def record(run_id: str, status: Status, hours: float, limit: LimitName | None = 
             history=history,
             transitions=2,
             exceeded=exceeded,
-            evidence_of=2,
         )
     )
 

@@ -4,7 +4,6 @@ A node judges itself, sample by sample, and says what holds (:mod:`lastbeat.heal
 rhythms agree, and what comes and goes is told once. Rank 0 says it in metadata.json, other nodes in files of their own.
 """
 
-from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from lastbeat.decide.silent_ranks import is_of_attempt
@@ -26,10 +25,10 @@ _NAMED: Final = 2
 """So many nodes are told in words; the others are counted."""
 
 
-def health_conditions(evidence: "AttemptEvidence", known: Mapping[str, str]) -> dict[str, str]:
-    """Condition → what nodes of this attempt say of it, worst first. ``known``: the conditions of the record, which
-    stand where this look could not see how things are."""
-    metadata, ranks = evidence.seen.metadata, evidence.seen.ranks
+def health_conditions(evidence: "AttemptEvidence") -> dict[str, str]:
+    """Condition → what nodes of this attempt say of it, worst first. Where this look could not see how things are,
+    those of the record stand."""
+    metadata, ranks, known = evidence.seen.metadata, evidence.seen.ranks, evidence.known_health
     told = metadata if metadata is not None and metadata.fault is None and not _is_old(evidence) else None
     world = (metadata.world_size or 1) if metadata is not None else 1
     blind = evidence.metadata is not None and told is None
@@ -49,13 +48,6 @@ def health_conditions(evidence: "AttemptEvidence", known: Mapping[str, str]) -> 
         elif name in known and hidden:
             raised[name] = known[name]
     return raised
-
-
-def seen_well(evidence: "AttemptEvidence") -> Collection[str]:
-    """The conditions that this look could see, and that hold nowhere."""
-    # Where they cannot be seen, what is known stands: so all are made known, and what is left has been seen.
-    everything = dict.fromkeys(HEALTH_CONDITIONS, "")
-    return everything.keys() - health_conditions(evidence, everything).keys()
 
 
 def broken_hosts(seen: Seen, attempt: Attempt) -> tuple[str, ...]:

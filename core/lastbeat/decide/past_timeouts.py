@@ -181,5 +181,5 @@ def _hung(record: Record) -> bool:
     last = record.history[-1] if record.history else None
     if last is None or last.after not in UNWELL or record.stopped_by is not None:
         return False
-    exceeded = record.exceeded_limit
+    exceeded = record.exceeded
     return last.cause in _HANGS or (exceeded is not None and exceeded.name is LimitName.STALL)

@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 STOOD_STILL: Final = "twice exceeded)"
 """In the reason of a run that was given up though it beat."""
 NEVER_BEGAN: Final = "No heartbeat files found"
-"""The reason of a run that nobody has seen. Records of version 0.1.0 tell of the limit in their reason alone."""
+"""The reason of a run that nobody has seen."""
 _RAISED_BY: Final = {names.METADATA_STALE: "stale", names.PROGRESS_STALE: "stale", names.STALLED: "stall"}
 
 
 def exceeded_limit(record: Record) -> LimitName | None:
-    """Which limit the run exceeded when it was TIMED_OUT; None where that is not known."""
-    if record.exceeded_limit is not None:
-        return record.exceeded_limit.name
+    """Which limit the run exceeded when it was TIMED_OUT, or None if that is not known. A record that was made from
+    the fleet index has the reason alone."""
+    if record.exceeded is not None:
+        return record.exceeded.name
     if STOOD_STILL in record.reason:
         return LimitName.STALL
     return LimitName.START if record.reason.startswith(NEVER_BEGAN) else None
@@ -38,7 +39,7 @@ def exceeded_limit(record: Record) -> LimitName | None:
 def time_out_stands(before: Record, evidence: "AttemptEvidence") -> bool:
     """Whether nothing has shown life since ``before`` was TIMED_OUT, or no progress where it had stood still."""
     limit = exceeded_limit(before)
-    if before.exceeded_limit is not None and before.exceeded_limit.section is not None:
+    if before.exceeded is not None and before.exceeded.section is not None:
         return not _sections_were_seen(before, evidence)
     if limit in {LimitName.STALL, LimitName.INACTIVITY}:
         lines = limit is LimitName.INACTIVITY and _lived(before, before.log, evidence.log)

@@ -159,7 +159,7 @@ def _with_end(last: AttemptTimes, before: Record, after: Record, seen: Seen, now
         return last if last.seen_at is None else _alive_again(last, before, now)
     if last.seen_at is not None and (last.end is status or status is not Status.SUCCEEDED):
         return replace(last, end=status)
-    never = after.exceeded_limit is not None and after.exceeded_limit.name is LimitName.START
+    never = after.exceeded is not None and after.exceeded.name is LimitName.START
     report = seen.job.report if seen.job is not None and seen.job.report.state.ended else None
     died_at = None if never else after.came_to_be_at
     if report is not None and report.ended_at is not None and died_at is not None:
@@ -171,7 +171,7 @@ def _with_end(last: AttemptTimes, before: Record, after: Record, seen: Seen, now
 def _alive_again(last: AttemptTimes, before: Record, now: datetime) -> AttemptTimes:
     """It was given up, and goes on. If it was merely silent it may have stepped all the while."""
     still_s, given_up_s = last.still_s, last.given_up_s
-    exceeded = before.exceeded_limit
+    exceeded = before.exceeded
     if exceeded is not None and exceeded.name in _STOOD_STILL and last.died_at is not None and last.seen_at is not None:
         still_s += max(0.0, (last.seen_at - last.died_at).total_seconds())
         given_up_s += max(0.0, (now - last.seen_at).total_seconds())

@@ -14,7 +14,6 @@ from lastbeat.decide.logs import also_seen
 from lastbeat.decide.raised import raised_known, raised_news
 from lastbeat.decide.recovery import decidable, exceeded_limit, standing_conditions, time_out_stands, undecidable
 from lastbeat.decide.timesheet import noted
-from lastbeat.decide.told_conditions import known_told, told_after
 from lastbeat.decide.verdict import AttemptEvidence, Verdict, happened_at, judge, unobservable, with_headline
 from lastbeat.model import status as names
 from lastbeat.model.cause import Explanation
@@ -396,14 +395,9 @@ def _last_step(evidence: AttemptEvidence) -> int | None:
     return next((step for step in steps if step is not None), None)
 
 
-def _silent_since(evidence: AttemptEvidence) -> datetime | None:
-    beats = (memory.alive_at for memory in (evidence.metadata, evidence.progress) if memory is not None)
-    return max((at for at in beats if at is not None), default=None)
-
-
 def _was_told_otherwise(record: Record | None, match: AttemptMatch, verdict: Verdict) -> bool:
-    """Whether this very ``_error`` has been told of otherwise: as a failure by an older version, which knows no
-    CANCELLED; or as CANCELLED, and the request for that is gone since."""
+    """Whether this very ``_error`` was recorded as FAILED and now reads as CANCELLED, or the reverse. The request for
+    the end may have been out of reach then, or may be gone since."""
     return (
         record is not None
         and not match.is_new
@@ -445,7 +439,7 @@ def _as_recorded(record: Record, status: Status) -> Verdict:
         record.action,
         record.conditions,
         record.explained,
-        exceeded=record.exceeded_limit,
+        exceeded=record.exceeded,
         stopped_by=record.stopped_by,
     )
 
@@ -507,17 +501,10 @@ def _conclude(
             after,
             since=now,
             happened_at=happened_at(evidence, verdict, now),
-            evidence_of=transition.number,
             transitions=transition.number,
             history=(*before.history, transition)[-HISTORY_LIMIT:],
         )
     after = replace(after, timesheet=noted(before, after, match.seen, now, is_new=match.is_new))
-    silence = _silent_since(evidence) if names.BEATS_MISSED in verdict.conditions else None
-    after = replace(after, silence_told=silence if silence is not None else before.silence_told)
-    is_news = changed or match.is_new
-    after = replace(
-        after, conditions_told=told_after(before, evidence, verdict.status, verdict.conditions, now, new=is_news)
-    )
     phase = FlappingPhase.NONE
     if policy.alert_on & FLIPS:
         phase = phase_after(before, after.history, transition, now)
@@ -525,7 +512,7 @@ def _conclude(
     cold = evidence.liveness_log is not None and evidence.seen.logs is not None and evidence.seen.logs.cold
     must_write = before.status is None or transition is not None or must_persist(before, after, policy, now, cold=cold)
     event = Event.RESTARTED if resumed is not None else _status_event(before, match, verdict, changed=changed)
-    raised = _new_conditions(before, match, verdict, silence)
+    raised = _new_conditions(before, match, verdict)
     in_place = resumed is not None and not phase.flapping
     events = _alerts_for(event, raised, verdict, phase, policy, in_place=in_place)
     news = raised_news(before, match.seen.raised, now)
@@ -539,15 +526,15 @@ def _conclude(
 
 def _exceeded(before: Record, match: AttemptMatch, evidence: AttemptEvidence, verdict: Verdict) -> ExceededLimit | None:
     """A run that stood still and then fell silent still has to show progress."""
-    if verdict.status is not Status.TIMED_OUT or before.exceeded_limit is None or match.is_new:
+    if verdict.status is not Status.TIMED_OUT or before.exceeded is None or match.is_new:
         return verdict.exceeded
     stands = before.status is Status.TIMED_OUT and time_out_stands(before, evidence)
-    return before.exceeded_limit if stands else verdict.exceeded
+    return before.exceeded if stands else verdict.exceeded
 
 
 def _needs_explanation(before: Record, match: AttemptMatch, decision: Decision) -> bool:
     if decision.verdict.status not in UNWELL:
-        newly = _new_conditions(before, match, decision.verdict, None)
+        newly = _new_conditions(before, match, decision.verdict)
         return Event.WARNING in decision.events and not newly.isdisjoint(logs.LOG_CONDITIONS)
     if decision.transition is not None:
         return True
@@ -594,21 +581,15 @@ def _was_started_in_place(match: AttemptMatch) -> bool:
 _OF_NODES: Final = frozenset({names.RAM_LOW, names.DISK_LOW, names.GPU_THROTTLED})
 
 
-def _new_conditions(before: Record, match: AttemptMatch, verdict: Verdict, silence: datetime | None) -> set[str]:
-    """The conditions that this look raised.
-
-    An older version drops those that it does not know, and they are not raised anew for that: a success keeps its own,
-    a silence is told once, and so is what the record says that people were told of.
-    """
+def _new_conditions(before: Record, match: AttemptMatch, verdict: Verdict) -> set[str]:
+    """The conditions that this look raised. After a success no others are raised."""
     if match.is_new:
         # The node that it goes on on is as it was.
         stands = _OF_NODES & set(before.conditions) if before.status is Status.RUNNING else set()
         return set(verdict.conditions) - stands
     if before.status is verdict.status is Status.SUCCEEDED:
         return set()
-    told = set(known_told(before))
-    told |= {names.BEATS_MISSED} if silence is not None and silence == before.silence_told else set()
-    return set(verdict.conditions) - set(before.conditions) - told
+    return set(verdict.conditions) - set(before.conditions)
 
 
 def _alerts_for(
@@ -656,10 +637,9 @@ def must_persist(before: Record, after: Record, policy: Policy, now: datetime, *
     """
     if set(before.conditions) != set(after.conditions) or before.attempt != after.attempt:
         return True
-    if set(before.conditions_told) != set(after.conditions_told) or before.in_place_told != after.in_place_told:
+    if before.in_place_told != after.in_place_told or before.job != after.job:
         return True
-    same = (before.flapping_since, before.raised, before.job) == (after.flapping_since, after.raised, after.job)
-    if not same:
+    if before.flapping_since != after.flapping_since or before.raised != after.raised:
         return True
     if after.status is Status.TIMED_OUT and exceeded_limit(before) is not exceeded_limit(after):
         # It beats again and still stands still: from now on only progress takes that back.

@@ -413,7 +413,7 @@ def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) 
     if evidence.started is not None:
         raised.update(logs.overdue(evidence.log_lines, policy.absences, evidence.started, now))
     raised.update(logs.efa_fallback(evidence.seen.logs, evidence.known_efa_fallback))
-    health = health_conditions(evidence, evidence.known_health)
+    health = health_conditions(evidence)
     # What is wrong with a GPU explains the rest.
     broken: dict[str, str] = {name: health[name] for name in (names.GPU_LOST, names.GPU_ECC) if name in health}
     raised = {**broken, **raised, **health}

@@ -217,13 +217,6 @@ class Record(Persisted):
     """When it came to be so, as far as the evidence tells: the sentinel, the last beat, the last line."""
     exceeded: ExceededLimit | None = None
     """Why it is TIMED_OUT."""
-    evidence_of: int | None = None
-    """Number of the transition that ``happened_at`` and ``exceeded`` are of. Older versions carry them along unread,
-    and make transitions of their own."""
-    silence_told: datetime | None = None
-    """The last beat before the silence that people were last told of as ``beats_missed``."""
-    conditions_told: Mapping[str, datetime] = field(default_factory=dict)
-    """Condition → when people were told of it, for those that older versions drop, see ``decide.told_conditions``."""
     stopped_by: str | None = None
     """Of a CANCELLED: who asked for its end through lastbeat. Nobody starts such a run again by itself."""
     in_place_told: int | None = None
@@ -274,7 +267,7 @@ class Record(Persisted):
     supervision: Supervision | None = None
     """How its jobs are started. None: nobody supervises it."""
     seat: SupervisorSeat | None = None
-    """Which supervisor looks after it now. None: none does, or an older version."""
+    """Which supervisor looks after it now."""
     job: JobMemory | None = None
     """Its present job."""
     old_outputs: tuple[str, ...] = ()
@@ -305,12 +298,7 @@ class Record(Persisted):
         began = self.attempt.began_at
         if began is not None and self.since is not None and self.status is Status.RUNNING and self._runs_since_start:
             return min(began, self.since)
-        return self.happened_at if self.happened_at is not None and self._is_current else self.since
-
-    @property
-    def exceeded_limit(self) -> ExceededLimit | None:
-        """``exceeded``, unless it is of an earlier transition."""
-        return self.exceeded if self._is_current else None
+        return self.happened_at or self.since
 
     @property
     def _runs_since_start(self) -> bool:
@@ -319,10 +307,6 @@ class Record(Persisted):
             return False
         last = self.history[-1]
         return last.before is None or (len(self.history) > 1 and self.history[-2].attempt != last.attempt)
-
-    @property
-    def _is_current(self) -> bool:
-        return self.evidence_of == self.transitions
 
     @property
     def step_seen(self) -> tuple[int, datetime] | None:

@@ -36,7 +36,7 @@ def limits_shown(policy: Policy, beat: Heartbeat | None) -> Iterator[LimitInForc
 def exceeded(record: Record | None, clean: Callable[[str], str]) -> LimitInForce | None:
     """The limit by which the run was TIMED_OUT; None where the record does not tell. ``clean`` makes text of a record
     fit to be shown."""
-    limit = record.exceeded_limit if record is not None else None
+    limit = record.exceeded if record is not None else None
     if limit is None:
         return None
     return LimitInForce(limit.name.value, limit.limit_s, clean(limit.source) or "whose is not recorded")

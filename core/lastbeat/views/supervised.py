@@ -37,7 +37,7 @@ def gist(record: Record, mask: Callable[[str], str] = str) -> JobGist | None:
 
 
 def supervisor(record: Record, at: datetime) -> SupervisorSeat | None:
-    """Who looks after it as of ``at``. None: nobody does any more, or an older version."""
+    """The supervisor that looks after the run as of ``at``, or None if there is none any more."""
     seat = record.seat
     return None if seat is None or seat.until is None or seat.until <= at else seat
 

@@ -63,6 +63,17 @@ def test_nan_at_the_end(acts: list[Act], reason: str, restarted: bool) -> None:
     assert last.severity == ("warning" if "but" in reason else "info")
 
 
+def test_what_is_found_after_a_success_is_shown_and_raises_no_alert() -> None:
+    world = World()
+    progress(500, 2.0)(world)
+    complete(world)
+    world.look()
+    world.after(60)
+    world.progress(500, loss="NaN")
+    assert set(world.look().conditions) == {"loss_nan"}
+    assert world.channel.events == ["SUCCEEDED"]
+
+
 def test_a_new_attempt_begins_without_the_old_ones_nan() -> None:
     world = World()
     world.beat(attempt=1)

@@ -35,7 +35,7 @@ def record(status: Status = RUNNING, hours: float = 0.0, cause: str | None = Non
         history.append(Transition(2, START + timedelta(hours=hours), RUNNING, status, "over", 1, cause))
     exceeded = ExceededLimit(limit, 600.0) if limit is not None else None
     return Record("r", status=status, attempt=Attempt(1), history=tuple(history), transitions=len(history),
-                  exceeded=exceeded, evidence_of=len(history), stopped_by=stopped_by)  # fmt: skip
+                  exceeded=exceeded, stopped_by=stopped_by)  # fmt: skip
 
 
 def told(found: PastTimeouts) -> list[str]:

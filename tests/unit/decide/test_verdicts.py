@@ -8,6 +8,7 @@ import pytest
 from lastbeat.decide.verdict import REASON_LIMIT
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
+from lastbeat.stores.port import DeniedError
 from support.world import World
 
 MINUTE = 60.0
@@ -357,6 +358,30 @@ def test_an_error_after_a_request_to_end(request_: str, status: str, reason: str
     world.error("RuntimeError: boom")
     outcome = world.look()
     assert (outcome.status.value, outcome.reason) == (status, reason)
+
+
+@pytest.mark.parametrize("readable", [True, False], ids=["it goes away later", "it can be read only later"])
+def test_what_an_error_was_recorded_as_stands_whatever_becomes_of_the_request(readable: bool) -> None:
+    world = World()
+    world.beat()
+    world.put("_stop", STOPPED)
+    world.after(60)
+    world.error("RuntimeError: boom")
+
+    def refuse(operation: str, key: str) -> None:
+        if operation == "read" and key.endswith("_stop") and not readable:
+            raise DeniedError("no rights")
+
+    world.store.before = refuse
+    told = world.look()
+    assert told.status.value == ("CANCELLED" if readable else "FAILED")
+    world.store.heal()
+    if readable:
+        world.delete("_stop")
+    world.after(60)
+    again = world.look()
+    assert (again.status, again.reason) == (told.status, told.reason)
+    assert world.channel.events == ([] if readable else ["FAILED"])
 
 
 def test_the_next_attempt_of_a_preempted_run_opens_it_again() -> None:

@@ -130,8 +130,8 @@ class ManyWatchers(RuleBasedStateMachine):
     def _has_its_evidence(self, truth: Truth, record: Any) -> None:
         now = self.world.now
         if record.status is Status.TIMED_OUT:
-            assert record.exceeded_limit is not None
-            truth.stood_still = record.exceeded_limit.name is LimitName.STALL
+            assert record.exceeded is not None
+            truth.stood_still = record.exceeded.name is LimitName.STALL
             still_s = [2 * policy.stall_s for policy in self.limits if policy.stall_s]
             still_s += [IDLE_FLOOR_S for policy in self.limits if policy.learns_steps]
             last, limit_s = (

@@ -88,6 +88,13 @@ def test_it_is_cleared_when_the_rank_beats_again(world: World) -> None:
     assert (outcome.status, dict(outcome.conditions)) == (Status.RUNNING, {})
 
 
+def test_a_rank_that_beat_again_and_falls_silent_again_is_told_again(world: World) -> None:
+    for alerts in (1, 2):
+        minutes(world, 2, range(8))
+        minutes(world, 6, WITHOUT_3)
+        assert len(world.channel.sent) == alerts
+
+
 def test_ranks_that_are_well_cost_nothing_and_a_silent_one_is_read_once(world: World) -> None:
     world.store.calls.clear()
     minutes(world, 10, range(8))
@@ -124,19 +131,23 @@ def test_of_a_rank_that_cannot_be_read_nothing_is_said(world: World, fault: Stor
     assert world.look().status is Status.RUNNING
 
 
-def test_what_is_known_of_a_rank_stands_while_the_store_is_away(world: World) -> None:
+@pytest.mark.parametrize("fault", [UnreachableError("away"), DeniedError("no")], ids=["away", "not allowed"])
+def test_what_is_known_of_a_rank_stands_while_it_cannot_be_read(world: World, fault: StoreError) -> None:
     minutes(world, 1, range(8))
     minutes(world, 6, WITHOUT_3)
 
     def refuse(operation: str, key: str) -> None:
         if operation == "read" and "/ranks/" in key:
-            raise UnreachableError("away")
+            raise fault
 
     world.store.before = refuse
     minutes(world, 2, WITHOUT_3)
     assert "rank_silent" in world.look().conditions
     world.store.heal()
     minutes(world, 2, WITHOUT_3)
+    world.store.before = refuse
+    minutes(world, 1, range(8))
+    assert world.look().conditions == {}, "all beat again, which the listing shows"
     assert len(world.channel.sent) == 1
 
 

@@ -67,6 +67,10 @@ def test_people_hear_of_it_once_with_what_to_do_and_of_its_end() -> None:
     assert "exclude_stragglers" in alert.action
     world.beat(stragglers=WELL)
     assert world.look().conditions == {}
+    world.after(60)
+    world.beat(stragglers=ONE)
+    world.look()
+    assert len(world.channel.sent) == 2, "it came back"
 
 
 def test_while_the_heartbeat_cannot_be_read_what_is_known_stands() -> None:
