@@ -137,7 +137,7 @@ def _indices(store: Store, own: dict[str, Entry]) -> Iterator[FleetIndex]:
 def never_supervised(index: FleetIndex, run: RunFiles) -> bool:
     """Whether passes know of the run as it is now that lastbeat does not start its jobs."""
     known, entry = index.runs.get(run.run_id), run.files.get(runid.RECORD)
-    if known is None or entry is None or known.supervised is not False:
+    if known is None or entry is None or known.supervised:
         return False
     recorded = known.files.get(runid.RECORD)
     return recorded is not None and recorded[1] == entry.version

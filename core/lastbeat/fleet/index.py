@@ -101,10 +101,10 @@ class IndexedRun:
     start_time: UnixTime | None = field(default=None, metadata=_COUNTS)
     transitions: int = field(default=0, metadata=_COUNTS)
     alerts: int = field(default=0, metadata=_COUNTS)
-    supervised: bool | None = field(default=None, metadata=_COUNTS)
-    """Whether lastbeat starts its jobs. None: whoever looked did not know of such."""
+    supervised: bool = field(default=False, metadata=_COUNTS)
+    """Whether lastbeat starts its jobs."""
     preempted: tuple[float, str] | None = field(default=None, metadata=_COUNTS)
-    """Its ``_preempted``, as ``files`` has what older versions knew."""
+    """Its ``_preempted``, which few runs have; as an entry of ``files``."""
     first_looked_at: UnixTime | None = field(default=None, metadata=_COUNTS)
     """When a watcher first looked at it."""
     stood_at: tuple[int, UnixTime] | None = field(default=None, metadata=_COUNTS)

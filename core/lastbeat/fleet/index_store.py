@@ -1,7 +1,7 @@
 """Keeps the fleet index between processes: one document beside the runs, written when that is worth a request.
 
 Writes need no condition. Each entry was true after a look that was recorded, and an entry that is older than another
-process's costs a look more. A document that is lost, damaged or of another version is no error: everything in it is
+process's costs a look more. A document that is lost, damaged or of another schema is no error: everything in it is
 found again by listing.
 """
 
@@ -220,11 +220,8 @@ def _part(whole: FleetIndex | None, shard: Shard) -> FleetIndex | None:
 
 @dataclass(frozen=True)
 class _Document:
-    """The index as it is written.
-
-    What a newer version adds is read over, and not carried along by a rewrite: it described what that version saw, not
-    the rest of what an older version writes, and it is found again as the index is.
-    """
+    """The index as it is written. A rewrite drops fields that this version does not know: they are found again, as the
+    index is."""
 
     schema: int
     cursor: str = ""
@@ -234,9 +231,6 @@ class _Document:
     passes: int = 0
     cuts: tuple[str, ...] = ()
     unseen: Mapping[str, float] = field(default_factory=dict)
-    discovered_at: float = 0.0
-    """This and ``empty``: earlier versions do not read an index without."""
-    empty: Mapping[str, float] = field(default_factory=dict)
     runs: tuple[IndexedRun, ...] = ()
     finished: Mapping[str, int] = field(default_factory=dict)
     owners: Mapping[str, str] = field(default_factory=dict)

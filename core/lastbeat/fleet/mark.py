@@ -4,8 +4,8 @@ Training reads it to warn when the watchdog has stopped, the views show that too
 costs of it. No decision rests on it: a mark that is lost, damaged or overwritten costs a few figures.
 
 If requests cost money a write costs as much as a listing, so not every pass leaves a mark. A process leaves one with
-its first pass, and then every ``interval_s``. The mark says so itself: readers, of earlier versions too, go by that to
-tell that marks no longer come. It describes all passes since the last one; ``pass_s`` is the time between two passes.
+its first pass, and then every ``interval_s``. The mark says so itself, and readers go by that to tell that marks no
+longer come. It describes all passes since the last one; ``pass_s`` is the time between two passes.
 """
 
 import json
@@ -188,7 +188,7 @@ def parse_mark(body: bytes) -> PassMark | None:
     if at is None or every_s is None:
         return None
     recent = map(_short, listed[-RECENT:]) if isinstance(listed, list) else ()
-    # Earlier versions left one with each pass.
+    # Where ``pass_s`` is missing, each pass left a mark.
     interval_s = _time_s(document.get("pass_s")) or every_s
     return PassMark(at, every_s, interval_s, tuple(each for each in recent if each is not None))
 

@@ -63,9 +63,7 @@ class Probe:
             for name in (runid.ERROR, runid.COMPLETE):
                 files[name] = _file(self.store.read(self._key(name), 1))
             if self._stands_still(beat):
-                # A policy that is older than this file allows no reading of it; a listing shows it.
-                with suppress(DeniedError):
-                    files[runid.PREEMPTED] = _file(self.store.read(self._key(runid.PREEMPTED), 1))
+                files[runid.PREEMPTED] = _file(self.store.read(self._key(runid.PREEMPTED), 1))
         # Until the last one seen would be stale, a newer progress.json changes nothing.
         progress = run.files.get(runid.PROGRESS) or files[runid.METADATA]
         if progress is None or at - max(progress[0], run.progressed) > self._stale_s:
@@ -73,7 +71,7 @@ class Probe:
         if self._by_log(now):
             files[LOG] = _file(self.store.read(self._key(LOG), 1))
         if _raised_at(beat) >= run.looked_at - 1:
-            # A policy that is older than this file allows no reading of it: nothing is raised then.
+            # A run is judged without the alerts of training where they cannot be read.
             with suppress(DeniedError):
                 files[runid.ALERTS] = _file(self.store.read(self._key(runid.ALERTS), 1))
         return FileSnapshot(at, files, late=_late(beat))

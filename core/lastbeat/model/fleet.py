@@ -49,7 +49,7 @@ class RunLine:
     since: UnixTime | None = None
     attempt: int = 1
     owner: str | None = field(default=None, metadata=TRANSIENT)
-    """Whose run it is, as it says. Kept apart: earlier versions read a line of eight."""
+    """Whose run it is, as it says. The index keeps it apart, since few runs have one."""
     looked_at: datetime | None = field(default=None, metadata=TRANSIENT)
     """Of a run with conditions: the look that found them."""
 

@@ -18,8 +18,6 @@ _NAMES = (
 )  # fmt: skip
 _SIDE = (runid.STOP, runid.ALERTS)
 """What a run is judged without where it cannot be looked at: anybody may have left it there."""
-_LATER = (*_SIDE, runid.PREEMPTED)
-"""What the policies of older versions allow no reading of."""
 WANTED = tuple(sorted(_NAMES, key=str.encode))
 LOG_PAGES = 1
 """Pages that may be listed for other log files, on top of those with a run's own files."""
@@ -136,9 +134,8 @@ def ask_files(store: Store, run_id: str) -> dict[str, Entry]:
         try:
             blob = store.read(key, 1)
         except DeniedError:
-            if name not in _LATER:
+            if name not in _SIDE:
                 raise
-            # A policy that is older than these files allows no reading of them.
             continue
         if blob is not None:
             found[name] = Entry(key, blob.size_bytes, blob.modified, blob.version)

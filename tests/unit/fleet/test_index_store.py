@@ -1,4 +1,4 @@
-"""The fleet index as it is written: by this version, by earlier and by newer ones."""
+"""The fleet index as it is written, and as others may have left it."""
 
 import json
 import logging
@@ -19,6 +19,10 @@ from support.memory import MemoryStore
 KEY = "_watchdog/fleet.json.z"
 SINCE = datetime(2026, 1, 1, 11, 0, tzinfo=timezone.utc)
 TOLD = ["run-1", "FAILED", "out of memory", "cuda_oom", "Use a smaller batch.", ["stalled"], SINCE.timestamp(), 2]
+TIMES = [
+    1767268761.0, 1767268762.0, 1767268740.0, None, 1767268741.5, True, False, None, None, None, None, 0, None, 0,
+]  # fmt: skip
+COUNTS = [1, None, 4, 5, False, None, None, None]
 FILES = [[1767268700.0, '"e"'], None, [1767268740.0, '"m"'], [1767268741.5, '"p"'], [1767268750.25, '"w"'], None]
 DOCUMENT: dict[str, Any] = {
     "schema": 1,
@@ -29,14 +33,11 @@ DOCUMENT: dict[str, Any] = {
     "passes": 17,
     "cuts": ["run-1"],
     "unseen": {"run-2": 1767268000.0},
-    "discovered_at": 0.0,
-    "empty": {},
-    "runs": [
-        [TOLD, [1767268761.0, 1767268762.0, 1767268740.0, None, 1767268741.5, True, False], FILES, [1, None, 4, 5]]
-    ],
+    "runs": [[TOLD, TIMES, FILES, COUNTS]],
     "finished": {"old-1": 1767000000},
+    "owners": {},
+    "left_out": {},
 }
-"""As versions write it that know nothing of the codec."""
 RUN = IndexedRun(
     RunLine("run-1", Status.FAILED, "out of memory", "cuda_oom", "Use a smaller batch.", ("stalled",), SINCE, 2),
     looked_at=1767268761.0,
@@ -87,45 +88,23 @@ def changed(*path: object, to: object) -> dict[str, Any]:
     return document
 
 
-WRITTEN = deepcopy(DOCUMENT)
-"""What this version makes of it: with columns more, which the earlier ones take as parts of the one before."""
-WRITTEN["runs"][0][1] += [None, None, None, None, 0, None, 0]
-WRITTEN["runs"][0][3] += [None, None, None, None]
-WRITTEN["owners"] = {}
-WRITTEN["left_out"] = {}
-
-
-def test_this_version_writes_what_earlier_ones_read() -> None:
-    assert unpacked(encode(INDEX)) == WRITTEN
-    _, times, *_ = WRITTEN["runs"][0]
-    _, _, _, _, _, beating, *by_log = times
-    assert (beating, any(by_log)) == (True, False), "as 0.1.0 reads them"
-
-
-def test_this_version_reads_what_earlier_ones_wrote() -> None:
+def test_what_is_written_is_what_is_read() -> None:
+    assert unpacked(encode(INDEX)) == DOCUMENT
     assert decode(packed(DOCUMENT)) == INDEX
 
 
-def test_an_owner_is_kept_where_earlier_versions_read_over_it() -> None:
+def test_an_owner_is_kept_apart() -> None:
     index = replace(INDEX, runs={"run-1": replace(RUN, line=replace(RUN.line, owner="alice"))})
-    assert unpacked(encode(index)) == {**WRITTEN, "owners": {"run-1": "alice"}}
+    assert unpacked(encode(index)) == {**DOCUMENT, "owners": {"run-1": "alice"}}
     assert decode(encode(index)).runs["run-1"].line.owner == "alice"
 
 
 def test_what_only_this_process_knows_is_not_written() -> None:
     index = replace(INDEX, runs={"run-1": replace(RUN, progressed=1767268799.0)}, unsaved=3.0, just_listed=True)
-    assert unpacked(encode(index)) == WRITTEN
+    assert unpacked(encode(index)) == DOCUMENT
 
 
-OLDER = [
-    pytest.param(
-        changed("runs", 0, 2, to=FILES[:5]),
-        replace(RUN, files={name: file for name, file in RUN.files.items() if "log" not in name}),
-        id="of before logs were among a run's files",
-    ),
-    pytest.param(
-        changed("runs", 0, 1, to=DOCUMENT["runs"][0][1][:6]), RUN, id="of before logs stood in for a heartbeat"
-    ),
+UNUSUAL = [
     pytest.param(
         changed("runs", 0, 2, 1, to=0),
         replace(RUN, files={name: file for name, file in RUN.files.items() if name != "_complete"}),
@@ -135,42 +114,31 @@ OLDER = [
 ]
 
 
-@pytest.mark.parametrize(("document", "run"), OLDER)
-def test_a_row_of_an_earlier_version_is_read(document: object, run: IndexedRun) -> None:
+@pytest.mark.parametrize(("document", "run"), UNUSUAL)
+def test_an_unusual_row_is_read(document: object, run: IndexedRun) -> None:
     assert decode(packed(document)).runs == {"run-1": run}
 
 
-def test_an_index_without_a_listing_round_begins_one() -> None:
-    document = deepcopy(DOCUMENT)
-    del document["round"]
-    assert decode(packed(document)) == replace(INDEX, round=ListingRound())
-
-
-NEWER = [
+UNKNOWN = [
     pytest.param(changed("new", to={"deep": [1]}), id="a field"),
     pytest.param(changed("runs", 0, to=[*DOCUMENT["runs"][0], ["more"]]), id="a part of a row"),
     pytest.param(changed("runs", 0, 0, to=[*TOLD, "more"]), id="something of a run's line"),
-    pytest.param(
-        changed("runs", 0, 3, to=[1, None, 4, 5, None, None, None, None, "more"]), id="something at the end of a part"
-    ),
+    pytest.param(changed("runs", 0, 3, to=[*COUNTS, "more"]), id="something at the end of a part"),
     pytest.param(changed("round", to=[*DOCUMENT["round"], 1]), id="something of a round"),
 ]
 
 
-@pytest.mark.parametrize("document", NEWER)
-def test_what_a_newer_version_adds_is_read_over_and_not_carried_along(document: object) -> None:
+@pytest.mark.parametrize("document", UNKNOWN)
+def test_what_this_version_does_not_know_is_read_over_and_not_carried_along(document: object) -> None:
     index = decode(packed(document))
     assert index == INDEX
-    assert unpacked(encode(index)) == WRITTEN, "it told of what another version saw, not of what this one writes"
+    assert unpacked(encode(index)) == DOCUMENT
 
 
 def test_a_status_that_a_newer_version_added_stays_as_it_is() -> None:
     document = changed("runs", 0, 0, 1, to="PAUSED")
     index = decode(packed(document))
     assert index.runs["run-1"].line.status.is_foreign
-    document["runs"][0][1] += [None, None, None, None, 0, None, 0]
-    document["runs"][0][3] += [None, None, None, None]
-    document["owners"] = document["left_out"] = {}
     assert unpacked(encode(index)) == document
 
 
