@@ -140,8 +140,7 @@ def command(  # noqa: PLR0913 - all of them by name
     training = training_of(store, name)
     _refuse_if_over(settings, store, name, training)
     if after_checkpoint and not training.heeds_stop:
-        why_not = "is under an older lastbeat exec" if training.wraps else "has not looked at run.should_stop so far"
-        what = f"run {name} {why_not}, so it would not save a checkpoint on request"
+        what = f"run {name} has not looked at run.should_stop so far, so it would not save a checkpoint on request"
         raise StoreError(what, f"end it as Ctrl-C would: lastbeat stop {name}")
     process = None if after_checkpoint else _process_here(training)
     request = StopRequest(

@@ -1,7 +1,7 @@
 """Dataclasses ↔ JSON data: the one codec for everything that lastbeat keeps from one process to the next.
 
-Strict: a field of the wrong type is damage, never a guess. Open: what a newer version wrote survives a rewrite, see
-:class:`lastbeat.model.persisted.Persisted`. Each type's reader and writer are compiled once, from its annotations.
+Strict: a field of the wrong type is damage, never a guess. Open: what this version does not know survives a rewrite,
+see :class:`lastbeat.model.persisted.Persisted`. Each type's reader and writer are compiled once, from its annotations.
 
     datetime       ISO 8601 text, UTC; a number   Enum           its value
                    of seconds as UnixTime
@@ -42,7 +42,7 @@ from lastbeat.model.times import parse_time
 T = TypeVar("T")
 Json = Any
 Skipped = list[str]
-"""Collects the fields that hold something which only a newer version can read."""
+"""Collects the fields that hold entries which this version cannot read."""
 
 _LARGEST: Final = 1e12
 """Larger than any number of ours, and small enough for time arithmetic."""
@@ -82,8 +82,8 @@ class Codec(Generic[T]):
         return self._type.write(value) if self._type.write is not None else value
 
     def read(self, document: Json, skipped: Skipped | None = None) -> T:
-        """The value in ``document``, which is JSON data. Fields with parts that only a newer version can read are added
-        to ``skipped``. Raises :class:`DamagedError`."""
+        """The value in ``document``, which is JSON data. Fields with entries that this version cannot read are added to
+        ``skipped``. Raises :class:`DamagedError`."""
         made: T = self._type.read(document, [] if skipped is None else skipped)
         return made
 
@@ -108,7 +108,7 @@ class _Type(NamedTuple):
     exact: frozenset[type] = frozenset()
     """JSON values of these classes need no ``read``."""
     split: "Callable[[Json, Skipped], tuple[Any, Json]] | None" = None
-    """Of a collection: what this version can read, and apart from it the JSON entries that only a newer one can."""
+    """Of a collection: what this version can read, and apart from it the JSON entries that it cannot."""
     merge: Callable[[Json, Json], Json] | None = None
     """Puts those entries back into the JSON of the others."""
     check: str = ""
@@ -308,7 +308,7 @@ def _enumeration(kind: type[Enum]) -> _Type:
     return _Type(read, lambda value: value.value)
 
 
-# Collections. Entries with words of a newer version are set aside and put back in their places.
+# Collections. Entries with unknown words are set aside and put back in their places.
 
 
 def _array(item: _Type, kind: Callable[[list[Any]], Any]) -> _Type:
@@ -548,7 +548,7 @@ def _object_reader(shape: _Shape) -> Callable[[Json, Skipped], Any]:
     """What reads a JSON object, planned once:
 
     1. Read each field that the object has; a value of the exact class needs no call.
-    2. Split collections: their entries from a newer version go to ``unknown``.
+    2. Split collections: their entries with unknown words go to ``unknown``.
     3. Read the flat parts from the fields of the same object.
     4. Refuse an object without a required field.
     5. Keep fields that this version does not know in ``unknown``, if they can be written again.
@@ -676,7 +676,7 @@ def _parts(shape: _Shape) -> list[tuple[str, list[tuple[Field[Any], _Type]]]]:
 
 
 def _row_reader(shape: _Shape) -> Callable[[Json, Skipped], Any]:
-    """Rows with all of their columns are read by compiled code, the others (of other versions, damaged) by a loop."""
+    """Rows with exactly their columns are read by compiled code, the others by a loop."""
     parts = _parts(shape)
     build = _builder(shape)
     fill = _filler([(name, members) for name, members in parts])

@@ -127,16 +127,6 @@ def test_a_program_that_was_done_when_it_was_asked_is_done(tmp_path: Path) -> No
     assert watched(tmp_path)["status"] == "SUCCEEDED"
 
 
-def test_an_exec_that_would_not_let_its_program_save_is_not_asked_to(tmp_path: Path) -> None:
-    folder = tmp_path / "runs" / RUN_ID
-    folder.mkdir(parents=True)
-    (folder / "metadata.json").write_text(json.dumps({"wraps": True, "stop_seconds": 5.0, "attempt": 1}))
-    asked = call(LASTBEAT, "stop", RUN_ID, "--after-checkpoint", cwd=tmp_path, MONITORING_ROOT=str(tmp_path / "runs"))
-    assert asked.returncode == 3
-    assert "is under an older lastbeat exec" in asked.stderr
-    assert left(tmp_path, "_stop") is None
-
-
 def test_what_training_says_of_its_checkpoint_outranks_how_its_process_ended(tmp_path: Path) -> None:
     script = f"""
 import subprocess, sys

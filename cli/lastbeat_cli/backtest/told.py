@@ -205,7 +205,7 @@ def _notes(found: FleetBacktest) -> Iterator[str]:
     if found.causeless:
         yield f"No cause was recorded of {counted(found.causeless, 'failure')}, which count as unknown."
     if found.stepless:
-        yield f"No step was recorded of {counted(found.stepless, 'failure')}: older versions kept none."
+        yield f"No step was recorded of {counted(found.stepless, 'failure')}."
     if found.ends:
         yield (
             "Where no checkpoint was recorded, restarts in a row are never given back: budgets look tighter than they "

@@ -81,10 +81,10 @@ def _text(line: RunLine, report: PassReport) -> str:
         return (
             f"{line.reason} ({format_duration(report.at - line.since)} ago)" if line.since is not None else line.reason
         )
-    # Since when it is so, the warning itself says, as of the look that found it. Earlier versions kept another reason.
-    text = line.reason if line.reason.startswith(f"{line.conditions[0]}: ") else ", ".join(line.conditions)
+    # Since when it is so, the warning itself says, as of the look that found it.
     late = line.looked_at is not None and (report.at - line.looked_at).total_seconds() >= _LATE_S
-    return f"{text} (as of {format_duration(report.at - line.looked_at)} ago)" if late and line.looked_at else text
+    age = f" (as of {format_duration(report.at - line.looked_at)} ago)" if late and line.looked_at else ""
+    return line.reason + age
 
 
 def notes(report: PassReport) -> Iterator[str]:

@@ -229,7 +229,7 @@ class _Walk:
         if known is None:
             return cls(start, end, tells, watched_from, 0, spent)
         for name, seconds in known.spent.items():
-            # A newer version may know more of them.
+            # The record may name uses that this version does not know.
             use = TimeUse(name) if name in set(map(str, TimeUse)) else TimeUse.UNKNOWN
             spent[use] = spent.get(use, 0.0) + max(0.0, seconds)
         lost_steps, bound = known.lost_steps, _bound(sheet.attempts)

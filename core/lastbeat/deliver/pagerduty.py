@@ -21,7 +21,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -113,10 +112,10 @@ class PagerDuty:
                 self._post(event(self._masked(message), step, self.key), len(steps))
             except DeliveryError as error:
                 # The next try knows what was done.
-                error.receipt = _written(incidents, message.at) if incidents != known else None
+                error.receipt = _written(incidents) if incidents != known else None
                 raise
             incidents[step.kind] = step.key if step.severity else ""
-        return _written(incidents, message.at) if incidents != known else None
+        return _written(incidents) if incidents != known else None
 
     def preview(self, message: Message) -> str:
         steps = tuple(plan(message, {}))
@@ -236,21 +235,19 @@ def _ends(message: Message) -> Iterator[str]:
         if message.event is Event.SIGHTED:
             yield _BLINDNESS
         return
-    # What a newer version may tell of besides is no trouble, either, unless it says that it is.
     if message.event not in {Event.FAILED, Event.TIMED_OUT, Event.FLAPPING, Event.WARNING} and not message.still_out:
         yield _TROUBLE
     if not message.group and (message.event in _ATTEMPT_ENDS or not message.conditions):
         yield _WARNING
 
 
-def _written(incidents: Mapping[str, str], at: datetime) -> Receipt:
-    # Older versions resolve only what has a time and a number.
-    rows = {kind: [key, format_time(at), 0] for kind, key in incidents.items()}
+def _written(incidents: Mapping[str, str]) -> Receipt:
+    rows = {kind: [key] for kind, key in incidents.items()}
     return Receipt(json.dumps(rows, ensure_ascii=False, separators=(",", ":")))
 
 
 def _read(receipt: Receipt | None) -> dict[str, str]:
-    """Kind → key. What another version wrote otherwise is left out."""
+    """Kind → key. Whatever is damaged is left out."""
     try:
         rows = json.loads(receipt or "{}")
     except ValueError:

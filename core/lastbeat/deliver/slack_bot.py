@@ -286,7 +286,7 @@ def _written(thread: Thread) -> Receipt:
 
 
 def _read(receipt: Receipt | None) -> Thread | None:
-    """None where another version wrote something else."""
+    """The thread that the receipt names, or None if it is damaged."""
     try:
         row = json.loads(receipt or "null")
     except ValueError:

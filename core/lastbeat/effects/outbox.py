@@ -89,8 +89,7 @@ def enqueue(record: Record, message: Message, identities: Iterable[str] = (), ro
 
 
 def addressed(alert: Alert, identities: Iterable[str], routed: RoutedTo | None) -> Alert:
-    """``alert`` with a delivery for each of ``identities``. For a channel that is left out it counts as delivered: an
-    older version, which knows no routes, would take it on otherwise."""
+    """``alert`` with a delivery for each of ``identities``. For a channel that is left out it counts as delivered."""
     deliveries = {identity: Delivery() for identity in identities}
     if routed is None:
         return replace(alert, deliveries=deliveries)

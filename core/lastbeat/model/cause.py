@@ -65,8 +65,7 @@ class Cause(Persisted):
     """A name of ``signals.error_types``."""
     evidence: Evidence
     confidence: float
-    """From 0 to 1: how often causes on such grounds were right in labelled logs, see ``causes.confidence``. Records of
-    before 2026-11-23 have a number that only orders guesses."""
+    """From 0 to 1: how often causes on such grounds were right in labelled logs, see ``causes.confidence``."""
     subsystem: str | None = None
     restartable: bool | None = None
     """Whether a restart from the last checkpoint may well get past this. None: it depends."""
@@ -79,7 +78,7 @@ class Cause(Persisted):
     of each the innermost first, two at most. Empty: no traceback shows it. Hostile text, as the evidence."""
     fingerprint: str = ""
     """The same for the same mistake, whenever and wherever it comes again, see ``causes.fingerprint``. Empty: nothing
-    tells it from others, or an older version recorded it."""
+    tells it from others."""
 
 
 WORTH_TELLING = timedelta(minutes=5)

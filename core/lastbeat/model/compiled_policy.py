@@ -25,7 +25,7 @@ class CompiledRule(Persisted):
 @dataclass(frozen=True)
 class CompiledPolicy(Persisted):
     """A :class:`lastbeat.model.restart.RestartPolicy` without its reactions: those are carried out by whoever has the
-    file. What was added later is written only where it is used, so that older versions understand the others."""
+    file."""
 
     FORM: ClassVar = Form.SPARSE
 

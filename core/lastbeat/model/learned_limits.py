@@ -250,7 +250,6 @@ def _rows(value: object) -> dict[SpanKey, LearnedLimit]:
         if not isinstance(name, str):
             continue
         most = told.get("of_a_rank")
-        # An older version does not say it, and asks for it no more than that.
         most = most if type(most) is int and 0 <= most < samples else None
         taken = Taken(samples, _seconds(told.get("longest_s")) or 0.0, _seconds(told.get("at_least_s")) or 0.0, most)
         limit_s = _seconds(told.get("limit_s"))

@@ -48,7 +48,7 @@ class LimitEntry(Persisted):
 
     @property
     def says_nothing(self) -> bool:
-        """Whether it names no limit, not even one that only a newer version knows."""
+        """Whether it names no limit, not even one that this version does not know."""
         known = (self.stale_minutes, self.stale, self.stall_minutes, self.start_minutes)
         return all(each is None for each in known) and not self.unknown
 
@@ -91,6 +91,6 @@ def limits_of(run_id: str, entries: Sequence[LimitEntry]) -> RunLimits:
     stale = next(((e.stale_minutes * 60, e.runs) for e in covering if e.stale_minutes is not None), None)
     stall = next(((e.stall_minutes * 60, e.runs) for e in covering if e.stall_minutes is not None), None)
     start = next(((e.start_minutes * 60, e.runs) for e in covering if e.start_minutes is not None), None)
-    # A word that only a newer version knows: here the fixed limit holds.
+    # With any other word, a misspelt one perhaps, the fixed limit holds.
     learned = next(((e.stale == LEARNED, e.runs) for e in covering if e.stale is not None), None)
     return RunLimits(stale, stall, start, learned)

@@ -11,11 +11,10 @@ from lastbeat.model.data import dataclass
 
 @dataclass(frozen=True)
 class Persisted:
-    """Part of a document that older and newer versions of lastbeat read and rewrite side by side.
+    """Part of a document whose rewrite keeps what this version does not know.
 
-    ``unknown`` holds the parts that this version does not know, as JSON data: fields of a newer version, and entries of
-    a list or mapping with a word that a newer version added. ``dataclasses.replace`` carries it along, so a rewrite
-    returns it unchanged.
+    ``unknown`` holds that as JSON data: unknown fields, and entries of a list or mapping with an unknown word.
+    ``dataclasses.replace`` carries it along, so a rewrite returns it unchanged.
     """
 
     unknown: Mapping[str, Any] = field(default_factory=dict, kw_only=True, compare=False, repr=False)
@@ -26,7 +25,7 @@ class Form(str, Enum):
 
     OBJECT = "object"
     ROW = "row"
-    """A JSON array of the fields in order, for objects kept by the thousand. Newer versions add fields at the end.
+    """A JSON array of the fields in order, for objects kept by the thousand. New fields are added at the end.
     Fields of one :func:`part` share an array within it."""
     SPARSE = "sparse"
     """An object without the fields that have their default value."""
@@ -71,8 +70,8 @@ class Columns:
 
 
 def part(name: str) -> Mapping[str, str]:
-    """Metadata of fields of a class in :attr:`Form.ROW`: neighbours with the same ``name`` are written as one array. A
-    newer version may add fields at the end of each part."""
+    """Metadata of fields of a class in :attr:`Form.ROW`: neighbours with the same ``name`` are written as one array.
+    New fields are added at the end of a part."""
     return {"part": name}
 
 

@@ -22,8 +22,7 @@ DEFAULT: Final = "default"
 """The name of the last route, which every alert fits."""
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 LEFT_OUT: Final = "_routes/"
-"""How ``Delivery.told_by`` begins where routes leave a channel out, or it did not exist yet. Older
-versions take that delivery for done."""
+"""How ``Delivery.told_by`` begins where routes leave a channel out, or it did not exist yet."""
 
 
 @dataclass(frozen=True)

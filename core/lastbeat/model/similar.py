@@ -9,7 +9,7 @@ from lastbeat.model.persisted import Form, Persisted
 KNOWN_FAILURES: Final = "_watchdog/causes.json"
 """Beside the runs: which runs failed with which fingerprint."""
 
-# What became of a run after it had failed. Words, and no enum: another one of a newer version must not hurt.
+# What became of a run after it had failed.
 WENT_ON: Final = "went_on"
 GOT_FURTHER: Final = "got_further"
 FAILED_AGAIN: Final = "failed_again"

@@ -59,9 +59,9 @@ class LogCache:
     """How far one run's logs were read, kept in ``store`` between processes, so that ``--once`` too reads only new
     text.
 
-    It is a cache. Of two watchers the last one wins. If there is nothing, or something damaged or from another version,
-    the logs are read anew. ``url`` is the fleet's root. ``signals`` identifies the catalogues: text that was read with
-    others is read again.
+    It is a cache. Of two watchers the last one wins. If there is nothing, or something that cannot be read here, the
+    logs are read again from their beginning. ``url`` is the fleet's root. ``signals`` identifies the catalogues: text
+    that was read with others is read again.
     """
 
     store: Store

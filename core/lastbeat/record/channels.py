@@ -102,7 +102,7 @@ class KnownChannels:
             nonlocal found
             held = _decode(blob)
             if held is None:
-                # Older versions wrote none: their channels lose nothing.
+                # These channels may have been there for long, without a document: they lose nothing.
                 found = ChannelList(dict.fromkeys(sorted(wanted)))
                 return found
             new = wanted - held.channels.keys()

@@ -96,9 +96,7 @@ class Silences:
                 held = SilenceList(())
                 note = f"{SILENCES} was damaged ({fault}); the new silence replaces whatever it held."
             lasting = [each for each in held.silences if not each.is_over(now)]
-            # Earlier versions made a new one each time.
-            same = [each for each in lasting if each.runs == silence.runs]
-            before = max(same, key=lambda each: each.until, default=None)
+            before = next((each for each in lasting if each.runs == silence.runs), None)
             if before is None:
                 if len(lasting) >= MOST:
                     raise StoreError(f"there are {len(lasting)} silences already", "lift some: lastbeat silence --list")
@@ -107,9 +105,9 @@ class Silences:
             until, why = max(before.until, silence.until), silence.why or before.why
             longer = replace(before, until=until, why=why, by=silence.by)
             made = MadeSilence(longer, None if before.id == silence.id else (made.extended or before), note)
-            if same == [longer]:
+            if longer == before:
                 return None
-            return replace(held, silences=(*(each for each in lasting if each not in same), longer))
+            return replace(held, silences=(*(each for each in lasting if each is not before), longer))
 
         self._change(changed)
         return made

@@ -23,8 +23,7 @@ def compiled(policy: RestartPolicy) -> CompiledPolicy:
 
 
 def policy_of(kept: CompiledPolicy) -> RestartPolicy | None:
-    """The policy that the record keeps, without reactions. None: a newer version has put something into it that this
-    one does not know."""
+    """The policy that the record keeps, without reactions, or None if it has parts that this version does not know."""
     if not kept.understood:
         return None
     return RestartPolicy(

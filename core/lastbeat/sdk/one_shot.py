@@ -170,7 +170,7 @@ def _parsed(body: bytes) -> dict[str, Any]:
 
 
 def _points(value: object) -> list[Point]:
-    # Older versions wrote three values, without the learning rate.
+    # The learning rate may be left out.
     rows = [row for row in value if isinstance(row, list) and len(row) in {3, 4}] if isinstance(value, list) else []
     return [
         (row[0], row[1], _figure(row[2]), _figure(row[3]) if len(row) > 3 else None)

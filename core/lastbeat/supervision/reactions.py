@@ -187,7 +187,7 @@ class Reactions:
             )
             self._saved, self._last_look_of = found, key if last else self._last_look_of
         except (StoreError, ValueError) as error:
-            # Also where the place cannot be understood, as one of another version.
+            # Also where the place cannot be understood.
             log.warning("whether a checkpoint was saved cannot be told now: %s", error)
         every_s = max(LEAST_S, _SHARE * (time.monotonic() - began), 0.0 if free else PAID_S * requests)
         self._next_look = now + timedelta(seconds=min(every_s, LONGEST_S))

@@ -174,7 +174,7 @@ def _metrics(value: object, mask: Callable[[str], str]) -> dict[str, float | Non
 
 
 def _points(value: object, modified: datetime, most: int) -> tuple[Point, ...]:
-    """Unix time, step, loss and, in later versions, learning rate."""
+    """Unix time, step, loss and, if known, learning rate."""
     rows = thinned(value, most) if isinstance(value, list) else ()
     found = (point for point in (_point(row, modified) for row in rows) if point is not None)
     return tuple(sorted(found, key=lambda point: point.at))

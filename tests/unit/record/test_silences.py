@@ -94,16 +94,6 @@ def test_a_silence_that_is_extended_without_a_reason_keeps_the_one_it_has(root: 
     assert (held.why, held.by) == (first.why, "bo@desk")
 
 
-def test_those_of_one_glob_that_earlier_versions_made_become_one(root: Open) -> None:
-    entries = [_entry(1, runs="mistral-*"), _entry(2), _entry(3, runs="mistral-*", until="2026-01-01T15:00:00Z")]
-    root().write(SILENCES, json.dumps({"schema": 1, "silences": entries}).encode())
-    Silences(root()).add(silence(4, "mistral-*", hours=1), START)
-    assert [(each.id, each.until) for each in Silences(root()).all(START)] == [
-        ("00000002", after(2 * 3600)),
-        ("00000003", after(3 * 3600)),
-    ]
-
-
 def test_many_writers_at_once_lose_nothing(root: Open) -> None:
     def add(number: int) -> None:
         try:
