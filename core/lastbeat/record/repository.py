@@ -176,8 +176,9 @@ class RecordRepository:
 
     def _read(self, blob: Blob | None) -> None:
         self.note = None
-        self._version = blob.version if blob else None
+        # If the record cannot be used, this raises before its version is known: the next look must not write over it.
         self.record = None if blob is None else self._decode(blob)
+        self._version = blob.version if blob else None
 
     def _decode(self, blob: Blob) -> Record | None:
         skipped: list[str] = []

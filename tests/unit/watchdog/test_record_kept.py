@@ -96,14 +96,18 @@ def test_a_damaged_record_is_replaced_and_said_so(body: str) -> None:
     assert world.look().notes == ()
 
 
-def test_a_record_of_a_newer_lastbeat_is_left_alone() -> None:
+@pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])
+def test_a_record_of_a_newer_lastbeat_is_left_alone(restarted: bool) -> None:
     world = World()
+    world.both(1)
+    world.look()
     world.put("_watchdog.json", '{"schema": 99}')
     world.error("boom")
-    outcome = world.look()
-    assert outcome.status.value == "UNKNOWN"
-    assert "newer lastbeat" in outcome.reason
-    assert outcome.action == "upgrade lastbeat on this machine"
+    for _ in range(3):
+        outcome = world.look(restarted=restarted)
+        assert outcome.status.value == "UNKNOWN"
+        assert "newer lastbeat" in outcome.reason
+        assert outcome.action == "upgrade lastbeat on this machine"
     assert world.store.held[KEY].body == b'{"schema": 99}'
 
 
