@@ -98,7 +98,7 @@ def _is_early(end: PastEnd, times: AttemptTimes | None, *, tells_steps: bool) ->
 
 def _loss(end: PastEnd, use: AttemptUse | None, watched_from: datetime | None, *, tells_steps: bool) -> Loss:
     if use is None:
-        # Before there were timesheets, or one of many attempts ago: from the look that saw it to the next beginning.
+        # The timesheet has no such attempt, as one of many ago: from the look that saw it to the next beginning.
         dead_from = end.died_at if watched_from is None else max(end.died_at, watched_from)
         lay_s = None if end.resumed_at is None else max(0.0, (end.resumed_at - dead_from).total_seconds())
         return Loss(None, lay_s)

@@ -54,7 +54,7 @@ WORTH = [
     pytest.param(
         run((0, RUNNING, 1, None, None), (2, FAILED, 1, "nccl", None), (5, RUNNING, 2, None, None),
             (9, SUCCEEDED, 2, None, None)),
-        True, Hindsight.SAVED, 3.0, None, id="of before steps were recorded: the hours are known, the steps are not"),
+        True, Hindsight.SAVED, 3.0, None, id="no step was recorded: the hours are known, the steps are not"),
     pytest.param(
         run(BEGUN, (2, FAILED, 1, "nccl", 200), AGAIN, (6, FAILED, 2, "nccl", 200)),
         True, Hindsight.WASTED, 1.0, 50, id="it died again of the same cause, no further on"),

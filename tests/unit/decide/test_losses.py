@@ -93,7 +93,7 @@ COSTS = [
         record(BEGUN, (2.5, FAILED, 1), sheet=(times(1, 0, died=2, seen=2.5),)), (None, 0.5),
         id="of a run that never shows steps nobody knows whether it made some"),
     pytest.param(
-        record(BEGUN, BROKE, AGAIN), (None, 3.5), id="of before there were timesheets: from the look that saw it"),
+        record(BEGUN, BROKE, AGAIN), (None, 3.5), id="its times are no longer kept: from the look that saw it"),
     pytest.param(record(BEGUN, BROKE), (None, None), id="the same, and nobody has started it again: nothing is known"),
     pytest.param(
         record(BEGUN, BROKE, sheet=(replace(FIRST, died_at=None),)), (None, None), id="nobody knows when it died"),
@@ -118,7 +118,7 @@ WATCHED: list[Any] = [
     pytest.param({"first_looked_at": at(11.2)}, 3.8, id="the first look came after its death, and a later one saw it"),
     pytest.param({"first_looked_at": at(0.0)}, 4.0, id="it was watched all the while"),
     pytest.param({"first_looked_at": at(11.5), "fleet_watched": True}, 4.0, id="its fleet was watched before it"),
-    pytest.param({"first_looked_at": at(11.5), "sheet": ()}, 3.5, id="the same of before there were timesheets"),
+    pytest.param({"first_looked_at": at(11.5), "sheet": ()}, 3.5, id="the same where its times are no longer kept"),
 ]  # fmt: skip
 
 

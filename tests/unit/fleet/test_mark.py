@@ -124,7 +124,7 @@ def test_while_passes_are_made_nobody_takes_them_for_stopped(interval_s: float, 
             break
         mark.write(replace(REPORT, at=store.now))
         store.pass_time(interval_s * late[number % len(late)])
-        # As every reader has it, those of earlier versions too: three of what it says is too long.
+        # As every reader has it: three of what it says is too long.
         age_s = (store.now - store.held[SWEEP_MARK].modified).total_seconds()
         assert age_s < 3 * written(store)["interval_s"]
 

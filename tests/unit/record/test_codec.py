@@ -1,6 +1,5 @@
 """The record survives being written down, whatever is in it, and stays small."""
 
-import json
 import math
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -81,30 +80,6 @@ records = st.builds(
 @given(records)
 def test_what_is_written_is_what_is_read(record: Record) -> None:
     assert decode(encode(record)) == record
-
-
-@given(records)
-def test_a_record_from_before_there_were_silences_and_flapping_is_read(record: Record) -> None:
-    document = json.loads(encode(record))
-    del document["flapping_since"], document["history"][0]["silenced"]
-    history = tuple(replace(transition, silenced=None) for transition in record.history)
-    assert decode(json.dumps(document).encode()) == replace(record, flapping_since=None, history=history)
-
-
-@given(records)
-def test_a_record_from_before_logs_were_read_is_read(record: Record) -> None:
-    document = json.loads(encode(record))
-    for name in ("log", "log_lines", "warned", "finding", "explained"):
-        del document[name]
-    for memory in filter(None, (document["metadata"], document["progress"])):
-        del memory["gap_s"]
-    for alert in document["outbox"]:
-        for name in ("confidence", "evidence", "also_seen"):
-            del alert["message"][name]
-    read = decode(json.dumps(document).encode())
-    assert (read.log, read.log_lines, read.warned, read.finding, read.explained) == (None, {}, {}, None, None)
-    assert (read.cause, read.action, read.history) == (record.cause, record.action, record.history)
-    assert read.outbox[0].message.also_seen == ()
 
 
 @given(st.binary(max_size=200) | records.map(encode).flatmap(lambda b: st.integers(0, len(b) - 1).map(lambda n: b[:n])))

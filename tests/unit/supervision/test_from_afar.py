@@ -183,7 +183,7 @@ LEFT_ALONE = [
     ("a job in the queue is silent for other reasons", queue),
     ("whose sentinel it is, nobody knows", without_a_job),
     ("a policy of a newer version", newer_policy),
-    ("no policy, or an older record", no_policy),
+    ("no policy", no_policy),
     ("what a person ended", by_a_person),
 ]  # fmt: skip
 
