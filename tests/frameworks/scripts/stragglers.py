@@ -74,11 +74,12 @@ with lastbeat.run("stragglers", stragglers=os.environ.get("WORD", "on")) as run:
         if rank == 0 and step % 10 == 0 and step:
             report = told()
             number = report.get("number", 0)
+            named = report.get("count", 0) != 0
             if who == "none":
                 # A rank that a busy machine held up is missing from a report, and back in a later one.
                 expected = number >= EXPECTED and report.get("scored") == dist.get_world_size()
             else:
-                expected = report.get("slow") is not None if who == "all" else report.get("count", 0) != 0
+                expected = named if who != "all" else report.get("slow") is not None and not named
             over[0] = float(expected or number >= MOST_REPORTS)
             over[0] = max(over[0], float(spent_s > LIMIT_S))
             over[0] = 0.0 if os.environ.get("WORD") == "stop" and spent_s < LIMIT_S else over[0]
