@@ -19,7 +19,7 @@ import torch.distributed as dist
 import lastbeat
 from lastbeat.integrations.torch import watch_steps
 
-EXPECTED, MOST_REPORTS, LIMIT_S = 4, 25, 150.0
+EXPECTED, MOST_REPORTS, LIMIT_S = 4, 60, 150.0
 who, how, section = sys.argv[1], sys.argv[2], sys.argv[3] == "section"
 rank = int(os.environ["RANK"])
 is_slow = who in {"all", str(rank)}
@@ -44,11 +44,12 @@ def compute(windows: float) -> None:
         while time.thread_time() < until:
             pass
         return
+    # A busy machine adds to each of these as much again, and more.
     time.sleep(0.04)
     if is_slow:
         # What is slow from the start is no slower than it was.
         late = max(0.0, windows - 2.5) if who == "all" or how == "grows" else 1.0
-        time.sleep(min(0.2, 0.04 * late) if how == "grows" else 0.06 * min(late, 1.0))
+        time.sleep(min(0.3, 0.04 * late) if how == "grows" else 0.2 * min(late, 1.0))
 
 
 def told() -> dict[str, Any]:
