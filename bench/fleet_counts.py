@@ -8,7 +8,6 @@ from bench import fleet_runs
 from bench.fleet_store import CountedStore
 from lastbeat.fleet.mark import MarkWriter
 from lastbeat.fleet.prices import MONTH_S, dollars
-from lastbeat.fleet.scan_plan import RELIST_S, SMALL_PAGES
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.policy import FleetPolicy, Policy
@@ -96,9 +95,6 @@ def count(fleet: Fleet, passes: int, policy: FleetPolicy | None = None) -> Count
                 store.put(key, body)
         plans[_checked(sweep.run(), fleet).plan] += 1
     each = {kind: number / passes for kind, number in store.requests.items()}
-    if first["LIST"] > SMALL_PAGES and len(plans) == 1 and "list" not in plans:
-        # It still lists everything a few times a day, which these minutes do not show.
-        each["LIST"] = each.get("LIST", 0.0) + first["LIST"] * PASS_S / RELIST_S
     return Count(fleet, first, each, ", ".join(sorted(plans)))
 
 

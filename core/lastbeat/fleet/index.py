@@ -51,8 +51,6 @@ class FileSnapshot:
     troubled: int | None = None
     """Tells other ranks that seem silent, or say that they are late or their node is ill, apart from these; 0: none.
     None: nobody was shown their files."""
-    late: bool = False
-    """What was read of metadata.json says that training has been in a section for too long."""
 
 
 _FILES = Columns((runid.ERROR, runid.COMPLETE, runid.METADATA, runid.PROGRESS, runid.RECORD, LOG))
@@ -115,6 +113,11 @@ class IndexedRun:
     """Where step and loss came from at the last look of this process."""
 
     @property
+    def lives(self) -> bool:
+        """Whether it runs, or may run again without a new attempt."""
+        return self.line.status in {Status.RUNNING, Status.TIMED_OUT}
+
+    @property
     def beat_at(self) -> float | None:
         """When the newest heartbeat was stored; without one, the newest log."""
         beats = [file[0] for file in map(self.files.get, _BEATS) if file is not None]
@@ -147,20 +150,6 @@ class IndexedRun:
             alerts=self.alerts,
             conditional_writes=True,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class ListingRound:
-    """A listing of everything that takes several passes, a few pages each."""
-
-    FORM: ClassVar[Form] = Form.ROW
-
-    began_at: float = 0.0
-    """Unix seconds of the store's clock."""
-    pages: int = 0
-    reached: str = ""
-    """The last folder listed so far."""
-    done: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,16 +193,16 @@ class FleetIndex:
     """Requests that the last whole listing took."""
     listed_at: float = 0.0
     """When the fleet was last listed as a whole."""
-    round: ListingRound = ListingRound()
-    passes: int = 0
     unseen: dict[str, float] = field(default_factory=dict)
     """Runs that cannot be observed → since when."""
     cuts: tuple[str, ...] = ()
     """The last run of each shard that the fleet was last split into."""
     just_listed: bool = False
     """The last pass of this process listed everything."""
-    unsaved: float = 0.0
-    """Dollars that another process would pay to find out what this one learned since it last saved the index."""
+    broke_off: bool = False
+    """The last pass of this process listed a part, and its time was over or a page could not be had."""
+    unsaved: int = 0
+    """Reads that another process would need to find out what this one learned since it last saved the index."""
 
     def known(self) -> list[IndexedRun]:
         """A copy of the runs that live or ended within a day."""

@@ -18,8 +18,8 @@ from itertools import chain
 from typing import Final
 
 from lastbeat.codec import codec
-from lastbeat.fleet.index import FleetIndex, IndexedRun, LeftOutRun, ListingRound
-from lastbeat.fleet.scan_plan import SMALL_PAGES
+from lastbeat.fleet.index import FleetIndex, IndexedRun, LeftOutRun
+from lastbeat.fleet.scan_plan import READS_PER_PAGE, SMALL_PAGES
 from lastbeat.model import runid
 from lastbeat.model.fleet import WHOLE, Shard
 from lastbeat.model.text import owner_name
@@ -34,8 +34,9 @@ _UNPACKED_BYTES: Final = 96 * 1024 * 1024
 """A fleet of 200,000 runs needs half of it."""
 _EVERY_S: Final = 600.0
 """If only times have moved, the index is written no more often than this,"""
-_WORTH_WRITES: Final = 6
-"""and not before the requests that it spares the next process cost as much as so many writes: few processes end."""
+_WORTH_READS: Final = 6 * READS_PER_PAGE
+"""and not before it spares the next process more reads than this, which cost as much as six writes: few processes end.
+"""
 
 
 def key_of(shard: Shard) -> str:
@@ -56,7 +57,7 @@ class FleetIndexStore:
         self._version: str | None = None
         self._saved: tuple[object, ...] = ()
         self._saved_at = 0.0
-        self._saved_round = ListingRound()
+        self._saved_listing_at = 0.0
         self._first = True
 
     @property
@@ -86,7 +87,7 @@ class FleetIndexStore:
                 # Is it this document that is closed, or the store?
                 self._store.list("", limit=1)
             self._index = index or FleetIndex()
-            self._saved_round = self._index.round
+            self._saved_listing_at = self._index.listed_at
         return self._index
 
     def refresh(self, entry: Entry | None = None) -> None:
@@ -110,27 +111,26 @@ class FleetIndexStore:
         worth, first, self._first = _worth(index), self._first, False
         with index.lock:
             unsaved = index.unsaved
-        # The first pass of a process may be its only one, and the next has to know how far the listing round came.
-        parted = first and index.pages > SMALL_PAGES and index.round != self._saved_round
-        stands = worth == self._saved and not parted
+        # The first pass of a process may be its only one, and the next has to know when everything was listed.
+        relisted = first and index.pages > SMALL_PAGES and index.listed_at != self._saved_listing_at
+        stands = worth == self._saved and not relisted
         if stands and not self._spares(unsaved, now, first=first):
             return ()
         try:
             self._version = self._store.write(key_of(self._shard), encode(index))
         except StoreError as error:
             return (f"The fleet index could not be written, so the next process lists everything: {error}",)
-        self._saved, self._saved_round, self._saved_at = worth, index.round, now.timestamp()
+        self._saved, self._saved_listing_at, self._saved_at = worth, index.listed_at, now.timestamp()
         with index.lock:
             index.unsaved -= unsaved
         return ()
 
-    def _spares(self, unsaved: float, now: datetime, *, first: bool) -> bool:
-        """Whether ``unsaved`` dollars are worth a write although only times have moved."""
+    def _spares(self, unsaved: int, now: datetime, *, first: bool) -> bool:
+        """Whether ``unsaved`` reads are worth a write although only times have moved."""
         long_ago = abs(now.timestamp() - self._saved_at) >= _EVERY_S
-        prices = self._store.traits.prices
-        if prices.free:
+        if self._store.traits.prices.free:
             return long_ago
-        much = unsaved > _WORTH_WRITES * prices.per_request["PUT"]
+        much = unsaved > _WORTH_READS
         # The first pass of a process may be its only one, and the next begins with what was saved.
         return unsaved > 0 if long_ago and first else much and (long_ago or first)
 
@@ -227,8 +227,6 @@ class _Document:
     cursor: str = ""
     pages: int = 0
     listed_at: float = 0.0
-    round: ListingRound = field(default_factory=ListingRound)
-    passes: int = 0
     cuts: tuple[str, ...] = ()
     unseen: Mapping[str, float] = field(default_factory=dict)
     runs: tuple[IndexedRun, ...] = ()
@@ -246,8 +244,6 @@ def encode(index: FleetIndex) -> bytes:
             index.cursor,
             index.pages,
             index.listed_at,
-            index.round,
-            index.passes,
             index.cuts,
             dict(index.unseen),
             runs=tuple(index.runs.values()),
@@ -280,8 +276,6 @@ def decode(body: bytes) -> FleetIndex:
         cursor=document.cursor,
         pages=document.pages,
         listed_at=document.listed_at,
-        round=document.round,
-        passes=document.passes,
         unseen=dict(document.unseen),
         cuts=document.cuts,
     )

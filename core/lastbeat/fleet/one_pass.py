@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from math import inf
 
 from lastbeat.decide.first_look import FirstPass
+from lastbeat.fleet.asking import ask
 from lastbeat.fleet.context import SweepContext
 from lastbeat.fleet.deadlines import half_until
 from lastbeat.fleet.groups import GroupedAlerts, WatchedRuns, apply_to
 from lastbeat.fleet.index import FleetIndex, IndexedRun, LeftOutRun, after_look, newest_of, wake_of
 from lastbeat.fleet.pass_results import DeliveryBaseline, PassResults, planned, report
-from lastbeat.fleet.probe import Probe
 from lastbeat.fleet.scan_plan import ScanPlan
 from lastbeat.fleet.screen import screen, share
 from lastbeat.fleet.selection import Selection, Wanted
@@ -32,11 +33,10 @@ log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
 """Called again and again with how many runs were looked at, and how many are known to need it."""
-_LOOK_REQUESTS = {"GET": 2}
+_LOOK_READS = 2
 """Those of a look that finds two heartbeats that moved, and nothing else."""
 _FAULT_LIMIT = 200
 """Characters of an unexpected error."""
-_LIVING = frozenset({Status.RUNNING, Status.TIMED_OUT})
 
 
 class Pass:
@@ -77,7 +77,6 @@ class Pass:
         self._deliveries = DeliveryBaseline.of(on.channels)
         self.results = PassResults()
         with index.lock:
-            index.passes += 1
             on.late.move_to(self.results)
 
     def run(self, plan: ScanPlan) -> None:
@@ -86,20 +85,20 @@ class Pass:
         1. Select runs, and hand each to the worker pool as it comes: while pages are listed, workers look already.
         2. Wait for the workers, until the pass's time is over.
         3. Remember where the next pass goes on.
-        4. If nothing was listed and nobody answered, find out whether the store can be seen at all.
+        4. If runs were only asked and none answered, find out whether the store can be seen at all.
         """
-        self._plan = plan
         selection = Selection(self._on, self._index, plan, self._until, self._sighted)
         for wanted in selection.runs(self._now.timestamp()):
             self._submit(wanted.run_id, partial(self._work_on, wanted))
         self._finish()
+        self._plan = selection.plan
         self._busy |= selection.busy
         self._ledger = selection.ledger
         with self._index.lock:
             self.results.complete = selection.close(self._left)
             self.results.ignored = selection.ignored
             self.results.notes.extend(selection.notes)
-        if plan is not ScanPlan.LIST and not self.results.answered and (self._submitted or not selection.listed):
+        if self._plan is ScanPlan.ASK and not self.results.answered:
             # Is it these runs, or is it the store?
             self._on.timely.list("", limit=1)
             if self._submitted and not self.results.unreadable:
@@ -144,12 +143,12 @@ class Pass:
         with index.lock:
             index.retire_settled(self._now.timestamp())
             waiting_count = decision.counts.pending
-            return report(self.results, index, self._deliveries, waiting_count, self._now, self._plan.told)
+            return report(self.results, index, self._deliveries, waiting_count, self._now, self._plan.value)
 
     def _dry_report(self, decision: GroupedAlerts) -> PassReport:
         identities = [channel.identity for channel in self._on.channels]
         with self._index.lock:
-            told = report(self.results, self._index, self._deliveries, 0, self._now, self._plan.told)
+            told = report(self.results, self._index, self._deliveries, 0, self._now, self._plan.value)
             return replace(told, would_send=planned(self.results.unsent, decision, identities, self._now))
 
     def _group(self, deferred: tuple[DeferredAlert, ...], until: float) -> GroupedAlerts:
@@ -158,7 +157,7 @@ class Pass:
         looking = None
         if self._first_look is not None:
             looking = FirstPass(self._first_look, self.results.watched, self.results.complete)
-        live = sum(run.line.status in _LIVING for run in self._index.known())
+        live = sum(run.lives for run in self._index.known())
         decision = on.calls.call(
             "the ledger of groups",
             lambda: on.groups.gather(
@@ -220,28 +219,31 @@ class Pass:
     # One run, on a thread of the pool.
 
     def _work_on(self, wanted: Wanted) -> None:
-        if wanted.probe is not None:
-            self._ask(wanted.probe)
+        if wanted.asked is not None:
+            self._ask(wanted.asked)
         elif wanted.listed is not None:
             self._look(wanted.run_id, wanted.listed.files, wanted.listed.at, wanted.listed.ranks)
         else:
             self._look(wanted.run_id)
 
-    def _ask(self, probe: Probe) -> None:
+    def _ask(self, run: IndexedRun) -> None:
         """Ask a run how it is, and look if it is not as expected."""
-        run_id = probe.run.line.run_id
+        run_id = run.line.run_id
+        fleet, policy, now = self._on.fleet, self._on.policy_of(run_id, self._now), self._now.timestamp()
+        # A run that beats may have ended all the same; where no listing shows that in time, its sentinels are read.
+        overdue = not 0 <= now - self._index.listed_at < fleet.discover_s
         try:
-            files = probe.ask()
+            files = ask(self._on.store, run, policy, still_before=inf if overdue else now - fleet.interval_s)
         except StoreError as error:
             self._could_not(run_id, str(error), self._on.store.clock().timestamp())
             return
-        # What only the text of a heartbeat tells can wait for the next listing, after which reading costs less.
-        read_s = float("inf") if probe.between else self._on.fleet.read_s
-        if run_id in self._index.unseen or screen(probe.run, files, probe.policy, read_s):
+        # Reading costs less after a listing, and the next pass may list.
+        read_s = fleet.read_s + fleet.interval_s
+        if files is None or run_id in self._index.unseen or screen(run, files, policy, read_s):
             # Only a listing knows the names of logs.
-            self._look(run_id, find=run_files if probe.run.by_log else ask_files)
+            self._look(run_id, find=run_files if run.by_log else ask_files)
         else:
-            self._index.unchanged(probe.run, files)
+            self._index.unchanged(run, files)
             with self._index.lock:
                 self.results.answered += 1
 
@@ -312,7 +314,7 @@ class Pass:
         run = replace(run, wake=min((wake for wake in wakes if wake is not None), default=None))
         deferred = on.groups.deferred_by(outcome)
         with index.lock:
-            index.unsaved += self._on.store.traits.prices.dollars(_LOOK_REQUESTS)
+            index.unsaved += _LOOK_READS
             index.finished.pop(run_id, None)
             index.left_out.pop(run_id, None)
             if outcome.recorded:

@@ -115,10 +115,7 @@ def _changed_age(files: FileSnapshot, known: IndexedRun, beats: Sequence[str], p
 
 
 def _changed_ranks(files: FileSnapshot, known: IndexedRun) -> bool:
-    if known.line.status not in {Status.RUNNING, Status.TIMED_OUT}:
-        return False
-    others = files.troubled is not None and files.troubled != known.troubled
-    return others or (files.late and known.line.status is Status.RUNNING)
+    return known.lives and files.troubled is not None and files.troubled != known.troubled
 
 
 def _is_silent(files: Files, at: float, known: IndexedRun, limit_s: float) -> bool:

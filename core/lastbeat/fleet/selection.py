@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from lastbeat.fleet.asking import is_asked
 from lastbeat.fleet.context import SweepContext
-from lastbeat.fleet.index import FileSnapshot, FleetIndex, IndexedRun, ListingRound, newest_of, snapshot_of
-from lastbeat.fleet.probe import Probe
-from lastbeat.fleet.scan_plan import ScanPlan, moved_on, rolled
+from lastbeat.fleet.index import FileSnapshot, FleetIndex, IndexedRun, newest_of, snapshot_of
+from lastbeat.fleet.scan_plan import ScanPlan, lists_rarely
 from lastbeat.fleet.screen import screen
 from lastbeat.model import runid
 from lastbeat.model.fleet import Shard
@@ -22,11 +22,9 @@ from lastbeat.observe.fleet import FleetListing, RunFiles
 from lastbeat.observe.listing import RANK_PAGES
 from lastbeat.stores.port import Entry, StoreError
 
-_EARLY_LOOKS = 6
-"""Looks that a pass takes before they are due, where requests are free."""
-_SMALL_FLEET = 100
-"""With more runs than this, so few early looks make no difference."""
 _NEW_AT_ONCE = 200
+_FREE_READS = 6
+"""Runs that are read in each pass where requests are free, however large the fleet is."""
 _LEDGER = "groups.json"
 _LIMITS = LIMITS.partition("/")[2]
 _NAMED_LIMIT = 5
@@ -40,17 +38,8 @@ class Wanted:
     run_id: str
     listed: RunFiles | None = None
     """Its files, where a listing has just shown them."""
-    probe: Probe | None = None
-    """Ask the run first; a look follows only if something changed."""
-
-
-@dataclass(frozen=True)
-class _RolledPart:
-    """The part of a round of listing that this pass did."""
-
-    before: ListingRound
-    listing: FleetListing
-    done: bool
+    asked: IndexedRun | None = None
+    """Ask the run first, known by this entry; a look follows only if something changed."""
 
 
 class Selection:
@@ -66,7 +55,8 @@ class Selection:
     ) -> None:
         self._on = on
         self._index = index
-        self._plan = plan
+        self.plan = plan
+        """How the runs are found; :attr:`ScanPlan.ASK` once a listing has failed and runs are asked in its place."""
         self._until = until
         self._half = (time.monotonic() + until) / 2
         self._sighted = sighted
@@ -74,8 +64,8 @@ class Selection:
         """Runs in the order in which the listing showed them."""
         self._begin = ""
         self._done = True
-        self._rolled: _RolledPart | None = None
         self._read_s = on.fleet.read_s
+        """A listed run whose heartbeats were read this long ago is looked at."""
         self._now = datetime.fromtimestamp(0.0, timezone.utc)
         self._closed: dict[str, str] = {}
         """Folders that nobody may look into and that are not taken for runs → why."""
@@ -92,16 +82,9 @@ class Selection:
 
         Raises :class:`StoreError` if everything is to be listed and not even the first page can be had.
         """
-        self._index.just_listed = False
+        self._index.just_listed = self._index.broke_off = False
         self._now = datetime.fromtimestamp(now, timezone.utc)
-        if self._plan is ScanPlan.LIST:
-            return self._by_listing(now)
-        return self._by_asking(now, between=self._plan is ScanPlan.BETWEEN)
-
-    @property
-    def listed(self) -> bool:
-        """Whether at least a part was listed."""
-        return self._rolled is not None
+        return self._by_listing(now) if self.plan is ScanPlan.LIST else self._by_asking(now)
 
     @property
     def notes(self) -> list[str]:
@@ -113,45 +96,51 @@ class Selection:
     def close(self, left: Collection[str]) -> bool:
         """Remember where the next pass goes on: before the first of the runs ``left``, for which there was no time.
         Returns whether the pass was complete."""
-        if self._plan is ScanPlan.LIST:
+        if self.plan is ScanPlan.LIST:
             self._index.cursor = self._cursor(left)
-            return self._done and not left
-        if self._rolled is not None:
-            self._keep_place(self._rolled, left)
-        return not left
+            self._index.just_listed = self._done and not left
+        return self._done and not left
 
     # By listing everything.
 
     def _by_listing(self, now: float) -> Iterator[Wanted]:
+        """List everything. Where that is done rarely, ask the live runs if it fails."""
+        try:
+            yield from self._list_all(now)
+        except StoreError as error:
+            self._index.broke_off = time.monotonic() >= self._until
+            if not lists_rarely(self._index, self._on.fleet):
+                raise
+            self._notes.append(f"Runs that are new or began again could not be looked for: {error}")
+            # The next listing begins with what lies before the page that could not be had.
+            self._index.cursor, self.plan, self._done = "", ScanPlan.ASK, True
+            yield from self._by_asking(now)
+
+    def _list_all(self, now: float) -> Iterator[Wanted]:
         """List everything.
 
         1. List from where the last pass stopped, then what lies before that. Runs that are known and need a look come
            as they are listed; new runs come after them, 200 at a time. A pass that goes on where another stopped, or
            has used half its time, takes new runs as they are listed.
         2. If the listing came to its end: runs that it did not show are gone, and each may be news.
-        3. Where requests are free, and few looks are needed, take the next ones early.
         """
         index, self._begin = self._index, self._index.cursor
         begin, shard = self._begin, self._on.shard
-        early: list[tuple[float, RunFiles]] = []
-        pages, self._done = 0, True
+        pages, self._done, self._read_s = 0, True, self._reading_s()
         for after, until in ((begin, ""), ("", begin)) if begin else (("", ""),):
             part = Shard(after or shard.after, until or shard.until)
             listing = FleetListing(self._on.timely, part, until=self._until, rank_pages=RANK_PAGES)
-            yield from self._list(listing, early, patient=not begin)
+            yield from self._list(listing, patient=not begin)
             self._done = listing.done and self._done
             pages += listing.pages
             if not self._done:
                 break
         self._sighted()
         if not self._done:
+            index.broke_off = True
             return
-        index.pages, index.listed_at, index.just_listed = pages, now, True
-        index.round = ListingRound(now + self._on.fleet.interval_s, done=False)
+        index.pages, index.listed_at = pages, now
         yield from self._gone(frozenset(self._order))
-        if len(early) <= _SMALL_FLEET and self._on.store.traits.prices.free:
-            for _, run in sorted(early, key=lambda each: each[0])[:_EARLY_LOOKS]:
-                yield Wanted(run.run_id, run)
 
     def _cursor(self, left: Collection[str]) -> str:
         """The last run before the first that was left over; empty if there was time for all."""
@@ -178,63 +167,14 @@ class Selection:
                 # Nobody wants to hear that a run that is over was tidied away.
                 index.drop(run_id)
 
-    # By asking the runs that live, and listing a part.
-
-    def _by_asking(self, now: float, *, between: bool) -> Iterator[Wanted]:
-        """Ask the runs that are known to live, and list a part of everything for what is new or began again; only ask
-        if this pass is ``between`` two that list everything.
-
-        If there is no time for both, each comes first in every second pass.
-        """
-        ask_first = between or self._index.passes % 2 == 0
-        if ask_first:
-            yield from self._ask(now, between=between)
-        if not between:
-            yield from self._roll(now)
-        if not ask_first:
-            yield from self._ask(now, between=between)
-
-    def _ask(self, now: float, *, between: bool) -> Iterator[Wanted]:
+    def _by_asking(self, now: float) -> Iterator[Wanted]:
         # Longest unseen first, so that runs that this pass has no time for come first in the next.
         for run in sorted(self._index.known(), key=lambda each: each.seen_at):
-            run_id = run.line.run_id
-            probe = Probe(self._on.store, run, self._index.passes, self._on.policy_of(run_id, self._now), between)
-            if probe.due(now):
-                yield Wanted(run_id, probe=probe)
+            if is_asked(run, now):
+                yield Wanted(run.line.run_id, asked=run)
 
-    def _roll(self, now: float) -> Iterator[Wanted]:
-        """List this pass's part of everything: the next pages of the round that :func:`rolled` gives."""
-        shard, fleet = self._on.shard, self._on.fleet
-        before, pages = rolled(self._index, now, fleet)
-        if not pages:
-            return
-        # Reading a run is cheaper right after a listing, which shows the names of its files, than after asking for it.
-        self._read_s = max(fleet.read_s - fleet.discover_s, fleet.read_s / 2)
-        rest = Shard(before.reached or shard.after, shard.until)
-        listing = FleetListing(self._on.timely, rest, until=self._until, most_pages=pages, rank_pages=RANK_PAGES)
-        try:
-            yield from self._list(listing, [], patient=True)
-        except StoreError as error:
-            self._notes.append(f"Runs that are new or began again could not be looked for: {error}")
-        else:
-            self._rolled = _RolledPart(before, listing, listing.done)
-
-    def _keep_place(self, part: _RolledPart, left: Collection[str]) -> None:
-        index, before, done = self._index, part.before, part.done
-        reached = part.listing.reached or before.reached
-        place = next((place for place, run_id in enumerate(self._order) if run_id in left), None)
-        if place is not None:
-            done, reached = False, self._order[place - 1] if place else before.reached
-        index.round = moved_on(before, part.listing.pages, reached, done=done)
-        index.unsaved += part.listing.pages * self._on.store.traits.prices.per_request["LIST"]
-        if done:
-            index.pages = index.round.pages
-
-    # Listing, for both.
-
-    def _list(self, listing: FleetListing, early: list[tuple[float, RunFiles]], *, patient: bool) -> Iterator[Wanted]:
-        """The runs of a listing that need a look. Those that need none, but run, are added to ``early`` with the time
-        of their last look.
+    def _list(self, listing: FleetListing, *, patient: bool) -> Iterator[Wanted]:
+        """The runs of a listing that need a look.
 
         Ends early, and says so in a note, when a page in the middle cannot be had; raises :class:`StoreError` when the
         first cannot.
@@ -250,7 +190,7 @@ class Selection:
                 if not self._on.shard.holds(run.run_id):
                     continue
                 self._order.append(run.run_id)
-                yield from self._screened(run, new, early)
+                yield from self._screened(run, new)
                 if len(new) >= (_NEW_AT_ONCE if patient and time.monotonic() < self._half else 1):
                     yield from _take(new)
                 if time.monotonic() >= self._until:
@@ -281,7 +221,7 @@ class Selection:
         self.ledger = listing.own.get(_LEDGER, self.ledger)
         self.ignored = (*self.ignored, *listing.ignored)[:10]
 
-    def _screened(self, run: RunFiles, new: list[RunFiles], early: list[tuple[float, RunFiles]]) -> Iterator[Wanted]:
+    def _screened(self, run: RunFiles, new: list[RunFiles]) -> Iterator[Wanted]:
         """The listed run, if it needs a look at once; a run that is not known is added to ``new`` instead."""
         if run.fault is not None:
             yield from self._closed_folder(run.run_id, run.fault)
@@ -304,11 +244,18 @@ class Selection:
             yield Wanted(run.run_id, run)
         else:
             self._index.unchanged(known, files, newest_of(run.files))
-            if known.line.status is Status.RUNNING:
-                early.append((known.looked_at, run))
 
     def _needs_look(self, known: IndexedRun, files: FileSnapshot, run: RunFiles) -> bool:
         return screen(known, files, self._on.policy_of(run.run_id, run.at), self._read_s) is not None
+
+    def _reading_s(self) -> float:
+        fleet = self._on.fleet
+        if self._on.store.traits.prices.free:
+            return min(fleet.read_s, fleet.interval_s * len(self._index.known()) / _FREE_READS)
+        if lists_rarely(self._index, fleet):
+            # Reading a run costs less after a listing, which shows the names of its files, than after asking the run.
+            return max(fleet.read_s - fleet.discover_s, fleet.read_s / 2)
+        return fleet.read_s
 
     def _is_history(self, run: RunFiles, now: float) -> bool:
         """Whether a run without an entry needs no look either."""

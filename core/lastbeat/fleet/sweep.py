@@ -75,7 +75,6 @@ class Sweep:
         self._routing = context.routing
         self._context = SweepContext(context, fleet, shard)
         self._blindness = FleetBlindness(context, self._context.channels)
-        self._first = True
 
     def run(self, *, deadline: float | None = None, progress: Progress | None = None) -> PassReport:
         """One pass. Never raises for anything that the store, a channel, a run or the ping does.
@@ -109,7 +108,7 @@ class Sweep:
     def _sweep(self, ends: float, progress: Progress | None, on_sight: Callable[[], None] | None) -> PassReport:
         """The pass itself.
 
-        1. Load the index of the fleet, and choose the cheapest way to see what changed.
+        1. Load the index of the fleet, and choose how to see what changed.
         2. Work on the runs that need it.
         3. Tell what belongs together, report.
         4. Save the index. Before step 5, so that a run that cannot be observed is looked at again before people hear.
@@ -120,8 +119,8 @@ class Sweep:
         on.timely.until = until
         current: Pass | None = None
         try:
-            index, now = self._index_and_time()
-            plan = choose(index, now.timestamp(), on.fleet, on.store.traits.prices)
+            index, now = on.index_store.load(), on.timely.clock()
+            plan = choose(index, now.timestamp(), on.fleet, free=on.store.traits.prices.free)
             first_look = self._first_look(index, now)
             current = Pass(on, index, now, until, progress, on_sight, first_look=first_look)
             current.run(plan)
@@ -144,14 +143,6 @@ class Sweep:
             with index.lock:
                 on.late.seen_again.extend(current.results.seen_again)
         return _timed(report, began, self._tally.since(asked), [*notes, *(told or ())])
-
-    def _index_and_time(self) -> tuple[FleetIndex, datetime]:
-        index, now = self._context.index_store.load(), self._context.timely.clock()
-        if self._first:
-            # What is done in every third pass, say, has its turn even if each process makes one pass only.
-            index.passes = int(now.timestamp() / self._context.fleet.interval_s)
-            self._first = False
-        return index, now
 
     def _first_look(self, index: FleetIndex, now: datetime) -> datetime | None:
         """Since when this fleet is looked at, if nobody had watched it before, and no pass has come to its end since.

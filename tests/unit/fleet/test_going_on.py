@@ -19,17 +19,7 @@ PASSES = [
 ]
 
 
-PARTS = [
-    pytest.param(["c"], "cd", id="one was left: with it"),
-    pytest.param(["bd"], "bcd", id="several were left: with the first of them"),
-    pytest.param(["a"], "abcd", id="the very first was left: with it"),
-    pytest.param(["d"], "d", id="the last was left: with it"),
-    pytest.param(["b", "b"], "bcd", id="the same one was left twice: with it again"),
-    pytest.param(["b", "d"], "d", id="another one was left then: with that"),
-]
-
-
-def begins(plan: ScanPlan, passes: list[str]) -> str:
+def begins(passes: list[str]) -> str:
     """The runs that a pass selects after passes that each left some of four."""
     world = World()
     for name in "abcd":
@@ -37,7 +27,7 @@ def begins(plan: ScanPlan, passes: list[str]) -> str:
     on, index = world.fresh_sweep()._context, FleetIndex(pages=10)
     found = ""
     for left in [*passes, ""]:
-        selection = Selection(on, index, plan, float("inf"), lambda: None)
+        selection = Selection(on, index, ScanPlan.LIST, float("inf"), lambda: None)
         found = "".join(wanted.run_id for wanted in selection.runs(world.now.timestamp()))
         assert selection.close(set(left)) is not bool(left)
         world.after(60)
@@ -46,9 +36,4 @@ def begins(plan: ScanPlan, passes: list[str]) -> str:
 
 @pytest.mark.parametrize(("left", "order"), PASSES)
 def test_a_pass_begins_with_the_first_run_that_the_last_one_had_no_time_for(left: list[str], order: str) -> None:
-    assert begins(ScanPlan.LIST, left) == order
-
-
-@pytest.mark.parametrize(("left", "order"), PARTS)
-def test_where_a_pass_lists_a_part_the_next_passes_over_none_that_was_left(left: list[str], order: str) -> None:
-    assert begins(ScanPlan.ROLL, left) == order
+    assert begins(left) == order

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -63,7 +63,6 @@ def down(_message: Message) -> None:
 ROWS = [
     pytest.param("sees", ["/x/start", "/x"], True, id="a pass that could see is pinged and marked"),
     pytest.param("blind", [], False, id="of a blind one nobody hears, and there is no mark"),
-    pytest.param("turns blind", ["/x/start"], False, id="one that turned blind began, and never ended well"),
     pytest.param("cannot deliver", ["/x/start", "/x/fail"], True, id="one that could not deliver failed"),
 ]
 
@@ -71,53 +70,20 @@ ROWS = [
 @pytest.mark.parametrize(("how", "told", "marked"), ROWS)
 def test_a_pass(sink: HttpSink, how: str, told: list[str], marked: bool) -> None:
     world = running(30)
-    if how == "turns blind":
-        rolling(world)
     sweep = sweep_of(world, ping=f"{sink.url}/x")
     if how == "blind":
         world.store.before = answers_nothing
-    if how == "turns blind":
-        world.store.before = away_from_the_first_read_on()
     if how == "cannot deliver":
         world.run("run-0000").error()
         world.channel.fault = down
     report = sweep.run()
-    assert (report.blind is not None) is (how in {"blind", "turns blind"}), report
+    assert (report.blind is not None) is (how == "blind"), report
     assert report.failed == (how == "cannot deliver")
     until = time.monotonic() + LIMIT_S
     while len(sink.requests) < len(told) and time.monotonic() < until:
         time.sleep(0.01)  # The beginning is told from the side.
     assert [request.path for request in sink.requests] == told
     assert (SWEEP_MARK in world.store.held) is marked
-
-
-def rolling(world: World) -> None:
-    """From now on passes list a part and ask the runs that live; the next one lists first."""
-    world.store.in_s3()
-    for number in range(3000):
-        world.run(f"old-{number:06}").both(1, age_s=200_000)
-    for _ in range(10):
-        if world.sweep().plan != "list":
-            break
-        world.after(60)
-        for number in range(30):
-            world.run(f"run-{number:04}").both(2)
-    world.after(60)
-    while int(world.now.timestamp() / world.fleet.interval_s) % 2:
-        world.after(60)
-
-
-def away_from_the_first_read_on() -> Callable[[str, str], None]:
-    """The store is gone as soon as a run is read."""
-    away: list[str] = []
-
-    def before(operation: str, key: str) -> None:
-        if operation == "read" and key.startswith("run-"):
-            away.append(key)
-        if away:
-            raise UnreachableError("503")
-
-    return before
 
 
 def test_the_progress_is_told_while_looks_go_on() -> None:

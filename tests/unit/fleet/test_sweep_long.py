@@ -9,7 +9,7 @@ import pytest
 
 from lastbeat.deliver.port import DeliveryError
 from lastbeat.fleet.shared_channel import SharedChannel
-from lastbeat.stores.port import DeniedError, UnreachableError
+from lastbeat.stores.port import DeniedError, Page, UnreachableError
 from support.channel import ListChannel
 from support.messages import FAILED
 from support.paged import PagedStore
@@ -178,6 +178,28 @@ def test_a_listing_that_fails_hides_nothing_that_is_known() -> None:
     assert world.told("live3") == ["FAILED"]
 
 
+@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
+def test_a_page_that_cannot_be_had_hides_no_new_run_before_it(restarted: bool) -> None:
+    world = _probing()
+    world.run("live").both(1)
+    world.sweep()
+    whole = world.store.list
+
+    def broken(prefix: str, start_after: str = "", limit: int = 1000) -> Page:
+        if start_after > "run-000150":
+            raise UnreachableError("503 for that page")
+        return whole(prefix, start_after, limit)
+
+    world.store.list = broken  # type: ignore[method-assign]
+    for minute in range(14):
+        world.after(60)
+        world.run("live").both(minute)
+        if minute == 6:
+            world.run("a-new").error()
+        assert world.sweep(restarted=restarted).blind is None
+    assert world.told("a-new") == ["FAILED"]
+
+
 def test_a_folder_that_held_a_configuration_alone_is_found_with_its_first_heartbeat() -> None:
     world = _probing()
     world.run("live").both(1)
@@ -190,8 +212,7 @@ def test_a_folder_that_held_a_configuration_alone_is_found_with_its_first_heartb
             world.run("new").both(minute)
         if minute == 80:
             world.run("new").error()
-        report = world.sweep()
-    assert report.plan == "probe"
+        world.sweep()
     assert world.told("new") == ["FAILED"]
 
 
