@@ -184,6 +184,8 @@ class ProtocolScene(SupervisedScene):
     limits: Policy = field(default_factory=lambda: replace(Policy(), stale_s=300.0))
     ended_well: set[str] = field(default_factory=set)
     """Jobs whose training completed, whatever became of their processes."""
+    said_failed: set[str] = field(default_factory=set)
+    """Jobs whose training wrote ``_error``, which outranks ``_complete``."""
     stopped: set[str] = field(default_factory=set)
     """Jobs that a person stopped."""
 
@@ -216,7 +218,7 @@ class ProtocolScene(SupervisedScene):
         return self.job is not None and not self.launcher.jobs[self.job].state.ended
 
     def unwanted(self) -> str:
-        if self.job in self.ended_well:
+        if self.job in self.ended_well - self.said_failed:
             return f"{self.job} has completed"
         return f"a person stopped {self.job}" if self.job in self.stopped else ""
 
@@ -239,6 +241,8 @@ class ProtocolScene(SupervisedScene):
         if sentinel is not None and self.launcher.jobs[self.job].state is JobState.RUNNING:
             self.beat()
             self.store.put_text(f"{RUN}/{sentinel}", "" if sentinel == "_complete" else "RuntimeError: boom")
+            if sentinel == "_error":
+                self.said_failed.add(self.job)
         if state is JobState.SUCCEEDED and (sentinel is not None or self.job not in self.scheduler.dying):
             # Whoever was told to end may do so with exit status 0.
             self.ended_well.add(self.job)
