@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Final
@@ -12,12 +12,11 @@ import click
 from lastbeat import opening
 from lastbeat.fleet.all_records import FleetRecords, all_records, ended_long_ago, never_supervised
 from lastbeat.fleet.index import FleetIndex
-from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_duration
 from lastbeat.observe.fleet import RunFiles
-from lastbeat.stores.port import MissingStoreError, Store, StoreError
-from lastbeat.supervision.agent_mark import agent_mark
+from lastbeat.record.agent_mark import agent_at_work
+from lastbeat.stores.port import MissingStoreError
 from lastbeat.views.excerpts import Safe
 from lastbeat.views.jobs import JobRow, in_order, job_row, jobs_document
 from lastbeat_cli import exits, logs, options, values
@@ -61,7 +60,7 @@ def command(*, every: bool, as_json: bool, verbose: bool, **given: str | None) -
         found = all_records(store, until=until, skip=never_supervised if every else _not_running)
     except MissingStoreError as fault:
         raise one_run.missing(fault) from None
-    agents = cache(_agents(store, found.at))
+    agents = cache(lambda launcher: agent_at_work(store, launcher, found.at))
     safe = Safe(settings.redactor)
     rows = [row for record in found.read(until) if (row := job_row(record, found.at, agents, safe)) is not None]
     shown = in_order([row for row in rows if every or not row.line.over])
@@ -78,20 +77,6 @@ def command(*, every: bool, as_json: bool, verbose: bool, **given: str | None) -
 
 def _not_running(index: FleetIndex, run: RunFiles) -> bool:
     return never_supervised(index, run) or ended_long_ago(index, run)
-
-
-def _agents(store: Store, at: datetime) -> Callable[[str], str | None]:
-    def serves(launcher: str) -> str | None:
-        if launcher not in LAUNCHERS:
-            return None
-        try:
-            mark = agent_mark(store, launcher)
-        except StoreError:
-            # Whether there is one is not known, so nobody is told that there is.
-            return None
-        return mark.by if mark is not None and mark.stands(at) else None
-
-    return serves
 
 
 _COLUMNS: Final = ("RUN", "STATUS", "JOB", "STATE", "ATTEMPT", "RESTARTS", "BUDGET LEFT", "NEXT", "SUPERVISED BY")

@@ -12,6 +12,7 @@ from lastbeat.decide.jobs import spent_outputs
 from lastbeat.decide.leaving import back, stays_out
 from lastbeat.decide.missed_beats import missed_beats_s
 from lastbeat.decide.ranks import failed_rank, suspects
+from lastbeat.decide.supervised_elsewhere import left_to_supervisor, undecided_restart, with_decider
 from lastbeat.decide.transition import Decision, decide, with_explanation, with_silence, with_similar
 from lastbeat.deliver.message import Excerpts, RunLocation, compose, hangs, ranks_matter
 from lastbeat.deliver.port import Channel
@@ -110,7 +111,7 @@ class WatchContext:
     executors: Sequence[Executor] = ()
     """Carry out actions; one executor per kind."""
     supervisor: JobSupervisor | None = None
-    """Looks after the run's job."""
+    """Looks after the run's job, and alone decides about its restarts. None: another process does, if any does."""
     token: str | None = None
     """By which claims are known to be those of this watch. None: it makes one."""
     dry_run: bool = False
@@ -278,9 +279,8 @@ class Watch:
         if decision.unobservable is not None:
             advice = MEND if decision.unobservable == policy.unread else _LOOK_AT_LOGS
             return self._blind(UnreachableError(decision.unobservable, advice))
-        left_until = None
-        if self._context.supervisor is not None and look.record is not None:
-            left_until = self._context.supervisor.leaves(decision, look.now)
+        leaves = left_to_supervisor if self._context.supervisor is None else self._context.supervisor.leaves
+        left_until = leaves(decision, look.now)
         if left_until is None or look.record is None:
             conclusion = self._explain(decision, look)
         else:
@@ -364,7 +364,8 @@ class Watch:
         """The decision with its cause, and the record with its effects in it.
 
         1. Find the cause by a deep read of the logs, where the decision asks for that, and who failed of it before.
-        2. Decide what is to become of its job, if it is supervised: that depends on the cause.
+        2. Decide what is to become of its job, which depends on the cause; or name who decides, if this watch does not
+           supervise the run.
         3. Drop the alerts if the run is silenced.
         4. Compose the others, with the end of the log and the stack, and put them into the outbox.
         5. Put the actions beside them.
@@ -377,8 +378,8 @@ class Watch:
             found = self._logs.explain(self._observer.files, error.text if error else None, world_size)
             decision = with_explanation(decision, found)
         decision = self._compared(decision, look.now)
-        if self._context.supervisor is not None:
-            decision = self._context.supervisor.rule(decision, look.now)
+        decide_restart = self._name_decider if self._context.supervisor is None else self._context.supervisor.rule
+        decision = decide_restart(decision, look.now)
         if decision.events and self._context.silences is not None:
             why = self._context.silences.why(self.run_id, look.now)
             decision = decision if why is None else with_silence(decision, self._context.mask(why))
@@ -393,6 +394,15 @@ class Watch:
             record = actions.request(record, effect) if isinstance(effect, Action) else record
         alerts = tuple(alert.message for alert in record.outbox if alert.number > decision.record.alerts)
         return Conclusion(decision, record, alerts)
+
+    def _name_decider(self, decision: Decision, now: datetime) -> Decision:
+        """``decision``, whose alert names who decides about a restart, if that is open."""
+        supervision = undecided_restart(decision)
+        if supervision is None:
+            return decision
+        from lastbeat.record.agent_mark import agent_at_work  # noqa: PLC0415 - only for supervised runs that failed
+
+        return with_decider(decision, supervision, agent_at_work(self._context.store, supervision.launcher, now))
 
     def _compared(self, decision: Decision, now: datetime) -> Decision:
         """``decision`` with the last failure of the same cause, where this is one."""

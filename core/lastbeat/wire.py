@@ -25,11 +25,9 @@ from lastbeat.stores.reading import ReadingStore
 from lastbeat.watchdog import Watch, WatchContext
 
 if TYPE_CHECKING:
-    from lastbeat.decide.transition import Decision
     from lastbeat.fleet.sweep import Sweep
     from lastbeat.launchers.port import Launcher
     from lastbeat.model.fleet import Shard
-    from lastbeat.model.record import Record
     from lastbeat.model.restart import RestartPolicy, Supervision
     from lastbeat.page.writing import PageOfFleet
     from lastbeat.stores.counting import Tally
@@ -202,7 +200,6 @@ def _context(
         limits=FleetLimits(root, LISTED_FOR_S),
         routing=Routing(Routes(root), _known_channels(settings, root, dry_run=dry_run)),
         signals=signals,
-        supervisor=_Afar(settings, root),
     )
 
 
@@ -210,46 +207,6 @@ def _known_channels(settings: Settings, root: Store, *, dry_run: bool) -> KnownC
     if dry_run:
         return KnownChannels(ReadingStore(root))
     return KnownChannels(root, opening.state(settings), state_key("channels", root.url, "known"))
-
-
-class _Afar:
-    """What a watch asks about jobs where nobody can ask their launcher. What decides is imported for supervised runs
-    alone."""
-
-    def __init__(self, settings: Settings, root: Store) -> None:
-        self._settings = settings
-        self._root = root
-
-    def look(self, _record: "Record | None", _now: datetime) -> None:
-        """Nobody can look at a job from here."""
-
-    def leaves(self, decision: "Decision", now: datetime) -> datetime | None:
-        """Until when the end of a run is left to its supervisor."""
-        if decision.record.seat is None:
-            return None
-        from lastbeat.supervision.onlooker import left_to_supervisor  # noqa: PLC0415 - as above
-
-        return left_to_supervisor(decision, now)
-
-    def rule(self, decision: "Decision", now: datetime) -> "Decision":
-        """What becomes of a job that ended or hangs by all evidence, see :class:`Onlooker`."""
-        supervision = decision.record.supervision
-        if supervision is None:
-            return decision
-        import random  # noqa: PLC0415 - as above
-
-        from lastbeat.supervision.onlooker import Onlooker  # noqa: PLC0415 - as above
-
-        settings = self._settings
-        onlooker = Onlooker(self._root, self._place, settings[table.RESTART_DELAY_SECONDS], random.random)
-        return onlooker.rule(decision, supervision, now)
-
-    def _place(self, address: str) -> Store | None:
-        # A directory is one of the machine that trains.
-        from lastbeat.stores import registry as stores  # noqa: PLC0415 - as above
-        from lastbeat.stores.kind import DIRECTORY  # noqa: PLC0415 - as above
-
-        return None if stores.parse(address).scheme == DIRECTORY else opening.place(self._settings, address)
 
 
 def sweep(

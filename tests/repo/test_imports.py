@@ -197,7 +197,7 @@ SUPERVISED = """
 """
 
 
-def test_a_pass_rules_on_a_supervised_job_without_reading_yaml(tmp_path: Path) -> None:
+def test_a_pass_over_a_supervised_run_reads_no_yaml(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "run-1"
     run.mkdir(parents=True)
     (run / "metadata.json").write_text("{}")
@@ -215,8 +215,8 @@ def test_a_pass_rules_on_a_supervised_job_without_reading_yaml(tmp_path: Path) -
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
     assert loaded.isdisjoint({"yaml", "pydantic"})
     record = json.loads((run / "_watchdog.json").read_bytes())
-    assert record["ruling"]["restart"] is True
-    assert [action["name"] for action in record["actions"]] == ["run-1-r1"]
+    assert (record["status"], record["ruling"], record["actions"]) == ("FAILED", None, [])
+    assert record["outbox"][0]["message"]["restart"].startswith("its supervisor decides")
 
 
 TRAINING = """

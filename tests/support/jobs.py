@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from lastbeat.checkpoints.survey import survey
-from lastbeat.decide.transition import Decision
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import GpuUse, JobReport, JobSpec, JobState
 from lastbeat.model.policy import Policy
@@ -23,7 +22,6 @@ from lastbeat.stores.port import Store
 from lastbeat.supervision.agent import Agent
 from lastbeat.supervision.beginning import begin
 from lastbeat.supervision.commands import Commands
-from lastbeat.supervision.onlooker import Onlooker, left_to_supervisor
 from lastbeat.supervision.reactions import Reactions
 from lastbeat.supervision.restarting import RestartExecutor, last_written, spec_of
 from lastbeat.supervision.seat import Seat
@@ -170,24 +168,6 @@ class FakeLauncher:
 
 
 @dataclass
-class _Afar:
-    scene: "SupervisedScene"
-
-    def look(self, _record: object, _now: datetime) -> None:
-        """Nobody can ask from here."""
-
-    def leaves(self, decision: Decision, now: datetime) -> datetime | None:
-        return left_to_supervisor(decision, now)
-
-    def rule(self, decision: Decision, now: datetime) -> Decision:
-        supervision = decision.record.supervision
-        if supervision is None:
-            return decision
-        onlooker = Onlooker(self.scene.store, lambda _place: None, self.scene.delay_s, lambda: 0.5)
-        return onlooker.rule(decision, supervision, now)
-
-
-@dataclass
 class SupervisedScene:
     """A store, a launcher, a channel, and as many supervisors as a test wants."""
 
@@ -225,8 +205,7 @@ class SupervisedScene:
 
     def onlooker(self) -> Watch:
         """A watcher that cannot ask the launcher, as a sweep or a Lambda has it."""
-        context = WatchContext(self.store, (self.channel,), self.limits, self.store.clock, supervisor=_Afar(self))
-        return Watch(RUN, context)
+        return Watch(RUN, WatchContext(self.store, (self.channel,), self.limits, self.store.clock))
 
     def watch(self, *, supervises: bool = True, seat: Seat | None = None) -> Watch:
         """A watcher of its own, as another process has it."""

@@ -28,7 +28,7 @@ def lingers(decision: Decision, policy: RestartPolicy) -> bool:
     sight, ruling, status = decision.seen.job, decision.record.ruling, decision.verdict.status
     if sight is None or sight.report.state is not JobState.RUNNING:
         return False
-    if ruling is None or ruling.restart or ruling.afar or ruling.on or ruling.number != sight.memory.number:
+    if ruling is None or ruling.restart or ruling.on or ruling.number != sight.memory.number:
         return False
     if status is Status.TIMED_OUT:
         return policy.rule(Mode.STALL).kind != "never"

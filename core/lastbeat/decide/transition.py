@@ -374,7 +374,7 @@ def _is_being_ended(before: Record, match: AttemptMatch, verdict: Verdict) -> bo
     ruling, sight = before.ruling, match.seen.job
     if ruling is None or sight is None or before.status is None or match.is_new:
         return False
-    known = not ruling.afar and ruling.number == sight.memory.number
+    known = ruling.number == sight.memory.number
     if not ruling.restart:
         ending = jobs.ending_name(sight.memory)
         known = known and any(each.name == ending and each.claims > 0 for each in before.actions)

@@ -1,4 +1,4 @@
-"""A restart policy as the record keeps it: what its file means, for watchers that cannot read the file."""
+"""A restart policy as the record keeps it: what its file means, for views that show its budgets."""
 
 from collections.abc import Mapping
 from dataclasses import field

@@ -191,7 +191,7 @@ class RestartRuling(Persisted):
     resume_from: str | None = None
     resume_step: int | None = None
     afar: bool = False
-    """Whoever ruled could not ask the launcher. Whoever can rules again before anything is done."""
+    """Only in records of an earlier build: a watcher decided that could not ask the launcher, see ``record.codec``."""
     on: str = ""
     """What the policy's ``on:`` names and led to this. Then the job may live still, and does not get over it."""
     passed_over: str = ""
@@ -227,7 +227,7 @@ class Supervision(Persisted):
     """Who began it: ``user@host``."""
     begun_at: datetime | None = None
     compiled: CompiledPolicy | None = None
-    """The same policy, for watchers that cannot read its file."""
+    """The same policy, for views, which show its budgets and cannot read its file."""
     place: str = ""
     """The cluster or machine that its jobs run on, as the launcher names it. Empty: nobody has said."""
     settings: Mapping[str, str] = field(default_factory=dict)

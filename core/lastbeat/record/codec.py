@@ -1,6 +1,7 @@
 """Records ↔ bytes: the JSON documents of runs, and of the ledger of groups, which extends a record."""
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lastbeat.codec import DamagedError, NewerError, codec
@@ -13,6 +14,8 @@ R = TypeVar("R", bound=Record)
 
 RECORD_LIMIT_BYTES: Final = 3 * 1024 * 1024
 LEDGER_LIMIT_BYTES: Final = 16 * 1024 * 1024
+_UNREVIEWED: Final = "unreviewed"
+"""In the details of a restart that a watcher of an earlier build requested, without the launcher's word."""
 
 
 def encode(record: Record) -> bytes:
@@ -46,7 +49,21 @@ def decode(body: bytes, kind: type[R], skipped: list[str] | None = None) -> R:
         raise DamagedError("it is not a JSON object with a schema number")
     if schema > SCHEMA:
         raise NewerError(f"it has schema {schema}, written by a newer lastbeat; this one reads {SCHEMA}")
-    return codec(kind).read(document, skipped)
+    record = codec(kind).read(document, skipped)
+    return _without_remote_ruling(record) if record.ruling is not None and record.ruling.afar else record
+
+
+def _without_remote_ruling(record: R) -> R:
+    """``record`` without what a watcher of an earlier build decided that could not ask the launcher: a supervisor has
+    yet to decide. No executor of any build performs such a restart, so dropping it takes back nothing."""
+    ruling = record.ruling
+    remote = next((each for each in record.actions if not each.settled and _UNREVIEWED in each.details), None)
+    if ruling is not None and not ruling.restart:
+        return replace(record, ruling=None)
+    if remote is None:
+        return record
+    actions = tuple(each for each in record.actions if each is not remote)
+    return replace(record, ruling=None, actions=actions, restarts=record.restarts[:-1])
 
 
 def decode_record(body: bytes, skipped: list[str] | None = None) -> Record:

@@ -22,9 +22,9 @@ from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND, Supervision
 from lastbeat.observe.fleet import FleetListing, RunFiles
 from lastbeat.observe.listing import RANK_PAGES
+from lastbeat.record.agent_mark import AgentMark, leave_mark
 from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.stores.port import Entry, Store, StoreError
-from lastbeat.supervision.agent_mark import AgentMark, leave_mark
 from lastbeat.supervision.commands import unfinished
 from lastbeat.supervision.rulings import present_job
 from lastbeat.watchdog import Watch
@@ -260,6 +260,6 @@ def _is_over(record: Record, supervision: Supervision) -> bool:
     if not job.state.ended or any(not each.settled for alert in record.outbox for each in alert.deliveries.values()):
         return False
     ruling = record.ruling
-    if ruling is None or ruling.number < job.number or ruling.afar:
+    if ruling is None or ruling.number < job.number:
         return False
     return not ruling.restart or any(each.failed is not None for each in record.actions if each.kind == RESTART_KIND)

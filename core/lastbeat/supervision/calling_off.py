@@ -50,7 +50,7 @@ def _without(record: Record, waiting: Action, by: str) -> Record:
         # The first job of all: it never happens.
         never = tuple(replace(each, failed=why) if each is waiting else each for each in record.actions)
         return replace(record, actions=never)
-    # As if it had been ruled so: nobody reviews what a person decided.
-    ruled = replace(ruling, restart=False, reason=why, resume_from=None, resume_step=None, afar=False)
+    # As if it had been ruled so.
+    ruled = replace(ruling, restart=False, reason=why, resume_from=None, resume_step=None)
     others = tuple(each for each in record.actions if each is not waiting)
     return replace(record, actions=others, ruling=ruled, restarts=record.restarts[:-1])

@@ -1,7 +1,7 @@
 """Carries out a policy's ``on:`` for one supervised run.
 
-Only who holds the policy as its author wrote it does this: a supervisor or an agent. What a sweep or a Lambda knows of
-a policy (``restarts.compiling``) has no reactions, and no executor of theirs runs a command.
+Only a supervisor or an agent does this. What a record keeps of a policy (``restarts.compiling``) has no reactions, and
+sweeps and Lambdas have no executor that runs a command.
 
 Notes go into the record with the decision that they answer. Commands and stops are actions: claimed in the record, then
 done, at most once. A restart is asked of the policy, as the end of a job would be.
@@ -32,7 +32,7 @@ from lastbeat.signals.error_types import UNKNOWN
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.supervision.commands import Commands
 from lastbeat.supervision.restarting import OLD_JOB
-from lastbeat.supervision.rulings import reopened, told
+from lastbeat.supervision.rulings import told_late
 from lastbeat.supervision.stopping import StopExecutor
 
 log = logging.getLogger(__name__)
@@ -139,27 +139,26 @@ class Reactions:
 
     def _stopped(self, decision: Decision, sight: JobSight, why: Occasion, now: datetime) -> Decision:
         job = sight.memory
-        fresh, earlier, _ = reopened(decision, job.number)
-        ruling = fresh.record.ruling
-        if ruling is not None and ruling.number >= job.number and (ruling.restart or ruling.on):
+        ruling = decision.record.ruling
+        decided = ruling is not None and ruling.number >= job.number
+        if ruling is not None and decided and (ruling.restart or ruling.on):
             # It is being stopped, or the next one is on its way.
             return decision
         if decision.verdict.status is Status.SUCCEEDED:
             return decision
         reason = f"stopped by the policy {self.policy.name} on {why.on}"
-        log.info("%s: stop: %s", fresh.record.run_id, reason)
+        log.info("%s: stop: %s", decision.record.run_id, reason)
         ruling = RestartRuling(job.number, restart=False, reason=reason, at=now, on=why.on)
-        fresh = replace(fresh, record=replace(fresh.record, ruling=ruling), must_write=True)
+        decision = replace(decision, record=replace(decision.record, ruling=ruling), must_write=True)
         if decision.verdict.status.finished:
-            fresh = replace(fresh, restart_note=f"not restarted: {reason}")
-            # Who had only looked on may have told people otherwise.
-            fresh = told(fresh) if earlier is not None and earlier.restart else fresh
+            decision = replace(decision, restart_note=f"not restarted: {reason}")
+            decision = decision if decided else told_late(decision)
         if sight.report.state.ended:
-            return fresh
+            return decision
         details = {OLD_JOB: job.id}
-        number = fresh.record.attempt.number
+        number = decision.record.attempt.number
         action = Action(f"stop-{job.name}", STOP_KIND, now, self.policy.name, f"on {why.on}", number, details)
-        return replace(fresh, effects=(*fresh.effects, action))
+        return replace(decision, effects=(*decision.effects, action))
 
     def _newly_saved(self, sight: JobSight, memory: ReactionMemory, now: datetime) -> tuple[Checkpoint, ...]:
         """Complete checkpoints, as of the last look for them, the oldest first. What it finds stays known, for another

@@ -21,8 +21,6 @@ OLD_JOB: Final = "old_job"
 """In an action's details: the id of the job that must be dead before the new one starts."""
 NUMBER: Final = "number"
 EXCLUDED_NODES: Final = "excluded_nodes"
-UNREVIEWED: Final = "unreviewed"
-"""Nobody has asked the launcher about the old job yet, or looked at its checkpoints."""
 CLOCKS: Final = timedelta(minutes=10)
 """How far the launcher's clock may be behind the store's. A job of the same name that is older belongs to a run whose
 record is gone."""
@@ -120,8 +118,6 @@ class RestartExecutor:
             raise ExecutorError(error.told) from None
 
     def perform(self, action: Action) -> str:
-        if action.details.get(UNREVIEWED):
-            raise NotDoneError("it was decided from afar, and what became of the old job has to be found out first")
         old = action.details.get(OLD_JOB)
         if old:
             confirm_dead(self._launcher, old)

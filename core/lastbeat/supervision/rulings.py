@@ -14,7 +14,7 @@ from lastbeat.decide.transition import Decision
 from lastbeat.model import runid
 from lastbeat.model.action import Action
 from lastbeat.model.checkpoint import CheckpointSurvey, Completeness, Quarantine
-from lastbeat.model.effect import Effect, Notify
+from lastbeat.model.effect import Notify
 from lastbeat.model.job import JobMemory, JobReport, JobSight, JobState
 from lastbeat.model.record import Record
 from lastbeat.model.restart import (
@@ -40,7 +40,6 @@ from lastbeat.supervision.restarting import (
     EXCLUDED_NODES,
     NUMBER,
     OLD_JOB,
-    UNREVIEWED,
     job_name,
 )
 
@@ -76,8 +75,6 @@ class RulingTerms:
     """The checkpoints, where there are any and somebody could look at them."""
     resumes: str
     """From where a restart would go on, in words."""
-    afar: bool = False
-    """Nobody could ask the launcher: whoever can reviews it before anything is done."""
 
 
 def present_job(record: Record, kind: str) -> JobMemory | None:
@@ -125,7 +122,6 @@ def ruled(decision: Decision, job: JobMemory, end: JobEnd, terms: RulingTerms, n
         chosen.url if chosen is not None else None,
         chosen.step if chosen is not None else None,
         passed_over=_passed_over(terms.found) if restart.restart else "",
-        afar=terms.afar,
     )
     record = replace(decision.record, ruling=ruling, checkpoint=_checkpoint(terms.found, decision.record, now))
     budgets = ", ".join(map(str, restart.budgets))
@@ -166,7 +162,6 @@ def _action(
         RESUME_FROM: chosen.url if chosen is not None else "",
         RESUME_STEP: str(chosen.step) if chosen is not None and chosen.step is not None else "",
         EXCLUDED_NODES: ",".join(sorted(nodes)),
-        UNREVIEWED: "yes" if terms.afar else "",
     }
     return Action(
         job_name(record.run_id, old.number + 1),
@@ -216,8 +211,8 @@ def told(decision: Decision) -> Decision:
 
 
 def told_late(decision: Decision) -> Decision:
-    """``decision`` with an alert of its ruling, where people heard of the end without it: nobody could ask the launcher
-    then, or look at the checkpoints."""
+    """``decision`` with an alert of its ruling, where people heard of the end without it: a watcher recorded it that
+    could not ask the launcher, or nobody could look at the checkpoints then."""
     heard = decision.transition is None and decision.verdict.status in {Status.FAILED, Status.TIMED_OUT}
     return told(decision) if heard and decision.restart_note is not None else decision
 
@@ -269,38 +264,6 @@ def follower(record: Record, number: int) -> Action | None:
     """The newest restart that follows the job of that number."""
     following = (each for each in reversed(record.actions) if each.kind == RESTART_KIND and _follows(each, number))
     return next(following, None)
-
-
-def reopened(decision: Decision, number: int) -> tuple[Decision, RestartRuling | None, Action | None]:
-    """``decision`` without what was ruled from afar on that job, if nothing has come of it yet; that ruling, and the
-    restart that it led to."""
-    record = decision.record
-    ruling = record.ruling
-    if ruling is None or not ruling.afar or ruling.number != number:
-        return decision, None, None
-    if not ruling.restart:
-        return replace(decision, record=replace(record, ruling=None)), ruling, None
-    waiting = waits(record, number)
-    if waiting is None:
-        return decision, None, None
-    return replace(decision, record=without(record, waiting)), ruling, waiting
-
-
-def reviewed(decision: Decision, earlier: RestartRuling, waiting: Action | None) -> Decision:
-    """``decision``, which rules anew on what was ruled from afar. People are told if it came out otherwise, and a
-    restart waits no longer than it would have."""
-    again = decision.record.ruling
-    if again is None or again.restart is not earlier.restart:
-        return told(decision)
-    if waiting is None:
-        return decision
-
-    def as_before(effect: Effect) -> Effect:
-        if isinstance(effect, Action) and effect.name == waiting.name:
-            return replace(effect, not_before=waiting.not_before)
-        return effect
-
-    return replace(decision, effects=tuple(map(as_before, decision.effects)))
 
 
 def without(record: Record, waiting: Action) -> Record:

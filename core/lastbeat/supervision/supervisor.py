@@ -41,9 +41,7 @@ from lastbeat.supervision.rulings import (
     not_these,
     present_job,
     refused,
-    reopened,
     resumes,
-    reviewed,
     ruled,
     told_late,
     told_of,
@@ -157,9 +155,8 @@ class Supervisor:
         2. While the launcher does not answer: nothing else. A start of which it tells is settled, whoever died over it.
         3. The ruling is withdrawn where the run lives again, or has ended well.
         4. A restart that was refused is told.
-        5. What somebody ruled from afar is ruled again, now that the launcher was asked.
-        6. A job without a ruling gets one.
-        7. A job that failed for good and still runs is ended, where the policy lets it.
+        5. A job without a ruling gets one.
+        6. A job that failed for good and still runs is ended, where the policy lets it.
         """
         asked = None
         if self.reactions is not None:
@@ -183,25 +180,22 @@ class Supervisor:
         never = refused(decision.record, number)
         if never is not None:
             return told_of(decision, never)
-        fresh, earlier, waiting = reopened(decision, number)
-        decided = fresh.record.ruling is not None and fresh.record.ruling.number >= number
-        if decided:
+        if decision.record.ruling is not None and decision.record.ruling.number >= number:
             return foretold(decision)
-        if not status.finished or followed(fresh.record, number):
+        if not status.finished or followed(decision.record, number):
             return decision
-        begun = how_begun(fresh, sight, now)
+        begun = how_begun(decision, sight, now)
         try:
-            by = asked_by(fresh.record, self.store)
-            found = self._survey(sight, not_these(fresh.record, begun, now))
+            by = asked_by(decision.record, self.store)
+            found = self._survey(sight, not_these(decision.record, begun, now))
         except StoreError as error:
             # A later look knows more: nothing is decided on what could not be read.
             log.warning(
                 "%s: whether job %s is restarted cannot be decided yet: %s", self.run_id, sight.memory.id, error
             )
             return decision
-        end = job_end(fresh, sight.memory, sight.report, found, by, begun)
-        after = ruled(fresh, sight.memory, end, self._terms(found), now)
-        return told_late(after) if earlier is None else reviewed(after, earlier, waiting)
+        end = job_end(decision, sight.memory, sight.report, found, by, begun)
+        return told_late(ruled(decision, sight.memory, end, self._terms(found), now))
 
     def _stopped_meanwhile(self, decision: Decision, sight: JobSight) -> Decision:
         """``decision`` without a restart that a signal asked for and that nobody has begun, if a person has ended the

@@ -20,13 +20,13 @@ from lastbeat.model.persisted import Persisted
 from lastbeat.model.policy import Policy
 from lastbeat.model.starts_in_place import StartsInPlace
 from lastbeat.record import fleet_document, routes
+from lastbeat.record.agent_mark import AgentMark, agent_mark, mark_key
 from lastbeat.record.channels import ChannelList
 from lastbeat.record.codec import decode_ledger, decode_record, encode
 from lastbeat.record.known_failures import FailuresDocument
 from lastbeat.record.limits import LimitsDocument
 from lastbeat.record.silences import SilenceList
 from lastbeat.stores.port import Blob
-from lastbeat.supervision.agent_mark import AgentMark, agent_mark, mark_key
 from support.memory import START, MemoryStore
 from support.world import World
 

@@ -11,7 +11,7 @@ from lastbeat.stores.port import UnreachableError
 from lastbeat.supervision.agent import Agent
 from lastbeat.supervision.seat import Machine, Seat
 from support.jobs import RUN, SupervisedScene
-from unit.supervision.test_from_afar import NCCL, failed, living
+from unit.supervision.test_supervised_elsewhere import NCCL, failed, living
 
 RECORD = f"{RUN}/_watchdog.json"
 
@@ -29,7 +29,7 @@ def passes(scene: SupervisedScene, agent: Agent, times: int = 4) -> None:
         scene.store.pass_time(30)
 
 
-def test_what_an_onlooker_decided_is_carried_out() -> None:
+def test_a_failure_that_a_sweep_recorded_is_decided_about_and_restarted() -> None:
     scene = living()
     failed(scene)
     scene.end("run-r0", JobState.FAILED, 1)
@@ -37,7 +37,8 @@ def test_what_an_onlooker_decided_is_carried_out() -> None:
     (outcome,) = agent.run().outcomes
     assert scene.launcher.submitted == ["run-r0", "run-r1"]
     assert outcome.record is not None
-    assert [message.event for message in scene.channel.sent] == [Event.FAILED]
+    assert [message.event for message in scene.channel.sent] == [Event.FAILED, Event.FAILED]
+    assert str(scene.channel.sent[-1].restart).startswith("restarting, attempt 1/3")
 
 
 def test_a_job_that_was_only_submitted_is_watched_and_restarted() -> None:
@@ -173,4 +174,4 @@ def test_its_mark_says_that_it_is_there() -> None:
     scene.store.put_text(f"{RUN}/metadata.json", json.dumps({"start_time": scene.store.now.isoformat()}))
     passes(scene, scene.agent())
     assert failed(scene, NCCL).status is Status.FAILED
-    assert scene.channel.sent[0].restart == "restarting, attempt 1/3, from where training itself resumes"
+    assert scene.channel.sent[0].restart == "the agent on login decides"

@@ -39,21 +39,6 @@ def test_a_restart_that_waits_is_called_off_for_good() -> None:
     assert len(scene.channel.sent) == 1, "people know: one of them did it"
 
 
-def test_what_was_ruled_from_afar_is_not_ruled_anew() -> None:
-    scene = SupervisedScene(delay_s=600.0)
-    scene.begin()
-    for _ in range(2):
-        scene.watch().tick()
-    scene.store.put_text("run/_error", "boom")
-    scene.onlooker().tick()
-    scene.end("run-r0", JobState.FAILED, 1)
-    assert call_off(scene.repository(), "ada@here") is not None
-    for _ in range(3):
-        scene.store.pass_time(1000)
-        scene.watch().tick()
-    assert scene.launcher.submitted == ["run-r0"]
-
-
 def test_a_first_job_that_has_not_started_never_does() -> None:
     scene = SupervisedScene()
     scene.begin()

@@ -158,14 +158,15 @@ def test_a_stop_wins_over_a_restart() -> None:
     assert found.channel.sent[0].restart == "not restarted: stopped by the policy own on failed"
 
 
-def test_a_stop_is_told_where_somebody_had_said_that_it_is_restarted() -> None:
+def test_a_stop_is_told_where_a_sweep_recorded_the_failure() -> None:
     found = scene("on: {failed: stop}\n")
     found.store.put_text(f"{RUN}/metadata.json", "{}")
     found.watch().tick()
     found.store.put_text(f"{RUN}/_error", "ValueError: x")
     found.onlooker().tick()
-    assert str(found.channel.sent[-1].restart).startswith("restarting")
+    assert str(found.channel.sent[-1].restart).startswith("its supervisor on here decides")
     settled(found, 3)
+    assert len(found.channel.sent) == 2
     assert found.launcher.submitted == ["run-r0"]
     assert found.channel.sent[-1].restart == "not restarted: stopped by the policy own on failed"
 

@@ -1,7 +1,7 @@
 """The laws of restarts, whoever acts, dies, answers late or not at all: two supervisors, an agent, a Lambda, a person.
 
 Never two jobs at once. Never a restart lost, once everybody is well again. Never one too many. Each ruling is told
-once.
+once. A Lambda decides about no restart.
 """
 
 import contextlib
@@ -55,7 +55,8 @@ class RestartProtocol(RuleBasedStateMachine):
     def _act(self, actor: str) -> None:
         if actor not in self.actors:
             self.actors[actor] = self._made(actor)
-        self.actors[actor]()
+        with self.scene.written_by(actor):
+            self.actors[actor]()
 
     def _made(self, actor: str) -> Callable[[], object]:
         if actor == "agent":

@@ -1,4 +1,4 @@
-"""The mark that agents leave: whether anybody carries out restarts for a launcher."""
+"""The mark that agents leave: whether an agent decides about restarts, and makes them, for a launcher."""
 
 import json
 import logging
@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.codec import DamagedError, codec
+from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Persisted
 from lastbeat.stores.port import Store, StoreError
@@ -56,3 +57,14 @@ def agent_mark(store: Store, launcher: str) -> AgentMark | None:
         return codec(AgentMark).read(json.loads(blob.body))
     except (ValueError, RecursionError, DamagedError):
         return None
+
+
+def agent_at_work(store: Store, launcher: str, now: datetime) -> str | None:
+    """``user@host`` of the last agent for ``launcher``, or None if its mark is old, or cannot be read."""
+    if launcher not in LAUNCHERS:
+        return None
+    try:
+        mark = agent_mark(store, launcher)
+    except StoreError:
+        return None
+    return mark.by if mark is not None and mark.stands(now) else None

@@ -1,0 +1,342 @@
+"""A watcher that does not supervise a run records its end and names who decides about a restart; that one decides."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from lastbeat.decide.over import is_over
+from lastbeat.fleet.index import wake_of
+from lastbeat.launchers.port import LauncherError
+from lastbeat.model.job import JobState
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.policy import Policy
+from lastbeat.model.status import Event, Status
+from lastbeat.model.times import format_time
+from lastbeat.record.agent_mark import AgentMark, leave_mark, mark_key
+from lastbeat.restarts.loading import load
+from lastbeat.stores.port import UnreachableError
+from lastbeat.supervision.seat import Machine, Seat
+from support.jobs import RUN, SupervisedScene, kill_points
+from support.memory import Killed
+from unit.supervision.test_rulings import beat, step
+from unit.supervision.test_supervised import running, settled
+
+NCCL = "RuntimeError: NCCL error: unhandled system error"
+RECORD = f"{RUN}/_watchdog.json"
+OPEN = "its supervisor on here decides; if none runs: lastbeat supervise --resume run"
+RESTARTS = "restarting, attempt 1/3, from where training itself resumes"
+
+
+def living(**more: object) -> SupervisedScene:
+    """A job that beats, which its supervisor has left."""
+    scene = running(SupervisedScene(policy=load("megatron_transient"), **more))  # type: ignore[arg-type]
+    beat(scene)
+    scene.watch().tick()
+    scene.store.pass_time(30)
+    return scene
+
+
+def failed(scene: SupervisedScene, text: str = NCCL) -> Outcome:
+    """Training says so itself, and only a sweep looks."""
+    scene.store.put_text(f"{RUN}/_error", text)
+    return scene.onlooker().tick()
+
+
+def notes(scene: SupervisedScene) -> list[str | None]:
+    """What the alerts say about a restart."""
+    return [message.restart for message in scene.channel.sent]
+
+
+def with_agent(scene: SupervisedScene) -> None:
+    leave_mark(scene.store, "local", AgentMark(scene.store.now, "ada@login-3", 60.0))
+
+
+def with_an_agent_that_is_gone(scene: SupervisedScene) -> None:
+    leave_mark(scene.store, "local", AgentMark(scene.store.now - timedelta(hours=1), "ada@login-3", 60.0))
+
+
+def with_a_mark_out_of_reach(scene: SupervisedScene) -> None:
+    def refuse(_operation: str, key: str) -> None:
+        if key == mark_key("local"):
+            raise UnreachableError("no answer")
+
+    with_agent(scene)
+    scene.store.before = refuse
+
+
+def with_a_seat_that_ran_out(scene: SupervisedScene) -> None:
+    seated(scene, "eve@login-2")
+    for _ in range(6):
+        scene.store.pass_time(60)
+        beat_again(scene)
+
+
+def without_policy(scene: SupervisedScene) -> None:
+    document = json.loads(scene.store.held[RECORD].body)
+    document["supervision"]["compiled"] = None
+    scene.store.put_text(RECORD, json.dumps(document))
+
+
+WHO = [
+    ("nobody was seen", lambda _scene: None, OPEN),
+    ("an agent", with_agent, "the agent on login-3 decides"),
+    ("an agent that is gone", with_an_agent_that_is_gone, OPEN),
+    ("an agent's mark that cannot be read", with_a_mark_out_of_reach, OPEN),
+    ("a supervisor that was last heard of a while ago", with_a_seat_that_ran_out, OPEN.replace("here", "login-2")),
+    ("there is no policy, so nothing is ever restarted", without_policy, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "said"), [row[1:] for row in WHO], ids=[row[0] for row in WHO])
+def test_a_sweep_records_the_failure_names_who_decides_and_requests_nothing(
+    before: Callable[[SupervisedScene], None], said: str | None
+) -> None:
+    scene = living()
+    before(scene)
+    actions = scene.record().actions
+    outcome = failed(scene)
+    assert outcome.record is not None
+    assert (outcome.status, outcome.record.ruling, outcome.record.restarts) == (Status.FAILED, None, ())
+    assert outcome.record.actions == actions
+    assert [(message.event, message.restart) for message in scene.channel.sent] == [(Event.FAILED, said)]
+
+
+def test_the_supervisor_then_decides_restarts_and_says_so_once() -> None:
+    scene = living()
+    failed(scene)
+    scene.onlooker().tick()
+    scene.end("run-r0", JobState.FAILED, 1)
+    outcome = settled(scene)
+    assert scene.launcher.submitted == ["run-r0", "run-r1"]
+    assert outcome.record is not None
+    assert len(outcome.record.restarts) == 1
+    assert notes(scene) == [OPEN, RESTARTS]
+
+
+def test_that_it_is_not_restarted_is_said_once_too() -> None:
+    scene = living()
+    failed(scene, "torch.OutOfMemoryError: CUDA out of memory")
+    scene.end("run-r0", JobState.FAILED, 1)
+    settled(scene)
+    assert scene.launcher.submitted == ["run-r0"]
+    assert notes(scene) == [OPEN, "not restarted: Permanent failure detected (excluded error_type: oom)"]
+
+
+def test_a_job_that_only_fell_silent_is_judged_by_its_launcher() -> None:
+    scene = living()
+    scene.store.pass_time(1300)
+    assert scene.onlooker().tick().status is Status.TIMED_OUT
+    scene.end("run-r0", JobState.FAILED, 93)
+    settled(scene)
+    assert scene.launcher.submitted == ["run-r0"]
+    assert notes(scene) == [OPEN, "not restarted: exit status 93: the job asks not to be restarted"]
+
+
+def test_a_job_that_lives_on_is_left_alone() -> None:
+    scene = living(delay_s=600.0)
+    scene.store.pass_time(1300)
+    scene.onlooker().tick()
+    scene.store.pass_time(10)
+    step(scene, 3)
+    scene.store.put_text(f"{RUN}/metadata.json", "{}")
+    outcome = scene.watch().tick()
+    assert outcome.record is not None
+    assert (outcome.status, outcome.record.ruling, outcome.record.restarts) == (Status.RUNNING, None, ())
+    assert scene.channel.events == ["TIMED_OUT", "RECOVERED"]
+
+
+def test_nothing_is_decided_while_the_launcher_does_not_answer() -> None:
+    scene = living()
+    failed(scene)
+    scene.launcher.die_at(0, lambda: LauncherError("no answer"), before=True)
+    for _ in range(5):
+        scene.watch().tick()
+        scene.store.pass_time(400)
+    assert (scene.launcher.submitted, notes(scene)) == (["run-r0"], [OPEN])
+    scene.end("run-r0", JobState.FAILED, 1)
+    settled(scene)
+    assert scene.launcher.submitted == ["run-r0", "run-r1"]
+
+
+def sweep_calls() -> int:
+    """How often the store is asked by the look that records the failure."""
+    scene = living()
+    scene.store.put_text(f"{RUN}/_error", NCCL)
+    scene.store.calls.clear()
+    scene.onlooker().tick()
+    return len(scene.store.calls)
+
+
+@pytest.mark.parametrize(("_which", "call", "before"), kill_points(lambda _which: sweep_calls(), "store"))
+def test_a_sweep_that_dies_at_any_call_changes_nothing_about_the_restart(_which: str, call: int, before: bool) -> None:
+    scene = living()
+    scene.store.put_text(f"{RUN}/_error", NCCL)
+    scene.store.die_at(call, before=before)
+    with pytest.raises(Killed):
+        scene.onlooker().tick()
+    scene.heal()
+    scene.end("run-r0", JobState.FAILED, 1)
+    outcome = settled(scene)
+    assert scene.launcher.submitted == ["run-r0", "run-r1"]
+    assert outcome.record is not None
+    assert len(outcome.record.restarts) == 1
+    assert notes(scene).count(RESTARTS) == 1
+
+
+def supervisor_calls(which: str) -> int:
+    """How often the store or the launcher is asked by the look that decides."""
+    scene = living()
+    failed(scene)
+    scene.end("run-r0", JobState.FAILED, 1)
+    calls: list[tuple[str, str]] = getattr(scene, which).calls
+    calls.clear()
+    scene.watch().tick()
+    return len(calls)
+
+
+@pytest.mark.parametrize(("which", "call", "before"), kill_points(supervisor_calls, "store", "launcher"))
+def test_a_supervisor_that_dies_after_the_sweep_has_looked_restarts_once(which: str, call: int, before: bool) -> None:
+    scene = living()
+    failed(scene)
+    scene.end("run-r0", JobState.FAILED, 1)
+    scene.die_at(which, call, before=before)
+    with pytest.raises(Killed):
+        scene.watch().tick()
+    outcome = settled(scene)
+    assert scene.launcher.submitted == ["run-r0", "run-r1"]
+    assert outcome.record is not None
+    assert len(outcome.record.restarts) == 1
+    assert RESTARTS in notes(scene)
+
+
+# What an earlier build decided without the launcher's word.
+
+
+def decided_remotely(scene: SupervisedScene, *, restart: bool, **claim: object) -> None:
+    """As a sweep of an earlier build left the record of a run that failed."""
+    failed(scene)
+    document = json.loads(scene.store.held[RECORD].body)
+    at = format_time(scene.store.now)
+    document["ruling"] = {"number": 0, "restart": restart, "reason": "nccl", "at": at, "attempt": "1/3", "afar": True}
+    if restart:
+        document["restarts"] = [{"at": at, "mode": "crash", "error_type": "nccl"}]
+        details = {"number": "1", "old_job": "run-r0", "unreviewed": "yes"}
+        action = {
+            "name": "run-r1",
+            "kind": "restart",
+            "asked_at": at,
+            "asked_by": "",
+            "why": "nccl",
+            "details": details,
+        }
+        document["actions"].append(action | claim)
+    scene.store.put_text(RECORD, json.dumps(document))
+
+
+CLAIMED = {"claims": 1, "claimed_by": "another", "claimed_until": "2026-01-01T12:05:00Z"}
+EARLIER = [
+    ("a restart that waits", {"restart": True}),
+    ("a restart that somebody has claimed", {"restart": True, **CLAIMED}),
+    ("a restart of which nobody knows whether it happened", {"restart": True, "claims": 2, "in_doubt": True}),
+    ("no restart", {"restart": False}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("left", [row[1] for row in EARLIER], ids=[row[0] for row in EARLIER])
+@pytest.mark.parametrize("swept", [False, True])
+def test_the_supervisor_decides_about_what_an_earlier_build_decided_remotely(
+    left: dict[str, object], swept: bool
+) -> None:
+    scene = living()
+    decided_remotely(scene, **left)  # type: ignore[arg-type]
+    if swept:
+        scene.onlooker().tick()
+    scene.end("run-r0", JobState.FAILED, 1)
+    outcome = settled(scene)
+    assert scene.launcher.submitted == ["run-r0", "run-r1"]
+    assert outcome.record is not None
+    assert len(outcome.record.restarts) == 1
+    assert notes(scene) == [OPEN, RESTARTS]
+
+
+def test_an_agent_finds_what_an_earlier_build_decided_remotely() -> None:
+    scene = living()
+    decided_remotely(scene, restart=False)
+    scene.end("run-r0", JobState.FAILED, 1)
+    agent = scene.agent()
+    for _ in range(3):
+        agent.run()
+        scene.store.pass_time(30)
+    assert scene.launcher.submitted == ["run-r0", "run-r1"]
+
+
+def test_a_restart_decided_remotely_is_dropped_if_the_job_lives() -> None:
+    scene = living()
+    decided_remotely(scene, restart=True)
+    del scene.store.held[f"{RUN}/_error"]
+    scene.store.pass_time(10)
+    scene.store.put_text(f"{RUN}/_complete", "")
+    scene.end("run-r0", JobState.SUCCEEDED, 0)
+    settled(scene)
+    assert scene.launcher.submitted == ["run-r0"]
+
+
+# While a supervisor holds its lease.
+
+
+def test_limits_are_those_of_whoever_looks() -> None:
+    scene = living(limits=replace(Policy(), stale_s=60.0))
+    scene.store.pass_time(100)
+    assert scene.onlooker().tick().status is Status.TIMED_OUT
+    assert notes(scene) == [OPEN]
+
+
+def seated(scene: SupervisedScene, by: str = "ada@here") -> SupervisedScene:
+    """A supervisor has the seat, and has not looked again yet."""
+    Seat(by, "token", Machine("m", "b")).take(scene.repository(), scene.store.now)
+    return scene
+
+
+def test_an_end_is_left_to_the_supervisor_that_has_the_seat() -> None:
+    scene = seated(living())
+    outcome = failed(scene)
+    assert (outcome.status, outcome.transition, outcome.recorded) == (Status.FAILED, None, True)
+    assert outcome.left_until is not None
+    assert "Its supervisor (ada@here) tells of this" in outcome.notes[0]
+    assert scene.channel.sent == []
+    scene.end("run-r0", JobState.FAILED, 1)
+    scene.watch().tick()
+    assert notes(scene) == [RESTARTS]
+
+
+def test_of_a_supervisor_that_is_gone_nothing_is_expected_for_ever() -> None:
+    scene = seated(living())
+    left_until = failed(scene).left_until
+    assert left_until is not None
+    while scene.store.now < left_until:
+        scene.store.pass_time(60)
+        beat_again(scene)
+    assert scene.onlooker().tick().status is Status.FAILED
+    assert notes(scene) == [OPEN]
+
+
+def beat_again(scene: SupervisedScene) -> None:
+    """The SDK's thread may outlive training by a while."""
+    scene.store.put_text(f"{RUN}/metadata.json", scene.store.held[f"{RUN}/metadata.json"].body.decode())
+
+
+def test_a_sweep_looks_again_when_the_seat_has_run_out() -> None:
+    scene = seated(living())
+    outcome = failed(scene)
+    assert outcome.left_until is not None
+    assert wake_of(outcome, None, {}, scene.limits) == outcome.left_until.timestamp() + 1
+    assert not is_over(outcome, dry_run=False), "lastbeat watch waits, too"
+
+
+def test_what_is_no_end_is_not_left_to_anybody() -> None:
+    scene = seated(living())
+    scene.store.pass_time(30)
+    assert scene.onlooker().tick().left_until is None
