@@ -12,7 +12,7 @@ from lastbeat.decide.jobs import spent_outputs
 from lastbeat.decide.leaving import back, stays_out
 from lastbeat.decide.missed_beats import missed_beats_s
 from lastbeat.decide.ranks import failed_rank, suspects
-from lastbeat.decide.supervised_elsewhere import left_to_supervisor, undecided_restart, with_decider
+from lastbeat.decide.supervised_ends import defer_until, undecided_restart, with_decider
 from lastbeat.decide.transition import Decision, decide, with_explanation, with_silence, with_similar
 from lastbeat.deliver.message import Excerpts, RunLocation, compose, hangs, ranks_matter
 from lastbeat.deliver.port import Channel
@@ -65,18 +65,13 @@ def no_link(_run_id: str) -> None:
 
 
 class JobSupervisor(Protocol):
-    """What a watch asks about the run's job, where it supervises one."""
+    """What a watch asks about the run's job, where it supervises one: in step 1 of a tick, and in step 3."""
 
     def look(self, record: Record | None, now: datetime) -> JobSight | None:
         """The run's present job. Never raises."""
         ...
 
-    def leaves(self, decision: Decision, now: datetime) -> datetime | None:
-        """Until when this decision is left to another watcher, which knows more of the job, or to a later look, which
-        will. None: it is not."""
-        ...
-
-    def rule(self, decision: Decision, now: datetime) -> Decision:
+    def decide_restart(self, decision: Decision, now: datetime) -> Decision:
         """``decision`` with what is to become of a job that has ended: its restart, or why there is none. Never
         raises."""
         ...
@@ -279,8 +274,7 @@ class Watch:
         if decision.unobservable is not None:
             advice = MEND if decision.unobservable == policy.unread else _LOOK_AT_LOGS
             return self._blind(UnreachableError(decision.unobservable, advice))
-        leaves = left_to_supervisor if self._context.supervisor is None else self._context.supervisor.leaves
-        left_until = leaves(decision, look.now)
+        left_until = defer_until(decision, look.now, supervises=self._context.supervisor is not None)
         if left_until is None or look.record is None:
             conclusion = self._explain(decision, look)
         else:
@@ -378,7 +372,8 @@ class Watch:
             found = self._logs.explain(self._observer.files, error.text if error else None, world_size)
             decision = with_explanation(decision, found)
         decision = self._compared(decision, look.now)
-        decide_restart = self._name_decider if self._context.supervisor is None else self._context.supervisor.rule
+        supervisor = self._context.supervisor
+        decide_restart = self._name_decider if supervisor is None else supervisor.decide_restart
         decision = decide_restart(decision, look.now)
         if decision.events and self._context.silences is not None:
             why = self._context.silences.why(self.run_id, look.now)

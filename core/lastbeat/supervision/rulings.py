@@ -175,22 +175,18 @@ def _action(
     )
 
 
-def refused(record: Record, number: int) -> Action | None:
-    """The restart that was decided about that job and will never happen, if people were told that it would."""
-    ruling = record.ruling
+def told_of_refusal(decision: Decision, number: int) -> Decision:
+    """``decision`` with an alert that the restart of that job was refused, once, if people were told that it would
+    happen."""
+    record, ruling = decision.record, decision.record.ruling
     if ruling is None or not ruling.restart or ruling.number != number:
-        return None
+        return decision
     following = (each for each in record.actions if each.kind == RESTART_KIND and _follows(each, number))
-    return next((each for each in following if each.failed is not None), None)
-
-
-def told_of(decision: Decision, never: Action) -> Decision:
-    """``decision`` with an alert that the restart failed, once."""
-    record = decision.record
-    if record.ruling is None:
+    never = next((each for each in following if each.failed is not None), None)
+    if never is None:
         return decision
     why = f"it could not be restarted: {never.failed}"
-    after = replace(record, ruling=replace(record.ruling, restart=False, reason=why))
+    after = replace(record, ruling=replace(ruling, restart=False, reason=why))
     return told(replace(decision, record=after, restart_note=f"not restarted: {why}", must_write=True))
 
 

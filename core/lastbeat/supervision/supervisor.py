@@ -1,15 +1,28 @@
-"""Looks after a run's job during a tick: what the launcher says of it, and what becomes of it when it has ended."""
+"""Looks after a run's job: what the launcher says of it, and whether it is started again.
+
+A restart goes through these steps, in one tick of the run's supervisor and in those after it:
+
+1. Observe: :meth:`Supervisor.look` asks the launcher about the job.
+2. Judge: ``decide.transition`` finds that the run has failed, or that its job has ended. ``decide.supervised_ends``
+   waits up to a minute for the exit status of a job that is still ending.
+3. Decide, once: :meth:`Supervisor.decide_restart`, when the cause is known.
+4. Record: one conditional write keeps the decision, its alert, and the request for the restart.
+5. Carry out: when its delay is over, one tick claims the restart. ``restarting.RestartExecutor`` asks whether it has
+   already happened, makes sure that the old job is dead, and starts the new one under its own name.
+6. Settle: a second write keeps the new job's id. The next look finds the new job, which is the next attempt.
+
+A supervisor may die anywhere in between: the next one finds in the record how far the restart has got, and goes on.
+"""
 
 import logging
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from lastbeat.checkpoints.survey import survey
 from lastbeat.decide.job_conditions import idle_since
-from lastbeat.decide.jobs import STANDSTILL_S
 from lastbeat.decide.quarantine import quarantined
 from lastbeat.decide.reactions import Occasion
 from lastbeat.decide.transition import Decision
@@ -40,11 +53,10 @@ from lastbeat.supervision.rulings import (
     job_end,
     not_these,
     present_job,
-    refused,
     resumes,
     ruled,
     told_late,
-    told_of,
+    told_of_refusal,
     waits,
     withdrawn,
     without,
@@ -135,51 +147,51 @@ class Supervisor:
             log.info("%s: job %s: %s → %s%s%s", self.run_id, memory.id, before[1], report.state, begun, why)
         self._said = (memory.id, report.state)
 
-    def leaves(self, decision: Decision, now: datetime) -> datetime | None:
-        """Until when a failure or a preemption that training told of is left to a later look, for the job still
-        runs: its exit status may decide what becomes of it. None: it is not."""
-        sight, said, transition = decision.seen.job, decision.seen.end, decision.transition
-        if sight is None or said is None or transition is None or self.policy is None:
-            return None
-        ends_early = transition.after in {Status.FAILED, Status.PREEMPTED}
-        if not ends_early or sight.report.state is not JobState.RUNNING:
-            return None
-        until = said.modified + timedelta(seconds=STANDSTILL_S)
-        return until if now < until else None
-
-    def rule(self, decision: Decision, now: datetime) -> Decision:
-        """``decision`` with the restart of a job that has ended, or why there is none; once for each job. The seat is
-        renewed with it where that is due.
+    def decide_restart(self, decision: Decision, now: datetime) -> Decision:
+        """``decision`` with the restart of a job that has ended, or why there is none; once for each job.
 
         1. The policy's ``on:`` comes first: it may stop the job, or ask for its restart.
-        2. While the launcher does not answer: nothing else. A start of which it tells is settled, whoever died over it.
-        3. The ruling is withdrawn where the run lives again, or has ended well.
-        4. A restart that was refused is told.
-        5. A job without a ruling gets one.
+        2. If the launcher does not answer, nothing is decided about the job: it may have ended well.
+        3. A start that happened is settled, though its supervisor died over it. A claim on one that did not is freed.
+        4. A restart that has not begun is dropped if the run lives again, ended well, or a person stopped it.
+        5. A job that has ended gets its decision, and people hear of it.
         6. A job that failed for good and still runs is ended, where the policy lets it.
+        7. A job that a person wants to end is ended.
+        8. A restart that ``on:`` asked for is decided about.
+        9. The supervisor's lease is renewed, where that is due.
         """
         asked = None
         if self.reactions is not None:
             decision, asked = self.reactions.look(decision, now)
-        decision = end_lingering(self._ruled_on(decision, now), self.policy, now)
+        sight = decision.seen.job
+        if sight is not None and sight.report.state is not JobState.UNKNOWN:
+            decision = _begun(decision, sight.memory, now)
+            decision = self._abandoned(decision, sight.memory.number, now)
+            decision = withdrawn(decision, sight.memory.number)
+            decision = self._stopped_meanwhile(decision, sight)
+            decision = self._decide_about_end(decision, sight, now)
+        decision = end_lingering(decision, self.policy, now)
         decision = _stopped_on_request(decision, now)
         if asked is not None and self.reactions is not None:
             decision = self._asked_for(decision, asked, self.reactions, now)
         record = decision.record if self.seat is None else self.seat.renewed(decision.record, now)
         return decision if record is decision.record else replace(decision, record=record, must_write=True)
 
-    def _ruled_on(self, decision: Decision, now: datetime) -> Decision:
-        sight, status = decision.seen.job, decision.verdict.status
-        if sight is None or sight.report.state is JobState.UNKNOWN:
-            # Silence while nobody can ask says nothing of the job: it may have ended well.
-            return decision
-        number = sight.memory.number
-        decision = withdrawn(self._abandoned(_begun(decision, sight.memory, now), number, now), number)
+    def _decide_about_end(self, decision: Decision, sight: JobSight, now: datetime) -> Decision:
+        """``decision`` with what becomes of a job that has ended.
+
+        1. A run that lives has not ended.
+        2. A job that was decided about before is not decided about again. People hear if its restart was refused, or
+           if the policy's ``on:`` had decided before the end.
+        3. Nothing is decided while the run goes on, or if its next job is known.
+        4. Gather how the job began and ended, who asked for that, and which checkpoints there are.
+        5. Ask the policy. People hear what it says with the alert of the end, or by an alert of its own if another
+           watcher has recorded the end.
+        """
+        number, status = sight.memory.number, decision.verdict.status
         if status is Status.RUNNING:
-            return self._stopped_meanwhile(decision, sight)
-        never = refused(decision.record, number)
-        if never is not None:
-            return told_of(decision, never)
+            return decision
+        decision = told_of_refusal(decision, number)
         if decision.record.ruling is not None and decision.record.ruling.number >= number:
             return foretold(decision)
         if not status.finished or followed(decision.record, number):
@@ -201,7 +213,8 @@ class Supervisor:
         """``decision`` without a restart that a signal asked for and that nobody has begun, if a person has ended the
         job since. A later look rules on that end."""
         ruling, waiting = decision.record.ruling, waits(decision.record, sight.memory.number)
-        if ruling is None or not ruling.on or waiting is None or sight.report.state is not JobState.CANCELLED:
+        cancelled = sight.report.state is JobState.CANCELLED and decision.verdict.status is Status.RUNNING
+        if ruling is None or not ruling.on or waiting is None or not cancelled:
             return decision
         try:
             by = asked_by(decision.record, self.store)
