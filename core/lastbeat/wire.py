@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from lastbeat.model.restart import RestartPolicy, Supervision
     from lastbeat.page.writing import PageOfFleet
     from lastbeat.stores.counting import Tally
+    from lastbeat.supervision.lease import SupervisorLease
     from lastbeat.supervision.reactions import Reactions
-    from lastbeat.supervision.seat import Seat
     from lastbeat.supervision.supervisor import SupervisedRun, Supervisor
     from lastbeat.views.one_run import RunWatch
     from lastbeat.views.watching import FleetWatch
@@ -91,7 +91,7 @@ def supervised_watch(
             context,
             supervisor=supervised.supervisor,
             executors=supervised.executors,
-            token=seat.token if (seat := supervised.supervisor.seat) is not None else None,
+            token=lease.token if (lease := supervised.supervisor.lease) is not None else None,
         ),
     )
 
@@ -101,12 +101,12 @@ def supervise(  # noqa: PLR0913 - what is supervised, how, and by whom
     run_id: str,
     supervision: "Supervision",
     policy: "RestartPolicy | None",
-    seat: "Seat | None" = None,
+    lease: "SupervisorLease | None" = None,
     *,
     at: Store | None = None,
     launcher: "Launcher | None" = None,
 ) -> "SupervisedRun":
-    """What looks after the jobs of ``run_id``, as ``supervision`` says. ``seat`` is renewed meanwhile. ``at`` as for
+    """What looks after the jobs of ``run_id``, as ``supervision`` says. ``lease`` is renewed meanwhile. ``at`` as for
     :func:`watch`; ``launcher`` is one that is there already."""
     from lastbeat.launchers import registry as launchers  # noqa: PLC0415 - only who supervises needs these
     from lastbeat.launchers.port import JobRefusedError  # noqa: PLC0415 - as above
@@ -134,7 +134,7 @@ def supervise(  # noqa: PLR0913 - what is supervised, how, and by whom
         policy,
         opened,
         settings[table.RESTART_DELAY_SECONDS],
-        seat=seat,
+        lease=lease,
         reads_output=not supervision.logs and not supervision.spec.output,
     )
     supervisor.reactions = _reactions(settings, supervisor, supervision)

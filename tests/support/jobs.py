@@ -22,9 +22,9 @@ from lastbeat.stores.port import Store
 from lastbeat.supervision.agent import Agent
 from lastbeat.supervision.beginning import begin
 from lastbeat.supervision.commands import Commands
+from lastbeat.supervision.lease import SupervisorLease
 from lastbeat.supervision.reactions import Reactions
 from lastbeat.supervision.restarting import RestartExecutor, last_written, spec_of
-from lastbeat.supervision.seat import Seat
 from lastbeat.supervision.stopping import StopExecutor
 from lastbeat.supervision.supervisor import SupervisedRun, Supervisor
 from lastbeat.watchdog import Watch, WatchContext
@@ -188,11 +188,11 @@ class SupervisedScene:
     since: datetime | None = None
     """When the supervision began."""
 
-    def begin(self, seat: Seat | None = None) -> None:
+    def begin(self, lease: SupervisorLease | None = None) -> None:
         """As ``lastbeat supervise`` does."""
         found = survey(self.checkpoints, settle_s=0).chosen if self.checkpoints is not None else None
         resume = None if found is None else (found.url, found.step)
-        begin(self.repository(), RUN, self.supervision, self.launcher, self.store.now, resume, seat=seat)
+        begin(self.repository(), RUN, self.supervision, self.launcher, self.store.now, resume, lease=lease)
 
     def repository(self) -> RecordRepository:
         """The run's record, as another process has it."""
@@ -207,11 +207,11 @@ class SupervisedScene:
         """A watcher that cannot ask the launcher, as a sweep or a Lambda has it."""
         return Watch(RUN, WatchContext(self.store, (self.channel,), self.limits, self.store.clock))
 
-    def watch(self, *, supervises: bool = True, seat: Seat | None = None) -> Watch:
+    def watch(self, *, supervises: bool = True, lease: SupervisorLease | None = None) -> Watch:
         """A watcher of its own, as another process has it."""
         place = self.checkpoints
         opened = None if place is None else lambda: place
-        supervisor = Supervisor(RUN, self.store, self.launcher, self.policy, opened, self.delay_s, lambda: 0.5, seat)
+        supervisor = Supervisor(RUN, self.store, self.launcher, self.policy, opened, self.delay_s, lambda: 0.5, lease)
         supervisor.reactions = self._reactions(opened)
         executor = RestartExecutor(
             self.launcher,
@@ -228,7 +228,7 @@ class SupervisedScene:
         more["signals"] = LogSettings(
             lambda: default_catalogue()._replace(noticed=named), str(sorted(named)), self.log_places
         )
-        token = None if seat is None else seat.token
+        token = None if lease is None else lease.token
         context = WatchContext(self.store, (self.channel,), self.limits, self.store.clock, token=token, **more)
         return Watch(RUN, context)
 

@@ -16,7 +16,7 @@ from lastbeat.model.status import Status
 from lastbeat.model.stop_request import StopRequest, encode_request
 from lastbeat.record.codec import decode_record
 from lastbeat.supervision.calling_off import TooLateError, call_off
-from lastbeat.supervision.seat import Machine
+from lastbeat.supervision.lease import Machine
 from support.channel import ListChannel
 from support.jobs import RUN, FakeJob, FakeLauncher, SupervisedScene
 from support.memory import MemoryStore

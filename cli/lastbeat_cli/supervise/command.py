@@ -18,7 +18,7 @@ from lastbeat.settings import Settings, SettingsError
 from lastbeat.stores.kind import DIRECTORY
 from lastbeat.supervision import surroundings
 from lastbeat.supervision.beginning import NotBegunError, begin
-from lastbeat.supervision.seat import Seat
+from lastbeat.supervision.lease import SupervisorLease
 from lastbeat.supervision.supervisor import SupervisedRun
 from lastbeat_cli import exits, logs, options, places, values
 from lastbeat_cli.author import author
@@ -201,9 +201,9 @@ def command(  # noqa: PLR0913 - each is an option
     supervised = wire.supervise(settings, name, supervision, asked.restart_policy(settings, supervision))
     if dry_run:
         return plan.show(settings, supervised, supervision, as_json=as_json)
-    seat = Seat(author(), os.urandom(6).hex())
-    _begin(settings, supervised, supervision, seat, adopted)
-    return _supervise(settings, name, given, seat, manner)
+    lease = SupervisorLease(author(), os.urandom(6).hex())
+    _begin(settings, supervised, supervision, lease, adopted)
+    return _supervise(settings, name, given, lease, manner)
 
 
 def _with_file(said: WantedSupervision, file: str) -> WantedSupervision:
@@ -222,11 +222,13 @@ def _resume(name: str, given: dict[str, str | None], manner: Manner, faults: lis
         settings = asked.as_recorded(given, supervision)
         supervised = wire.supervise(settings, name, supervision, asked.restart_policy(settings, supervision))
         return plan.show(settings, supervised, supervision, record, as_json=manner.as_json)
-    return _supervise(settings, name, given, Seat(author(), os.urandom(6).hex()), manner)
+    return _supervise(settings, name, given, SupervisorLease(author(), os.urandom(6).hex()), manner)
 
 
-def _supervise(settings: Settings, name: str, given: dict[str, str | None], seat: Seat, manner: Manner) -> int:
-    """Look after the run as it is recorded, whenever this supervisor has the seat. Returns the exit status."""
+def _supervise(
+    settings: Settings, name: str, given: dict[str, str | None], lease: SupervisorLease, manner: Manner
+) -> int:
+    """Look after the run as it is recorded, whenever this supervisor has the lease. Returns the exit status."""
     channels = wire.channels(settings)
     if not channels:
         _log.warning("no channel is set up, so nobody will be alerted; set for example SLACK_WEBHOOK_URL")
@@ -235,20 +237,20 @@ def _supervise(settings: Settings, name: str, given: dict[str, str | None], seat
     with Stop() as stop:
         while True:
             wait_s = manner.interval_s or DEFAULT_INTERVAL_S
-            record = following.take_seat(seat, repository, clock, stop, wait_s)
+            record = following.take_lease(lease, repository, clock, stop, wait_s)
             if record is None or record.supervision is None:
                 return exits.UNKNOWN
-            # As it is recorded now: whoever had the seat may have begun it anew.
+            # As it is recorded now: whoever had the lease may have begun it anew.
             supervision = record.supervision
             _say_environment(settings, name, supervision)
             its = asked.as_recorded(given, supervision)
-            supervised = wire.supervise(its, name, supervision, asked.restart_policy(its, supervision), seat)
+            supervised = wire.supervise(its, name, supervision, asked.restart_policy(its, supervision), lease)
             watch = wire.supervised_watch(its, supervised, channels, clock=steady_clock())
             interval_s = manner.interval_s or supervision.interval_s or DEFAULT_INTERVAL_S
             try:
                 status = following.follow(watch, supervised, replace(manner, interval_s=interval_s), stop)
             finally:
-                following.leave_seat(seat, repository, clock)
+                following.leave_lease(lease, repository, clock)
             if status is not None:
                 if not (stop.asked or manner.submit_only) and settings.state_dir is not None:
                     surroundings.forget(settings.state_dir, opening.root_url(settings), name)
@@ -296,7 +298,7 @@ def _begin(
     settings: Settings,
     supervised: SupervisedRun,
     supervision: Supervision,
-    seat: Seat,
+    lease: SupervisorLease,
     adopted: AdoptedJob | None,
 ) -> None:
     store = supervised.store
@@ -318,7 +320,7 @@ def _begin(
             supervised.supervisor.launcher,
             now,
             resume,
-            seat=seat,
+            lease=lease,
             adopted=adopted,
         )
     except NotBegunError as error:

@@ -1,4 +1,4 @@
-"""A supervisor's turn at one run: it waits for its seat, makes passes until the run is over or somebody leaves it, and
+"""A supervisor's turn at one run: it waits for its lease, makes passes until the run is over or somebody leaves it, and
 says what becomes of it then; and what people read meanwhile."""
 
 import logging
@@ -22,9 +22,9 @@ from lastbeat.record.repository import RecordRepository
 from lastbeat.settings import SettingsError
 from lastbeat.stores.port import ConflictError, StoreError
 from lastbeat.supervision.calling_off import TooLateError, call_off
+from lastbeat.supervision.lease import SupervisorLease
+from lastbeat.supervision.restart_decisions import present_job
 from lastbeat.supervision.rhythm import is_over, sooner
-from lastbeat.supervision.rulings import present_job
-from lastbeat.supervision.seat import Seat
 from lastbeat.supervision.supervisor import SupervisedRun
 from lastbeat.watchdog import Watch
 from lastbeat_cli import exits
@@ -50,21 +50,21 @@ class Manner:
     """Ctrl-C ends the job, too."""
 
 
-def take_seat(
-    seat: Seat,
+def take_lease(
+    lease: SupervisorLease,
     repository: RecordRepository,
     clock: Callable[[], datetime],
     stop: Stop,
     interval_s: float,
 ) -> Record | None:
-    """Wait until the seat is free, and take it. Returns the record then; None: a person asked for the end meanwhile.
+    """Wait until the lease is free, and take it. Returns the record then; None: a person asked for the end meanwhile.
 
     Raises :class:`SettingsError` where nobody supervises the run, and :class:`StoreError` that waiting does not mend.
     """
     said = None
     while True:
         try:
-            record, taken = seat.take(repository, clock())
+            record, taken = lease.take(repository, clock())
         except LookupError:
             raise SettingsError([asked.not_supervised(repository.key.partition("/")[0])]) from None
         except StoreError as error:
@@ -88,21 +88,21 @@ def take_seat(
             return None
 
 
-def leave_seat(seat: Seat, repository: RecordRepository, clock: Callable[[], datetime]) -> None:
-    """Give the seat back. Where that fails, others wait until it is over."""
+def leave_lease(lease: SupervisorLease, repository: RecordRepository, clock: Callable[[], datetime]) -> None:
+    """Give the lease back. Where that fails, others wait until it is over."""
     try:
-        seat.leave(repository, clock())
+        lease.release(repository, clock())
     except StoreError as error:
         _log.info("the seat of the supervisor is kept until it is over: %s", error)
 
 
 def follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop) -> int | None:
     """Make passes until the run is over for good, or a person asks for the end. Returns the exit status; None: another
-    supervisor has the seat now."""
+    supervisor has the lease now."""
     plain = Plain(as_json=manner.as_json, preview=None)
     plain.left = stop.ask
     shown: tuple[object, ...] | None = None
-    seat, due = supervised.supervisor.seat, time.monotonic()
+    lease, due = supervised.supervisor.lease, time.monotonic()
     while True:
         outcome = watch.tick()
         due = next_due(due, time.monotonic(), manner.interval_s)
@@ -117,7 +117,7 @@ def follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop) 
                 return exits.of(outcome)
             status = _left(supervised, outcome, cancels=stop.asked and manner.cancel_on_exit)
             return exits.OK if manner.submit_only and _has_job(outcome) else status
-        if seat is not None and outcome.record is not None and seat.holder(outcome.record, outcome.at) is not None:
+        if lease is not None and outcome.record is not None and lease.holder(outcome.record, outcome.at) is not None:
             return None
 
 

@@ -37,8 +37,8 @@ def _job_ends_by(decision: Decision) -> datetime | None:
 
 def _supervisor_decides_by(decision: Decision) -> datetime | None:
     """When the lease of the run's supervisor is over, or None if no supervisor holds one."""
-    seat, transition = decision.record.seat, decision.transition
-    return seat.until if seat is not None and transition is not None and transition.after.finished else None
+    lease, transition = decision.record.seat, decision.transition
+    return lease.until if lease is not None and transition is not None and transition.after.finished else None
 
 
 def undecided_restart(decision: Decision) -> Supervision | None:
@@ -58,8 +58,8 @@ def with_decider(decision: Decision, supervision: Supervision, agent: str | None
     at work for the run's launcher, or None if none was seen."""
     if agent is not None:
         return replace(decision, restart_note=f"the agent{_on_host(agent)} decides")
-    seat = decision.record.seat
-    by = _on_host(seat.by if seat is not None else supervision.by)
+    lease = decision.record.seat
+    by = _on_host(lease.by if lease is not None else supervision.by)
     resume = f"lastbeat supervise --resume {decision.record.run_id}"
     return replace(decision, restart_note=f"its supervisor{by} decides; if none runs: {resume}")
 

@@ -44,10 +44,10 @@ from lastbeat.settings import Settings, SettingsError, table
 from lastbeat.stores.clock import steady
 from lastbeat.stores.port import ConflictError, Store, StoreError
 from lastbeat.supervision.beginning import NotBegunError, begin
+from lastbeat.supervision.lease import SupervisorLease
+from lastbeat.supervision.restart_decisions import KEPT_RESTARTS, present_job
 from lastbeat.supervision.restarting import RestartExecutor, last_written, spec_of
 from lastbeat.supervision.rhythm import is_over, sooner
-from lastbeat.supervision.rulings import KEPT_RESTARTS, present_job
-from lastbeat.supervision.seat import Seat
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ _NEVER: Final = 1000
 _WINDOW_HOURS: Final = 10_000
 _MOST_LOG_BYTES: Final = 1 << 20
 _RACES: Final = 5
-"""How often a supervision may fail to begin. Another process may have begun it, so the loop takes the seat and reads
+"""How often a supervision may fail to begin. Another process may have begun it, so the loop takes the lease and reads
 the record again. :func:`begin` has the races for the write itself."""
 
 
@@ -186,29 +186,31 @@ class _Restarts:
         settings, own = _settings(terms)
         store = opening.store(settings)
         repository = RecordRepository(store, f"{self.run_id}/{RECORD}", os.urandom(6).hex())
-        seat = Seat(_BY, os.urandom(6).hex())
+        lease = SupervisorLease(_BY, os.urandom(6).hex())
         races = 0
         try:
             while True:
-                _take_seat(seat, repository, terms.interval_s)
+                _take_lease(lease, repository, terms.interval_s)
                 try:
-                    supervision = self._supervision(repository, seat, terms, own=own)
+                    supervision = self._supervision(repository, lease, terms, own=own)
                 except NotBegunError:
                     # Somebody else may have begun it in this moment: then that goes on.
                     races += 1
                     if races > _RACES:
                         raise
                     continue
-                found = self._followed(settings, supervision, seat, terms, own=own)
+                found = self._followed(settings, supervision, lease, terms, own=own)
                 if found is not None:
                     return found
         finally:
             try:
-                seat.leave(repository, store.clock())
+                lease.release(repository, store.clock())
             except StoreError as error:
                 log.info("the seat of the supervisor is kept until it is over: %s", error)
 
-    def _supervision(self, repository: RecordRepository, seat: Seat, terms: Terms, *, own: bool) -> Supervision:
+    def _supervision(
+        self, repository: RecordRepository, lease: SupervisorLease, terms: Terms, *, own: bool
+    ) -> Supervision:
         """That which is recorded and goes on, else a new one, which adopts the job."""
         record = repository.reload()
         with translated():
@@ -227,7 +229,7 @@ class _Restarts:
         self._like = found
         now = repository.store.clock()
         begun = replace(self._new_supervision(found, terms, own=own), begun_at=now)
-        begin(repository, self.run_id, begun, self._launcher, now, None, seat=seat, adopted=found)
+        begin(repository, self.run_id, begun, self._launcher, now, None, lease=lease, adopted=found)
         return begun
 
     def _living(self) -> str:
@@ -273,11 +275,11 @@ class _Restarts:
         )
 
     def _followed(
-        self, settings: Settings, supervision: Supervision, seat: Seat, terms: Terms, *, own: bool
+        self, settings: Settings, supervision: Supervision, lease: SupervisorLease, terms: Terms, *, own: bool
     ) -> RestartResult | None:
-        """Make passes until the run is over. None: another supervisor has the seat now."""
+        """Make passes until the run is over. None: another supervisor has the lease now."""
         policy = loading.load_text(terms.policy_text, f"{_POLICY}.yaml", _POLICY)
-        supervised = wire.supervise(settings, self.run_id, supervision, policy, seat, launcher=self._launcher)
+        supervised = wire.supervise(settings, self.run_id, supervision, policy, lease, launcher=self._launcher)
         supervised.supervisor.delay_s = terms.retry_delay_s
         # The delay that was asked for, and not one that is drawn.
         supervised.supervisor.chance = lambda: 1.0
@@ -295,7 +297,7 @@ class _Restarts:
             record = outcome.record
             if record is not None and is_over(outcome):
                 return self._result(outcome, record, terms)
-            if record is not None and seat.holder(record, outcome.at) is not None:
+            if record is not None and lease.holder(record, outcome.at) is not None:
                 return None
             time.sleep(sooner(outcome, terms.interval_s))
 
@@ -362,12 +364,12 @@ def _ended_well(record: Record, found: AdoptedJob, where: str) -> bool:
     return record.supervision.place == where and session != "" and session == record.job.id.partition("@")[2]
 
 
-def _take_seat(seat: Seat, repository: RecordRepository, interval_s: float) -> None:
+def _take_lease(lease: SupervisorLease, repository: RecordRepository, interval_s: float) -> None:
     """Wait until nobody else looks after the run. Raises StoreError."""
     said = False
     while True:
         try:
-            _, holder = seat.take(repository, repository.store.clock())
+            _, holder = lease.take(repository, repository.store.clock())
         except LookupError:
             # Nobody ever has.
             return

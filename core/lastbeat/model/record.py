@@ -12,7 +12,7 @@ from lastbeat.model.data import dataclass
 from lastbeat.model.job import JobMemory
 from lastbeat.model.persisted import FLAT, Persisted
 from lastbeat.model.reaction import ReactionMemory
-from lastbeat.model.restart import FoundCheckpoint, RestartEntry, RestartRuling, Supervision, SupervisorSeat
+from lastbeat.model.restart import FoundCheckpoint, LeaseHolder, RestartEntry, RestartRuling, Supervision
 from lastbeat.model.similar import SimilarFailure
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import Timesheet
@@ -266,7 +266,7 @@ class Record(Persisted):
     """Unsettled alerts dropped from a full outbox, over the life of the record."""
     supervision: Supervision | None = None
     """How its jobs are started. None: nobody supervises it."""
-    seat: SupervisorSeat | None = None
+    seat: LeaseHolder | None = None
     """Which supervisor looks after it now."""
     job: JobMemory | None = None
     """Its present job."""

@@ -239,8 +239,8 @@ class Supervision(Persisted):
 
 
 @dataclass(frozen=True)
-class SupervisorSeat(Persisted):
-    """Which of several supervisors looks after a run, see ``supervision.seat``."""
+class LeaseHolder(Persisted):
+    """Which of several supervisors looks after a run, see ``supervision.lease``."""
 
     token: str
     """Identifies the supervisor."""
@@ -248,7 +248,7 @@ class SupervisorSeat(Persisted):
     """Who started it: ``user@host``."""
     since: datetime | None = None
     until: datetime | None = None
-    """By the store's clock: when others may take the seat, if nothing is heard of this one."""
+    """By the store's clock: when others may take the lease, if nothing is heard of this one."""
     pid: int = 0
     started: int = 0
     """Clock ticks after the boot, as /proc has them; with ``pid`` and ``boot`` no other process has it."""

@@ -26,7 +26,7 @@ from lastbeat.record.agent_mark import AgentMark, leave_mark
 from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat.supervision.commands import unfinished
-from lastbeat.supervision.rulings import present_job
+from lastbeat.supervision.restart_decisions import present_job
 from lastbeat.watchdog import Watch
 
 log = logging.getLogger(__name__)
@@ -214,9 +214,9 @@ class Agent:
                 f"{record.run_id} is left alone: its folder belongs to another user, whose commands are not run here"
             )
             return None, None
-        seat = record.seat
-        if seat is not None and seat.until is not None and seat.until > now:
-            return None, seat.until
+        lease = record.seat
+        if lease is not None and lease.until is not None and lease.until > now:
+            return None, lease.until
         return supervision, None
 
     def _say_once(self, what: str) -> None:

@@ -14,9 +14,9 @@ from lastbeat.model.restart import BEGUN, RESTART_KIND, RESUME_FROM, RESUME_STEP
 from lastbeat.model.times import format_time
 from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.port import ConflictError
+from lastbeat.supervision.lease import SupervisorLease
+from lastbeat.supervision.restart_decisions import present_job
 from lastbeat.supervision.restarting import CLOCKS, NUMBER, OLD_JOB, job_name
-from lastbeat.supervision.rulings import present_job
-from lastbeat.supervision.seat import Seat
 
 _MOST_TAKEN: Final = 100
 
@@ -33,11 +33,11 @@ def begin(  # noqa: PLR0913 - what, by whom, where, when, and from where on
     now: datetime,
     resume: tuple[str, int | None] | None,
     *,
-    seat: Seat | None = None,
+    lease: SupervisorLease | None = None,
     adopted: AdoptedJob | None = None,
 ) -> None:
     """Record ``supervision``, and that its first job is wanted. ``resume``: the checkpoint that it begins from. With
-    ``seat`` it is taken, from whoever still looks after the last job. With ``adopted`` that is the first job, and
+    ``lease`` it is taken, from whoever still looks after the last job. With ``adopted`` that is the first job, and
     nothing is started.
 
     Its name is one that the launcher does not know: a job that has it is another run's of this id, whose record is
@@ -79,7 +79,7 @@ def begin(  # noqa: PLR0913 - what, by whom, where, when, and from where on
             checkpoint=found,
             reactions=fresh,
         )
-        return actions.request(begun if seat is None else seat.seated(begun, now), first)
+        return actions.request(begun if lease is None else lease.with_lease(begun, now), first)
 
     try:
         repository.update(change, now)

@@ -22,8 +22,8 @@ from lastbeat.model.reaction import STOP_KIND
 from lastbeat.model.restart import RestartPolicy
 from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.times import format_duration
+from lastbeat.supervision.restart_decisions import add_alert
 from lastbeat.supervision.restarting import OLD_JOB
-from lastbeat.supervision.rulings import told
 from lastbeat.supervision.stopping import FAILED, TOLD
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def _ended(decision: Decision, sight: JobSight, ending: Action) -> Decision:
     decision = _with_note(decision, text)
     if TOLD in ending.details or not asked or decision.verdict.status not in UNWELL:
         return decision
-    return told(replace(decision, restart_note=f"not restarted: {ruling.reason}; {text}"))
+    return add_alert(replace(decision, restart_note=f"not restarted: {ruling.reason}; {text}"))
 
 
 def _withdrawn(decision: Decision, ending: Action, now: datetime) -> Decision:

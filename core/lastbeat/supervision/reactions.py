@@ -31,8 +31,8 @@ from lastbeat.restarts.names import CHECKPOINT_SAVED
 from lastbeat.signals.error_types import UNKNOWN
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.supervision.commands import Commands
+from lastbeat.supervision.restart_decisions import add_late_alert
 from lastbeat.supervision.restarting import OLD_JOB
-from lastbeat.supervision.rulings import told_late
 from lastbeat.supervision.stopping import StopExecutor
 
 log = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ class Reactions:
         decision = replace(decision, record=replace(decision.record, ruling=ruling), must_write=True)
         if decision.verdict.status.finished:
             decision = replace(decision, restart_note=f"not restarted: {reason}")
-            decision = decision if decided else told_late(decision)
+            decision = decision if decided else add_late_alert(decision)
         if sight.report.state.ended:
             return decision
         details = {OLD_JOB: job.id}

@@ -39,29 +39,29 @@ from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.supervision.job_log import BroughtLog, log_fault
+from lastbeat.supervision.lease import SupervisorLease
 from lastbeat.supervision.lingering import end_lingering
 from lastbeat.supervision.reactions import Reactions
-from lastbeat.supervision.restarting import CLOCKS, OLD_JOB, RestartExecutor
-from lastbeat.supervision.rulings import (
+from lastbeat.supervision.restart_decisions import (
     NUMBER_IN_NAME,
-    RulingTerms,
+    RestartTerms,
+    add_late_alert,
+    add_refusal_alert,
+    add_restart_decision,
     asked_by,
-    followed,
-    follower,
-    foretold,
-    how_begun,
+    describe_resume,
+    drop_obsolete_restart,
+    drop_restart,
+    excluded_checkpoints,
+    is_superseded,
+    job_beginning,
     job_end,
-    not_these,
+    next_restart,
+    note_earlier_decision,
+    pending_restart,
     present_job,
-    resumes,
-    ruled,
-    told_late,
-    told_of_refusal,
-    waits,
-    withdrawn,
-    without,
 )
-from lastbeat.supervision.seat import Seat
+from lastbeat.supervision.restarting import CLOCKS, OLD_JOB, RestartExecutor
 from lastbeat.supervision.stopping import StopExecutor
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Supervisor:
     delay_s: float
     """Limit of the first delay."""
     chance: Callable[[], float] = random.random
-    seat: Seat | None = None
+    lease: SupervisorLease | None = None
     """What shows others that somebody looks after the run."""
     reactions: Reactions | None = None
     """What the policy's ``on:`` does; None: it has none."""
@@ -99,11 +99,13 @@ class Supervisor:
 
     def look(self, record: Record | None, now: datetime) -> JobSight | None:
         """The present job, as the launcher tells of it. Never raises."""
-        memory = None if record is None else self._started(record, now) or present_job(record, self.launcher.kind)
+        memory = (
+            None if record is None else self._find_started_job(record, now) or present_job(record, self.launcher.kind)
+        )
         if memory is None:
             return None
         report = self.launcher.state(memory.id)
-        self._tell(memory, report, record.job if record is not None else None)
+        self._log_state(memory, report, record.job if record is not None else None)
         if report.state is JobState.UNKNOWN:
             return JobSight(memory, report)
         changed = (memory.state, memory.restarts) != (report.state, report.restarts) or memory.seen_at is None
@@ -122,7 +124,7 @@ class Supervisor:
         fault = fault if report.state is JobState.RUNNING else ""
         return JobSight(seen, report, fault, report.outputs if self.reads_output else ())
 
-    def _started(self, record: Record, now: datetime) -> JobMemory | None:
+    def _find_started_job(self, record: Record, now: datetime) -> JobMemory | None:
         """The newest job, where whoever started it died before that was recorded: its claim would hide the job until it
         ends. What was written before this look may be the last job's."""
         starts = [each for each in record.actions if each.kind == RESTART_KIND]
@@ -137,7 +139,7 @@ class Supervisor:
             return None
         return None if job is None else JobMemory(self.launcher.kind, job, newest.name, int(named[1]), now)
 
-    def _tell(self, memory: JobMemory, report: JobReport, known: JobMemory | None) -> None:
+    def _log_state(self, memory: JobMemory, report: JobReport, known: JobMemory | None) -> None:
         before = self._said if self._said is not None and self._said[0] == memory.id else (memory.id, memory.state)
         if known is not None and known.id != memory.id and before is not self._said:
             log.info("%s: job %s → %s", self.run_id, known.id, memory.id)
@@ -165,16 +167,16 @@ class Supervisor:
             decision, asked = self.reactions.look(decision, now)
         sight = decision.seen.job
         if sight is not None and sight.report.state is not JobState.UNKNOWN:
-            decision = _begun(decision, sight.memory, now)
-            decision = self._abandoned(decision, sight.memory.number, now)
-            decision = withdrawn(decision, sight.memory.number)
-            decision = self._stopped_meanwhile(decision, sight)
+            decision = _settle_start(decision, sight.memory, now)
+            decision = self._free_abandoned_claim(decision, sight.memory.number, now)
+            decision = drop_obsolete_restart(decision, sight.memory.number)
+            decision = self._drop_if_stopped(decision, sight)
             decision = self._decide_about_end(decision, sight, now)
         decision = end_lingering(decision, self.policy, now)
-        decision = _stopped_on_request(decision, now)
+        decision = _end_on_request(decision, now)
         if asked is not None and self.reactions is not None:
-            decision = self._asked_for(decision, asked, self.reactions, now)
-        record = decision.record if self.seat is None else self.seat.renewed(decision.record, now)
+            decision = self._decide_on_signal(decision, asked, self.reactions, now)
+        record = decision.record if self.lease is None else self.lease.renew(decision.record, now)
         return decision if record is decision.record else replace(decision, record=record, must_write=True)
 
     def _decide_about_end(self, decision: Decision, sight: JobSight, now: datetime) -> Decision:
@@ -191,15 +193,15 @@ class Supervisor:
         number, status = sight.memory.number, decision.verdict.status
         if status is Status.RUNNING:
             return decision
-        decision = told_of_refusal(decision, number)
+        decision = add_refusal_alert(decision, number)
         if decision.record.ruling is not None and decision.record.ruling.number >= number:
-            return foretold(decision)
-        if not status.finished or followed(decision.record, number):
+            return note_earlier_decision(decision)
+        if not status.finished or is_superseded(decision.record, number):
             return decision
-        begun = how_begun(decision, sight, now)
+        begun = job_beginning(decision, sight, now)
         try:
             by = asked_by(decision.record, self.store)
-            found = self._survey(sight, not_these(decision.record, begun, now))
+            found = self._survey(sight, excluded_checkpoints(decision.record, begun, now))
         except StoreError as error:
             # A later look knows more: nothing is decided on what could not be read.
             log.warning(
@@ -207,12 +209,12 @@ class Supervisor:
             )
             return decision
         end = job_end(decision, sight.memory, sight.report, found, by, begun)
-        return told_late(ruled(decision, sight.memory, end, self._terms(found), now))
+        return add_late_alert(add_restart_decision(decision, sight.memory, end, self._terms(found), now))
 
-    def _stopped_meanwhile(self, decision: Decision, sight: JobSight) -> Decision:
+    def _drop_if_stopped(self, decision: Decision, sight: JobSight) -> Decision:
         """``decision`` without a restart that a signal asked for and that nobody has begun, if a person has ended the
         job since. A later look rules on that end."""
-        ruling, waiting = decision.record.ruling, waits(decision.record, sight.memory.number)
+        ruling, waiting = decision.record.ruling, pending_restart(decision.record, sight.memory.number)
         cancelled = sight.report.state is JobState.CANCELLED and decision.verdict.status is Status.RUNNING
         if ruling is None or not ruling.on or waiting is None or not cancelled:
             return decision
@@ -223,13 +225,13 @@ class Supervisor:
             by = None
         if by is None:
             return decision
-        return replace(decision, record=without(decision.record, waiting), must_write=True)
+        return replace(decision, record=drop_restart(decision.record, waiting), must_write=True)
 
-    def _terms(self, found: CheckpointSurvey | None) -> RulingTerms:
+    def _terms(self, found: CheckpointSurvey | None) -> RestartTerms:
         name = self.policy.name if self.policy is not None else "no policy"
-        return RulingTerms(self.policy, name, self.delay_s, self.chance(), found, resumes(found))
+        return RestartTerms(self.policy, name, self.delay_s, self.chance(), found, describe_resume(found))
 
-    def _asked_for(self, decision: Decision, asked: Occasion, reactions: Reactions, now: datetime) -> Decision:
+    def _decide_on_signal(self, decision: Decision, asked: Occasion, reactions: Reactions, now: datetime) -> Decision:
         """``decision`` with the restart of a job that lives, if the policy allows it; people hear of either."""
         sight = decision.seen.job
         if sight is None or (
@@ -244,7 +246,7 @@ class Supervisor:
             note = f"on {asked.on}: it was not decided whether it is restarted: {error}"
             return reactions.warned(replace(decision, notes=(*decision.notes, note)))
         end = reactions.end(asked, job_end(decision, sight.memory, sight.report, found, by))
-        after = ruled(decision, sight.memory, end, self._terms(found), now)
+        after = add_restart_decision(decision, sight.memory, end, self._terms(found), now)
         ruling = after.record.ruling
         if ruling is None or not ruling.restart:
             # The job goes on, and its end is decided about when it comes.
@@ -255,10 +257,10 @@ class Supervisor:
             replace(after, notes=(*after.notes, f"on {asked.on}: the policy was asked for a restart"))
         )
 
-    def _abandoned(self, decision: Decision, number: int, now: datetime) -> Decision:
+    def _free_abandoned_claim(self, decision: Decision, number: int, now: datetime) -> Decision:
         """``decision`` without the claim of somebody who died over the restart, if the run lives again and the launcher
         certainly knows no such job. Otherwise it would be carried out as soon as the claim is over."""
-        status, action = decision.verdict.status, follower(decision.record, number)
+        status, action = decision.verdict.status, next_restart(decision.record, number)
         if action is None or action.settled or action.begun or status not in {Status.RUNNING, Status.SUCCEEDED}:
             return decision
         doubtful = action.in_doubt or action.claimed_by is not None
@@ -280,7 +282,7 @@ class Supervisor:
         return survey(self.checkpoints(), crashed_at=ended_at, quarantined=kept_from, stop_at_first=True)
 
 
-def _stopped_on_request(decision: Decision, now: datetime) -> Decision:
+def _end_on_request(decision: Decision, now: datetime) -> Decision:
     """``decision`` with the end of a job that a person wants to end, and who may not reach its launcher. A training
     that looks for such requests itself has time to do as it was told."""
     record, sight, asked = decision.record, decision.seen.job, decision.seen.stop
@@ -300,7 +302,7 @@ def _stopped_on_request(decision: Decision, now: datetime) -> Decision:
     return replace(decision, effects=(*decision.effects, stop), must_write=True)
 
 
-def _begun(decision: Decision, job: JobMemory, now: datetime) -> Decision:
+def _settle_start(decision: Decision, job: JobMemory, now: datetime) -> Decision:
     """``decision`` in which the start of ``job`` has happened, though whoever carried it out did not live to tell."""
     started = actions.Performed(f"{job.id} {format_time(job.submitted_at)}")
     record = actions.settle(decision.record, {job.name: started}, "", now)

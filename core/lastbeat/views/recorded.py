@@ -102,7 +102,7 @@ def job(record: Record, safe: Safe, at: datetime) -> JobLine | None:
     """The job of a supervised run, and what was decided about restarts."""
     if record.supervision is None:
         return None
-    seat = supervisor(record, at)
+    lease = supervisor(record, at)
     waits, known, ruling, found = waiting(record), record.job, record.ruling, record.checkpoint
     return JobLine(
         safe.name(record.supervision.policy_name),
@@ -132,8 +132,8 @@ def job(record: Record, safe: Safe, at: datetime) -> JobLine | None:
         len(record.restarts),
         safe.name(record.supervision.launcher),
         budgets=_named(budgets(record, at), safe),
-        supervised_by=None if seat is None else safe.name(seat.by),
-        supervised_since=None if seat is None else seat.since,
+        supervised_by=None if lease is None else safe.name(lease.by),
+        supervised_since=None if lease is None else lease.since,
         over=is_over(record),
         checkpoint=None if found is None else replace(found, url=safe.name(found.url)),
         **_reactions(record, safe),

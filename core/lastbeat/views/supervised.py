@@ -6,7 +6,7 @@ from datetime import datetime
 from lastbeat.decide.restart import budgets_used
 from lastbeat.model.action import Action
 from lastbeat.model.record import Record
-from lastbeat.model.restart import RESTART_KIND, Budget, SupervisorSeat
+from lastbeat.model.restart import RESTART_KIND, Budget, LeaseHolder
 from lastbeat.model.view import JobGist
 from lastbeat.restarts.compiling import policy_of
 from lastbeat.views.heartbeats import NAME_LIMIT, shown
@@ -36,10 +36,10 @@ def gist(record: Record, mask: Callable[[str], str] = str) -> JobGist | None:
     )
 
 
-def supervisor(record: Record, at: datetime) -> SupervisorSeat | None:
+def supervisor(record: Record, at: datetime) -> LeaseHolder | None:
     """The supervisor that looks after the run as of ``at``, or None if there is none any more."""
-    seat = record.seat
-    return None if seat is None or seat.until is None or seat.until <= at else seat
+    lease = record.seat
+    return None if lease is None or lease.until is None or lease.until <= at else lease
 
 
 def is_over(record: Record) -> bool:

@@ -9,7 +9,7 @@ from lastbeat.model.status import Event, Status
 from lastbeat.restarts.loading import load
 from lastbeat.stores.port import UnreachableError
 from lastbeat.supervision.agent import Agent
-from lastbeat.supervision.seat import Machine, Seat
+from lastbeat.supervision.lease import Machine, SupervisorLease
 from support.jobs import RUN, SupervisedScene
 from unit.supervision.test_supervised_elsewhere import NCCL, failed, living
 
@@ -87,8 +87,8 @@ def test_a_stalled_job_is_ended_and_followed_without_listing_the_fleet_again() -
 
 def test_a_run_with_a_supervisor_of_its_own_is_left_to_it() -> None:
     scene = living()
-    seat = Seat("ada@here", "token", Machine("m", "b"))
-    seat.take(scene.repository(), scene.store.now)
+    lease = SupervisorLease("ada@here", "token", Machine("m", "b"))
+    lease.take(scene.repository(), scene.store.now)
     scene.end("run-r0", JobState.CANCELLED)
     agent = scene.agent()
     found = agent.run()

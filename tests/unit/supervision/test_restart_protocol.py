@@ -16,7 +16,7 @@ from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.status import Status
 from lastbeat.stores.port import StoreError, UnreachableError
-from lastbeat.supervision.seat import Seat
+from lastbeat.supervision.lease import SupervisorLease
 from support.laws import examples
 from support.memory import Killed
 from support.restart_protocol import CRASHES, GONE, STALLS, ModelMachine, ProtocolScene
@@ -212,7 +212,7 @@ class RestartProtocol(RuleBasedStateMachine):
 
 
 class ProtocolOfOneMachine(RestartProtocol):
-    """Supervisors are processes of one machine. Whoever takes the seat of a dead one knows that its claims are dead,
+    """Supervisors are processes of one machine. Whoever takes the lease of a dead one knows that its claims are dead,
     too, and that what it was starting has happened, holds its name, or never will."""
 
     def __init__(self) -> None:
@@ -226,17 +226,19 @@ class ProtocolOfOneMachine(RestartProtocol):
             return super()._made(actor)
         scene = self.scene
         pid = self.pids[actor] = 1 + len(self.dead) + 1000 * int(actor[-1])
-        seat = Seat("ada@here", f"{actor}, process {pid}", ModelMachine("here", "boot", "pid:[1]", pid, self.dead))
-        watch = scene.watch(seat=seat)
+        lease = SupervisorLease(
+            "ada@here", f"{actor}, process {pid}", ModelMachine("here", "boot", "pid:[1]", pid, self.dead)
+        )
+        watch = scene.watch(lease=lease)
         seated = False
 
         def act() -> None:
             nonlocal seated
             if not seated:
                 with contextlib.suppress(StoreError):
-                    seated = seat.take(scene.repository(), scene.store.now)[1] is None
+                    seated = lease.take(scene.repository(), scene.store.now)[1] is None
             if seated:
-                # Also when another one has the seat meanwhile: it may have slept.
+                # Also when another one has the lease meanwhile: it may have slept.
                 watch.tick()
 
         return act

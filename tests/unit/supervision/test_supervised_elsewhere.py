@@ -18,7 +18,7 @@ from lastbeat.model.times import format_time
 from lastbeat.record.agent_mark import AgentMark, leave_mark, mark_key
 from lastbeat.restarts.loading import load
 from lastbeat.stores.port import UnreachableError
-from lastbeat.supervision.seat import Machine, Seat
+from lastbeat.supervision.lease import Machine, SupervisorLease
 from support.jobs import RUN, SupervisedScene, kill_points
 from support.memory import Killed
 from unit.supervision.test_rulings import beat, step
@@ -295,8 +295,8 @@ def test_limits_are_those_of_whoever_looks() -> None:
 
 
 def seated(scene: SupervisedScene, by: str = "ada@here") -> SupervisedScene:
-    """A supervisor has the seat, and has not looked again yet."""
-    Seat(by, "token", Machine("m", "b")).take(scene.repository(), scene.store.now)
+    """A supervisor has the lease, and has not looked again yet."""
+    SupervisorLease(by, "token", Machine("m", "b")).take(scene.repository(), scene.store.now)
     return scene
 
 

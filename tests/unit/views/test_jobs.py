@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lastbeat.model.job import JobState
-from lastbeat.supervision.seat import SEAT_S, Seat
+from lastbeat.supervision.lease import LEASE_S, SupervisorLease
 from lastbeat.views.excerpts import Safe
 from lastbeat.views.jobs import JobRow, in_order, job_row, jobs_document
 from support.jobs import SupervisedScene
@@ -19,31 +19,31 @@ def row_of(scene: SupervisedScene, agent: str | None = None) -> JobRow:
     return row
 
 
-def begun() -> tuple[SupervisedScene, Seat]:
-    scene, seat = SupervisedScene(), Seat("ada@login1", "one")
-    scene.begin(seat)
+def begun() -> tuple[SupervisedScene, SupervisorLease]:
+    scene, lease = SupervisedScene(), SupervisorLease("ada@login1", "one")
+    scene.begin(lease)
     for _ in range(2):
-        scene.watch(seat=seat).tick()
-    return scene, seat
+        scene.watch(lease=lease).tick()
+    return scene, lease
 
 
 @pytest.mark.parametrize(
     ("passed_s", "state", "agent", "by", "resume"),
     [
         pytest.param(0, JobState.RUNNING, None, "ada@login1", None, id="somebody looks after it"),
-        pytest.param(SEAT_S + 1, JobState.RUNNING, None, None, "lastbeat supervise --resume run",
+        pytest.param(LEASE_S + 1, JobState.RUNNING, None, None, "lastbeat supervise --resume run",
                      id="nobody does any more"),
-        pytest.param(SEAT_S + 1, JobState.RUNNING, "bob@login2", None, None, id="an agent does"),
-        pytest.param(SEAT_S + 1, JobState.SUCCEEDED, None, None, None, id="nobody has to"),
+        pytest.param(LEASE_S + 1, JobState.RUNNING, "bob@login2", None, None, id="an agent does"),
+        pytest.param(LEASE_S + 1, JobState.SUCCEEDED, None, None, None, id="nobody has to"),
     ],
 )  # fmt: skip
 def test_who_looks_after_a_job(
     passed_s: float, state: JobState, agent: str | None, by: str | None, resume: str | None
 ) -> None:
-    scene, seat = begun()
+    scene, lease = begun()
     scene.end("run-r0", state)
     if state.ended:
-        scene.watch(seat=seat).tick()
+        scene.watch(lease=lease).tick()
     scene.store.pass_time(passed_s)
     row = row_of(scene, agent)
     assert (row.line.supervised_by, row.resume, row.agent) == (by, resume, agent)
@@ -52,7 +52,7 @@ def test_who_looks_after_a_job(
 
 def test_those_that_nobody_looks_after_come_first() -> None:
     alone, _ = begun()
-    alone.store.pass_time(SEAT_S + 1)
+    alone.store.pass_time(LEASE_S + 1)
     cared, _ = begun()
     rows = [row_of(cared), row_of(alone)]
     assert [row.alone for row in in_order(rows)] == [True, False]

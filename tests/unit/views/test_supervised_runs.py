@@ -11,7 +11,7 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.restart import FoundCheckpoint
 from lastbeat.model.view import JobLine, RunView
 from lastbeat.restarts.loading import load
-from lastbeat.supervision.seat import SEAT_S, Seat
+from lastbeat.supervision.lease import LEASE_S, SupervisorLease
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.run_document import run_document
 from lastbeat.views.watching import FleetWatch
@@ -20,17 +20,17 @@ from lastbeat_cli.terminal.paint import rendered
 from support.jobs import RUN, SupervisedScene
 
 
-def supervised() -> tuple[SupervisedScene, Seat]:
+def supervised() -> tuple[SupervisedScene, SupervisorLease]:
     """Its second job runs: one crash was restarted."""
-    scene, seat = SupervisedScene(policy=load("megatron_transient")), Seat("ada@login1", "one")
-    scene.begin(seat)
-    watch = scene.watch(seat=seat)
+    scene, lease = SupervisedScene(policy=load("megatron_transient")), SupervisorLease("ada@login1", "one")
+    scene.begin(lease)
+    watch = scene.watch(lease=lease)
     watch.tick()
     watch.tick()
     scene.end("run-r0", JobState.CANCELLED)
     watch.tick()
     watch.tick()
-    return scene, seat
+    return scene, lease
 
 
 def view_of(scene: SupervisedScene) -> RunView:
@@ -70,15 +70,15 @@ def test_whose_policy_is_not_known_here_has_unknown_budgets() -> None:
 
 
 def test_who_looks_after_it_is_told_and_that_nobody_does_any_more() -> None:
-    scene, seat = supervised()
+    scene, lease = supervised()
     assert (line_of(scene).supervised_by, line_of(scene).over) == ("ada@login1", False)
     assert "Supervised by ada@login1" in told(scene)
-    scene.store.pass_time(SEAT_S + 1)
+    scene.store.pass_time(LEASE_S + 1)
     assert line_of(scene).supervised_by is None
     assert "Nobody supervises it now: lastbeat supervise --resume run" in told(scene)
     scene.end("run-r1", JobState.SUCCEEDED)
-    scene.watch(seat=seat).tick()
-    scene.store.pass_time(SEAT_S + 1)
+    scene.watch(lease=lease).tick()
+    scene.store.pass_time(LEASE_S + 1)
     assert line_of(scene).over
     assert "supervises it now" not in told(scene)
 

@@ -11,8 +11,8 @@ import pytest
 from lastbeat.effects.runner import ACTION_LEASE_S
 from lastbeat.launchers import processes
 from lastbeat.model.job import JobState
-from lastbeat.model.restart import SupervisorSeat
-from lastbeat.supervision.seat import RENEWED_BELOW_S, SEAT_S, Machine, Seat
+from lastbeat.model.restart import LeaseHolder
+from lastbeat.supervision.lease import LEASE_S, RENEWED_BELOW_S, Machine, SupervisorLease
 from support.jobs import FakeLauncher, SupervisedScene
 from support.memory import Killed
 from support.restart_protocol import ModelMachine
@@ -23,12 +23,12 @@ HERE = Machine("login1 1234", "boot-1", "pid:[1]")
 ELSEWHERE = Machine("login2 5678", "boot-2", "pid:[1]")
 
 
-def seat(name: str, machine: Machine = ELSEWHERE) -> Seat:
-    return Seat(f"{name}@somewhere", name, machine)
+def lease(name: str, machine: Machine = ELSEWHERE) -> SupervisorLease:
+    return SupervisorLease(f"{name}@somewhere", name, machine)
 
 
-def taken(scene: SupervisedScene, who: Seat) -> str:
-    """Who has the seat after ``who`` wanted it."""
+def taken(scene: SupervisedScene, who: SupervisorLease) -> str:
+    """Who has the lease after ``who`` wanted it."""
     record, other = who.take(scene.repository(), scene.store.now)
     holder = other if other is not None else record.seat
     assert holder is not None
@@ -37,44 +37,44 @@ def taken(scene: SupervisedScene, who: Seat) -> str:
 
 def test_the_first_one_has_it_and_the_second_one_waits_until_it_is_left() -> None:
     scene = running(SupervisedScene())
-    one, two = seat("one"), seat("two", HERE)
+    one, two = lease("one"), lease("two", HERE)
     assert (taken(scene, one), taken(scene, two), taken(scene, one)) == ("one", "one", "one")
-    one.leave(scene.repository(), scene.store.now)
-    two.leave(scene.repository(), scene.store.now)
+    one.release(scene.repository(), scene.store.now)
+    two.release(scene.repository(), scene.store.now)
     assert (taken(scene, two), taken(scene, one)) == ("two", "two")
 
 
 def test_of_one_that_died_elsewhere_it_is_free_after_five_minutes() -> None:
     scene = running(SupervisedScene())
-    assert taken(scene, seat("dead")) == "dead"
-    scene.store.pass_time(SEAT_S - 1)
-    assert taken(scene, seat("next", HERE)) == "dead"
+    assert taken(scene, lease("dead")) == "dead"
+    scene.store.pass_time(LEASE_S - 1)
+    assert taken(scene, lease("next", HERE)) == "dead"
     scene.store.pass_time(1)
-    assert taken(scene, seat("next", HERE)) == "next"
+    assert taken(scene, lease("next", HERE)) == "next"
 
 
 def test_who_has_lost_it_while_it_slept_does_not_take_it_from_the_next_one_by_leaving() -> None:
     scene = running(SupervisedScene())
-    slept, awake = seat("slept"), seat("awake", HERE)
+    slept, awake = lease("slept"), lease("awake", HERE)
     assert taken(scene, slept) == "slept"
-    scene.store.pass_time(SEAT_S)
+    scene.store.pass_time(LEASE_S)
     assert taken(scene, awake) == "awake"
-    slept.leave(scene.repository(), scene.store.now)
-    assert taken(scene, seat("third")) == "awake"
+    slept.release(scene.repository(), scene.store.now)
+    assert taken(scene, lease("third")) == "awake"
 
 
 def test_a_supervisor_that_ticks_keeps_it_with_a_write_every_two_minutes() -> None:
     scene = running(SupervisedScene())
-    one = seat("one")
+    one = lease("one")
     taken(scene, one)
-    watch = scene.watch(seat=one)
+    watch = scene.watch(lease=one)
     scene.store.calls.clear()
     for _ in range(60):
         scene.store.pass_time(30)
         watch.tick()
-        assert taken(scene, seat("two", HERE)) == "one"
+        assert taken(scene, lease("two", HERE)) == "one"
     writes = [key for operation, key in scene.store.calls if operation == "write" and key.endswith("_watchdog.json")]
-    assert len(writes) <= 1800 / (SEAT_S - RENEWED_BELOW_S)
+    assert len(writes) <= 1800 / (LEASE_S - RENEWED_BELOW_S)
 
 
 MACHINES = [
@@ -100,12 +100,12 @@ def test_whether_the_seat_of_a_silent_supervisor_is_free_at_once(how: dict[str, 
     if how.pop("alive", False):
         known |= {"pid": me.pid, "started": me.started}
     until = scene.store.now.replace(year=2100)
-    left = SupervisorSeat("silent", "ada@login1", scene.store.now, until, **{**known, **how})  # type: ignore[arg-type]
+    left = LeaseHolder("silent", "ada@login1", scene.store.now, until, **{**known, **how})  # type: ignore[arg-type]
     repository = scene.repository()
     record = repository.reload()
     assert record is not None
     repository.save(replace(record, seat=left), scene.store.now)
-    assert taken(scene, seat("next", machine)) == ("next" if free else "silent")
+    assert taken(scene, lease("next", machine)) == ("next" if free else "silent")
 
 
 @pytest.mark.parametrize(
@@ -127,37 +127,37 @@ def test_the_start_that_a_dead_supervisor_had_claimed_is_made_at_once(
 ) -> None:
     scene = SupervisedScene(launcher=FakeLauncher(kind=launcher))
     dead: set[int] = set()
-    first = Seat("ada@here", "first", ModelMachine(place.name, place.boot, place.namespace, 1, dead))
+    first = SupervisorLease("ada@here", "first", ModelMachine(place.name, place.boot, place.namespace, 1, dead))
     scene.begin(first)
     taken(scene, first)
     scene.launcher.die_at(0, Killed, before=True)
     with pytest.raises(Killed):
-        scene.watch(seat=first).tick()
+        scene.watch(lease=first).tick()
     scene.heal()
     (claimed,) = scene.record().actions
     assert (claimed.claimed_by, scene.launcher.submitted) == ("first", [])
     dead.add(1)
     if place.name != HERE.name:
-        scene.store.pass_time(SEAT_S - 1)
-        assert taken(scene, seat("next", HERE)) == "first"
+        scene.store.pass_time(LEASE_S - 1)
+        assert taken(scene, lease("next", HERE)) == "first"
         return
-    second = Seat("ada@here", "second", ModelMachine(HERE.name, HERE.boot, HERE.namespace, 2, dead))
+    second = SupervisorLease("ada@here", "second", ModelMachine(HERE.name, HERE.boot, HERE.namespace, 2, dead))
     assert taken(scene, second) == "second"
-    scene.watch(seat=second).tick()
+    scene.watch(lease=second).tick()
     assert scene.launcher.submitted == (["run-r0"] if starts else [])
     scene.store.pass_time(ACTION_LEASE_S)
-    scene.watch(seat=second).tick()
+    scene.watch(lease=second).tick()
     assert scene.launcher.submitted == ["run-r0"]
 
 
 def test_who_begins_the_run_anew_has_it_and_the_one_before_notices() -> None:
     scene = running(SupervisedScene())
-    one = seat("one", HERE)
+    one = lease("one", HERE)
     taken(scene, one)
-    watch = scene.watch(seat=one)
+    watch = scene.watch(lease=one)
     scene.end("run-r0", JobState.SUCCEEDED)
     watch.tick()
-    scene.begin(seat("two"))
+    scene.begin(lease("two"))
     outcome = watch.tick()
     assert outcome.record is not None
     assert outcome.record.seat is not None
@@ -172,19 +172,19 @@ def calls_of_a_restart() -> int:
     running(scene)
     scene.end("run-r0", JobState.FAILED, 1)
     scene.store.calls.clear()
-    supervised_by(scene, seat("one"))
+    supervised_by(scene, lease("one"))
     return len(scene.store.calls)
 
 
-def supervised_by(scene: SupervisedScene, who: Seat) -> None:
-    """All that one supervisor does to the store: take the seat, restart the job, leave the seat."""
+def supervised_by(scene: SupervisedScene, who: SupervisorLease) -> None:
+    """All that one supervisor does to the store: take the lease, restart the job, leave the lease."""
     record, other = who.take(scene.repository(), scene.store.now)
     assert (other, record.seat is not None) == (None, True)
-    watch = scene.watch(seat=who)
+    watch = scene.watch(lease=who)
     for _ in range(2):
         watch.tick()
-        scene.store.pass_time(SEAT_S - RENEWED_BELOW_S)
-    who.leave(scene.repository(), scene.store.now)
+        scene.store.pass_time(LEASE_S - RENEWED_BELOW_S)
+    who.release(scene.repository(), scene.store.now)
 
 
 def test_whoever_is_killed_when_one_supervises_after_it_and_the_job_is_there_once() -> None:
@@ -194,11 +194,11 @@ def test_whoever_is_killed_when_one_supervises_after_it_and_the_job_is_there_onc
         scene.end("run-r0", JobState.FAILED, 1)
         scene.store.die_at(call, before=before)
         with pytest.raises(Killed):
-            supervised_by(scene, seat("one"))
+            supervised_by(scene, lease("one"))
         scene.heal()
-        scene.store.pass_time(SEAT_S)
-        assert taken(scene, seat("two", HERE)) == "two"
-        assert taken(scene, seat("one")) == "two"
+        scene.store.pass_time(LEASE_S)
+        assert taken(scene, lease("two", HERE)) == "two"
+        assert taken(scene, lease("one")) == "two"
         settled(scene)
         assert scene.launcher.submitted == ["run-r0", "run-r1"]
         assert scene.launcher.alive_at_once == 1

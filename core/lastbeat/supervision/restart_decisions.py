@@ -1,4 +1,4 @@
-"""What becomes of a job that has ended: put into a decision, and taken out of it again when it turns out otherwise."""
+"""Adds a restart decision to a tick's decision, and drops it when new evidence contradicts it."""
 
 import logging
 import re
@@ -63,7 +63,7 @@ class JobBeginning:
 
 
 @dataclass(frozen=True, slots=True)
-class RulingTerms:
+class RestartTerms:
     """What a ruling goes by."""
 
     policy: RestartPolicy | None
@@ -107,8 +107,10 @@ def asked_by(record: Record, store: Store) -> str | None:
     return request.by
 
 
-def ruled(decision: Decision, job: JobMemory, end: JobEnd, terms: RulingTerms, now: datetime) -> Decision:
-    """``decision`` with what becomes of ``job``, which ended as ``end`` says."""
+def add_restart_decision(
+    decision: Decision, job: JobMemory, end: JobEnd, terms: RestartTerms, now: datetime
+) -> Decision:
+    """``decision`` with the restart of ``job``, which ended as ``end`` says, or why there is none."""
     restart = decide_restart(
         terms.policy, end, decision.record.restarts, now, delay_s=terms.delay_s, chance=terms.chance
     )
@@ -151,7 +153,7 @@ def _short(hosts: Iterable[str]) -> set[str]:
 
 
 def _action(
-    record: Record, old: JobMemory, restart: RestartDecision, terms: RulingTerms, now: datetime, *, unknown: bool
+    record: Record, old: JobMemory, restart: RestartDecision, terms: RestartTerms, now: datetime, *, unknown: bool
 ) -> Action:
     """``unknown``: training calls the nodes in doubt otherwise than the launcher does, as in a pod."""
     nodes = {*restart.excluded_nodes, *(old.nodes if restart.other_hardware or unknown else ())}
@@ -175,7 +177,7 @@ def _action(
     )
 
 
-def told_of_refusal(decision: Decision, number: int) -> Decision:
+def add_refusal_alert(decision: Decision, number: int) -> Decision:
     """``decision`` with an alert that the restart of that job was refused, once, if people were told that it would
     happen."""
     record, ruling = decision.record, decision.record.ruling
@@ -187,10 +189,10 @@ def told_of_refusal(decision: Decision, number: int) -> Decision:
         return decision
     why = f"it could not be restarted: {never.failed}"
     after = replace(record, ruling=replace(ruling, restart=False, reason=why))
-    return told(replace(decision, record=after, restart_note=f"not restarted: {why}", must_write=True))
+    return add_alert(replace(decision, record=after, restart_note=f"not restarted: {why}", must_write=True))
 
 
-def foretold(decision: Decision) -> Decision:
+def note_earlier_decision(decision: Decision) -> Decision:
     """``decision``, whose alert says what a reaction of the policy had decided about the job before it ended."""
     ruling = decision.record.ruling
     ended_well = decision.verdict.status is Status.SUCCEEDED
@@ -200,20 +202,20 @@ def foretold(decision: Decision) -> Decision:
     return replace(decision, restart_note=f"{what}: {ruling.reason}")
 
 
-def told(decision: Decision) -> Decision:
+def add_alert(decision: Decision) -> Decision:
     """``decision`` with an alert of its status, which tells its note on the restart."""
     event = Event(decision.verdict.status.value)
     return decision if event in decision.events else replace(decision, effects=(*decision.effects, Notify(event)))
 
 
-def told_late(decision: Decision) -> Decision:
+def add_late_alert(decision: Decision) -> Decision:
     """``decision`` with an alert of its ruling, where people heard of the end without it: a watcher recorded it that
     could not ask the launcher, or nobody could look at the checkpoints then."""
     heard = decision.transition is None and decision.verdict.status in {Status.FAILED, Status.TIMED_OUT}
-    return told(decision) if heard and decision.restart_note is not None else decision
+    return add_alert(decision) if heard and decision.restart_note is not None else decision
 
 
-def withdrawn(decision: Decision, number: int) -> Decision:
+def drop_obsolete_restart(decision: Decision, number: int) -> Decision:
     """Without the ruling on a run that was given up, and lives again, has ended well or was stopped by a person since:
     that is decided about anew. A restart that somebody has begun is not taken back."""
     record, status = decision.record, decision.verdict.status
@@ -227,20 +229,20 @@ def withdrawn(decision: Decision, number: int) -> Decision:
     ended_well = status is Status.SUCCEEDED and record.restarts and record.restarts[-1].mode is not Mode.SUCCESS
     if status not in {Status.RUNNING, Status.CANCELLED} and not ended_well:
         return decision
-    waiting = waits(record, number)
+    waiting = pending_restart(record, number)
     if waiting is None and ended_well and decision.verdict.by_sentinel:
         # Its old job was told to end, and training was just done.
-        begun = follower(record, number)
+        begun = next_restart(record, number)
         waiting = (
             begun if begun is not None and begun.begun and begun.claimed_by is None and not begun.settled else None
         )
     if waiting is None:
         return decision
     log.info("%s: %s is withdrawn: the run is %s now", record.run_id, waiting.name, status)
-    return replace(decision, record=without(record, waiting), must_write=True)
+    return replace(decision, record=drop_restart(record, waiting), must_write=True)
 
 
-def followed(record: Record, number: int) -> bool:
+def is_superseded(record: Record, number: int) -> bool:
     """Whether the run was begun anew after the job of that number, or its next one is wanted: nothing is left to decide
     about it."""
     for each in record.actions:
@@ -250,19 +252,19 @@ def followed(record: Record, number: int) -> bool:
     return False
 
 
-def waits(record: Record, number: int) -> Action | None:
+def pending_restart(record: Record, number: int) -> Action | None:
     """The restart that follows the job of that number, if nobody has begun it."""
-    found = follower(record, number)
+    found = next_restart(record, number)
     return found if found is not None and found.untouched else None
 
 
-def follower(record: Record, number: int) -> Action | None:
+def next_restart(record: Record, number: int) -> Action | None:
     """The newest restart that follows the job of that number."""
     following = (each for each in reversed(record.actions) if each.kind == RESTART_KIND and _follows(each, number))
     return next(following, None)
 
 
-def without(record: Record, waiting: Action) -> Record:
+def drop_restart(record: Record, waiting: Action) -> Record:
     """``record`` without a restart that nobody has begun, and the ruling that led to it."""
     # Its name is free again: the next restart of this job has the same one.
     actions = tuple(each for each in record.actions if each is not waiting)
@@ -273,7 +275,7 @@ def _follows(action: Action, number: int) -> bool:
     return action.details.get(NUMBER) == str(number + 1)
 
 
-def how_begun(decision: Decision, sight: JobSight, now: datetime) -> JobBeginning:
+def job_beginning(decision: Decision, sight: JobSight, now: datetime) -> JobBeginning:
     """From which checkpoint the job that has ended was to go on, and whether it did."""
     record = decision.record
     given = next((each.details for each in record.actions if each.name == sight.memory.name), {})
@@ -286,7 +288,7 @@ def how_begun(decision: Decision, sight: JobSight, now: datetime) -> JobBeginnin
     return JobBeginning(given.get(RESUME_FROM), stepped)
 
 
-def not_these(record: Record, begun: JobBeginning, now: datetime) -> dict[str, Quarantine]:
+def excluded_checkpoints(record: Record, begun: JobBeginning, now: datetime) -> dict[str, Quarantine]:
     """The checkpoints in quarantine, after the end of the job that began as ``begun`` says."""
     ended = RestartEntry(now, Mode.CRASH, UNKNOWN, resumed_from=begun.resumed_from, first_step=begun.first_step)
     return quarantined((*record.restarts, ended))
@@ -354,7 +356,7 @@ def _mode(status: Status, report: JobReport) -> Mode:
     return Mode.CRASH
 
 
-def resumes(found: CheckpointSurvey | None) -> str:
+def describe_resume(found: CheckpointSurvey | None) -> str:
     """From where a restart goes on, in words. ``found`` None: training has no checkpoints that lastbeat knows of."""
     if found is None:
         return "from where training itself resumes"

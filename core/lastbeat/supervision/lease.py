@@ -1,15 +1,16 @@
-"""Who supervises a run: of several supervisors one has the *seat*, and the others wait for it.
+"""Who supervises a run: of several supervisors one holds the *lease*, and the others wait for it.
 
     one supervisor                        another one
     ──────────────                        ───────────
-    take: one conditional write           reads the record with each interval, and says whose the seat is
+    take: one conditional write           reads the record with each interval, and says whose the lease is
     renew: with a tick, every two minutes
     ... dies                              sees that, where it can, or that five minutes have passed: takes it
-    leave: one conditional write          takes it at the next interval
+    release: one conditional write        takes it at the next interval
 
 It is no lock, and nothing rests on it but quiet: a job starts once because each start is claimed in the record, and
-asked for by its name. Only the claims of a dead supervisor go with its seat, where its launcher leaves nothing on the
-way: they are known to be its own by the token, which is that of the seat.
+asked for by its name. Only the claims of a dead supervisor go with its lease, where its launcher leaves nothing on the
+way: they are known to be its own by the token, which is that of the lease. In the record the lease is the field
+``seat``.
 """
 
 import hashlib
@@ -26,11 +27,11 @@ from lastbeat.launchers import processes
 from lastbeat.launchers import registry as launchers
 from lastbeat.launchers.processes import ProcessIdentity
 from lastbeat.model.record import Record
-from lastbeat.model.restart import SupervisorSeat
+from lastbeat.model.restart import LeaseHolder
 from lastbeat.record.repository import RecordRepository
 
-SEAT_S: Final = 300.0
-"""How long a seat is kept for a supervisor of which nothing is heard."""
+LEASE_S: Final = 300.0
+"""How long a lease is kept for a supervisor of which nothing is heard."""
 RENEWED_BELOW_S: Final = 180.0
 
 
@@ -71,14 +72,14 @@ def _own_name() -> str:
     return f"{platform.node()} {known}" if known and platform.node() else ""
 
 
-class Seat:
-    """One supervisor's wish for the seat of a run."""
+class SupervisorLease:
+    """One supervisor's lease of a run, held or not."""
 
     def __init__(self, by: str, token: str, machine: Machine | None = None) -> None:
         """``by`` is ``user@host``; ``token`` identifies this supervisor, and its claims."""
         self._machine = machine or Machine.here()
         process = self._machine.own()
-        self._own = SupervisorSeat(
+        self._own = LeaseHolder(
             token,
             by,
             pid=process.pid if process is not None else os.getpid(),
@@ -88,28 +89,28 @@ class Seat:
             machine=self._machine.name,
         )
 
-    def holder(self, record: Record, now: datetime) -> SupervisorSeat | None:
-        """Who has the seat instead of this supervisor; None: it is ours, or free."""
-        seat = record.seat
-        if seat is None or seat.token == self._own.token:
+    def holder(self, record: Record, now: datetime) -> LeaseHolder | None:
+        """Who has the lease instead of this supervisor; None: it is ours, or free."""
+        lease = record.seat
+        if lease is None or lease.token == self._own.token:
             return None
-        over = seat.until is None or seat.until <= now
-        return None if over or self._is_dead(seat) else seat
+        over = lease.until is None or lease.until <= now
+        return None if over or self._is_dead(lease) else lease
 
-    def take(self, repository: RecordRepository, now: datetime) -> tuple[Record, SupervisorSeat | None]:
-        """Take the seat if it is free. Returns the record, and who has the seat instead.
+    def take(self, repository: RecordRepository, now: datetime) -> tuple[Record, LeaseHolder | None]:
+        """Take the lease if it is free. Returns the record, and who has the lease instead.
 
         Raises :class:`StoreError`, :class:`ConflictError` where the record changed at every try, and ``LookupError``
         where there is no supervision.
         """
-        holder: SupervisorSeat | None = None
+        holder: LeaseHolder | None = None
 
         def change(record: Record | None) -> Record | None:
             nonlocal holder
             if record is None or record.supervision is None:
                 return None
             holder = self.holder(record, now)
-            return None if holder is not None else self._inherited(self.seated(record, now), record.seat)
+            return None if holder is not None else self._without_dead_claims(self.with_lease(record, now), record.seat)
 
         record = repository.update(change, now)
         if record is None or record.supervision is None:
@@ -121,35 +122,35 @@ class Seat:
         """Identifies this supervisor, and what it claims."""
         return self._own.token
 
-    def _inherited(self, record: Record, before: SupervisorSeat | None) -> Record:
-        """``record`` without the claims of the one who had the seat ``before``, if that one is dead for certain, and so
-        is all that it had begun."""
+    def _without_dead_claims(self, record: Record, before: LeaseHolder | None) -> Record:
+        """``record`` without the claims of the holder ``before``, if that one is dead for certain, and so is all that
+        it had begun."""
         if before is None or before.token == self._own.token or record.supervision is None or not self._is_dead(before):
             return record
         if before.boot != self._machine.boot:
-            # Two machines of one image may share a name; of the seat alone that would cost quiet, no more.
+            # Two machines of one image may share a name; of the lease alone that would cost quiet, no more.
             return record
         kind = record.supervision.launcher
         if kind not in launchers.LAUNCHERS or not launchers.module(kind).DIES_WITH_CALLER:
             return record
         return actions.freed(record, before.token)
 
-    def seated(self, record: Record, now: datetime) -> Record:
-        """``record`` with the seat taken, or taken for longer."""
+    def with_lease(self, record: Record, now: datetime) -> Record:
+        """``record`` with the lease taken, or taken for longer."""
         since = record.seat.since if record.seat is not None and record.seat.token == self._own.token else None
-        until = now + timedelta(seconds=SEAT_S)
+        until = now + timedelta(seconds=LEASE_S)
         return replace(record, seat=replace(self._own, since=since or now, until=until))
 
-    def renewed(self, record: Record, now: datetime) -> Record:
-        """``record`` with the seat for longer, if that is due; the same one if it is not, or somebody else has it."""
-        seat = record.seat
-        if seat is not None and seat.token != self._own.token:
+    def renew(self, record: Record, now: datetime) -> Record:
+        """``record`` with the lease for longer, if that is due; the same one if it is not, or somebody else has it."""
+        lease = record.seat
+        if lease is not None and lease.token != self._own.token:
             return record
-        left = seat.until - now if seat is not None and seat.until is not None else timedelta(0)
-        return record if left > timedelta(seconds=RENEWED_BELOW_S) else self.seated(record, now)
+        left = lease.until - now if lease is not None and lease.until is not None else timedelta(0)
+        return record if left > timedelta(seconds=RENEWED_BELOW_S) else self.with_lease(record, now)
 
-    def leave(self, repository: RecordRepository, now: datetime) -> None:
-        """Give the seat back, for whoever waits. Raises :class:`StoreError`."""
+    def release(self, repository: RecordRepository, now: datetime) -> None:
+        """Give the lease back, for whoever waits. Raises :class:`StoreError`."""
 
         def change(record: Record | None) -> Record | None:
             if record is None or record.seat is None or record.seat.token != self._own.token:
@@ -158,13 +159,13 @@ class Seat:
 
         repository.update(change, now)
 
-    def _is_dead(self, seat: SupervisorSeat) -> bool:
+    def _is_dead(self, lease: LeaseHolder) -> bool:
         """Whether that supervisor was a process of this machine and has ended. What another one does nobody knows."""
-        if not seat.pid or not seat.started or not seat.boot:
+        if not lease.pid or not lease.started or not lease.boot:
             return False
-        if seat.boot != self._machine.boot:
+        if lease.boot != self._machine.boot:
             # This machine has been started again since.
-            return bool(seat.machine) and seat.machine == self._machine.name
-        if not seat.namespace or seat.namespace != self._machine.namespace:
+            return bool(lease.machine) and lease.machine == self._machine.name
+        if not lease.namespace or lease.namespace != self._machine.namespace:
             return False
-        return not self._machine.lives(ProcessIdentity(seat.pid, seat.started, seat.boot))
+        return not self._machine.lives(ProcessIdentity(lease.pid, lease.started, lease.boot))
