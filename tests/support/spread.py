@@ -18,8 +18,16 @@ _SERVERS: Final = (
     ("Slurm", re.compile(r"/test_slurm_(jobs|restarts|prolog)|/test_first_survived|\[slurm ")),
 )
 """Name of each server, and the tests that go to the worker where it runs."""
-_FIRST: Final = ("integration/launch", "e2e", "integration", "contract")
-"""Folders of tests that wait, the longest first."""
+_FIRST: Final = (
+    "integration/launch",
+    "integration/sdk/test_stop_together",
+    "integration/fleet",
+    "e2e/test_cli_supervise",
+    "e2e",
+    "integration",
+    "contract",
+)
+"""Folders and files of tests that wait, the longest first."""
 _COMPUTES: Final = (len(_SERVERS), len(_FIRST))
 """The place of all other tests."""
 
