@@ -129,6 +129,21 @@ def test_chips_count_and_choose_statuses(page: Page) -> None:
     expect_fleet(page, [scenes.OOM, scenes.GONE, scenes.STALLED, scenes.SILENT])
 
 
+def test_who_follows_an_address_right_after_a_choice_sees_what_it_says(page: Page) -> None:
+    # The address changes before the choice is written into it, and the page hears of that afterwards.
+    chip(page, "FAILED").evaluate(
+        """async chip => {
+          chip.click();
+          history.replaceState(null, "", "#/?q=mistral");
+          await new Promise(done => setTimeout(done, 400));
+          window.dispatchEvent(new HashChangeEvent("hashchange"));
+        }"""
+    )
+    expect(filter_box(page)).to_have_value("mistral")
+    expect(chip(page, "FAILED")).to_have_attribute("aria-pressed", "false")
+    assert page.url.endswith("#/?q=mistral")
+
+
 def test_columns_sort_and_go_back_to_who_needs_people(page: Page) -> None:
     needed = rows(page)
     header = page.get_by_role("columnheader", name="Run", exact=True)

@@ -36,8 +36,10 @@ const Choice = (() => {
   function write() {
     clearTimeout(writing);
     App.fleetAt(address());
+    const before = location.hash;
     writing = setTimeout(() => {
-      if (/^#\/(?:runs\/|causes)/.test(location.hash)) return;
+      // People may have gone elsewhere since.
+      if (location.hash !== before || /^#\/(?:runs\/|causes)/.test(before)) return;
       try {
         history.replaceState(null, "", address());
       } catch {
