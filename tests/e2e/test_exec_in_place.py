@@ -204,15 +204,20 @@ def test_a_hang_is_written_down_then_asked_to_end_then_killed(tmp_path: Path) ->
     """Also what has put itself into a session of its own, as the ranks of torchrun do."""
     rank = """
 import os, signal, sys, time
+def write(what, text):
+    # It may be killed at any moment, and leaves whole files.
+    with open("new-" + what + sys.argv[1], "w") as file:
+        file.write(str(text))
+    os.replace(file.name, what + "-" + sys.argv[1])
 def asked(*_):
-    open("asked-" + sys.argv[1], "w").write(str(time.time()))
+    write("asked", time.time())
     if sys.argv[1] == "1":
         os._exit(0)
 signal.signal(signal.SIGTERM, asked)
-open("pid-" + sys.argv[1], "w").write(str(os.getpid()))
+write("pid", os.getpid())
 while True:
     time.sleep(0.05)
-    open("lives-" + sys.argv[1], "w").write(str(time.time()))
+    write("lives", time.time())
 """
     hangs = f"""
     for rank in ("0", "1"):
@@ -222,7 +227,7 @@ while True:
     print("step 7/100 loss 2.5", flush=True)
     time.sleep(600)
     """
-    options = ("--max-restarts", "1", "--grace", "1", "--section-timeouts", "step:1")
+    options = ("--max-restarts", "1", "--grace", "3", "--section-timeouts", "step:1")
     done = run_exec(tmp_path, *by_start(hangs, WELL), options=options)
     assert (done.returncode, starts(tmp_path)) == (0, [0, 1]), done.stderr.decode()
     kept = left(tmp_path, "in_place/0.txt") or ""

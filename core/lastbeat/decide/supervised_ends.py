@@ -20,17 +20,17 @@ def defer_until(decision: Decision, now: datetime, *, supervises: bool) -> datet
     watch supervises the run."""
     if decision.transition is None or decision.record.supervision is None:
         return None
-    until = _job_ends_by(decision) if supervises else _supervisor_decides_by(decision)
+    until = job_ends_by(decision) if supervises else _supervisor_decides_by(decision)
     return until if until is not None and now < until else None
 
 
-def _job_ends_by(decision: Decision) -> datetime | None:
+def job_ends_by(decision: Decision) -> datetime | None:
     """When a job is expected to have ended whose training wrote that it failed or was preempted, or None if nothing is
     to be waited for."""
-    sight, said, transition = decision.seen.job, decision.seen.end, decision.transition
-    if sight is None or said is None or transition is None or not _has_policy(decision.record.supervision):
+    sight, said, status = decision.seen.job, decision.seen.end, decision.verdict.status
+    if sight is None or said is None or not _has_policy(decision.record.supervision):
         return None
-    if transition.after not in {Status.FAILED, Status.PREEMPTED} or sight.report.state is not JobState.RUNNING:
+    if status not in {Status.FAILED, Status.PREEMPTED} or sight.report.state is not JobState.RUNNING:
         return None
     return said.modified + timedelta(seconds=STANDSTILL_S)
 

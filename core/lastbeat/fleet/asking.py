@@ -18,9 +18,7 @@ _ENDED = {"completed", "cancelled", "failed", "preempted"}
 
 def is_asked(run: IndexedRun, now: float) -> bool:
     """Whether a pass that asks runs asks this one; ``now`` is in unix seconds."""
-    if run.line.status is Status.RUNNING or _is_due(run, now):
-        return True
-    return run.lives and bool(run.files.get(runid.METADATA))
+    return run.lives or _is_due(run, now)
 
 
 def ask(store: Store, run: IndexedRun, policy: Policy, still_before: float) -> FileSnapshot | None:
@@ -28,10 +26,11 @@ def ask(store: Store, run: IndexedRun, policy: Policy, still_before: float) -> F
     heartbeat that was stored before ``still_before`` (unix seconds) stands still. Raises :class:`StoreError` if a file
     could not be had.
 
-    1. A run that its logs alone keep alive: list its folder, which shows their names.
-    2. metadata.json, always. A run that timed out lives again if it moves, and the rest waits for a listing.
+    1. A run that its logs alone keep alive, or would: list its folder, which shows their names.
+    2. metadata.json, always.
     3. Sentinels, if metadata.json stands still.
-    4. progress.json, once the last one seen would be stale. Until then, a newer one changes nothing.
+    4. progress.json of a run that has not timed out, once the last one seen would be stale. Until then, a newer one
+       changes nothing.
 
     A look is needed if something falls due, metadata.json is gone, or it says that the run ended, raised an alert since
     the last look or has been in a section for too long.
@@ -41,18 +40,17 @@ def ask(store: Store, run: IndexedRun, policy: Policy, still_before: float) -> F
     if _is_due(run, at):
         return None
     known = run.files.get(runid.METADATA)
-    if running and (known is None or (run.by_log and at - max(known[0], run.moved) > stale_s)):
+    if known is None or (running and run.by_log and at - max(known[0], run.moved) > stale_s):
         return snapshot_of(run_files(store, run.line.run_id), now)
     beat = _read(store, run, runid.METADATA, DOCUMENT_LIMIT_BYTES)
     if beat is None or _raised_at(beat) >= run.looked_at - 1 or (running and (_says_ended(beat) or _says_late(beat))):
         return None
     files = {runid.METADATA: _file(beat)}
-    if running:
-        names = list(runid.SENTINELS) if beat.modified.timestamp() <= max(run.moved, still_before) else []
-        progress = run.files.get(runid.PROGRESS) or files[runid.METADATA]
-        if progress is None or at - max(progress[0], run.progressed) > stale_s:
-            names.append(runid.PROGRESS)
-        files.update((name, _file(_read(store, run, name, 1))) for name in names)
+    names = list(runid.SENTINELS) if beat.modified.timestamp() <= max(run.moved, still_before) else []
+    progress = run.files.get(runid.PROGRESS) or files[runid.METADATA]
+    if running and (progress is None or at - max(progress[0], run.progressed) > stale_s):
+        names.append(runid.PROGRESS)
+    files.update((name, _file(_read(store, run, name, 1))) for name in names)
     return FileSnapshot(at, files)
 
 

@@ -15,7 +15,7 @@ from lastbeat.fleet.deadlines import half_until
 from lastbeat.fleet.groups import GroupedAlerts, WatchedRuns, apply_to
 from lastbeat.fleet.index import FleetIndex, IndexedRun, LeftOutRun, after_look, newest_of, wake_of
 from lastbeat.fleet.pass_results import DeliveryBaseline, PassResults, planned, report
-from lastbeat.fleet.scan_plan import ScanPlan
+from lastbeat.fleet.scan_plan import SMALL_PAGES, ScanPlan
 from lastbeat.fleet.screen import screen, share
 from lastbeat.fleet.selection import Selection, Wanted
 from lastbeat.model import runid
@@ -35,6 +35,8 @@ Progress = Callable[[int, int], None]
 """Called again and again with how many runs were looked at, and how many are known to need it."""
 _LOOK_READS = 2
 """Those of a look that finds two heartbeats that moved, and nothing else."""
+_SENTINELS_EVERY = 3
+"""Passes that ask runs, of which one reads the sentinels of a run that beats."""
 _FAULT_LIMIT = 200
 """Characters of an unexpected error."""
 
@@ -230,10 +232,14 @@ class Pass:
         """Ask a run how it is, and look if it is not as expected."""
         run_id = run.line.run_id
         fleet, policy, now = self._on.fleet, self._on.policy_of(run_id, self._now), self._now.timestamp()
-        # A run that beats may have ended all the same; where no listing shows that in time, its sentinels are read.
+        # A run that beats may have ended all the same: a rank may have failed. So where no listing shows them in every
+        # second pass, its sentinels are read now and then, and each time when a listing is overdue.
         overdue = not 0 <= now - self._index.listed_at < fleet.discover_s
+        its_turn = int(now / fleet.interval_s + _SENTINELS_EVERY * share(run_id)) % _SENTINELS_EVERY == 0
+        reads_all = overdue or (its_turn and self._index.pages > SMALL_PAGES)
+        still_before = inf if reads_all else now - fleet.interval_s
         try:
-            files = ask(self._on.store, run, policy, still_before=inf if overdue else now - fleet.interval_s)
+            files = ask(self._on.store, run, policy, still_before)
         except StoreError as error:
             self._could_not(run_id, str(error), self._on.store.clock().timestamp())
             return
@@ -271,6 +277,8 @@ class Pass:
                 known = index.runs.get(run_id)
                 if known is None or (known.line.status is not Status.RUNNING and not known.pending):
                     index.drop(run_id)
+                    with index.lock:
+                        self.results.answered += 1
                     return
             if known is not None:
                 # In case its record is gone, alone or with everything else.

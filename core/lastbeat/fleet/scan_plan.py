@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Final
 
 from lastbeat.fleet.index import FleetIndex, IndexedRun
+from lastbeat.model import runid
 from lastbeat.model.fleet import Shard
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Status
@@ -62,7 +63,7 @@ def _asking_is_cheaper(index: FleetIndex, fleet: FleetPolicy) -> bool:
 def _reads_to_ask(run: IndexedRun, fleet: FleetPolicy) -> float:
     """Only a listing of its folder shows whether a run lives that writes logs but no heartbeat."""
     by_log = run.by_log and run.line.status is Status.RUNNING and run.seen_at - run.moved > fleet.interval_s
-    return READS_PER_PAGE if by_log else 1
+    return READS_PER_PAGE if by_log or not run.files.get(runid.METADATA) else 1
 
 
 def split(index: FleetIndex, now: float, fleet: FleetPolicy, whole: Shard) -> tuple[Shard, ...]:

@@ -25,6 +25,7 @@ from lastbeat.checkpoints.survey import survey
 from lastbeat.decide.job_conditions import idle_since
 from lastbeat.decide.quarantine import quarantined
 from lastbeat.decide.reactions import Occasion
+from lastbeat.decide.supervised_ends import job_ends_by
 from lastbeat.decide.transition import Decision
 from lastbeat.effects import actions
 from lastbeat.effects.executor import Executor
@@ -185,7 +186,7 @@ class Supervisor:
         1. A run that lives has not ended.
         2. A job that was decided about before is not decided about again. People hear if its restart was refused, or
            if the policy's ``on:`` had decided before the end.
-        3. Nothing is decided while the run goes on, or if its next job is known.
+        3. Nothing is decided while the run goes on, if its next job is known, or while the exit status may still come.
         4. Gather how the job began and ended, who asked for that, and which checkpoints there are.
         5. Ask the policy. People hear what it says with the alert of the end, or by an alert of its own if another
            watcher has recorded the end.
@@ -196,7 +197,8 @@ class Supervisor:
         decision = add_refusal_alert(decision, number)
         if decision.record.ruling is not None and decision.record.ruling.number >= number:
             return note_earlier_decision(decision)
-        if not status.finished or is_superseded(decision.record, number):
+        ends_by = job_ends_by(decision)
+        if not status.finished or is_superseded(decision.record, number) or (ends_by is not None and now < ends_by):
             return decision
         begun = job_beginning(decision, sight, now)
         try:

@@ -1,11 +1,13 @@
 """Where a few runs live among very many that ended, the living are asked one by one, and nothing is missed."""
 
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from lastbeat.fleet.prices import dollars
+from lastbeat.model import runid
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.raised_alert import RaisedAlert, encode_alerts
 from lastbeat.stores.counting import CountingStore, Tally
@@ -88,6 +90,67 @@ def test_an_end_is_found_within_three_passes(name: str, restarted: bool) -> None
         report = _pass(world, ended, restarted=restarted)
     assert report.plan == "probe"
     assert len(world.channel.sent) == 1
+
+
+def _rarely_listed(finished: int = 300) -> World:
+    """The same after its first pass; it is listed each hour."""
+    world = _world(finished)
+    world.fleet = replace(world.fleet, discover_s=3600.0)
+    world.sweep()
+    return world
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
+@pytest.mark.parametrize("after", range(3))
+def test_a_rank_that_failed_is_found_within_three_passes_though_its_run_beats(after: int, restarted: bool) -> None:
+    world = _rarely_listed()
+    for _ in range(after):
+        _pass(world, restarted=restarted)
+    failed = "run-003000-live"
+    world.run(failed).error()
+    for _ in range(3):
+        _pass(world, restarted=restarted)
+    assert world.told(failed) == ["FAILED"]
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
+def test_the_end_of_a_run_that_timed_out_is_found_by_the_next_pass(restarted: bool) -> None:
+    world = _rarely_listed()
+    silent = "run-001000-live"
+    for _ in range(13):
+        _pass(world, silent, restarted=restarted)
+    world.run(silent).complete()
+    _pass(world, silent, restarted=restarted)
+    assert world.told(silent) == ["TIMED_OUT", "SUCCEEDED"]
+
+
+def test_a_run_that_timed_out_and_has_logs_alone_is_back_with_the_next_pass() -> None:
+    world = _rarely_listed()
+    alone = world.run("run-000007-log")
+    for _ in range(75):
+        alone.put(runid.LOG, f"step 1 at {world.now}\n")
+        _pass(world)
+    for _ in range(75):
+        _pass(world)
+    assert world.told("run-000007-log") == ["TIMED_OUT"]
+    alone.put(runid.LOG, "step 2\n")
+    report = _pass(world)
+    assert world.told("run-000007-log") == ["TIMED_OUT", "RECOVERED"], report
+
+
+def test_the_only_run_may_time_out_and_be_tidied_away_without_blindness() -> None:
+    world = World(store=PagedStore(50))
+    run = world.run("run-1")
+    run.both(1)
+    world.sweep()
+    for _ in range(13):
+        world.after(60)
+        world.sweep()
+    assert world.told("run-1") == ["TIMED_OUT"]
+    run.delete()
+    for _ in range(3):
+        world.after(60)
+        assert world.sweep().blind is None
 
 
 def test_silence_return_and_deletion_are_found() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from lastbeat.fleet.index import FleetIndex, IndexedRun
 from lastbeat.fleet.scan_plan import ScanPlan, choose
+from lastbeat.model import runid
 from lastbeat.model.fleet import RunLine
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Status
@@ -21,7 +22,8 @@ def known(pages: int, live: int, ended: int = 0, **more: object) -> FleetIndex:
     for number in range(live + ended):
         status = Status.FAILED if number >= live else Status.TIMED_OUT if number % 2 else Status.RUNNING
         line = RunLine(f"r{number}", status, "", None, None, (), datetime.fromtimestamp(NOW, timezone.utc), 1)
-        runs[line.run_id] = IndexedRun(line, NOW - 60, NOW - 60, moved=NOW - 60)
+        files = {runid.METADATA: (NOW - 60, "1")}
+        runs[line.run_id] = IndexedRun(line, NOW - 60, NOW - 60, files=files, moved=NOW - 60)
     return replace(FleetIndex(runs=runs, pages=pages, listed_at=NOW - 60, just_listed=True), **more)  # type: ignore[arg-type]
 
 

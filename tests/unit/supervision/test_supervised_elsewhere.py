@@ -13,6 +13,7 @@ from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
+from lastbeat.model.rerun import EXIT_CODE_FAILED_ON_RESULT_VALIDATION
 from lastbeat.model.status import Event, Status
 from lastbeat.model.times import format_time
 from lastbeat.record.agent_mark import AgentMark, leave_mark, mark_key
@@ -123,6 +124,19 @@ def test_that_it_is_not_restarted_is_said_once_too() -> None:
     settled(scene)
     assert scene.launcher.submitted == ["run-r0"]
     assert notes(scene) == [OPEN, "not restarted: Permanent failure detected (excluded error_type: oom)"]
+
+
+def test_the_supervisor_waits_for_the_exit_status_though_a_sweep_has_recorded_the_failure() -> None:
+    scene = living()
+    failed(scene)
+    scene.store.pass_time(5)
+    outcome = scene.watch().tick()
+    assert outcome.record is not None
+    assert outcome.record.ruling is None
+    scene.end("run-r0", JobState.FAILED, EXIT_CODE_FAILED_ON_RESULT_VALIDATION)
+    settled(scene)
+    assert scene.launcher.submitted == ["run-r0"]
+    assert [note is not None and note.startswith("not restarted") for note in notes(scene)] == [False, True]
 
 
 def test_a_job_that_only_fell_silent_is_judged_by_its_launcher() -> None:
