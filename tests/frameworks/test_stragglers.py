@@ -29,7 +29,14 @@ ROWS = [
     pytest.param("2", "sleep", "hooks", {}, id="it sleeps, by what is left without collectives"),
     pytest.param("0", "sleep", "hooks", {"LASTBEAT_RANK_BEAT_SECONDS": "0"}, id="rank 0, over torch's store alone"),
     pytest.param("3", "grows", "section", {}, id="its steps grow slower"),
-    pytest.param("1", "pressure", "section", {}, id="others compute on its CPU"),
+    pytest.param(
+        # Long windows: a step on such a CPU takes half a second.
+        "1",
+        "pressure",
+        "section",
+        {"LASTBEAT_STRAGGLER_SECONDS": "5"},
+        id="others compute on its CPU",
+    ),
 ]
 
 

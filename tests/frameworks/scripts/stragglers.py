@@ -31,10 +31,10 @@ def burn() -> None:
 
 
 def press() -> None:
-    """This rank shares its CPU with eight others that compute; the other ranks have another one."""
+    """The slow rank shares its CPU with twenty processes that compute, more than a busy machine has for the others."""
     cpus = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, cpus[:1] if is_slow else cpus[1:2])
-    for _ in range(8 if is_slow else 0):
+    for _ in range(20 if is_slow else 0):
         multiprocessing.get_context("fork").Process(target=burn, daemon=True).start()
 
 
