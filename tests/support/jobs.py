@@ -203,7 +203,7 @@ class SupervisedScene:
         kept = None if self.policy is None else compiled(self.policy)
         return Supervision(self.launcher.kind, JobSpec(("train",), "/tmp"), by="ada@here", compiled=kept)
 
-    def onlooker(self) -> Watch:
+    def remote_watch(self) -> Watch:
         """A watcher that cannot ask the launcher, as a sweep or a Lambda has it."""
         return Watch(RUN, WatchContext(self.store, (self.channel,), self.limits, self.store.clock))
 

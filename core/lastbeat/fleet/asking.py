@@ -88,7 +88,7 @@ def _raised_at(beat: Blob) -> float:
 
 
 def _says_late(beat: Blob) -> bool:
-    """Whether it says that training has been in a section for longer than it may."""
+    """Whether the run has been in a section for longer than it may."""
     if b'"limit_s"' not in beat.body:
         return False
     return any(each.limit_s is not None and each.open_s > each.limit_s for each in read_heartbeat(beat).sections)

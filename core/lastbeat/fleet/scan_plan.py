@@ -70,7 +70,7 @@ def split(index: FleetIndex, now: float, fleet: FleetPolicy, whole: Shard) -> tu
     """Shards of about ``fanout_runs`` known runs each; ``whole`` alone if there are fewer, or if everything was not
     listed for long.
 
-    Cuts stay while they fit, since a shard that is cut elsewhere has to find out anew what the former ones knew.
+    Cuts stay while they fit, since a shard that is cut elsewhere has to find out again what the former ones knew.
     """
     ordered = sorted((run.line.run_id for run in index.known()), key=lambda run_id: f"{run_id}/")
     if len(ordered) <= fleet.fanout_runs or not 0 <= now - index.listed_at < SPLIT_S:

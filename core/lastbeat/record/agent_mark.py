@@ -15,9 +15,9 @@ log = logging.getLogger(__name__)
 
 _LIMIT_BYTES: Final = 4096
 _PATIENCE: Final = 3
-"""An agent is taken to be there for so many of its intervals,"""
+"""Intervals of an agent for which its mark stands."""
 _LEAST_S: Final = 300.0
-"""and for this long at least: its passes may take a while."""
+"""Seconds for which a mark stands at least: passes may take a while."""
 
 
 @dataclass(frozen=True)

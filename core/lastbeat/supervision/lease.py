@@ -1,4 +1,4 @@
-"""Who supervises a run: of several supervisors one holds the *lease*, and the others wait for it.
+"""The right to supervise a run: one of several supervisors holds the *lease*, and the others wait for it.
 
     one supervisor                        another one
     ──────────────                        ───────────
@@ -31,13 +31,13 @@ from lastbeat.model.restart import LeaseHolder
 from lastbeat.record.repository import RecordRepository
 
 LEASE_S: Final = 300.0
-"""How long a lease is kept for a supervisor of which nothing is heard."""
+"""Seconds for which a lease is kept for a supervisor that is not heard of."""
 RENEWED_BELOW_S: Final = 180.0
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Whose processes can be told apart by their number here."""
+    """A machine, or a container on it, in which a process number means one process."""
 
     name: str
     boot: str
@@ -67,7 +67,7 @@ def _own_name() -> str:
         known = Path("/etc/machine-id").read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         return ""
-    # The id itself is nobody's business.
+    # The id itself stays on this machine.
     known = hashlib.sha256(f"lastbeat {known}".encode()).hexdigest()[:16] if known else ""
     return f"{platform.node()} {known}" if known and platform.node() else ""
 
@@ -90,7 +90,7 @@ class SupervisorLease:
         )
 
     def holder(self, record: Record, now: datetime) -> LeaseHolder | None:
-        """Who has the lease instead of this supervisor; None: it is ours, or free."""
+        """The other supervisor that holds the lease, or None if it is ours or free."""
         lease = record.seat
         if lease is None or lease.token == self._own.token:
             return None
@@ -98,7 +98,7 @@ class SupervisorLease:
         return None if over or self._is_dead(lease) else lease
 
     def take(self, repository: RecordRepository, now: datetime) -> tuple[Record, LeaseHolder | None]:
-        """Take the lease if it is free. Returns the record, and who has the lease instead.
+        """Take the lease if it is free. Returns the record, and the other holder if there is one.
 
         Raises :class:`StoreError`, :class:`ConflictError` where the record changed at every try, and ``LookupError``
         where there is no supervision.
@@ -142,7 +142,7 @@ class SupervisorLease:
         return replace(record, seat=replace(self._own, since=since or now, until=until))
 
     def renew(self, record: Record, now: datetime) -> Record:
-        """``record`` with the lease for longer, if that is due; the same one if it is not, or somebody else has it."""
+        """``record`` with the lease for longer, if that is due. The same one if not, or if the lease is another's."""
         lease = record.seat
         if lease is not None and lease.token != self._own.token:
             return record
@@ -150,7 +150,7 @@ class SupervisorLease:
         return record if left > timedelta(seconds=RENEWED_BELOW_S) else self.with_lease(record, now)
 
     def release(self, repository: RecordRepository, now: datetime) -> None:
-        """Give the lease back, for whoever waits. Raises :class:`StoreError`."""
+        """Give the lease back, so that another supervisor may take it. Raises :class:`StoreError`."""
 
         def change(record: Record | None) -> Record | None:
             if record is None or record.seat is None or record.seat.token != self._own.token:
@@ -160,7 +160,7 @@ class SupervisorLease:
         repository.update(change, now)
 
     def _is_dead(self, lease: LeaseHolder) -> bool:
-        """Whether that supervisor was a process of this machine and has ended. What another one does nobody knows."""
+        """Whether that supervisor was a process of this machine and has ended. Of another machine that is not known."""
         if not lease.pid or not lease.started or not lease.boot:
             return False
         if lease.boot != self._machine.boot:

@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 KEPT_RESTARTS: Final = 100
 NUMBER_IN_NAME: Final = re.compile(r"-r(\d{1,9})$")
 _SLOW_NODES: Final = 8
-"""So many of those with slow ranks are kept."""
+"""Nodes with slow ranks that are kept, at most."""
 _BY_HAND: Final = "Ctrl-C at its own terminal"
 
 
@@ -59,12 +59,12 @@ class JobBeginning:
     resumed_from: str | None = None
     """The checkpoint that it was given."""
     first_step: bool | None = None
-    """Whether it got to a step of its own. None: not known, or somebody else ended it."""
+    """Whether it got to a step of its own. None: not known, or it was ended by others."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestartTerms:
-    """What a ruling goes by."""
+    """What a decision about a restart rests on."""
 
     policy: RestartPolicy | None
     policy_name: str
@@ -72,7 +72,7 @@ class RestartTerms:
     """Limit of the first delay."""
     chance: float
     found: CheckpointSurvey | None
-    """The checkpoints, where there are any and somebody could look at them."""
+    """The checkpoints, if there are any and they could be read."""
     resumes: str
     """From where a restart would go on, in words."""
 
@@ -92,7 +92,7 @@ def present_job(record: Record, kind: str) -> JobMemory | None:
 
 
 def asked_by(record: Record, store: Store) -> str | None:
-    """The person who asked for the run's end, if anybody did. Raises :class:`StoreError`."""
+    """The person who asked for the run's end, or None if no person did. Raises :class:`StoreError`."""
     if record.stopped_by is not None:
         return record.stopped_by
     if record.status is Status.CANCELLED:
@@ -178,8 +178,7 @@ def _action(
 
 
 def add_refusal_alert(decision: Decision, number: int) -> Decision:
-    """``decision`` with an alert that the restart of that job was refused, once, if people were told that it would
-    happen."""
+    """``decision`` with an alert that the restart of that job was refused, once, if an alert had announced it."""
     record, ruling = decision.record, decision.record.ruling
     if ruling is None or not ruling.restart or ruling.number != number:
         return decision
@@ -209,15 +208,15 @@ def add_alert(decision: Decision) -> Decision:
 
 
 def add_late_alert(decision: Decision) -> Decision:
-    """``decision`` with an alert of its ruling, where people heard of the end without it: a watcher recorded it that
-    could not ask the launcher, or nobody could look at the checkpoints then."""
+    """``decision`` with an alert of its own, if the alert of the end lacked it: a watcher that could not ask the
+    launcher recorded the end, or the checkpoints could not be read then."""
     heard = decision.transition is None and decision.verdict.status in {Status.FAILED, Status.TIMED_OUT}
     return add_alert(decision) if heard and decision.restart_note is not None else decision
 
 
 def drop_obsolete_restart(decision: Decision, number: int) -> Decision:
-    """Without the ruling on a run that was given up, and lives again, has ended well or was stopped by a person since:
-    that is decided about anew. A restart that somebody has begun is not taken back."""
+    """``decision`` without the ruling on a job if the run recovered, succeeded or was stopped by a person since. A
+    restart that has begun stays."""
     record, status = decision.record, decision.verdict.status
     ruling = record.ruling
     if ruling is None or ruling.number != number or (ruling.on and status is Status.RUNNING):
@@ -231,7 +230,7 @@ def drop_obsolete_restart(decision: Decision, number: int) -> Decision:
         return decision
     waiting = pending_restart(record, number)
     if waiting is None and ended_well and decision.verdict.by_sentinel:
-        # Its old job was told to end, and training was just done.
+        # Its old job was asked to end, and training was just done.
         begun = next_restart(record, number)
         waiting = (
             begun if begun is not None and begun.begun and begun.claimed_by is None and not begun.settled else None
@@ -243,8 +242,8 @@ def drop_obsolete_restart(decision: Decision, number: int) -> Decision:
 
 
 def is_superseded(record: Record, number: int) -> bool:
-    """Whether the run was begun anew after the job of that number, or its next one is wanted: nothing is left to decide
-    about it."""
+    """Whether the run was begun again after the job of that number, or its next job is wanted: then nothing about that
+    job is left to decide."""
     for each in record.actions:
         found = NUMBER_IN_NAME.search(each.name) if each.kind == RESTART_KIND else None
         if found is not None and int(found[1]) > number and (each.failed is None or BEGUN in each.details):
@@ -253,7 +252,7 @@ def is_superseded(record: Record, number: int) -> bool:
 
 
 def pending_restart(record: Record, number: int) -> Action | None:
-    """The restart that follows the job of that number, if nobody has begun it."""
+    """The restart that follows the job of that number, if it has not begun."""
     found = next_restart(record, number)
     return found if found is not None and found.untouched else None
 
@@ -265,7 +264,7 @@ def next_restart(record: Record, number: int) -> Action | None:
 
 
 def drop_restart(record: Record, waiting: Action) -> Record:
-    """``record`` without a restart that nobody has begun, and the ruling that led to it."""
+    """``record`` without a restart that has not begun, and without the ruling that led to it."""
     # Its name is free again: the next restart of this job has the same one.
     actions = tuple(each for each in record.actions if each is not waiting)
     return replace(record, actions=actions, ruling=None, restarts=record.restarts[:-1])

@@ -1,4 +1,4 @@
-"""Looks after a run's job: what the launcher says of it, and whether it is started again.
+"""Looks after a run's job: asks the launcher about it, and decides whether it is started again.
 
 A restart goes through these steps, in one tick of the run's supervisor and in those after it:
 
@@ -68,7 +68,7 @@ from lastbeat.supervision.stopping import StopExecutor
 log = logging.getLogger(__name__)
 
 OBEYS_S: Final = 900.0
-"""So long a training that beats may take to end as it was asked to: it saves a checkpoint first."""
+"""Seconds that a run which beats may take to end after a request: it saves a checkpoint first."""
 _OUTPUTS: Final = 4
 """Files of one job's output that are remembered."""
 
@@ -88,18 +88,18 @@ class Supervisor:
     """Limit of the first delay."""
     chance: Callable[[], float] = random.random
     lease: SupervisorLease | None = None
-    """What shows others that somebody looks after the run."""
+    """Shows other supervisors that this one looks after the run."""
     reactions: Reactions | None = None
     """What the policy's ``on:`` does; None: it has none."""
     reads_output: bool = False
-    """Nobody said where the job's log is: its output is read, wherever the launcher says that it goes."""
+    """No log was named, so the job's output is read, wherever the launcher says that it goes."""
     _said: tuple[str, JobState] | None = None
 
     def __post_init__(self) -> None:
         self._log = BroughtLog(self.run_id, self.store, self.launcher)
 
     def look(self, record: Record | None, now: datetime) -> JobSight | None:
-        """The present job, as the launcher tells of it. Never raises."""
+        """The present job with the launcher's report of it. Never raises."""
         memory = (
             None if record is None else self._find_started_job(record, now) or present_job(record, self.launcher.kind)
         )
@@ -126,7 +126,7 @@ class Supervisor:
         return JobSight(seen, report, fault, report.outputs if self.reads_output else ())
 
     def _find_started_job(self, record: Record, now: datetime) -> JobMemory | None:
-        """The newest job, where whoever started it died before that was recorded: its claim would hide the job until it
+        """The newest job, if its supervisor died before it recorded the start: the claim would hide the job until it
         ends. What was written before this look may be the last job's."""
         starts = [each for each in record.actions if each.kind == RESTART_KIND]
         newest = starts[-1] if starts and not starts[-1].settled and starts[-1].claims > 0 else None
@@ -136,7 +136,7 @@ class Supervisor:
         try:
             job = self.launcher.find(newest.name, newest.asked_at - CLOCKS)
         except LauncherError:
-            # It is being started right now, or nobody answers.
+            # It is being started right now, or the launcher does not answer.
             return None
         return None if job is None else JobMemory(self.launcher.kind, job, newest.name, int(named[1]), now)
 
@@ -181,7 +181,7 @@ class Supervisor:
         return decision if record is decision.record else replace(decision, record=record, must_write=True)
 
     def _decide_about_end(self, decision: Decision, sight: JobSight, now: datetime) -> Decision:
-        """``decision`` with what becomes of a job that has ended.
+        """``decision`` with what follows from the end of a job.
 
         1. A run that lives has not ended.
         2. A job that was decided about before is not decided about again. People hear if its restart was refused, or
@@ -214,8 +214,8 @@ class Supervisor:
         return add_late_alert(add_restart_decision(decision, sight.memory, end, self._terms(found), now))
 
     def _drop_if_stopped(self, decision: Decision, sight: JobSight) -> Decision:
-        """``decision`` without a restart that a signal asked for and that nobody has begun, if a person has ended the
-        job since. A later look rules on that end."""
+        """``decision`` without a restart that a signal asked for and that has not begun, if a person has ended the job
+        since. A later look decides about that end."""
         ruling, waiting = decision.record.ruling, pending_restart(decision.record, sight.memory.number)
         cancelled = sight.report.state is JobState.CANCELLED and decision.verdict.status is Status.RUNNING
         if ruling is None or not ruling.on or waiting is None or not cancelled:
@@ -260,8 +260,8 @@ class Supervisor:
         )
 
     def _free_abandoned_claim(self, decision: Decision, number: int, now: datetime) -> Decision:
-        """``decision`` without the claim of somebody who died over the restart, if the run lives again and the launcher
-        certainly knows no such job. Otherwise it would be carried out as soon as the claim is over."""
+        """``decision`` without the claim of a supervisor that died over the restart, if the run lives again and the
+        launcher certainly knows no such job. Otherwise it would be carried out as soon as the claim is over."""
         status, action = decision.verdict.status, next_restart(decision.record, number)
         if action is None or action.settled or action.begun or status not in {Status.RUNNING, Status.SUCCEEDED}:
             return decision
@@ -286,7 +286,7 @@ class Supervisor:
 
 def _end_on_request(decision: Decision, now: datetime) -> Decision:
     """``decision`` with the end of a job that a person wants to end, and who may not reach its launcher. A training
-    that looks for such requests itself has time to do as it was told."""
+    that looks for such requests itself has time to do so."""
     record, sight, asked = decision.record, decision.seen.job, decision.seen.stop
     if sight is None or asked is None or sight.report.state not in {JobState.PENDING, JobState.RUNNING}:
         return decision
@@ -305,7 +305,7 @@ def _end_on_request(decision: Decision, now: datetime) -> Decision:
 
 
 def _settle_start(decision: Decision, job: JobMemory, now: datetime) -> Decision:
-    """``decision`` in which the start of ``job`` has happened, though whoever carried it out did not live to tell."""
+    """``decision`` in which the start of ``job`` has happened, though its supervisor died before it recorded that."""
     started = actions.Performed(f"{job.id} {format_time(job.submitted_at)}")
     record = actions.settle(decision.record, {job.name: started}, "", now)
     return decision if record is decision.record else replace(decision, record=record, must_write=True)

@@ -73,7 +73,7 @@ def test_many_agents_do_each_thing_once() -> None:
 def test_a_stalled_job_is_ended_and_followed_without_listing_the_fleet_again() -> None:
     scene = living()
     scene.store.pass_time(1300)
-    scene.onlooker().tick()
+    scene.remote_watch().tick()
     agent = scene.agent()
     agent.run()
     assert (("cancel", "run-r0") in scene.launcher.calls, agent.due_at is not None) == (True, True)

@@ -34,7 +34,7 @@ def test_what_it_writes_is_there_for_all_who_look() -> None:
     watch.tick()
     watch.tick()
     assert brought(scene) == scene.launcher.written
-    for anybody in (watch, scene.onlooker()):
+    for anybody in (watch, scene.remote_watch()):
         outcome = anybody.tick()
         assert outcome.step_source is not None
         assert outcome.step_source.step == 7

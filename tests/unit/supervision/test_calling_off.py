@@ -27,7 +27,7 @@ def test_a_restart_that_waits_is_called_off_for_good() -> None:
     off = call_off(scene.repository(), "ada@here")
     assert off is not None
     assert off.action.name == "run-r1"
-    for watch in (scene.onlooker(), scene.watch(), scene.watch()):
+    for watch in (scene.remote_watch(), scene.watch(), scene.watch()):
         scene.store.pass_time(1000)
         outcome = watch.tick()
     assert scene.launcher.submitted == ["run-r0"]

@@ -55,7 +55,7 @@ def test_a_job_with_gpus(gpus: GpuUse | None, seconds: float, told: str | None) 
     for _ in range(3):
         found = conditions(scene)
         # Who cannot ask neither clears nor raises it.
-        assert dict(scene.onlooker().tick().conditions).keys() == found.keys()
+        assert dict(scene.remote_watch().tick().conditions).keys() == found.keys()
     assert found == ({} if told is None else {"gpu_idle": told})
     assert [message.event for message in scene.channel.sent] == ([] if told is None else [Event.WARNING])
 
@@ -172,7 +172,7 @@ def test_a_driver_on_ray_that_steps_may_use_gpus_that_ray_has_not_given_out(kind
     for step in range(15):
         stepping(scene, step)
         found = conditions(scene)
-        assert scene.onlooker().tick().conditions.keys() == found.keys()
+        assert scene.remote_watch().tick().conditions.keys() == found.keys()
         scene.store.pass_time(60)
     assert ("gpu_idle" in found) == told
 

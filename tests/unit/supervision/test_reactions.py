@@ -163,7 +163,7 @@ def test_a_stop_is_told_where_a_sweep_recorded_the_failure() -> None:
     found.store.put_text(f"{RUN}/metadata.json", "{}")
     found.watch().tick()
     found.store.put_text(f"{RUN}/_error", "ValueError: x")
-    found.onlooker().tick()
+    found.remote_watch().tick()
     assert str(found.channel.sent[-1].restart).startswith("its supervisor on here decides")
     settled(found, 3)
     assert len(found.channel.sent) == 2
@@ -441,7 +441,7 @@ def test_a_supervisor_that_is_killed_while_it_stops_a_job_restarts_nothing(call:
 
 def test_who_has_no_reactions_answers_nothing() -> None:
     found = story()
-    found.onlooker().tick()
+    found.remote_watch().tick()
     found.watch(supervises=False).tick()
     record: Any = found.record()
     assert commands(found) == []

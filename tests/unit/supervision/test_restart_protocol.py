@@ -61,7 +61,7 @@ class RestartProtocol(RuleBasedStateMachine):
     def _made(self, actor: str) -> Callable[[], object]:
         if actor == "agent":
             return self.scene.agent().run
-        return self.scene.onlooker().tick if actor == "lambda" else self.scene.watch().tick
+        return self.scene.remote_watch().tick if actor == "lambda" else self.scene.watch().tick
 
     def _is_gone(self, actor: str) -> None:
         """Its process is dead."""

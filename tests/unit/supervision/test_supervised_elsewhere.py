@@ -43,7 +43,7 @@ def living(**more: object) -> SupervisedScene:
 def failed(scene: SupervisedScene, text: str = NCCL) -> Outcome:
     """Training says so itself, and only a sweep looks."""
     scene.store.put_text(f"{RUN}/_error", text)
-    return scene.onlooker().tick()
+    return scene.remote_watch().tick()
 
 
 def notes(scene: SupervisedScene) -> list[str | None]:
@@ -108,7 +108,7 @@ def test_a_sweep_records_the_failure_names_who_decides_and_requests_nothing(
 def test_the_supervisor_then_decides_restarts_and_says_so_once() -> None:
     scene = living()
     failed(scene)
-    scene.onlooker().tick()
+    scene.remote_watch().tick()
     scene.end("run-r0", JobState.FAILED, 1)
     outcome = settled(scene)
     assert scene.launcher.submitted == ["run-r0", "run-r1"]
@@ -142,7 +142,7 @@ def test_the_supervisor_waits_for_the_exit_status_though_a_sweep_has_recorded_th
 def test_a_job_that_only_fell_silent_is_judged_by_its_launcher() -> None:
     scene = living()
     scene.store.pass_time(1300)
-    assert scene.onlooker().tick().status is Status.TIMED_OUT
+    assert scene.remote_watch().tick().status is Status.TIMED_OUT
     scene.end("run-r0", JobState.FAILED, 93)
     settled(scene)
     assert scene.launcher.submitted == ["run-r0"]
@@ -152,7 +152,7 @@ def test_a_job_that_only_fell_silent_is_judged_by_its_launcher() -> None:
 def test_a_job_that_lives_on_is_left_alone() -> None:
     scene = living(delay_s=600.0)
     scene.store.pass_time(1300)
-    scene.onlooker().tick()
+    scene.remote_watch().tick()
     scene.store.pass_time(10)
     step(scene, 3)
     scene.store.put_text(f"{RUN}/metadata.json", "{}")
@@ -180,7 +180,7 @@ def sweep_calls() -> int:
     scene = living()
     scene.store.put_text(f"{RUN}/_error", NCCL)
     scene.store.calls.clear()
-    scene.onlooker().tick()
+    scene.remote_watch().tick()
     return len(scene.store.calls)
 
 
@@ -190,7 +190,7 @@ def test_a_sweep_that_dies_at_any_call_changes_nothing_about_the_restart(_which:
     scene.store.put_text(f"{RUN}/_error", NCCL)
     scene.store.die_at(call, before=before)
     with pytest.raises(Killed):
-        scene.onlooker().tick()
+        scene.remote_watch().tick()
     scene.heal()
     scene.end("run-r0", JobState.FAILED, 1)
     outcome = settled(scene)
@@ -267,7 +267,7 @@ def test_the_supervisor_decides_about_what_an_earlier_build_decided_remotely(
     scene = living()
     decided_remotely(scene, **left)  # type: ignore[arg-type]
     if swept:
-        scene.onlooker().tick()
+        scene.remote_watch().tick()
     scene.end("run-r0", JobState.FAILED, 1)
     outcome = settled(scene)
     assert scene.launcher.submitted == ["run-r0", "run-r1"]
@@ -304,7 +304,7 @@ def test_a_restart_decided_remotely_is_dropped_if_the_job_lives() -> None:
 def test_limits_are_those_of_whoever_looks() -> None:
     scene = living(limits=replace(Policy(), stale_s=60.0))
     scene.store.pass_time(100)
-    assert scene.onlooker().tick().status is Status.TIMED_OUT
+    assert scene.remote_watch().tick().status is Status.TIMED_OUT
     assert notes(scene) == [OPEN]
 
 
@@ -333,7 +333,7 @@ def test_of_a_supervisor_that_is_gone_nothing_is_expected_for_ever() -> None:
     while scene.store.now < left_until:
         scene.store.pass_time(60)
         beat_again(scene)
-    assert scene.onlooker().tick().status is Status.FAILED
+    assert scene.remote_watch().tick().status is Status.FAILED
     assert notes(scene) == [OPEN]
 
 
@@ -353,4 +353,4 @@ def test_a_sweep_looks_again_when_the_seat_has_run_out() -> None:
 def test_what_is_no_end_is_not_left_to_anybody() -> None:
     scene = seated(living())
     scene.store.pass_time(30)
-    assert scene.onlooker().tick().left_until is None
+    assert scene.remote_watch().tick().left_until is None

@@ -39,7 +39,7 @@ def test_a_job_that_waits(reason: str, waited_s: float, told: str | None) -> Non
         scene.store.pass_time(60)
         assert outcome.status is Status.RUNNING
         # Who cannot ask neither clears nor raises it.
-        assert dict(scene.onlooker().tick().conditions).keys() == dict(outcome.conditions).keys()
+        assert dict(scene.remote_watch().tick().conditions).keys() == dict(outcome.conditions).keys()
     if told is None:
         assert (scene.channel.sent, dict(outcome.conditions)) == ([], {})
         return
