@@ -141,15 +141,16 @@ class StepWindows:
                 del known[number]
 
     def close(self) -> RankWindow | None:
-        """End the window: what it was. None: it had too few steps to tell of."""
+        """End the window: what it was. None while it has fewer than :data:`LEAST_STEPS` steps: it goes on then, so that
+        steps that take longer than a window are summed up, too."""
         self.gather()
+        if len(self._steps) < LEAST_STEPS:
+            return None
         steps, own, waits, inside = (dict(each) for each in (self._steps, self._own, self._waits, self._waits_inside))
         # What training has told of the step that it is in belongs to the next window.
         present = self._last[0] if self._last is not None else 0
         self._keep(lambda number: number >= present)
         self._stride = self._every
-        if len(steps) < LEAST_STEPS:
-            return None
         basis: Basis = "step"
         times = [*steps.values()]
         # Of the last steps a GPU may not have told yet.

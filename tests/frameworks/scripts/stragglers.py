@@ -48,8 +48,8 @@ def compute(windows: float) -> None:
     time.sleep(0.04)
     if is_slow:
         # What is slow from the start is no slower than it was.
-        late = max(0.0, windows - 2.5) if who == "all" or how == "grows" else 1.0
-        time.sleep(min(0.3, 0.04 * late) if how == "grows" else 0.2 * min(late, 1.0))
+        late = max(0.0, windows - 1.5) if who == "all" or how == "grows" else 1.0
+        time.sleep(min(0.4, 0.2 * late) if how == "grows" else 0.2 * min(late, 1.0))
 
 
 def told() -> dict[str, Any]:
