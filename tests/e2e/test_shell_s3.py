@@ -1,4 +1,4 @@
-"""The README's script for S3, run as it stands but for the bucket, with the real AWS command line."""
+"""The script for S3 of docs/format.md, run as it stands but for the bucket, with the real AWS command line."""
 
 import os
 import re
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.skipif(AWS is None, reason="no AWS command line: .ci/ru
 
 
 def script(bucket: str, training: str) -> str:
-    readme = (monitor.ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"cat > train-s3\.sh <<'SH'\n(.*?)\nSH\n", readme, re.DOTALL)
+    page = (monitor.ROOT / "docs" / "format.md").read_text(encoding="utf-8")
+    found = re.search(r"cat > train-s3\.sh <<'SH'\n(.*?)\nSH\n", page, re.DOTALL)
     assert found is not None
     assert TRAINING in found[1]
     return found[1].replace("BUCKET", bucket).replace(TRAINING, training)
