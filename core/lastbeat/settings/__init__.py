@@ -1,7 +1,6 @@
 """The only reader of the environment: arguments, then the environment, then ``.env``, into one frozen value.
 
-Blank is unset, except for an argument, which somebody meant. Every fault is collected, and all of them are
-reported in one :class:`SettingsError`.
+Blank is unset, except for an argument: an empty argument is a fault. One :class:`SettingsError` reports all faults.
 """
 
 import os
@@ -24,7 +23,7 @@ from lastbeat.stores.s3 import SCHEME as S3
 
 T = TypeVar("T")
 _PLACES: Final[Sequence[Setting[Any]]] = (table.MONITORING_ROOT, table.MONITORING_BUCKET, table.MONITORING_PREFIX)
-"""They say where runs lie, with the settings of stores."""
+"""With the settings of stores, they name the place of the runs."""
 
 
 class SettingsError(ValueError):
@@ -43,18 +42,18 @@ class Settings:
     policy: Policy
     fleet: FleetPolicy
     state_dir: Path | None
-    """Where records go if the store cannot be written to. None: there is no home directory."""
+    """Folder of the records that the store does not take; None without a home directory."""
     values: SettingValues = field(repr=False)
     environ: Mapping[str, str] = field(repr=False)
     """The environment plus ``.env``: where AWS credentials and the like are looked up."""
     secrets: tuple[str, ...] = field(repr=False)
     """Text that must never be shown."""
     warnings: tuple[str, ...] = ()
-    """Likely mistakes that stop nothing."""
+    """Likely mistakes, none of them fatal."""
     ignored: Mapping[str, str] = field(default_factory=dict)
-    """What training goes on without, as ``LASTBEAT_LEARN='banana'`` → what is wrong with it."""
+    """Wrong settings that training leaves at their default: ``LASTBEAT_LEARN='banana'`` → the fault."""
     misspelt: tuple[str, ...] = ()
-    """The same of names: what is set and nearly the name of a setting."""
+    """A sentence for each variable whose name is nearly that of a setting."""
     named: NamedValues = field(default_factory=dict, repr=False)
     """Channels with names of their own."""
 
@@ -79,7 +78,7 @@ class _Source:
     where: str = ""
     arguments: bool = False
 
-    def given(self, setting: Setting[Any]) -> str | None:
+    def text_of(self, setting: Setting[Any]) -> str | None:
         text = self.texts.get(setting.name)
         return text.strip() or None if text is not None else None
 
@@ -92,8 +91,9 @@ class _Source:
 
 
 def every_setting(*, channels: bool = True, given: Collection[str] | None = None) -> tuple[Setting[Any], ...]:
-    """All settings: the core's, then each store's, then each channel's; of channels alone those for which one is among
-    ``given``, where that is said."""
+    """Return all settings: the core's, then each store's, then each channel's.
+
+    With ``given``, only channels that have a setting among ``given`` count."""
     here = CORE + stores.settings()
     if not channels:
         return here
@@ -106,7 +106,7 @@ def every_setting(*, channels: bool = True, given: Collection[str] | None = None
 def secrets_in(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Secrets in ``environ``, valid or not, for masking before settings are loaded or after that failed."""
     known = (environ.get(setting.name, "").strip() for setting in every_setting(given=environ) if setting.secret)
-    # Of channels with names, secret or not: nobody has looked at which they are yet.
+    # Of named channels every value: which of them are secrets is not known yet.
     own = (text.strip() for name, text in environ.items() if is_named(name))
     return (*(text for text in (*known, *own) if text), *stores.secrets(environ))
 
@@ -122,11 +122,11 @@ def load(
 ) -> Settings:
     """Read every setting, or raise :class:`SettingsError` with all faults.
 
-    ``arguments`` maps variable names to what the command line gave for them. ``environ`` is the process's own
-    unless given, and ``directory``, where ``.env`` is looked for, the current one. Only who is ``watching`` has a use
-    for what LASTBEAT_SIGNALS names, and is told what is wrong with it. Without ``channels`` those are not read: what is
-    wrong with a webhook keeps no training from reporting itself. For ``training`` that holds of all but arguments and
-    what says where runs lie: other settings that are wrong keep their defaults, see ``Settings.ignored``.
+    ``arguments`` maps variable names to the values of the command line. ``environ`` defaults to the process's own, and
+    ``directory``, which holds ``.env``, to the current one. Only with ``watching`` are the catalogues of
+    LASTBEAT_SIGNALS read, and their faults reported. Without ``channels`` their settings are not read: a wrong webhook
+    keeps no run from reporting itself. With ``training`` a wrong setting keeps its default (``Settings.ignored``),
+    unless it is an argument or names the place of the runs.
     """
     process = os.environ if environ is None else environ
     faults: list[str] = []
@@ -188,8 +188,10 @@ def _read(
     faults: list[str],
     ignored: dict[str, str] | None,
 ) -> tuple[dict[str, str], dict[str, object]]:
-    """What is given for each setting, and its value. A fault that training can do without goes into ``ignored``, unless
-    that is None; one of a channel, which training has no use for, goes nowhere."""
+    """Return the text of each setting that is set, and the value of every setting.
+
+    Faults go into ``faults``. Where ``ignored`` is not None, those of settings that only training uses go there, and
+    those of channels are dropped."""
     texts: dict[str, str] = {}
     held: dict[str, object] = {}
     for setting in every:
@@ -198,7 +200,7 @@ def _read(
             if source.arguments and source.texts.get(setting.name, "-").strip() == "":
                 faults.append(f"{setting.option} is empty; leave it out, or give it a value")
                 break
-            text = source.given(setting)
+            text = source.text_of(setting)
             if text is None:
                 continue
             texts[setting.name] = text
@@ -234,15 +236,15 @@ def _root(sources: Sequence[_Source], values: SettingValues, faults: list[str]) 
     here = Root(DIRECTORY, str(Path.cwd() / DEFAULT_DIRECTORY))
     for source in sources:
         root, bucket = values[table.MONITORING_ROOT], values[table.MONITORING_BUCKET]
-        if source.given(table.MONITORING_ROOT):
+        if source.text_of(table.MONITORING_ROOT):
             same = root is not None and (root.scheme, root.place) == (S3, bucket)
-            if source.arguments and source.given(table.MONITORING_BUCKET) and not same:
+            if source.arguments and source.text_of(table.MONITORING_BUCKET) and not same:
                 faults.append("--root and --bucket name two different places; give one of them")
             if root is not None and root.prefix is None:
                 return replace(root, prefix=prefix), ()
             # None: its error is among the faults.
             return root or here, ()
-        if source.given(table.MONITORING_BUCKET):
+        if source.text_of(table.MONITORING_BUCKET):
             return Root(S3, bucket or "", prefix), ()
     if here.path.is_dir():
         return here, ()

@@ -25,7 +25,7 @@ def catalogue(text: str) -> "Catalogue":
 
 
 def noticing(text: str, names: frozenset[str]) -> "Catalogue":
-    """The same, which tells of each line of the signals ``names``."""
+    """The same catalogue; it reports every line of the signals ``names``."""
     return catalogue(text)._replace(noticed=names) if names else catalogue(text)
 
 

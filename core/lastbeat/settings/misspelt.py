@@ -11,15 +11,15 @@ from lastbeat.model.near_names import near_names
 
 _PREFIX: Final = "LASTBEAT_"
 _NO_SETTINGS: Final = frozenset({"LASTBEAT_RESTART_COUNT"})
-"""What schedulers' scripts set for training, as SLURM_RESTART_COUNT."""
+"""Variables that schedulers' scripts set for training, like SLURM_RESTART_COUNT."""
 _PROVIDERS: Final = ("AWS_", "AZURE_", "GOOGLE_", "STORAGE_")
-"""How settings begin that cloud providers named: there are many more of theirs than lastbeat knows."""
+"""Prefixes of cloud providers' variables, most of which lastbeat does not know."""
 _CREDENTIALS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE")
 """boto3's own names, which people write into ``.env``, too."""
 _ENDINGS: Final = frozenset({"ARN", "DIR", "ID", "NAME", "PATH", "URI", "URL"})
-"""Words that people add to a name, or leave out."""
-_ANYBODY: Final = frozenset({"LOG_LEVEL", "LOG_FILE"})
-"""What other programs' settings in the same ``.env`` are called."""
+"""Last words of a name that people add or leave out."""
+_COMMON: Final = frozenset({"LOG_LEVEL", "LOG_FILE"})
+"""Names that other programs' settings in the same ``.env`` have, too."""
 _SHORT: Final = {"MIN": "MINUTES", "MINS": "MINUTES", "SEC": "SECONDS", "SECS": "SECONDS"}
 _UNITS: Final = ("MINUTES", "SECONDS", "HOURS")
 
@@ -27,12 +27,12 @@ _UNITS: Final = ("MINUTES", "SECONDS", "HOURS")
 def misspelt(
     process: Iterable[str], dotenv: Iterable[str], known: Collection[str], given: Collection[str], *, all_known: bool
 ) -> Iterator[str]:
-    """A sentence for each name in the environment of the ``process`` or in ``.env`` that is no setting and was meant as
-    one.
+    """Yield a sentence for each name in the environment of the ``process`` or in ``.env`` that is no setting but was
+    meant as one.
 
-    ``known`` are the names of all settings and of what stands in for them; ``given`` are those that have a value: who
-    set ``SLACK_WEBHOOK_URL`` has ``SLACK_WEBHOOK`` for something else. Unless they are ``all_known``, only what is near
-    one of them word by word is told.
+    ``known`` are the names of all settings and of their stand-ins; ``given`` are those that have a value: beside
+    ``SLACK_WEBHOOK_URL``, a variable ``SLACK_WEBHOOK`` serves another program. Without ``all_known``, a name has to be
+    near a known one word by word.
     """
     names = _Names(known, all_known=all_known)
     in_file = frozenset(dotenv)
@@ -52,7 +52,7 @@ def misspelt(
 
 
 class _Names:
-    """The names of all settings, and how they are compared with what somebody wrote."""
+    """The names of all settings, and the comparison of a variable's name with them."""
 
     def __init__(self, known: Collection[str], *, all_known: bool) -> None:
         self._known = known
@@ -70,7 +70,7 @@ class _Names:
         if same := self._joined.get(name.replace("_", "")):
             return same
         if name.startswith(_PREFIX):
-            return self._own(name)
+            return self._with_prefix(name)
         forgotten = _PREFIX + name
         first = name.partition("_")[0]
         if any(_alike(first, family) for family in self._families):
@@ -83,12 +83,12 @@ class _Names:
                 return near
         if not in_file or name in self._theirs:
             return None
-        if forgotten in self._known and beside_ours and name not in _ANYBODY:
+        if forgotten in self._known and beside_ours and name not in _COMMON:
             return forgotten
         return self._near(name, self._theirs)
 
-    def _own(self, name: str) -> str | None:
-        """``name`` begins as ours do: what is meant may be one that has no such beginning."""
+    def _with_prefix(self, name: str) -> str | None:
+        """The setting meant by a ``name`` that begins with LASTBEAT_; the setting itself may not."""
         bare = name.removeprefix(_PREFIX)
         start, _, unit = name.rpartition("_")
         others = [f"{start}_{other}" for other in _UNITS if unit in _UNITS]

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from lastbeat.model.simulated_fault import FaultRequest
 
 LEAST_LEASE_S: Final = 20.0
-"""One slow delivery may take as long."""
+"""Shortest lease in seconds: one slow delivery may take as long."""
 SHORTEST_TOKEN: Final = 16
-"""Characters that a token has at least: what anybody on the network may try must not be guessed."""
+"""Fewest characters of a token: everybody on the network can try to guess it."""
 MOST_LOGS: Final = 64
 MOST_SECTIONS: Final = 64
 MOST_OF_A_NAME: Final = 60
@@ -52,7 +52,7 @@ def _alert_on(text: str) -> frozenset[Event]:
 
 
 def _catalogues(text: str) -> str:
-    """``text`` without what makes no difference. What it names is looked at by whoever needs it."""
+    """``text`` without blanks and empty parts. Its catalogues are read where they are needed."""
     return ",".join(part.strip() for part in text.split(",") if part.strip()) or DEFAULT_CATALOGUE
 
 
@@ -139,8 +139,8 @@ def _token(text: str) -> str:
 
 
 def _owner(text: str) -> str:
-    """Whatever it is, training is watched."""
-    from lastbeat.model.text import owner_name  # noqa: PLC0415 - only where somebody said so
+    """The owner's name, or empty text: a wrong owner leaves no run unwatched."""
+    from lastbeat.model.text import owner_name  # noqa: PLC0415 - only where it is set
 
     return owner_name(text) or ""
 
@@ -167,7 +167,8 @@ def _one_of(*words: str) -> Callable[[str], str]:
 MONITORING_ROOT = Setting[Root | None](
     "MONITORING_ROOT",
     registry.parse,
-    "Fleet root: s3://, gs:// or az://bucket/prefix, or a directory; else made of the next two, else ./training-runs.",
+    "Fleet root: s3://, gs:// or az://bucket/prefix, or a directory. Default: the next two settings, else "
+    "./training-runs.",
     example="s3://my-bucket/training-runs",
     option="--root",
 )
@@ -186,7 +187,7 @@ MONITORING_PREFIX = Setting[str](
     example="training-runs",
 )
 
-# When people are told of what.
+# When alerts go out.
 
 STALE_MINUTES = Setting[float](
     "STALE_MINUTES",
@@ -206,59 +207,59 @@ ALERT_ON = Setting[frozenset[Event]](
 SECTION_TIMEOUTS = Setting[Mapping[str, float] | None](
     "LASTBEAT_SECTION_TIMEOUTS",
     _section_timeouts,
-    "Seconds that training may be in each of its sections, before the run is TIMED_OUT. A setting of training's own, "
-    "which its heartbeats tell watchers.",
+    "Seconds that a run may stay in each of its sections before it is TIMED_OUT. Set it for training, whose heartbeats "
+    "pass it on to watchers.",
     example="setup:600,step:180,checkpointing:420",
     option="--section-timeouts",
 )
 OUT_OF_SECTION_TIMEOUT = Setting[float | None](
     "LASTBEAT_OUT_OF_SECTION_TIMEOUT",
     number("seconds", zero=True),
-    "Seconds that training may take without a step, a section, or the end of one; at least 1800 before the first step. "
-    "0 is off. Unset: 300 where sections have limits, else off.",
+    "Seconds that a run may take without a step or a section; at least 1800 before the first step. 0 is off. Unset: "
+    "300 where sections have limits, else off.",
     example="300",
 )
 LEARN = Setting[bool](
     "LASTBEAT_LEARN",
     switch,
-    "on: training learns how long its sections and steps usually take, and sets itself limits where it has none. Where "
-    "a watcher has it, it learns from progress.json how long a run may be without a step, if nobody said that.",
+    "on: a run learns how long its sections and steps usually take, and limits those that have no limit. A watcher "
+    "with it learns from progress.json how long a run without a stall limit may take for a step.",
     default="off",
     example="on",
 )
 STRAGGLERS = Setting[str](
     "LASTBEAT_STRAGGLERS",
     _stragglers,
-    "on: training finds out which of its ranks are slow; stop: and is asked to save a checkpoint and end when one is. "
-    "A setting of training's own, as those below.",
+    "on: a run finds its slow ranks; stop: it also saves a checkpoint and ends when one is slow. Set it for training, "
+    "like those below.",
     default=OFF,
     example="on",
 )
 STRAGGLER_SECONDS = Setting[float](
     "LASTBEAT_STRAGGLER_SECONDS",
     number("seconds"),
-    "Seconds between two reports of slow ranks, and of the steps that each compares.",
+    "Seconds between two reports of slow ranks; each compares the steps of that time.",
     default="300",
     example="300",
 )
 STRAGGLER_SCORES = Setting[Mapping[str, float]](
     "LASTBEAT_STRAGGLER_SCORES",
     _straggler_scores,
-    "Which scores are computed, and below what a rank is slow; one that is left out is off.",
+    "Scores to compute, each with the threshold below which a rank is slow; a score that is left out is off.",
     default="relative:0.7,individual:0.7",
     example="individual:0.8",
 )
 STRAGGLER_RANKS = Setting[int](
     "LASTBEAT_STRAGGLER_RANKS",
     count(0),
-    "So many of the worst and of the best ranks stand in the log with each report; 0: only warnings do.",
+    "How many of the slowest and of the fastest ranks each report logs; 0 logs warnings alone.",
     default="5",
     example="5",
 )
 STRAGGLER_EVERY = Setting[int](
     "LASTBEAT_STRAGGLER_EVERY",
     count(1),
-    "Each so many-th step is measured.",
+    "Measure every Nth step.",
     default="1",
     example="10",
 )
@@ -272,27 +273,27 @@ STRAGGLER_JSON = Setting[bool](
 SIMULATE_FAULT = Setting["FaultRequest | None"](
     "LASTBEAT_SIMULATE_FAULT",
     _simulated_fault,
-    "A fault that training has on purpose, once: type:rank:seconds. Types are rank_hung, rank_killed, gpu_error, "
-    "slow_rank, nan, preempt, disk_full and random; a rank or seconds that are left out are random, too.",
+    "A fault to simulate once in a run: type:rank:seconds. Types are rank_hung, rank_killed, gpu_error, slow_rank, "
+    "nan, preempt, disk_full and random; a rank or seconds that are left out are random, too.",
     example="rank_killed:2:30",
 )
 STALL_MINUTES = Setting[float | None](
     "LASTBEAT_STALL_MINUTES",
     number("minutes"),
-    "No new step for this many minutes raises stalled, for twice as many it is TIMED_OUT; unset is off.",
+    "No new step for this many minutes raises stalled, and for twice as many TIMED_OUT; unset is off.",
     example="30",
 )
 START_MINUTES = Setting[float](
     "LASTBEAT_START_MINUTES",
     number("minutes", zero=True),
-    "Minutes that a run may take to its first heartbeat, from when it was first looked for.",
+    "Minutes that a run may take to its first heartbeat, from the first check.",
     default="0",
     example="15",
 )
 BLIND_MINUTES = Setting[float](
     "LASTBEAT_BLIND_MINUTES",
     number("minutes"),
-    "After this many minutes without sight of a run the watchdog says that it is blind.",
+    "Minutes without sight of a run after which an alert says that the watchdog is blind.",
     default="10",
     example="10",
 )
@@ -315,27 +316,27 @@ LEASE_SECONDS = Setting[float](
 LOG_LEVEL = Setting[str](
     "LASTBEAT_LOG_LEVEL",
     _one_of(*LOG_LEVELS),
-    "How much lastbeat says of its own work, in commands and inside training: debug, info, warning or error; a Lambda "
-    "function says info unless this is set.",
+    "How much lastbeat logs about its own work, in commands and inside training: debug, info, warning or error. A "
+    "Lambda function logs info unless this is set.",
     default="warning",
     example="info",
 )
 LOG_FILE = Setting[Path | None](
     "LASTBEAT_LOG_FILE",
     absolute,
-    "File for these messages instead of stderr; a Lambda function's go to its log stream.",
+    "File for these messages instead of stderr; a Lambda function logs to its log stream.",
 )
 BEAT_SECONDS = Setting[float](
     "LASTBEAT_BEAT_SECONDS",
     number("seconds"),
-    "Seconds between two heartbeats of a training that reports itself.",
+    "Seconds between two heartbeats of a run that reports itself.",
     default="30",
     example="30",
 )
 RANK_BEAT_SECONDS = Setting[float](
     "LASTBEAT_RANK_BEAT_SECONDS",
     number("seconds", zero=True),
-    "Seconds between two heartbeats of each rank of a distributed training; 0 is off.",
+    "Seconds between two heartbeats of each rank of a distributed run; 0 is off.",
     default="60",
     example="60",
 )
@@ -343,23 +344,22 @@ RANK_BEAT_SECONDS = Setting[float](
 HEALTH_SECONDS = Setting[float](
     "LASTBEAT_HEALTH_SECONDS",
     number("seconds", zero=True),
-    "Seconds between two samples of a training's nodes: GPUs, memory, disks, network; 0 is off.",
+    "Seconds between two samples of a run's nodes: GPUs, memory, disks, network; 0 is off.",
     default="30",
     example="30",
 )
 CHECKPOINT_DIR = Setting[str | None](
     "LASTBEAT_CHECKPOINT_DIR",
     str,
-    "The folder that training saves its checkpoints to, whose file system is watched; else that of "
-    "LASTBEAT_RESUME_FROM.",
+    "Folder of the run's checkpoints, whose file system is watched. Default: that of LASTBEAT_RESUME_FROM.",
     example="/scratch/checkpoints",
 )
 
 GUARDIAN = Setting[bool](
     "LASTBEAT_GUARDIAN",
     switch,
-    "off: start no guardian, the small process beside training that sees it end by SIGKILL, by a crash or by os._exit "
-    "and reports it at once.",
+    "off: start no guardian, the small process beside training that reports an end by SIGKILL, a crash or os._exit at "
+    "once.",
     default="on",
     example="off",
 )
@@ -367,22 +367,22 @@ GUARDIAN = Setting[bool](
 EXIT_SIGNAL = Setting[int | None](
     "LASTBEAT_EXIT_SIGNAL",
     _signal,
-    "The signal that tells a training to save a checkpoint and end, besides SIGTERM: run.should_stop is true then.",
+    "Signal, besides SIGTERM, that asks a run to save a checkpoint and end: run.should_stop becomes true.",
     example="SIGUSR1",
 )
 TIME_MARGIN_SECONDS = Setting[float | None](
     "LASTBEAT_TIME_MARGIN_SECONDS",
     number("seconds", zero=True),
-    "How long before the time limit of its Slurm job a training is told to save a checkpoint and end; 0 is never. "
-    "Unset: 60 for a training that looks at run.should_stop, never for another program under lastbeat exec.",
+    "Seconds before the time limit of its Slurm job at which a run is asked to save a checkpoint and end; 0 is never. "
+    "Unset: 60 for a run that reads run.should_stop, never for another program under lastbeat exec.",
     example="120",
     option="--time-margin",
 )
 CLOUD_NOTICES = Setting[bool](
     "LASTBEAT_CLOUD_NOTICES",
     switch,
-    "off: do not ask the metadata service of EC2, Google Cloud or Azure, on whose machine training runs, whether it is "
-    "about to take that away. Under lastbeat exec it is asked only where LASTBEAT_EXIT_SIGNAL is set.",
+    "off: do not ask the metadata service of EC2, Google Cloud or Azure whether the machine is about to be reclaimed. "
+    "Under lastbeat exec it is asked only where LASTBEAT_EXIT_SIGNAL is set.",
     default="on",
     example="off",
 )
@@ -390,7 +390,7 @@ CLOUD_NOTICES = Setting[bool](
 OWNER = Setting[str | None](
     "LASTBEAT_OWNER",
     _owner,
-    "Whose run a training that reports itself is: a name, an address or a chat handle; else SLURM_JOB_USER.",
+    "Owner of a run that reports itself: a name, an address or a chat handle. Default: SLURM_JOB_USER.",
     example="alice",
     option="--owner",
     stands_in=("SLURM_JOB_USER",),
@@ -408,15 +408,14 @@ TEAM = Setting[str | None](
 SIGNALS = Setting[str](
     "LASTBEAT_SIGNALS",
     _catalogues,
-    "What is looked for in logs: built-in catalogues (lastbeat signals list) and YAML files, comma separated.",
+    "Log patterns: built-in catalogues (lastbeat signals list) and YAML files, comma separated.",
     default=DEFAULT_CATALOGUE,
     option="--signals",
 )
 LOGS = Setting[tuple[str, ...] | None](
     "LASTBEAT_LOGS",
     _log_places,
-    "Log files of this machine that lastbeat watch reads, too, comma separated; * ? [] and Slurm's %j, %t are "
-    "understood.",
+    "More log files of this machine for lastbeat watch, comma separated; * ? [] and Slurm's %j, %t are understood.",
     example="/var/log/train/rank*.log",
     option="--log",
 )
@@ -434,28 +433,28 @@ INTERVAL_SECONDS = Setting[float](
 READ_MINUTES = Setting[float](
     "LASTBEAT_READ_MINUTES",
     number("minutes"),
-    "A sweep reads the heartbeats of a healthy run at least this often, in minutes; fewer cost more.",
+    "Minutes within which a sweep reads the heartbeats of a healthy run again; fewer cost more.",
     default="20",
     example="20",
 )
 DISCOVER_MINUTES = Setting[float](
     "LASTBEAT_DISCOVER_MINUTES",
     number("minutes"),
-    "New runs are found within this many minutes, where listing everything in each pass costs too much.",
+    "Minutes within which a new run is found, where listing everything in each pass costs too much.",
     default="5",
     example="5",
 )
 NEWS_HOURS = Setting[float](
     "LASTBEAT_NEWS_HOURS",
     number("hours"),
-    "A run that a sweep first finds this many hours after it ended is history: no alert is sent.",
+    "A run that a sweep first finds this many hours after its end raises no alert.",
     default="24",
     example="24",
 )
 GROUP_RUNS = Setting[int](
     "LASTBEAT_GROUP_RUNS",
     count(2),
-    "If at least this many runs time out together, one alert tells of all of them.",
+    "If at least this many runs time out together, one alert lists them all.",
     default="5",
     example="5",
 )
@@ -494,7 +493,7 @@ SLACK_WEBHOOK_FROM = Setting[str | None](
 PING_URL = Setting[str | None](
     "LASTBEAT_PING_URL",
     _ping,
-    "Address that each pass that could see pings, as healthchecks.io expects: /start, itself, /fail.",
+    "Address that every pass that can see pings, as healthchecks.io expects: /start, itself, /fail.",
     example="https://hc-ping.com/your-uuid",
     secret=True,
 )
@@ -504,7 +503,7 @@ PING_URL = Setting[str | None](
 RESTART_DELAY_SECONDS = Setting[float](
     "LASTBEAT_RESTART_DELAY_SECONDS",
     number("seconds", zero=True),
-    "Limit of the random delay before a first restart; it doubles with each further one in a row.",
+    "Limit of the random delay before a first restart, in seconds; it doubles with each further one in a row.",
     default="60",
     example="60",
 )
@@ -521,12 +520,12 @@ ON_PERMANENT = Setting[str | None](
 PENDING_MINUTES = Setting[float](
     "LASTBEAT_PENDING_MINUTES",
     number("minutes", zero=True),
-    "A supervised job that waits in the queue for this many minutes raises job_pending; 0 is off.",
+    "Minutes in the queue after which a supervised job raises job_pending; 0 is off.",
     default="240",
     example="60",
 )
 
-# The page that people look at.
+# The page.
 
 PAGE_MINUTES = Setting[float](
     "LASTBEAT_PAGE_MINUTES",
@@ -538,13 +537,13 @@ PAGE_MINUTES = Setting[float](
 DASHBOARD_URL = Setting[str | None](
     "LASTBEAT_DASHBOARD_URL",
     web_address,
-    "Where people see the page of the fleet: alerts link to a run's page below it.",
+    "Address of the fleet's page: alerts link to a run's page below it.",
     example="https://runs.example.com",
 )
 DASHBOARD_TOKEN = Setting[str | None](
     "LASTBEAT_DASHBOARD_TOKEN",
     _token,
-    "Token that opens lastbeat dashboard, and metrics, to others; if it is not set, a dashboard with --host makes one.",
+    "Token that opens lastbeat dashboard, and metrics, to others. Unset: a dashboard with --host makes one.",
     example="what 'openssl rand -hex 24' prints",
     secret=True,
     option="--token",
@@ -554,9 +553,9 @@ GROUPS: Final[dict[str, tuple[Setting[Any], ...]]] = {
     "Where the runs are": (
         MONITORING_ROOT, MONITORING_BUCKET, MONITORING_PREFIX,
     ),
-    "When people are told of what": (STALE_MINUTES, ALERT_ON, STALL_MINUTES, START_MINUTES, BLIND_MINUTES),
+    "When alerts go out": (STALE_MINUTES, ALERT_ON, STALL_MINUTES, START_MINUTES, BLIND_MINUTES),
     "Logs of runs": (SIGNALS, LOGS),
-    "A training that reports itself": (
+    "A run that reports itself": (
         BEAT_SECONDS, RANK_BEAT_SECONDS, SECTION_TIMEOUTS, OUT_OF_SECTION_TIMEOUT, LEARN, HEALTH_SECONDS,
         CHECKPOINT_DIR, GUARDIAN, EXIT_SIGNAL, STRAGGLERS, STRAGGLER_SECONDS, STRAGGLER_SCORES, STRAGGLER_RANKS,
         STRAGGLER_EVERY, STRAGGLER_JSON,
@@ -567,8 +566,8 @@ GROUPS: Final[dict[str, tuple[Setting[Any], ...]]] = {
         QUEUE_URL, SLACK_WEBHOOK_FROM, PING_URL,
     ),
     "Restarts": (RESTART_DELAY_SECONDS, ON_PERMANENT, PENDING_MINUTES),
-    "The page that people look at": (PAGE_MINUTES, DASHBOARD_URL, DASHBOARD_TOKEN),
+    "The page": (PAGE_MINUTES, DASHBOARD_URL, DASHBOARD_TOKEN),
     "How lastbeat itself works": (STATE_DIR, LEASE_SECONDS, LOG_LEVEL, LOG_FILE),
 }  # fmt: skip
-"""All of them by what they are about, as people are shown them."""
+"""All settings by subject, in the order in which docs list them."""
 CORE: Final = tuple(setting for group in GROUPS.values() for setting in group)
