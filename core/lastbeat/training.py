@@ -249,7 +249,7 @@ def _heed_exit_signal(run: Run, given: object, settings: Settings) -> None:
 def _exit_signal(given: object, settings: Settings) -> int | None:
     if given is None:
         return settings[EXIT_SIGNAL]
-    from lastbeat.sdk.exit_signals import signal_number  # noqa: PLC0415 - only where training said so
+    from lastbeat.model.posix_signals import signal_number  # noqa: PLC0415 - only where training said so
 
     try:
         return signal_number(given)

@@ -14,12 +14,12 @@ from lastbeat.decide.missed_beats import missed_beats_s
 from lastbeat.decide.ranks import failed_rank, suspects
 from lastbeat.decide.supervised_ends import defer_until, undecided_restart, with_decider
 from lastbeat.decide.transition import Decision, decide, with_explanation, with_silence, with_similar
-from lastbeat.deliver.message import Excerpts, RunLocation, compose, hangs, ranks_matter
 from lastbeat.deliver.port import Channel
 from lastbeat.effects import actions
 from lastbeat.effects.blindness import BlindnessAlert, state_key
 from lastbeat.effects.deferral import DeliveryCounts, defer, failed_deliveries
 from lastbeat.effects.executor import Executor
+from lastbeat.effects.message import Excerpts, RunLocation, compose, hangs, ranks_matter
 from lastbeat.effects.outbox import failures
 from lastbeat.effects.routing import Routing
 from lastbeat.effects.runner import ClaimedEffects, EffectResults, EffectRunner

@@ -15,12 +15,11 @@ from lastbeat.decide.transition import Decision
 from lastbeat.model.action import Action
 from lastbeat.model.checkpoint import Checkpoint
 from lastbeat.model.job import JobSight, JobState
-from lastbeat.model.reaction import COMMAND_KIND, PolicyNote, ReactionMemory
+from lastbeat.model.reaction import CHECKPOINT_SAVED, COMMAND_KIND, PolicyNote, ReactionMemory
 from lastbeat.model.record import Record, Transition
 from lastbeat.model.restart import Reaction, RestartPolicy
 from lastbeat.model.status import Status
 from lastbeat.model.text import fit, one_line
-from lastbeat.restarts.names import CHECKPOINT_SAVED
 
 ON: Final = "on"
 AT: Final = "at"

@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from lastbeat.deliver.message import RunLocation
 from lastbeat.deliver.port import Channel
+from lastbeat.effects.message import RunLocation
 from lastbeat.effects.outbox import pending
 from lastbeat.effects.routing import Routing
 from lastbeat.effects.runner import EffectRunner

@@ -10,9 +10,9 @@ from typing import Protocol
 
 from lastbeat.codec import DamagedError
 from lastbeat.decide.first_look import goes_on
-from lastbeat.deliver.message import RunLocation
 from lastbeat.deliver.port import Channel
 from lastbeat.effects.blindness import FLEET, RUN, SOME_RUNS, BlindnessAlert, Subject, state_key
+from lastbeat.effects.message import RunLocation
 from lastbeat.fleet.context import SweepContext
 from lastbeat.fleet.deadlines import PassTimes, half_until
 from lastbeat.fleet.index import FleetIndex

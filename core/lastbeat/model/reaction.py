@@ -8,6 +8,8 @@ from typing import Final
 from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Persisted
 
+CHECKPOINT_SAVED: Final = "checkpoint_saved"
+"""The change a policy's ``on:`` names that is neither a signal nor a change of status."""
 COMMAND_KIND: Final = "command"
 """The kind of action that runs a command of a policy."""
 STOP_KIND: Final = "stop"

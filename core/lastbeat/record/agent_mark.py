@@ -2,11 +2,11 @@
 
 import json
 import logging
+import re
 from datetime import datetime
 from typing import Final
 
 from lastbeat.codec import DamagedError, codec
-from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Persisted
 from lastbeat.stores.port import Store, StoreError
@@ -14,6 +14,7 @@ from lastbeat.stores.port import Store, StoreError
 log = logging.getLogger(__name__)
 
 _LIMIT_BYTES: Final = 4096
+_LAUNCHER: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _PATIENCE: Final = 3
 """Intervals of an agent for which its mark stands."""
 _LEAST_S: Final = 300.0
@@ -61,7 +62,8 @@ def agent_mark(store: Store, launcher: str) -> AgentMark | None:
 
 def agent_at_work(store: Store, launcher: str, now: datetime) -> str | None:
     """``user@host`` of the last agent for ``launcher``, or None if its mark is old, or cannot be read."""
-    if launcher not in LAUNCHERS:
+    # A record names it, and others may write records: it must not lead out of the marks' folder.
+    if not _LAUNCHER.fullmatch(launcher):
         return None
     try:
         mark = agent_mark(store, launcher)

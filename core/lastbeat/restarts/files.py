@@ -10,8 +10,9 @@ from lastbeat import handwritten
 from lastbeat.handwritten import UNSAID, Document, HandwrittenModel, Seconds, Text
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.near_names import nearest
+from lastbeat.model.reaction import CHECKPOINT_SAVED
 from lastbeat.model.restart import Mode, Reaction, RestartPolicy, RestartRule
-from lastbeat.restarts.names import CHECKPOINT_SAVED, TRANSITIONS, KnownNames
+from lastbeat.restarts.names import TRANSITIONS, KnownNames
 
 VALUES: Final = ("run_id", "attempt", "status", "reason", "error_type", "signal", "step", "checkpoint", "job_id")
 """What ``{name}`` may stand for in a command or a note."""

@@ -16,9 +16,10 @@ from lastbeat import handwritten
 from lastbeat.handwritten import Document
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.near_names import nearest
+from lastbeat.model.reaction import CHECKPOINT_SAVED
 from lastbeat.restarts import files
 from lastbeat.restarts.loading import RestartPolicyError, names, shipped_text
-from lastbeat.restarts.names import CHECKPOINT_SAVED, TRANSITIONS, KnownNames
+from lastbeat.restarts.names import TRANSITIONS, KnownNames
 from lastbeat.signals import loading as catalogues
 from lastbeat.signals.importing import EntryAction, EntryActions, ImportedMonitor, ImportNotes, import_monitor
 

@@ -8,7 +8,6 @@ from lastbeat.model.signal import Catalogue
 from lastbeat.signals.error_types import TYPES
 
 STARTED: Final = "started"
-CHECKPOINT_SAVED: Final = "checkpoint_saved"
 TRANSITIONS: Final = (
     STARTED, "succeeded", "failed", "timed_out", "cancelled", "preempted", "recovered", "restarted",
 )  # fmt: skip

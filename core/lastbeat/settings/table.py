@@ -66,7 +66,7 @@ def _log_places(text: str) -> tuple[str, ...]:
 
 
 def _signal(text: str) -> int:
-    from lastbeat.sdk.exit_signals import signal_number  # noqa: PLC0415 - only where it is set
+    from lastbeat.model.posix_signals import signal_number  # noqa: PLC0415 - only where it is set
 
     return signal_number(text)
 

@@ -23,11 +23,10 @@ from lastbeat.model.action import Action
 from lastbeat.model.checkpoint import Checkpoint
 from lastbeat.model.effect import Notify
 from lastbeat.model.job import JobSight, JobState
-from lastbeat.model.reaction import STOP_KIND, ReactionMemory
+from lastbeat.model.reaction import CHECKPOINT_SAVED, STOP_KIND, ReactionMemory
 from lastbeat.model.restart import FoundCheckpoint, JobEnd, Mode, RestartPolicy, RestartRuling
 from lastbeat.model.signal import Signal
 from lastbeat.model.status import Event, Status
-from lastbeat.restarts.names import CHECKPOINT_SAVED
 from lastbeat.signals.error_types import UNKNOWN
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.supervision.commands import Commands

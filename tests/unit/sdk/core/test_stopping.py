@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.model.posix_signals import signal_number
 from lastbeat.sdk.agreement import device_for
-from lastbeat.sdk.exit_signals import signal_number
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.time_limit import SLURM_END, time_limit
 
