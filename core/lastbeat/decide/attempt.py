@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from lastbeat.decide.logs import efa_fallback
+from lastbeat.decide.conditions.log_text import sockets_used
 from lastbeat.decide.logs import token as line_token
 from lastbeat.model import status as names
 from lastbeat.model.cause import NOTHING
@@ -172,7 +172,7 @@ def _spent(record: Record, seen: Seen, begun: datetime | None) -> tuple[str, ...
         lines.append(line_token(cause.evidence))
     network = seen.logs.efa_line if seen.logs is not None else None
     told = record.conditions.get(names.EFA_FALLBACK)
-    if network is not None and told is not None and efa_fallback(seen.logs, None).get(names.EFA_FALLBACK) == told:
+    if network is not None and told is not None and sockets_used(seen.logs) == told:
         # The very line that told it of the last attempt: this one has not said anything yet.
         lines.append(line_token(network))
     files = (

@@ -8,9 +8,11 @@ import re
 from typing import Final
 
 from lastbeat.model.cause import Cause
+from lastbeat.model.observation import Seen
 from lastbeat.model.pattern import Pattern
 from lastbeat.model.text import fit, one_line
 
+_THREAD_LIMIT: Final = 160
 _NUMBER: Final = r"-?\d{1,5}"
 # What a line of ``_error`` says that only repeats an exit status. ``lastbeat exec`` puts the status after it.
 _REPEATS: Final = Pattern(
@@ -47,6 +49,13 @@ def failure_line(text: str) -> str:
     first = lines[0] if lines else ""
     # Written by ``2> _error``: a traceback has its message at the end.
     return lines[-1] if first.startswith("Traceback (most recent call last)") else first
+
+
+def thread_note(seen: Seen) -> str:
+    """What to add to a reason where a thread of training has died; empty if none has. It decides nothing, but it may be
+    the cause."""
+    said = one_line(seen.metadata.thread_error or "") if seen.metadata is not None else ""
+    return fit(f"; a thread of it had ended with an exception: {said}", _THREAD_LIMIT) if said else ""
 
 
 def repeats_an_exit(line: str) -> bool:

@@ -1,26 +1,16 @@
-"""What is worth a word about a job that has not ended: it waits for too long, its log does not appear, or nobody uses
-its GPUs. Pure."""
+"""What launchers' words on a job that has not ended mean, and what to do about its conditions. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from lastbeat.model import status as names
-from lastbeat.model.job import JobMemory, JobReport, JobSight, JobState
-from lastbeat.model.policy import Policy
-from lastbeat.model.text import one_line
-from lastbeat.model.times import format_duration
+from lastbeat.model.job import JobMemory, JobReport, JobState
 
 HOPELESS_S: Final = 300.0
 """A job that cannot start as it is, is told of after this: waiting longer mends nothing."""
 IDLE_S: Final = 600.0
 """GPUs that nobody uses are told of after this: loading data and a model may take minutes."""
-_HOLDS: Final = {
-    names.JOB_PENDING: JobState.PENDING,
-    names.JOB_LOG_MISSING: JobState.RUNNING,
-    names.GPU_IDLE: JobState.RUNNING,
-}
-"""Condition → the state of the job that it is about."""
 
 
 class WaitReason(NamedTuple):
@@ -195,49 +185,7 @@ def idle_since(known: datetime | None, report: JobReport, now: datetime) -> date
     return (known or now) if report.gpus.idle else None
 
 
-def job_conditions(
-    sight: JobSight | None, known: JobMemory | None, before: Mapping[str, str], policy: Policy, now: datetime
-) -> dict[str, str]:
-    """The conditions of a run's job. ``before``: those of the record. Where nobody could ask about the job, they stand
-    while the record has it as they are about."""
-    if sight is None or sight.report.state is JobState.UNKNOWN:
-        state = known.state if known is not None else None
-        return {name: before[name] for name, about in _HOLDS.items() if name in before and about is state}
-    job = sight.memory
-    since_s = 0.0 if job.seen_at is None else (now - job.seen_at).total_seconds()
-    if sight.report.state is JobState.PENDING:
-        why = explained(sight.report.reason, job.launcher)
-        limit_s = policy.pending_s
-        if limit_s is None or since_s < (min(limit_s, HOPELESS_S) if why.hopeless else limit_s):
-            return {}
-        told = one_line(sight.report.reason) or "no reason given"
-        meaning = f": {why.means}" if why.means else ""
-        return {
-            names.JOB_PENDING: f"job {job.id} has waited for its turn for {format_duration(since_s)} ({told}{meaning})"
-        }
-    if sight.report.state is not JobState.RUNNING:
-        return {}
-    raised = {}
-    if sight.log_fault and since_s >= policy.stale_s:
-        raised[names.JOB_LOG_MISSING] = f"job {job.id} has run for {format_duration(since_s)}, and {sight.log_fault}"
-    return {**raised, **_idle_gpus(sight, before, now)}
-
-
-def _idle_gpus(sight: JobSight, before: Mapping[str, str], now: datetime) -> dict[str, str]:
-    job, gpus = sight.memory, sight.report.gpus
-    if job.idle_since is None:
-        return {}
-    if gpus is None:
-        # It cannot be told this time.
-        return {names.GPU_IDLE: before[names.GPU_IDLE]} if names.GPU_IDLE in before else {}
-    idle_s = (now - job.idle_since).total_seconds()
-    if idle_s < IDLE_S:
-        return {}
-    which = "the only GPU has not" if gpus.total == 1 else f"none of {gpus.total:g} GPUs has"
-    return {names.GPU_IDLE: f"job {job.id} runs, and {which} been seen in use for {format_duration(idle_s)}"}
-
-
-def remedy(raised: Mapping[str, str], job: JobMemory | None) -> str | None:
+def remedy(raised: Collection[str], job: JobMemory | None) -> str | None:
     """What to do about a condition of the job."""
     if job is None:
         return None

@@ -30,7 +30,6 @@ from lastbeat.model.observation import Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Finding, HeartbeatMemory, Record, ToldWarning
 from lastbeat.model.text import clean, fit, one_line
-from lastbeat.model.times import format_duration
 
 if TYPE_CHECKING:
     from lastbeat.model.error_type import ErrorTraits
@@ -206,27 +205,6 @@ def weigh(
     return replace(found, alone=not found.doubted or (now - found.seen_at).total_seconds() >= DOUBT_S)
 
 
-def conditions(report: LogReport | None, finding: Finding | None) -> dict[str, str]:
-    """Conditions beside RUNNING that the logs raise."""
-    if report is None or report.explanation.cause is None:
-        return {}
-    cause = report.explanation.cause
-    if finding is not None and finding.acquitted and finding.line == token(cause.evidence):
-        return {}
-    return {_traits(cause).condition: f"{cause.error_type} in {shown(cause.evidence)}"}
-
-
-def efa_fallback(report: LogReport | None, known: str | None) -> dict[str, str]:
-    """The condition of a run whose NCCL uses sockets though EFA is there or asked for. ``known``: what the record says
-    of that; it stands until a line tells which network is used now."""
-    if report is None or report.efa.active is None:
-        return {} if known is None else {names.EFA_FALLBACK: known}
-    if not report.efa.fallback:
-        return {}
-    line = "" if report.efa_line is None else f": {shown(report.efa_line)}"
-    return {names.EFA_FALLBACK: f"NCCL uses sockets, though EFA is there or asked for{line}"}
-
-
 def noted(known: Mapping[str, ToldWarning], report: LogReport | None, now: datetime) -> dict[str, ToldWarning]:
     """``known`` with the lines that ``report`` warns of. A line is news for :data:`WARNED_S` from when it is first
     noted, whoever reads it later: to a reader that begins anew every line is as new as its file.
@@ -265,27 +243,9 @@ def warned_of(report: LogReport | None, notes: Mapping[str, ToldWarning], now: d
     return latest[1] if latest is not None and now <= latest[0] else None
 
 
-def still_warned(raised: Mapping[str, str], notes: Mapping[str, ToldWarning], now: datetime) -> dict[str, str]:
-    """What was raised by a line that is news: this reader may have begun behind it."""
-    text = raised.get(names.WARNING_IN_LOG)
-    return {names.WARNING_IN_LOG: text} if text and any(now <= each.until for each in notes.values()) else {}
-
-
 def waits_for_lines(policy: Policy) -> bool:
     """Whether any new log line counts as progress."""
     return policy.stall_s is None and policy.inactivity_s is not None
-
-
-def kept(
-    raised: Mapping[str, str], report: LogReport | None, policy: Policy, *, steps_elsewhere: bool
-) -> dict[str, str]:
-    """The raised conditions that stand while logs cannot be read. ``steps_elsewhere``: steps do not come from logs."""
-    standing = {*LOG_CONDITIONS, names.WARNING_IN_LOG, *(rule.name for rule in policy.absences)}
-    if report is not None and report.hidden:
-        # How long the step has stood still is unknown now, but it had.
-        standing |= {names.STALLED} if waits_for_lines(policy) or not steps_elsewhere else set()
-        standing |= {names.PROGRESS_STALE} if not steps_elsewhere else set()
-    return {name: text for name, text in raised.items() if name in standing}
 
 
 def _traits(cause: Cause) -> "ErrorTraits":
@@ -305,24 +265,6 @@ def last_lines(
         if times:
             found[rule.signal] = max(times)
     return found
-
-
-def overdue(
-    lines: Mapping[str, datetime], rules: "tuple[Absence, ...]", started: datetime, now: datetime
-) -> dict[str, str]:
-    """The broken rules: rule → what is missing, and for how long."""
-    broken = {}
-    for rule in rules:
-        last = lines.get(rule.signal)
-        limit_s = rule.within_s if last is None or last < started else rule.every_s
-        waited_s = (now - (started if last is None else max(last, started))).total_seconds()
-        if waited_s > limit_s:
-            ever = "no" if last is None or last < started else "no further"
-            broken[rule.name] = (
-                f"{ever} line of '{rule.signal}' in the logs for {format_duration(waited_s)} "
-                f"(limit {format_duration(limit_s)})"
-            )
-    return broken
 
 
 def second(explanation: Explanation) -> Cause | None:

@@ -10,14 +10,12 @@ before stands.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lastbeat.decide.evidence import AttemptEvidence
 from lastbeat.model import status as names
 from lastbeat.model.policy import ITS_OWN, Policy
 from lastbeat.model.record import ExceededLimit, HeartbeatMemory, LimitName, Record
-
-if TYPE_CHECKING:
-    from lastbeat.decide.verdict import AttemptEvidence
 
 STOOD_STILL: Final = "twice exceeded)"
 """In the reason of a run that was given up though it beat."""
@@ -36,7 +34,7 @@ def exceeded_limit(record: Record) -> LimitName | None:
     return LimitName.START if record.reason.startswith(NEVER_BEGAN) else None
 
 
-def time_out_stands(before: Record, evidence: "AttemptEvidence") -> bool:
+def time_out_stands(before: Record, evidence: AttemptEvidence) -> bool:
     """Whether nothing has shown life since ``before`` was TIMED_OUT, or no progress where it had stood still."""
     limit = exceeded_limit(before)
     if before.exceeded is not None and before.exceeded.section is not None:
@@ -55,7 +53,7 @@ def time_out_stands(before: Record, evidence: "AttemptEvidence") -> bool:
     return not any(_lived(before, known, now) for known, now in pairs)
 
 
-def _sections_were_seen(before: Record, evidence: "AttemptEvidence") -> bool:
+def _sections_were_seen(before: Record, evidence: AttemptEvidence) -> bool:
     """Whether the run has beaten since, and what it said of its sections could be read, on all of its ranks."""
     metadata, ranks = evidence.seen.metadata, evidence.seen.ranks
     if metadata is None or metadata.fault is not None or not _lived(before, before.metadata, evidence.metadata):
@@ -63,7 +61,7 @@ def _sections_were_seen(before: Record, evidence: "AttemptEvidence") -> bool:
     return (metadata.world_size or 1) < 2 or (ranks is not None and not ranks.unread)
 
 
-def standing_conditions(before: Record, evidence: "AttemptEvidence") -> Mapping[str, str]:
+def standing_conditions(before: Record, evidence: AttemptEvidence) -> Mapping[str, str]:
     """The conditions of ``before`` that a limit raised and that nothing has ended."""
     unchanged = {
         names.METADATA_STALE: _alive_at(before.metadata) == _alive_at(evidence.metadata),
@@ -96,7 +94,7 @@ def _alive_at(memory: HeartbeatMemory | None) -> datetime | None:
     return None if memory is None else memory.alive_at or memory.modified
 
 
-def _got_on(before: Record, evidence: "AttemptEvidence") -> bool:
+def _got_on(before: Record, evidence: AttemptEvidence) -> bool:
     known, steps = before.progress or before.log, evidence.step_source
     if steps is None or steps.step is None:
         return False

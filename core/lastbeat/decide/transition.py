@@ -7,6 +7,7 @@ from typing import Final
 
 from lastbeat.decide import jobs, logs, step_waits
 from lastbeat.decide.attempt import AttemptMatch, match_attempt, reopened, sentinel_tokens, skew_range
+from lastbeat.decide.evidence import AttemptEvidence
 from lastbeat.decide.flapping import FLIPS, MUTED, FlappingPhase, flapping_note, phase_after
 from lastbeat.decide.freshness import remember
 from lastbeat.decide.in_place import restart_news
@@ -14,7 +15,7 @@ from lastbeat.decide.logs import also_seen
 from lastbeat.decide.raised import raised_known, raised_news
 from lastbeat.decide.recovery import decidable, exceeded_limit, standing_conditions, time_out_stands, undecidable
 from lastbeat.decide.timesheet import noted
-from lastbeat.decide.verdict import AttemptEvidence, Verdict, happened_at, judge, unobservable, with_headline
+from lastbeat.decide.verdict import Verdict, happened_at, judge, unobservable, with_headline
 from lastbeat.model import status as names
 from lastbeat.model.cause import Explanation
 from lastbeat.model.data import dataclass
@@ -238,10 +239,10 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
     seen = match.seen
     metadata, progress, log = before.metadata, before.progress, before.log
     earlier_s = before.earlier_step_limit_s
-    finding, lines, kept, warned = before.finding, before.log_lines, before.conditions, before.warned
+    finding, lines, stood, warned = before.finding, before.log_lines, before.conditions, before.warned
     if match.is_new:
         # At this look nobody can tell which log text belongs to which attempt.
-        seen, log, finding, lines, kept = replace(seen, logs=None), None, None, {}, {}
+        seen, log, finding, lines, stood = replace(seen, logs=None), None, None, {}, {}
         warned = logs.no_news(warned, now)
         # The last attempt's progress says nothing about this one. What is known of the clock may.
         progress = None
@@ -288,19 +289,11 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
         log_lines=logs.last_lines(lines, seen.logs, policy.absences),
         warned=warned,
         started=None if unread else _waited_since(before, match, now),
-        known_job=before.job,
-        job_conditions={} if match.is_new else before.conditions,
+        stood=stood,
+        job=before.job if seen.job is None else seen.job.memory,
         starting=jobs.starting(before.actions, before.job, now),
         never_started=jobs.never_started(before.actions, before.job),
-        known_nan=None if match.is_new else before.conditions.get(names.LOSS_NAN),
-        known_efa_fallback=None if match.is_new else before.conditions.get(names.EFA_FALLBACK),
         attempt=match.attempt,
-        known_silent=None if match.is_new else before.conditions.get(names.RANK_SILENT),
-        known_slow={} if match.is_new else before.conditions,
-        known_health={} if match.is_new else before.conditions,
-        kept=logs.kept(kept, seen.logs, policy, steps_elsewhere=progress is not None)
-        if unread
-        else logs.still_warned(kept, warned, now),
     )
 
 
@@ -480,7 +473,7 @@ def _conclude(
         finding=_finding_to_keep(evidence.finding, verdict, before),
         raised=raised_known(before, match.seen.raised),
         sentinels=sentinel_tokens(match.seen) or (() if match.is_new else before.sentinels),
-        job=before.job if match.seen.job is None else match.seen.job.memory,
+        job=evidence.job,
         old_outputs=jobs.old_outputs(before, match.seen.job),
     )
     if changed or match.is_new:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Annotated, ClassVar, Final
 
+from lastbeat.decide.evidence import last_alive
 from lastbeat.decide.flapping import settles_at
 from lastbeat.decide.late_sections import when_late
+from lastbeat.decide.silence import learned_limit_s, silence_limit_s
 from lastbeat.decide.silent_ranks import seeming_silent
-from lastbeat.decide.verdict import last_alive, learned_limit_s, silence_limit_s
 from lastbeat.model import runid
 from lastbeat.model.fleet import RunLine
 from lastbeat.model.observation import Heartbeat, RankFiles, Seen

@@ -1,12 +1,10 @@
-"""Hints: their places filled with what the evidence says, and those for what only heartbeats and conditions tell."""
+"""Hints: their places filled with what the evidence says, and those for what only heartbeats tell."""
 
 import re
 from collections.abc import Mapping
 from typing import Final
 
-from lastbeat.model import status as names
 from lastbeat.model.cause import CERTAIN, LIKELY
-from lastbeat.model.health import REMEDIES
 
 STALE: Final = (
     "SSH to the instance and check whether the process lives: training.log, nvidia-smi, dmesg (OOM killer) "
@@ -45,33 +43,6 @@ ENDED_NOT_FINITE: Final = (
     "The run is over: do not use its last weights. Go back to the last good checkpoint; lower the learning rate, clip "
     "gradients, check the data around this step and the loss scale."
 )
-
-CONDITION_HINTS: Final = {
-    **REMEDIES,
-    names.BEATS_MISSED: SILENT,
-    names.RANK_SILENT: "Look at that rank's host (does it answer? dmesg -T, nvidia-smi) and process: the other ranks "
-    "wait for it in their next collective, until that times out.",
-    names.STRAGGLER: "All ranks wait for the slowest: nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE,ECC on its node "
-    "shows a GPU that is throttled or ill; top and dmesg -T what else runs there. Leave the node out at the next start "
-    "(sbatch --exclude=NODE, kubectl cordon NODE); exclude_stragglers in a restart policy does so.",
-    names.SLOW: "No rank stands out, so it is something that all of them share: the data loader and its storage, the "
-    "network between nodes, longer sequences. Compare data loading with the rest of a step; NCCL_DEBUG=INFO says which "
-    "network is used.",
-    names.LOSS_NAN: "Stop and go back to the last good checkpoint; lower the learning rate, clip gradients, check the "
-    "data around this step and the loss scale.",
-    names.STALLED: STALLED,
-    names.METADATA_STALE: "Progress is still written, so training lives: check the process that writes metadata.json.",
-    names.PROGRESS_STALE: "The process beats but reports no step: a long evaluation or checkpoint, or a hang. Look at "
-    "the training log and nvidia-smi.",
-    names.HEARTBEAT_UNREADABLE: "Fix the script that writes this document; write to a temporary file and rename it.",
-    names.EFA_FALLBACK: "Between nodes NCCL goes over TCP now, many times slower than EFA: it found no plugin for EFA, "
-    "or the plugin no device. Set NCCL_NET=ofi (NCCL_NET_PLUGIN=ofi where NCCL knows no network of that name) and "
-    "LD_LIBRARY_PATH with /opt/amazon/ofi-nccl/lib/x86_64-linux-gnu. In the container, ls /dev/infiniband and fi_info "
-    "-p efa show the devices; in Kubernetes vpc.amazonaws.com/efa has to be among the pod's limits. With "
-    "NCCL_DEBUG=INFO a start that uses it says: NET/OFI Selected provider is efa.",
-    names.CLOCK_SKEW: "Check time synchronisation on the instance (chronyc tracking or timedatectl); lastbeat uses "
-    "the store's clock meanwhile.",
-}
 
 GUESS: Final = "The cause is only a guess, so check it first. "
 """How the hint of a cause begins that is one."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from lastbeat.decide.health import broken_hosts
+from lastbeat.decide.conditions.nodes import broken_hosts
 from lastbeat.decide.quarantine import first_step, quarantined
 from lastbeat.decide.restart import cause_key, decide_restart, entry
 from lastbeat.decide.transition import Decision

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from lastbeat.decide.verdict import learned_limit_s
+from lastbeat.decide.silence import learned_limit_s
 from lastbeat.model.limits import LEARNED
 from lastbeat.model.observation import Heartbeat
 from lastbeat.model.policy import HERE, Policy

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.signals.hints import CONDITION_HINTS, filled
+from lastbeat.signals.hints import filled
 
 ROWS = [
     pytest.param(
@@ -36,7 +36,3 @@ def test_filled(hint: str, fields: Mapping[str, object], expected: str) -> None:
 @given(st.text(max_size=300), st.dictionaries(st.sampled_from(["rank", "host", "size"]), st.text(), max_size=3))
 def test_no_hint_and_no_value_raises_or_grows_without_bound(hint: str, fields: Mapping[str, object]) -> None:
     assert len(filled(hint + "{size}[{host}]", fields)) <= 40 * len(hint) + 300
-
-
-def test_conditions_have_hints() -> None:
-    assert all(len(hint) > 40 for hint in CONDITION_HINTS.values())

@@ -1,0 +1,1 @@
+"""Conditions: warnings that are raised and cleared beside RUNNING. A row each, found by pure functions."""

@@ -1,0 +1,110 @@
+"""The table of conditions: what stands where evidence was unread, what does not, and what each row says."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.decide.conditions import table
+from lastbeat.decide.conditions.condition import Check
+from lastbeat.decide.evidence import AttemptEvidence
+from lastbeat.model.efa_use import EFA, EfaUse
+from lastbeat.model.job import GpuUse, JobMemory, JobReport, JobSight, JobState
+from lastbeat.model.log_report import LogReport
+from lastbeat.model.observation import Heartbeat, RankFiles, RanksLookedAt, Seen
+from lastbeat.model.policy import Policy
+from lastbeat.model.record import HeartbeatMemory
+from lastbeat.model.signal import Absence
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+BEAT = Heartbeat(NOW, "1", world_size=2)
+STEP = Heartbeat(NOW, "1", step=7, loss=2.5)
+KNOWN = HeartbeatMemory(NOW, alive_at=NOW, step=7, step_at=NOW)
+RANKS = RanksLookedAt(RankFiles(), 245.0)
+LOGS = LogReport(efa=EfaUse(True, EFA, True))
+HIDDEN = LogReport(efa=LOGS.efa, unread=("train.log",), hidden=("train.log: permission denied",))
+JOB = JobMemory("slurm", "77", "llama-r0", 0, NOW, JobState.RUNNING, seen_at=NOW)
+WAITS = replace(JOB, state=JobState.PENDING)
+RUNS = JobSight(JOB, JobReport(JobState.RUNNING, gpus=GpuUse(8, 8)))
+IDLE = replace(JOB, idle_since=NOW - timedelta(hours=1))
+POLICY = Policy(absences=(Absence("checkpoint_overdue", "checkpoint_saved", 600, 600),))
+ROWS = (*table.while_beating(POLICY), *table.OF_JOB)
+NAMES = list(dict.fromkeys(row.name for row in ROWS))
+WELL = AttemptEvidence(
+    seen=Seen(metadata=BEAT, progress=STEP, ranks=RANKS, logs=LOGS, job=RUNS),
+    metadata=KNOWN,
+    progress=KNOWN,
+    first_looked_at=NOW,
+    started=NOW,
+    stood=dict.fromkeys(NAMES, "as recorded"),
+    job=JOB,
+)
+
+
+def without(**seen: Any) -> AttemptEvidence:
+    """The evidence of a run that is well, but for what ``seen`` changes of this check's observation."""
+    return replace(WELL, seen=replace(WELL.seen, **seen))
+
+
+def raised(evidence: AttemptEvidence) -> dict[str, str]:
+    return {name: each.text for name, each in table.raised(ROWS, Check(evidence, POLICY, NOW)).items()}
+
+
+NODES = {"gpu_lost", "gpu_ecc", "gpu_throttled", "gpu_idle", "ram_low", "disk_low", "network_errors"}
+FROM_LOGS = {"failure_in_log", "warning_in_log", "checkpoint_overdue"}
+STANDS = [
+    ("nothing stands that was looked at", WELL, set()),
+    ("a silent rank stands while ranks are not listed, and so do their nodes", without(ranks=None),
+     {"rank_silent", *NODES}),
+    ("… while the store does not give one of their files", without(ranks=replace(RANKS, unread=True)),
+     {"rank_silent", *NODES}),
+    ("… while one may not be read", without(ranks=replace(RANKS, denied=True)), {"rank_silent", *NODES}),
+    ("a node's conditions stand while more nodes say something than could be read",
+     without(ranks=replace(RANKS, ill_left=True)), NODES),
+    ("what rank 0 reports stands while its metadata.json is broken", without(metadata=replace(BEAT, fault="cut off")),
+     {"straggler", "slow", *NODES}),
+    ("… or gone", without(metadata=None), {"straggler", "slow", *NODES}),
+    ("a node's conditions stand while an old metadata.json is stored again", replace(WELL, metadata=replace(
+        KNOWN, suspect=True)), NODES),
+    ("a NaN loss stands while no loss is shown", without(progress=replace(STEP, loss=None)), {"loss_nan"}),
+    ("what logs say stands while they are not read", replace(without(logs=None), started=None),
+     {"efa_fallback", *FROM_LOGS}),
+    ("… or not all of them", replace(without(logs=replace(LOGS, unread=("rank3.log",))), started=None), FROM_LOGS),
+    ("NCCL over sockets stands until a line tells of another network", without(logs=LogReport()), {"efa_fallback"}),
+    ("a standstill stands while logs are hidden that alone show steps",
+     replace(without(logs=HIDDEN, progress=replace(STEP, step=None)), progress=None, started=None),
+     {"stalled", "progress_stale", *FROM_LOGS}),
+    ("a job's wait stands while its launcher does not answer",
+     replace(without(job=JobSight(WAITS, JobReport(JobState.UNKNOWN))), job=WAITS), {"job_pending"}),
+    ("… or is not asked", replace(without(job=None), job=WAITS), {"job_pending"}),
+    ("and so do a running job's conditions", without(job=None), {"job_log_missing", "gpu_idle"}),
+    ("idle GPUs stand while the launcher cannot count them",
+     without(job=JobSight(IDLE, JobReport(JobState.RUNNING))), {"gpu_idle"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("evidence", "stands"), [row[1:] for row in STANDS], ids=[row[0] for row in STANDS])
+def test_where_evidence_is_unread_what_stood_stands(evidence: AttemptEvidence, stands: set[str]) -> None:
+    assert {name for name, text in raised(evidence).items() if text == "as recorded"} == stands
+
+
+NOTHING_READ = replace(WELL, seen=Seen(), job=JOB, started=None)
+
+
+@given(st.permutations(NAMES))
+def test_the_order_of_the_table_counts_and_not_that_of_the_record(names: list[str]) -> None:
+    found = raised(replace(NOTHING_READ, stood=dict.fromkeys(names, "as recorded")))
+    assert list(found) == list(raised(NOTHING_READ))
+
+
+def test_nothing_stands_that_the_record_does_not_hold() -> None:
+    assert raised(replace(NOTHING_READ, stood={})) == {}
+
+
+def test_each_row_says_when_it_is_raised_and_what_to_do() -> None:
+    rows = (*table.BEFORE_THE_FIRST_BEAT, *ROWS)
+    assert [row.name for row in rows if not row.meaning] == []
+    assert [row.name for row in rows if isinstance(row.hint, str) and len(row.hint) <= 40] == []
