@@ -151,7 +151,7 @@ def supervise(  # noqa: PLR0913 - what is supervised, how, and by whom
 def _reactions(settings: Settings, supervisor: "Supervisor", supervision: "Supervision") -> "Reactions | None":
     """What carries out the policy's ``on:``; None: it has none."""
     from lastbeat.launchers import registry as launchers  # noqa: PLC0415 - as above
-    from lastbeat.launchers.local import LocalLauncher  # noqa: PLC0415 - as above
+    from lastbeat.launchers.local.launcher import LocalLauncher  # noqa: PLC0415 - as above
     from lastbeat.supervision import commands  # noqa: PLC0415 - as above
     from lastbeat.supervision.reactions import Reactions  # noqa: PLC0415 - as above
     from lastbeat.supervision.stopping import StopExecutor  # noqa: PLC0415 - as above

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lastbeat import __version__, settings
-from lastbeat.launchers import ray_submission
+from lastbeat.launchers.ray import submission as ray_submission
 from lastbeat.model.in_place import RESTARTS_VARIABLE
 from lastbeat.supervision.restarting import JOB_VARIABLES
 from support.checkout import ROOMS, ROOT, TOP_FILES, documents

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from lastbeat.launchers.kubernetes_manifests import literal
+from lastbeat.launchers.kubernetes.manifests import literal
 
 _CALL_S: Final = 60.0
 _LOSS_S: Final = 300.0

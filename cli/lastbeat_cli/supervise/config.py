@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from lastbeat import handwritten
 from lastbeat.handwritten import UNSAID, Document, HandwrittenModel, MaybeBlank, Name, Text
-from lastbeat.launchers.kubernetes_manifests import MOST_BYTES
+from lastbeat.launchers.kubernetes.manifests import MOST_BYTES
 from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model.document import clean
 from lastbeat.model.file_fault import FileFault

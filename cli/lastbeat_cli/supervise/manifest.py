@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-from lastbeat.launchers import kubernetes_manifests as manifests
+from lastbeat.launchers.kubernetes import manifests
 from lastbeat.launchers.port import JobRefusedError
 from lastbeat.settings import SettingsError
 

@@ -8,8 +8,10 @@ from typing import Any, Final
 
 from lastbeat import opening
 from lastbeat.decide.restart import budgets_used
-from lastbeat.launchers import kubernetes_manifests, registry, sbatch
+from lastbeat.launchers import registry
+from lastbeat.launchers.kubernetes import manifests as kubernetes_manifests
 from lastbeat.launchers.port import JobRefusedError
+from lastbeat.launchers.slurm import sbatch
 from lastbeat.model.action import Action
 from lastbeat.model.checkpoint import Checkpoint
 from lastbeat.model.job import JobSpec

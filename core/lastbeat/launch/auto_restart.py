@@ -27,8 +27,8 @@ from lastbeat.launch.jobs import progress_in
 from lastbeat.launch.reaching import reach, translated
 from lastbeat.launch.results import RestartResult
 from lastbeat.launchers.port import LauncherError
-from lastbeat.launchers.ray import RayLauncher, adopted
-from lastbeat.launchers.ray_submission import ADDRESS, NAME
+from lastbeat.launchers.ray.launcher import RayLauncher, adopted
+from lastbeat.launchers.ray.submission import ADDRESS, NAME
 from lastbeat.model.job import AdoptedJob, JobSpec
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record

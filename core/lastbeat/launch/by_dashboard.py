@@ -8,7 +8,7 @@ from lastbeat.launch import ray_words
 from lastbeat.launch.ray_words import Gpus
 from lastbeat.launch.results import JobStatus, RayResources
 from lastbeat.launchers.port import LauncherError
-from lastbeat.launchers.ray_jobs import RayJobs
+from lastbeat.launchers.ray.jobs import RayJobs
 from lastbeat.model.text import one_line
 from lastbeat.stores.port import Store
 

@@ -16,10 +16,10 @@ from lastbeat.launch.ray_words import Gpus
 from lastbeat.launch.results import JobStatus, RayResources
 from lastbeat.launchers.asking import MOST_BYTES, Answer
 from lastbeat.launchers.kubectl import Kubectl, check_name
-from lastbeat.launchers.pod_files import PodFiles
-from lastbeat.launchers.pod_python import PodPython
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
-from lastbeat.launchers.ray_jobs import Version
+from lastbeat.launchers.ray.jobs import Version
+from lastbeat.launchers.ray_pod.pod_files import PodFiles
+from lastbeat.launchers.ray_pod.pod_python import PodPython
 from lastbeat.model.job import GpuUse
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import one_line

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from lastbeat.launch.ray_words import Gpus
 from lastbeat.launch.results import JobStatus, RayResources
-from lastbeat.launchers.ray_jobs import JobsApi
+from lastbeat.launchers.ray.jobs import JobsApi
 from lastbeat.stores.port import Store
 
 

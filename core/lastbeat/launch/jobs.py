@@ -13,7 +13,7 @@ from lastbeat.launch.errors import JobNotFoundError, LaunchError, NotReachedErro
 from lastbeat.launch.reaching import reach, told, translated
 from lastbeat.launch.results import JobProgress, JobStatus, MonitorResult
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
-from lastbeat.launchers.ray import LATE_S, RayLauncher
+from lastbeat.launchers.ray.launcher import LATE_S, RayLauncher
 from lastbeat.model.progress_lines import Progress
 
 log = logging.getLogger(__name__)

@@ -8,10 +8,10 @@ from lastbeat.launch.by_kubectl import CALL_S, PodCluster, PodJobs
 from lastbeat.launch.cluster import RayCluster
 from lastbeat.launch.errors import LaunchError, NotReachedError, NotSetUpError
 from lastbeat.launch.ray_words import Gpus
-from lastbeat.launchers import ray_jobs
 from lastbeat.launchers.kubectl import AbsentError, Kubectl
 from lastbeat.launchers.port import JobRefusedError, LauncherError
-from lastbeat.launchers.ray_jobs import RayJobs
+from lastbeat.launchers.ray import jobs as ray_jobs
+from lastbeat.launchers.ray.jobs import RayJobs
 
 
 def reach(

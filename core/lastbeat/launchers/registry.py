@@ -9,11 +9,11 @@ from lastbeat.launchers.port import Launcher
 from lastbeat.model.job import AdoptedJob
 
 LAUNCHERS: Final[dict[str, str]] = {
-    "kubernetes": "lastbeat.launchers.kubernetes",
-    "local": "lastbeat.launchers.local",
-    "ray": "lastbeat.launchers.ray",
-    "ray-pod": "lastbeat.launchers.ray_pod",
-    "slurm": "lastbeat.launchers.slurm",
+    "kubernetes": "lastbeat.launchers.kubernetes.launcher",
+    "local": "lastbeat.launchers.local.launcher",
+    "ray": "lastbeat.launchers.ray.launcher",
+    "ray-pod": "lastbeat.launchers.ray_pod.launcher",
+    "slurm": "lastbeat.launchers.slurm.launcher",
 }
 """Kind → module, imported on demand."""
 

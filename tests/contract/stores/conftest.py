@@ -12,8 +12,8 @@ import pytest
 
 from lastbeat import opening
 from lastbeat.launchers.kubectl import Kubectl
-from lastbeat.launchers.pod_files import PodFiles
-from lastbeat.launchers.pod_python import PodPython
+from lastbeat.launchers.ray_pod.pod_files import PodFiles
+from lastbeat.launchers.ray_pod.pod_python import PodPython
 from lastbeat.settings import load
 from lastbeat.stores import s3
 from lastbeat.stores.clock import StoreClock

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lastbeat.launchers import kubernetes
 from lastbeat.launchers.kubectl import Kubectl
-from lastbeat.launchers.kubernetes import KubernetesLauncher, adoption
+from lastbeat.launchers.kubernetes import launcher as kubernetes
+from lastbeat.launchers.kubernetes.launcher import KubernetesLauncher, adoption
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.model.job import JobReport, JobSpec, JobState
 from support.fake_kubernetes import NO_SUCH_IMAGE, FakeKubernetes

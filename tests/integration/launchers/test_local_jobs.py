@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.launchers import local, processes
-from lastbeat.launchers.local import LocalLauncher
+from lastbeat.launchers import processes
+from lastbeat.launchers.local import launcher as local
+from lastbeat.launchers.local.launcher import LocalLauncher
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.model.job import JobSpec, JobState
 from support.checkout import ROOT
@@ -24,7 +25,7 @@ SUBMIT = """
 import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from lastbeat.launchers.local import launcher
+from lastbeat.launchers.local.launcher import launcher
 from lastbeat.model.job import JobSpec
 launcher(Path(sys.argv[1])).submit(JobSpec(("sh", "-c", sys.argv[2]), sys.argv[1], grace_s=1.0), "run-r0",
     datetime.now(timezone.utc) - timedelta(minutes=10))
@@ -71,7 +72,7 @@ def test_one_of_many_that_start_a_job_at_once_does(launcher: LocalLauncher, tmp_
 
 
 def test_what_the_supervisor_itself_belongs_to_is_not_adopted() -> None:
-    adopts = "import sys; from lastbeat.launchers import local; local.adoption(sys.argv[1])"
+    adopts = "import sys; from lastbeat.launchers.local import launcher; launcher.adoption(sys.argv[1])"
     script = f'"{sys.executable}" -c "{adopts}" $$; exit 0'
     above = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False, cwd=ROOT)
     assert "is the supervisor's own, or one that it runs under" in above.stderr

@@ -10,10 +10,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from lastbeat.launchers import ray, ray_jobs
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
-from lastbeat.launchers.ray import RayLauncher
-from lastbeat.launchers.ray_jobs import RayJobs
+from lastbeat.launchers.ray import jobs as ray_jobs
+from lastbeat.launchers.ray import launcher as ray
+from lastbeat.launchers.ray.jobs import RayJobs
+from lastbeat.launchers.ray.launcher import RayLauncher
 from lastbeat.model.job import GpuUse, JobSpec, JobState
 from lastbeat.web.limits import HttpTimeouts
 from support.http_sink import Answer, HttpSink, http_sink

@@ -13,7 +13,7 @@ import pytest
 from lastbeat.launchers import asking
 from lastbeat.launchers.asking import ask
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
-from lastbeat.launchers.slurm import SlurmLauncher
+from lastbeat.launchers.slurm.launcher import SlurmLauncher
 from lastbeat.model.job import JobSpec, JobState
 
 SINCE = datetime(2026, 1, 1, tzinfo=timezone.utc)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.launchers import kubernetes_manifests as manifests
-from lastbeat.launchers.kubernetes_kinds import KINDS, kind_of
-from lastbeat.launchers.kubernetes_manifests import checked, exported, label, object_name, rendered, warnings
+from lastbeat.launchers.kubernetes import manifests
+from lastbeat.launchers.kubernetes.kinds import KINDS, kind_of
+from lastbeat.launchers.kubernetes.manifests import checked, exported, label, object_name, rendered, warnings
 from lastbeat.launchers.port import JobRefusedError
 from lastbeat.model.job import JobSpec
 

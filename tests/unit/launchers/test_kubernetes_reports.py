@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from lastbeat.decide.job_conditions import explained
 from lastbeat.decide.jobs import judge
-from lastbeat.launchers import kubernetes_reports as reports
-from lastbeat.launchers.kubernetes_kinds import KINDS, kind_of
+from lastbeat.launchers.kubernetes import reports
+from lastbeat.launchers.kubernetes.kinds import KINDS, kind_of
 from lastbeat.model.job import JobMemory, JobReport, JobSight, JobState
 from lastbeat.model.status import Status
 from support.kubernetes_documents import (

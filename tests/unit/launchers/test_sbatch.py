@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.launchers import sbatch
 from lastbeat.launchers.port import JobRefusedError
-from lastbeat.launchers.sbatch import Submission, submission
+from lastbeat.launchers.slurm import sbatch
+from lastbeat.launchers.slurm.sbatch import Submission, submission
 from lastbeat.model.job import JobSpec
 
 GOLDEN = Path(__file__).parent / "golden"

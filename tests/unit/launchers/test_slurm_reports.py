@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.launchers.slurm_reports import accounted, controlled, node_in_output, node_names, output_path
+from lastbeat.launchers.slurm.reports import accounted, controlled, node_in_output, node_names, output_path
 from lastbeat.model.job import JobState
 
 ROWS = [

@@ -14,10 +14,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from lastbeat.launchers import sbatch, slurm_reports
 from lastbeat.launchers.asking import Answer, ask
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
-from lastbeat.launchers.slurm_reports import ACCOUNTED, accounted, controlled, local_time, node_in_output
+from lastbeat.launchers.slurm import reports, sbatch
+from lastbeat.launchers.slurm.reports import ACCOUNTED, accounted, controlled, local_time, node_in_output
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
 from lastbeat.stores.port import Store
 
@@ -80,7 +80,7 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:  # noqa: ARG0
     asking = SlurmLauncher()
     number, _, cluster = named.partition("@")
     shown = asking.ask(["scontrol", "show", "job", number], cluster)
-    if slurm_reports.several(shown):
+    if reports.several(shown):
         raise JobRefusedError(
             f"job {job} is an array, a task of one, or a heterogeneous job, which cannot be supervised",
             "submit each task as a job of its own",
@@ -97,10 +97,10 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:  # noqa: ARG0
     return AdoptedJob(
         named,
         report.started_at,
-        slurm_reports.folder(shown),
+        reports.folder(shown),
         report.outputs,
         script,
-        slurm_reports.options(shown),
+        reports.options(shown),
     )
 
 

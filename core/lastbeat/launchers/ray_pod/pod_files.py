@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, Final
 
-from lastbeat.launchers.pod_python import PodPython, Said, bytes_of
 from lastbeat.launchers.port import JobRefusedError, LauncherError
+from lastbeat.launchers.ray_pod.pod_python import PodPython, Said, bytes_of
 from lastbeat.model.text import one_line
 from lastbeat.stores.kind import FREE, Traits
 from lastbeat.stores.port import (

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Final
 
-from lastbeat.launchers.kubernetes_kinds import (
+from lastbeat.launchers.kubernetes.kinds import (
     JOB,
     JOBSET,
     PYTORCHJOB,
@@ -29,7 +29,7 @@ from lastbeat.launchers.kubernetes_kinds import (
     number,
     text,
 )
-from lastbeat.launchers.kubernetes_manifests import CANCELLED
+from lastbeat.launchers.kubernetes.manifests import CANCELLED
 from lastbeat.model.job import JobReport, JobState
 from lastbeat.model.text import counted
 

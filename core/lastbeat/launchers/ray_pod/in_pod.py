@@ -1,11 +1,12 @@
 """What lastbeat does inside a pod: one request, by the pod's own Python.
 
-It comes over standard input together with the modules that it needs (:mod:`lastbeat.launchers.pod_python`), so nothing
-has to be installed there, and neither the request nor a secret in it is on a command line. Python 3.8 and its standard
-library, no more.
+It comes over standard input together with the modules that it needs (:mod:`lastbeat.launchers.ray_pod.pod_python`).
+So nothing has to be installed there, and neither the request nor a secret in it is on a command line. Python 3.8 and
+its standard library, no more.
 
-Jobs are kept as :mod:`lastbeat.launchers.local` keeps them: a folder belongs to a job's name, and whoever submits holds
-its lock and hands it to the keeper. A submission that arrives late, or a second time, finds the job that there is.
+Jobs are kept as :mod:`lastbeat.launchers.local.launcher` keeps them: a folder belongs to a job's name, and the process
+that submits holds its lock and hands it to the keeper. A submission that arrives late, or a second time, finds the job
+that there is.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lastbeat.launchers import keeper, processes
-from lastbeat.launchers.keeper import EXIT, JOB, SPEC
+from lastbeat.launchers import processes
+from lastbeat.launchers.local import keeper
+from lastbeat.launchers.local.keeper import EXIT, JOB, SPEC
 from lastbeat.launchers.processes import ProcessIdentity
 
 if TYPE_CHECKING:

@@ -19,12 +19,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Final
 
-from lastbeat.launchers import kubernetes_manifests as manifests
-from lastbeat.launchers import kubernetes_reports as reports
 from lastbeat.launchers.asking import Answer
 from lastbeat.launchers.kubectl import AbsentError, Kubectl, check_label, check_name, fault
-from lastbeat.launchers.kubernetes_kinds import JOB, KINDS, RAYJOB, Kind, Object, listed, mapping, text
-from lastbeat.launchers.kubernetes_reports import Pod
+from lastbeat.launchers.kubernetes import manifests, reports
+from lastbeat.launchers.kubernetes.kinds import JOB, KINDS, RAYJOB, Kind, Object, listed, mapping, text
+from lastbeat.launchers.kubernetes.reports import Pod
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
 from lastbeat.model.text import one_line

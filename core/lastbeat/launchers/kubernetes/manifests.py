@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from typing import Any, Final
 
 from lastbeat.launchers.filling import CHECKPOINT, fill_all, filled
-from lastbeat.launchers.kubernetes_kinds import (
+from lastbeat.launchers.kubernetes.kinds import (
     JOB,
     JOBSET,
     KINDS,

@@ -31,9 +31,9 @@ from lastbeat.launchers.kubectl import (
     container_status,
     containers,
 )
-from lastbeat.launchers.pod_files import PodFiles
-from lastbeat.launchers.pod_python import PodPython, Said, bytes_of
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.launchers.ray_pod.pod_files import PodFiles
+from lastbeat.launchers.ray_pod.pod_python import PodPython, Said, bytes_of
 from lastbeat.model.job import AdoptedJob, GpuUse, JobReport, JobSpec, JobState
 from lastbeat.model.text import one_line
 from lastbeat.stores.port import Store

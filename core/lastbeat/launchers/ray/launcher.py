@@ -18,11 +18,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from lastbeat.launchers import ray_jobs, ray_submission
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
-from lastbeat.launchers.ray_jobs import JobsApi, RayAddress, RayJobs, TooLongError
-from lastbeat.launchers.ray_reports import moment, node_ids, report
-from lastbeat.launchers.ray_submission import RayOptions
+from lastbeat.launchers.ray import jobs as ray_jobs
+from lastbeat.launchers.ray import submission
+from lastbeat.launchers.ray.jobs import JobsApi, RayAddress, RayJobs, TooLongError
+from lastbeat.launchers.ray.reports import moment, node_ids, report
+from lastbeat.launchers.ray.submission import RayOptions
 from lastbeat.model.job import AdoptedJob, GpuUse, JobReport, JobSpec, JobState
 from lastbeat.model.text import counted
 from lastbeat.stores.port import Store
@@ -59,13 +60,13 @@ _KEPT_PENDING: Final = (
 
 def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "RayLauncher":  # noqa: ARG001 - a launcher's module has this form; Ray remembers itself
     """The launcher of the cluster whose dashboard ``options`` name, or ``place``, or the environment."""
-    wanted = ray_submission.options(options)
+    wanted = submission.options(options)
     return RayLauncher(RayJobs(_address(wanted, place, os.environ)), place)
 
 
 def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     """What is known of the job with that submission id, or with that id of Ray's own."""
-    wanted = ray_submission.options(options)
+    wanted = submission.options(options)
     return adopted(RayJobs(_address(wanted, "", os.environ)), job)
 
 
@@ -93,9 +94,9 @@ def adopted(jobs: JobsApi, job: str) -> AdoptedJob:
     metadata = _metadata(info)
     known = []
     if runtime_env:
-        known.append(f"{ray_submission.RUNTIME_ENV_JSON}={json.dumps(runtime_env)}")
+        known.append(f"{submission.RUNTIME_ENV_JSON}={json.dumps(runtime_env)}")
     if metadata:
-        known.append(f"{ray_submission.METADATA_JSON}={json.dumps(metadata)}")
+        known.append(f"{submission.METADATA_JSON}={json.dumps(metadata)}")
     return AdoptedJob(
         _job_id(submission_id, session),
         began,
@@ -138,7 +139,7 @@ class RayLauncher:
         return f"{self._jobs.address} uid {os.getuid()}"
 
     def submit(self, spec: JobSpec, name: str, since: datetime) -> str:
-        asked = ray_submission.request(spec, ray_submission.options(spec.options), name, since)
+        asked = submission.request(spec, submission.options(spec.options), name, since)
         known = self.find(name, since)
         if known is not None:
             return known
@@ -166,7 +167,7 @@ class RayLauncher:
 
     def find(self, name: str, since: datetime) -> str | None:
         self._check_place()
-        submission_id = ray_submission.submission_id(name, since)
+        submission_id = submission.submission_id(name, since)
         session = self._seen_session()
         if self._jobs.job(submission_id) is not None:
             return _job_id(submission_id, session)
@@ -296,7 +297,7 @@ class RayLauncher:
         """``asked``, but not for those nodes. What the entrypoint itself starts, Ray places as that asks."""
         if not names:
             return asked
-        if not ray_submission.is_placed(asked):
+        if not submission.is_placed(asked):
             self._warn("Ray runs an entrypoint without resources of its own on the head", names)
             return asked
         try:
@@ -307,7 +308,7 @@ class RayLauncher:
             if not ids:
                 log.info("%.100r is no living node of the cluster, so it is not excluded", name)
         excluded = sorted({each for ids in known.values() for each in ids})
-        return ray_submission.without(asked, excluded) if excluded else asked
+        return submission.without(asked, excluded) if excluded else asked
 
     def _warn(self, why: str, names: tuple[str, ...]) -> None:
         if not self._warned:
@@ -342,7 +343,7 @@ class RayLauncher:
 def _address(wanted: RayOptions, place: str, environment: Mapping[str, str]) -> RayAddress:
     """Where the dashboard is. Raises :class:`JobRefusedError`."""
     if wanted.address:
-        return ray_jobs.address(wanted.address, ray_submission.ADDRESS)
+        return ray_jobs.address(wanted.address, submission.ADDRESS)
     named = [(name, environment[name]) for name in ray_jobs.ADDRESSES if environment.get(name)]
     recorded = place.partition(" uid ")[0]
     if recorded:
@@ -365,7 +366,7 @@ def _job_id(submission_id: str, session: str) -> str:
 def _is_of(row: Mapping[str, Any], name: str, since: datetime) -> bool:
     """Whether this is a job of that name that was submitted at ``since`` or later."""
     metadata, at = row.get("metadata"), row.get("start_time")
-    if not isinstance(metadata, dict) or metadata.get(ray_submission.NAME) != name or not row.get("submission_id"):
+    if not isinstance(metadata, dict) or metadata.get(submission.NAME) != name or not row.get("submission_id"):
         return False
     return not isinstance(at, int | float) or at >= int(since.timestamp() * 1000)
 
@@ -385,7 +386,7 @@ def _metadata(info: Mapping[str, Any]) -> dict[str, str]:
     found = info.get("metadata")
     if not isinstance(found, dict):
         return {}
-    ours = {ray_submission.NAME, "job_submission_id", "job_name"}
+    ours = {submission.NAME, "job_submission_id", "job_name"}
     return {key: value for key, value in found.items() if key not in ours and isinstance(value, str)}
 
 

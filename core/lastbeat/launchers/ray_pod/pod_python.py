@@ -24,17 +24,18 @@ from lastbeat.launchers.kubectl import Kubectl
 from lastbeat.launchers.port import JobRefusedError, LauncherError
 from lastbeat.model.text import one_line
 
-_MODULES: Final = ("processes", "keeper", "in_pod")
-"""In the order in which they need each other."""
+_MODULES: Final = ("processes", "local.keeper", "ray_pod.in_pod")
+"""Below ``lastbeat.launchers``, in the order in which they need each other."""
 _LOADER: Final = """\
 import sys, json, types
 m = json.loads(sys.stdin.buffer.readline())
-for name in ("lastbeat", "lastbeat.launchers"):
+for name in ("lastbeat", "lastbeat.launchers", "lastbeat.launchers.local", "lastbeat.launchers.ray_pod"):
     sys.modules[name] = types.ModuleType(name)
 for name, text in m["modules"]:
     module = types.ModuleType("lastbeat.launchers." + name)
     sys.modules[module.__name__] = module
-    setattr(sys.modules["lastbeat.launchers"], name, module)
+    package, _, short = module.__name__.rpartition(".")
+    setattr(sys.modules[package], short, module)
     exec(compile(text, name + ".py", "exec"), module.__dict__)
 said = module.answered(m["request"])
 import base64, zlib
@@ -68,7 +69,7 @@ class PodPython:
     container: str = ""
 
     def ask(self, request: Mapping[str, Any]) -> "Said":
-        """The answer to ``request``, as :mod:`lastbeat.launchers.in_pod` has it.
+        """The answer to ``request``, as :mod:`lastbeat.launchers.ray_pod.in_pod` has it.
 
         Raises as :meth:`Kubectl.exec`; :class:`LauncherError` if there was no answer, :class:`JobRefusedError` if the
         container has no Python.
@@ -105,7 +106,8 @@ class PodPython:
 @cache
 def _sources() -> tuple[tuple[str, str], ...]:
     folder = resources.files("lastbeat.launchers")
-    return tuple((name, folder.joinpath(f"{name}.py").read_text(encoding="utf-8")) for name in _MODULES)
+    files = {name: folder.joinpath(f"{name.replace('.', '/')}.py") for name in _MODULES}
+    return tuple((name, file.read_text(encoding="utf-8")) for name, file in files.items())
 
 
 def bytes_of(answer: Said) -> bytes:

@@ -24,8 +24,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
-from lastbeat.launchers import keeper, processes
-from lastbeat.launchers.keeper import EXIT, JOB, SPEC
+from lastbeat.launchers import processes
+from lastbeat.launchers.local import keeper
+from lastbeat.launchers.local.keeper import EXIT, JOB, SPEC
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.launchers.processes import ProcessIdentity
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
@@ -286,7 +287,7 @@ def _start_keeper(folder: Path, lock: int) -> None:
     # child: a supervisor that lives on would have to take note of its end.
     script = (
         "import os, sys; os.fork() and os._exit(0); sys.path[:0] = sys.argv[2:]; "
-        "from pathlib import Path; from lastbeat.launchers import keeper; keeper.main(Path(sys.argv[1]))"
+        "from pathlib import Path; from lastbeat.launchers.local import keeper; keeper.main(Path(sys.argv[1]))"
     )
     sources = [entry for entry in sys.path if Path(entry).is_absolute()]
     with (folder / _SAID).open("wb") as said:

@@ -1,0 +1,1 @@
+"""Ray: jobs of a cluster, by the Jobs API of its dashboard."""

@@ -1,0 +1,1 @@
+"""Slurm: batch jobs, by its own commands."""
