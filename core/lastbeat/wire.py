@@ -114,7 +114,7 @@ def supervise(  # noqa: PLR0913 - what is supervised, how, and by whom
     from lastbeat.supervision.restarting import RestartExecutor, last_written, spec_of  # noqa: PLC0415 - as above
     from lastbeat.supervision.supervisor import SupervisedRun, Supervisor  # noqa: PLC0415 - as above
 
-    needs_state = launcher is None and launchers.module(supervision.launcher).NEEDS_STATE
+    needs_state = launcher is None and launchers.traits(supervision.launcher).needs_state
     writes = needs_state or (policy is not None and bool(policy.reactions))
     state_dir = opening.state_dir(settings, writes=writes)
     root = at or opening.store(settings)
@@ -162,7 +162,7 @@ def _reactions(settings: Settings, supervisor: "Supervisor", supervision: "Super
     # Runs of other fleets may have the same id.
     folder = settings.state_dir / "commands" / hashlib.sha256(opening.root_url(settings).encode()).hexdigest()[:12]
     # A folder of jobs elsewhere is none here.
-    remote = launchers.module(supervision.launcher).REMOTE
+    remote = launchers.traits(supervision.launcher).remote
     run, cwd = supervisor.run_id, str(Path.cwd()) if remote else supervision.spec.cwd
     here = commands.place(folder)
     runs = commands.Commands(run, supervisor.store, LocalLauncher(folder), policy, cwd, here, commands.cut_to_end)

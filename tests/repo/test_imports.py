@@ -214,6 +214,7 @@ def test_a_pass_over_a_supervised_run_reads_no_yaml(tmp_path: Path) -> None:
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
     assert loaded.isdisjoint({"yaml", "pydantic"})
+    assert [name for name in loaded if name.endswith(".launcher")] == []
     record = json.loads((run / "_watchdog.json").read_bytes())
     assert (record["status"], record["ruling"], record["actions"]) == ("FAILED", None, [])
     assert record["outbox"][0]["message"]["restart"].startswith("its supervisor decides")

@@ -136,7 +136,7 @@ class Rehearsal:
     @property
     def _brought(self) -> bool:
         """Whether its jobs write elsewhere, and supervisors bring it along."""
-        return registry.module(self.ground.kind).REMOTE
+        return registry.traits(self.ground.kind).remote
 
     @property
     def _logs(self) -> Path:

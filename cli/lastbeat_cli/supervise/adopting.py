@@ -46,7 +46,7 @@ def completed(settings: Settings, wanted: WantedSupervision, adopted: AdoptedJob
         raise SettingsError(
             [f"nobody knows what would start {wanted.run_id} again: put its command after --, or leave out --policy"]
         )
-    if wanted.launcher == "kubernetes":
+    if registry.traits(wanted.launcher).takes_manifest:
         return replace(wanted, command=(adopted.id,), manifest=manifest.read(adopted.script, adopted.id))
     return replace(
         wanted,

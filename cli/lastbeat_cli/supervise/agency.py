@@ -32,9 +32,9 @@ def run(
 ) -> int:
     """Make passes until a person asks for the end; with ``once`` a single one, and what falls due within its interval.
     Returns the exit status."""
-    module = launchers.module(kind)
+    state = opening.state_dir(settings, writes=launchers.traits(kind).needs_state)
     try:
-        launcher = module.launcher(opening.state_dir(settings, writes=module.NEEDS_STATE), options.reached(given))
+        launcher = launchers.module(kind).launcher(state, options.reached(given))
     except JobRefusedError as error:
         raise SettingsError([error.told]) from None
     store = opening.store(settings)

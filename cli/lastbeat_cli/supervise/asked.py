@@ -110,7 +110,8 @@ def _limited(settings: Settings, inactivity_minutes: float | None) -> Settings:
 
 def supervision(settings: Settings, asked: WantedSupervision) -> Supervision:
     """What is recorded of what is asked for. Raises :class:`SettingsError`."""
-    remote = registry.module(asked.launcher).REMOTE
+    traits = registry.traits(asked.launcher)
+    remote = traits.remote
     # This folder is none of theirs.
     cwd = asked.cwd or ("" if remote else str(Path.cwd()))
     if remote and asked.output:
@@ -118,7 +119,7 @@ def supervision(settings: Settings, asked: WantedSupervision) -> Supervision:
             [f"--output: jobs of {asked.launcher} have none; what they write is brought to the run's logs/ by itself"]
         )
     spec = JobSpec(asked.command, cwd, dict(asked.environment), asked.output, tuple(asked.options))
-    if asked.launcher == "kubernetes" and asked.command:
+    if traits.takes_manifest and asked.command:
         spec = replace(spec, manifest=asked.manifest or manifest.kept(asked.command[0]))
         manifest.warn(spec.manifest)
     own = f"{opening.root_url(settings)}/{asked.run_id}/"
@@ -143,7 +144,7 @@ def _with_output(
     spec: JobSpec, settings: Settings, launcher: str, run_id: str, own: str
 ) -> tuple[JobSpec, tuple[str, ...]]:
     """The spec with the file for its output, and where that will be looked for."""
-    if launcher == "local" and not spec.output:
+    if registry.traits(launcher).output_below_run and not spec.output:
         if settings.root.scheme == DIRECTORY:
             # Below the run, where everybody who looks at it finds it.
             return replace(spec, output=f"{own}logs/{{job_name}}.log"), ()

@@ -273,7 +273,7 @@ def _say_environment(settings: Settings, run_id: str, supervision: Supervision) 
     state = settings.state_dir
     if state is None or supervision.begun_at is None or not supervision.spec.command:
         return
-    if registry.module(supervision.launcher).REMOTE:
+    if registry.traits(supervision.launcher).remote:
         return
     if surroundings.kept(state, opening.root_url(settings), run_id, supervision.begun_at) is None:
         print(
@@ -325,7 +325,7 @@ def _begin(
         )
     except NotBegunError as error:
         raise SettingsError([str(error)]) from None
-    if registry.module(supervision.launcher).REMOTE:
+    if registry.traits(supervision.launcher).remote:
         return
     # Not before: that of a run that lives still is needed.
     _keep_environment(settings, supervised.run_id, now)

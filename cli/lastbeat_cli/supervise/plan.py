@@ -71,7 +71,7 @@ def show(
             said["plan"]["manifest"] = json.dumps(made)
         print(config.dump(said))
         return exits.OK
-    root, remote = opening.root_url(settings), registry.module(supervision.launcher).REMOTE
+    root, remote = opening.root_url(settings), registry.traits(supervision.launcher).remote
     lines = [
         f"Run {supervised.run_id} in {root}, by the launcher {supervision.launcher}: nothing was started",
         f"Command: {shlex.join((*spec.options, *spec.command))}",

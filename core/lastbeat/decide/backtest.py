@@ -13,6 +13,7 @@ from typing import Final
 
 from lastbeat.decide.recovery import STOOD_STILL
 from lastbeat.decide.restart import decide_restart, entry
+from lastbeat.launchers import registry as launchers
 from lastbeat.model.backtest import Hindsight, PastDecision, PastEnd, PastRun
 from lastbeat.model.record import Record, Transition
 from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy
@@ -200,7 +201,7 @@ def _job_end(
     found = JobEnd(
         mode,
         error_type,
-        each.subsystem or ("slurm" if record.supervision and record.supervision.launcher == "slurm" else None),
+        each.subsystem or (launchers.traits(record.supervision.launcher).subsystem if record.supervision else None),
         each.signal,
         1.0 if each.confidence is None else each.confidence,
         by_scheduler=False,

@@ -1,11 +1,12 @@
 """What the launcher's word on a run's job says about the run."""
 
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from lastbeat.causes import exit_codes
+from lastbeat.decide.job_conditions import launcher_traits
 from lastbeat.model.action import Action
 from lastbeat.model.job import JobMemory, JobSight, JobState
 from lastbeat.model.record import Finding, Record
@@ -28,35 +29,6 @@ _CAUSES: Final = {
 }
 _TERMINATED: Final = 128 + signal.SIGTERM
 """Exit status of a shell whose command SIGTERM has ended."""
-_NO_OUTPUT: Final = 53
-"""What Slurm tells as the signal of a batch job whose output file it could not open."""
-_OF_KUBERNETES: Final[Mapping[str, tuple[str, str]]] = {
-    "OOMKilled": ("oom", hints.CONTAINER_MEMORY),
-    "Evicted (memory)": ("oom", hints.CONTAINER_MEMORY),
-    "Evicted (limit)": ("storage", hints.CONTAINER_DISK),
-    "Evicted (ephemeral-storage)": ("storage", hints.CONTAINER_DISK),
-    "Evicted": ("cancelled", hints.POD_TAKEN),
-    "PreemptionByScheduler": ("cancelled", hints.POD_PREEMPTED),
-    "Preempting": ("cancelled", hints.POD_PREEMPTED),
-    "EvictionByEvictionAPI": ("cancelled", hints.POD_TAKEN),
-    "NodeShutdown": ("cancelled", hints.POD_TAKEN),
-    "Shutdown": ("cancelled", hints.POD_TAKEN),
-    "Terminated": ("cancelled", hints.POD_TAKEN),
-    "DeletionByTaintManager": ("hardware", hints.POD_NODE_LOST),
-    "DeletionByPodGC": ("hardware", hints.POD_NODE_LOST),
-    "NodeLost": ("hardware", hints.POD_NODE_LOST),
-    "UnexpectedAdmissionError": ("hardware", hints.POD_DEVICES),
-    "DeadlineExceeded": ("time_limit", hints.POD_DEADLINE),
-    "StartError": ("environment", hints.CONTAINER_NOT_STARTED),
-    "ContainerCannotRun": ("environment", hints.CONTAINER_NOT_STARTED),
-    "SubmissionFailed": ("environment", hints.RAY_NOT_SUBMITTED),
-    "ValidationFailed": ("environment", hints.RAY_NOT_SUBMITTED),
-}
-"""Kubernetes' word → error type, and what to do."""
-_IN_PODS: Final = frozenset({"kubernetes", "ray-pod"})
-_SEES_PROCESSES: Final = frozenset({"local", "ray-pod"})
-"""Where a job is gone, none of its processes is left."""
-_OF_SLURM: Final = {**_CAUSES, JobState.FAILED: "slurm_failure", JobState.NODE_LOST: "slurm_failure"}
 
 
 class JobJudgement(NamedTuple):
@@ -75,6 +47,7 @@ def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -
     is done. ``lives``: a heartbeat is fresh.
     """
     memory, report = sight.memory, sight.report
+    traits = launcher_traits(memory)
     name = f"job {memory.id}" + ("" if report.restarts == 0 else f" (started again {counted(report.restarts, 'time')})")
     if report.state is JobState.PENDING:
         why = one_line(report.reason) or "no reason given"
@@ -88,7 +61,7 @@ def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -
     if report.state is JobState.SUCCEEDED:
         return JobJudgement(Status.SUCCEEDED, f"{name} ended well ({one_line(report.said)})")
     if report.state is JobState.GONE:
-        if lives and memory.launcher not in _SEES_PROCESSES:
+        if lives and not traits.gone_is_dead:
             # A scheduler may have lost sight of it.
             return None
         if says_done is not None:
@@ -99,17 +72,15 @@ def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -
 
         told = f"{name} is gone: {one_line(report.reason)}"
         return JobJudgement(Status.TIMED_OUT, told, TIMEOUT, TYPES[TIMEOUT].hint)
-    table = _OF_SLURM if memory.launcher == "slurm" else _CAUSES
-    cause = table.get(report.state)
+    cause = traits.causes.get(report.state) or _CAUSES.get(report.state)
     if cause is None and (report.signal == signal.SIGTERM or report.exit_code == _TERMINATED):
         # No scheduler says who asked: people, or a machine that is about to be taken away. A Ctrl-C is SIGINT.
         cause = _CAUSES[JobState.CANCELLED]
     ended = report.exit_code if report.signal is None else -report.signal
     what_to_do = hints.UNEXPLAINED_FAILURE if not ended else exit_codes.hint_of(ended)
-    if memory.launcher in _IN_PODS:
-        cause, what_to_do = _OF_KUBERNETES.get(report.said, (cause, what_to_do))
-    if memory.launcher == "slurm" and report.signal == _NO_OUTPUT:
-        what_to_do = hints.NO_OUTPUT_FILE
+    if report.signal is not None:
+        what_to_do = traits.signal_remedies.get(report.signal, what_to_do)
+    cause, what_to_do = traits.ends.get(report.said, (cause, what_to_do))
     return JobJudgement(Status.FAILED, f"{name}: {_how(sight)}", cause, what_to_do)
 
 

@@ -1,56 +1,53 @@
-"""All launchers. A new one is a module and a line here."""
+"""All launchers. A new one is a package, and a line here."""
 
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from lastbeat.launchers.port import Launcher
+from lastbeat.launchers.traits import LauncherTraits
 from lastbeat.model.job import AdoptedJob
 
+if TYPE_CHECKING:
+    from lastbeat.launchers.port import Launcher
+
 LAUNCHERS: Final[dict[str, str]] = {
-    "kubernetes": "lastbeat.launchers.kubernetes.launcher",
-    "local": "lastbeat.launchers.local.launcher",
-    "ray": "lastbeat.launchers.ray.launcher",
-    "ray-pod": "lastbeat.launchers.ray_pod.launcher",
-    "slurm": "lastbeat.launchers.slurm.launcher",
+    "kubernetes": "lastbeat.launchers.kubernetes",
+    "local": "lastbeat.launchers.local",
+    "ray": "lastbeat.launchers.ray",
+    "ray-pod": "lastbeat.launchers.ray_pod",
+    "slurm": "lastbeat.launchers.slurm",
 }
-"""Kind → module, imported on demand."""
+"""Kind → package, whose modules ``launcher`` and ``traits`` are imported on demand."""
+_RECORDED: Final = {**LAUNCHERS, "ray-exec": "lastbeat.launchers.ray"}
+"""Kinds that stand in records: also that of ``lastbeat.launch.ray`` where it asks a cluster by ``kubectl exec``."""
+_UNKNOWN: Final = LauncherTraits()
 
 
 class LauncherModule(Protocol):
-    """What a launcher's module provides."""
+    """What a package's module ``launcher`` provides."""
 
-    @property
-    def NEEDS_STATE(self) -> bool:  # noqa: N802 - a module's constant
-        """Whether it can start nothing where it cannot write into its folder."""
-        ...
-
-    @property
-    def DIES_WITH_CALLER(self) -> bool:  # noqa: N802 - a module's constant
-        """Whether a submission of which the caller died has happened or never will, as :meth:`Launcher.find` tells, or
-        that it cannot: nothing of it is on its way."""
-        ...
-
-    @property
-    def REMOTE(self) -> bool:  # noqa: N802 - as above
-        """Whether its jobs run where this machine's folders and environment are not: paths of theirs are their own,
-        they inherit nothing from whoever starts them, and what they write is asked for (:meth:`Launcher.output`)."""
-        ...
-
-    def launcher(self, state: Path, options: Sequence[str] = (), place: str = "") -> Launcher:
+    def launcher(self, state: Path, options: Sequence[str] = (), place: str = "") -> "Launcher":
         """The launcher. ``state`` is a folder of this user and machine in which it may remember jobs; ``options`` are
-        those of the jobs, which may say where these are. Of jobs in another ``place`` than this nothing is told. Raises
-        :class:`JobRefusedError` for options of which nothing can come."""
+        those of the jobs, which may say where these are. Jobs in another ``place`` than this are unknown to it. Raises
+        :class:`JobRefusedError` for options that it cannot go by."""
         ...
 
     def adoption(self, job: str, options: Sequence[str] = ()) -> AdoptedJob:
-        """What is known of a job that somebody else started, by the name or number that people know it by; ``options``
-        may say where it is. Raises
-        :class:`JobRefusedError` for what cannot be supervised, :class:`LauncherError` where it could not be asked."""
+        """What is known of a job that lastbeat did not start, by the name or number that people know it by; ``options``
+        may say where it is. Raises :class:`JobRefusedError` for a job that cannot be supervised,
+        :class:`LauncherError` where it could not be asked."""
         ...
 
 
 def module(kind: str) -> LauncherModule:
     """The module of the launcher ``kind``. Raises ``KeyError`` for one that is not in LAUNCHERS."""
-    return cast("LauncherModule", importlib.import_module(LAUNCHERS[kind]))
+    return cast("LauncherModule", importlib.import_module(f"{LAUNCHERS[kind]}.launcher"))
+
+
+def traits(kind: str) -> LauncherTraits:
+    """The traits of the launcher ``kind``, as a record names it. One that lastbeat does not know has the defaults."""
+    if kind not in _RECORDED:
+        return _UNKNOWN
+    found: LauncherTraits = importlib.import_module(f"{_RECORDED[kind]}.traits").TRAITS
+    return found

@@ -63,10 +63,6 @@ ABORTED: Final = (
     "assertion, what(): of a C++ exception, NCCL's watchdog, free() or malloc() of glibc. Without a word: ulimit -c "
     "unlimited, then gdb python core (bt); PYTHONFAULTHANDLER=1 shows where Python was."
 )
-NO_OUTPUT_FILE: Final = (
-    "Slurm could not open the file for the job's output, so it never began: ls -ld its folder on the node. Slurm makes "
-    "no folders; mkdir -p the one that --output names, where nodes see it, and see that you may write there."
-)
 KILLED_WITHOUT_OOM: Final = (
     "It was killed by SIGKILL, and its cgroup counted no OOM kill: by a person, the scheduler, or a program that "
     "watches memory (systemd-oomd, earlyoom). sacct -j ID --format=JobID,State,ExitCode,End and, on its node, "
@@ -76,46 +72,6 @@ KILLED_WITHOUT_OOM: Final = (
 MISSING_RANK: Final = (
     "Read the end of its log; on its node, py-spy dump --pid PID shows where it stands, dmesg -T | grep -iE 'xid|oom' "
     "what killed it. If it was rightly busy (a checkpoint, an evaluation), raise the process group's timeout."
-)
-
-# What Kubernetes says of pods.
-CONTAINER_MEMORY: Final = (
-    "The container needed more memory than it may have: kubectl describe pod shows its limit and its node. Raise "
-    "resources.limits.memory (and requests), or use fewer DataLoader workers and less prefetching; /dev/shm as an "
-    "emptyDir of medium Memory counts, too. A restart alone ends there again."
-)
-CONTAINER_DISK: Final = (
-    "The pod wrote more to its node's disk than there was, or than it may: write checkpoints, caches and logs to a "
-    "volume, or raise resources.limits.ephemeral-storage and the emptyDir's sizeLimit; kubectl describe pod shows how"
-    " much it used."
-)
-POD_TAKEN: Final = (
-    "Kubernetes took the pod away: its node was drained, shut down (spot reclaim) or short of something. kubectl get "
-    "events and kubectl describe node tell why. Restart from the last checkpoint."
-)
-POD_PREEMPTED: Final = (
-    "A pod of higher priority took its place: kubectl get priorityclass, and priorityClassName in the manifest, say "
-    "who goes first. Restart from the last checkpoint; it waits until there is room again."
-)
-POD_NODE_LOST: Final = (
-    "Its node is gone or did not answer: kubectl describe node says since when; dmesg and the cloud's console why. "
-    "Restart from the last checkpoint; kubectl cordon keeps others off that node."
-)
-POD_DEVICES: Final = (
-    "Its node could not give it the devices that it had promised: kubectl describe node shows how many GPUs it has to"
-    " give, the log of its device plugin why not. kubectl cordon it, and restart from the last checkpoint."
-)
-POD_DEADLINE: Final = (
-    "Nothing is broken: its activeDeadlineSeconds were over. Resume from the last checkpoint; for next time raise "
-    "them in the manifest, or save a checkpoint more often."
-)
-CONTAINER_NOT_STARTED: Final = (
-    "The container did not start: kubectl describe pod says why: a command that is not in the image, a path that is "
-    "no program, a device or driver that is not there. Without a change it will not start next time."
-)
-RAY_NOT_SUBMITTED: Final = (
-    "KubeRay did not submit the job: kubectl describe rayjob and the log of its submitter pod say why: the "
-    "entrypoint, the runtime_env, a head that never was ready, a field that its version does not know."
 )
 
 

@@ -130,8 +130,7 @@ class SupervisorLease:
         if before.boot != self._machine.boot:
             # Two machines of one image may share a name; of the lease alone that would cost quiet, no more.
             return record
-        kind = record.supervision.launcher
-        if kind not in launchers.LAUNCHERS or not launchers.module(kind).DIES_WITH_CALLER:
+        if not launchers.traits(record.supervision.launcher).submit_is_atomic:
             return record
         return actions.freed(record, before.token)
 

@@ -11,6 +11,7 @@ from lastbeat.decide.conditions.nodes import broken_hosts
 from lastbeat.decide.quarantine import first_step, quarantined
 from lastbeat.decide.restart import cause_key, decide_restart, entry
 from lastbeat.decide.transition import Decision
+from lastbeat.launchers import registry as launchers
 from lastbeat.model import runid
 from lastbeat.model.action import Action
 from lastbeat.model.checkpoint import CheckpointSurvey, Completeness, Quarantine
@@ -316,7 +317,7 @@ def job_end(
     return JobEnd(
         mode,
         error_type,
-        cause.subsystem if cause is not None else ("slurm" if job.launcher == "slurm" else None),
+        cause.subsystem if cause is not None else launchers.traits(job.launcher).subsystem,
         cause.signal if cause is not None else None,
         cause.confidence if cause is not None else 1.0,
         second.error_type if second is not None else None,

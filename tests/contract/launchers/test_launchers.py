@@ -14,7 +14,7 @@ from support.waiting import text_in, until
 def test_a_job_may_inherit_another_environment_than_that_of_whoever_starts_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if registry.module(place.launcher.kind).REMOTE:
+    if registry.traits(place.launcher.kind).remote:
         pytest.skip("its jobs run where whoever starts them is not, and inherit nothing")
     inherited = {**os.environ, "BEGUN": "with this"}
     monkeypatch.setenv("MINE", "alone")

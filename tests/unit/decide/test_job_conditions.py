@@ -4,47 +4,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from lastbeat.decide.job_conditions import OF_KUBERNETES, REASONS, explained, remedy
+from lastbeat.decide.job_conditions import remedy
 from lastbeat.model.job import JobMemory
-from support.row_by_row import check_each
-
-WORDS = [
-    ("AssocGrpCpuLimit", "the limit of the account or its user on CPUs is reached", False),
-    ("QOSMaxJobsPerUserLimit", "the limit of the QOS on jobs at once is reached", False),
-    ("AssocMaxCpuPerJobLimit", "it asks for more CPUs than the account or its user gives one job", True),
-    ("QOSGrpGRES", "the limit of the QOS on GPUs is reached", False),
-    ("QOSMaxWallDurationPerJobLimit", "it asks for more time than the QOS gives one job", True),
-    ("MaxJobsPerAccount", "the limit of the user on jobs at once is reached", False),
-    ("Priority", "others are before it", False),
-    ("JobHeldUser", "its owner holds it back", True),
-    ("ReqNodeNotAvail, UnavailableNodes:n[1-3]", "a node that it asks for is down, drained or reserved", False),
-    ("Reservation(maintenance)", "its reservation has not begun", False),
-    ("launch failed requeued held", "it could not be launched on its node, and is held back", True),
-    ("SomethingNew", "", False),
-    ("", "", False),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("reason", "means", "hopeless"), WORDS)
-def test_a_schedulers_reason_in_words(reason: str, means: str, hopeless: bool) -> None:
-    found = explained(reason)
-    assert (found.means, found.hopeless) == (means, hopeless)
-
-
-def test_what_does_not_pass_by_itself_has_a_remedy() -> None:
-    wrong = [f"{reason} has no remedy" for reason, each in REASONS.items() if each.hopeless and not each.remedy]
-    assert wrong == [], "\n".join(wrong)
-
-
-def test_each_reason_of_kubernetes_is_one_of_its_jobs_alone() -> None:
-    check_each(((reason, (reason,)) for reason in OF_KUBERNETES), is_of_kubernetes_alone)
-
-
-def is_of_kubernetes_alone(reason: str) -> None:
-    found = explained(f"{reason}: pod llama-0: its message", "kubernetes")
-    assert found == OF_KUBERNETES[reason]
-    assert found.remedy or not found.hopeless
-    assert explained(f"{reason}: pod llama-0", "ray").means == ""
 
 
 def test_what_to_do_about_a_job_that_waits_names_the_object() -> None:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.decide.job_conditions import explained
 from lastbeat.decide.jobs import judge
 from lastbeat.launchers.kubernetes import reports
 from lastbeat.launchers.kubernetes.kinds import KINDS, kind_of
+from lastbeat.launchers.kubernetes.traits import wait_reason
 from lastbeat.model.job import JobMemory, JobReport, JobSight, JobState
 from lastbeat.model.status import Status
 from support.kubernetes_documents import (
@@ -251,7 +251,7 @@ def test_why_a_job_waits_is_what_its_pods_say(
     assert report.state is JobState.PENDING
     assert report.reason.startswith(reason)
     assert report.started_at is None
-    found = explained(report.reason, "kubernetes")
+    found = wait_reason(report.reason)
     assert found.means.startswith(means)
     assert found.hopeless is hopeless
     assert found.remedy or not hopeless
@@ -283,7 +283,7 @@ def test_kubernetes_own_restarts_are_counted() -> None:
 def test_a_suspended_job_waits() -> None:
     held = job(condition("Suspended", "JobSuspended"), spec={"suspend": True})
     assert told(held).state is JobState.PENDING
-    assert explained(told(held).reason, "kubernetes").means.startswith("it is suspended")
+    assert wait_reason(told(held).reason).means.startswith("it is suspended")
     assert told(jobset(suspend=True)).reason == "Suspended: it is held back"
 
 
@@ -374,7 +374,7 @@ def test_why_a_job_has_no_pod_or_stands_still_before_it_begins_events_tell() -> 
     refused = [event("FailedCreate", "llama-r0-1", 10, "Warning"), event("SuccessfulCreate", "llama-r0-1", 50)]
     found = reports.with_warning(report, refused)
     assert found.reason == "FailedCreate: FailedCreate of llama-r0-1"
-    assert explained(found.reason, "kubernetes").hopeless
+    assert wait_reason(found.reason).hopeless
     assert reports.needs_word(told(job(active=1), pod("p0", "Pending", [waiting("ContainerCreating")])))
     assert not reports.needs_word(told(job(active=1), unschedulable("0/4 nodes")))
 

@@ -5,13 +5,11 @@ from typing import Final
 
 from lastbeat.decide.conditions import log_text, stall
 from lastbeat.decide.conditions.condition import Check, Condition, Source
-from lastbeat.decide.job_conditions import HOPELESS_S, IDLE_S, explained, remedy
+from lastbeat.decide.job_conditions import HOPELESS_S, IDLE_S, launcher_traits, remedy
 from lastbeat.model import status as names
 from lastbeat.model.job import JobSight, JobState
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
-
-_RAY: Final = "ray"
 
 
 def _is_asked(check: Check) -> bool:
@@ -53,7 +51,7 @@ def _pending(check: Check) -> str | None:
     sight, limit_s = check.evidence.seen.job, check.policy.pending_s
     if sight is None or sight.report.state is not JobState.PENDING or limit_s is None:
         return None
-    why, waited_s = explained(sight.report.reason, sight.memory.launcher), _in_state_s(sight, check)
+    why, waited_s = launcher_traits(sight.memory).wait_reason(sight.report.reason), _in_state_s(sight, check)
     if waited_s < (min(limit_s, HOPELESS_S) if why.hopeless else limit_s):
         return None
     said = one_line(sight.report.reason) or "no reason given"
@@ -84,10 +82,10 @@ def _gpus_idle(check: Check) -> str | None:
 
 
 def _steps_use_gpus(check: Check) -> bool:
-    """Whether steps show that GPUs are in use, whatever the launcher counts: Ray counts what it has given out, and a
-    driver that asked for none may use those of its node."""
+    """Whether steps show that GPUs are in use, where the launcher counts reserved GPUs alone: a driver that reserved none
+    may use those of its node."""
     job, steps = check.evidence.job, check.evidence.step_source
-    if job is None or job.launcher != _RAY or steps is None or steps.step_at is None:
+    if job is None or steps is None or steps.step_at is None or not launcher_traits(job).counts_reserved_gpus:
         return False
     stalled = (*stall.CONDITIONS, *(each for each in log_text.CONDITIONS if each.name == names.STALLED))
     if any(each.raised(check) for each in stalled):

@@ -31,10 +31,6 @@ from lastbeat.stores.port import Store
 
 log = logging.getLogger(__name__)
 
-NEEDS_STATE: Final = False
-# A kubectl goes on without whoever called it, and the API server may have heard it already.
-DIES_WITH_CALLER: Final = False
-REMOTE: Final = True
 CALL_S: Final = 15.0
 """Time limit of one call, s."""
 _CALLS: Final = 6
@@ -89,7 +85,7 @@ _LOG_NOT_THERE: Final = (
 )
 
 
-def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "KubernetesLauncher":  # noqa: ARG001 - a launcher's module has this form; the cluster remembers itself
+def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "KubernetesLauncher":
     """The launcher of the namespace and context that ``options`` name, or of kubectl's own."""
     said = dict(_option(each) for each in options)
     return KubernetesLauncher(Kubectl(said.get("--namespace", ""), said.get("--context", ""), CALL_S), place)

@@ -32,9 +32,6 @@ from lastbeat.launchers.processes import ProcessIdentity
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
 from lastbeat.stores.port import Store
 
-NEEDS_STATE: Final = True
-DIES_WITH_CALLER: Final = True
-REMOTE: Final = False
 _LOCK: Final = "lock"
 _SAID: Final = "keeper.log"
 _BEGIN_S: Final = 20.0
@@ -48,7 +45,7 @@ _GRACE_S: Final = 30.0
 _LOST: Final = "its keeper is gone, and nobody knows how it ended"
 
 
-def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "LocalLauncher":  # noqa: ARG001 - a launcher's module has this form; each job knows its place
+def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "LocalLauncher":
     """The launcher of this machine's processes; it remembers them below ``state``."""
     return LocalLauncher(state / "jobs")
 
@@ -61,7 +58,7 @@ def adopted(pid: int) -> str:
     return f"pid:{process.pid}:{process.started}:{process.boot}:{os.uname().nodename}"
 
 
-def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:  # noqa: ARG001 - as above
+def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     """What is known of the process with that number. Its exit status nobody will know: it is not our child."""
     if not job.isdecimal() or len(job) > _LONGEST_PID:
         raise JobRefusedError(f"{job[:60]!r} is no number of a process", "pgrep -af python shows them")

@@ -30,10 +30,6 @@ from lastbeat.stores.port import Store
 
 log = logging.getLogger(__name__)
 
-NEEDS_STATE: Final = False
-# A request that was sent goes on without whoever sent it.
-DIES_WITH_CALLER: Final = False
-REMOTE: Final = True
 LATE_S: Final = 600.0
 """So long what the former session of a cluster ran may still be running."""
 GPUS_S: Final = 30.0
@@ -58,7 +54,7 @@ _KEPT_PENDING: Final = (
 )
 
 
-def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "RayLauncher":  # noqa: ARG001 - a launcher's module has this form; Ray remembers itself
+def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "RayLauncher":
     """The launcher of the cluster whose dashboard ``options`` name, or ``place``, or the environment."""
     wanted = submission.options(options)
     return RayLauncher(RayJobs(_address(wanted, place, os.environ)), place)

@@ -38,10 +38,6 @@ from lastbeat.model.job import AdoptedJob, GpuUse, JobReport, JobSpec, JobState
 from lastbeat.model.text import one_line
 from lastbeat.stores.port import Store
 
-NEEDS_STATE: Final = False
-# A kubectl exec goes on in the pod without whoever called it.
-DIES_WITH_CALLER: Final = False
-REMOTE: Final = True
 CALL_S: Final = 20.0
 """Time limit of one call of kubectl."""
 _OPTIONS: Final = ("--head-pod", "--namespace", "--container", "--context")
@@ -56,7 +52,7 @@ _OOM_KILLED: Final = "OOMKilled"
 _KILLED: Final = 9
 
 
-def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "RayPodLauncher":  # noqa: ARG001 - a launcher's module has this form; the pod remembers its jobs
+def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "RayPodLauncher":
     """The launcher of the head pod that ``options`` name. Raises :class:`JobRefusedError` if they name none."""
     return RayPodLauncher(_python(options), place)
 

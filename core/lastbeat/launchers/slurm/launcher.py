@@ -23,11 +23,6 @@ from lastbeat.stores.port import Store
 
 log = logging.getLogger(__name__)
 
-NEEDS_STATE: Final = False
-# An sbatch goes on without whoever called it, and the controller may have heard it already.
-DIES_WITH_CALLER: Final = False
-# Its nodes share folders with the machine that submits, and sbatch hands the environment on.
-REMOTE: Final = False
 CALL_S: Final = 20.0
 """Time limit of one call. Slurm's commands try again by themselves for some seconds while the controller is away."""
 LATE_S: Final = 600.0
@@ -56,7 +51,7 @@ _WISHES: Final = ("SQUEUE_", "SACCT_", "SCONTROL_", "SCANCEL_", "SINFO_")
 _HOST_NAME: Final = re.compile(r"^\s+(?:\w+=\S* )*?NodeHostName=(\S+)", re.MULTILINE)
 
 
-def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "SlurmLauncher":  # noqa: ARG001 - a launcher's module has this form; Slurm remembers itself
+def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "SlurmLauncher":
     """The launcher of the cluster that this machine's Slurm commands talk to, or of those that ``options`` name."""
     return SlurmLauncher(sbatch.clusters(options), place)
 
@@ -74,7 +69,7 @@ def adopted(job: str) -> str:
     return job
 
 
-def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:  # noqa: ARG001 - an id names its cluster
+def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     """What is known of that job. Its script is what was submitted, even if the file has changed since."""
     named = adopted(job)
     asking = SlurmLauncher()

@@ -1,0 +1,31 @@
+"""Traits of Ray, and its remedies for jobs that wait or leave GPUs unused."""
+
+from typing import Final
+
+from lastbeat.launchers.traits import LauncherTraits
+
+PENDING: Final = (
+    "ray status shows what is free and what waits; ask for less, add nodes to the cluster, or end it (lastbeat stop)."
+)
+_IDLE_GPUS: Final = (
+    "Ray has given out none of its GPUs, and no step is seen. "
+    "ray job submit starts an entrypoint without GPUs unless it asks for them (--entrypoint-num-gpus), or the training "
+    "never asked Ray for any (ScalingConfig(use_gpu=True), @ray.remote(num_gpus=1)): ray status shows who has what. "
+    "Where ray job submit leaves GPUs unused, start the training inside the head pod: lastbeat supervise --launcher "
+    "ray-pod --head-pod P."
+)
+
+
+def _log(job: str) -> str:
+    return f"ray job logs {job.partition('@')[0]}"
+
+
+TRAITS: Final = LauncherTraits(
+    remote=True,
+    # A request that was sent goes on without the process that sent it.
+    submit_is_atomic=False,
+    counts_reserved_gpus=True,
+    pending_remedy=PENDING,
+    log_remedy=_log,
+    idle_gpus_remedy=_IDLE_GPUS,
+)

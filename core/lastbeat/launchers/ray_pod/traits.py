@@ -1,0 +1,22 @@
+"""Traits of jobs in the head pod of a Ray cluster."""
+
+from typing import Final
+
+from lastbeat.launchers.kubernetes.traits import ENDS
+from lastbeat.launchers.ray.traits import PENDING
+from lastbeat.launchers.traits import LauncherTraits
+
+
+def _log(_job: str) -> str:
+    return "'kubectl exec' into the head pod, whose TMPDIR, or /tmp, has its log,"
+
+
+TRAITS: Final = LauncherTraits(
+    remote=True,
+    # A kubectl exec goes on in the pod without the process that called it.
+    submit_is_atomic=False,
+    gone_is_dead=True,
+    ends=ENDS,
+    pending_remedy=PENDING,
+    log_remedy=_log,
+)
