@@ -26,7 +26,7 @@ from lastbeat.settings import SettingsError, catalogues, every_setting, table
 from lastbeat.settings.named import is_named
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
-from lastbeat_cli.drill.faults import SABOTEURS, NotInjectedError
+from lastbeat_cli.drill.faults import NotInjectedError, saboteur
 from lastbeat_cli.drill.rehearsal import FAULT, RUNS, Ground, InterruptedDrillError, Rehearsal, Stage, UnexpectedError
 from lastbeat_cli.drill.scenarios import SCENARIOS, Scenario
 from lastbeat_cli.loop import Stop
@@ -36,9 +36,6 @@ ALL: Final = "all"
 WHAT: Final = "What is drilled"
 WHERE: Final = "Where"
 _SIGNALS: Final = "megatron_production"
-_INTERVALS: Final = {"local": 0.5, "slurm": 5.0}
-_STALLS: Final = {"local": 4.0, "slurm": 20.0}
-"""The limit on standing still, in s. A log on a file system that machines share may be seen some seconds late."""
 _SCRIPT: Final = Path(__file__).with_name("job.sh")
 
 
@@ -166,8 +163,9 @@ def command(  # noqa: PLR0913 - each is an option
     launcher_options = (*options.reached(given), *launcher_options)
     times = values.whole("--iterations", iterations, faults, least=1) or 1
     together = values.whole("--at-once", at_once, faults, least=1) or 1
-    interval_s = _INTERVALS.get(launcher, 5.0) if interval is None else values.interval(interval, faults, least=0.1)
-    stall_s = _STALLS.get(launcher, 20.0) if stall is None else _positive("--stall", stall, faults)
+    maker = saboteur(launcher)
+    interval_s = maker.interval_s if interval is None else values.interval(interval, faults, least=0.1)
+    stall_s = maker.stall_s if stall is None else _positive("--stall", stall, faults)
     patience_s = 60 * _positive("--patience", patience, faults)
     own = values.settings({"signals": signals}, faults, watching=True)
     logs.follow(own)
@@ -193,7 +191,7 @@ def command(  # noqa: PLR0913 - each is an option
         ground = Ground(
             kind=launcher,
             launcher=registry.module(launcher).launcher(folder / "state", launcher_options),
-            saboteur=SABOTEURS[launcher],
+            saboteur=maker,
             settings=configuration.load(environ=environment, directory=folder),
             folder=folder,
             policy=policy if policy in loading.names() else str(Path(policy).absolute()),

@@ -5,10 +5,13 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
+from lastbeat.launchers import registry
 from lastbeat.launchers.kubernetes.manifests import literal
 
 _CALL_S: Final = 60.0
@@ -26,46 +29,57 @@ class NotInjectedError(Exception):
     """The fault could not be made here, so nothing can be said of what would follow. ``str()`` says why."""
 
 
-class Saboteur(Protocol):
-    """Makes the faults that the jobs cannot make themselves."""
+class Saboteur:
+    """How a launcher's jobs are drilled: the faults that they cannot make themselves, and how often to look. As it is,
+    it serves a launcher that shares folders with this machine and of which a drill knows nothing more."""
 
-    requeues: bool
+    requeues = False
     """Whether a preempted job is started again by the scheduler itself, under the same id."""
-    limited: bool
+    limited = False
     """Whether a job's memory may be limited by the scheduler."""
+    python = "python3"
+    """The Python of the jobs."""
+    output = "{job_name}.log"
+    """Name of the file for a job's output, in the launcher's notation."""
+    pause_s = 1.0
+    """Between two looks: a scheduler is asked less often."""
+    interval_s = 5.0
+    """Between two passes of a supervisor."""
+    stall_s = 20.0
+    """The limit on standing still. A log on a file system that machines share may be seen some seconds late."""
+    node_advice = (
+        "give it a command that does, as --node-loss-command 'stop-machine {node}', and bring the node back afterwards"
+    )
+    """How a node is lost that a job of the drill runs on."""
 
     def command(self, script: Path) -> tuple[str, ...]:
         """How ``script`` is named to the launcher."""
-        ...
-
-    def options(self, scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:
-        """The launcher's options for a job of ``scenario``, with those that the user gave."""
-        ...
-
-    def preempt(self, job: str, pid: int, script: Path) -> None:
-        """What happens to a job that another one is preferred to. Raises :class:`NotInjectedError`."""
-        ...
-
-    def named(self, name: str) -> tuple[str, ...]:
-        """Ids of all jobs that have this name, as far as the launcher itself may not be believed about it."""
-        ...
-
-    def why_no_node_is_lost(self, command: str | None) -> str | None:
-        """Why no node can be taken away. None: ``command`` does."""
-        ...
-
-
-class LocalSaboteur:
-    """Of processes of this machine."""
-
-    requeues = False
-    limited = False
-
-    def command(self, script: Path) -> tuple[str, ...]:
         return ("/bin/sh", str(script))
 
-    def options(self, scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002 - as of Saboteur
+    def options(self, scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002 - some differ by it
+        """The launcher's options for a job of ``scenario``, with those that the user gave."""
         return given
+
+    def preempt(self, job: str, pid: int, script: Path) -> None:  # noqa: ARG002 - some need them
+        """What happens to a job that another one is preferred to. Raises :class:`NotInjectedError`."""
+        raise NotInjectedError("no job is preferred to another here")
+
+    def named(self, name: str) -> tuple[str, ...]:  # noqa: ARG002 - a name is used once, but for Slurm's
+        """Ids of all jobs that have this name, as far as the launcher itself may not be believed about it."""
+        return ()
+
+    def why_no_node_is_lost(self, command: str | None) -> str | None:
+        """Why no node can be taken away, or None if ``command`` does."""
+        return None if command is not None else f"a drill takes no node away by itself; {self.node_advice}"
+
+
+class LocalSaboteur(Saboteur):
+    """Of processes of this machine."""
+
+    python = sys.executable
+    pause_s = 0.1
+    interval_s = 0.5
+    stall_s = 4.0
 
     def preempt(self, job: str, pid: int, script: Path) -> None:
         with suppress(OSError):
@@ -75,18 +89,20 @@ class LocalSaboteur:
                 return
         raise NotInjectedError(f"process {pid} of job {job} is not there")
 
-    def named(self, name: str) -> tuple[str, ...]:  # noqa: ARG002 - a name is used once here
-        return ()
-
-    def why_no_node_is_lost(self, command: str | None) -> str | None:  # noqa: ARG002 - as of Saboteur
+    def why_no_node_is_lost(self, command: str | None) -> str | None:  # noqa: ARG002 - none does
         return "a local job has no node but this machine"
 
 
-class SlurmSaboteur:
+class SlurmSaboteur(Saboteur):
     """Of a cluster of Slurm."""
 
     requeues = True
     limited = True
+    output = "{job_name}-%j.log"
+    node_advice = (
+        "give it a command that does, as --node-loss-command 'ssh {node} systemctl stop slurmd', and bring the node "
+        "back afterwards"
+    )
 
     def command(self, script: Path) -> tuple[str, ...]:
         return (str(script),)
@@ -95,7 +111,7 @@ class SlurmSaboteur:
         asked = ["--open-mode=append", *_OF_SCENARIOS.get(scenario, _REQUEUED)]
         if not any(each.startswith(("--time", "-t")) for each in given):
             asked.append(_MINUTES)
-        # Who names a limit of memory knows what the cluster takes.
+        # A user who names a limit of memory knows what the cluster takes.
         kept = (
             each for each in asked if not (each.startswith("--mem") and any(its.startswith("--mem") for its in given))
         )
@@ -108,39 +124,15 @@ class SlurmSaboteur:
         told = _call("squeue", "--noheader", "--states=all", "--me", f"--name={name}", "--format=%A")
         return tuple(dict.fromkeys(told.split()))
 
-    def why_no_node_is_lost(self, command: str | None) -> str | None:
-        if command is not None:
-            return None
-        return (
-            "a drill takes no node away by itself; give it a command that does, "
-            "as --node-loss-command 'ssh {node} systemctl stop slurmd', and bring the node back afterwards"
-        )
 
-
-class RemoteSaboteur:
+class RemoteSaboteur(Saboteur):
     """Of a cluster that shares no folder with this machine: the job's script travels with its command."""
 
-    requeues = False
-    limited = False
-
-    def __init__(self, node_advice: str) -> None:
-        """``node_advice``: how a node is lost that a job of the drill runs on."""
-        self._node_advice = node_advice
+    def __init__(self, node_advice: str = Saboteur.node_advice) -> None:
+        self.node_advice = node_advice
 
     def command(self, script: Path) -> tuple[str, ...]:
         return ("sh", "-c", script.read_text(encoding="utf-8"), script.name)
-
-    def options(self, scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002 - as of Saboteur
-        return given
-
-    def preempt(self, job: str, pid: int, script: Path) -> None:  # noqa: ARG002 - as of Saboteur
-        raise NotInjectedError("no job is preferred to another here")
-
-    def named(self, name: str) -> tuple[str, ...]:  # noqa: ARG002 - a name is used once there
-        return ()
-
-    def why_no_node_is_lost(self, command: str | None) -> str | None:
-        return None if command is not None else f"a drill takes no node away by itself; {self._node_advice}"
 
 
 class KubernetesSaboteur(RemoteSaboteur):
@@ -157,7 +149,7 @@ class KubernetesSaboteur(RemoteSaboteur):
         return (str(path),)
 
 
-SABOTEURS: Final[dict[str, Saboteur]] = {
+_SABOTEURS: Final[Mapping[str, Saboteur]] = {
     "kubernetes": KubernetesSaboteur(
         "as --node-loss-command 'stop-machine {node}', and bring the node back afterwards"
     ),
@@ -169,7 +161,13 @@ SABOTEURS: Final[dict[str, Saboteur]] = {
     "ray-pod": RemoteSaboteur("the jobs run in the head's pod, and with it the cluster is lost"),
     "slurm": SlurmSaboteur(),
 }
-"""By launcher."""
+"""By launcher, where a drill knows more of it than its traits."""
+
+
+def saboteur(launcher: str) -> Saboteur:
+    """What drills the jobs of ``launcher``."""
+    plain = RemoteSaboteur() if registry.traits(launcher).remote else Saboteur()
+    return _SABOTEURS.get(launcher, plain)
 
 
 def lose(node: str, command: str) -> None:

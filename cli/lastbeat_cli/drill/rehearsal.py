@@ -83,11 +83,6 @@ class Ground:
     stop: threading.Event
     node_loss: str | None = None
 
-    @property
-    def pause_s(self) -> float:
-        """Between two looks: a scheduler is asked less often."""
-        return 0.1 if self.kind == "local" else 1.0
-
 
 @dataclass(frozen=True, slots=True)
 class Life:
@@ -152,14 +147,12 @@ class Rehearsal:
     def supervise(self) -> None:
         """Begin the run under a supervisor of its own."""
         ground = self.ground
-        python = sys.executable if ground.kind == "local" else "python3"
         limited = "limited" if ground.saboteur.limited else "free"
-        command = (*ground.saboteur.command(self.script), self.fault, str(self.times), limited, python)
+        command = (*ground.saboteur.command(self.script), self.fault, str(self.times), limited, ground.saboteur.python)
         options = [f"--option={each}" for each in ground.saboteur.options(self.scenario, ground.options)]
         what = ["--run-id", self.run_id, "--launcher", ground.kind, "--policy", ground.policy, *options]
         if not self._brought:
-            name = "{job_name}.log" if ground.kind == "local" else "{job_name}-%j.log"
-            what += ["--output", str(self.folder / name)]
+            what += ["--output", str(self.folder / ground.saboteur.output)]
         self._start(what, ["--", *command])
 
     def resume(self) -> None:
@@ -264,7 +257,7 @@ class Rehearsal:
                 raise UnexpectedError(f"the supervisor ended with {self.has_left} before {what}{self._present()}")
             if time.monotonic() > until:
                 raise UnexpectedError(f"{what}: not within {format_duration(limit_s)}{self._present()}")
-            self.ground.stop.wait(self.ground.pause_s)
+            self.ground.stop.wait(self.ground.saboteur.pause_s)
         return found
 
     def running(self, number: int) -> str:
@@ -404,7 +397,7 @@ class Rehearsal:
                         self.ground.launcher.cancel(job)
             if not left or time.monotonic() > until:
                 break
-            time.sleep(self.ground.pause_s)
+            time.sleep(self.ground.saboteur.pause_s)
         return left
 
     def _every_job(self, until: float) -> list[str]:
@@ -419,7 +412,7 @@ class Rehearsal:
                 except LauncherError:
                     if time.monotonic() > until:
                         raise
-                    time.sleep(self.ground.pause_s)
+                    time.sleep(self.ground.saboteur.pause_s)
             if job is None:
                 # Numbers follow one another.
                 break

@@ -58,11 +58,6 @@ def read(text: str, file: str) -> str:
         raise SettingsError([error.told]) from None
 
 
-def shown(made: dict[str, Any]) -> list[str]:
-    """The lines of an object as YAML."""
-    return yaml.safe_dump(made, sort_keys=False, allow_unicode=True, width=120).splitlines()
-
-
 def warn(text: str) -> None:
     """Say what in a kept manifest works against restarts by lastbeat."""
     for each in manifests.warnings(manifests.read(text)[0]):

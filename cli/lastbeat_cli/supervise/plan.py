@@ -1,17 +1,13 @@
 """What would be run, shown instead of done."""
 
-import json
-import os
 import shlex
 from datetime import datetime, timezone
-from typing import Any, Final
+from typing import Final
 
 from lastbeat import opening
 from lastbeat.decide.restart import budgets_used
 from lastbeat.launchers import registry
-from lastbeat.launchers.kubernetes import manifests as kubernetes_manifests
-from lastbeat.launchers.port import JobRefusedError
-from lastbeat.launchers.slurm import sbatch
+from lastbeat.launchers.port import JobRefusedError, Preview
 from lastbeat.model.action import Action
 from lastbeat.model.checkpoint import Checkpoint
 from lastbeat.model.job import JobSpec
@@ -22,7 +18,7 @@ from lastbeat.supervision.restarting import NUMBER, job_name, spec_of
 from lastbeat.supervision.supervisor import SupervisedRun
 from lastbeat_cli import exits, places
 from lastbeat_cli.policy.command import document as policy_document
-from lastbeat_cli.supervise import config, manifest
+from lastbeat_cli.supervise import config
 from lastbeat_cli.supervise.config import WantedSupervision
 
 _NEVER: Final = datetime.fromtimestamp(0, tz=timezone.utc)
@@ -50,8 +46,7 @@ def show(
     if policy is not None:
         past = record.restarts if record is not None else ()
         budgets = budgets_used(policy, past, chosen.step if chosen is not None else None, supervised.store.clock())
-    made = _object(spec, name, supervised.store.clock()) if spec.manifest else None
-    asked = _submission(spec, name) if supervision.launcher == "slurm" and spec.command else None
+    preview = _preview(supervision.launcher, spec, name, supervised.store.clock())
     if as_json:
         said = config.document(asked_of(settings, supervised.run_id, supervision))
         said["plan"] = {
@@ -64,11 +59,7 @@ def show(
             "policy": None if policy is None else policy_document(policy),
             "budgets": [{"name": each.name, "used": each.used, "limit": each.limit} for each in budgets],
         }
-        if asked is not None:
-            said["plan"] |= {"sbatch": list(asked.arguments), "script": asked.stdin}
-        if made is not None:
-            # As text: a file of a supervision is not nested so deeply.
-            said["plan"]["manifest"] = json.dumps(made)
+        said["plan"] |= preview.fields
         print(config.dump(said))
         return exits.OK
     root, remote = opening.root_url(settings), registry.traits(supervision.launcher).remote
@@ -80,10 +71,7 @@ def show(
         f"Checkpoint: {chosen.url if chosen is not None else 'none: training begins anew'}",
         f"Policy: {supervision.policy_name or 'none: nothing is restarted'}",
         *([f"Budgets: {', '.join(map(str, budgets))}"] if budgets else []),
-        *([f"sbatch {shlex.join(asked.arguments)}"] if asked is not None else []),
-        *(f"  {line}" for line in (asked.stdin.splitlines() if asked is not None else ())),
-        # The end of its name is made of the time at which it is begun.
-        *(["kubectl create -f - <<'EOF'", *manifest.shown(made), "EOF"] if made is not None else []),
+        *preview.lines,
     ]
     print("\n".join(lines))
     return exits.OK
@@ -133,17 +121,9 @@ def _next(settings: Settings, run_id: str, supervision: Supervision, chosen: Che
     return spec_of(supervision, action, run_id, opening.root_url(settings))
 
 
-def _object(spec: JobSpec, name: str, now: datetime) -> dict[str, Any]:
-    """What kubectl would get. Raises :class:`SettingsError` for what would be refused."""
+def _preview(launcher: str, spec: JobSpec, name: str, now: datetime) -> Preview:
+    """What the launcher would hand over. Raises :class:`SettingsError` for what would be refused."""
     try:
-        return kubernetes_manifests.rendered(spec, name, now)
-    except JobRefusedError as error:
-        raise SettingsError([error.told]) from None
-
-
-def _submission(spec: JobSpec, name: str) -> sbatch.Submission:
-    """What sbatch would get. Raises :class:`SettingsError` for what would be refused."""
-    try:
-        return sbatch.submission(spec, name, os.environ)
+        return registry.module(launcher).preview(spec, name, now)
     except JobRefusedError as error:
         raise SettingsError([error.told]) from None

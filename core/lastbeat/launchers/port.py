@@ -1,7 +1,9 @@
 """The launcher port."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Protocol
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
 from lastbeat.model.job import JobReport, JobSpec
 from lastbeat.stores.port import Store
@@ -27,6 +29,15 @@ class NotLaunchedError(LauncherError):
 
 class JobRefusedError(LauncherError):
     """It certainly did not happen, and never will as it is: an unknown partition, a script that is not there."""
+
+
+class Preview(NamedTuple):
+    """What a launcher would hand over to its cluster. Empty: no more than the job's own command and options."""
+
+    fields: Mapping[str, object] = MappingProxyType({})
+    """For programs; each can be written as JSON."""
+    lines: tuple[str, ...] = ()
+    """For people."""
 
 
 class Launcher(Protocol):

@@ -2,14 +2,15 @@
 
 import importlib
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from lastbeat.launchers.traits import LauncherTraits
-from lastbeat.model.job import AdoptedJob
+from lastbeat.model.job import AdoptedJob, JobSpec
 
 if TYPE_CHECKING:
-    from lastbeat.launchers.port import Launcher
+    from lastbeat.launchers.port import Launcher, Preview
 
 LAUNCHERS: Final[dict[str, str]] = {
     "kubernetes": "lastbeat.launchers.kubernetes",
@@ -39,6 +40,11 @@ class LauncherModule(Protocol):
         :class:`LauncherError` where it could not be asked."""
         ...
 
+    def preview(self, spec: JobSpec, name: str, now: datetime) -> "Preview":
+        """What would be handed over at ``now`` to start ``spec`` under ``name``. Starts nothing. Raises
+        :class:`JobRefusedError` for what would be refused."""
+        ...
+
 
 def module(kind: str) -> LauncherModule:
     """The module of the launcher ``kind``. Raises ``KeyError`` for one that is not in LAUNCHERS."""
@@ -51,3 +57,8 @@ def traits(kind: str) -> LauncherTraits:
         return _UNKNOWN
     found: LauncherTraits = importlib.import_module(f"{_RECORDED[kind]}.traits").TRAITS
     return found
+
+
+def subsystems() -> frozenset[str]:
+    """The subsystems of failures that only a launcher explains."""
+    return frozenset(filter(None, (traits(kind).subsystem for kind in LAUNCHERS)))

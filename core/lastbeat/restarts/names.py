@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from lastbeat.launchers.registry import subsystems
 from lastbeat.model.signal import Catalogue
 from lastbeat.signals.error_types import TYPES
 
@@ -45,7 +46,7 @@ class KnownNames:
         """The names in ``catalogue``, and those that the watchdog itself gives."""
         return cls(
             frozenset({*TYPES, *catalogue.error_types}),
-            frozenset({each.subsystem for each in catalogue.signals if each.subsystem} | {"slurm"}),
+            frozenset({each.subsystem for each in catalogue.signals if each.subsystem}) | subsystems(),
             frozenset(each.name for each in catalogue.signals),
         )
 

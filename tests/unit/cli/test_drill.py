@@ -9,10 +9,10 @@ import pytest
 
 from lastbeat import settings as configuration
 from lastbeat.launchers.port import LauncherError
-from lastbeat.launchers.registry import LAUNCHERS
+from lastbeat.launchers.registry import LAUNCHERS, traits
 from lastbeat.model.job import JobReport, JobState
 from lastbeat_cli.drill.command import DrillResult, _way
-from lastbeat_cli.drill.faults import SABOTEURS, SlurmSaboteur
+from lastbeat_cli.drill.faults import SlurmSaboteur, saboteur
 from lastbeat_cli.drill.rehearsal import FAULT, RUNS, Ground, Rehearsal, Stage, UnexpectedError
 from support.jobs import FakeLauncher
 
@@ -52,7 +52,7 @@ def rehearsal(tmp_path: Path) -> Rehearsal:
     ground = Ground(
         kind="local",
         launcher=Known(names=("drill-r0", "drill-r1")),
-        saboteur=SABOTEURS["local"],
+        saboteur=saboteur("local"),
         settings=configuration.load(environ=environment, directory=tmp_path),
         folder=tmp_path,
         policy="default",
@@ -73,8 +73,11 @@ def wrote(rehearsal: Rehearsal, number: int, host: str, *at: float) -> None:
     (rehearsal.folder / f"drill-r{number}.log").write_text(began + steps, encoding="utf-8")
 
 
-def test_every_launcher_can_be_drilled() -> None:
-    assert set(SABOTEURS) == set(LAUNCHERS)
+@pytest.mark.parametrize("kind", [*sorted(LAUNCHERS), "of-tomorrow"])
+def test_the_script_lies_in_a_folder_that_jobs_share_or_travels_with_the_command(kind: str, tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("echo drilled\n", encoding="utf-8")
+    assert (str(script) in saboteur(kind).command(script)) != traits(kind).remote
 
 
 LIVES = [
@@ -116,7 +119,7 @@ def test_jobs_are_ended_by_their_ids_also_where_the_launcher_is_away_for_a_momen
 
 
 def test_the_options_of_a_user_win() -> None:
-    slurm = SABOTEURS["slurm"]
+    slurm = saboteur("slurm")
     assert slurm.options("oom", ("--mem=4G", "-t5")) == ("--open-mode=append", "--requeue", "--mem=4G", "-t5")
     assert "--mem=512M" in slurm.options("oom", ())
     assert "--no-requeue" in slurm.options("node_lost", ())

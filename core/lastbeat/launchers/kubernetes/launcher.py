@@ -19,12 +19,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Final
 
+import yaml
+
 from lastbeat.launchers.asking import Answer
 from lastbeat.launchers.kubectl import AbsentError, Kubectl, check_label, check_name, fault
 from lastbeat.launchers.kubernetes import manifests, reports
 from lastbeat.launchers.kubernetes.kinds import JOB, KINDS, RAYJOB, Kind, Object, listed, mapping, text
 from lastbeat.launchers.kubernetes.reports import Pod
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, Preview
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
 from lastbeat.model.text import one_line
 from lastbeat.stores.port import Store
@@ -107,6 +109,16 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     return AdoptedJob(
         f"{kind.name}/{name}", report.started_at, script=manifests.manifest_text(manifests.exported(value))
     )
+
+
+def preview(spec: JobSpec, name: str, now: datetime) -> Preview:
+    """The object that would be created, made of the manifest. The end of its name is made of ``now``."""
+    if not spec.manifest:
+        return Preview()
+    made = manifests.rendered(spec, name, now)
+    shown = yaml.safe_dump(made, sort_keys=False, allow_unicode=True, width=120).splitlines()
+    # As text: a file of a supervision is not nested so deeply.
+    return Preview({"manifest": json.dumps(made)}, ("kubectl create -f - <<'EOF'", *shown, "EOF"))
 
 
 class KubernetesLauncher:

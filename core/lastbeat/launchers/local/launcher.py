@@ -27,7 +27,7 @@ from typing import Any, Final
 from lastbeat.launchers import processes
 from lastbeat.launchers.local import keeper
 from lastbeat.launchers.local.keeper import EXIT, JOB, SPEC
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, Preview
 from lastbeat.launchers.processes import ProcessIdentity
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
 from lastbeat.stores.port import Store
@@ -79,6 +79,11 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
         raise LauncherError(f"process {pid} cannot be looked at: {error.strerror or error}") from None
     files = tuple(sorted(each for each in outputs if each.startswith("/") and Path(each).is_file()))
     return AdoptedJob(identity, began_at, cwd, files)
+
+
+def preview(spec: JobSpec, name: str, now: datetime) -> Preview:
+    """The command is all that there is to show."""
+    return Preview()
 
 
 class LocalLauncher:

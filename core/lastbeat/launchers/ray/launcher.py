@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, Preview
 from lastbeat.launchers.ray import jobs as ray_jobs
 from lastbeat.launchers.ray import submission
 from lastbeat.launchers.ray.jobs import JobsApi, RayAddress, RayJobs, TooLongError
@@ -64,6 +64,11 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     """What is known of the job with that submission id, or with that id of Ray's own."""
     wanted = submission.options(options)
     return adopted(RayJobs(_address(wanted, "", os.environ)), job)
+
+
+def preview(spec: JobSpec, name: str, now: datetime) -> Preview:
+    """The command and the options are all that there is to show."""
+    return Preview()
 
 
 def adopted(jobs: JobsApi, job: str) -> AdoptedJob:

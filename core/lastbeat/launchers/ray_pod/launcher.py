@@ -31,7 +31,7 @@ from lastbeat.launchers.kubectl import (
     container_status,
     containers,
 )
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, Preview
 from lastbeat.launchers.ray_pod.pod_files import PodFiles
 from lastbeat.launchers.ray_pod.pod_python import PodPython, Said, bytes_of
 from lastbeat.model.job import AdoptedJob, GpuUse, JobReport, JobSpec, JobState
@@ -60,6 +60,11 @@ def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "RayP
 def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     """What is known of the process with that number in the pod's container. Its exit status nobody will know."""
     return RayPodLauncher(_python(options)).adoption(job)
+
+
+def preview(spec: JobSpec, name: str, now: datetime) -> Preview:
+    """The command and the options are all that there is to show."""
+    return Preview()
 
 
 def _python(options: Sequence[str]) -> PodPython:

@@ -8,6 +8,7 @@ neither knows is gone; where one could not be asked, nobody knows.
 import logging
 import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from lastbeat.launchers.asking import Answer, ask
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, Preview
 from lastbeat.launchers.slurm import reports, sbatch
 from lastbeat.launchers.slurm.reports import ACCOUNTED, accounted, controlled, local_time, node_in_output
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
@@ -96,6 +97,17 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
         report.outputs,
         script,
         reports.options(shown),
+    )
+
+
+def preview(spec: JobSpec, name: str, now: datetime) -> Preview:
+    """sbatch's arguments and the script. A job that lastbeat adopted without a command has none."""
+    if not spec.command:
+        return Preview()
+    asked = sbatch.submission(spec, name, os.environ)
+    return Preview(
+        {"sbatch": list(asked.arguments), "script": asked.stdin},
+        (f"sbatch {shlex.join(asked.arguments)}", *(f"  {line}" for line in asked.stdin.splitlines())),
     )
 
 
