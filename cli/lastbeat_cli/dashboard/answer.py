@@ -1,4 +1,4 @@
-"""What the dashboard answers: status, headers and body, packed once for however many browsers."""
+"""The dashboard's answers: status, headers and body. A body is compressed once and shared by all browsers."""
 
 import gzip
 import html
@@ -24,12 +24,12 @@ _SECURITY: Final = {
 _NOTHING: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _FORM: Final = _NOTHING.replace("form-action 'none'", "form-action 'self'")
 _SMALL_BYTES = 512
-"""What is shorter is not worth packing."""
+"""Bodies shorter than this are not compressed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """One body in both forms that a browser may take."""
+    """One body, plain and (if long enough) compressed by gzip."""
 
     plain: bytes
     kind: str
@@ -37,7 +37,7 @@ class Body:
 
 
 def body(plain: bytes, kind: str) -> Body:
-    """``plain``, packed where that pays."""
+    """``plain`` as a body, compressed if it is long enough."""
     return Body(plain, kind, gzip.compress(plain, compresslevel=6, mtime=0) if len(plain) >= _SMALL_BYTES else None)
 
 
@@ -54,28 +54,31 @@ class Response:
     status: str
     body: Body
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Its own headers; they replace those that every answer has."""
+    """Headers of this answer. They override the headers that every answer has."""
 
 
 def refusal(
     status: str, error: str, advice: str = "", *, data: bool, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Why there is nothing, and what to do: for programs where ``data`` was asked for, else for people."""
+    """An answer that says what is wrong and what to do: as JSON if ``data`` was requested, else as a page."""
     if data:
         return Response(status, json_body({"error": error, "advice": advice}), headers or {})
     return Response(status, _plain_page(status, error, advice), headers or {})
 
 
 def token_form(error: str, headers: Mapping[str, str]) -> Response:
-    """A page with a field for the token, without scripts. The form has no action: browsers then send it to the open
-    address, and keep the fragment of that address through the redirect that follows."""
+    """A page with a field for the token, without scripts.
+
+    The form has no action, so browsers post it to the open address and keep that address's fragment through the
+    redirect.
+    """
     status = "401 Unauthorized"
     field = (
         '<form method="post"><p><label>Token <input type="password" name="token" autocomplete="current-password" '
         "required autofocus></label> <button>Open</button></p></form>"
     )
     advice = "The terminal where 'lastbeat dashboard' was started shows it, or LASTBEAT_DASHBOARD_TOKEN holds it."
-    # With no-referrer browsers send Origin: null, which is what the form of another site could send.
+    # Under no-referrer browsers send "Origin: null", and so could the form of another site.
     own = {"Content-Security-Policy": _FORM, "Referrer-Policy": "strict-origin"}
     return Response(status, _plain_page(status, error, advice, field), {**own, **headers})
 
@@ -98,7 +101,7 @@ _PLAIN_PAGE = (
 
 
 def takes_packed(accept_encoding: str) -> bool:
-    """Whether who sent this header can unpack gzip."""
+    """Whether the client that sent this Accept-Encoding header accepts gzip."""
     for part in accept_encoding.lower().split(",")[:20]:
         coding, _, weight = part.partition(";")
         if coding.strip() in {"gzip", "*"}:
@@ -107,7 +110,8 @@ def takes_packed(accept_encoding: str) -> bool:
 
 
 def send(answer: Response, environ: Environ, start_response: StartResponse, policy: str = _NOTHING) -> Iterable[bytes]:
-    """``answer`` as WSGI sends it; ``policy`` is that of the page, which has a tag."""
+    """Send ``answer`` by WSGI and return its body. ``policy`` is the content security policy of the page; only the page
+    has an ETag."""
     whole = answer.body
     packs = whole.packed is not None and takes_packed(str(environ.get("HTTP_ACCEPT_ENCODING", "")))
     content = whole.packed if packs and whole.packed is not None else whole.plain

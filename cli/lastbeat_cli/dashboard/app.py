@@ -31,58 +31,59 @@ log = logging.getLogger(__name__)
 _RUNS: Final = "/data/runs/"
 _CAUSES: Final = "/data/causes"
 _LOOK_MOST: Final = 200
-"""So many runs one browser can say that it shows."""
+"""Most run ids that one request may name in ``look``."""
 
 
 BODY_BYTES: Final = 4096
-"""The most that a request may have for a body: a silence, each of whose texts is bounded, takes less."""
+"""Longest request body, in bytes. A silence takes less, since each of its texts is bounded."""
 MAY: Final = "X-Lastbeat-May"
-"""The header that tells a page that it may offer silencing: its browser was let in by the token."""
+"""Response header: the page may offer silencing, because its browser was admitted by the token."""
 
 
 class TooManyOpenError(Exception):
-    """There is more to look at than may be looked at at once."""
+    """Too many runs are being read at the same time."""
 
 
 class Fleet(Protocol):
-    """What knows the fleet: :class:`lastbeat_cli.dashboard.fleet.FleetLook`."""
+    """Serves the fleet's document: :class:`lastbeat_cli.dashboard.fleet.FleetLook`."""
 
     def document(self, since: int | None, epoch: str | None, look: Sequence[str]) -> Body: ...
 
 
 class Runs(Protocol):
-    """What knows one run: :class:`lastbeat_cli.dashboard.runs.RunLooks`."""
+    """Serves the document of one run: :class:`lastbeat_cli.dashboard.runs.RunLooks`."""
 
     def document(self, run_id: str) -> Body | None:
-        """None: there is no such run. Raises :class:`StoreError` and :class:`TooManyOpenError`."""
+        """The run's document, or None if there is no such run. Raises :class:`StoreError` and
+        :class:`TooManyOpenError`."""
         ...
 
 
 class Losses(Protocol):
-    """What knows what failures cost: :class:`lastbeat_cli.dashboard.losses.LossLooks`."""
+    """Serves what failures cost: :class:`lastbeat_cli.dashboard.losses.LossLooks`."""
 
     def document(self) -> Body:
-        """Raises :class:`StoreError`."""
+        """The document of all losses. Raises :class:`StoreError`."""
         ...
 
 
 class Metrics(Protocol):
-    """What knows the metrics: :class:`lastbeat_cli.metrics.scrapes.Scrapes`."""
+    """Serves the metrics: :class:`lastbeat_cli.metrics.scrapes.Scrapes`."""
 
     def answer(self, accept: str) -> Response: ...
 
 
 class SilenceRequests(Protocol):
-    """What makes and lifts silences: :class:`lastbeat_cli.dashboard.silences.StoredSilences`."""
+    """Makes and lifts silences: :class:`lastbeat_cli.dashboard.silences.StoredSilences`."""
 
     def answer(self, asked: bytes, address: str) -> Response:
-        """``asked``: the body of a request; ``address``: where it came from."""
+        """Apply the change in the request body ``asked``. ``address`` is the client's."""
         ...
 
 
 class App:
-    """Answers GET and HEAD for the page and its data, POST for silences and for the token, and refuses everything
-    else."""
+    """Answers GET and HEAD for the page and its data, and POST for silences and the token. Refuses all other
+    requests."""
 
     def __init__(  # noqa: PLR0913 - what it answers from, each by its name
         self,
@@ -111,7 +112,7 @@ class App:
         try:
             answer = self._answer(method, path, environ)
         except Exception:
-            # Whatever it was, the next request must find the server alive, and this one learns no details.
+            # The server must survive for the next request, and the client gets no details of a defect.
             log.exception("a request for %s failed", _shown(path))
             answer = refusal("500 Internal Server Error", "This is a defect of lastbeat.", data=is_data(path))
         # Never the query, which may hold the token.
@@ -175,7 +176,7 @@ class App:
         return self._turned_away(self._door.judge_login(environ, form), form, data=False)
 
     def _turned_away(self, said: Admission, given: str, *, data: bool) -> Response:
-        """The answer to a request that may not have what it asked for. ``given``: the query or form with its token."""
+        """The answer to a request that is not admitted. ``given`` is the query or form that may hold a token."""
         if said is Admission.ENTERED:
             return redirect({"Set-Cookie": self._door.cookie})
         if said is Admission.STRANGER and not data:
@@ -285,7 +286,7 @@ def _may_be(run_id: str) -> bool:
 
 
 def _masked(text: str) -> str:
-    # Cleaned first: nothing is recognized that has a colour in the middle of it.
+    # Escape sequences go first: a pattern cannot match a secret that has a colour code in its middle.
     return mask_tokens(logs.redact(one_line(text)))
 
 

@@ -28,8 +28,9 @@ log = logging.getLogger(__name__)
 
 SERVING = "Where the page is"
 _LOSSES_S = 120.0
+"""Longest time, in seconds, that one request may read records for what failures cost."""
 _MOST_RECORDS = 2000
-"""So many records are read for what failures cost each time that somebody asks; the next time, those that are left."""
+"""Most records that one request reads for what failures cost. The next request reads the rest."""
 EPILOG = """\
 \b
 Exit status:
@@ -41,10 +42,10 @@ Examples:
   lastbeat dashboard --bucket my-bucket --open
   ssh -L 8321:localhost:8321 cluster lastbeat dashboard --root /shared/runs --port 8321
 
-It writes nothing but the silences that people make on the page, which takes a token, and while nobody looks it asks
-the store nothing. Whoever is logged in on this machine can open it, unless a token is set. With --host others can, too,
-who have the token; what they send and see is not encrypted, so that over a network that is not yours alone an ssh
-tunnel or a proxy with TLS is the better way.
+The dashboard writes only the silences that people make on the page, which takes a token. It sends no requests to the
+store while no page is open. Unless a token is set, every user of this machine can open it. With --host, other machines
+can open it with the token. The connection is not encrypted: over a network that you share, use an ssh tunnel or a
+proxy with TLS.
 """
 
 
@@ -55,10 +56,10 @@ tunnel or a proxy with TLS is the better way.
     "--token",
     metavar="T",
     group=SERVING,
-    help="Whoever has it may look and silence; better set as LASTBEAT_DASHBOARD_TOKEN.",
+    help="Allows viewing and silencing. Prefer LASTBEAT_DASHBOARD_TOKEN.",
 )
 @options.option("--open", "opens", is_flag=True, group=SERVING, help="Open it in this machine's browser.")
-@options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two looks at the store [5].")
+@options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two reads of the store [5].")
 @options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
 @options.place
 @options.signals
@@ -66,7 +67,7 @@ tunnel or a proxy with TLS is the better way.
 def command(
     *, port: str, host: str, opens: bool, pace: str, as_json: bool, verbose: bool, **given: str | None
 ) -> NoReturn:
-    """Serve a page that shows every run: who needs people now, why, and what to do.
+    """Serve a page that shows every run: which ones need attention, why, and what to do.
 
     Prints its address, and serves until Ctrl-C.
     """
@@ -88,7 +89,7 @@ def command(
 
 
 def _serve(settings: Settings, host: str, port: int, interval_s: float, *, opens: bool, as_json: bool) -> NoReturn:
-    from lastbeat_cli.dashboard.door import Door, is_loopback  # noqa: PLC0415 - together with what else it takes
+    from lastbeat_cli.dashboard.door import Door, is_loopback  # noqa: PLC0415 - only this command needs it
     from lastbeat_cli.dashboard.server import Server, address_of, listen  # noqa: PLC0415 - as above
 
     local = is_loopback(host)
@@ -104,15 +105,15 @@ def _serve(settings: Settings, host: str, port: int, interval_s: float, *, opens
         fleet.start()
         server.start()
         if not local:
-            log.warning("what goes over the network is not encrypted; use it where only people you trust can listen")
-        # A pipe may lead to a log, so a token that the user has set is shown on a terminal alone.
+            log.warning("the connection is not encrypted; use --host only on a network that you trust")
+        # Stdout may be piped to a log, so a token that the user has set is shown only on a terminal.
         shown = token if made or sys.stdout.isatty() else None
         _tell(f"{address}?token={shown}" if shown else address, as_json=as_json)
         if token and not shown:
-            log.info("it opens with ?token= and the token at the end of its address, or asks for the token")
+            log.info("to open the page, append ?token= and the token to its address, or enter the token there")
         if opens:
             to = f"{address}?token={door.key()}" if token else address
-            # One that shows itself in this very terminal comes back only when it is left.
+            # In a thread, because a browser that runs in this terminal returns only when the user closes it.
             threading.Thread(target=_open, args=(to,), name="lastbeat-browser", daemon=True).start()
         while not stop.wait(3600):
             pass
@@ -145,11 +146,11 @@ def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, Fle
     )
     epoch = secrets.token_hex(6)
 
-    def told(what: "DocumentQuery") -> Mapping[str, object]:
+    def query_document(query: "DocumentQuery") -> Mapping[str, object]:
         from lastbeat.views.documents import Delta, fleet_document  # noqa: PLC0415 - as above
 
-        snapshot = what.snapshot
-        changed = [snapshot.rows[run_id] for run_id in what.changed]
+        snapshot = query.snapshot
+        changed = [snapshot.rows[run_id] for run_id in query.changed]
         return fleet_document(
             snapshot.view,
             made_at=_now(),
@@ -157,20 +158,20 @@ def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, Fle
             interval_s=interval_s,
             stale_s=settings.policy.stale_s,
             seq=snapshot.seq,
-            epoch=what.epoch,
-            delta=None if what.since is None else Delta(what.since, changed, what.gone),
+            epoch=query.epoch,
+            delta=None if query.since is None else Delta(query.since, changed, query.gone),
         )
 
     fleet = FleetLook(
         wire.fleet_watch(settings, at=at, limits=limits, explains=True),
-        told,
+        query_document,
         interval_s=interval_s,
         epoch=epoch,
         turn=runs.turn,
     )
     where = logs.redact(at.url)
 
-    def known() -> "Sequence[Sample]":
+    def samples() -> "Sequence[Sample]":
         further = (asked_for_runs, asked_for_silences, asked_for_losses)
         asked = {
             kind: count + sum(each.counts[kind] for each in further) for kind, count in asked_for_fleet.counts.items()
@@ -180,15 +181,15 @@ def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, Fle
     silences = StoredSilences(opening.store(settings, tally=asked_for_silences))
     reader = LossReader(opening.store(settings, tally=asked_for_losses), where, settings.redactor)
 
-    def lost() -> Mapping[str, object]:
-        told = reader.read(LOSSES_SINCE_S, until=time.monotonic() + _LOSSES_S, most=_MOST_RECORDS)
-        return {name: masked_throughout(each, logs.redact) for name, each in losses_document(told).items()}
+    def losses() -> Mapping[str, object]:
+        found = reader.read(LOSSES_SINCE_S, until=time.monotonic() + _LOSSES_S, most=_MOST_RECORDS)
+        return {name: masked_throughout(each, logs.redact) for name, each in losses_document(found).items()}
 
-    return App(page(), fleet, runs, Scrapes(known, where), silences, door, losses=LossLooks(lost)), fleet
+    return App(page(), fleet, runs, Scrapes(samples, where), silences, door, losses=LossLooks(losses)), fleet
 
 
 def _tell(address: str, *, as_json: bool) -> None:
-    # Not through the logs, which mask the token: this is the one place that shows it.
+    # Printed, not logged: logs mask the token, and this is the one place that shows it.
     print(document.dump({"url": address, "pid": os.getpid()}) if as_json else address, flush=True)
 
 
@@ -196,7 +197,7 @@ def _open(address: str) -> None:
     import webbrowser  # noqa: PLC0415 - only where asked for
 
     if not webbrowser.open(address):
-        log.warning("there is no browser here that could be opened; open the address above in one")
+        log.warning("no browser can be opened here; open the address above in one")
 
 
 def _now() -> datetime:
@@ -204,8 +205,10 @@ def _now() -> datetime:
 
 
 def _leave(status: int) -> NoReturn:
-    """End the process at once: nothing is written that could be half done, and Python would wait for looks that hang in
-    a store, and for the busy ones of a large fleet."""
+    """End the process at once.
+
+    No write can be half done. A normal exit would wait for reads that hang in a store, and for those of a large fleet.
+    """
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()

@@ -1,4 +1,4 @@
-"""Who may look at the dashboard: on loopback whoever is on this machine, from elsewhere who has the token."""
+"""Admission to the dashboard. On loopback every user of this machine may view it; other clients need the token."""
 
 import hmac
 import ipaddress
@@ -11,43 +11,43 @@ from typing import Final
 from urllib.parse import parse_qs
 
 CHANGES: Final = "/api/silences"
-"""The one place where something can be changed."""
+"""The only path that accepts changes."""
 HEADER: Final = "X-Lastbeat"
-"""What the page sends along with a change: other sites' pages may send no header of their own unless they are let."""
+"""Header that the page sends with a change. Browsers do not let pages of other sites send custom headers."""
 _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
 
 
 class Admission(Enum):
-    """What the door says of a request."""
+    """The door's answer to a request."""
 
     WELCOME = "welcome"
     ENTERED = "entered"
-    """It brought the token, in its address or a form, and now gets a cookie instead."""
+    """The request brought the token, in its address or a form, and gets a cookie in exchange."""
     STRANGER = "stranger"
-    """It has no token, or a wrong one."""
+    """The request has no token, or a wrong one."""
     ELSEWHERE = "elsewhere"
-    """It was sent to another name than this machine's, as a page would that had its own name point here."""
+    """The Host header does not name this machine. A page whose own name resolves to this machine would send that."""
     INTRUDER = "intruder"
-    """A page of another origin wants data."""
+    """A page of another origin requests data."""
     READ_ONLY = "read only"
-    """It wants to change something, where no token is set that tells who may."""
+    """The request is a change, but no token is set, so changes are off."""
     FORGED = "forged"
-    """It wants to change something, and a page of another origin, or a form of one, may have sent it."""
+    """The request is a change that a page or form of another origin may have sent."""
     NO_JSON = "no JSON"
-    """It wants to change something, by a kind of body that forms may send as well."""
+    """The request is a change whose content type a form of another site could send, too."""
 
 
 METRICS: Final = "/metrics"
 
 
 def is_data(path: str) -> bool:
-    """Whether what lies there is for programs, and no page for people."""
+    """Whether ``path`` serves data for programs, not a page."""
     return path in {METRICS, CHANGES} or path.startswith("/data/")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host`` reaches this machine alone, by its address or as "localhost"."""
+    """Whether ``host`` is a loopback address or "localhost"."""
     if host == "localhost":
         return True
     try:
@@ -58,25 +58,28 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class Door:
-    """``token`` None: whoever reaches it may look. ``local``: it listens on loopback alone."""
+    """Admits requests to the dashboard.
+
+    With ``token`` None every client that can connect may view it. ``local``: the dashboard listens only on loopback.
+    """
 
     local: bool
     token: str | None = None
     name: str = "lastbeat"
-    """Of the cookie. Cookies know no ports, so that two dashboards of one machine need two names."""
+    """Name of the cookie. Cookies ignore ports, so two dashboards on one machine need two names."""
     _keys: set[str] = field(default_factory=set)
 
     def judge(self, environ: Mapping[str, object]) -> Admission:
-        """Of one request, by WSGI's names for what it brings."""
+        """Judge a request to view; ``environ`` is its WSGI environment."""
         if self.local and not _is_local(_text(environ, "HTTP_HOST")):
             return Admission.ELSEWHERE
         asks_data = is_data(_text(environ, "PATH_INFO"))
-        # Browsers say so to this machine and over TLS alone; elsewhere the cookie's own rules have to do.
+        # Browsers send Sec-Fetch-Site only to loopback and over TLS. Elsewhere the cookie's SameSite rule must suffice.
         if asks_data and _text(environ, "HTTP_SEC_FETCH_SITE") not in {"", "none", "same-origin"}:
             return Admission.INTRUDER
         if self.token is None:
             return Admission.WELCOME
-        # Before anything else that opens: it must not stay in the address, where people see it and browsers keep it.
+        # Checked first: the token must leave the address, where others see it and the browser's history keeps it.
         if not asks_data and any(map(self._opens, tokens_in(_text(environ, "QUERY_STRING")))):
             return Admission.ENTERED
         scheme, _, given = _text(environ, "HTTP_AUTHORIZATION").partition(" ")
@@ -85,8 +88,11 @@ class Door:
         return Admission.WELCOME if self._has_cookie(environ) else Admission.STRANGER
 
     def judge_change(self, environ: Mapping[str, object]) -> Admission:
-        """Of one request that wants to change something, which only the page's own script may, in a browser that was
-        let in by the token. Each rule would do where browsers keep to theirs; there are several, for not all do."""
+        """Judge a request that is a change.
+
+        Only the page's own script may send it, in a browser that was admitted by the token. Each check alone suffices
+        for a browser that follows the standards; there are several because some do not.
+        """
         if self.local and not _is_local(_text(environ, "HTTP_HOST")):
             return Admission.ELSEWHERE
         if self.token is None:
@@ -107,19 +113,22 @@ class Door:
         return Admission.ENTERED if any(self._opens(each.strip()) for each in tokens_in(form)) else Admission.STRANGER
 
     def may_change(self, environ: Mapping[str, object]) -> bool:
-        """Whether the browser that asks was let in by the token, so that its page may offer changes."""
+        """Whether this browser was admitted by the token, so its page may offer changes."""
         return self.token is not None and self._has_cookie(environ)
 
     def key(self) -> str:
-        """What opens it once in the token's place: for a browser's command line, which everybody here may read."""
+        """A one-time substitute for the token: every user of this machine can read a browser's command line."""
         made = secrets.token_urlsafe(24)
         self._keys.add(made)
         return made
 
     @property
     def cookie(self) -> str:
-        """The Set-Cookie header in exchange for the token. Scripts cannot read it, and a request that another site
-        starts carries it only where a user follows a link, which shows the page and changes nothing."""
+        """The Set-Cookie header in exchange for the token.
+
+        Scripts cannot read the cookie. A request from another site carries it only when the user follows a link, which
+        shows the page and changes nothing.
+        """
         return f"{self.name}={self._pass()}; Path=/; HttpOnly; SameSite=Lax"
 
     def _has_cookie(self, environ: Mapping[str, object]) -> bool:
@@ -131,24 +140,24 @@ class Door:
         return bool(found) or _same(given, self.token or "")
 
     def _pass(self) -> str:
-        # Not the token itself, which opens other machines' dashboards too where people set one for all.
+        # A digest, because users may set the same token for the dashboards of several machines.
         return hmac.new((self.token or "").encode(), self.name.encode(), "sha256").hexdigest()
 
 
 def _is_local(host: str) -> bool:
-    # Whatever the port: it may be another one at the near end of an ssh tunnel.
+    # The port is ignored, because it differs at the near end of an ssh tunnel.
     found = _HOST.fullmatch(host)
     return found is not None and (found["name"].lower() in _LOCAL_NAMES or is_loopback(found["name"]))
 
 
 def _is_from_here(environ: Mapping[str, object]) -> bool:
-    """Whether a browser says that a page of this very host and port sent it. SameSite does not: it knows no ports."""
+    """Whether a page of this host and port sent the request, by the browser's headers. SameSite ignores ports."""
     site = _text(environ, "HTTP_SEC_FETCH_SITE")
     if site:
-        # The browser has compared them itself; a proxy may have put another Host in the place of what it saw.
+        # The browser has compared origin and host itself; a proxy may have replaced the Host header since.
         return site == "same-origin"
     scheme, _, origin = _text(environ, "HTTP_ORIGIN").lower().partition("://")
-    # A proxy with TLS makes "https" of it.
+    # Behind a proxy with TLS the scheme is https.
     return scheme in {"http", "https"} and origin != "" and origin == _text(environ, "HTTP_HOST").lower()
 
 

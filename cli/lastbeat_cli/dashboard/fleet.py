@@ -1,4 +1,4 @@
-"""The fleet as all browsers together see it: one thread looks for all of them, while at least one of them looks."""
+"""The fleet for all browsers: one thread reads the store for all of them, as long as at least one page is open."""
 
 import logging
 import threading
@@ -15,24 +15,26 @@ from lastbeat_cli.dashboard.answer import Body, json_body
 log = logging.getLogger(__name__)
 
 ASKED_INTERVALS: Final = 3.0
-"""Who has not asked for so many intervals is gone."""
+"""A browser that has sent no request for this many intervals has disconnected."""
 _KEPT: Final = 24
-"""So many snapshots are kept to tell what changed since; who saw an older one gets everything."""
-_ANEW_S: Final = 600.0
-"""After so long without anybody looking it begins as it did at first, by reading all that changed."""
+"""Number of snapshots kept for deltas. A browser with an older snapshot gets the whole fleet."""
+_REOPEN_S: Final = 600.0
+"""After this many seconds without a viewer the fleet is opened again, by reading all changes at once."""
 HANGS_S: Final = 30.0
-"""A look that has taken so long, without coming on, hangs, and that is told."""
+"""A read that has made no progress for this many seconds is reported as hanging."""
 _PROGRESS_S: Final = 0.5
+"""Shortest time, in seconds, between two snapshots while the fleet is read for the first time."""
 _FIRST_S: Final = 0.5
-"""Who comes while nothing at all is known yet waits so long for the first rows rather than ask again."""
+"""Longest time, in seconds, that a first request waits for the first rows."""
 _LOOK_MOST: Final = 1000
+"""Most run ids remembered as shown by any browser."""
 _FEW: Final = 100
-"""So many rows are told in no time, whoever asks."""
+"""Up to this many rows, deltas are always sent: they are cheap to build for each browser."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The fleet as it was told at one moment; ``rows`` are in the order of need."""
+    """The fleet at one moment, as sent to browsers. ``rows`` are ordered by need."""
 
     seq: int
     view: FleetView
@@ -41,21 +43,21 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class DocumentQuery:
-    """What one document is to tell."""
+    """The content of one document: a snapshot, whole or as changes."""
 
     snapshot: Snapshot
     epoch: str
     since: int | None = None
-    """None: everything; else only what is another since that snapshot."""
+    """Number of the snapshot whose changes are sent; None sends the whole fleet."""
     changed: frozenset[str] = frozenset()
     gone: tuple[str, ...] = ()
 
 
 class FleetLook:
-    """Looks at the fleet once an interval, and tells what it saw to whoever asks.
+    """Reads the fleet once an interval and serves it to all browsers.
 
-    ``document`` makes JSON of what is to be told. ``turn`` is asked before each round but the first whether the fleet
-    may be asked in this interval, see :class:`lastbeat_cli.dashboard.runs.RunLooks`.
+    ``document`` turns a query into JSON. Before each round but the first, ``turn`` decides whether this interval
+    belongs to the fleet, see :class:`lastbeat_cli.dashboard.runs.RunLooks`.
     """
 
     def __init__(
@@ -81,23 +83,23 @@ class FleetLook:
         self._wanted: OrderedDict[str, float] = OrderedDict()
         self._looked_at: float | None = None
         self._looking_since: float | None = None
-        """When the look that is under way began, or last came on."""
+        """When the current read began, or last made progress; None between reads."""
         self._hung = False
-        """Whether the newest snapshot tells that it hangs."""
+        """Whether the newest snapshot reports a hanging read."""
         self._fault: str | None = None
-        """What was last said of a fleet that cannot be seen."""
+        """The fault that was last logged, or None if the fleet can be read."""
         self._opened = False
         self._known = threading.Event()
         self._dirty = True
         self._told_at = 0.0
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
         self._bodies: dict[int | None, Body] = {}
-        """What was packed of the newest snapshot, by the snapshot that it tells the changes since."""
+        """Bodies of the newest snapshot by the snapshot whose changes they hold; None for the whole fleet."""
 
-    # ---- what the server's threads call ------------------------------------------------------------------------
+    # ---- called by the server's threads ------------------------------------------------------------------------
 
     def document(self, since: int | None, epoch: str | None, look: Sequence[str]) -> Body:
-        """All that is known, or what changed since the snapshot ``since``, where that is still known."""
+        """The changes since the snapshot ``since`` if it is still kept, else the whole fleet."""
         if self._working:
             self._known.wait(_FIRST_S)
         now = self._steady()
@@ -113,16 +115,16 @@ class FleetLook:
             before = self._snapshots.get(since) if since is not None and epoch == self._epoch else None
             key = before.seq if before is not None else None
             if key not in self._bodies:
-                told = _told(snapshot, before, self._epoch)
-                # What tells everything is the same for all, and packed once.
-                known = self._bodies.get(None) if told.since is None else None
-                self._bodies[key] = known or json_body(self._document(told))
-                if told.since is None:
+                query = _query(snapshot, before, self._epoch)
+                # The body of the whole fleet is the same for all browsers, so it is made once.
+                known = self._bodies.get(None) if query.since is None else None
+                self._bodies[key] = known or json_body(self._document(query))
+                if query.since is None:
                     self._bodies[None] = self._bodies[key]
             return self._bodies[key]
 
     def known(self) -> FleetView:
-        """What was last seen, for who is nobody that looks: it neither begins nor keeps up the looking."""
+        """The fleet as last read, for metrics. A scrape is no viewer: it neither starts nor prolongs the reading."""
         with self._lock:
             return self._newest(self._steady()).view
 
@@ -132,7 +134,7 @@ class FleetLook:
         hangs = since is not None and now - since > HANGS_S
         if hangs is not self._hung:
             self._hung, self._dirty = hangs, True
-        # While everything is read for the first time there is news all the time; twice a second is enough of it.
+        # During the first read the view changes all the time; a snapshot every _PROGRESS_S is enough.
         if newest is None or (self._dirty and now - self._told_at >= (0.0 if self._opened else _PROGRESS_S)):
             self._dirty, self._told_at = False, now
             view = self._watching.view()
@@ -145,10 +147,10 @@ class FleetLook:
                 self._snapshots.popitem(last=False)
         return newest
 
-    # ---- the one thread that looks -----------------------------------------------------------------------------
+    # ---- the one thread that reads -----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to look, as long as the process lives."""
+        """Start the thread that reads the fleet until the process ends."""
         self._working = True
         threading.Thread(target=self._work, name="lastbeat-fleet", daemon=True).start()
 
@@ -158,10 +160,10 @@ class FleetLook:
             now = self._steady()
             if now - self._asked_at > ASKED_INTERVALS * self._interval_s:
                 self._wake.clear()
-                # Asked meanwhile? Then the next turn of this loop sees it.
+                # A request may have arrived meanwhile; the next round of this loop sees it.
                 if self._steady() - self._asked_at > ASKED_INTERVALS * self._interval_s:
                     self._wake.wait()
-                # What was due meanwhile is not made up for: one interval pays for one look.
+                # Skipped intervals are not made up for: one interval pays for one read.
                 due = max(due, self._steady())
                 continue
             if now < due:
@@ -171,11 +173,11 @@ class FleetLook:
             due = max(due + self._interval_s, self._steady())
 
     def look(self) -> None:
-        """What one interval may do. Whatever happens in it, the next may go better."""
+        """Read the fleet once, if this interval is the fleet's. Errors are logged; the next interval tries again."""
         now = self._looking_since = self._steady()
         wanted = [run_id for run_id, at in self._wanted_now() if now - at <= ASKED_INTERVALS * self._interval_s]
         try:
-            if not self._opened or (self._looked_at is not None and now - self._looked_at > _ANEW_S):
+            if not self._opened or (self._looked_at is not None and now - self._looked_at > _REOPEN_S):
                 view = self._watching.open(on_progress=lambda _done, _of: self._come_on())
                 self._opened = view.at is not None
                 self._complain(view)
@@ -197,7 +199,7 @@ class FleetLook:
         self._dirty = True
 
     def _complain(self, view: FleetView) -> None:
-        """Say once, where it was started, why nothing is to be seen: perhaps nobody has opened the page yet."""
+        """Log once, in the dashboard's terminal, why the fleet cannot be read: the page may not be open yet."""
         fault = None if view.fault is None else "; ".join(filter(None, (view.fault.reason, view.fault.advice)))
         if fault is not None and self._fault is None:
             log.warning("the fleet cannot be seen: %s", fault)
@@ -210,15 +212,15 @@ _HANGS: Final = f"the store has not answered for more than {HANGS_S:.0f} s"
 _HANGS_ADVICE: Final = "check that it answers, and that its file system is mounted"
 
 
-def _told(snapshot: Snapshot, before: Snapshot | None, epoch: str) -> DocumentQuery:
+def _query(snapshot: Snapshot, before: Snapshot | None, epoch: str) -> DocumentQuery:
     if before is None:
         return DocumentQuery(snapshot, epoch)
     changed = frozenset(run_id for run_id, row in snapshot.rows.items() if before.rows.get(run_id) != row)
     if 2 * len(changed) > len(snapshot.rows) > _FEW:
-        # Nearly everything: then everything, which all who ask can share.
+        # More than half of the rows changed: the whole fleet is sent, in a body that all browsers share.
         return DocumentQuery(snapshot, epoch)
-    # A browser puts changed rows where their ranks say and leaves the others in their order: if that is not the order
-    # that they are in now, it needs everything.
+    # A browser moves changed rows to their new positions and leaves the others in their order. If the order of the
+    # others has changed as well, it needs the whole fleet.
     stood = [run_id for run_id in before.rows if run_id in snapshot.rows and run_id not in changed]
     stand = [run_id for run_id in snapshot.rows if run_id not in changed]
     if stood != stand:

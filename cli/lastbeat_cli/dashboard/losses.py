@@ -1,4 +1,4 @@
-"""What failures cost as browsers see it: read when somebody asks, once in five minutes for however many browsers."""
+"""What failures cost, for all browsers: read on request, at most once in five minutes."""
 
 import logging
 import threading
@@ -13,13 +13,13 @@ log = logging.getLogger(__name__)
 
 GOOD_FOR_S: Final = 300.0
 PATIENCE_S: Final = 20.0
-"""So long a browser waits for an answer; who asks again has what was read meanwhile."""
+"""Longest time, in seconds, that a request waits for a read. The read goes on, and a later request gets its result."""
 _WAITING: Final = 2
-"""So many wait; whoever comes then is answered at once. Each holds a thread of the server, which has few."""
+"""Most requests that wait at the same time; further ones are answered at once. Each holds one of few server threads."""
 
 
 class LossLooks:
-    """``read`` gives the document; it may take its time, and raises :class:`StoreError`."""
+    """Serves the document that ``read`` returns. ``read`` may be slow, and raises :class:`StoreError`."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class LossLooks:
         self._patience_s = patience_s
         self._steady = steady
         self._lock = threading.Lock()
-        """Held by whoever uses what follows, but for ``_seats``."""
+        """Guards every attribute below except ``_seats``."""
         self._seats = threading.BoundedSemaphore(_WAITING)
         self._known: Body | None = None
         self._fault: StoreError | None = None
@@ -40,7 +40,7 @@ class LossLooks:
         self._reading: threading.Thread | None = None
 
     def document(self) -> Body:
-        """What is known: five minutes old at most, but while it is read anew. Raises :class:`StoreError`."""
+        """The document: at most five minutes old, except while a new one is read. Raises :class:`StoreError`."""
         with self._lock:
             if self._steady() - self._read_at >= GOOD_FOR_S and (self._reading is None or not self._reading.is_alive()):
                 self._reading = threading.Thread(target=self._look, name="lastbeat-losses", daemon=True)
@@ -66,10 +66,10 @@ class LossLooks:
         except StoreError as error:
             fault = error
         except Exception as error:
-            log.exception("what failures cost could not be told")
+            log.exception("what failures cost could not be read")
             what = f"what failures cost could not be told: {type(error).__name__}"
             fault = StoreError(what, "This is a defect of lastbeat; the dashboard's own output says more.")
         with self._lock:
             self._known, self._fault = known or self._known, fault
-            # What failed is asked for again at once, by whoever wants it.
+            # After a failure the next request reads again at once.
             self._read_at = self._steady() if fault is None else float("-inf")

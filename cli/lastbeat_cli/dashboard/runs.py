@@ -1,8 +1,8 @@
-"""Single runs as browsers see them: however many look at one, it is read once an interval; and who may read when.
+"""Single runs for all browsers, read once an interval each, and the budget of requests that pays for these reads.
 
-A watched store is asked for no more than one listing an interval. While people look at single runs the fleet gives them
-every other interval, in which they are read again for what a listing of the fleet costs. That a person opens a run is
-not counted: that is once a click.
+A dashboard costs one listing an interval. While single runs are open in a browser, the fleet gives them every other
+interval: in it they are read again for the price of one listing of the fleet. The first read of a run is not charged,
+because it happens once a click.
 """
 
 import threading
@@ -22,17 +22,18 @@ from lastbeat_cli.dashboard.app import TooManyOpenError
 from lastbeat_cli.dashboard.fleet import ASKED_INTERVALS, HANGS_S
 
 _MOST: Final = 64
-"""So many runs are remembered."""
+"""Most runs in the cache."""
 _STAYS_S: Final = 60.0
-"""For so long at most nobody else gets the place of a run that is looked at: else more browsers than there are places
-would have theirs opened anew each time, which is paid for by nobody."""
+"""A viewed run keeps its cache slot for at most this many seconds after a request. Without it, more viewers than slots
+would thrash the cache with uncharged reads."""
 _AT_ONCE: Final = 4
-"""So many are read at the same time, which leaves threads for everybody else."""
+"""Most runs read at the same time, so that threads are left for other requests."""
 _HANGING: Final = 8
-"""So many are, where some of them hang: those keep nobody waiting but themselves."""
+"""Most runs read at the same time including reads that hang: those block only their own run."""
 _PATIENCE_S: Final = 2.0
+"""Longest time, in seconds, that opening a run waits until it may be read."""
 _A_LOOK: Final = dollars({"LIST": 1, "GET": 4})
-"""What reading a run again costs about."""
+"""Approximate price of reading a run again, in dollars."""
 
 
 class _Run:
@@ -45,9 +46,9 @@ class _Run:
 
 
 class Allowance:
-    """What reading runs again may cost, in dollars; nothing limits it where the store is ``free``.
+    """The budget for reading runs again, in dollars. It is unlimited if the store is ``free``.
 
-    ``fleet`` counts what the fleet's looks ask, the first of which is one listing; ``runs`` what those of runs do.
+    ``fleet`` counts the requests for the fleet, the first of which is one listing; ``runs`` those for single runs.
     """
 
     def __init__(self, fleet: Tally, runs: Tally, *, free: bool) -> None:
@@ -59,56 +60,56 @@ class Allowance:
         self._lock = threading.Lock()
 
     def learn(self) -> None:
-        """The fleet has been opened, for one listing, and asked for nothing since."""
+        """Note the price of one listing. Call it after the fleet was opened and before its next request."""
         if self._listing == 0:
             self._listing = dollars({"LIST": max(1, self._fleet.counts["LIST"])})
 
     def begin(self) -> None:
-        """One more interval is given to runs. What was not spent in those before is not saved up."""
+        """Add the budget of one interval. Unspent budget of earlier intervals does not accumulate."""
         with self._lock:
             self._left = min(self._listing, self._left + self._listing)
 
     @property
     def free(self) -> bool:
-        """Whether nothing is ever spent."""
+        """Whether requests cost nothing."""
         return self._free
 
     @property
     def spent(self) -> bool:
-        """Whether runs have to wait for another interval."""
-        # Sums of prices are never quite nothing.
+        """Whether the budget is used up until the next interval for runs."""
+        # Sums of prices are floats, so they may miss zero by a little.
         return not self._free and self._left < _A_LOOK / 100
 
     @property
     def scarce(self) -> bool:
-        """Whether there is enough for one or two runs at most."""
+        """Whether less budget is left than two reads cost."""
         return not self._free and self._left < 2 * _A_LOOK
 
     def reserve(self) -> "Bought | None":
-        """Leave to read one run again; None: there is nothing left to pay for it."""
+        """A reservation for one read, or None if the budget is used up."""
         with self._lock:
             if self.spent:
                 return None
-            # What it will cost is known when it is done; others that begin meanwhile must not spend the same.
+            # The exact price is known only afterwards; reads that begin meanwhile must not spend the same budget.
             self._left -= _A_LOOK
         return Bought(self._runs.counts)
 
     def settle(self, bought: "Bought") -> None:
-        """What was read with that leave is paid for as what it cost."""
+        """Replace the reserved price of a read by its actual price."""
         with self._lock:
             self._left += _A_LOOK - dollars(self._runs.since(bought.before))
 
 
 @dataclass(frozen=True)
 class Bought:
-    """Leave to read one run again."""
+    """A reservation for one read of a run."""
 
     before: Mapping[str, int]
-    """What had been asked until then."""
+    """Number of requests for runs by kind, at the time of the reservation."""
 
 
 class RunLooks:
-    """The runs that people look at. ``make`` gives what reads one, ``document`` makes JSON of what it saw."""
+    """The runs that are open in browsers. ``make`` returns the reader of a run, ``document`` turns its view to JSON."""
 
     def __init__(
         self,
@@ -125,16 +126,16 @@ class RunLooks:
         self._interval_s = interval_s
         self._steady = steady
         self._lock = threading.Condition()
-        """Held by whoever uses what follows; told when a run was read."""
+        """Guards the attributes below; notified when a run has been read."""
         self._runs: OrderedDict[str, _Run] = OrderedDict()
-        """Who was asked for last comes last."""
+        """The cache, least recently requested first."""
         self._reading: dict[_Run, float] = {}
-        """What is being read right now, and since when."""
+        """The runs being read, with the time when each read began."""
         self._asked_at = float("-inf")
         self._fleet_was_last = False
 
     def turn(self) -> bool:
-        """Whether the fleet may be asked in the interval that now begins; if not, it is given to runs."""
+        """Whether the interval that now begins belongs to the fleet. If not, it belongs to single runs."""
         self._allowance.learn()
         wanted = self._steady() - self._asked_at <= ASKED_INTERVALS * self._interval_s
         if not self._allowance.free and wanted and self._fleet_was_last:
@@ -145,7 +146,8 @@ class RunLooks:
         return True
 
     def document(self, run_id: str) -> Body | None:
-        """The run as it is, or was within the interval. None: there is no such run."""
+        """The run's document, at most an interval old while the budget lasts, or None if there is no such run. Raises
+        :class:`StoreError` and :class:`TooManyOpenError`."""
         with self._lock:
             self._asked_at = self._steady()
             run = self._runs.get(run_id) or self._new(run_id)
@@ -180,11 +182,11 @@ class RunLooks:
         now = self._steady()
         if now - run.looked_at < self._interval_s or self._allowance.spent:
             return False
-        # Where there is not enough for everybody it goes round.
-        return not self._allowance.scarce or run.looked_at <= min(self._looked(now), default=now)
+        # A scarce budget goes to the run that was read longest ago.
+        return not self._allowance.scarce or run.looked_at <= min(self._viewed_read_times(now), default=now)
 
-    def _looked(self, now: float) -> list[float]:
-        """When the runs that people look at were last read."""
+    def _viewed_read_times(self, now: float) -> list[float]:
+        """When each run that is open in a browser was last read."""
         with self._lock:
             runs = [run for run in self._runs.values() if now - run.asked_at <= ASKED_INTERVALS * self._interval_s]
         return [run.looked_at for run in runs if run.looked_at is not None]
@@ -197,13 +199,13 @@ class RunLooks:
         return run not in self._reading and len(self._reading) - hanging < _AT_ONCE and len(self._reading) < _HANGING
 
     def _read(self, run: _Run) -> None:
-        """Read it anew, unless it is being read already, or too many others are: then what is known has to do."""
+        """Read the run again. If it is being read already, or too many others are, the cached document stays."""
         opens = run.looked_at is None
         with self._lock:
             self._lock.wait_for(lambda: self._may_begin(run), _PATIENCE_S if opens else 0.0)
             if not self._may_begin(run) or not self._due(run):
                 return
-            # That a person opens a run is paid for by nobody.
+            # The first read of a run is not charged.
             bought = None if opens else self._allowance.reserve()
             if bought is None and not opens:
                 return

@@ -15,20 +15,22 @@ log = logging.getLogger(__name__)
 
 _THREADS: Final = 16
 _CONNECTIONS: Final = 512
+"""Most connections open at the same time, idle ones included."""
 _ROOM: Final = 0.75
-"""Of more connections than this part of them the oldest that are not being answered are closed: browsers open theirs
-again, and who holds many open, or sends a request without end, keeps nobody out."""
+"""When more than this part of all connections is in use, the oldest idle ones are closed. Browsers reconnect, and a
+client that holds many connections, or sends a request without end, locks no other client out."""
 _IDLE_S: Final = 30
+"""An idle connection is closed after this many seconds."""
 _HEADER_BYTES: Final = 24 * 1024
-"""An address may name the sixty runs that a browser shows, of 200 characters each."""
+"""Longest request header, in bytes. An address may name the sixty runs that a browser shows, of 200 characters each."""
 
 
 class CannotListenError(StoreError):
-    """The address cannot be listened on: as for a store, the text says why, and the advice what to do."""
+    """The server cannot listen on its address. As for a store, the text says why, and the advice what to do."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens on ``host`` alone. Raises :class:`CannotListenError`."""
+    """A socket that listens on ``host`` and no other address. Raises :class:`CannotListenError`."""
     bare = host.strip("[]")
     try:
         found = socket.getaddrinfo(bare, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -37,13 +39,13 @@ def listen(host: str, port: int) -> socket.socket:
             f"--host={host[:200]!r} is no name or address of this machine",
             "use 127.0.0.1 for this machine alone; 0.0.0.0 lets others in, who have the token",
         ) from None
-    # "localhost" has two addresses, and people type the older one.
+    # "localhost" resolves to an IPv6 and an IPv4 address; users type the IPv4 one.
     family, kind, protocol, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
     bound = socket.socket(family, kind, protocol)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
-        # Whoever reads the address may connect at once.
+        # Listen before the address is printed, so that a reader can connect at once.
         bound.listen(128)
     except OSError as fault:
         bound.close()
@@ -58,16 +60,16 @@ def listen(host: str, port: int) -> socket.socket:
 def address_of(bound: socket.socket, host: str) -> str:
     """The address that people open."""
     port = bound.getsockname()[1]
-    # What stands for every address of this machine is none that anybody could open.
+    # A wildcard address cannot be opened in a browser, so the host name stands in.
     everywhere = host.strip("[]") in {"0.0.0.0", "::"}  # noqa: S104 - compared with, not listened on
     name = socket.gethostname() if everywhere else host.strip("[]")
     return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
 
 
 class Server:
-    """Serves a WSGI application on ``bound`` from threads of its own, as long as the process lives.
+    """Serves a WSGI application on ``bound`` from its own threads until the process ends.
 
-    ``ended`` is told, in one of those, should it not be able to go on.
+    Calls ``ended``, in one of those threads, if a defect stops the server.
     """
 
     def __init__(
@@ -82,8 +84,8 @@ class Server:
 
         self._ended = ended
         self.failed = False
-        """Whether it serves no more because of a defect."""
-        # It tells of every queue and every client that leaves; what matters is told by us.
+        """Whether a defect has stopped the server."""
+        # waitress logs every full queue and every client that disconnects; lastbeat logs what matters itself.
         logging.getLogger("waitress").setLevel(logging.CRITICAL)
         most = min(_CONNECTIONS, _open_files() // 2)
         self._keep = int(most * _ROOM)
@@ -106,7 +108,7 @@ class Server:
         self._thread = threading.Thread(target=self._run, name="lastbeat-server", daemon=True)
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start to answer requests."""
         self._thread.start()
 
     def _run(self) -> None:
@@ -118,7 +120,7 @@ class Server:
         self._ended()
 
     def _tidy(self, now: float) -> None:
-        """Once a second, in the server's own thread."""
+        """Close idle connections. Called once a second in the server's own thread."""
         self._close_idle(now)
         waiting = [channel for channel in self._server.active_channels.values() if not channel.requests]
         waiting.sort(key=lambda channel: channel.creation_time)
@@ -127,6 +129,6 @@ class Server:
 
 
 def _open_files() -> int:
-    """How many files this process may have open."""
+    """The number of files that this process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft if soft != resource.RLIM_INFINITY else 2 * _CONNECTIONS

@@ -1,4 +1,4 @@
-"""Silences that people make and lift on the page: what they ask for, checked, and done while they wait."""
+"""Makes and lifts silences for the page: checks each request, carries it out and answers with the result."""
 
 import json
 import logging
@@ -29,28 +29,29 @@ from lastbeat_cli.silencing import NoSuchSilenceError, SilenceWish, lift_silence
 log = logging.getLogger(__name__)
 
 NAME_LIMIT: Final = 50
+"""Longest name that a user may enter, in characters."""
 WAIT_S: Final = 20.0
-"""For so long a browser waits for the store; then it is told that nobody knows."""
+"""Longest time, in seconds, that a request waits for the store. Then the answer says that the outcome is unknown."""
 _AT_ONCE: Final = 4
-"""So many changes are under way at the same time, those that hang included."""
+"""Most changes under way at the same time, including those that hang."""
 
 
 class InvalidChangeError(ValueError):
-    """Not a change that can be made; the message says why."""
+    """The request is not a valid change; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What the page asks for: ``wish``, or else that ``lift`` ends."""
+    """A change that the page requests: the new silence ``wish``, or else the end of the silence with id ``lift``."""
 
     wish: SilenceWish | None = None
     lift: str = ""
     name: str = ""
-    """What the person who asks is called, as they say; perhaps nothing."""
+    """Name that the user entered, unchecked; may be empty."""
 
 
 def read_change(body: bytes) -> Change:
-    """Of ``{"runs", "for_s", "why", "by"}`` or ``{"lift"}``. Raises :class:`InvalidChangeError`."""
+    """The change in ``{"runs", "for_s", "why", "by"}`` or ``{"lift"}``. Raises :class:`InvalidChangeError`."""
     try:
         asked = json.loads(body)
     except (ValueError, RecursionError):
@@ -84,12 +85,12 @@ def _wished(runs: object, for_s: object, why: object, name: object) -> Change:
 
 
 def page_author(name: str, address: str) -> str:
-    """Who made a silence on the page. Nobody checks the name, so where it came from is always told."""
+    """The author of a silence made on the page. The name is unchecked, so the client's address is always shown."""
     return fit(one_line(f"{logs.redact(name) or 'token holder'}, on the page from {address or 'somewhere'}"), 100)
 
 
 class StoredSilences:
-    """Changes the silences in ``store``, for as many browsers as ask."""
+    """Changes the silences in ``store`` for all browsers."""
 
     def __init__(self, store: Store, *, wait_s: float = WAIT_S) -> None:
         self._store = store
@@ -97,7 +98,7 @@ class StoredSilences:
         self._places = threading.BoundedSemaphore(_AT_ONCE)
 
     def answer(self, asked: bytes, address: str) -> Response:
-        """What became of a change: 200 only for one that is in the store."""
+        """Carry out a change and answer with its outcome: 200 only if it is in the store."""
         try:
             change = read_change(asked)
         except InvalidChangeError as fault:
@@ -113,7 +114,7 @@ class StoredSilences:
             finally:
                 self._places.release()
 
-        # A thread, because a store may never answer, and the server has not many.
+        # In a thread of its own, because a store may never answer and the server has few threads.
         working = threading.Thread(target=work, name="lastbeat-silence", daemon=True)
         working.start()
         working.join(self._wait_s)
@@ -128,9 +129,9 @@ class StoredSilences:
                 lifted = lift_silence(self._store, change.lift, now)
                 for each in lifted:
                     log.info("the silence %s of %s was lifted on the page from %s", each.id, each.runs, address)
-                return _told(lifted)
+                return _changed(lifted)
             made = make_silence(self._store, change.wish, page_author(change.name, address), now)
-            return _told((made.silence,), made.covered, made.notes)
+            return _changed((made.silence,), made.covered, made.notes)
         except NoSuchSilenceError:
             return refusal("404 Not Found", "There is no such silence any more: it is over, or was lifted.", data=True)
         except UnreachableError as fault:
@@ -142,13 +143,13 @@ class StoredSilences:
             return refusal("500 Internal Server Error", "This is a defect of lastbeat.", data=True)
 
 
-def _told(silences: Sequence[Silence], covered: int | None = None, notes: Sequence[str] = ()) -> Response:
-    told: Mapping[str, object] = {
+def _changed(silences: Sequence[Silence], covered: int | None = None, notes: Sequence[str] = ()) -> Response:
+    document: Mapping[str, object] = {
         "silences": [silence_document(shown_silence(each, logs.redact)) for each in silences],
         "matches": covered,
         "notes": [_masked(note) for note in notes],
     }
-    return Response("200 OK", json_body(told))
+    return Response("200 OK", json_body(document))
 
 
 def _unsure(error: str, advice: str) -> Response:
@@ -161,5 +162,5 @@ def _sentence(text: str) -> str:
 
 
 def _masked(text: str) -> str:
-    # Cleaned first: nothing is recognized that has a colour in the middle of it.
+    # Escape sequences go first: a pattern cannot match a secret that has a colour code in its middle.
     return mask_tokens(logs.redact(one_line(text)))
