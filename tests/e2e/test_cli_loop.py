@@ -61,7 +61,7 @@ def test_text_passes_are_blocks_that_each_begin_with_the_two_lines(tmp_path: Pat
     run.put("_complete")
     out, err = ended(process)
     assert "Run run-1: SUCCEEDED\n" in out
-    assert "nobody will be alerted" in err
+    assert "no alert will be sent" in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])

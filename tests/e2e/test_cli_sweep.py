@@ -145,7 +145,7 @@ def test_the_loop_tells_only_what_is_new(root: Path) -> None:
     assert process.wait(LIMIT_S) == 2
     out, err = process.communicate(timeout=LIMIT_S)
     assert out.count("Fleet") == 0
-    assert "nobody will be alerted" in err
+    assert "no alert will be sent" in err
     assert "Traceback" not in err
 
 

@@ -1,1 +1,1 @@
-"""``supervise``: jobs that come back by themselves."""
+"""``supervise``: jobs that restart by themselves."""

@@ -1,4 +1,4 @@
-"""A job that somebody else started: what is asked for is completed by what its launcher knows of it."""
+"""Adopts a job that lastbeat did not start: completes the wanted supervision by what the launcher knows of the job."""
 
 import hashlib
 import logging
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def look(launcher: str, job: str, options: Sequence[str]) -> AdoptedJob:
-    """What is known of it. Raises :class:`SettingsError`."""
+    """What the launcher knows of ``job``. Raises :class:`SettingsError` if it cannot be adopted."""
     try:
         return registry.module(launcher).adoption(job, options)
     except LauncherError as error:
@@ -26,8 +26,10 @@ def look(launcher: str, job: str, options: Sequence[str]) -> AdoptedJob:
 
 
 def completed(settings: Settings, wanted: WantedSupervision, adopted: AdoptedJob) -> WantedSupervision:
-    """``wanted`` with the job's folder and output, and with its script where no command was given. Raises
-    :class:`SettingsError` for a policy without anything to start."""
+    """``wanted`` with the job's folder and output, and with its script if no command was given.
+
+    Raises :class:`SettingsError` if there is a restart policy but nothing to start.
+    """
     wanted = replace(
         wanted,
         cwd=wanted.cwd or (adopted.cwd if not wanted.command else ""),
@@ -51,13 +53,13 @@ def completed(settings: Settings, wanted: WantedSupervision, adopted: AdoptedJob
     return replace(
         wanted,
         command=(str(_kept(settings, wanted.run_id, adopted.script)),),
-        # Of an option that comes twice sbatch takes the last.
+        # If an option occurs twice, sbatch takes the last one.
         options=(*adopted.options, *wanted.options),
     )
 
 
 def _unrecorded(run_id: str, command: tuple[str, ...]) -> tuple[str, ...]:
-    """``command``. Raises :class:`SettingsError` where it holds what nobody may read: it is recorded."""
+    """``command``. Raises :class:`SettingsError` if it may hold a secret, because commands are recorded."""
     if any(mask_tokens(word) != word for word in command):
         fault = f"what {run_id} was started with looks as if it held a secret, and commands are recorded beside the run"
         raise SettingsError([f"{fault}: put a command without it after --, or leave out --policy"])
@@ -65,18 +67,18 @@ def _unrecorded(run_id: str, command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _recordable(options: Sequence[str]) -> tuple[str, ...]:
-    """Those of ``options`` that may be recorded."""
+    """``options`` without those that may hold a secret; warns about each of these."""
     for name in (each.partition("=")[0] for each in options if mask_tokens(each) != each):
         _log.warning(
-            "%s of the job looks as if it held a secret, and is not recorded, so the next job does not have it: say it "
-            "by --option, as a file if there is one",
+            "%s of the job looks as if it held a secret and is not recorded, so the next job does not have it: give it "
+            "with --option, as a file if possible",
             name,
         )
     return tuple(each for each in options if mask_tokens(each) == each)
 
 
 def _plain(environment: Mapping[str, str]) -> dict[str, str]:
-    """What may be recorded of the variables that were given to the job."""
+    """The job's environment variables without secrets; warns about those left out."""
     secret = sorted(name for name, value in environment.items() if is_secret(name, value))
     if secret:
         _log.warning(
@@ -88,7 +90,7 @@ def _plain(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _kept(settings: Settings, run_id: str, script: str) -> Path:
-    """The script as it was submitted, on this machine: its file may have changed since."""
+    """Keep the script as it was submitted, since its file may have changed, and return the path of the copy."""
     if settings.state_dir is None:
         raise SettingsError(["LASTBEAT_STATE_DIR is not set, and there is no home: the job's script is kept there"])
     digest = hashlib.sha256(script.encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""``supervise --agent``: carries out, for one launcher, what was decided about any run of the fleet."""
+"""``supervise --agent``: supervises every run of the fleet whose jobs run on one launcher."""
 
 import logging
 import os
@@ -25,6 +25,7 @@ from lastbeat_cli.supervise import asked, following
 
 _log = logging.getLogger(__name__)
 _LEAST_PAUSE_S = 0.2
+"""Shortest pause between two checks, in seconds."""
 
 
 def run(
@@ -74,35 +75,39 @@ def _watches(settings: Settings, given: dict[str, str | None], store: Store) -> 
     channels = wire.channels(settings)
     if not channels:
         _log.warning(
-            "no channel is set up here, so alerts that this agent decides wait for a watcher that has one; set for "
-            "example SLACK_WEBHOOK_URL"
+            "no channel is set up here, so this agent's alerts wait for a watcher that has one; set for example "
+            "SLACK_WEBHOOK_URL"
         )
     clock = steady_clock()
 
     def watch(run_id: str, supervision: Supervision) -> Watch:
         try:
-            its = asked.as_recorded(given, supervision)
-            supervised = wire.supervise(its, run_id, supervision, asked.restart_policy(its, supervision), at=store)
+            run_settings = asked.as_recorded(given, supervision)
+            policy = asked.restart_policy(run_settings, supervision)
+            supervised = wire.supervise(run_settings, run_id, supervision, policy, at=store)
         except SettingsError as error:
             raise UnfitError(str(error)) from None
-        return wire.supervised_watch(its, supervised, channels, clock=clock)
+        return wire.supervised_watch(run_settings, supervised, channels, clock=clock)
 
     return watch
 
 
 def _trusts(settings: Settings) -> Callable[[str], bool]:
-    """Of which runs the record may say what is run here. In a directory that several users share: of one's own."""
+    """Whether a run's record may decide what is run on this machine.
+
+    In a directory, which several users may share, only the records of this user's runs may.
+    """
     root = settings.root
     if root.scheme != DIRECTORY:
         return lambda _run_id: True
 
-    def own(run_id: str) -> bool:
+    def is_own_run(run_id: str) -> bool:
         try:
             return (root.path / run_id).stat().st_uid == os.getuid()
         except OSError:
             return False
 
-    return own
+    return is_own_run
 
 
 def _show(found: AgentPass, shown: dict[str, tuple[object, ...]], *, as_json: bool, listed: bool) -> None:
@@ -121,7 +126,7 @@ def _show(found: AgentPass, shown: dict[str, tuple[object, ...]], *, as_json: bo
         )
         return
     if found.blind is not None:
-        _log.warning("nothing can be looked after: %s", found.blind)
+        _log.warning("no run can be supervised: %s", found.blind)
     lines = [*_changed(found.outcomes, shown)]
     for run_id, why in found.faults.items():
         if shown.get(run_id) != (why,):

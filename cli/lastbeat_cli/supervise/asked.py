@@ -1,4 +1,4 @@
-"""What is to be supervised: of what somebody asks for, and of what is recorded."""
+"""The supervision that the user asks for, and the one that is recorded: checked, completed, and as settings."""
 
 import logging
 import os
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 def run_id_of(asked: WantedSupervision, faults: list[str], *, adopts: bool = False) -> str:
-    """The run's id. What is missing is added to ``faults``; a job that is there already needs no command."""
+    """The run's id. Adds what is missing to ``faults``; an adopted job needs no command."""
     if not asked.run_id:
         faults.append("--run-id is missing; use for example --run-id llama-7b")
     if not asked.launcher:
@@ -53,7 +53,7 @@ def checked(run_id: str, faults: list[str]) -> str:
 
 
 def agent_faults(faults: list[str], launcher: str | None, *, agent: bool, more: bool) -> None:
-    """Add to ``faults`` what is wrong with the arguments of an agent; ``more``: there are some of a single run's."""
+    """Add to ``faults`` what is wrong with the arguments of an agent. ``more``: some are for a single run."""
     if not agent:
         faults.append("--once is for an agent: lastbeat supervise --agent --launcher slurm --once")
     if launcher is None:
@@ -71,7 +71,7 @@ def by_options(
     policy: str | None,
     faults: list[str],
 ) -> WantedSupervision:
-    """``asked`` with the options that need looking at: what its settings are, and the policy's text."""
+    """``asked`` with absolute paths, the policy's text, and the settings that have options of their own."""
     cwd = Path.cwd()
     name, text = "", ""
     if policy:
@@ -95,7 +95,7 @@ def by_options(
 
 
 def settings_for(given: Mapping[str, str | None], asked: WantedSupervision, faults: list[str]) -> Settings:
-    """The settings that the options, what is asked for, and the environment make. Raises :class:`SettingsError`."""
+    """The settings from the options, ``asked`` and the environment. Raises :class:`SettingsError`."""
     kept = dict(asked.settings)
     if given.get("root") is not None or given.get("bucket") is not None:
         kept.pop(table.MONITORING_ROOT.name, None)
@@ -146,20 +146,22 @@ def _with_output(
     """The spec with the file for its output, and where that will be looked for."""
     if registry.traits(launcher).output_below_run and not spec.output:
         if settings.root.scheme == DIRECTORY:
-            # Below the run, where everybody who looks at it finds it.
+            # Below the run, where every watcher finds it.
             return replace(spec, output=f"{own}logs/{{job_name}}.log"), ()
         folder = Path(settings.state_dir or Path.cwd(), "output", run_id)
         return replace(spec, output=f"{folder}/{{job_name}}.log"), (f"{folder}/*.log",)
     if not spec.output or spec.output.startswith(own):
         return spec, ()
-    # What the launcher fills in: a pattern finds it, whichever it is.
+    # The launcher fills in these placeholders, so a pattern stands for any value.
     pattern = spec.output.replace("{job_name}", "*").replace("{attempt}", "*").replace("{run_id}", run_id)
     return spec, (str(Path(spec.cwd, pattern)),)
 
 
 def _elsewhere(logs: tuple[str, ...], own: str) -> tuple[str, ...]:
-    """Those of ``logs`` that do not lie below the run, where they are read anyway. Raises :class:`SettingsError` for
-    what only a store could read."""
+    """``logs`` without those below the run, which are read anyway.
+
+    Raises :class:`SettingsError` for a log that lies elsewhere in a store, and for too many logs.
+    """
     away = [each for each in logs if "://" in each and not each.startswith(own)]
     if away:
         raise SettingsError(
@@ -175,7 +177,7 @@ def _elsewhere(logs: tuple[str, ...], own: str) -> tuple[str, ...]:
 
 
 def recorded(settings: Settings, run_id: str) -> tuple[Record, Supervision]:
-    """The run's record, and how it was begun. Raises :class:`SettingsError` if nobody supervises it, and
+    """The run's record and its supervision. Raises :class:`SettingsError` if the run is not supervised, and
     :class:`StoreError` if there is no such run."""
     found = repository(settings, run_id)
     record = found.reload()
@@ -187,17 +189,17 @@ def recorded(settings: Settings, run_id: str) -> tuple[Record, Supervision]:
 
 
 def not_supervised(run_id: str) -> str:
-    """What to tell whoever wants to go on with such a run."""
+    """The error message for ``--resume`` of a run that is not supervised."""
     return f"{run_id} is not supervised; begin with --run-id {run_id} --launcher … -- COMMAND"
 
 
 def repository(settings: Settings, run_id: str) -> RecordRepository:
-    """The run's record."""
+    """The repository of the run's record."""
     return RecordRepository(opening.store(settings), f"{run_id}/{runid.RECORD}", os.urandom(6).hex())
 
 
 def restart_policy(settings: Settings, supervision: Supervision) -> RestartPolicy | None:
-    """The policy that is recorded; None: nothing is restarted. Raises :class:`SettingsError`."""
+    """The recorded restart policy, or None if nothing is restarted. Raises :class:`SettingsError`."""
     if not supervision.policy:
         return None
     try:
@@ -211,7 +213,7 @@ def restart_policy(settings: Settings, supervision: Supervision) -> RestartPolic
 
 
 def as_recorded(given: Mapping[str, str | None], supervision: Supervision) -> Settings:
-    """The settings with what is recorded of the supervision. Raises :class:`SettingsError`."""
+    """The settings with those recorded in ``supervision``. Raises :class:`SettingsError`."""
     settings = _limited(
         values.settings(given, [], watching=True, kept=supervision.settings), supervision.inactivity_minutes
     )

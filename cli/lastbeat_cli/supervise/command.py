@@ -1,4 +1,4 @@
-"""``supervise``: run a job, watch it, and start it again as a restart policy says."""
+"""``supervise``: run a job, watch it, and restart it by a restart policy."""
 
 import logging
 import os
@@ -41,15 +41,15 @@ Exit status:
   3  wrong settings or arguments; or it was left while it ran (Ctrl-C)
 
 \b
-In the command's arguments {resume_from}, {resume_step}, {attempt} and {run_id} are filled in; an argument that
-wants a checkpoint is left out where there is none. The job's environment has LASTBEAT_RESUME_FROM,
-LASTBEAT_RESUME_STEP, LASTBEAT_ATTEMPT and LASTBEAT_RUN_ID.
+In the command's arguments {resume_from}, {resume_step}, {attempt} and {run_id} are filled in. Without a checkpoint,
+arguments that name one are left out. The job's environment has LASTBEAT_RESUME_FROM, LASTBEAT_RESUME_STEP,
+LASTBEAT_ATTEMPT and LASTBEAT_RUN_ID.
 
 \b
-A file (--config) holds what the options say, in YAML: run_id, root, launcher, options, command, cwd, environment,
+A file (--config) sets the same as the options, in YAML: run_id, root, launcher, options, command, cwd, environment,
 manifest, output, logs, signals, policy (a name, a path, or its own lines), checkpoints, limits (stale_minutes,
-stall_minutes, inactivity_minutes, start_minutes), interval_seconds, restart_delay_seconds, on_permanent. Options win
-over it, and it wins over the environment. What --dry-run --json prints is such a file.
+stall_minutes, inactivity_minutes, start_minutes), interval_seconds, restart_delay_seconds, on_permanent. Options
+override the file, and the file overrides the environment. --dry-run --json prints such a file.
 
 \b
 Examples:
@@ -65,15 +65,15 @@ Examples:
 
 @click.command("supervise", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
 @options.option("--run-id", metavar="ID", group=WHAT, help="The run: its folder's name below the fleet root.")
-@options.option("--resume", "resumed", metavar="ID", group=WHAT, help="Go on with the supervision of this run.")
+@options.option("--resume", "resumed", metavar="ID", group=WHAT, help="Continue the supervision of this run.")
 @options.option(
     "--adopt",
     metavar="JOB",
     group=WHAT,
-    help="Supervise a job that runs already: Slurm's or Ray's id, KIND/NAME of Kubernetes, or a pid.",
+    help="Supervise a job that is already running: Slurm's or Ray's id, KIND/NAME of Kubernetes, or a pid.",
 )
 @options.option("--config", "file", metavar="FILE", group=WHAT, help="YAML file with a whole supervision.")
-@options.option("--launcher", type=click.Choice(sorted(LAUNCHERS)), group=WHAT, help="Where its jobs run.")
+@options.option("--launcher", type=click.Choice(sorted(LAUNCHERS)), group=WHAT, help="Where the run's jobs run.")
 @options.option(
     "--option",
     "launcher_options",
@@ -89,17 +89,17 @@ Examples:
     "--on-permanent",
     metavar="end|leave",
     group=RESTARTS,
-    help="A job that failed, is not restarted and still runs: end it, or leave it for a debugger [as the policy says].",
+    help="A failed job that is not restarted and still runs: end it, or leave it for a debugger [as the policy says].",
 )
 @options.option("--interval", metavar="SECONDS", help="Time between two passes [30].")
-@options.option("--submit-only", is_flag=True, help="Start the job and leave; --resume goes on with it.")
+@options.option("--submit-only", is_flag=True, help="Start the job and exit; --resume continues its supervision.")
 @options.option("--cancel-on-exit", is_flag=True, help="On Ctrl-C, end the job.")
-@options.option("--dry-run", is_flag=True, help="Print what would be run, with which policy and from which checkpoint.")
+@options.option("--dry-run", is_flag=True, help="Print the command, policy and checkpoint, and start nothing.")
 @options.option(
     "--agent",
     is_flag=True,
     group=AGENT,
-    help="Look after every run of the fleet that --launcher can be asked about, and carry out what others decided.",
+    help="Supervise every run of the fleet that --launcher runs, and carry out restarts that other watchers decided.",
 )
 @options.option("--once", is_flag=True, group=AGENT, help="Make one pass, for cron.")
 @options.reach
@@ -134,14 +134,14 @@ def command(  # noqa: PLR0913 - each is an option
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """Run JOB, a command or a batch script, watch it, and start it again when a restart helps.
+    """Run JOB, a command or a batch script, watch it, and restart it when a restart helps.
 
-    Everything lies in the run's record, so another supervisor can go on with it after a crash or a reboot, here or
-    elsewhere. Ctrl-C leaves the job alone.
+    The supervision is kept in the run's record. After a crash or a reboot, another supervisor can continue it on any
+    machine. Ctrl-C leaves the job running.
     """
     logs.verbose(on=verbose)
     if not verbose:
-        # Changes of a job's state, and what was decided about it, are what a supervisor is there to tell.
+        # Job states and restart decisions are logged at INFO, and a supervisor's user wants to see them.
         logging.getLogger("lastbeat").setLevel(logging.INFO)
     faults: list[str] = []
     reached = options.reached(given)
@@ -214,7 +214,7 @@ def _with_file(said: WantedSupervision, file: str) -> WantedSupervision:
 
 
 def _resume(name: str, given: dict[str, str | None], manner: Manner, faults: list[str], *, dry_run: bool) -> int:
-    """Go on with what is recorded. Returns the exit status."""
+    """Continue the recorded supervision. Returns the exit status."""
     settings = values.settings(given, faults, watching=True)
     logs.follow(settings)
     record, supervision = asked.recorded(settings, name)
@@ -228,10 +228,10 @@ def _resume(name: str, given: dict[str, str | None], manner: Manner, faults: lis
 def _supervise(
     settings: Settings, name: str, given: dict[str, str | None], lease: SupervisorLease, manner: Manner
 ) -> int:
-    """Look after the run as it is recorded, whenever this supervisor has the lease. Returns the exit status."""
+    """Supervise the run by its record whenever this supervisor holds the lease. Returns the exit status."""
     channels = wire.channels(settings)
     if not channels:
-        _log.warning("no channel is set up, so nobody will be alerted; set for example SLACK_WEBHOOK_URL")
+        _log.warning("no channel is set up, so no alert will be sent; set for example SLACK_WEBHOOK_URL")
     repository = asked.repository(settings, name)
     clock = repository.store.clock
     with Stop() as stop:
@@ -240,12 +240,13 @@ def _supervise(
             record = following.take_lease(lease, repository, clock, stop, wait_s)
             if record is None or record.supervision is None:
                 return exits.UNKNOWN
-            # As it is recorded now: whoever had the lease may have begun it anew.
+            # Read after the lease is taken: its former holder may have begun the run again.
             supervision = record.supervision
             _say_environment(settings, name, supervision)
-            its = asked.as_recorded(given, supervision)
-            supervised = wire.supervise(its, name, supervision, asked.restart_policy(its, supervision), lease)
-            watch = wire.supervised_watch(its, supervised, channels, clock=steady_clock())
+            run_settings = asked.as_recorded(given, supervision)
+            policy = asked.restart_policy(run_settings, supervision)
+            supervised = wire.supervise(run_settings, name, supervision, policy, lease)
+            watch = wire.supervised_watch(run_settings, supervised, channels, clock=steady_clock())
             interval_s = manner.interval_s or supervision.interval_s or DEFAULT_INTERVAL_S
             try:
                 status = following.follow(watch, supervised, replace(manner, interval_s=interval_s), stop)
@@ -264,7 +265,7 @@ def _keep_environment(settings: Settings, run_id: str, begun_at: datetime) -> No
         surroundings.keep(settings.state_dir, opening.root_url(settings), run_id, begun_at, os.environ)
     except OSError as error:
         _log.warning(
-            "this environment cannot be kept for the jobs that follow: %s; after --resume they get another one",
+            "this environment cannot be kept for later jobs: %s; after --resume they get the environment of that call",
             error,
         )
 
@@ -284,7 +285,7 @@ def _say_environment(settings: Settings, run_id: str, supervision: Supervision) 
 
 
 def _make_root(settings: Settings) -> None:
-    """Make the directory of the runs, as the first write of a training does. Raises :class:`SettingsError`."""
+    """Create the fleet root if it is a directory, as training's first write does. Raises :class:`SettingsError`."""
     if settings.root.scheme != DIRECTORY:
         return
     try:
@@ -327,5 +328,5 @@ def _begin(
         raise SettingsError([str(error)]) from None
     if registry.traits(supervision.launcher).remote:
         return
-    # Not before: that of a run that lives still is needed.
+    # Kept only after the run has begun: if the run is still alive, its earlier environment is needed.
     _keep_environment(settings, supervised.run_id, now)

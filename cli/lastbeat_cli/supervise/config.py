@@ -1,6 +1,6 @@
-"""A supervision in a file: YAML → what is asked for, or all faults, each with its line; and back, as JSON that is YAML.
+"""A supervision file: reads YAML into a wanted supervision, or all faults with their lines, and writes it as JSON.
 
-Relative paths are relative to ``cwd``, which is the current folder unless the file names one, as on the command line.
+Relative paths are relative to ``cwd``, which is the current folder unless the file names one.
 """
 
 import json
@@ -36,12 +36,12 @@ LIMITS: Final = {
     "stall_minutes": table.STALL_MINUTES.name,
     "start_minutes": table.START_MINUTES.name,
 }
-"""Key of the file → the setting that it is."""
+"""Key in the file → name of the setting."""
 
 
 @dataclass(frozen=True)
 class WantedSupervision:
-    """A supervision as somebody asks for it. What is empty was not said."""
+    """A supervision as the user asks for it. An empty field was not given."""
 
     run_id: str = ""
     launcher: str = ""
@@ -57,11 +57,11 @@ class WantedSupervision:
     policy_name: str = ""
     checkpoints: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Names of settings → what was said: root, signals, limits, the delay of restarts, what becomes of failed jobs."""
+    """Name of a setting → its text: root, signals, limits, restart delay, on_permanent."""
     inactivity_minutes: float | None = None
     interval_s: float | None = None
     manifest: str = ""
-    """What the file held that the command names, of Kubernetes. Empty: the file has to be read."""
+    """Kubernetes: the text of the manifest that the command names. Empty: the file has not been read."""
 
 
 # The file.
@@ -92,14 +92,14 @@ def _listed(value: object) -> object:
 
 
 def _texts(value: object) -> object:
-    """Numbers as people write them in such places, ``OMP_NUM_THREADS: 8``, are text here."""
+    """The mapping with numbers as text, since people write ``OMP_NUM_THREADS: 8``."""
     if not isinstance(value, dict):
         return value
     return {key: str(each) if type(each) in {int, float} else each for key, each in value.items()}
 
 
 def _fault_of(name: str, value: str) -> str | None:
-    """Why this variable cannot stand in such a file."""
+    """Why this variable may not stand in a supervision file, or None if it may."""
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is None:
         return f"environment: {name[:60]!r} is no name of a variable"
     if is_secret(name, value):
@@ -120,12 +120,12 @@ class SupervisedLimits(HandwrittenModel):
     stale_minutes: Minutes = UNSAID
     stall_minutes: Minutes = UNSAID
     inactivity_minutes: Minutes = UNSAID
-    """No line and no step for so long, where stall_minutes is not set."""
+    """Longest time without a log line or a step, in minutes, where stall_minutes is not set."""
     start_minutes: Annotated[float, Field(ge=0, le=10**7, strict=False)] = UNSAID
 
 
 class SupervisionFile(HandwrittenModel):
-    """How a run is started, watched and started again."""
+    """How a run is started, watched and restarted."""
 
     run_id: Text = UNSAID
     root: Annotated[Text, AfterValidator(_root)] = UNSAID
@@ -135,31 +135,31 @@ class SupervisionFile(HandwrittenModel):
         list[MaybeBlank], BeforeValidator(_arguments), Field(min_length=1, max_length=MOST_ARGUMENTS)
     ] = UNSAID
     options: Annotated[list[Text], BeforeValidator(_arguments), Field(max_length=MOST_ARGUMENTS)] = UNSAID
-    """For the launcher."""
+    """Options for the launcher."""
     cwd: Text = UNSAID
     environment: Annotated[dict[Text, MaybeBlank], BeforeValidator(_texts)] = UNSAID
-    """Variables beside those that the job has anyway."""
+    """Variables in addition to those that the job has anyway."""
     output: Text = UNSAID
     logs: Annotated[Texts, Field(max_length=table.MOST_LOGS)] = UNSAID
     signals: Texts = UNSAID
     policy: Any = UNSAID
     """A name, the path of a file, or the policy itself."""
     policy_name: Name = UNSAID
-    """What a policy is called that stands here itself."""
+    """Name of a policy whose lines stand in this file."""
     checkpoints: Text = UNSAID
     limits: SupervisedLimits = UNSAID
     interval_seconds: Annotated[float, Field(ge=0.1, le=3600, strict=False)] = UNSAID
     restart_delay_seconds: Annotated[float, Field(ge=0, le=10**6, strict=False)] = UNSAID
     on_permanent: Literal["end", "leave"] = UNSAID
-    """What becomes of a job that failed, is not restarted, and still runs. Left out: what the policy says."""
+    """Whether a failed job that is not restarted and still runs is ended. Default: as the policy says."""
     manifest: Annotated[str, Field(max_length=MOST_BYTES), AfterValidator(handwritten.not_blank)] = UNSAID
-    """Of Kubernetes: the text of the manifest, in place of the file that the command names."""
+    """Kubernetes: the text of the manifest, in place of the file that the command names."""
     plan: Any = UNSAID
-    """What --dry-run adds for people: it asks for nothing."""
+    """Added by --dry-run for people, and ignored."""
 
 
 def load(path: str) -> WantedSupervision:
-    """What the file ``path`` asks for. Raises :class:`SettingsError` with all faults in it."""
+    """The supervision in the file ``path``. Raises :class:`SettingsError` with all faults in it."""
     try:
         with Path(path).open("rb") as file:
             raw = file.read(_SIZE_LIMIT + 1)
@@ -176,7 +176,7 @@ def load(path: str) -> WantedSupervision:
 
 
 def read(text: str, file: str, faults: list[FileFault]) -> WantedSupervision | None:
-    """What ``text`` asks for. What is wrong is added to ``faults``."""
+    """The supervision in ``text``, or None. Adds what is wrong to ``faults``."""
     document = handwritten.read(text, file, faults)
     if document is None:
         return None
@@ -222,7 +222,7 @@ def read(text: str, file: str, faults: list[FileFault]) -> WantedSupervision | N
 
 
 def place(path: str, cwd: Path) -> str:
-    """A URL as it is, a path as an absolute one."""
+    """``path`` made absolute; a URL stays as it is."""
     return path if "://" in path else str(Path(cwd, Path(path).expanduser()))
 
 
@@ -263,7 +263,7 @@ def _policy(
     try:
         known = KnownNames.of(catalogues.catalogue(catalogue or table.DEFAULT_CATALOGUE))
     except ValueError:
-        # Its own faults are told by whoever reads the settings.
+        # The faults of the catalogue itself are reported when the settings are read.
         known = KnownNames.of(signals.load(signals.DEFAULT))
     files.of_document(own, name, known, faults)
     return name, json.dumps(said)
@@ -273,7 +273,7 @@ def _policy(
 
 
 def document(asked: WantedSupervision) -> dict[str, Any]:
-    """``asked`` as such a file has it, without what was not said."""
+    """``asked`` as the content of a supervision file, without empty fields."""
     settings = asked.settings
     limits = {key: float(settings[name]) for key, name in LIMITS.items() if name in settings}
     if asked.inactivity_minutes is not None:
@@ -313,13 +313,13 @@ def _policy_said(asked: WantedSupervision) -> dict[str, Any]:
 
 
 def dump(said: Mapping[str, Any]) -> str:
-    """JSON on one line that is YAML, too: YAML knows no pairs of escapes for one character."""
+    """``said`` as one line of JSON that is valid YAML, too: YAML has no surrogate pairs."""
     text = json.dumps(clean(dict(said)), allow_nan=False, ensure_ascii=False)
     return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def over(options: WantedSupervision, file: WantedSupervision, name: str) -> tuple[WantedSupervision, list[str]]:
-    """What the options ask for, and for the rest what the file ``name`` does; and where both say something."""
+    """The file's supervision overridden by the options, and a line for each overridden key of the file ``name``."""
     wins: list[str] = []
     changes: dict[str, Any] = {}
     for key, option, told in _WINNING:
@@ -348,5 +348,5 @@ _WINNING: Final = (
     ("checkpoints", "--checkpoint-dir", "checkpoints"),
     ("interval_s", "--interval", "interval_seconds"),
 )
-"""Field, the option that wins, and the key that it wins over."""
+"""Field, its option, and the key in the file that the option overrides."""
 _OPTIONS: Final = {each.name: each.option for each in (table.MONITORING_ROOT, table.SIGNALS, table.ON_PERMANENT)}

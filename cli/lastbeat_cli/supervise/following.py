@@ -1,5 +1,5 @@
-"""A supervisor's turn at one run: it waits for its lease, makes passes until the run is over or somebody leaves it, and
-says what becomes of it then; and what people read meanwhile."""
+"""A supervisor at one run: waits for the lease, makes passes until the run is over or the user leaves, and says what
+happens to the job then. Also the lines that it prints meanwhile."""
 
 import logging
 import os
@@ -39,15 +39,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Manner:
-    """How a supervisor goes on, and how it leaves."""
+    """How a supervisor runs, and how it exits."""
 
     interval_s: float
-    """0: as it was begun."""
+    """Seconds between two passes; 0 for the recorded interval."""
     as_json: bool = False
     submit_only: bool = False
-    """Leave once the job is there."""
+    """Exit once the job is submitted."""
     cancel_on_exit: bool = False
-    """Ctrl-C ends the job, too."""
+    """Whether Ctrl-C also ends the job."""
 
 
 def take_lease(
@@ -57,9 +57,9 @@ def take_lease(
     stop: Stop,
     interval_s: float,
 ) -> Record | None:
-    """Wait until the lease is free, and take it. Returns the record then; None: a person asked for the end meanwhile.
+    """Wait until the lease is free, take it, and return the record, or None if the user stops the supervisor first.
 
-    Raises :class:`SettingsError` where nobody supervises the run, and :class:`StoreError` that waiting does not mend.
+    Raises :class:`SettingsError` if the run is not supervised, and :class:`StoreError` for permanent errors.
     """
     said = None
     while True:
@@ -70,7 +70,7 @@ def take_lease(
         except StoreError as error:
             if not (error.retryable or isinstance(error, ConflictError)):
                 raise
-            _log.warning("whether somebody supervises the run cannot be found out yet: %s", error)
+            _log.warning("the lease of this run cannot be read yet: %s", error)
         else:
             if taken is None:
                 if said is not None:
@@ -89,16 +89,18 @@ def take_lease(
 
 
 def leave_lease(lease: SupervisorLease, repository: RecordRepository, clock: Callable[[], datetime]) -> None:
-    """Give the lease back. Where that fails, others wait until it is over."""
+    """Release the lease. If that fails, other supervisors wait until it expires."""
     try:
         lease.release(repository, clock())
     except StoreError as error:
-        _log.info("the seat of the supervisor is kept until it is over: %s", error)
+        _log.info("the supervisor's lease could not be released and stays until it expires: %s", error)
 
 
 def follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop) -> int | None:
-    """Make passes until the run is over for good, or a person asks for the end. Returns the exit status; None: another
-    supervisor has the lease now."""
+    """Make passes until the run is over for good, or the user stops the supervisor.
+
+    Returns the exit status, or None if another supervisor has taken the lease.
+    """
     plain = Plain(as_json=manner.as_json, preview=None)
     plain.left = stop.ask
     shown: tuple[object, ...] | None = None
@@ -115,14 +117,14 @@ def follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop) 
         if over or stop.wait(at - time.monotonic()):
             if ended:
                 return exits.of(outcome)
-            status = _left(supervised, outcome, cancels=stop.asked and manner.cancel_on_exit)
+            status = _leave(supervised, outcome, cancels=stop.asked and manner.cancel_on_exit)
             return exits.OK if manner.submit_only and _has_job(outcome) else status
         if lease is not None and outcome.record is not None and lease.holder(outcome.record, outcome.at) is not None:
             return None
 
 
 def told(outcome: Outcome) -> tuple[object, ...]:
-    """What a person wants to hear of when it changes."""
+    """The part of ``outcome`` whose changes are printed."""
     record = outcome.record
     job = record.job if record is not None else None
     running = outcome.status is Status.RUNNING
@@ -132,13 +134,13 @@ def told(outcome: Outcome) -> tuple[object, ...]:
 
 
 def with_job(outcome: Outcome) -> Outcome:
-    """``outcome`` with notes on its job and on the restart that waits."""
+    """``outcome`` with notes on its job and on its pending restart."""
     record, notes = outcome.record, []
     if record is not None and record.job is not None:
         nodes = f" on {', '.join(record.job.nodes[:4])}" if record.job.nodes else ""
         notes.append(f"Job {record.job.id}: {record.job.state}{nodes}")
     ruling = record.ruling if record is not None else None
-    # Of a success everybody knows that it is not run again.
+    # That a successful run is not restarted goes without saying.
     decided = ruling is not None and (ruling.restart or outcome.status is not Status.SUCCEEDED)
     if decided and ruling and record and record.job is not None and ruling.number >= record.job.number:
         start = _next_start(record)
@@ -150,7 +152,7 @@ def with_job(outcome: Outcome) -> Outcome:
 
 
 def _resumes(record: Record, ruling: RestartRuling) -> str:
-    """From which checkpoint, where lastbeat knows where they lie."""
+    """From which checkpoint the job resumes; empty if lastbeat does not know where checkpoints lie."""
     if not ruling.restart or record.supervision is None or not record.supervision.checkpoints:
         return ""
     if ruling.resume_from is None:
@@ -159,7 +161,7 @@ def _resumes(record: Record, ruling: RestartRuling) -> str:
 
 
 def _next_start(record: Record | None) -> str | None:
-    """The job that waits for its time."""
+    """The name of the restarted job that waits for its start time, or None."""
     action = record.actions[-1] if record is not None and record.actions else None
     waits = action is not None and action.kind == RESTART_KIND and not action.settled and action.not_before is not None
     return action.name if action is not None and waits else None
@@ -169,14 +171,14 @@ def _has_job(outcome: Outcome) -> bool:
     return outcome.record is not None and outcome.record.job is not None
 
 
-def _left(supervised: SupervisedRun, outcome: Outcome, *, cancels: bool) -> int:
-    """End the job where that is wanted (``cancels``), or say who goes on with it. Returns the exit status."""
+def _leave(supervised: SupervisedRun, outcome: Outcome, *, cancels: bool) -> int:
+    """End the job if ``cancels``, else say how its supervision can continue. Returns the exit status."""
     record, run_id = outcome.record, supervised.run_id
     if record is None:
         return exits.UNKNOWN
     if cancels and _ends_job(supervised, record):
         return exits.UNKNOWN
-    # The next one may have been started, and not been looked at yet.
+    # The next job may have been started but not been checked yet.
     job = present_job(record, supervised.supervisor.launcher.kind)
     waiting = next((each for each in record.actions if each.kind == RESTART_KIND and not each.settled), None)
     if waiting is not None:
@@ -191,8 +193,10 @@ def _left(supervised: SupervisedRun, outcome: Outcome, *, cancels: bool) -> int:
 
 
 def _ends_job(supervised: SupervisedRun, record: Record) -> bool:
-    """End the job, and call off the next one, as ``lastbeat stop`` does: whoever looks later knows who wanted that.
-    False: there is neither."""
+    """End the job and call off the next one, recorded as ``lastbeat stop`` does.
+
+    Returns False if there is neither a job nor a next one.
+    """
     run_id, store = supervised.run_id, supervised.store
     wanted = True
     try:
@@ -212,7 +216,7 @@ def _ends_job(supervised: SupervisedRun, record: Record) -> bool:
 
 
 def _end_job(supervised: SupervisedRun, job: JobMemory) -> None:
-    from lastbeat_cli import stop  # noqa: PLC0415 - only for this end
+    from lastbeat_cli import stop  # noqa: PLC0415 - only needed here
 
     run_id, store = supervised.run_id, supervised.store
     try:

@@ -1,4 +1,4 @@
-"""A manifest's file: what it held when a run was begun is kept, so that an agent elsewhere starts the same."""
+"""A manifest's file: its text is kept with the supervision, so that an agent elsewhere starts the same object."""
 
 import logging
 from pathlib import Path
@@ -12,11 +12,11 @@ from lastbeat.settings import SettingsError
 
 _log = logging.getLogger(__name__)
 _MOST_NODES: Final = 50_000
-"""Of a document, with what its aliases repeat."""
+"""Most YAML nodes in a document, with aliases expanded."""
 
 
 class _Loader(yaml.SafeLoader):
-    """As kubectl reads it: what looks like a date is text."""
+    """Reads YAML as kubectl does: dates stay text."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -26,7 +26,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def kept(path: str) -> str:
-    """The text that is kept of the file ``path``, relative to this folder. Raises :class:`SettingsError`."""
+    """The text to keep of the manifest at ``path``, relative to the current folder. Raises :class:`SettingsError`."""
     try:
         with Path(path).expanduser().open("rb") as file:
             raw = file.read(2 * manifests.MOST_BYTES)
@@ -39,7 +39,7 @@ def kept(path: str) -> str:
 
 
 def read(text: str, file: str) -> str:
-    """The text that is kept of a manifest's, which is YAML or JSON. Raises :class:`SettingsError`."""
+    """The text to keep of a manifest in YAML or JSON. Raises :class:`SettingsError`."""
     try:
         documents = list(yaml.load_all(text, _Loader))
         for each in documents:
@@ -59,13 +59,13 @@ def read(text: str, file: str) -> str:
 
 
 def warn(text: str) -> None:
-    """Say what in a kept manifest works against restarts by lastbeat."""
+    """Log what in a kept manifest works against restarts by lastbeat."""
     for each in manifests.warnings(manifests.read(text)[0]):
         _log.warning("%s", each)
 
 
 def _check_size(value: Any) -> None:
-    """Raises OverflowError for a document that aliases blow up."""
+    """Raise OverflowError if aliases expand the document beyond the limit."""
     left, waiting = _MOST_NODES, [value]
     while waiting:
         each = waiting.pop()

@@ -1,4 +1,4 @@
-"""What would be run, shown instead of done."""
+"""``supervise --dry-run``: shows what would be run."""
 
 import shlex
 from datetime import datetime, timezone
@@ -32,7 +32,7 @@ def show(
     *,
     as_json: bool,
 ) -> int:
-    """Print what would be run, first or next of a run with that ``record``. Returns the exit status."""
+    """Print the first job, or the next one of a run with a ``record``. Returns the exit status."""
     from lastbeat.checkpoints.survey import survey  # noqa: PLC0415 - only where there are checkpoints
 
     opened = supervised.supervisor.checkpoints
@@ -48,7 +48,7 @@ def show(
         budgets = budgets_used(policy, past, chosen.step if chosen is not None else None, supervised.store.clock())
     preview = _preview(supervision.launcher, spec, name, supervised.store.clock())
     if as_json:
-        said = config.document(asked_of(settings, supervised.run_id, supervision))
+        said = config.document(wanted_from(settings, supervised.run_id, supervision))
         said["plan"] = {
             "job_name": name,
             "runs": list(spec.command),
@@ -77,8 +77,8 @@ def show(
     return exits.OK
 
 
-def asked_of(settings: Settings, run_id: str, supervision: Supervision) -> WantedSupervision:
-    """What would have to be asked for to get this supervision again, whatever the environment."""
+def wanted_from(settings: Settings, run_id: str, supervision: Supervision) -> WantedSupervision:
+    """The request that yields this supervision again, independent of the environment."""
     spec, policy = supervision.spec, settings.policy
     limits = {
         table.STALE_MINUTES.name: policy.stale_s,
@@ -113,7 +113,7 @@ def asked_of(settings: Settings, run_id: str, supervision: Supervision) -> Wante
 
 
 def _next(settings: Settings, run_id: str, supervision: Supervision, chosen: Checkpoint | None, number: int) -> JobSpec:
-    """What the job with that number would run."""
+    """The spec of the job with that number."""
     details = {NUMBER: str(number)}
     if chosen is not None:
         details |= {RESUME_FROM: chosen.url, RESUME_STEP: "" if chosen.step is None else str(chosen.step)}

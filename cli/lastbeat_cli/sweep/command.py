@@ -95,7 +95,7 @@ def command(
     channels = wire.channels(settings)
     sweep = wire.sweep(settings, channels, clock=steady_clock())
     if not channels and not once:
-        log.warning("no channel is set up, so nobody will be alerted; set for example SLACK_WEBHOOK_URL")
+        log.warning("no channel is set up, so no alert will be sent; set for example SLACK_WEBHOOK_URL")
     shown = Shown(opening.root_url(settings), as_json=as_json)
     if exporter is not None:
         exporter.start()

@@ -44,7 +44,7 @@ def watch_run(
     tick = _suggesting(watch.tick, settings, name)
     plain = Plain(as_json=as_json, preview=_preview(channels) if dry_run else None)
     if not channels and not once:
-        _log.warning("no channel is set up, so nobody will be alerted; set for example SLACK_WEBHOOK_URL")
+        _log.warning("no channel is set up, so no alert will be sent; set for example SLACK_WEBHOOK_URL")
     if once:
         outcome = tick()
         plain.show(outcome)
