@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from lastbeat_cli.explain.rank_facts import RankFacts
     from lastbeat_cli.explain.story import ExplainReport
 
-WHAT = "What is explained"
+WHAT = "What to explain"
 EPILOG = """\
 \b
 Exit status:
-  0  it was read, whether or not something in it ended the run
-  3  something could not be read (the rest is explained all the same); also wrong arguments
+  0  everything was read, whether or not a cause was found
+  3  something could not be read (the rest is explained anyway); also wrong arguments
 
 \b
 Examples:
@@ -48,7 +48,7 @@ Examples:
 @options.argument(
     "named",
     group=WHAT,
-    listed=("FILE…|DIR|RUN", "Logs (also .gz), a directory of logs, - for what is piped in, or a run's id."),
+    listed=("FILE…|DIR|RUN", "Logs (also .gz), a directory of logs, - for standard input, or a run's id."),
     metavar="FILE…|DIR|RUN",
     nargs=-1,
 )
@@ -59,9 +59,7 @@ Examples:
     group=WHAT,
     help="Catalogues of signals [LASTBEAT_SIGNALS, else default].",
 )
-@options.option(
-    "--exit-code", type=click.IntRange(-255, 255), metavar="N", group=WHAT, help="What the run exited with."
-)
+@options.option("--exit-code", type=click.IntRange(-255, 255), metavar="N", group=WHAT, help="The run's exit code.")
 @options.option(
     "--scheduler-state",
     metavar="WORD",
@@ -82,8 +80,8 @@ def command(
 ) -> int:
     """Say why a run failed, with the line that shows it, and what to do.
 
-    Reads any log, of any size, and needs no settings for that. Several files are the ranks of one run; a name such as
-    rank3.log tells which. Where no file has the name, it is the id of a run below the fleet root.
+    Reads any log, of any size, without settings. Several files are taken as ranks of one run; a name such as rank3.log
+    gives the rank. A name that is no file is taken as the id of a run below the fleet root.
     """
     logs.verbose(on=verbose)
     if not named and not log_sources.is_piped_in():
@@ -93,8 +91,8 @@ def command(
     looking = _Looking(settings, wrong)
     sources = looking.sources(named)
     from lastbeat.causes import exit_codes  # noqa: PLC0415 - as below
-    from lastbeat_cli.explain import reading  # noqa: PLC0415 - after it is known what there is to read
-    from lastbeat_cli.signals import command as signals  # noqa: PLC0415 - after it is known what there is to read
+    from lastbeat_cli.explain import reading  # noqa: PLC0415 - only once there are logs to read
+    from lastbeat_cli.signals import command as signals  # noqa: PLC0415 - as above
 
     if scheduler_state and exit_codes.of_scheduler(scheduler_state) is None:
         looking.notes.append(f"the scheduler's state {scheduler_state[:40]!r} tells no cause")
@@ -118,12 +116,12 @@ def command(
 
 
 def mask(text: str) -> str:
-    """``text`` without what a terminal would interpret and without secrets."""
+    """``text`` without terminal escapes and secrets."""
     return mask_tokens(logs.redact(clean(text)))
 
 
 def _settings(given: Mapping[str, str | None]) -> tuple[Settings | None, SettingsError | None]:
-    """The settings, or what is wrong with them: a log is explained all the same."""
+    """The settings, or the error in them: a log can be explained without settings."""
     try:
         settings = configuration.load(options.arguments(given))
     except SettingsError as wrong:
@@ -133,7 +131,7 @@ def _settings(given: Mapping[str, str | None]) -> tuple[Settings | None, Setting
 
 
 class _Looking:
-    """What was named, and what was wrong with it."""
+    """Finds the logs that the user named, and collects faults and notes."""
 
     def __init__(self, settings: Settings | None, wrong: SettingsError | None) -> None:
         self.faults: list[UnreadableLogError] = []
@@ -141,12 +139,12 @@ class _Looking:
         self._settings = settings
         self._wrong = wrong
         self._run_id: str | None = None
-        """The run that was named, of which there may be others like it."""
+        """The run that the user named; similar failures are looked up for it."""
         self._folder: Path | None = None
-        """The folder that was named."""
+        """The folder that the user named."""
 
     def signals(self, given: str | None) -> str:
-        """What ``--signals`` says, else the setting."""
+        """The value of ``--signals``, else of the setting."""
         if given is not None:
             return given
         if self._settings is not None:
@@ -155,7 +153,7 @@ class _Looking:
         return ""
 
     def sources(self, named: Sequence[str]) -> list[LogInput]:
-        """Every log that is named, each once."""
+        """Every log that the user named, without duplicates."""
         if not named:
             named = [log_sources.STDIN]
             if log_sources.is_awaited():
@@ -174,7 +172,7 @@ class _Looking:
         except StoreError as fault:
             self.faults.append(UnreadableLogError(str(fault), fault.advice))
         except OSError as fault:
-            # A folder that may not be looked into, a name that is too long for any file.
+            # A folder without read permission, or a name that is too long for any file.
             self.faults.append(log_sources.unreadable(name[:200], fault))
         return []
 
@@ -227,15 +225,15 @@ class _Looking:
 
     def ranks(self) -> "RankFacts":
         """World size and hosts from the run's folder, if a run or its folder was named."""
-        from lastbeat_cli.explain.rank_facts import RankFacts  # noqa: PLC0415 - after it is known that there are logs
+        from lastbeat_cli.explain.rank_facts import RankFacts  # noqa: PLC0415 - only once there are logs to read
 
         if self._run_id is not None and self._settings is not None:
             return RankFacts(opening.store(self._settings), self._run_id, mask)
         return RankFacts() if self._folder is None else RankFacts.of_folder(self._folder, mask)
 
     def compared(self, story: "ExplainReport") -> "ExplainReport":
-        """``story`` with the last run of the fleet that failed like it, where one of its runs is explained."""
-        from lastbeat.causes.fingerprint import fingerprint_of  # noqa: PLC0415 - after it is known that there is a cause
+        """``story`` with its fingerprint and, if the user named a run, with the fleet's last similar failure."""
+        from lastbeat.causes.fingerprint import fingerprint_of  # noqa: PLC0415 - only if there is a cause
 
         cause = story.explanation.cause
         if cause is None:
@@ -248,13 +246,13 @@ class _Looking:
 
         store = opening.store(self._settings)
         now = store.clock()
-        # No attempt before the first: what is explained may be in that document itself.
+        # Attempt 0 excludes every attempt of this run: the explained failure may be in that document itself.
         found = KnownFailures(store).similar(story.fingerprint, self._run_id, 0, now, aftermath)
         return story if found is None else replace(story, similar=found.told(now))
 
 
 def _runs_in(settings: Settings) -> list[str]:
-    """The runs of a directory; those of a bucket are not worth a listing here."""
+    """The runs if the fleet root is a directory; a bucket is not worth a listing here."""
     root = settings.root
     names = _names_beside(root.path / "-") if registry.of(root).TRAITS.local else []
     return [name for name in names if not name.startswith("_")]
@@ -269,10 +267,10 @@ def _names_beside(path: Path) -> list[str]:
 
 def _show(story: "ExplainReport", *, as_json: bool) -> None:
     if as_json:
-        from lastbeat_cli.explain.document import story_document  # noqa: PLC0415 - one of the two is needed
+        from lastbeat_cli.explain.document import story_document  # noqa: PLC0415 - only for JSON
 
         print(dump(story_document(story, mask)))
         return
-    from lastbeat_cli.explain.lines import story_lines  # noqa: PLC0415 - as above
+    from lastbeat_cli.explain.lines import story_lines  # noqa: PLC0415 - only for people
 
     paint.show(story_lines(story, paint.width(sys.stdout), mask))

@@ -1,4 +1,4 @@
-"""What ``explain --json`` prints."""
+"""The JSON document of ``explain --json``."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ Mask = Callable[[str], str]
 
 
 def story_document(story: ExplainReport, mask: Mask) -> dict[str, object]:
-    """The promised keys, all of them always there; what is not known is null. ``mask`` cleans what training wrote."""
+    """The documented keys, always all of them; unknown values are null. ``mask`` cleans text that training wrote."""
     found = story.explanation
     cause = found.cause
     return {
@@ -35,7 +35,7 @@ def story_document(story: ExplainReport, mask: Mask) -> dict[str, object]:
 
 
 def _second(cause: Cause, story: ExplainReport, mask: Mask) -> dict[str, object]:
-    """What it may be as well, where it is undecided which of the two, with what to do then."""
+    """The second cause of an undecided explanation, with its own hint."""
     return {**_cause(cause, story, mask), "hint": mask(hint(cause, story.error_types)) or None}
 
 

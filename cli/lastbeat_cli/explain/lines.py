@@ -1,4 +1,4 @@
-"""The answer of ``explain`` as lines for people: the cause first, then what to do, then what else there is."""
+"""The answer of ``explain`` as lines for people: the cause first, then the advice, then the rest."""
 
 import os
 import re
@@ -24,7 +24,7 @@ _EVIDENCE_ROWS = 8
 _ALIKE = 80
 _INDENT = "  "
 _ROOM_FOR_TWO = 76
-"""Columns from which on two causes stand beside each other."""
+"""Least number of columns for two causes side by side."""
 _BETWEEN = " │ "
 _NOTHING_FOUND = (
     "If it ended all the same: --exit-code N or --scheduler-state WORD tell more (sacct -j ID, kubectl describe pod).",
@@ -32,7 +32,7 @@ _NOTHING_FOUND = (
 )
 _LEGEND = {CAUSE: "> cause", FOLLOWED: "+ followed", PERHAPS: "? perhaps the cause", DONE: "= done"}
 
-# Python points at a part of the line above, which lies elsewhere once that line is cut.
+# Python marks a part of the line above. Once that line is cut, the marks point elsewhere.
 _CARETS = re.compile(r"(?:\[[a-z]{1,20}\d{1,6}\]:|\d{1,5}:)? *[~^]+ *")
 _FRAME = re.compile(r"(.{0,60}? {2}File \")([^\"]{1,1000})(\", line \d{1,9}(?:, in .{0,80})?)")
 
@@ -40,7 +40,7 @@ Mask = Callable[[str], str]
 
 
 def story_lines(story: ExplainReport, columns: int, mask: Mask) -> list[Line]:
-    """The whole answer in ``columns``; ``mask`` hides secrets in what training wrote."""
+    """The whole answer in ``columns``. ``mask`` hides secrets in text that training wrote."""
     return list(_blank_between(_blocks(story, columns, mask)))
 
 
@@ -75,7 +75,7 @@ def _blocks(story: ExplainReport, columns: int, mask: Mask) -> Iterator[list[Lin
 
 
 class _Names:
-    """Files by names no longer than they must be: what all have in common in front is said once, at the end."""
+    """Short names of the logs: the folder that they all share is left out and shown once, at the end."""
 
     def __init__(self, story: ExplainReport) -> None:
         logs = [log.name for log in story.logs]
@@ -84,14 +84,14 @@ class _Names:
             common = str(os.path.dirname(common))  # noqa: PTH120 - a name, which need be no path
         self._start = f"{common}{os.sep}" if common and common != os.sep else ""
         self.folder = one_line(common)
-        """Of all logs, if there are several."""
+        """The folder that all logs share; empty for a single log."""
         self._one = len(logs) == 1
 
     def file(self, name: str) -> str:
         return one_line(name.removeprefix(self._start))
 
     def short(self, evidence: Evidence) -> str:
-        """The line alone where there is but one log, which the head has named."""
+        """The place of ``evidence``; with a single log, which the head names, the line alone."""
         return f"line {evidence.line}" if self._one and evidence.line > 0 else self.place(evidence)
 
     def place(self, evidence: Evidence) -> str:
@@ -129,7 +129,7 @@ def _progress(log: LogRead) -> str:
 
 
 def _head(story: ExplainReport, cause: Cause, names: _Names, columns: int, mask: Mask) -> Iterator[Line]:
-    # That nothing is known is no guess.
+    # "Unknown" is no guess, so it has no confidence.
     sure = f" ({sureness(cause.confidence)})" if not traits_of(cause.error_type).says_nothing else ""
     second = story.explanation.second
     other = ((" or ", ""), (second.error_type, "bad")) if second is not None else ()
@@ -162,7 +162,7 @@ def _meaning(story: ExplainReport, cause: Cause) -> str:
 
 
 def _attempt(story: ExplainReport, names: _Names, columns: int) -> Iterator[str]:
-    """Which attempt it is, where a file holds several."""
+    """Which attempt is explained, if a file holds several."""
     attempt = story.explanation.attempt
     if attempt is not None:
         told = replace(attempt, file=names.file(attempt.file)).told
@@ -193,7 +193,7 @@ def _evidence(story: ExplainReport, cause: Cause, columns: int, mask: Mask) -> I
     if at is None:
         shown = [(evidence.line, mask(evidence.text))]
     elif said[:_ALIKE] not in one_line(shown[at][1]):
-        # The file was written anew meanwhile.
+        # The file was rewritten meanwhile.
         yield from _neighbours(shown, columns)
         yield from ((((f"> {row}"), "mark"),) for row in folded(said, columns - 2))
         return
@@ -221,7 +221,7 @@ def _neighbours(shown: Sequence[tuple[int, str]], columns: int, digits: int = 0)
 
 
 def _frame(text: str, room: int) -> str:
-    """``text``; of a traceback's frame that is too long, the end of the path, since what counts stands behind it."""
+    """``text``; a traceback frame that is too long keeps the end of its path, the line number and the function."""
     found = _FRAME.fullmatch(text) if cells(text) > room else None
     if found is None:
         return text
@@ -261,7 +261,7 @@ def _missing_log(story: ExplainReport, columns: int, names: _Names) -> Iterator[
 def _either(
     story: ExplainReport, readings: tuple[Cause, Cause], names: _Names, columns: int, mask: Mask
 ) -> Iterator[Line]:
-    """What it may be, each with what to do: beside each other where there is room, else below each other."""
+    """Both possible causes with their advice: side by side if there is room, else one below the other."""
     beside = columns >= _ROOM_FOR_TWO
     wide = (columns - len(_BETWEEN)) // 2 if beside else columns
     first, second = (list(_reading(story, each, readings[0], names, wide, mask)) for each in readings)
@@ -289,7 +289,7 @@ def _reading(
 
 
 def _same_or(cause: Cause, first: Cause, where: Sequence[str]) -> str:
-    """Where a second reading stands."""
+    """Where the evidence of the second cause stands."""
     if cause.evidence != first.evidence:
         return f"At: {', '.join(where)}"
     return "The same line." if cause.evidence.line > 0 else ""
@@ -309,7 +309,7 @@ def _others(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> It
 
 
 def _other_causes(story: ExplainReport) -> Iterator[Cause]:
-    """What else it may be: beside a sure cause, what only followed from it is in the timeline as that."""
+    """Further possible causes. If the cause is certain, those that followed from it are only in the timeline."""
     found = story.explanation
     sure = found.cause is not None and found.cause.confidence >= CERTAIN
     followed = {(each.file, each.line) for each in found.downstream} if sure else set()
@@ -327,7 +327,7 @@ def _timeline(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> 
     title = f"Timeline   {legend}" if story.explanation.cause is not None else "Who fell silent first"
     yield line(cut(title, columns), "heading")
     days = {row.evidence.time.date() for row in shown if row.evidence.time is not None}
-    # The day is in the head already, and only worth its columns where there are two.
+    # The head shows the day already, so rows show it only if there are two.
     form = "%m-%d %H:%M:%S" if len(days) > 1 else "%H:%M:%S"
     table = [
         (
@@ -349,7 +349,7 @@ def _timeline(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> 
 
 
 def _bounded(rows: list[TimelineRow]) -> list[TimelineRow]:
-    """The cause's row, and those around it, more of them after it than before it."""
+    """The cause's row with the rows around it, more of them after the cause than before."""
     if len(rows) <= MOST_EVENTS:
         return rows
     at = next((index for index, row in enumerate(rows) if row.sign == CAUSE), 0)

@@ -1,4 +1,4 @@
-"""The bytes of a log file, whatever it is packed in: bounded, and only where they are text."""
+"""The bytes of a log file, plain or gzip: bounded, and refused if they are not text."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ Note = Callable[[str], None]
 CHUNK_BYTES = 1024 * 1024
 _GZIP = b"\x1f\x8b"
 _GZIP_BITS = 31
-# Other packings are told by name, with the command that unpacks them.
+# Other formats are refused by name, with the command that unpacks them.
 _PACKED: Final = {
     b"\x28\xb5\x2f\xfd": ("zstd", "zstdcat"),
     b"\xfd7zXZ\x00": ("xz", "xzcat"),
@@ -19,9 +19,9 @@ _PACKED: Final = {
 }
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _MOST_RATIO = 300
-"""A log that repeats itself packs to a hundredth."""
+"""Highest compression ratio of a log. Even a repetitive one reaches only about 100."""
 FREE_BYTES = 1 << 30
-"""What unpacks to less is no bomb, whatever its ratio."""
+"""The ratio is not checked until a file has unpacked to this many bytes."""
 _JUDGED_BYTES = 64 * 1024
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\v\f\r\b\x1b\x07\x00")) + b"\x7f"
 _MOST_CONTROLS = 0.02
@@ -37,9 +37,9 @@ class UnreadableLogError(ValueError):
 
 
 def text_chunks(name: str, read: Callable[[int], bytes], note: Note, free: int = FREE_BYTES) -> Iterator[bytes]:
-    """What ``read`` gives, in chunks of a megabyte at most, unpacked if it is gzip; ``note`` is told what is left out.
+    """The bytes that ``read`` returns, unpacked if they are gzip, in chunks of at most a megabyte.
 
-    Raises :class:`UnreadableLogError` where the first bytes show that this is no text.
+    Calls ``note`` with what is left out. Raises :class:`UnreadableLogError` if the first bytes are not text.
     """
     head = read(CHUNK_BYTES)
     packed = head.startswith(_GZIP)
@@ -58,7 +58,7 @@ def _plain(head: bytes, read: Callable[[int], bytes]) -> Iterator[bytes]:
 
 
 def _unpacked(name: str, head: bytes, read: Callable[[int], bytes], note: Note, free: int) -> Iterator[bytes]:
-    """A gzip file may have several members, one behind the other, as appending to one makes them."""
+    """The unpacked bytes of a gzip file. It may have several members, as after appending to it."""
     unpacker = zlib.decompressobj(_GZIP_BITS)
     taken, given = len(head), 0
     waiting = head
@@ -100,7 +100,7 @@ def _judge(name: str, start: bytes) -> None:
     if start.startswith(_UTF16):
         advice = f"Convert it: iconv -f UTF-16 -t UTF-8 {name} | lastbeat explain -"
         raise UnreadableLogError(f"{name} is UTF-16 text", advice)
-    # Zeros are no sign: a log that was truncated under its writer begins with them, and after a crash one ends so.
+    # Zero bytes do not count: a log truncated under its writer begins with them, and a crash may leave them at the end.
     judged = start[:_JUDGED_BYTES].replace(b"\0", b"")
     if not judged:
         return

@@ -1,4 +1,4 @@
-"""What logs are called: which files of a folder are logs, and which rank wrote one."""
+"""Names of logs: which files of a folder are logs, and which rank wrote a log."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -9,8 +9,8 @@ from lastbeat.model.text import counted
 from lastbeat.observe import log_files
 
 MOST_FILES: Final = 4096
-"""Of one folder: as many ranks as a large training has."""
-# By their endings: what training scripts, schedulers (job.o123) and launchers call the logs that they write.
+"""Most logs read from one folder: as many as a large run has ranks."""
+# Endings of logs that training scripts, schedulers (job.o123) and launchers write.
 _LOG = re.compile(r".+\.(?:log|txt|out|err|stdout|stderr|[oe]\d{1,12}(?:[.-]\d{1,8})?)(?:\.gz)?|stdout|stderr|log")
 _OLDER_PART = re.compile(r".+\.(?:log|txt|out|err)(?:\.\d{1,4}|-\d{8}(?:-\d{1,10})?)(?:\.gz)?")
 _NO_LOG = re.compile(r"requirements.*\.txt|readme.*|licen[cs]e.*|cmakelists\.txt|vocab\.txt|merges\.txt", re.IGNORECASE)
@@ -20,19 +20,19 @@ _TORCHRUN = re.compile(r"(?P<base>.*/|)attempt_(?P<attempt>\d{1,6})/(?P<rank>\d{
 
 
 def rank_of(path: str) -> int | None:
-    """The rank that a path tells: ``rank3.log``, ``train-rank_12.out.gz``, ``attempt_0/3/stderr.log``."""
+    """The rank in a path such as ``rank3.log``, ``train-rank_12.out.gz`` or ``attempt_0/3/stderr.log``, or None."""
     if found := _TORCHRUN.fullmatch(path):
         return int(found["rank"])
     if found := _RANK_ERROR.fullmatch(path):
         return int(found[1])
     name = _last(path).removesuffix(".gz")
-    # A number alone is a rank in a run's own folder, and elsewhere rather a job's.
+    # A bare number is a rank only in a run's own folder; elsewhere it is more likely a job id.
     return None if name.split(".", 1)[0].isdecimal() else log_files.rank_of(name)
 
 
 def chosen(paths: Iterable[str], note: Callable[[str], None]) -> list[str]:
-    """The logs among ``paths``, which are relative to one folder: of a run's own folder also what its ranks and its
-    sentinel say. ``note`` is told what is left out."""
+    """The logs among ``paths``, which are relative to one folder. In a run's own folder the error files of its ranks
+    and its ``_error`` count as logs. Calls ``note`` with what is left out."""
     paths = list(paths)
     newest = _newest_attempts(paths)
     if older := len(paths) - len(newest):
@@ -47,7 +47,7 @@ def chosen(paths: Iterable[str], note: Callable[[str], None]) -> list[str]:
 
 def _is_log(path: str) -> bool:
     if path in {runid.ERROR, runid.STACKS}:
-        # Stacks tell where a run hung, in lastbeat's own form, and are no output of training.
+        # Stacks are in lastbeat's own format, and are not output of training.
         return path == runid.ERROR
     name = _last(path)
     named = _LOG.fullmatch(name) is not None and not _NO_LOG.fullmatch(name)
@@ -56,7 +56,7 @@ def _is_log(path: str) -> bool:
 
 
 def _newest_attempts(paths: list[str]) -> list[str]:
-    """Without what torchrun wrote in attempts before the last: another life, with an end of its own."""
+    """``paths`` without the logs of torchrun's earlier attempts, which ended for reasons of their own."""
     matches = {path: match for path in paths if (match := _TORCHRUN.fullmatch(path)) is not None}
     last: dict[str, int] = {}
     for match in matches.values():
@@ -71,5 +71,5 @@ def _last(path: str) -> str:
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """``rank10`` behind ``rank9``."""
+    """A sort key that puts ``rank10`` after ``rank9``."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d{1,18})", text)]

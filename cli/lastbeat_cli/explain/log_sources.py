@@ -1,4 +1,4 @@
-"""What was named on the command line → logs to read: files, what is piped in, and the logs of a directory."""
+"""Arguments of the command line → logs to read: files, standard input, and the logs of a directory."""
 
 import os
 import select
@@ -22,27 +22,28 @@ _MOST_ENTRIES = 100_000
 _SPOOL_IN_MEMORY_BYTES = 16 * 1024 * 1024
 _SPOOL_BYTES = 1 << 30
 _AWAITED_S: Final = 2.0
-"""Seconds without input after which people hear what is awaited."""
+"""Seconds without input after which the user is told what ``explain`` waits for."""
 _ROOT_ENTRIES: Final = 5_000
-"""So many entries of a folder are looked at."""
+"""Most entries of a folder that are checked for runs."""
 _ROOT_SHOWN: Final = 5
+"""Most runs of a fleet root that an error message names."""
 _OF_A_RUN: Final = (runid.METADATA, runid.PROGRESS, runid.RECORD)
 
 
 @dataclass(frozen=True, slots=True)
 class LogInput:
-    """One log: ``chunks`` reads it from its beginning, each time that it is called, and tells what it leaves out."""
+    """One log. Each call of ``chunks`` reads it from its beginning and notes what is left out."""
 
     name: str
     chunks: Callable[[Note], Iterator[bytes]]
     rank: int | None = None
     size_bytes: int | None = None
     written_at: datetime | None = None
-    """When it was last written to: tells the year of times that name none."""
+    """When it was last written: gives the year for times without one."""
 
 
 def is_piped_in() -> bool:
-    """Whether standard input is a pipe, a socket or a file. A terminal and /dev/null have no log."""
+    """Whether standard input is a pipe, a socket or a file, not a terminal or /dev/null."""
     try:
         return sys.stdin is not None and not stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode)
     except OSError:
@@ -56,20 +57,23 @@ def is_awaited() -> bool:
 
 
 def stdin() -> LogInput:
-    """What is piped in."""
+    """The log on standard input. Raises :class:`UnreadableLogError` if it is closed."""
     if sys.stdin is None:
         raise UnreadableLogError("standard input is closed", "Name a file.")
     return _from(STDIN, sys.stdin.buffer)
 
 
 def file(path: Path, name: str | None = None) -> LogInput:
-    """The log at ``path``, which people call ``name``. FileNotFoundError is the caller's: it may be a run."""
+    """The log at ``path``, shown as ``name``.
+
+    Raises :class:`UnreadableLogError`, and FileNotFoundError because the name may be a run's.
+    """
     name = name or str(path)
     try:
         about = path.stat()
         kind, written = about.st_mode, datetime.fromtimestamp(about.st_mtime, timezone.utc)
         if stat.S_ISREG(kind) or str(path) == os.devnull:
-            # Opened once for nothing: that it may not be read is said before hours are spent on the others.
+            # Opened once in advance: a missing permission is reported before the other logs take hours.
             path.open("rb").close()
             return LogInput(name, lambda note: _read(path, name, note), log_names.rank_of(name), about.st_size, written)
         if stat.S_ISFIFO(kind):
@@ -82,7 +86,7 @@ def file(path: Path, name: str | None = None) -> LogInput:
 
 
 def directory(path: Path, note: Note) -> list[LogInput]:
-    """Every log of the directory; one that holds several runs is refused, with their names."""
+    """Every log of the directory. Raises :class:`UnreadableLogError` if it has no logs, or holds several runs."""
     _refuse_root(path)
     names = log_names.chosen(_walk(path, note), lambda text: note(f"{path}: {text}"))
     if not names:
@@ -92,7 +96,7 @@ def directory(path: Path, note: Note) -> list[LogInput]:
 
 
 def _refuse_root(path: Path) -> None:
-    """Raise :class:`UnreadableLogError` if ``path`` holds several runs, for each has a cause of its own."""
+    """Raise :class:`UnreadableLogError` if ``path`` holds several runs, because each has its own cause."""
     runs = _runs(path)
     if len(runs) < 2:
         return
@@ -105,7 +109,7 @@ def _refuse_root(path: Path) -> None:
 
 
 def _runs(path: Path) -> dict[str, float]:
-    """The runs whose folders lie in ``path``: name → when a heartbeat of it was last written."""
+    """The runs whose folders lie in ``path``: name → time of the last heartbeat, in seconds since the epoch."""
     if any((path / name).exists() for name in _OF_A_RUN):
         return {}
     found: dict[str, float] = {}
@@ -128,12 +132,12 @@ def _may_be_a_run(name: str) -> bool:
 
 
 def _written(folder: Path) -> float | None:
-    """None where ``folder`` is no run's, as far as can be seen."""
+    """When a document of the run in ``folder`` was last written, or None if no such document can be seen."""
     times = []
     for name in _OF_A_RUN:
         try:
             times.append((folder / name).stat().st_mtime)
-        except OSError:  # not there, or not to be seen  # noqa: PERF203
+        except OSError:  # missing, or no permission  # noqa: PERF203
             continue
     return max(times, default=None)
 
@@ -175,7 +179,7 @@ def _read(path: Path, name: str, note: Note) -> Iterator[bytes]:
 
 
 def _from(name: str, stream: IO[bytes]) -> LogInput:
-    """What can be read but once is kept for a second time: on disk beyond some megabytes, up to a gigabyte."""
+    """A log from ``stream``. If the stream cannot seek, up to a gigabyte of it is kept for a second reading."""
     start = stream.tell() if stream.seekable() else None
     spool: _Spool | None = None
 
@@ -189,7 +193,7 @@ def _from(name: str, stream: IO[bytes]) -> LogInput:
                 spool = _Spool(stream)
                 yield from text_chunks(name, spool.read, note)
             else:
-                yield from text_chunks(name, spool.again().read, note)
+                yield from text_chunks(name, spool.rewound().read, note)
         except OSError as fault:
             raise unreadable(name, fault) from None
 
@@ -197,7 +201,7 @@ def _from(name: str, stream: IO[bytes]) -> LogInput:
 
 
 class _Spool:
-    """What was read of a stream, as far as there is room for it."""
+    """Keeps what is read from a stream, up to :data:`_SPOOL_BYTES`, so that it can be read again."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -213,17 +217,18 @@ class _Spool:
             try:
                 self._kept.write(data)
             except OSError:
-                # A full /tmp costs the lines around the evidence, and nothing else.
+                # With a full /tmp only the lines around the evidence are missing.
                 self._room = -1
         return data
 
-    def again(self) -> IO[bytes]:
+    def rewound(self) -> IO[bytes]:
+        """The kept bytes, from their beginning."""
         self._kept.seek(0)
         return cast("IO[bytes]", self._kept)
 
 
 def unreadable(name: str, fault: OSError) -> UnreadableLogError:
-    """``fault`` as people can act on it."""
+    """``fault`` with advice for the user."""
     advice = {
         "FileNotFoundError": "Check the path; a RUN id is looked up below the fleet root, where --root says.",
         "PermissionError": "Ask its owner, or read it as a user who may: sudo cat FILE | lastbeat explain -",

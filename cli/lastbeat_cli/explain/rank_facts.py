@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RankFacts:
-    """Reads them from the run ``run_id`` in ``store``. Without a store nothing is known."""
+    """Reads world size and hosts of the run ``run_id`` in ``store``. Without a store both are unknown."""
 
     store: "Store | None" = None
     run_id: str = ""
@@ -22,14 +22,14 @@ class RankFacts:
 
     @classmethod
     def of_folder(cls, folder: Path, mask: Callable[[str], str]) -> "RankFacts":
-        """Those of the run in ``folder``, if it is one."""
+        """The facts of the run in ``folder``; unknown if the folder holds no run."""
         from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - a log alone needs no store
 
         place = folder.resolve()
         return cls(DirectoryStore(place.parent), place.name, mask)
 
     def world_size(self) -> int | None:
-        """How many ranks there are, as metadata.json says."""
+        """The number of ranks in metadata.json, or None if unknown."""
         if self.store is None:
             return None
         from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat  # noqa: PLC0415 - as above
@@ -41,7 +41,7 @@ class RankFacts:
         return None if blob is None else read_heartbeat(blob).world_size
 
     def hosts(self, ranks: Collection[int]) -> Mapping[int, str]:
-        """The hosts of these ranks, as far as known."""
+        """Rank → host, for those of ``ranks`` whose host is known."""
         if self.store is None:
             return {}
         from lastbeat.model.record import Attempt  # noqa: PLC0415 - as above

@@ -1,4 +1,4 @@
-"""Logs read from beginning to end, however large, into a story."""
+"""Reads logs of any size from beginning to end and explains them."""
 
 import sys
 import time
@@ -33,10 +33,10 @@ _TICK_S: Final = 0.5
 _TAIL_BYTES: Final = 8192
 _HEAD_BYTES: Final = 64 * 1024
 _LONG: Final = timedelta(days=300)
-"""Longer than a training takes, and less than a year."""
+"""Longest time from the first date in a log to its end: longer than any run, and less than a year."""
 
 
-def story(  # noqa: PLR0913 - what is asked, and where to say what went wrong
+def story(  # noqa: PLR0913 - the question, and two lists for what went wrong
     sources: Sequence[LogInput],
     signals: "Catalogue",
     mask: Callable[[str], str],
@@ -48,10 +48,10 @@ def story(  # noqa: PLR0913 - what is asked, and where to say what went wrong
     neighbours: bool = True,
     ranks: RankFacts = NO_RANK_FACTS,
 ) -> ExplainReport | None:
-    """What ``sources`` tell; None where none could be read. Those that could not are added to ``faults``.
+    """The report on ``sources``, or None if none could be read. Unreadable logs are added to ``faults``.
 
-    For ``neighbours``, the lines around the evidence, its log is read a second time. ``ranks``: what else is known of
-    the ranks.
+    With ``neighbours`` the evidence's log is read a second time for the lines around it. ``ranks`` supplies the world
+    size and hosts.
     """
 
     def note(text: str) -> None:
@@ -82,7 +82,7 @@ def story(  # noqa: PLR0913 - what is asked, and where to say what went wrong
         times = {each.rank: at for each in found.missing.ranks if (at := ends.get(each.log)) is not None}
         found = found.located(ranks.hosts([each.rank for each in found.missing.ranks]), times)
     if exit_code is not None or scheduler or any(_is_error(log.name) for log in read):
-        # It did end: somebody says so, or training's own last word.
+        # The run did end: the user says so, or training wrote _error.
         found = replace(found, ended=True)
     lines = _around(sources, found.cause.evidence, mask) if found.cause is not None and neighbours else ()
     end: tuple[tuple[int, str], ...] = ()
@@ -98,7 +98,7 @@ def _is_error(name: str) -> bool:
 
 
 def _feed(reader: LogReader, source: LogInput, note: Note) -> tuple[int, datetime | None]:
-    """How many bytes there were, and the last time that they name."""
+    """Feed the log to ``reader``. Returns its size in bytes and the last time that it names."""
     size, tail = 0, b""
     at = source.written_at or datetime.now(timezone.utc)
     patience = _Patience(source)
@@ -116,10 +116,10 @@ def _feed(reader: LogReader, source: LogInput, note: Note) -> tuple[int, datetim
 
 
 def _reference(beginning: bytes, at: datetime) -> datetime:
-    """A time behind which nothing in the log was printed: tells the year of times that name none.
+    """A time after which no line of the log was printed. It gives the year for times without one.
 
-    A log may have been copied long after it was written, and ``at`` is the copy's time; a date that it names itself
-    tells better.
+    The log may have been copied long after it was written, and ``at`` is the time of the copy. A date in the log itself
+    is better.
     """
     for line in beginning[:_HEAD_BYTES].decode("utf-8", "replace").splitlines():
         named = line_of(0, line).time
@@ -129,7 +129,7 @@ def _reference(beginning: bytes, at: datetime) -> datetime:
 
 
 class _Patience:
-    """Says on a terminal how far the reading is, once it takes long."""
+    """Shows progress on a terminal once reading takes long."""
 
     def __init__(self, source: LogInput) -> None:
         self._source = source
@@ -160,5 +160,5 @@ def _around(
     try:
         return context.around(source.chunks(lambda _: None), evidence, mask)
     except UnreadableLogError:
-        # It went away, or was kept in part only: the evidence itself is known.
+        # The log is gone, or was kept only in part: the evidence itself is still shown.
         return ()

@@ -21,13 +21,13 @@ from lastbeat_cli.explain.log_sources import LogInput
 
 _READ_BYTES: Final = 8 * 1024 * 1024
 _CLOCKS: Final = timedelta(minutes=2)
-"""How far an instance's clock may be ahead of the store's."""
+"""Tolerance for an instance's clock that is ahead of the store's."""
 
 
 def sources(settings: Settings, run_id: str, note: Note) -> list[LogInput]:
-    """The logs of ``run_id``, its ``_error`` among them; none where there is no such run.
+    """The logs of ``run_id``, including its ``_error``; empty if there is no such run.
 
-    Raises :class:`StoreError`, and :class:`UnreadableLogError` of a run that has no logs.
+    Raises :class:`StoreError`, and :class:`UnreadableLogError` if the run has no logs.
     """
     store = opening.store(settings)
     files = run_files(store, run_id)
@@ -48,7 +48,7 @@ def sources(settings: Settings, run_id: str, note: Note) -> list[LogInput]:
             "lastbeat.run(..., log_file=...), lastbeat exec, or aws s3 cp.",
         )
     if store.traits.local:
-        # By their paths, which people can open.
+        # Named by their paths, which people can open.
         root = settings.root.path
         for name in names:
             _check(store, files[name].key)
@@ -57,7 +57,7 @@ def sources(settings: Settings, run_id: str, note: Note) -> list[LogInput]:
 
 
 def _of_this_machine(settings: Settings, note: Note) -> list[LogInput]:
-    """What a watchdog on this machine reads of a program that was never changed, which leaves nothing in its folder."""
+    """The logs in LASTBEAT_LOGS, for a program without the SDK, which leaves no log in the run's folder."""
     patterns = settings[table.LOGS]
     if not patterns:
         return []
@@ -68,7 +68,7 @@ def _of_this_machine(settings: Settings, note: Note) -> list[LogInput]:
 
 
 def _of_this_attempt(store: Store, files: Mapping[str, Entry], names: list[str], note: Note) -> list[str]:
-    """Without what was last written before the present attempt began; an older life had an end of its own."""
+    """``names`` without files last written before the current attempt: earlier ones ended for their own reasons."""
     metadata = files.get(runid.METADATA)
     blob = store.read(metadata.key, DOCUMENT_LIMIT_BYTES) if metadata is not None else None
     start = read_heartbeat(blob).start_time if blob is not None else None
@@ -81,7 +81,7 @@ def _of_this_attempt(store: Store, files: Mapping[str, Entry], names: list[str],
 
 
 def _check(store: Store, key: str) -> None:
-    """Whether the file is one that a run may show; a path leads wherever its links do."""
+    """Raise :class:`UnreadableLogError` if the store refuses the file, for example because a link leads elsewhere."""
     try:
         store.read(key, 1)
     except StoreError as fault:
@@ -98,7 +98,7 @@ def _chunks(store: Store, key: str, note: Note) -> Iterator[bytes]:
 
 
 class _Ranges:
-    """Reads a key from its beginning, some megabytes a request."""
+    """Reads a key from its beginning, :data:`_READ_BYTES` a request."""
 
     def __init__(self, store: Store, key: str, note: Note) -> None:
         self._store, self._key, self._note = store, key, note
@@ -120,7 +120,7 @@ class _Ranges:
         if blob is None or not blob.body:
             return b""
         if self._version not in {None, blob.version}:
-            # Another log by now: what would come is not the rest of what was read.
+            # The file was replaced meanwhile, so the next bytes do not continue those read before.
             self._note(f"{self._key} was written anew while it was read; run this again to have all of it")
             return b""
         self._version = blob.version

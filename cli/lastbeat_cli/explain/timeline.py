@@ -1,4 +1,4 @@
-"""What happened, in order of time, over all ranks."""
+"""The events of all ranks in order of time."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -26,20 +26,20 @@ CAUSE, PERHAPS, FOLLOWED, END, DONE = ">", "?", "+", " ", "="
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
-    """One row: a line of a log, and what it is in the story."""
+    """One row: a line of a log, and its role in the explanation."""
 
     sign: str
     evidence: Evidence
     what: str
     ranks: tuple[int, ...] = ()
-    """Of all ranks that said the same, the first of which is the evidence's."""
+    """All ranks that logged the same line; the first one is the evidence's."""
 
 
 def events(story: ExplainReport, mask: Callable[[str], str]) -> list[TimelineRow]:
-    """The cause, what may be it instead what followed, and where each log ends, in order of time.
+    """The cause, the other possible causes, the downstream errors and the end of each log, in order of time.
 
-    Each line is there once, and what several ranks said alike is one row. A line without a time of its own is taken
-    for as old as the line before it in its file.
+    Each line occurs once, and the same line from several ranks is one row. A line without a time gets the time of the
+    line before it in its file.
     """
     found = story.explanation
     told: dict[tuple[str, int], TimelineRow] = {}
@@ -55,7 +55,7 @@ def events(story: ExplainReport, mask: Callable[[str], str]) -> list[TimelineRow
     for other in found.alternatives:
         add(PERHAPS, other.evidence)
     for log in story.logs if len(story.logs) > 1 else ():
-        # Which rank fell silent first is half the story of a hang.
+        # In a hang, the rank that fell silent first is the best lead.
         if log.last_time is not None:
             end = Evidence(log.name, log.lines, "", log.rank, None, log.last_time)
             add(END, end, "its last line" + (f", step {log.step}" if log.step is not None else ""))
@@ -65,16 +65,16 @@ def events(story: ExplainReport, mask: Callable[[str], str]) -> list[TimelineRow
 
 
 def _joined(rows: list[TimelineRow]) -> list[TimelineRow]:
-    """Ranks that say the same within one story are many witnesses of one event."""
+    """``rows`` with the rows of ranks that logged the same line joined into one."""
     first: dict[tuple[str, str], int] = {}
     joined: list[TimelineRow] = []
     cause = next((row for row in rows if row.sign == CAUSE), None)
     for row in rows:
         rank = row.evidence.rank
         if cause is not None and row.sign == FOLLOWED and (row.what, rank) == (cause.what, cause.evidence.rank):
-            continue  # The same words of the same process, printed once more.
+            continue  # The same process printed the same line again.
         own = () if rank is None else (rank,)
-        # Ends are told apart by step and minute, since the rank that lags behind is what people look for.
+        # Ends are joined only within the same step and minute, because people look for the rank that lags behind.
         time = row.evidence.time
         minute = f" {time:%F %R}" if row.sign == END and time is not None else ""
         alike = row.what + minute if row.sign == END else _NUMBERS.sub("#", row.what)
@@ -100,7 +100,7 @@ def ranks_told(ranks: Sequence[int]) -> str:
 
 
 def bare(text: str) -> str:
-    """The message of a line, without the rank, time and source that stand before it: the columns tell them."""
+    """The message of a line without the rank, time and source before it, which have columns of their own."""
     message = line_of(1, text[:_HEAD_CHARS]).text + text[_HEAD_CHARS:]
     header = _HEADER.match(message)
     return (message[header.end() :] if header is not None else message).strip() or text.strip()
@@ -113,7 +113,7 @@ def _ordered(told: Iterable[TimelineRow]) -> list[TimelineRow]:
     placed: list[tuple[bool, float, int, TimelineRow]] = []
     for rows in files.values():
         times = _filled([row.evidence.time for row in rows])
-        # A file that has no times at all comes first with the cause in it, and else last.
+        # A file without any times comes first if it holds the cause, else last.
         timeless = -1.0 if any(row.sign == CAUSE for row in rows) else 0.0
         for when, row in zip(times, rows, strict=True):
             placed.append((when is None and timeless == 0.0, when if when is not None else timeless, len(placed), row))
@@ -121,7 +121,7 @@ def _ordered(told: Iterable[TimelineRow]) -> list[TimelineRow]:
 
 
 def _filled(times: list[datetime | None]) -> list[float | None]:
-    """Never going back, and without gaps where there is any time at all."""
+    """``times`` in seconds, never decreasing, with gaps filled; all None if there is no time at all."""
     filled: list[float | None] = []
     last: float | None = None
     for when in times:

@@ -1,1 +1,1 @@
-"""``logs``: what a run printed."""
+"""``logs``: the output of a run."""

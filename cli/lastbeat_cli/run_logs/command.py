@@ -1,4 +1,4 @@
-"""``logs``: what a run printed, as far as it is kept."""
+"""``logs``: the stored output of a run."""
 
 from typing import Final
 
@@ -18,19 +18,18 @@ LEAST_INTERVAL_S: Final = 0.1
 WHICH: Final = "Which lines"
 FILES: Final = "Which files"
 EPILOG = """\
-Without --file and --rank it is the run's own log, logs/training_log_latest.txt, or what comes nearest to it. With
-several files each line begins with its file's name.
+Without --file and --rank, prints the run's main log, logs/training_log_latest.txt, or the closest match. With several
+files each line begins with its file's name.
 
--f goes on until the run has succeeded or failed and its last lines are there, as 'kubectl logs -f' does; a run that
-merely fell silent may come back, and is waited for, until Ctrl-C. Logs that are rotated, written anew, or shipped as a
-window that moves along, are followed all the same, and log files that come later are, too. With -F it goes on
-whatever becomes of the run, as 'tail -F' does: the next attempt is followed, too.
+-f follows until the run has succeeded or failed and its last lines are printed, as 'kubectl logs -f' does. A run that
+is only silent may come back, so -f waits for it until Ctrl-C. Rotated, rewritten and windowed logs are followed, and so
+are log files that appear later. -F continues after the end of the run, as 'tail -F' does, and follows the next attempt.
 
 \b
 Exit status:
   0  the lines were printed, even if there were none
-  3  there is no such run, it has no such log, or that cannot be read; also wrong settings or arguments
-  141  the reader of the pipe left, as head does
+  3  there is no such run or log, or the log cannot be read; also wrong settings or arguments
+  141  the reader closed the pipe, as head does
 
 \b
 Examples:
@@ -42,15 +41,13 @@ Examples:
 
 @click.command("logs", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @one_run.argument
-@options.option(
-    "-n", "--lines", metavar="N|all", group=WHICH, help=f"How many of the last lines [{LINES}; all with --grep]."
-)
+@options.option("-n", "--lines", metavar="N|all", group=WHICH, help=f"Number of last lines [{LINES}; all with --grep].")
 @options.option("-f", "--follow", is_flag=True, group=WHICH, help="Print new lines, too, until the run is over.")
-@options.option("-F", "follow_on", is_flag=True, group=WHICH, help="The same, and go on after it is over.")
+@options.option("-F", "follow_on", is_flag=True, group=WHICH, help="As -f, but continue after the run is over.")
 @options.option("--grep", metavar="RE", group=WHICH, help="Only lines that match this regular expression.")
 @options.option("-i", "--ignore-case", is_flag=True, group=WHICH, help="--grep ignores upper and lower case.")
 @options.option(
-    "--interval", metavar="SECONDS", default="2", group=WHICH, help="Time between two looks while following [2]."
+    "--interval", metavar="SECONDS", default="2", group=WHICH, help="Time between two reads while following [2]."
 )
 @options.option(
     "--file",
@@ -80,7 +77,7 @@ def command(  # noqa: PLR0913 - each is an option
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """Print the end of a run's log, cleaned of what a terminal would interpret, with secrets masked."""
+    """Print the end of a run's log, without terminal escapes and with secrets masked."""
     logs.verbose(on=verbose)
     faults: list[str] = []
     most = _most(lines, faults, whole=grep is not None)
@@ -122,7 +119,7 @@ def _grep(pattern: str | None, faults: list[str], *, ignore_case: bool) -> Grep 
         if ignore_case:
             faults.append("--ignore-case says something of --grep, which is missing")
         return None
-    from lastbeat.model.signal import Signal  # noqa: PLC0415 - only where something is looked for
+    from lastbeat.model.signal import Signal  # noqa: PLC0415 - only with --grep
     from lastbeat.scanning import matching  # noqa: PLC0415 - as above
     from lastbeat.signals import pattern_checks  # noqa: PLC0415 - as above
 

@@ -1,4 +1,4 @@
-"""Which logs of a run there are, and which of them are meant."""
+"""Lists the logs of a run, and selects the wanted ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from lastbeat.settings import Settings, table
 from lastbeat.stores.port import Entry, Store
 
 EXTRA: Final = (runid.ERROR, runid.STACKS)
-"""Texts of a run that are no logs, and are shown when they are named."""
+"""Texts of a run besides its logs; shown only by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogSelection:
-    """What was asked for on the command line; nothing: the run's own log."""
+    """The files and ranks given on the command line. Empty selects the run's main log."""
 
     files: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
@@ -28,7 +28,7 @@ class LogSelection:
         return bool(self.files or self.ranks)
 
     def wants(self, source: LogSource) -> bool:
-        """Whether ``source`` was named."""
+        """Whether ``source`` is selected by its name or rank."""
         name = source.name
         short = name.removeprefix(FOLDER)
         if any(fnmatchcase(name, each) or fnmatchcase(short, each) for each in self.files):
@@ -37,28 +37,28 @@ class LogSelection:
 
 
 def stored(store: Store, files: Mapping[str, Entry]) -> list[LogSource]:
-    """The logs among a run's files, and what else has text in it, the newest first."""
+    """The logs and other texts (:data:`EXTRA`) among a run's files, newest first."""
     names = [name for name, entry in files.items() if entry.fault is None and (is_log(name) or name in EXTRA)]
     names.sort(key=lambda name: (files[name].modified, name), reverse=True)
     return [StoredLog(store, name, files[name]) for name in names]
 
 
 def local(settings: Settings) -> tuple[list[LogSource], list[str]]:
-    """The logs of this machine that LASTBEAT_LOGS names, which a program that was never changed leaves; and what is to
-    be said of them."""
+    """The logs on this machine that LASTBEAT_LOGS names, for programs without the SDK; and notes on them."""
     patterns = settings[table.LOGS]
     if not patterns:
         return [], []
-    from lastbeat.observe.local_logs import local_logs  # noqa: PLC0415 - only where somebody asks for it
+    from lastbeat.observe.local_logs import local_logs  # noqa: PLC0415 - only if LASTBEAT_LOGS is set
 
     found, notes, hidden = local_logs(patterns)
     return list(found), [*notes, *hidden]
 
 
 def chosen(sources: Sequence[LogSource], choice: LogSelection) -> list[LogSource]:
-    """Those that are meant, by name; without a word from anybody the run's own log, and where there is none the one
-    that tells most: of now rather than of a job before, of no rank rather than of one, of the first rank rather than of
-    another."""
+    """The selected logs by name; without a selection the run's main log, or else the most useful one.
+
+    Logs of the current job come first, then logs without a rank, then lower ranks.
+    """
     if choice.anything:
         found = [source for source in sources if choice.wants(source)]
         return sorted(found, key=_order)[:MOST]
@@ -77,5 +77,5 @@ def _order(source: LogSource) -> tuple[bool, int, str]:
 
 
 def rank_of(source: LogSource) -> int | None:
-    """The rank whose log it is; what is no log is nobody's."""
+    """The rank that wrote the log, or None."""
     return None if source.name in EXTRA else log_files.rank_of(source.name)

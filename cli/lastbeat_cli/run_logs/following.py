@@ -1,4 +1,4 @@
-"""Following logs: what is new in each is printed as it comes, whatever is done to the files."""
+"""Follows logs: prints new lines as they come, also from files that are rotated or rewritten."""
 
 import select
 import sys
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from lastbeat.causes.log_summary import LogSummary
 
 ROOM_BYTES: Final = 16 * 1024 * 1024
-"""So much of what is new in one file is read at once."""
+"""Most new bytes of one file that are read at once."""
 _STILL: Final = 2
-"""So many looks in which nothing was new are the end of a run that is over."""
+"""After the run is over, following ends once this many reads in a row found nothing new."""
 
 
-class _Printing:
-    """A reader that prints each line."""
+class _LinePrinter:
+    """A text reader that prints each line."""
 
     step = None
 
@@ -33,52 +33,54 @@ class _Printing:
         self._lines = Lines()
         self.next_line = 1
 
-    def feed(self, data: bytes, at: object = None) -> None:  # noqa: ARG002 - when it came is nobody's question here
+    def feed(self, data: bytes, at: object = None) -> None:  # noqa: ARG002 - printing needs no time
         for line in self._lines.feed(data):
             self.next_line += 1
             if (text := self._printer.text(line)) is not None:
                 self._printer.show(self._name, text)
 
     def finish(self, half: bytes = b"") -> None:
-        """Nothing more is to come of a line that has not ended."""
+        """Print the unfinished line, followed by ``half``."""
         rest = self._lines.end() + half
         if rest.strip() and (text := self._printer.text(rest)) is not None:
             self._printer.show(self._name, text)
 
-    def skipped(self, bytes_count: int) -> None:  # noqa: ARG002 - what follows a gap is no part of the line before it
+    def skipped(self, bytes_count: int) -> None:  # noqa: ARG002 - the line before a gap ends there
         self.finish()
 
     def summary(self) -> "LogSummary":
-        raise NotImplementedError  # pragma: no cover - nobody asks what a printed log says
+        raise NotImplementedError  # pragma: no cover - a printed log is not summarized
 
     def document(self) -> Any:
-        raise NotImplementedError  # pragma: no cover - nobody keeps how far a log was printed
+        raise NotImplementedError  # pragma: no cover - the position in a printed log is not stored
 
 
 class Following:
-    """Some logs, looked at again and again."""
+    """The logs that are followed, with the position in each."""
 
     def __init__(self, printer: Printer) -> None:
         self._printer = printer
         self._files: dict[str, TailedLog] = {}
-        self._printing: dict[str, _Printing] = {}
+        self._printing: dict[str, _LinePrinter] = {}
         self._refused: dict[str, str] = {}
         self._sources: dict[str, LogSource] = {}
 
     def begin(self, source: LogSource, cursor: Cursor) -> None:
-        """What stands before ``cursor`` was printed."""
+        """Follow ``source`` from ``cursor``; the lines before it have been printed."""
         self._files[source.name] = TailedLog(source.name, cursor)
 
     def look(self, sources: Sequence[LogSource]) -> bool:
-        """Print what is new in ``sources``; whether anything was. A log that cannot be read is said to be so once, and
-        looked at again the next time."""
+        """Print new lines of ``sources``. Returns whether there were any.
+
+        A log that cannot be read is noted once and tried again the next time.
+        """
         fresh = False
         readers = Readers(self._fresh, self._restored)
         for source in sources:
             self._sources[source.name] = source
             file = self._files.get(source.name)
             if file is None:
-                # It came while others were followed: all of it is new.
+                # It appeared while others were followed, so all of it is new.
                 cursor = Cursor(0, "", source.modified)
                 cursor.move(Blob(b"", 0, source.modified, ""), 0, 0)
                 file = self._files[source.name] = TailedLog(source.name, cursor)
@@ -97,14 +99,14 @@ class Following:
         return fresh
 
     def end(self) -> None:
-        """Print the last lines, which have not ended."""
+        """Print the last lines that have no newline."""
         for name, file in self._files.items():
             if name in self._printing or file.partial:
-                (self._printing.get(name) or _Printing(name, self._printer)).finish(self._partial(file))
+                (self._printing.get(name) or _LinePrinter(name, self._printer)).finish(self._partial(file))
         self._printer.flush()
 
     def _partial(self, file: TailedLog) -> bytes:
-        """What stands behind the last newline: of a long line only the beginning is kept."""
+        """The text after the last newline, read again if only the beginning of a long line was kept."""
         source = self._sources.get(file.name)
         if len(file.partial) < PARTIAL_KEPT_BYTES or file.cursor is None or source is None:
             return file.partial
@@ -119,15 +121,15 @@ class Following:
             note(f"{name} cannot be read now ({why}); it is tried again")
         self._refused[name] = why
 
-    def _fresh(self, name: str, rank: int | None, line: int) -> TextReader:  # noqa: ARG002 - as a watch calls it
+    def _fresh(self, name: str, rank: int | None, line: int) -> TextReader:  # noqa: ARG002 - the interface of Readers
         known = self._printing.get(name)
         if known is not None:
             known.finish()
-        printing = self._printing[name] = _Printing(name, self._printer)
+        printing = self._printing[name] = _LinePrinter(name, self._printer)
         return printing
 
     def _restored(self, document: Any) -> TextReader:
-        raise NotImplementedError  # pragma: no cover - nobody asks what a printed log says
+        raise NotImplementedError  # pragma: no cover - the position in a printed log is not stored
 
 
 def until_over(
@@ -137,11 +139,11 @@ def until_over(
     interval_s: float,
     stop: Stop,
 ) -> None:
-    """Look again every ``interval_s`` until the run is over and nothing was new for some looks. ``sources`` lists what
-    is followed, ``over`` says how the run ended; both may raise :class:`StoreError`, which is said once, and tried
-    again.
+    """Read every ``interval_s`` until the run is over and :data:`_STILL` reads in a row found nothing new.
 
-    Raises :class:`BrokenPipeError` when the reader of stdout has left, and KeyboardInterrupt when ``stop`` was asked.
+    ``sources`` lists the followed logs, and ``over`` returns how the run ended, or None. Both may raise
+    :class:`StoreError`, which is noted once and retried. Raises :class:`BrokenPipeError` when the reader of stdout has
+    closed it, and KeyboardInterrupt when ``stop`` was asked.
     """
     still, fault = 0, ""
     while True:
@@ -168,13 +170,13 @@ def until_over(
 
 
 def _wait(seconds: float, stop: Stop) -> bool:
-    """Sleep, or less when asked to stop; False as soon as whoever read stdout has left."""
+    """Sleep until the time is over or ``stop`` is asked. Returns False at once when the reader of stdout closes it."""
     if sys.stdout is None or not hasattr(select, "poll"):
         stop.wait(seconds)
         return True
     try:
         poll = select.poll()
-        # Nothing is waited for but the end of the other side, which is always told.
+        # With an empty mask poll reports only that the other side has closed.
         poll.register(sys.stdout.fileno(), 0)
     except (OSError, ValueError):
         stop.wait(seconds)

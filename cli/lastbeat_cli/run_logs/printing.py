@@ -1,4 +1,4 @@
-"""Lines of logs on stdout: harmless on a terminal, without secrets, and only those that are looked for."""
+"""Prints lines of logs to stdout: without terminal escapes and secrets, and only those that match."""
 
 import sys
 from collections.abc import Iterator
@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     import re
 
 LINE_BYTES: Final = 400_000
-"""More of a line is not kept."""
+"""Longer lines are cut to this many bytes."""
 ON_A_TERMINAL: Final = 4000
+"""Most characters of a line shown on a terminal."""
 IN_A_PIPE: Final = 100_000
+"""Most characters of a line written to a pipe."""
 _PLAIN: Final = bytes(range(0x20, 0x7F))
 _WINDOW: Final = 2000
-"""A pattern is searched in so many characters at once: for that it is known to be quick enough."""
+"""A pattern is searched in windows of this many characters: patterns are checked to be fast enough for that."""
 _STEP: Final = 1400
 _WINDOWS: Final = 80
 _MATCHES: Final = 100
@@ -28,16 +30,16 @@ _MATCHES: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Grep:
-    """What is looked for in a line."""
+    """The pattern that lines must match."""
 
     pattern: "re.Pattern[str]"
 
     def matches(self, text: str) -> bool:
-        """Whether ``text`` has it; of a very long line the beginning is searched."""
+        """Whether ``text`` matches. Only the beginning of a very long line is searched."""
         return next(self.spans(text), None) is not None
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where in ``text`` it stands: from … to."""
+        """Start and end of each match in ``text``."""
         begin, found = 0, 0
         for number in range(_WINDOWS):
             start = number * _STEP
@@ -45,14 +47,14 @@ class Grep:
                 return
             while (match := self.pattern.search(text, max(start, begin), start + _WINDOW)) is not None:
                 yield match.span()
-                # An empty match would be found for ever.
+                # After an empty match move on by one, or it would be found forever.
                 begin, found = max(match.end(), begin + 1), found + 1
                 if found >= _MATCHES or begin > len(text):
                     return
 
 
 class Printer:
-    """Prints lines of one log or of several; of several each with its file's name in front."""
+    """Prints lines of one or several logs. With ``named`` each line begins with its file's name."""
 
     def __init__(self, *, as_json: bool = False, grep: Grep | None = None, named: bool = False) -> None:
         self.named = named
@@ -62,17 +64,17 @@ class Printer:
         self._limit = ON_A_TERMINAL if paint.capable(sys.stdout) else IN_A_PIPE
 
     def text(self, data: bytes) -> str | None:
-        """``data``, one line of a log, as it is shown; None where it is none of those that are looked for."""
+        """One line of a log as it is shown, or None if it does not match."""
         if data.translate(None, _PLAIN):
             text = clean(data.decode("utf-8", "replace")).replace("\n", " ")
         else:
-            # Nearly every line: there is nothing in it to be cleaned, and finding that out so is quicker.
+            # Nearly every line is plain ASCII, needs no cleaning, and takes this faster path.
             text = data.decode("ascii")
         text = mask_tokens(logs.redact(text)).rstrip()
         return text if self.grep is None or self.grep.matches(text) else None
 
     def show(self, file: str, text: str) -> None:
-        """Print a line of :meth:`text` that ``file`` has."""
+        """Print ``text``, a line of ``file`` from :meth:`text`."""
         if sys.stdout is None:
             return
         short = text if len(text) <= self._limit else text[: self._limit] + CUT
@@ -86,7 +88,7 @@ class Printer:
         sys.stdout.write(f"{start}{short}\n")
 
     def flush(self) -> None:
-        """Let those see it who wait for it."""
+        """Flush stdout, so that a reader sees the lines."""
         if sys.stdout is not None:
             sys.stdout.flush()
 
@@ -102,24 +104,24 @@ class Printer:
 
 
 def short_name(file: str) -> str:
-    """A log's name as people call it, and give it to ``--file``."""
+    """A log's short name, as shown and as ``--file`` takes it."""
     return clean(file.removeprefix("logs/")).replace("\n", " ")
 
 
 def note(text: str) -> None:
-    """Say something that is no line of a log, on stderr."""
+    """Print a message about the logs to stderr."""
     if sys.stderr is not None:
         print(mask_tokens(logs.redact(f"lastbeat: {clean(text)}")), file=sys.stderr, flush=True)
 
 
 class Lines:
-    """Bytes as they come, told apart into lines by newlines alone."""
+    """Splits a stream of bytes into lines at newlines."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Every line that ends in ``data``, without its newline."""
+        """Every line completed by ``data``, without its newline."""
         whole, newline, rest = data.rpartition(b"\n")
         if not newline:
             self._rest = (self._rest + rest)[:LINE_BYTES]
@@ -130,6 +132,6 @@ class Lines:
         self._rest = rest[:LINE_BYTES]
 
     def end(self) -> bytes:
-        """The last line, which has no newline; empty where there is none."""
+        """The rest without a newline; may be empty."""
         rest, self._rest = self._rest, b""
         return rest

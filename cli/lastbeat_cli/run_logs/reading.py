@@ -1,4 +1,4 @@
-"""The end of a log, or all of it, by ranged reads."""
+"""Reads the end of a log, or all of it, by ranged reads."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -22,17 +22,17 @@ class End:
     """The last lines of a log."""
 
     lines: tuple[bytes, ...]
-    """Those that have ended, oldest first."""
+    """The complete lines, oldest first."""
     half: bytes
-    """What stands behind the last newline."""
+    """The text after the last newline."""
     cursor: Cursor
-    """Right behind the last line that has ended."""
+    """Position after the last complete line."""
     short: bool = False
-    """There are fewer than were asked for, because more bytes are not read."""
+    """Whether there are fewer lines than requested, because no more bytes are read."""
 
 
 def end_of(source: LogSource, most: int) -> End | None:
-    """The last ``most`` lines, from as few bytes as will do; None: it is not there any more. Raises
+    """The last ``most`` lines, from as few bytes as possible, or None if the log is gone. Raises
     :class:`StoreError`."""
     room = min(_MOST_ROOM, _LEAST_ROOM + most * _LINE_ROOM)
     begin, step, body = source.size_bytes, _FIRST_BYTES, b""
@@ -44,7 +44,7 @@ def end_of(source: LogSource, most: int) -> End | None:
             return None
         last = last or blob
         if len(blob.body) < begin - start and body:
-            # It was written anew meanwhile, and what was read is all that there is of what it was.
+            # The log was rewritten meanwhile, so no more of its old content can be read.
             break
         body, begin, step = blob.body + body, start, min(4 * step, _MOST_AT_ONCE)
         if begin == 0 or body.count(b"\n") > most or len(body) >= room:
@@ -52,7 +52,7 @@ def end_of(source: LogSource, most: int) -> End | None:
     lines = body.split(b"\n")
     half = lines.pop()
     if begin and lines:
-        # The first one is cut.
+        # The first line is incomplete.
         lines = lines[1:]
     ended = len(body) - len(half)
     cursor = Cursor(0, "", last.modified)
@@ -65,7 +65,7 @@ def end_of(source: LogSource, most: int) -> End | None:
 
 
 def chunks(source: LogSource, until: int | None = None) -> Iterator[bytes]:
-    """All of a log, some megabytes at a time, or its first ``until`` bytes. Raises :class:`StoreError`."""
+    """The whole log, or its first ``until`` bytes, in chunks of some megabytes. Raises :class:`StoreError`."""
     at = 0
     while until is None or at < until:
         room = _MOST_AT_ONCE if until is None else min(_MOST_AT_ONCE, until - at)
@@ -79,14 +79,14 @@ def chunks(source: LogSource, until: int | None = None) -> Iterator[bytes]:
 
 
 class Last:
-    """The last ``most`` of some lines, or as many of them as there is ``room`` for, in characters."""
+    """Keeps the last ``most`` lines, but no more than ``room`` characters."""
 
     def __init__(self, most: int, room: int = _MOST_ROOM) -> None:
         self.lines: deque[str] = deque()
         self._most, self._room, self._taken, self._count = most, room, 0, 0
 
     def add(self, line: str) -> None:
-        """One more."""
+        """Add a line, and drop the oldest ones that exceed the limits."""
         self.lines.append(line)
         self._taken += len(line)
         self._count += 1
@@ -95,12 +95,12 @@ class Last:
 
     @property
     def short(self) -> bool:
-        """Whether some of the last ``most`` were left out."""
+        """Whether some of the last ``most`` lines were dropped for lack of room."""
         return len(self.lines) < min(self._most, self._count)
 
 
 def all_of(source: LogSource, printer: Printer, until: int | None = None) -> Iterator[str]:
-    """Every line that ``printer`` looks for, in all of the log, or in its first ``until`` bytes. Raises
+    """Every line that matches in ``printer``, in the whole log or its first ``until`` bytes. Raises
     :class:`StoreError`."""
     lines = Lines()
     for chunk in chunks(source, until):

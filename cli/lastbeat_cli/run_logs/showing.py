@@ -1,4 +1,4 @@
-"""A run's logs: listed, printed, or followed."""
+"""Lists, prints and follows a run's logs."""
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -22,16 +22,16 @@ _NAMES = 10
 
 
 class Asked:
-    """The run, and which of its logs are meant."""
+    """A run and the selection of its logs."""
 
     def __init__(self, settings: Settings, store: Store, run_id: str, choice: LogSelection) -> None:
         self.settings, self.store, self.run_id, self.choice = settings, store, run_id, choice
         self.files: Mapping[str, Entry] = {}
-        """As they were listed last."""
+        """The run's files as last listed."""
         self._said: set[str] = set()
 
     def sources(self) -> list[LogSource]:
-        """All texts there are, the newest first. Raises :class:`StoreError`, also where there is no such run."""
+        """All texts of the run, newest first. Raises :class:`StoreError`, also if there is no such run."""
         self.files = run_files(self.store, self.run_id)
         if not self.files:
             raise one_run.unknown(self.store, self.run_id)
@@ -41,14 +41,14 @@ class Asked:
                 if entry.fault is not None:
                     self.say_once(f"{name} could not be looked at: {entry.fault}")
             return found
-        # A program that was never changed leaves its log on its machine, which may be this one.
+        # A program without the SDK leaves its log on its machine, which may be this one.
         here, notes = files.local(self.settings)
         for each in notes:
             self.say_once(each)
         return [*found, *here]
 
     def meant(self, *, wait: bool = False) -> list[LogSource]:
-        """Those that are to be shown; with ``wait`` none is no fault, for they may come."""
+        """The selected logs. Raises :class:`StoreError` if there are none, unless ``wait``: they may come later."""
         there = self.sources()
         found = files.chosen(there, self.choice)
         if not found and not wait:
@@ -56,7 +56,7 @@ class Asked:
         return found
 
     def say_once(self, text: str) -> None:
-        """However often it is found, it is said but once."""
+        """Print ``text`` as a note, unless that was done before."""
         if text not in self._said:
             self._said.add(text)
             note(text)
@@ -64,7 +64,7 @@ class Asked:
     def _none(self, there: Sequence[LogSource]) -> StoreError:
         closed = next((entry.fault for entry in self.files.values() if entry.fault is not None), None)
         if closed is not None:
-            # It may be there.
+            # The log may exist but be unreadable.
             return closed
         names = [short_name(source.name) for source in there]
         if self.choice.anything:
@@ -81,8 +81,10 @@ class Asked:
 
 
 def show(sources: Sequence[LogSource], printer: Printer, most: int | None) -> None:
-    """Print the last ``most`` lines of each, or all. Raises :class:`StoreError` for the first that cannot be read, when
-    all others were printed."""
+    """Print the last ``most`` lines of each log, or all.
+
+    Raises :class:`StoreError` for the first log that cannot be read, after all others were printed.
+    """
     printer.named = len(sources) > 1
     unread = [fault for source in sources if (fault := _show_one(source, printer, most)) is not None]
     if unread:
@@ -108,7 +110,7 @@ def _show_one(source: LogSource, printer: Printer, most: int | None) -> StoreErr
 
 
 def _show_end(source: LogSource, printer: Printer, most: int) -> reading.End | None:
-    """Print the last lines that have ended."""
+    """Print the last complete lines, and return the end of the log, or None if it is gone."""
     end = reading.end_of(source, most)
     if end is None:
         return None
@@ -134,8 +136,8 @@ def _show_all(source: LogSource, printer: Printer, most: int | None, until: int 
 
 
 def follow(asked: Asked, printer: Printer, most: int | None, interval_s: float, *, ends: bool) -> None:
-    """Print the last ``most`` lines of each, or all, and then what comes; with ``ends`` until the run is over."""
-    from lastbeat_cli.loop import Stop  # noqa: PLC0415 - only who follows needs it
+    """Print the last ``most`` lines of each log, or all, and then new lines; with ``ends`` until the run is over."""
+    from lastbeat_cli.loop import Stop  # noqa: PLC0415 - only following needs it
     from lastbeat_cli.run_logs.following import Following, until_over  # noqa: PLC0415 - as above
 
     following = Following(printer)
@@ -170,7 +172,7 @@ def follow(asked: Asked, printer: Printer, most: int | None, interval_s: float, 
 
 
 def _over(asked: Asked) -> Callable[[], str | None]:
-    """How the run ended, asked again only when something that may tell it was written."""
+    """A function that returns how the run ended, or None. It reads again only after record or sentinels changed."""
     watch = wire.run_watch(asked.settings, asked.run_id, at=asked.store, places=True)
     seen: list[tuple[object, str | None]] = []
 
@@ -189,7 +191,7 @@ def _over(asked: Asked) -> Callable[[], str | None]:
 
 
 def list_files(asked: Asked, *, as_json: bool) -> None:
-    """Name, size and age of each, the newest first."""
+    """Print name, size and age of each log, newest first."""
     at = asked.store.clock()
     found = [source for source in asked.sources() if not asked.choice.anything or asked.choice.wants(source)]
     if as_json:
