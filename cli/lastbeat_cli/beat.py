@@ -16,17 +16,19 @@ Examples:
 
 @click.command("beat", cls=options.Grouped, epilog=EPILOG)
 @report.of_run
-@options.option("--start", is_flag=True, group=report.WHAT, help="A new attempt begins; the last one's end is removed.")
-@options.option("--phase", metavar="P", group=report.WHAT, help="What it does [as before].")
-@options.option("--step", metavar="N", group=report.WHAT, help="How far it is; progress.json is written, too.")
-@options.option("--total-steps", metavar="N", group=report.WHAT, help="How many steps it will take [as before].")
-@options.option("--loss", metavar="F", group=report.WHAT, help="Its loss at this step; may be nan.")
-@options.option("--learning-rate", metavar="F", group=report.WHAT, help="Its learning rate at this step.")
-@options.option("--attempt", metavar="N", group=report.WHAT, help="Its attempt; a higher one than before begins it.")
+@options.option(
+    "--start", is_flag=True, group=report.WHAT, help="Begin a new attempt; removes the sentinel of the last one."
+)
+@options.option("--phase", metavar="P", group=report.WHAT, help="The run's phase [as before].")
+@options.option("--step", metavar="N", group=report.WHAT, help="The current step; also writes progress.json.")
+@options.option("--total-steps", metavar="N", group=report.WHAT, help="Number of steps of the run [as before].")
+@options.option("--loss", metavar="F", group=report.WHAT, help="The loss at this step; may be nan.")
+@options.option("--learning-rate", metavar="F", group=report.WHAT, help="The learning rate at this step.")
+@options.option("--attempt", metavar="N", group=report.WHAT, help="The attempt; a higher number begins a new attempt.")
 @options.option("--owner", metavar="NAME", group=report.WHAT, help="Whose run it is [as before].")
 @options.option("--team", metavar="NAME", group=report.WHAT, help="The owner's team [as before].")
 @options.place
-@options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
+@options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
 def command(  # noqa: PLR0913 - one for each option
     *,
     run_id: str | None,
@@ -40,7 +42,7 @@ def command(  # noqa: PLR0913 - one for each option
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """Say that a run lives, and how far it is. Call it more often than runs turn stale (10 minutes)."""
+    """Write one heartbeat of a run, with its progress. Call it at least every few minutes: stale is 10 minutes."""
     logs.verbose(on=verbose)
     faults: list[str] = []
     name = report.run_id(run_id, faults)

@@ -1,4 +1,4 @@
-"""``complete``: the run succeeded."""
+"""``complete``: report that a run succeeded."""
 
 import click
 
@@ -9,9 +9,9 @@ from lastbeat_cli import exits, logs, options, report
 @click.command("complete", cls=options.Grouped, epilog=report.EPILOG)
 @report.of_run
 @options.place
-@options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
+@options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
 def command(*, run_id: str | None, verbose: bool, **given: str | None) -> int:
-    """Say that a run succeeded: write _complete. An _error of the same attempt outranks it."""
+    """Report that a run succeeded: write _complete. An _error of the same attempt outranks it."""
     logs.verbose(on=verbose)
     faults: list[str] = []
     name = report.run_id(run_id, faults)

@@ -1,4 +1,4 @@
-"""``exec``: reports any command as a run, and says how it exited."""
+"""``exec``: runs any command and reports it as a run."""
 
 import logging
 import os
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-IN_PLACE = "Starting it again within its job"
+IN_PLACE = "Restarting the command within its job"
 _PLACE: Final = frozenset({MONITORING_ROOT.name, MONITORING_BUCKET.name, MONITORING_PREFIX.name})
 _MOST_RESTARTS: Final = 1000
 _GRACE_S: Final = 15.0
 _MOST_GRACE_S: Final = 3600.0
 _LAUNCHERS: Final = frozenset({"srun", "mpirun", "mpiexec", "prun", "jsrun", "aprun", "pdsh", "ssh"})
-"""Programs that start others on other nodes, which cannot be ended from here."""
+"""Programs that start processes on other nodes, which cannot be ended from here."""
 _CONTAINERS: Final = frozenset({"docker", "nerdctl", "podman", "kubectl"})
-"""The same of containers: a service starts what is in them."""
+"""Programs that let a service start processes in containers, which cannot be ended from here either."""
 
 EPILOG = """\
 \b
@@ -52,7 +52,7 @@ Exit status: that of the command, and
   126  the command could not be started
   127  the command was not found
   3    wrong arguments; nothing was started
-If a signal kills the command, lastbeat ends by the same signal, which shells show as 128 + its number.
+If a signal kills the command, lastbeat exits by the same signal, which shells show as 128 + its number.
 
 \b
 Examples:
@@ -72,7 +72,7 @@ lines like 'step 100/1000 loss 2.5'. A store that is down neither delays the com
     context_settings={"allow_interspersed_args": False},
     no_args_is_help=False,
 )
-@options.option("--run-id", metavar="ID", group=report.WHAT, help="The run: its folder's name [made of job or time].")
+@options.option("--run-id", metavar="ID", group=report.WHAT, help="The run: its folder's name [made from job or time].")
 @options.option("--phase", metavar="P", default="training", group=report.WHAT, help="What it does [training].")
 @options.option("--total-steps", metavar="N", group=report.WHAT, help="How many steps it will take.")
 @options.option("--owner", metavar="NAME", group=report.WHAT, help="Whose run it is [LASTBEAT_OWNER, SLURM_JOB_USER].")
@@ -81,39 +81,37 @@ lines like 'step 100/1000 loss 2.5'. A store that is down neither delays the com
     "--time-margin",
     metavar="SECONDS",
     group=report.WHAT,
-    help="So long before the end of its Slurm job it gets SIGTERM, or LASTBEAT_EXIT_SIGNAL [never].",
+    help="Send SIGTERM, or LASTBEAT_EXIT_SIGNAL, this long before the command's Slurm job ends [never].",
 )
 @options.option(
     "--max-restarts",
     metavar="N",
     group=IN_PLACE,
-    help="So often it is started again within this job when it hangs or fails, and its policy wants that [0].",
+    help="Restart the command up to N times within this job when it hangs or fails and the policy allows it [0].",
 )
 @options.option(
     "--section-timeouts",
     metavar="NAME:SECONDS,…",
     group=IN_PLACE,
-    help="It hangs if a section takes longer: setup:600,step:180 [LASTBEAT_SECTION_TIMEOUTS].",
+    help="The command hangs if a section takes longer: setup:600,step:180 [LASTBEAT_SECTION_TIMEOUTS].",
 )
 @options.option("--policy", metavar="NAME-OR-FILE", group=IN_PLACE, help="Restart policy [megatron_transient].")
-@options.option("--checkpoint-dir", metavar="DIR-OR-URL", group=IN_PLACE, help="Where it saves its checkpoints.")
+@options.option("--checkpoint-dir", metavar="DIR-OR-URL", group=IN_PLACE, help="Where training saves its checkpoints.")
 @options.option(
-    "--grace", metavar="SECONDS", group=IN_PLACE, help="Between SIGTERM and SIGKILL of one that hangs [15]."
+    "--grace", metavar="SECONDS", group=IN_PLACE, help="Time between SIGTERM and SIGKILL of a hung command [15]."
 )
 @options.option(
-    "--nodes", metavar="N", group=IN_PLACE, help="So many of these start together [as its launcher says, else 1]."
+    "--nodes", metavar="N", group=IN_PLACE, help="Number of nodes that restart together [from the launcher, else 1]."
 )
-@options.option(
-    "--node-rank", metavar="K", group=IN_PLACE, help="Which of them this is, from 0 [as its launcher says]."
-)
+@options.option("--node-rank", metavar="K", group=IN_PLACE, help="Number of this node, from 0 [from the launcher].")
 @options.option(
     "--launch-id",
     metavar="WORD",
     group=IN_PLACE,
-    help="The same for all of them, another for each launch [the scheduler's job].",
+    help="A word that all nodes share and that differs for each launch [the scheduler's job].",
 )
 @options.place
-@options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
+@options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARG]...")
 def command(  # noqa: PLR0913 - its options
     *,
@@ -131,7 +129,7 @@ def command(  # noqa: PLR0913 - its options
     command: tuple[str, ...],
     **given: str | None,
 ) -> int:
-    """Run a command as it would run by itself, and report it: heartbeats, progress, and how it ended.
+    """Run a command unchanged, and report it: heartbeats, progress, and how it ended.
 
     Its input, output, terminal, signals and exit status pass through unchanged.
     """
@@ -156,13 +154,13 @@ def command(  # noqa: PLR0913 - its options
     if not (run_id or "").strip() and settings is not None:
         report.tell(opening.root_url(settings), name, given)
     if settings is not None:
-        # The command may report itself: what was typed holds for it too, wherever it goes.
+        # The command may report itself, so the options hold for it and all its children, too.
         os.environ.update(arguments)
         if not _PLACE.isdisjoint(arguments):
             os.environ[MONITORING_ROOT.name] = opening.root_url(settings)
     if asked is None or settings is None:
         return _report(command, streams, name, phase, steps, settings)
-    from lastbeat.in_place.following import InPlaceTerms  # noqa: PLC0415 - much that no other needs
+    from lastbeat.in_place.following import InPlaceTerms  # noqa: PLC0415 - only restarts in place need it
     from lastbeat_cli.exec_in_place import CommandInPlace  # noqa: PLC0415 - as above
 
     terms = InPlaceTerms(
@@ -191,7 +189,7 @@ class _AskedInPlace:
 def _in_place(
     most: str | None, said: Mapping[str, str | None], command: Sequence[str], faults: list[str]
 ) -> _AskedInPlace | None:
-    """What was asked of restarts in place, by the options of that name; None: nothing is restarted."""
+    """The options of restarts in place, or None if the command is not restarted. Adds what is wrong to ``faults``."""
     count = values.count("--max-restarts", most or "0", faults, _MOST_RESTARTS)
     if not count:
         named = [name for name, text in said.items() if text is not None]
@@ -200,7 +198,7 @@ def _in_place(
         return None
     from lastbeat.restarts.loading import RECOMMENDED, RestartPolicyError, load  # noqa: PLC0415 - as in command
 
-    program = os.path.basename(command[0]) if command else ""  # noqa: PTH119 - of a name as the shell gave it
+    program = os.path.basename(command[0]) if command else ""  # noqa: PTH119 - a name as typed, which need be no path
     if program in _LAUNCHERS:
         faults.append(
             f"--max-restarts sees what runs on this node alone, and {program} starts elsewhere: let {program} start "
@@ -226,7 +224,7 @@ def _in_place(
 
 
 def _participant(said: Mapping[str, str | None], faults: list[str]) -> tuple["Participant", str | None]:
-    """Which of several it is, and of which launch."""
+    """This node's number among all nodes, and the launch id or None."""
     from lastbeat.in_place.participants import MOST, Participant, launch_of, launch_word, participant_of  # noqa: PLC0415
 
     own = participant_of(os.environ)
@@ -249,14 +247,14 @@ def _participant(said: Mapping[str, str | None], faults: list[str]) -> tuple["Pa
 
 
 def _script(command: Sequence[str]) -> str:
-    """What people call the command: its script, behind python or torchrun."""
+    """The name of the command's script, for example behind python or torchrun, else its program."""
     return next((word for word in command if word.endswith((".py", ".sh"))), command[0])
 
 
 def _report(
     command: Sequence[str], streams: Sequence[int], name: str, phase: str, steps: int | None, settings: Settings | None
 ) -> int:
-    """Run ``command`` and report it as the run ``name``. Returns the exit status, or dies by the command's signal.
+    """Run ``command`` and report it as the run ``name``. Returns the exit status, or exits by the command's signal.
 
     1. Block the signals to forward, and fork the group monitor: both must come before the first thread.
     2. Start the run, and with it the beat thread, so that a command which cannot be started is reported too.
@@ -265,7 +263,7 @@ def _report(
     5. Write the sentinel in a thread, so that a signal can end the wait for a slow store.
     6. Restore the terminal, and exit as the command did.
 
-    Without ``settings`` the command runs all the same, and nothing is reported.
+    Without ``settings`` the command runs without a report.
     """
     apart = child_process.needs_terminal(streams)
     with SignalQueue() as signals, closing(GroupSignalMonitor(signals.forwarded, own_session=apart)) as group_signals:
@@ -274,10 +272,10 @@ def _report(
         meter = ResourceMeter(wraps=True)
         run = Run(name, reporter(settings, printed, summary, meter) if settings is not None else None, steps)
         run.set_phase(phase)
-        program = os.path.basename(command[0])  # noqa: PTH119 - of a name as the shell gave it
+        program = os.path.basename(command[0])  # noqa: PTH119 - a name as typed, which need be no path
         if settings is not None:
             run.on_stop, run.heeds_stop = partial(ask_child, settings, meter), True
-            # If the command itself calls lastbeat.run with this id, it needs no guardian: we see how it ends.
+            # If the command calls lastbeat.run with this id, it needs no guardian: exec sees how it ends.
             os.environ[WRAPPED] = name
         try:
             child = child_process.start(command, streams, on_output(run, summary, printed), signals, group_signals)
@@ -299,7 +297,7 @@ def _report(
 
 
 def _settings(arguments: dict[str, str], faults: list[str]) -> Settings | None:
-    """The settings; None if they are wrong. ``faults`` gets only what is wrong with the arguments."""
+    """The settings, or None if they are wrong. Adds only what is wrong with the arguments to ``faults``."""
     try:
         settings = configuration.load(arguments, training=True)
     except SettingsError as wrong:
@@ -308,7 +306,7 @@ def _settings(arguments: dict[str, str], faults: list[str]) -> Settings | None:
         except SettingsError as typed:
             faults.extend(typed.faults)
             return None
-        # The arguments are right, so the user may not know of the fault in the environment. Training comes first.
+        # The arguments are right, and the user may not know about the environment. Training comes first, so it runs.
         log.error("nothing watches this command, which runs all the same: %s", wrong)  # noqa: TRY400 - no trace
         return None
     logs.follow(settings)

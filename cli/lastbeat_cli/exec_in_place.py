@@ -1,4 +1,4 @@
-"""``exec --max-restarts``: ends a command that hangs, and starts it again where its policy wants that."""
+"""``exec --max-restarts``: ends a command that hangs, and restarts it within its job if the policy says so."""
 
 import logging
 import os
@@ -59,18 +59,25 @@ from lastbeat_cli.exec_reporting import ask_child, on_output, reporter, say, sta
 log = logging.getLogger(__name__)
 
 _BEGIN_S: Final = 3.0
-"""How long a start waits for its metadata.json, so that training finds it."""
+"""Longest time, in seconds, that a start waits for its metadata.json, so that the training code finds it."""
 _LOOK_S: Final = 15.0
+"""Longest time, in seconds, to read what a failed start left in the store."""
 _JUDGE_S: Final = 90.0
+"""Longest time, in seconds, to explain a failure and ask the restart policy."""
 _KEEP_S: Final = 10.0
+"""Longest time, in seconds, to write what a start left behind."""
 _OUTPUT_S: Final = 2.0
+"""Longest time, in seconds, to read the last output after the command has exited."""
 _TICK_S: Final = 0.5
+"""Seconds between two checks for a hang."""
 _STACKS_BYTES: Final = 64 * 1024
+"""Longest stacks document that is read from the store, in bytes."""
 _ASK_S: Final = 5.0
-"""How long a start waits for the store to say whether somebody has asked for the end meanwhile."""
+"""Longest time, in seconds, that a start waits for the store to answer whether a stop was requested meanwhile."""
 _CALL_S: Final = 5.0
-"""How long the others are told that it is over: they find out in any case, later."""
+"""Longest time, in seconds, to tell the other nodes that the run is over. They find out later in any case."""
 _NAMED: Final = 8
+"""Most missing nodes that a message names."""
 _LEFT: Final = RestartDecision(
     restart=False, reason="some of its processes could not be ended, and still run; nothing is started beside them"
 )
@@ -80,7 +87,7 @@ _UNKNOWN_END: Final = JobEnd(Mode.CRASH)
 
 @dataclass
 class CommandStart:
-    """One start of the command, while it lasts."""
+    """One start of the command, from its begin to its end."""
 
     turn: StartOrder
     ours: InPlace
@@ -94,20 +101,20 @@ class CommandStart:
     began: float = field(default_factory=time.monotonic)
     stacks: bytes = b""
     told_by: int | None = None
-    """The signal that asked for its end."""
+    """The signal by which a user or scheduler asked the command to end."""
     last_words: str | None = None
-    """Of one that hung: the end of its output before it was ended."""
+    """Output tail captured before a hung command was killed."""
     over: bool = False
-    """The command is dead: nobody else reports it."""
+    """Whether the command has exited, so that only ``exec`` reports this start."""
 
     @property
     def step(self) -> int | None:
-        """The last step that its output shows, else the store."""
+        """The last step in its output, else in the store."""
         printed, said = self.summary.progress.step, self.store.said
         return printed if printed is not None else said.step if said is not None else None
 
     def says_itself(self) -> bool:
-        """Whether the command reports itself now. Asks the store, as long as it does not: :class:`StoreError`."""
+        """Whether the command reports itself. Reads the store until it does. Raises :class:`StoreError`."""
         look = self.store.look
         return not self.over and look is not None and look.sees_report()
 
@@ -115,7 +122,7 @@ class CommandStart:
 class CommandInPlace:
     """A command within its job, from its first start to its last."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - as exec reports it
+    def __init__(  # noqa: PLR0913, PLR0917 - the same values as exec without restarts
         self,
         command: Sequence[str],
         streams: Sequence[int],
@@ -127,20 +134,20 @@ class CommandInPlace:
     ) -> None:
         self._command, self._streams, self._name, self._phase = command, streams, name, phase
         self._steps, self._settings, self._terms = steps, settings, terms
-        self._program = os.path.basename(command[0])  # noqa: PTH119 - of a name as the shell gave it
+        self._program = os.path.basename(command[0])  # noqa: PTH119 - a name as typed, which need be no path
         self._gpus = MemoryWatch(GpuMonitor().fresh)
         self._input = StandardInput()
         several = terms.own.count > 1
         self._together = Together(name, terms.launch, terms.own) if several else None
 
     def run(self) -> int:
-        """Returns the exit status of the last start, or dies by its signal.
+        """Run the command and return the exit status of its last start, or exit by its signal.
 
         1. Block the signals to forward, and fork the group monitor: both must come before the first thread.
         2. Start the command, and report this start as an attempt of the run.
         3. Wait for its exit, or until it hangs: then take the stacks of all its processes, and end them.
         4. Ask the policy. Without a restart, write the sentinel as ``exec`` always does, and exit.
-        5. Keep what this start left behind, wait for the memory of its GPUs, and begin again.
+        5. Keep what this start left behind, wait until its GPU memory is free, and restart.
         """
         apart = child_process.needs_terminal(self._streams)
         with SignalQueue() as signals, closing(GroupSignalMonitor(signals.forwarded, own_session=apart)) as group:
@@ -174,12 +181,12 @@ class CommandInPlace:
 
     @property
     def _more_stops(self) -> frozenset[int]:
-        """What asks training to end, besides the usual signals."""
+        """Further signals that ask training to end, besides the usual ones."""
         number = self._settings[EXIT_SIGNAL]
         return frozenset() if number is None else frozenset({number})
 
     def _prepare(self) -> None:
-        """What need not wait for the first failure: how much memory the GPUs have in use, and what errors look like."""
+        """Prepare for the first failure: note the GPUs' memory in use, and load the signal catalogue."""
         self._gpus.begin(5.0)
         catalogues.catalogue(self._settings[SIGNALS])
 
@@ -195,7 +202,7 @@ class CommandInPlace:
         def adapt(environment: RunEnvironment) -> RunEnvironment:
             if self._together is not None:
                 own, host = terms.own, environment.rank.host
-                # Only what fails is told apart; the ranks that beat are those of training.
+                # The node number only names this node's failures; heartbeats of ranks come from training.
                 environment = replace(environment, rank=Rank(own.number, own.count, None, host), rank_beat_s=0.0)
             else:
                 environment = replace(environment, rank=Rank())
@@ -225,13 +232,13 @@ class CommandInPlace:
         signals: SignalQueue,
         group: GroupSignalMonitor,
     ) -> ChildProcess:
-        """Start it. ``before`` looks at the start before this one. Raises :class:`NotStartedError`,
+        """Start the command. ``before`` reads the store for the previous start. Raises :class:`NotStartedError`,
         :class:`StoppedError` and :class:`AskedToEndError`."""
         turn = life.turn
         if turn.number:
-            # Training goes on with the attempt that it finds. The first start waits for nothing.
+            # Training continues the attempt that it finds, so wait until this one is there.
             attention.until(lambda: life.reporter.begun, _BEGIN_S)
-            # Until now people could only mean the attempt before.
+            # A stop request made until now can only mean the previous attempt.
             self._heed_request(before, attention)
             self._input.rewind()
         environment: dict[str, str] = {
@@ -258,14 +265,16 @@ class CommandInPlace:
         return child
 
     def _heed_request(self, look: StoreLook | None, attention: Attention) -> None:
-        """Raises :class:`AskedToEndError` if somebody has asked for the end of the attempt that ``look`` looks at."""
+        """Raise :class:`AskedToEndError` if a stop of the attempt that ``look`` reads was requested."""
         asked = attention.while_doing(look.asked, _ASK_S, None) if look is not None else None
         if asked is not None:
             raise AskedToEndError(asked)
 
     def _await(self, life: CommandStart, child: ChildProcess, monitor: int) -> tuple[HowItEnded, StartsInPlace | None]:
-        """Wait until it ends, or end it because it hangs, or because the others make another start, which is returned
-        then."""
+        """Wait until the command exits. End it if it hangs, or if the other nodes restart.
+
+        Returns how it ended, and the start that the other nodes make, if any.
+        """
         watch = HangWatch(life.began, self._terms.sections, self._terms.stall_s)
         found: list[Hang] = []
 
@@ -281,11 +290,11 @@ class CommandInPlace:
         ended, text, called = child.wait_until(hangs, _TICK_S), None, None
         hang = found[0] if found else None
         if ended is None:
-            # What it says while it is being ended is not why it hung.
+            # Captured first: output printed while the command is being ended does not explain the hang.
             text, life.last_words = life.tail.text(), life.summary.tail
             if hang is not None:
                 told, head, phase = f"hangs, {hang.why}", f"Hang: {hang.why}", "ending a hang"
-                # The words that watchers, too, have for a run that falls silent.
+                # The same wording as a watcher's alert about a silent run.
                 log.warning("%s: Did not get subsequent heartbeat. Waited %.0f seconds.", self._name, hang.waited_s)
             else:
                 called = self._called()
@@ -322,7 +331,7 @@ class CommandInPlace:
         attention: Attention,
         monitor: int,
     ) -> StartOrder | int:
-        """The next start, once it may begin; or the exit status, once how this one ended is written."""
+        """The next start, once it may begin, or the exit status, once this start's end is written."""
         if called is not None:
             ended = replace(
                 ended, error=f"It ended with those on other nodes ({called.by}): {called.over or called.why}\n"
@@ -335,12 +344,12 @@ class CommandInPlace:
         life.told_by = child.told_by
         ended, still_there = self._rest_ended(life, child, ended, monitor)
         left = attention.while_doing(lambda: self._left_behind(life), _LOOK_S, LeftBehind())
-        # Not before: a beat of ours would overwrite what training said last.
+        # Set only now: a heartbeat from here would overwrite training's last one.
         life.over = True
         if left.asked is not None and not left.asked.after_checkpoint:
             life.run.stopped = life.run.stopped or left.asked.summary
         if left.rerun is not None:
-            # Whoever watches this job hears of it, whatever exit status a launcher makes of it.
+            # Reported here because a launcher may replace the exit status that says so.
             life.run.report_rerun(left.rerun)
         ended = replace(ended, left=left, step=ended.step if ended.step is not None else left.step)
         summary, words = life.summary, life.last_words or ""
@@ -354,15 +363,17 @@ class CommandInPlace:
             return self._finish(life, child, ended, ruling.decision)
         starts = next_starts(self._terms, life.turn, ended, ruling)
         if self._together is not None:
-            return self._all_together(life, child, ended, self._asked(starts, attention), attention)
+            return self._all_together(life, child, ended, self._agree(starts, attention), attention)
         attention.while_doing(lambda: self._keep(life, ended, starts), _KEEP_S, None)
         return self._ready(life, starts, ends.pause_s(life.turn.history, ruling.end, ended.lived_s), attention)
 
     def _rest_ended(
         self, life: CommandStart, child: ChildProcess, ended: HowItEnded, monitor: int
     ) -> tuple[HowItEnded, bool]:
-        """End what a command that failed has left behind: ranks in sessions of their own, which may go on to write into
-        its checkpoints. Whether some of it is still there."""
+        """End the processes that a failed command left running: ranks in other sessions may still write checkpoints.
+
+        Returns the end with its final exit, and whether some processes could not be ended.
+        """
         if ended.exit is None:
             return ended, True
         below = left_below({monitor})
@@ -373,21 +384,21 @@ class CommandInPlace:
         return replace(ended, exit=exited), bool(still_there)
 
     def _ready(self, life: CommandStart, starts: StartsInPlace, pause_s: float, attention: Attention) -> StartOrder:
-        """``starts``, once the machine is free for it."""
+        """Wait until the machine is free, and return the order for ``starts``."""
         resumes = f", from {starts.resume_from}" if starts.resume_from is not None else ""
         self._tell(f"restarting in place, {starts.number} of {self._terms.most}{resumes}: {starts.why}")
         life.run.set_phase("restarting in place", starts.why)
         life.reporter.beat_now()
         if not self._gpus.wait_free(GPU_S, attention.pause):
-            log.warning("the GPUs have not given all of their memory back after %.0f s; lastbeat goes on", GPU_S)
+            log.warning("the GPUs have not released all of their memory after %.0f s; lastbeat restarts anyway", GPU_S)
         attention.pause(pause_s)
         self._heed_request(life.store.look, attention)
         return StartOrder.of(starts)
 
-    # With those on other nodes.
+    # Together with other nodes.
 
-    def _asked(self, starts: StartsInPlace, attention: Attention) -> StartsInPlace | None:
-        """What all of them do, now that this one wants ``starts``; None: nobody can tell."""
+    def _agree(self, starts: StartsInPlace, attention: Attention) -> StartsInPlace | None:
+        """Propose ``starts`` to all nodes. Returns what they agreed on, or None if the store does not answer."""
         together = self._together
         if together is None:
             return starts
@@ -402,15 +413,15 @@ class CommandInPlace:
         starts: StartsInPlace | None,
         attention: Attention,
     ) -> StartOrder | int:
-        """The start that all of them make, once all are ready for it; or the exit status, if there is none."""
+        """The start that all nodes make, once all are ready, or the exit status if there is none."""
         life.over = True
         together, limit_s = self._together, self._terms.gather_s
         while starts is not None and not starts.over and together is not None:
             attention.while_doing(partial(self._keep, life, ended, starts), _KEEP_S, None)
             order = self._ready(life, starts, common_pause_s(starts), attention)
-            nobody: tuple[StartsInPlace | None, tuple[int, ...]] = (None, (together.own.number,))
+            unanswered: tuple[StartsInPlace | None, tuple[int, ...]] = (None, (together.own.number,))
             gather = partial(self._gathered, together, starts.number)
-            starts, missing = attention.while_doing(gather, limit_s + 30.0, nobody)
+            starts, missing = attention.while_doing(gather, limit_s + 30.0, unanswered)
             if not missing:
                 return order
             if starts is None:
@@ -425,7 +436,7 @@ class CommandInPlace:
         return together.gather(self._store(), number, self._terms.gather_s)
 
     def _call_off(self, life: CommandStart, why: str) -> None:
-        """Have the others end, too. They find out in any case, later."""
+        """Tell the other nodes to end, too. They find out later in any case."""
         together = self._together
         if together is None:
             return
@@ -443,13 +454,13 @@ class CommandInPlace:
         return LeftBehind() if look is None else look.left_behind()
 
     def _stacks(self, life: CommandStart, store: Store) -> str:
-        """Those that were taken here, and those that training has written itself, which know its functions."""
+        """The stacks taken here, followed by those that the training code wrote itself, which name its functions."""
         own = store.read(f"{self._name}/{runid.STACKS}", _STACKS_BYTES) if life.stacks else None
         theirs = "" if own is None else f"\nWhat training said itself:\n{own.body.decode('utf-8', 'replace')}"
         return life.stacks.decode("utf-8", "replace") + theirs
 
     def _keep(self, life: CommandStart, ended: HowItEnded, starts: StartsInPlace) -> None:
-        """Leave word of what has ended: the next start overwrites its log and its stacks."""
+        """Keep error and stacks of this start in the store, because the next start overwrites its log and stacks."""
         store, own = self._store(), self._terms.own
         if self._together is None:
             store.write(f"{self._name}/{KEY}", encode_starts(starts))
@@ -471,8 +482,10 @@ class CommandInPlace:
         *,
         told: bool = False,
     ) -> int:
-        """Write how it ended, as ``exec`` does without restarts, and return its exit status. ``decision`` is why it is
-        not started again, None after a success; ``told``: the others know."""
+        """Write the sentinel, as ``exec`` does without restarts, and return the exit status.
+
+        ``decision`` says why the command is not restarted; None after a success. ``told``: other nodes know already.
+        """
         life.over = True
         exited = ended.exit or ChildExit(ends.FAILED)
         text, run = None, life.run
@@ -489,7 +502,7 @@ class CommandInPlace:
         def write() -> None:
             write_sentinel(run, exited, self._program, life.summary, text)
             if decision is not None and not told:
-                # After the sentinel: theirs would be taken for the first.
+                # After the sentinel: otherwise theirs could come first and pass for the cause.
                 why = f"{CANCELLED}{first_line(exited, self._program)}" if asked else decision.reason
                 self._call_off(life, why)
 
@@ -504,11 +517,11 @@ class CommandInPlace:
 
     def _keep_stacks(self, life: CommandStart) -> None:
         with suppress(StoreError):
-            # Training's own know better.
+            # Stacks that training wrote itself are better, so they are not overwritten.
             self._store().write(f"{self._name}/{runid.STACKS}", life.stacks, Expect.NOTHING)
 
     def _stopped(self, life: CommandStart, stop: "StoppedError | AskedToEndError") -> int:
-        """A signal or a person asked for the end while nothing ran."""
+        """Write the end and return the exit status after a signal or stop request came while no command ran."""
         life.store.stop()
         run, during = life.run, f"while {self._program} was being restarted in place"
         if isinstance(stop, AskedToEndError):

@@ -1,4 +1,4 @@
-"""What ``exec`` reports of a command: heartbeats, progress from its output, and how it exited."""
+"""The reporting of ``exec``: heartbeats, progress from the command's output, and its exit."""
 
 import codecs
 import logging
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 def as_it_is(environment: RunEnvironment) -> RunEnvironment:
-    """``environment``."""
+    """``environment`` unchanged."""
     return environment
 
 
@@ -37,12 +37,12 @@ def reporter(
     meter: ResourceMeter,
     adapt: Callable[[RunEnvironment], RunEnvironment] = as_it_is,
 ) -> Reporter:
-    """Reports the command that ``meter`` measures; ``adapt`` has the last word on where to."""
+    """The reporter of the command that ``meter`` measures. ``adapt`` makes the last changes to its environment."""
 
     def prepare() -> RunEnvironment:
         # In the beat thread: connecting must not delay the command.
         environment = training.run_environment(settings)
-        # The stacks of this process would say nothing of the command.
+        # The stacks of this process would not show the command.
         tasks = [
             StackDump(task.stall_s, task.beat_s, dump=dump, printed=summary.count)
             if isinstance(task, StackDump)
@@ -53,7 +53,7 @@ def reporter(
         if environment.stop_s is not None:
             tasks.append(StopCheck(max(1, round(environment.stop_s / environment.beat_s)), send))
         limit = environment.time_limit if settings[TIME_MARGIN_SECONDS] is not None else None
-        # Without a handler of its own the signal would end the program long before its machine goes.
+        # Only if EXIT_SIGNAL is set: otherwise SIGTERM could end a program without a handler long before its machine.
         notices = environment.on_entered if settings[EXIT_SIGNAL] is not None else ()
         return adapt(replace(environment, tasks=tuple(tasks), time_limit=limit, on_entered=notices))
 
@@ -70,7 +70,7 @@ def reporter(
 
 
 def ask_child(settings: Settings, meter: ResourceMeter) -> None:
-    """Tell the command to save what it has and to end. Its workers have to live until it has."""
+    """Ask the command to save and exit. Its worker processes must live until it has saved."""
     _send(meter, settings[EXIT_SIGNAL] or signal.SIGTERM, forks=False)
 
 
@@ -80,7 +80,7 @@ def _send(meter: ResourceMeter, number: int, *, forks: bool = True) -> None:
 
 
 def on_output(run: Run, summary: OutputSummary, printed: Capture) -> Callable[[int, bytes], None]:
-    """What is done with each chunk of its output."""
+    """A function that takes each chunk of output: captures it, and reads the run's progress from it."""
     total_given = run.total_steps is not None
     decoders = {stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in (1, 2)}
 
@@ -96,21 +96,21 @@ def on_output(run: Run, summary: OutputSummary, printed: Capture) -> Callable[[i
 
 
 def say(line: str) -> None:
-    """A line for people on stderr, wherever that leads: a full disk or a reader that left ends nothing."""
+    """Write a line to stderr. A full disk or a closed pipe is ignored."""
     with suppress(OSError):
         os.write(2, f"{line}\n".encode("utf-8", "backslashreplace"))
 
 
 def start_or_run(thread: threading.Thread) -> None:
-    """Start ``thread``; where none can start, do its work here."""
+    """Start ``thread``. If no thread can start, do its work in this one."""
     try:
         thread.start()
-    except RuntimeError:  # No thread can start. Then a signal cannot cut this short.
+    except RuntimeError:  # A signal cannot interrupt the work then.
         thread.run()
 
 
 def write_sentinel(run: Run, ended: ChildExit, program: str, summary: OutputSummary, text: str | None = None) -> None:
-    """Write how the command ended. ``text`` is that of ``_error``, if another one than its exit and its output say."""
+    """Write how the command ended. ``text`` replaces the text of ``_error`` made from its exit and output."""
     if text is None and ended.succeeded and run.stop_wanted is not None and not run.is_done:
         written = run.left_early()
     elif text is None and ended.succeeded:

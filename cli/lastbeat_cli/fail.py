@@ -1,4 +1,4 @@
-"""``fail``: the run failed, and why."""
+"""``fail``: report that a run failed, and why."""
 
 import sys
 
@@ -22,16 +22,18 @@ Examples:
 
 @click.command("fail", cls=options.Grouped, epilog=EPILOG)
 @report.of_run
-@options.option("--exit-status", metavar="N", group=report.WHAT, help="Named in the message; in a trap it is $?.")
+@options.option(
+    "--exit-status", metavar="N", group=report.WHAT, help="Exit status to add to the message; in a trap it is $?."
+)
 @options.place
-@options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
+@options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
 @click.argument("message", required=False, metavar="MESSAGE|-")
 def command(
     *, run_id: str | None, exit_status: str | None, message: str | None, verbose: bool, **given: str | None
 ) -> int:
-    """Say that a run failed: write _error with MESSAGE, or with what stdin holds for '-'.
+    """Report that a run failed: write _error with MESSAGE, or with the text on stdin for '-'.
 
-    The first line is what an alert shows. Of several errors of one attempt the first one stays.
+    An alert shows the first line. If an attempt has several errors, the first one stays.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
@@ -58,7 +60,7 @@ def _with_status(text: str, status: int | None) -> str:
 
 
 def _stdin() -> str:
-    """What stdin holds; of a long text the beginning and the end."""
+    """The text on stdin; the beginning and the end of a long one."""
     if sys.stdin is None:
         return ""
     head = sys.stdin.buffer.read(_HEAD_CHARS)

@@ -1,4 +1,4 @@
-"""A process of this machine, held so that its number cannot come to mean another."""
+"""Holds a process of this machine by a pidfd, so that its number cannot be reused for another process."""
 
 import os
 
@@ -6,7 +6,7 @@ from lastbeat.sdk.process_mark import process_mark
 
 
 def hold(number: int, mark: str) -> int | None:
-    """A pidfd of the very process that ``mark`` is of, where that is one of ours on this machine; else None."""
+    """A pidfd of process ``number`` if it has this ``mark`` and belongs to this user, else None."""
     if not hasattr(os, "pidfd_open"):
         return None
     try:
@@ -14,8 +14,8 @@ def hold(number: int, mark: str) -> int | None:
     except OSError:
         return None
     try:
-        # Looked at once it is held: from here on the number cannot come to mean another.
-        ours = os.stat(f"/proc/{number}").st_uid == os.getuid()  # noqa: PTH116 - no path of ours
+        # Checked after it is held: from here on the number cannot be reused.
+        ours = os.stat(f"/proc/{number}").st_uid == os.getuid()  # noqa: PTH116 - a path of the kernel
     except OSError:
         ours = False
     if ours and process_mark(number) == mark:

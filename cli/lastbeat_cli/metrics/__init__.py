@@ -1,1 +1,1 @@
-"""What lastbeat knows of a fleet as Prometheus metrics: served at ``/metrics``, or left as a file for node-exporter."""
+"""Prometheus metrics of a fleet: served at ``/metrics``, or written to a file for node-exporter."""

@@ -1,4 +1,4 @@
-"""``/metrics`` of a process that makes passes: a server beside them, for Prometheus to scrape."""
+"""``/metrics`` of a sweep: a server in threads of its own, for Prometheus to scrape."""
 
 import logging
 import threading
@@ -13,34 +13,36 @@ from lastbeat_cli.metrics.scrapes import Scrapes
 log = logging.getLogger(__name__)
 
 _THREADS: Final = 4
-"""A Prometheus or two; who holds a connection and says nothing holds no thread."""
+"""Enough threads for two Prometheus servers. An idle connection holds no thread."""
 
 
 class Endpoint:
-    """Answers ``scrapes`` at ``host`` and ``port`` as long as the process lives. An address that cannot be listened on
-    is told once and tried again after each pass; nothing here keeps a pass waiting."""
+    """Serves ``scrapes`` at ``host`` and ``port`` until the process ends.
+
+    If it cannot listen on the address, it warns once and retries after each pass. It never blocks a pass.
+    """
 
     def __init__(self, host: str, port: int, token: str | None, scrapes: Scrapes) -> None:
         self._host = host
         self._port = port
         self._door = Door(is_loopback(host), token, "lastbeat-metrics")
         self._scrapes = scrapes
-        self._again = threading.Event()
+        self._retry = threading.Event()
         self._fault: str | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="lastbeat-metrics", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen; does not wait."""
+        """Start to listen, without waiting."""
         self._thread.start()
 
-    def again(self) -> None:
-        """Try again to listen where that did not work before."""
-        self._again.set()
+    def retry(self) -> None:
+        """Try to listen again if that failed before."""
+        self._retry.set()
 
     def _work(self) -> None:
         while True:
-            self._again.clear()
+            self._retry.clear()
             try:
                 with listen(self._host, self._port) as bound:
                     server = Server(self, bound, self._ended.set, threads=_THREADS)
@@ -55,7 +57,7 @@ class Endpoint:
             if fault != self._fault:
                 log.warning("%s; the sweep goes on, and each pass tries again", fault)
             self._fault = fault
-            self._again.wait()
+            self._retry.wait()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         try:

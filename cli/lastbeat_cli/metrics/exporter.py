@@ -1,4 +1,4 @@
-"""What ``lastbeat sweep`` does for Prometheus: what was asked for, checked first, and told after each pass."""
+"""The Prometheus export of ``lastbeat sweep``: checks its options, and exports the metrics of each pass."""
 
 import logging
 from dataclasses import dataclass
@@ -21,19 +21,19 @@ log = logging.getLogger(__name__)
 PORT_OPTION: Final = "--metrics"
 FILE_OPTION: Final = "--metrics-file"
 _CLOSING_S: Final = 5.0
-"""So long a sweep that ends waits for its last file."""
+"""Longest time, in seconds, that a sweep that ends waits for its last metrics file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """What was asked for. ``address`` is host and port."""
+    """The options of the export. ``address`` is host and port."""
 
     address: tuple[str, int] | None = None
     path: Path | None = None
 
 
 def wanted(port: str | None, file: str | None, faults: list[str], *, once: bool) -> ExportOptions:
-    """What the options say; what is wrong with them is added to ``faults``."""
+    """The parsed options. Adds what is wrong with them to ``faults``."""
     if (port is not None or file is not None) and not is_installed():
         faults.append(f"{PORT_OPTION if port is not None else FILE_OPTION}: {MISSING}")
     address = None if port is None else _address(port, faults)
@@ -46,7 +46,7 @@ def wanted(port: str | None, file: str | None, faults: list[str], *, once: bool)
 
 
 def check_token(wanted: ExportOptions, settings: Settings, faults: list[str]) -> None:
-    """Who may scrape from elsewhere has to have a token, and one that stays."""
+    """Add a fault if other machines can scrape but no permanent token is set."""
     if wanted.address is not None and not is_loopback(wanted.address[0]) and not settings[table.DASHBOARD_TOKEN]:
         faults.append(
             f"{PORT_OPTION}={wanted.address[0]}:{wanted.address[1]} lets others in: set LASTBEAT_DASHBOARD_TOKEN, "
@@ -63,7 +63,7 @@ def _address(text: str, faults: list[str]) -> tuple[str, int] | None:
 
 
 class Exporter:
-    """Tells each pass to whoever asked for metrics. Nothing here raises, and nothing keeps a pass waiting."""
+    """Exports the metrics of each pass to the endpoint and the file. It never raises and never blocks a pass."""
 
     def __init__(self, wanted: ExportOptions, settings: Settings) -> None:
         fleet = logs.redact(opening.root_url(settings))
@@ -76,23 +76,23 @@ class Exporter:
             self._file = TextFile(wanted.path, self._metrics, fleet)
 
     def start(self) -> None:
-        """Begin to serve, also before the first pass."""
+        """Start endpoint and file, before the first pass."""
         for each in (self._endpoint, self._file):
             if each is not None:
                 each.start()
 
     def tell(self, report: PassReport) -> None:
-        """A pass is over."""
+        """Export the metrics of a finished pass."""
         try:
             self._metrics.add(report)
         except Exception:
             log.exception("the metrics of a pass could not be made")
         if self._endpoint is not None:
-            self._endpoint.again()
+            self._endpoint.retry()
         if self._file is not None:
             self._file.write()
 
     def close(self) -> None:
-        """The sweep ends: give the last file a moment."""
+        """Wait briefly for the last file when the sweep ends."""
         if self._file is not None and not self._file.wait(_CLOSING_S):
             log.warning("the metrics file could not be written within %.0f s", _CLOSING_S)

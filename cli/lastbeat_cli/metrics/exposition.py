@@ -1,4 +1,4 @@
-"""Samples ↔ the text that Prometheus reads. The one module that imports prometheus-client, and only where asked for."""
+"""Samples ↔ the text that Prometheus reads. Only this module imports prometheus-client, and only when it is used."""
 
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
@@ -9,27 +9,26 @@ from lastbeat_cli.metrics.table import FLEET, METRICS
 
 MISSING = "prometheus-client is not installed; install it with: pip install 'lastbeat[metrics]'"
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"
-"""The content type of the form that everybody reads, node-exporter too."""
+"""Content type of the classic text format, which node-exporter reads, too."""
 _STRICT = "application/openmetrics-text"
 
 
 def is_installed() -> bool:
-    """Whether what follows can be used; looks for it and does not import it."""
+    """Whether prometheus-client is installed; does not import it."""
     return find_spec("prometheus_client") is not None
 
 
 def wants_strict(accept: str) -> bool:
-    """Whether OpenMetrics is asked for; the library's own choice breaks at a header that is nonsense."""
+    """Whether the Accept header asks for OpenMetrics. The library's own function fails on malformed headers."""
     return _STRICT in accept.lower()
 
 
 def render(samples: Iterable[Sample], fleet: str, *, strict: bool = False) -> tuple[bytes, str]:
-    """``samples`` as text in the form that everybody reads, or as OpenMetrics where it is to be ``strict``; and its
-    content type.
+    """``samples`` in the classic text format, or as OpenMetrics if ``strict``, and the content type.
 
-    Raises ``ImportError`` where prometheus-client is missing.
+    Raises ``ImportError`` if prometheus-client is missing.
     """
-    from prometheus_client import CollectorRegistry  # noqa: PLC0415 - 130 ms, for who asks for metrics alone
+    from prometheus_client import CollectorRegistry  # noqa: PLC0415 - 130 ms that only metrics should cost
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - as above
     from prometheus_client.exposition import generate_latest  # noqa: PLC0415 - as above
     from prometheus_client.openmetrics.exposition import generate_latest as generate_strictly  # noqa: PLC0415 - as above
@@ -60,8 +59,7 @@ def render(samples: Iterable[Sample], fleet: str, *, strict: bool = False) -> tu
 
 
 def read(text: str, fleet: str) -> list[Sample]:
-    """The samples of ``fleet`` in a text of the plain form, those of metrics that we know. Raises ``ValueError`` for a
-    text that is none."""
+    """The samples of ``fleet`` in a classic text, without unknown metrics. Raises ``ValueError`` for invalid text."""
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - as above
 
     known, root, found = {metric.name: metric for metric in METRICS}, clean(fleet), []

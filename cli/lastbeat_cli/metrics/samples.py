@@ -1,6 +1,6 @@
-"""What a pass, or a look of the dashboard, knows → samples of metrics. Pure: asks nobody, and knows no Prometheus.
+"""The report of a pass, or the dashboard's view → samples of metrics. Pure, and independent of Prometheus.
 
-What is not known has no sample: a zero would say that somebody looked and found none.
+An unknown value has no sample: a zero would be a claim.
 """
 
 import threading
@@ -22,22 +22,23 @@ from lastbeat_cli.metrics import table
 from lastbeat_cli.metrics.table import Metric
 
 _LABEL_LIMIT: Final = 200
-"""Characters; a run id has no more."""
+"""Longest label, in characters. No run id is longer."""
 _CONDITIONS_LIMIT: Final = 20
+"""Most conditions of one run."""
 WARNING: Final = "WARNING"
-"""RUNNING with conditions, as ``--status`` calls it."""
+"""RUNNING with conditions, as in ``--status``."""
 OTHER: Final = "OTHER"
-"""A status that a newer lastbeat gave."""
+"""Any status that a newer lastbeat wrote."""
 STATUSES: Final = (*(status.value for status in Status), WARNING, OTHER)
 _AFTER: Final = (*(status.value for status in Status if status is not Status.UNKNOWN), OTHER)
-"""What a run may change to."""
+"""The statuses that a transition can end in."""
 _BEATS: Final = frozenset({Status.RUNNING, Status.TIMED_OUT})
 _ENDS: Final = ("complete", "partial", "blind")
 Mask = Callable[[str], str]
 
 
 class Sample(NamedTuple):
-    """One value of one metric; ``labels`` are in the metric's order, without that of the fleet."""
+    """One value of one metric. ``labels`` are in the metric's order, without the fleet label."""
 
     metric: Metric
     labels: tuple[str, ...]
@@ -46,7 +47,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OneRun:
-    """One run, whoever tells of it."""
+    """One run, from a pass or from the dashboard."""
 
     line: RunLine
     beat_age_s: float | None = None
@@ -58,7 +59,7 @@ class OneRun:
 
 
 class PassMetrics:
-    """What the passes of one process come to. :meth:`add` and :meth:`samples` may be called from any threads."""
+    """Sums up the passes of one process. :meth:`add` and :meth:`samples` are thread-safe."""
 
     def __init__(self, url: str, interval_s: float, mask: Mask = str) -> None:
         self._prices = registry.prices(url)
@@ -70,7 +71,7 @@ class PassMetrics:
         self._seen: PassReport | None = None
 
     def add(self, report: PassReport) -> None:
-        """One pass more."""
+        """Add the report of one pass."""
         counted = dict(_counted(report, self._prices))
         with self._lock:
             for key, value in counted.items():
@@ -80,7 +81,7 @@ class PassMetrics:
                 self._seen = report
 
     def samples(self) -> tuple[Sample, ...]:
-        """As of the last pass. What a blind one could not see stands as it was last seen."""
+        """The samples as of the last pass. After a blind pass the fleet's values stay as last seen."""
         with self._lock:
             last, seen, totals = self._last, self._seen, dict(self._totals)
         found = [Sample(table.BUILD_INFO, (__version__,), 1.0), Sample(table.INTERVAL, (), self._interval_s)]
@@ -96,17 +97,19 @@ class PassMetrics:
 
 
 def _counted(report: PassReport, prices: Prices) -> Iterator[tuple[tuple[Metric, tuple[str, ...]], float]]:
-    """What one pass adds to each counter. One that counted nothing yet is there from the first pass on."""
+    """The increment of each counter by one pass. Counters exist from the first pass on, even at zero."""
     how = "blind" if report.blind is not None else "complete" if report.complete else "partial"
     yield from (((table.PASSES, (end,)), float(end == how)) for end in _ENDS)
     yield (table.DELIVERIES, ("sent",)), report.sent
     yield (table.DELIVERIES, ("failed",)), report.failed
-    changed = Counter(_known(transition.after) for _, transition in report.transitions)
+    changed = Counter(_status_label(transition.after) for _, transition in report.transitions)
     yield from (((table.TRANSITIONS, (status,)), changed[status]) for status in _AFTER)
-    yield from _asked(report.requests, prices)
+    yield from _request_counts(report.requests, prices)
 
 
-def _asked(requests: Mapping[str, int], prices: Prices) -> Iterator[tuple[tuple[Metric, tuple[str, ...]], float]]:
+def _request_counts(
+    requests: Mapping[str, int], prices: Prices
+) -> Iterator[tuple[tuple[Metric, tuple[str, ...]], float]]:
     yield from (((table.REQUESTS, (kind,)), requests.get(kind, 0)) for kind in KINDS)
     if prices.charge is Charge.LISTED:
         yield (table.COST, ()), prices.dollars(requests)
@@ -115,8 +118,8 @@ def _asked(requests: Mapping[str, int], prices: Prices) -> Iterator[tuple[tuple[
 def _of_fleet(report: PassReport, mask: Mask) -> Iterator[Sample]:
     counts: Counter[str] = Counter()
     for status, count in report.statuses.items():
-        counts[WARNING if status == f"{Status.RUNNING} ({WARNING})" else _known(Status(status))] += count
-    # Some of them no pass has ever seen: those are in no status.
+        counts[WARNING if status == f"{Status.RUNNING} ({WARNING})" else _status_label(Status(status))] += count
+    # Unreadable runs that no pass has ever seen have no status yet; they count as UNKNOWN.
     strangers = max(0, report.unreadable_count - counts[Status.UNKNOWN.value])
     counts[Status.UNKNOWN.value] += strangers
     yield Sample(table.SEEN, (), report.at.timestamp())
@@ -128,9 +131,9 @@ def _of_fleet(report: PassReport, mask: Mask) -> Iterator[Sample]:
 
 
 def of_view(view: FleetView, requests: Mapping[str, int], mask: Mask = str) -> tuple[Sample, ...]:
-    """What the dashboard's looks know, and what they have asked of the store until now."""
+    """The samples of the dashboard's view, and of its ``requests`` to the store until now."""
     found = [Sample(table.BUILD_INFO, (__version__,), 1.0)]
-    found += [Sample(*key, value) for key, value in _asked(requests, registry.prices(view.root))]
+    found += [Sample(*key, value) for key, value in _request_counts(requests, registry.prices(view.root))]
     if view.fault is not None or view.at is not None:
         found.append(Sample(table.UP, (), float(view.fault is None)))
     if view.at is not None:
@@ -157,15 +160,17 @@ def _of_figures(run: RunFigures) -> OneRun:
 
 def _of_row(row: Row, at: datetime) -> OneRun:
     line = RunLine(row.run_id, row.status, row.reason, row.cause, None, row.conditions, row.since, row.attempt)
-    # Of what could not be read nobody knows whether it has beaten since.
+    # For a run that could not be read, the age of its last heartbeat is unknown.
     known = row.beat_at is not None and row.fault is None
     age_s = max(0.0, (at - row.beat_at).total_seconds()) if known and row.beat_at is not None else None
     return OneRun(line, age_s, row.step, row.total_steps, row.loss, None, row.pending)
 
 
 def _of_runs(runs: Iterable[OneRun], of: int, mask: Mask) -> Iterator[Sample]:
-    """The metrics of single runs, ``of`` so many. Two that masking makes one would cost the whole scrape: the first
-    stands, the other counts as left out."""
+    """The metrics of single runs out of ``of`` runs in all.
+
+    Duplicate names would fail the whole scrape. If masking makes two names equal, the second run counts as left out.
+    """
     names: set[str] = set()
     for run in runs:
         name = _label(run.line.run_id, mask)
@@ -198,10 +203,10 @@ def _of_run(run: OneRun, name: str, mask: Mask) -> Iterator[Sample]:
 
 
 def _word(status: Status, conditions: tuple[str, ...]) -> str:
-    return WARNING if status is Status.RUNNING and conditions else _known(status)
+    return WARNING if status is Status.RUNNING and conditions else _status_label(status)
 
 
-def _known(status: Status) -> str:
+def _status_label(status: Status) -> str:
     return OTHER if status.is_foreign else status.value
 
 
@@ -209,7 +214,7 @@ def _float(value: float | None) -> float | None:
     try:
         return None if value is None else float(value)
     except OverflowError:
-        return None  # A whole number that no float can hold is no step.
+        return None  # A number too large for a float is not a step.
 
 
 def _label(text: str, mask: Mask) -> str:

@@ -1,4 +1,4 @@
-"""What a scrape gets: made at most once a second, however many scrape."""
+"""The answer to a scrape, rendered at most once a second for all clients."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ _STAYS_S: Final = 1.0
 
 
 class Scrapes:
-    """``samples`` tells what is known and asks nobody. Any thread may call."""
+    """Renders what ``samples`` returns; ``samples`` must not do I/O. Thread-safe."""
 
     def __init__(
         self, samples: Callable[[], Sequence[Sample]], fleet: str, steady: Callable[[], float] = time.monotonic
@@ -23,14 +23,14 @@ class Scrapes:
         self._steady = steady
         self._lock = threading.Lock()
         self._made: dict[bool, tuple[float, Body]] = {}
-        """Whether it is in the strict form → when it was made, and what."""
+        """Whether it is OpenMetrics → when it was rendered, and the body."""
 
     def answer(self, accept: str) -> Response:
-        """In the form that ``accept``, an HTTP header, asks for."""
+        """The metrics in the format that the Accept header ``accept`` asks for."""
         if not is_installed():
             return refusal("501 Not Implemented", "There are no metrics here.", f"{MISSING}.", data=True)
         strict = wants_strict(accept)
-        # One at a time: who scrapes a hundred times at once must not keep a pass from the processor.
+        # One at a time: a hundred scrapes at once must not take the processor from a pass.
         with self._lock:
             made = self._made.get(strict)
             if made is None or self._steady() - made[0] >= _STAYS_S:

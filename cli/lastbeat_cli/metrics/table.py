@@ -1,10 +1,10 @@
-"""Every metric, a row each: docs/metrics.md, the Grafana dashboard and the alert rules are held against these."""
+"""Every metric, one row each. Tests compare docs/metrics.md, the Grafana dashboard and the alert rules with it."""
 
 from dataclasses import dataclass
 from typing import Final
 
 FLEET: Final = "fleet"
-"""Label that every metric has: the fleet root. One machine may watch several, and files know no other difference."""
+"""Label of every metric: the fleet root. One machine may watch several fleets, and only this label separates them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class Metric:
     name: str
     help: str
     labels: tuple[str, ...] = ()
-    """Those it has beside :data:`FLEET`."""
+    """Labels besides :data:`FLEET`."""
 
     @property
     def counts(self) -> bool:

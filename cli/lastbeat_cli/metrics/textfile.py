@@ -1,4 +1,4 @@
-"""The metrics as a file that node-exporter's textfile collector reads, written by a thread of its own."""
+"""The metrics as a file for node-exporter's textfile collector, written by a thread of its own."""
 
 import logging
 import os
@@ -17,22 +17,22 @@ from lastbeat_cli.metrics.samples import PassMetrics, Sample
 log = logging.getLogger(__name__)
 
 SUFFIX: Final = ".prom"
-"""node-exporter reads no others."""
+"""node-exporter reads only files with this suffix."""
 _LIMIT_BYTES: Final = 16 * 1024 * 1024
-"""More than a file of ours ever has."""
+"""Most bytes read of an earlier file; lastbeat never writes that many."""
 _LEFT_S: Final = 3600.0
-"""A temporary file that is older belongs to nobody any more."""
+"""A temporary file older than this many seconds was left by a killed process, and is deleted."""
 _MODE: Final = 0o644
-"""node-exporter runs as another user."""
+"""Mode of the file: readable for node-exporter, which runs as another user."""
 _OF_NOW: Final = frozenset({table.UP, table.DURATION, table.BUILD_INFO, table.INTERVAL})
 
 
 class TextFile:
-    """Writes ``path`` anew after each pass, by a temporary file in the same folder and a rename, so that nobody ever
-    reads half of one. A file system that hangs or is full keeps no pass waiting and is told once.
+    """Rewrites ``path`` after each pass: a temporary file in the same folder is renamed, so no reader sees half a file.
 
-    Counters go on from where the file that is there left them, so that one process a pass (``--once``) counts too; and
-    as long as this process has not seen the fleet, what that file knew of it stands.
+    A file system that hangs or is full never blocks a pass, and is reported once. Counters continue from the existing
+    file, so that one process per pass (``--once``) counts, too. Until this process has seen the fleet, the fleet's
+    values in that file stay.
     """
 
     def __init__(self, path: Path, metrics: PassMetrics, fleet: str) -> None:
@@ -47,17 +47,17 @@ class TextFile:
         self._thread = threading.Thread(target=self._work, name="lastbeat-metrics-file", daemon=True)
 
     def start(self) -> None:
-        """Begin to wait for passes."""
+        """Start the thread that waits for passes."""
         self._thread.start()
 
     def write(self) -> None:
-        """Have it written; does not wait."""
+        """Request a write, without waiting for it."""
         with self._change:
             self._wanted += 1
             self._change.notify_all()
 
     def wait(self, seconds: float) -> bool:
-        """Whether all that was wanted is written, or could not be, within so many seconds."""
+        """Wait up to ``seconds`` until every requested write was tried. Returns whether that is so."""
         with self._change:
             return self._change.wait_for(lambda: self._written >= self._wanted, seconds)
 
@@ -78,12 +78,12 @@ class TextFile:
                 self._change.notify_all()
 
     def _try(self) -> str | None:
-        """Write it; why it could not be."""
+        """Write the file. Returns why that failed, or None."""
         try:
             if self._before is None:
-                self._before = self._left_there()
+                self._before = self._earlier_samples()
                 self._tidy()
-            text, _ = render(_went_on(self._before, self._metrics.samples()), self._fleet)
+            text, _ = render(_continued(self._before, self._metrics.samples()), self._fleet)
             _replace(self._path, text)
         except OSError as error:
             return f"the metrics file {self._path} cannot be written: {error.strerror or error}"
@@ -92,8 +92,8 @@ class TextFile:
             return f"the metrics file {self._path} is not written"
         return None
 
-    def _left_there(self) -> list[Sample]:
-        """What an earlier process wrote; nothing where there is no such file, or it is damaged."""
+    def _earlier_samples(self) -> list[Sample]:
+        """The samples in the existing file; empty if there is none, or it is damaged."""
         try:
             with self._path.open("rb") as file:
                 return read(file.read(_LIMIT_BYTES).decode(), self._fleet)
@@ -104,7 +104,7 @@ class TextFile:
             return []
 
     def _tidy(self) -> None:
-        """Take away what a process left that was killed while it wrote."""
+        """Delete temporary files that a killed process left."""
         for path in self._path.parent.iterdir():
             if path.name.startswith(_prefix(self._path)) and path.name.endswith(_TEMPORARY):
                 with suppress(OSError):
@@ -112,7 +112,7 @@ class TextFile:
                         path.unlink()
 
 
-def _went_on(before: Sequence[Sample], now: Sequence[Sample]) -> list[Sample]:
+def _continued(before: Sequence[Sample], now: Sequence[Sample]) -> list[Sample]:
     counted = {(each.metric, each.labels): each.value for each in before if each.metric.counts}
     found = [
         each._replace(value=each.value + counted.get((each.metric, each.labels), 0.0)) if each.metric.counts else each
@@ -127,7 +127,7 @@ _TEMPORARY: Final = ".tmp"
 
 
 def _prefix(path: Path) -> str:
-    # Neither hidden files nor such an ending are read by node-exporter.
+    # node-exporter reads neither hidden files nor this suffix.
     return f".{path.name}."
 
 
