@@ -1,1 +1,1 @@
-"""``drill``: faults on purpose, in harmless jobs, to see that they are survived."""
+"""``drill``: injects faults into harmless jobs, to check that restarts work."""

@@ -1,4 +1,4 @@
-"""``drill``: try restarts out, with faults on purpose in harmless jobs."""
+"""``drill``: test restarts by injecting faults into harmless jobs."""
 
 import logging
 import os
@@ -33,7 +33,7 @@ from lastbeat_cli.loop import Stop
 
 log = logging.getLogger(__name__)
 ALL: Final = "all"
-WHAT: Final = "What is drilled"
+WHAT: Final = "What to drill"
 WHERE: Final = "Where"
 _SIGNALS: Final = "megatron_production"
 _SCRIPT: Final = Path(__file__).with_name("job.sh")
@@ -49,18 +49,18 @@ def _table() -> str:
 
 _EPILOG = f"""\
 \b
-Scenarios, and roughly how long each takes here and on an idle cluster:
+Scenarios, with the approximate time of each on this machine and on an idle cluster:
 {_table()}
 
 \b
-They run at the same time, up to --at-once. What a job waits in the queue comes on top; a requeued job waits two
-minutes by Slurm's defaults. Nothing but the drill's own jobs is touched; they are ended by their ids, on Ctrl-C
-too. Nobody is alerted. If something went wrong, the jobs' output and the supervisors' logs are kept.
+Up to --at-once scenarios run at the same time. Time in the queue comes on top; by Slurm's defaults a requeued job
+waits two minutes. The drill touches only its own jobs and ends them by their ids, also on Ctrl-C. It sends no alerts.
+If a scenario fails, the jobs' output and the supervisors' logs are kept.
 
 \b
 Exit status:
-  0  what was drilled went as it should
-  1  something did not
+  0  every scenario passed
+  1  a scenario failed
   3  wrong settings or arguments; or nothing could be drilled
 
 \b
@@ -74,7 +74,7 @@ Examples:
 
 @dataclass(frozen=True)
 class DrillResult:
-    """What came of one rehearsal."""
+    """The result of one rehearsal."""
 
     scenario: str
     result: str
@@ -96,9 +96,9 @@ class DrillResult:
     multiple=True,
     default=(ALL,),
     group=WHAT,
-    help="What happens; may be repeated [all].",
+    help="The scenario to play; may be repeated [all].",
 )
-@options.option("--iterations", metavar="N", default="1", group=WHAT, help="How often each is drilled [1].")
+@options.option("--iterations", metavar="N", default="1", group=WHAT, help="Rehearsals of each scenario [1].")
 @options.option(
     "--policy",
     metavar="NAME-OR-FILE",
@@ -106,12 +106,12 @@ class DrillResult:
     group=WHAT,
     help=f"Restart policy [{loading.RECOMMENDED}].",
 )
-@options.option("--signals", metavar="NAMES-OR-PATHS", group=WHAT, help=f"What is looked for in logs [{_SIGNALS}].")
+@options.option("--signals", metavar="NAMES-OR-PATHS", group=WHAT, help=f"Signals to find in logs [{_SIGNALS}].")
 @options.option(
     "--node-loss-command",
     metavar="COMMAND",
     group=WHAT,
-    help="Takes the node {node} away, for node_lost; no shell. Without it that is not drilled.",
+    help="Command that takes the node {node} down, without a shell; node_lost needs it.",
 )
 @options.option(
     "--option",
@@ -125,16 +125,16 @@ class DrillResult:
     "--root",
     metavar="DIR",
     group=WHERE,
-    help="Folder for runs, jobs' output and evidence; of Slurm on a shared file system [drill in LASTBEAT_STATE_DIR].",
+    help="Folder for runs, output and evidence; Slurm: on a shared file system [drill in LASTBEAT_STATE_DIR].",
 )
 @options.reach
-@options.option("--keep", is_flag=True, group=WHERE, help="Keep the evidence of what passed, too.")
-@options.option("--interval", metavar="SECONDS", help="Between two passes of a supervisor [local: 0.5, elsewhere: 5].")
+@options.option("--keep", is_flag=True, group=WHERE, help="Keep the evidence of passed scenarios, too.")
 @options.option(
-    "--stall", metavar="SECONDS", help="Limit on standing still; a hang takes twice that [local: 4, elsewhere: 20]."
+    "--interval", metavar="SECONDS", help="Time between two passes of a supervisor [local: 0.5, elsewhere: 5]."
 )
-@options.option("--patience", metavar="MINUTES", default="15", help="How long a job may wait for its turn [15].")
-@options.option("--at-once", metavar="N", default="4", help="How many scenarios run at the same time [4].")
+@options.option("--stall", metavar="SECONDS", help="Stall limit; a hang takes twice that [local: 4, elsewhere: 20].")
+@options.option("--patience", metavar="MINUTES", default="15", help="Longest time that a job may queue [15].")
+@options.option("--at-once", metavar="N", default="4", help="Number of scenarios that run at the same time [4].")
 @options.form
 def command(  # noqa: PLR0913 - each is an option
     *,
@@ -155,8 +155,10 @@ def command(  # noqa: PLR0913 - each is an option
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """Try restarts out where your jobs run: harmless jobs of the drill's own are killed, hung and cancelled, each
-    under a real lastbeat supervise, and what follows is compared with what should.
+    """Test restarts where your jobs run.
+
+    The drill starts harmless jobs, each under a real lastbeat supervise. It kills, hangs and cancels them, and checks
+    that each is restarted, or not, as it should be.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
@@ -207,7 +209,7 @@ def command(  # noqa: PLR0913 - each is an option
         began = time.monotonic()
         results = _rehearsed(ground, restart_policy, [each for each in chosen for _ in range(times)], together, stop)
         seconds = time.monotonic() - began
-    return _told(ground, looked_for, results, seconds, keep=keep, as_json=as_json)
+    return _report(ground, looked_for, results, seconds, keep=keep, as_json=as_json)
 
 
 def _positive(name: str, text: str, faults: list[str]) -> float:
@@ -225,7 +227,7 @@ def _policy(policy: str, looked_for: str) -> RestartPolicy:
 
 
 def _folder(root: Path) -> Path:
-    """A new folder of this drill, with its runs and its job."""
+    """A new folder for this drill, with its subfolders and the job's script."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=root))
@@ -239,12 +241,12 @@ def _folder(root: Path) -> Path:
 
 
 def _absolute(looked_for: str) -> str:
-    """Catalogues in files, by paths that mean the same elsewhere."""
+    """``looked_for`` with absolute paths of catalogue files."""
     return ",".join(str(Path(part).absolute()) if Path(part).is_file() else part for part in looked_for.split(","))
 
 
 def _is_ours(name: str) -> bool:
-    """Whether it is a setting of lastbeat: no channel and no limit of the user's has a part in a drill."""
+    """Whether ``name`` is a setting of lastbeat. The user's channels and limits must not affect a drill."""
     return is_named(name) or name.startswith("LASTBEAT_") or name in {each.name for each in every_setting()}
 
 
@@ -284,7 +286,7 @@ def _one(ground: Ground, policy: RestartPolicy, scenario: Scenario, run_id: str)
     except InterruptedDrillError:
         result, why = "STOPPED", "by a person"
     except Exception as error:
-        # A defect of the drill's is no reason to leave jobs behind, or to lose what the others found.
+        # A defect of the drill must not leave jobs behind, nor lose the results of other scenarios.
         log.exception("the drill itself broke")
         result, why = "FAIL", f"the drill itself broke: {type(error).__name__}: {error}"
     seconds = time.monotonic() - began
@@ -302,7 +304,7 @@ def _tell(run_id: str, line: str) -> None:
         print(f"{time.strftime('%H:%M:%S')}  {scenario:<20} {logs.redact(line)}", file=sys.stderr, flush=True)
 
 
-def _told(
+def _report(
     ground: Ground, looked_for: str, results: list[DrillResult], seconds: float, *, keep: bool, as_json: bool
 ) -> int:
     counts = {word: sum(each.result == word for each in results) for word in ("PASS", "FAIL", "SKIPPED", "STOPPED")}
@@ -350,7 +352,7 @@ def _told(
 
 
 def _way(result: DrillResult) -> str:
-    """From the last fault that led to a new job, or the last one, to what came of it."""
+    """The stages after the last fault that led to a new job, or else after the last fault."""
     ways: list[list[Stage]] = []
     for stage in result.stages:
         if stage.what == FAULT:

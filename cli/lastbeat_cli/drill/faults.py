@@ -1,4 +1,4 @@
-"""What a drill does to jobs, and asks about them, that differs between launchers."""
+"""The actions and questions of a drill that differ between launchers."""
 
 import json
 import os
@@ -16,17 +16,17 @@ from lastbeat.launchers.kubernetes.manifests import literal
 
 _CALL_S: Final = 60.0
 _LOSS_S: Final = 300.0
-"""How long a command may take that takes a node away."""
+"""Longest time, in seconds, that the command for node loss may take."""
 _REQUEUED: Final = ("--requeue",)
-# A job that Slurm starts again by itself does not end with its node.
+# A job that Slurm requeues by itself does not end with its node.
 _OF_SCENARIOS: Final = {"oom": (*_REQUEUED, "--mem=512M"), "node_lost": ("--no-requeue",)}
 _IMAGE: Final = "python:3.12-slim"
-"""What a drill's pods run in."""
+"""Image of the drill's pods."""
 _MINUTES: Final = "--time=20"
 
 
 class NotInjectedError(Exception):
-    """The fault could not be made here, so nothing can be said of what would follow. ``str()`` says why."""
+    """The fault cannot be injected here, so the scenario is skipped. ``str()`` says why."""
 
 
 class Saboteur:
@@ -83,7 +83,7 @@ class LocalSaboteur(Saboteur):
 
     def preempt(self, job: str, pid: int, script: Path) -> None:
         with suppress(OSError):
-            # A number that another process may have by now.
+            # Another process may have this pid by now.
             if str(script).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGTERM)
                 return
@@ -136,7 +136,7 @@ class RemoteSaboteur(Saboteur):
 
 
 class KubernetesSaboteur(RemoteSaboteur):
-    """Of a cluster of Kubernetes: the script stands in a manifest."""
+    """Injects faults on a Kubernetes cluster: the script stands in a manifest."""
 
     def command(self, script: Path) -> tuple[str, ...]:
         said = literal(script.read_text(encoding="utf-8"))
@@ -171,13 +171,13 @@ def saboteur(launcher: str) -> Saboteur:
 
 
 def lose(node: str, command: str) -> None:
-    """Run ``command``, which takes ``node`` away: a list of arguments, no shell. Raises :class:`NotInjectedError`."""
+    """Take ``node`` down by ``command``, run without a shell. Raises :class:`NotInjectedError`."""
     _call(*(each.replace("{node}", node) for each in shlex.split(command)), limit_s=_LOSS_S)
 
 
 def _call(*command: str, limit_s: float = _CALL_S) -> str:
     try:
-        done = subprocess.run(  # noqa: S603 - what the user named, or Slurm's own, as a list
+        done = subprocess.run(  # noqa: S603 - the user's command or Slurm's own, as a list
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -1,4 +1,4 @@
-"""One drill of one fault: a real supervisor, its jobs, and what is seen of them."""
+"""One rehearsal of one fault: starts a real supervisor, watches its jobs, and checks the result."""
 
 import itertools
 import os
@@ -30,24 +30,28 @@ from lastbeat_cli.drill.faults import NotInjectedError, Saboteur
 
 T = TypeVar("T")
 FAULT: Final = "fault"
-"""The stage that begins the others."""
+"""The first stage; the others are timed from it."""
 RUNS: Final = "new job runs"
+"""The last stage."""
 CLEAN_UP_S: Final = 90.0
+"""Longest time, in seconds, to end the jobs of a rehearsal."""
 _MOST_JOBS: Final = 20
+"""Most jobs of one run that are searched for at the end."""
 _MOST_BYTES: Final = 4 << 20
+"""Most bytes read of a job's output."""
 _SKEW_S: Final = 1.0
-"""How far the clocks of two nodes may be apart."""
+"""Tolerated difference between the clocks of two nodes, in seconds."""
 _SAID: Final = re.compile(r"^drill (\d{1,12}(?:\.\d{1,9})?) (\w+) ?(.*)$", re.MULTILINE)
 _STAMP: Final = re.compile(r"\bdrill (\d{1,12}(?:\.\d{1,9})?)")
 _LASTBEAT: Final = "import sys; from lastbeat_cli.main import main; sys.exit(main())"
 
 
 class UnexpectedError(Exception):
-    """What should have happened did not; ``str()`` says what did."""
+    """The expected result did not occur; ``str()`` says what happened instead."""
 
 
 class InterruptedDrillError(Exception):
-    """A person asked for the end."""
+    """The user stopped the drill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +60,13 @@ class Stage:
 
     what: str
     after_s: float
-    """Since the fault."""
+    """Seconds since the fault."""
     job: str | None = None
 
 
 @dataclass(frozen=True)
 class Ground:
-    """What all rehearsals of a drill have in common."""
+    """The part that all rehearsals of a drill share."""
 
     kind: str
     launcher: Launcher
@@ -73,20 +77,20 @@ class Ground:
     policy: str
     interval_s: float
     patience_s: float
-    """How long a job may wait for its turn."""
+    """Longest time, in seconds, that a job may wait in the queue."""
     options: tuple[str, ...]
     environment: dict[str, str]
     stalls: dict[str, str]
-    """The limit on standing still, as a setting: for jobs that do. Any other may be slow to be seen."""
+    """The stall limit as a setting, for jobs that stall on purpose only: others may be slow to report."""
     tell: Callable[[str, str], None]
-    """Progress: of what, and a line."""
+    """Prints a line of progress for a run id."""
     stop: threading.Event
     node_loss: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """From the first to the last line of a job, by its own clock."""
+    """The time from the first to the last line of a job, by the clock of its node."""
 
     attempt: int
     host: str
@@ -104,11 +108,11 @@ class Rehearsal:
     run_id: str
     fault: str = "none"
     times: int = 0
-    """In how many attempts the job makes that fault."""
+    """Number of attempts in which the job causes that fault."""
     stands_still: bool = False
-    """That fault is to stand still."""
+    """Whether the fault is a stall."""
     causes: frozenset[str] = frozenset()
-    """What the cause may be taken for; empty: anything."""
+    """Accepted causes; empty accepts any."""
     stages: list[Stage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     fault_at: float | None = None
@@ -125,7 +129,7 @@ class Rehearsal:
 
     @property
     def folder(self) -> Path:
-        """Output of its jobs and of its supervisors."""
+        """The folder for the output of its jobs and supervisors."""
         return self.ground.folder / "output" / self.run_id
 
     @property
@@ -135,7 +139,7 @@ class Rehearsal:
 
     @property
     def _logs(self) -> Path:
-        """Where the output of its jobs is."""
+        """The folder with the output of its jobs."""
         return self.ground.folder / "runs" / self.run_id / "logs" if self._brought else self.folder
 
     @property
@@ -145,7 +149,7 @@ class Rehearsal:
     # The supervisor
 
     def supervise(self) -> None:
-        """Begin the run under a supervisor of its own."""
+        """Start the run under a supervisor of its own."""
         ground = self.ground
         limited = "limited" if ground.saboteur.limited else "free"
         command = (*ground.saboteur.command(self.script), self.fault, str(self.times), limited, ground.saboteur.python)
@@ -156,11 +160,11 @@ class Rehearsal:
         self._start(what, ["--", *command])
 
     def resume(self) -> None:
-        """Another supervisor goes on with it."""
+        """Start another supervisor for the run."""
         self._start(["--resume", self.run_id], [])
 
     def kill(self) -> None:
-        """SIGKILL to the supervisor."""
+        """Kill the supervisor by SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -178,14 +182,14 @@ class Rehearsal:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=said,
-                # A Ctrl-C at the terminal is the drill's to hear.
+                # Only the drill itself handles a Ctrl-C at the terminal.
                 start_new_session=True,
             )
         threading.Thread(target=self._note_passes, args=(self._process,), daemon=True).start()
 
     def _note_passes(self, process: "subprocess.Popen[bytes]") -> None:
-        """One line of its output is one pass."""
-        assert process.stdout is not None  # noqa: S101 - it was asked for
+        """Note the time of each pass: the supervisor prints one line a pass."""
+        assert process.stdout is not None  # noqa: S101 - opened as a pipe
         with (self.folder / "passes.jsonl").open("ab") as kept, process.stdout as lines:
             for line in lines:
                 self._passes.append(time.time())
@@ -196,7 +200,7 @@ class Rehearsal:
         """The supervisor's exit status, once it has ended."""
         return None if self._process is None else self._process.poll()
 
-    # What is seen
+    # Observations
 
     def record(self) -> Record | None:
         try:
@@ -205,7 +209,7 @@ class Rehearsal:
             return None
 
     def job(self, number: int) -> str | None:
-        """The id of the run's job with this number, as the record has it."""
+        """The id of the run's job with this number in the record, or None."""
         record = self.record()
         if record is None:
             return None
@@ -216,20 +220,20 @@ class Rehearsal:
         return next((result.partition(" ")[0] for result in done if result), None)
 
     def found(self, number: int) -> str | None:
-        """The id of that job, as the launcher has it."""
+        """The id of the job with this number at the launcher, or None."""
         try:
             return self.ground.launcher.find(job_name(self.run_id, number), self._begun - CLOCKS)
         except LauncherError:
             return None
 
     def ruling(self, number: int) -> RestartRuling | None:
-        """What was decided about that job's end."""
+        """The restart decision about this job's end, or None."""
         record = self.record()
         ruling = record.ruling if record is not None else None
         return ruling if ruling is not None and ruling.number == number else None
 
     def lives(self) -> list[Life]:
-        """Of all jobs, by what they wrote."""
+        """The lives of all jobs, read from their output, in order of time."""
         found = []
         for path in sorted(self._logs.glob("*.log")):
             if path.name != "supervise.log":
@@ -237,9 +241,9 @@ class Rehearsal:
         return sorted(found, key=lambda life: life.first)
 
     def said(self, number: int, word: str) -> tuple[float, str] | None:
-        """When that job last said ``word``, and what it said besides."""
+        """When the job last printed ``word``, with the rest of that line, or None."""
         for path in sorted(self._logs.glob(f"{job_name(self.run_id, number)}*.log")):
-            found = [(float(at), rest) for at, its, rest in _SAID.findall(_read(path)) if its == word]
+            found = [(float(at), rest) for at, first, rest in _SAID.findall(_read(path)) if first == word]
             if found:
                 return found[-1]
         return None
@@ -247,8 +251,10 @@ class Rehearsal:
     # Waiting
 
     def wait(self, what: str, look: Callable[[], T | None], limit_s: float, *, leaves: bool = False) -> T:
-        """What ``look`` finds. Raises :class:`UnexpectedError` after ``limit_s``, or when the supervisor ends first,
-        unless it ``leaves`` here."""
+        """Wait until ``look`` returns a value, and return it.
+
+        Raises :class:`UnexpectedError` after ``limit_s``, or if the supervisor exits first, unless it ``leaves`` here.
+        """
         until = time.monotonic() + limit_s
         while (found := look()) is None:
             if self.ground.stop.is_set():
@@ -261,14 +267,14 @@ class Rehearsal:
         return found
 
     def running(self, number: int) -> str:
-        """Wait until that job runs and has begun to count; its id."""
+        """Wait until the job runs and prints its first line. Returns its id."""
         ground = self.ground
 
         def look() -> str | None:
             job = self.job(number)
             if job is None or self.said(number, "began") is None:
                 return None
-            # One that fails at once may have ended before it was looked at.
+            # A job that fails at once may have ended before this check.
             return None if ground.launcher.state(job).state in {JobState.PENDING, JobState.UNKNOWN} else job
 
         return self.wait(f"job {job_name(self.run_id, number)} runs", look, ground.patience_s)
@@ -287,25 +293,25 @@ class Rehearsal:
                 )
         return told
 
-    # The way from the fault to the new job
+    # From the fault to the new job
 
     def tell(self, line: str) -> None:
         self.ground.tell(self.run_id, line)
 
     def strike(self, at: float | None = None) -> None:
-        """The fault happens now, or happened ``at``."""
+        """Note the time of the fault: now, or ``at``."""
         now = time.time()
         self.fault_at = now if at is None or at > now else at
         self.stages.append(Stage(FAULT, 0.0))
 
     def reached(self, what: str, job: str | None = None) -> None:
-        """Another stage."""
+        """Note that a stage was reached, and print it."""
         after_s = 0.0 if self.fault_at is None else time.time() - self.fault_at
         self.stages.append(Stage(what, round(max(0.0, after_s), 2), job))
         self.tell(f"{what}{f' ({job})' if job else ''}, {after_s:.1f} s after the fault")
 
     def fault_line(self, number: int) -> None:
-        """Wait until the job has made its fault."""
+        """Wait until the job has caused its fault."""
         at, _ = self.wait("the job makes its fault", lambda: self.said(number, "fault"), self.ground.patience_s)
         self.strike(at)
         self.tell(f"fault {self.fault}")
@@ -317,14 +323,14 @@ class Rehearsal:
         self.reached("old job dead", job)
 
     def noticed(self, number: int, limit_s: float, *, leaves: bool = False) -> RestartRuling:
-        """Wait until it is decided what becomes of that job."""
+        """Wait for the restart decision about the job, and return it."""
         what = f"it is decided what becomes of {job_name(self.run_id, number)}"
         ruling = self.wait(what, lambda: self.ruling(number), limit_s, leaves=leaves)
         self.reached("noticed")
         return ruling
 
     def restarted(self, number: int, limit_s: float) -> str:
-        """Wait for the new job's id, and until it runs."""
+        """Wait until the new job is submitted and runs. Returns its id."""
         job = self.wait(f"{job_name(self.run_id, number)} is submitted", lambda: self.job(number), limit_s)
         self.reached("new job", job)
         self.running(number)
@@ -333,24 +339,24 @@ class Rehearsal:
 
     @property
     def passes(self) -> int:
-        """How many passes its supervisors have made."""
+        """The number of passes that its supervisors have made."""
         return len(self._passes)
 
     def passes_between(self, dead_s: float, number: int) -> int:
-        """How many passes it took from ``dead_s`` after the fault until that job was started."""
+        """The number of passes from ``dead_s`` after the fault until the job was started."""
         record, name = self.record(), job_name(self.run_id, number)
         actions = record.actions if record is not None else ()
         done = next((each.done_at for each in actions if each.name == name and each.done_at is not None), None)
         if done is None or self.fault_at is None:
             raise UnexpectedError(f"the record does not say when {name} was started")
         until = done.timestamp() - self._ahead_s
-        # The pass that started it had not ended yet.
+        # Plus the pass that started the job, which had not ended yet.
         return 1 + sum(self.fault_at + dead_s < at < until for at in list(self._passes))
 
-    # What must hold at the end
+    # Checks at the end
 
     def check_jobs(self, last: int) -> None:
-        """Raises :class:`UnexpectedError` unless the run had exactly the jobs 0 to ``last``, one after the other."""
+        """Raise :class:`UnexpectedError` unless the run had exactly the jobs 0 to ``last``, one after the other."""
         for number in range(last + 2):
             name, job = job_name(self.run_id, number), self.found(number)
             if number > last:
@@ -365,7 +371,7 @@ class Rehearsal:
         self.check_lives()
 
     def check_lives(self) -> None:
-        """Raises :class:`UnexpectedError` if two jobs wrote at the same time."""
+        """Raise :class:`UnexpectedError` if two jobs wrote at the same time."""
         lives = self.lives()
         for before, after in itertools.pairwise(lives):
             over_s = before.last - after.first
@@ -376,9 +382,9 @@ class Rehearsal:
                 )
 
     def clean_up(self) -> list[str]:
-        """End the supervisor, then its jobs, by their ids. Returns what may still run."""
+        """End the supervisor, then its jobs by their ids. Returns the jobs that may still run."""
         if self._process is not None:
-            # With what it has just called; jobs have sessions of their own.
+            # The whole group, with any command that it is calling; jobs have their own sessions.
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self.kill()
@@ -401,7 +407,7 @@ class Rehearsal:
         return left
 
     def _every_job(self, until: float) -> list[str]:
-        """Ids of all jobs that were ever submitted. Raises :class:`LauncherError` if that cannot be found out."""
+        """Ids of all jobs that were ever submitted. Raises :class:`LauncherError` if the launcher does not answer."""
         jobs: dict[str, None] = {}
         for number in range(_MOST_JOBS):
             name = job_name(self.run_id, number)
@@ -414,7 +420,7 @@ class Rehearsal:
                         raise
                     time.sleep(self.ground.saboteur.pause_s)
             if job is None:
-                # Numbers follow one another.
+                # Numbers are consecutive, so there is no later job.
                 break
             jobs[job] = None
             with suppress(NotInjectedError):

@@ -1,4 +1,4 @@
-"""The scenarios of a drill: what happens to the job, and what has to follow."""
+"""The scenarios of a drill: the fault, and the expected result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,12 +15,13 @@ from lastbeat_cli.drill.faults import NotInjectedError, lose
 from lastbeat_cli.drill.rehearsal import RUNS, Rehearsal, UnexpectedError
 
 MOST_POLLS: Final = 2
+"""Most polls of a supervisor from the end of a job to the start of the next."""
 LONGEST_S: Final = 120.0
-"""From the fault to the new job's id."""
+"""Longest time, in seconds, from the fault to the new job's id."""
 _CLAIM_S: Final = 300.0
-"""A supervisor that dies while it starts a job leaves a claim that nobody else touches for so long."""
+"""If a supervisor dies while it starts a job, its claim blocks other supervisors for this many seconds."""
 _NODE_S: Final = 900.0
-"""How long a scheduler may take to give a node up."""
+"""Longest time, in seconds, until a scheduler notices a lost node."""
 _MOST_CANCELS: Final = 10
 
 
@@ -30,21 +31,21 @@ class Scenario:
 
     name: str
     what: str
-    """For people: the fault, and what has to follow."""
+    """The fault and the expected result, for people."""
     local_s: int | None
-    """How long it takes on this machine, roughly; None: there it says nothing."""
+    """Approximate time on this machine, in seconds; None if the scenario is meaningless there."""
     slurm_s: int
-    """And on an idle cluster of Slurm."""
+    """Approximate time on an idle Slurm cluster, in seconds."""
     play: Callable[[Rehearsal, RestartPolicy], None]
     fault: str = "none"
-    """What the job does to itself."""
+    """The fault that the job causes itself."""
     stands_still: bool = False
     causes: frozenset[str] = frozenset()
-    """What the cause may be taken for; empty: anything."""
+    """Accepted causes; empty accepts any."""
 
 
 def _cancelled(rehearsal: Rehearsal, number: int) -> str:
-    """The job with that number runs, and is cancelled; its id."""
+    """Wait until the job runs, and cancel it. Returns its id."""
     job = rehearsal.running(number)
     rehearsal.tell(f"job {job} runs; it is cancelled now")
     rehearsal.strike()
@@ -60,7 +61,7 @@ def _cancel(rehearsal: Rehearsal, job: str) -> None:
 
 
 def _limit_s(rehearsal: Rehearsal) -> float:
-    """Within which anything has to follow that needs no turn in a queue."""
+    """Longest time, in seconds, for any step without a queue."""
     return max(LONGEST_S, 10 * rehearsal.ground.interval_s)
 
 
@@ -182,7 +183,7 @@ def _preempt(rehearsal: Rehearsal, _: RestartPolicy) -> None:
     def adopted(record: Record | None) -> bool | None:
         return True if record is not None and record.job is not None and record.job.restarts > 0 else None
 
-    def again() -> bool | None:
+    def runs_again() -> bool | None:
         ruling = rehearsal.ruling(0)
         if ruling is not None and ruling.restart:
             raise UnexpectedError(f"the scheduler started the job again, and lastbeat wants to, too: {ruling.reason}")
@@ -191,7 +192,7 @@ def _preempt(rehearsal: Rehearsal, _: RestartPolicy) -> None:
 
     rehearsal.wait("the scheduler's restart is noticed", lambda: adopted(rehearsal.record()), ground.patience_s)
     rehearsal.reached("noticed")
-    rehearsal.wait(f"job {old} runs again", again, ground.patience_s)
+    rehearsal.wait(f"job {old} runs again", runs_again, ground.patience_s)
     rehearsal.reached(RUNS, old)
     rehearsal.wait("it is seen to live", lambda: _is_second_attempt(rehearsal.record()), _limit_s(rehearsal))
     rehearsal.notes.append("started again by the scheduler under the same id, and not a second time by lastbeat")
@@ -231,7 +232,7 @@ def _supervisor_killed(rehearsal: Rehearsal, policy: RestartPolicy) -> None:
             rehearsal.tell("the job ended while nobody supervised it; resumed")
             rehearsal.resume()
         rehearsal.restarted(moment + 1, long_s)
-    # A job too many would come with the next passes.
+    # A surplus job would appear with the next passes.
     enough = rehearsal.passes + MOST_POLLS
     rehearsal.wait("two more passes", lambda: True if rehearsal.passes >= enough else None, _limit_s(rehearsal))
     rehearsal.notes.append(f"killed at {moments + 2} moments, {counted(moments + 1, 'job')} in all")
@@ -264,7 +265,7 @@ def _new_job(rehearsal: Rehearsal, number: int, old: str) -> str:
 
 
 def _leaves(rehearsal: Rehearsal) -> None:
-    """The supervisor has nothing left to do, and says so by its exit status."""
+    """Wait until the supervisor exits. Raises :class:`UnexpectedError` unless its status says that the run failed."""
     status = rehearsal.wait("the supervisor ends", lambda: rehearsal.has_left, _limit_s(rehearsal), leaves=True)
     if status != 2:
         raise UnexpectedError(f"the run was given up, and the supervisor ended with {status} in place of 2")

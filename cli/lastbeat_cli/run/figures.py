@@ -1,4 +1,4 @@
-"""The figures of ``lastbeat top``: how fast it goes, what it uses, how its ranks and its heartbeats are."""
+"""The figures of ``lastbeat top``: speed, resources, ranks and heartbeats."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ _SILENT_S: Final = 600.0
 
 
 def figures(view: RunView, columns: int, now: datetime, signs_of: Signs, *, short: bool = False) -> Iterator[Line]:
-    """A line for each kind of figure that is known; GPUs one by one, or if ``short`` all in one line."""
+    """One line for each known kind of figure. GPUs get a line each, or one line for all if ``short``."""
     for label, parts in (
         ("Speed", list(_speed(view, signs_of))),
         ("Training", list(_training(view))),
@@ -49,7 +49,7 @@ def _labelled(label: str, parts: Sequence[str], columns: int) -> Line:
 
 
 def speeds(points: Sequence[Point]) -> list[tuple[float, float | None]]:
-    """Steps a second between two points and their neighbours, at the later one's step."""
+    """Step and steps per second, for each pair of neighbouring points at the later one's step."""
     found: list[tuple[float, float | None]] = []
     for before, here in pairwise(points):
         seconds = (here.at - before.at).total_seconds()
@@ -57,7 +57,7 @@ def speeds(points: Sequence[Point]) -> list[tuple[float, float | None]]:
         if seconds > 0 and steps >= 0:
             found.append((here.step, steps / seconds))
         elif steps < 0:
-            # It began again: what was before says nothing of now.
+            # The run restarted, so earlier speeds say nothing about the current ones.
             found.clear()
     return found
 

@@ -1,4 +1,4 @@
-"""One run as lines for people: its attempts and transitions, its alerts, and where its files lie."""
+"""One run as lines for people: its attempts and transitions, its job, its alerts and its files."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -21,7 +21,7 @@ _INDENT: Final = "  "
 
 
 def history(view: RunView, columns: int) -> Iterator[Line]:
-    """Its attempts, where there was more than one, and its latest transitions, the newest first."""
+    """The run's attempts if there are several, and its latest transitions, newest first."""
     if not view.history and not view.attempts:
         return
     yield line("History", "heading")
@@ -38,7 +38,7 @@ def history(view: RunView, columns: int) -> Iterator[Line]:
 
 
 def job(view: RunView, columns: int) -> Iterator[Line]:
-    """Its job, where it is supervised, and what was decided about the last one that ended."""
+    """The job of a supervised run, and the last restart decision."""
     if view.job is None:
         return
     yield line("Job", "heading")
@@ -69,7 +69,7 @@ def job(view: RunView, columns: int) -> Iterator[Line]:
         saved = f"saved {age(view.at, found.saved_at)}, " if found.saved_at is not None else ""
         seen = f"found {age(view.at, found.found_at)}" if found.found_at is not None else ""
         yield from map(line, wrapped(f"Last complete checkpoint: {step}{saved}{seen}: {found.url}", columns, _INDENT))
-    # Of a success everybody knows that it is not run again.
+    # That a successful run is not restarted goes without saying.
     if ruling is not None and (ruling.restart or view.row.status is not Status.SUCCEEDED):
         what = f"restart, attempt {ruling.attempt}" if ruling.restart else "not restarted"
         step = f", from step {ruling.resume_step}" if ruling.resume_step is not None else ""
@@ -87,7 +87,7 @@ def job(view: RunView, columns: int) -> Iterator[Line]:
 
 
 def _reactions(view: RunView, columns: int) -> Iterator[Line]:
-    """What its policy's ``on:`` noted and ran, the newest first."""
+    """Notes and commands of the policy's ``on:``, newest first."""
     if view.job is None:
         return
     for note in reversed(view.job.notes[-_MOST_NOTES:]):
@@ -108,7 +108,7 @@ def _transition(each: Transition) -> str:
 
 
 def alerts(view: RunView, columns: int) -> Iterator[Line]:
-    """What people were told, and what still waits, the newest first."""
+    """The run's alerts, sent and pending, newest first."""
     told = f"{view.alerts_pending} pending, {view.alerts_delivered} delivered"
     if view.alerts_dropped:
         told += f", {view.alerts_dropped} given up"
@@ -133,7 +133,7 @@ def _alert(alert: SentAlert, columns: int) -> Iterator[Line]:
 
 
 def files(view: RunView, columns: int) -> Iterator[Line]:
-    """Where its files lie, and its logs, the newest first."""
+    """The run's folder and its logs, newest first."""
     yield line("Files", "heading")
     yield line(_INDENT + view.where)
     if view.link:

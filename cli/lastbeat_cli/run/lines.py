@@ -1,4 +1,4 @@
-"""One run as lines for people: what it is, why, and what to do; then what shows it, then the rest."""
+"""One run as lines for people: status, cause and advice first, then the evidence, then the rest."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -21,7 +21,7 @@ from lastbeat_cli.terminal.signs import middle_cut
 INDENT: Final = "  "
 _MARKED_ROWS: Final = 6
 _LATE_S: Final = 120.0
-"""What was seen so much later than it happened is told with both times."""
+"""If an event was seen this many seconds later than it happened, both times are shown."""
 _STYLES: Final = {
     Status.RUNNING: "good",
     Status.SUCCEEDED: "good",
@@ -31,20 +31,23 @@ _STYLES: Final = {
 }
 
 NO_STALL_LIMIT: Final = "lastbeat limits '{run}' --stall-minutes 30 sets one"
-"""How to set a limit for standing still."""
+"""How to set a stall limit."""
 Mask = Callable[[str], str]
 
 
 def show_lines(view: RunView, columns: int, mask: Mask, around: tuple[int, int] | None = None) -> list[Line]:
-    """The whole of ``view`` in ``columns``, with so many lines ``around`` the one that shows why, or with its whole
-    traceback. The first two lines are those of ``watch``, which scripts rely on."""
+    """All of ``view`` in ``columns``.
+
+    ``around`` is the number of lines before and after the evidence; None shows the whole traceback. The first two lines
+    are those of ``watch``, which scripts rely on.
+    """
     found: list[Line] = []
     for block in _blocks(view, columns, around):
         lines = [tuple((mask(text), style) for text, style in each) for each in block]
         if lines and found:
             found.append(line(""))
         found += lines
-    # The run's name is nobody's secret, and stays as it is.
+    # The run's name is not a secret, so it is not masked.
     return [(("Run ", "heading"), (view.row.run_id, "heading"), *found[0][2:]), *found[1:]]
 
 
@@ -103,7 +106,7 @@ def _whose(view: RunView) -> Iterator[Line]:
 
 
 def _detail(view: RunView) -> str:
-    """What ``watch`` says: of a run that lives, how old its heartbeats are."""
+    """The detail line of ``watch``: the reason of the status, or the ages of the heartbeats of a running run."""
     if view.row.status is not Status.RUNNING and view.row.reason:
         return one_line(view.row.reason)
     beats = [(beat.name, beat.modified) for beat in view.beats] or [("log", at) for _, at, _ in view.logs[:1]]
@@ -149,7 +152,7 @@ def _action(view: RunView, columns: int) -> Iterator[Line]:
             yield from _labelled(f"If {each.error_type}", shortened(one_line(each.hint)), columns)
             yield from _labelled("Restart", restart_hint(each.restartable, each.confidence), columns)
         return
-    # A row keeps the beginning of a long hint.
+    # A row keeps only the beginning of a long hint.
     hint = view.explained.cause.hint if view.explained is not None else None
     if not hint and not row.action and again is None:
         return
@@ -161,7 +164,7 @@ def _action(view: RunView, columns: int) -> Iterator[Line]:
 
 
 def excerpt(found: Excerpt, columns: int, title: str = "") -> Iterator[Line]:
-    """Lines of a log with their numbers; the one that shows the cause is marked by a sign."""
+    """Lines of a log with their numbers; a sign marks the evidence."""
     told = title or found.file
     yield line(f"{INDENT}{cut(told, columns - len(INDENT))}")
     first = found.first_line
@@ -184,7 +187,7 @@ def excerpt(found: Excerpt, columns: int, title: str = "") -> Iterator[Line]:
 def _text(
     title: str, found: Excerpt | None, columns: int, shortened: Callable[[str, int], str] = cut
 ) -> Iterator[Line]:
-    """Lines as they are, under a heading that says where from; long ones are ``shortened``."""
+    """The lines of ``found`` under a heading with their file; ``shortened`` cuts long ones."""
     if found is None:
         return
     yield ((title, "heading"), (f"  {found.file}", "dim"))
@@ -197,14 +200,14 @@ def _text(
 
 
 def _log(view: RunView, told: Account, columns: int, around: tuple[int, int] | None) -> Iterator[Line]:
-    """The end of the log without the lines that stand above."""
+    """The end of the log without the lines shown above."""
     if view.log is None:
         return
     rest = [part for each in told.excerpts if each.file == view.log.file for part in trimmed(each, around)[1]]
     parts = [*rest, *told.log]
     if not parts:
         return
-    # Where the failure stood among these lines, and stands above.
+    # Marks the place of the failure's lines, which are shown above.
     between = ("… (shown above)",) if len(parts) > 1 else ()
     lines = [text for number, each in enumerate(parts) for text in (*(between if number else ()), *each.lines)]
     above = len(parts) == 1 and len(lines) < len(view.log.lines)
@@ -222,6 +225,6 @@ def _notes(view: RunView, columns: int) -> Iterator[Line]:
 
 
 def _labelled(label: str, text: str, columns: int, style: str = "") -> Iterator[Line]:
-    """A labelled paragraph; what does not fit goes on below, behind two spaces."""
+    """A labelled paragraph; continuation lines are indented by two spaces."""
     for index, row in enumerate(wrapped(f"{label}: {text}", columns - len(INDENT), "")):
         yield line(row if index == 0 else INDENT + row, style)

@@ -1,4 +1,4 @@
-"""Names of runs for a prompt: asked of the store, bounded in time and in number, and silently."""
+"""Run ids for completion at a prompt: read from the store within a time limit, without any error message."""
 
 import threading
 import time
@@ -8,23 +8,25 @@ from typing import Any, Final
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 
 LIMIT_S: Final = 1.0
+"""Longest time, in seconds, to read the ids."""
 MOST: Final = 2000
+"""Most ids offered."""
 _PAGE: Final = 1000
 _SLASH_AND_ALL_BELOW: Final = "/\U0010ffff"
 
 
 def beginning_with(typed: str, given: Mapping[str, Any], limit_s: float = LIMIT_S) -> list[str]:
-    """Ids that begin with ``typed``, of the fleet that the options ``given`` or the settings name.
+    """Ids that begin with ``typed``, in the fleet that the options ``given`` or the settings name.
 
-    Where the store does not tell all of them in time there are none: some of them would be taken for all.
+    Empty if the store does not list all of them in time: the user would take some of them for all.
     """
     found: list[list[str]] = []
     until = time.monotonic() + limit_s
 
     def ask() -> None:
         try:
-            found.append(_asked(typed, given, until))
-        except Exception:  # noqa: BLE001 - nobody who presses Tab wants to know
+            found.append(_list_names(typed, given, until))
+        except Exception:  # noqa: BLE001 - an error message would disturb the prompt
             return
 
     asking = threading.Thread(target=ask, name="lastbeat-names", daemon=True)
@@ -33,9 +35,9 @@ def beginning_with(typed: str, given: Mapping[str, Any], limit_s: float = LIMIT_
     return found[0] if found else []
 
 
-def _asked(typed: str, given: Mapping[str, Any], until: float) -> list[str]:
-    from lastbeat import opening  # noqa: PLC0415 - as above
-    from lastbeat import settings as configuration  # noqa: PLC0415 - what it costs is within the limit, too
+def _list_names(typed: str, given: Mapping[str, Any], until: float) -> list[str]:
+    from lastbeat import opening  # noqa: PLC0415 - the time limit covers these imports, too
+    from lastbeat import settings as configuration  # noqa: PLC0415 - as above
     from lastbeat_cli import options  # noqa: PLC0415 - as above
 
     texts = {name: text for name, text in given.items() if isinstance(text, str)}
@@ -45,14 +47,15 @@ def _asked(typed: str, given: Mapping[str, Any], until: float) -> list[str]:
         names: Iterator[str] = from_bucket(store, typed, until)
     else:
         names = iter(store.folders())
-    # As everywhere at a prompt, hidden names are for who begins one.
+    # As in every shell, hidden names are offered only after a typed dot.
     shown = (name for name in names if name.startswith(typed) and (typed or not name.startswith(".")))
     return sorted({name for name in shown if _is_run(name)})[:MOST]
 
 
 def from_bucket(store: Any, typed: str, until: float) -> Iterator[str]:
-    """The names that begin with ``typed``, without a listing of all that come before them."""
-    # Right before the first key that begins with what was typed.
+    """The names that begin with ``typed``, without listing the names before them. Raises TimeoutError after
+    ``until``."""
+    # Right before the first key that begins with ``typed``.
     after = typed[:-1] + chr(ord(typed[-1]) - 1) + "\U0010ffff" if typed > "!" else ""
     count = 0
     while count < MOST:
@@ -72,7 +75,7 @@ def from_bucket(store: Any, typed: str, until: float) -> Iterator[str]:
 
 
 def _is_run(name: str) -> bool:
-    # One that begins with a dash would be read as an option.
+    # A name that begins with a dash would be read as an option.
     if name.startswith("-"):
         return False
     try:

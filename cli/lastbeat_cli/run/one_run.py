@@ -1,5 +1,4 @@
-"""The one run that was named on the command line: what its status is to a shell, and what to say where there is none of
-that name."""
+"""The run named on the command line: its exit status, and the error message if there is no such run."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -24,16 +23,20 @@ EXITS: Final = """\
   0  RUNNING without conditions, or SUCCEEDED
   1  RUNNING (WARNING), SUCCEEDED with a loss that is no number, PREEMPTED, or silent for too long, with no pass since
   2  FAILED, TIMED_OUT or CANCELLED
-  3  there is no such run, or it could not be seen; also wrong settings or arguments
-  141  the reader of the pipe left, as head does"""
-"""What the status of a command that shows one run means."""
+  3  there is no such run, or it could not be read; also wrong settings or arguments
+  141  the reader closed the pipe, as head does"""
+"""Exit statuses of the commands that show one run, for their help."""
 _MOST_NAMES: Final = 20_000
+"""Most run names that are compared for a suggestion."""
 _PATIENCE_S: Final = 5.0
+"""Longest time, in seconds, to list run names."""
 
 
 def read(run_id: str, given: Mapping[str, str | None], faults: list[str]) -> Settings:
-    """The settings, from now on with their secrets masked. Raises :class:`SettingsError` with ``faults`` and all else
-    that is wrong with what was asked for, before any I/O."""
+    """The settings; from now on their secrets are masked in output.
+
+    Raises :class:`SettingsError` with ``faults``, a wrong id and wrong settings, before any I/O.
+    """
     try:
         check_run_id(run_id)
     except InvalidRunIdError as fault:
@@ -44,7 +47,7 @@ def read(run_id: str, given: Mapping[str, str | None], faults: list[str]) -> Set
 
 
 def status(view: "RunView") -> int:
-    """The exit status that tells ``view`` to Nagios, Icinga or Sensu, as :data:`EXITS` says."""
+    """The exit status of ``view`` for Nagios, Icinga or Sensu, see :data:`EXITS`."""
     row = view.row
     if row.status is Status.UNKNOWN:
         return exits.UNKNOWN
@@ -57,7 +60,7 @@ def status(view: "RunView") -> int:
 
 
 def unknown(store: Store, run_id: str) -> StoreError:
-    """There is no such run: what there is instead."""
+    """The error for a run that does not exist, with similar names as advice."""
     names = run_names(store) or []
     if run_id in names:
         return StoreError(
@@ -69,13 +72,13 @@ def unknown(store: Store, run_id: str) -> StoreError:
 
 
 def suggestion(store: Store, run_id: str) -> str:
-    """``Did you mean …?`` for a run that nobody has seen; empty where no run is called nearly so, or it is there."""
+    """``Did you mean …?`` for an unknown run; empty if no name is similar, or the run exists."""
     names = run_names(store) or []
     return "" if run_id in names else _suggestion(run_id, names)
 
 
 def near_glob(glob: str, names: Sequence[str]) -> str:
-    """``Did you mean …?`` for a glob that covers no run; empty where no run is called nearly so."""
+    """``Did you mean …?`` for a glob that matches no run; empty if no name is similar."""
     stem = glob.strip("*?") if not set(glob.strip("*?")) & set("*?[") else glob.partition("*")[0]
     beginnings = {name[: len(stem)]: name for name in sorted(names, reverse=True)}
     near = [beginnings[each] for each in near_names(stem, beginnings, most=3, cutoff=0.7)] if stem else []
@@ -88,13 +91,12 @@ def _suggestion(run_id: str, names: Sequence[str]) -> str:
 
 
 def missing(fault: MissingStoreError) -> StoreError:
-    """There is not even a fleet root."""
+    """The error for a missing fleet root, with advice."""
     return StoreError(str(fault), fault.advice or "--root, or MONITORING_ROOT, says where the runs are")
 
 
 def run_names(store: Store) -> list[str] | None:
-    """The folders below the fleet root that may be runs; None if they are not to be had within some seconds, for this
-    is a courtesy."""
+    """The folders below the fleet root that may be runs, or None if they cannot be listed within some seconds."""
     found: list[Sequence[str]] = []
 
     def ask() -> None:

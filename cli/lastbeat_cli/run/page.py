@@ -1,4 +1,4 @@
-"""One run on a terminal that is ours, live: all about it, or its curves."""
+"""One run live on a full terminal screen: everything about it, or its curves."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -21,13 +21,15 @@ from lastbeat_cli.terminal.signs import Signs, harmless
 _TICK_S: Final = 1.0
 _LOG_LINES: Final = 40
 _TALL: Final = 36
-"""From so many lines on there is room for all that stands round the evidence."""
+"""From this many screen lines on, the whole traceback around the evidence is shown."""
 _BEFORE: Final = 3
+"""Lines shown before the evidence on a low screen."""
 _AFTER: Final = 2
+"""Lines shown after the evidence on a low screen."""
 
 
 def show(screen: Screen, watch: RunWatch, interval_s: float, signs_of: Signs, *, alone: bool = False) -> Feed[object]:
-    """Show the run until somebody has seen enough; what looked at it. ``alone``: with its curves first."""
+    """Show the run until the user leaves it, and return its feed. ``alone``: begin with the curves."""
     feed: Feed[object] = Feed(lambda: watch.look(log_lines=_LOG_LINES), interval_s, screen.wake)
     feed.start()
     page = RunPage(watch.run_id, signs_of, curves=alone, leave="quit" if alone else "back")
@@ -49,19 +51,19 @@ def show(screen: Screen, watch: RunWatch, interval_s: float, signs_of: Signs, *,
 
 
 class Freshness:
-    """How fresh a picture is."""
+    """How old the shown view is, and whether reading it fails now."""
 
     def __init__(self, *, looked: bool, since_s: float, fault: StoreError | None, fault_s: float) -> None:
         self.looked = looked
-        """Whether there was an answer at all."""
+        """Whether the store has answered at least once."""
         self.since_s = since_s
-        """Seconds since it came."""
+        """Seconds since the last answer."""
         self.fault = fault
         self.fault_s = fault_s
 
     @classmethod
     def of(cls, feed: Feed[object], steady: Callable[[], float] = time.monotonic) -> "Freshness":
-        """As of now."""
+        """The freshness of ``feed`` now."""
         now = steady()
         return cls(
             looked=feed.seen_at > 0,
@@ -72,7 +74,7 @@ class Freshness:
 
 
 class RunPage:
-    """What is shown of a run, and what each key does to it. Knows no terminal and no store."""
+    """The screen of a run, and the effect of each key on it. Independent of terminal and store."""
 
     def __init__(self, run_id: str, signs_of: Signs, *, curves: bool, leave: str = "back") -> None:
         self._run_id = run_id
@@ -85,7 +87,7 @@ class RunPage:
         self._kept: tuple[RunView, tuple[int, int], list[Line]] | None = None
 
     def press(self, key: str) -> bool:
-        """Do what ``key`` means here; whether people have seen enough."""
+        """Handle ``key``. Returns whether the user leaves the run."""
         if key == "t":
             self._curves = not self._curves
             self._window.top = 0
@@ -116,7 +118,7 @@ class RunPage:
         known = (columns, height)
         if self._kept is None or self._kept[0] is not view or self._kept[1] != known:
             low = height < _TALL and view.evidence is not None
-            # What to do is worth more than the lines before the one that shows why.
+            # On a low screen the advice is worth more than the lines before the evidence.
             told = show_lines(view, columns, explain.mask, (_BEFORE, _AFTER) if low else None)
             lines = [part for each in told for part in ([each] if low else broken(each, columns))]
             self._kept = (view, known, lines)

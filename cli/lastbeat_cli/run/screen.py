@@ -1,4 +1,4 @@
-"""One run on one screen: its curves as large as there is room for, and the figures round them. Pure."""
+"""One run on one screen: its figures, and its curves as large as there is room. Pure."""
 
 import math
 from collections.abc import Iterator
@@ -19,20 +19,20 @@ from lastbeat_cli.terminal.plot import Points, plot
 from lastbeat_cli.terminal.signs import Signs, harmless
 
 _SIDE_BY_SIDE: Final = 120
-"""From so many columns on there are two curves."""
+"""Least number of columns for two curves."""
 _LEAST_CURVE: Final = 6
 _MOST_CURVE: Final = 24
 _GAP: Final = 3
 _SAME: Final = 60
 _TALL: Final = 36
-"""From so many lines on sentences may take two."""
+"""Least number of screen lines for sentences of two lines."""
 
 
 def top_lines(
     view: RunView, columns: int, height: int, now: datetime, signs_of: Signs, *, whole_id: bool = False
 ) -> list[Line]:
-    """The run as of ``view``, in at most ``height`` lines; ages are as of ``now``, by the store's clock. With
-    ``whole_id`` the run's id is not cut, however long."""
+    """The run as of ``view``, in at most ``height`` lines. Ages are as of ``now``, by the store's clock. ``whole_id``
+    keeps a long run id whole."""
     head = [
         *_head(view, columns, now, signs_of, whole_id=whole_id),
         *_why(view, columns, now, 1 if height < _TALL else 2),
@@ -43,7 +43,7 @@ def top_lines(
     ]
     room = height - len(head) - len(below) - 2
     if room < _LEAST_CURVE:
-        # A curve that can be read is worth more than the last figures.
+        # A legible curve is worth more than the last figures.
         below = below[: max(2, len(below) - (_LEAST_CURVE - room))]
         room = height - len(head) - len(below) - 2
     curves = _curves(view, columns, min(room, _MOST_CURVE), signs_of)
@@ -76,7 +76,7 @@ def _head(view: RunView, columns: int, now: datetime, signs_of: Signs, *, whole_
 
 
 def _why(view: RunView, columns: int, now: datetime, most: int) -> Iterator[Line]:
-    """Why it needs people, what shows that, and what to do: each in at most so many lines."""
+    """Reason, evidence and advice, each in at most ``most`` lines."""
     row = view.row
     word = signs.word(row)
     if text := fleet_cells.reason(row, now):
@@ -85,7 +85,7 @@ def _why(view: RunView, columns: int, now: datetime, most: int) -> Iterator[Line
     if view.explained is not None:
         evidence = view.explained.cause.evidence
         shown = harmless(evidence.text)
-        # A failure's reason is mostly this very line.
+        # The reason of a failure often repeats the evidence.
         told = "" if shown and shown[:_SAME] in text else f": {shown}"
         yield from _sentence(f"Evidence: {harmless(facts.place(evidence), 200)}{told}", columns, most)
     if row.action:

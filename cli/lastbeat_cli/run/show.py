@@ -1,4 +1,4 @@
-"""``show``: all about one run."""
+"""``show``: everything about one run."""
 
 import sys
 
@@ -22,19 +22,21 @@ Examples:
   lastbeat show mistral-20250804-171621
   lastbeat show mistral-20250804-171621 --json | jq .explained
 
-It looks, and changes nothing: the status is the one that the last pass recorded. 'lastbeat watch --once' judges anew.
+This command is read-only and shows the status that the last pass recorded. 'lastbeat watch --once' judges the run now.
 """
 
 
 @click.command("show", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @one_run.argument
-@options.option("-n", "--lines", metavar="N", default="15", help="How many of the newest log's last lines [15].")
+@options.option("-n", "--lines", metavar="N", default="15", help="Number of last lines of the newest log [15].")
 @options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
 @options.place
 @options.form
 def command(*, run: str, lines: str, as_json: bool, verbose: bool, **given: str | None) -> int:
-    """Show all about one run: its state, the cause with the lines that show it, and what to do; its heartbeats, ranks,
-    history, alerts, the end of its log, and where it hangs.
+    """Show everything about one run.
+
+    That is its status, the cause with its evidence, what to do, heartbeats, ranks, history, alerts, the end of its log,
+    and where it hangs.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
@@ -48,17 +50,17 @@ def command(*, run: str, lines: str, as_json: bool, verbose: bool, **given: str 
     if view is None:
         raise one_run.unknown(store, run)
     if as_json:
-        from lastbeat.views.run_document import run_document  # noqa: PLC0415 - one of the two is needed
+        from lastbeat.views.run_document import run_document  # noqa: PLC0415 - only for JSON
 
         print(dump(run_document(view)))
     else:
-        from lastbeat_cli.run.lines import show_lines  # noqa: PLC0415 - as above
+        from lastbeat_cli.run.lines import show_lines  # noqa: PLC0415 - only for people
         from lastbeat_cli.terminal import signs  # noqa: PLC0415 - as above
 
         columns, made_of = paint.width(sys.stdout), signs.of(sys.stdout)
         told = show_lines(view, columns, logs.redact)
         if sys.stdout is not None and sys.stdout.isatty():
-            # Into a pipe the first two lines are as scripts know them, however long.
+            # Only on a terminal: scripts rely on the first two lines of a pipe, however long they are.
             told = [part for each in told for part in paint.broken(each, columns)]
         paint.show([made_of.line(each) for each in told])
     return one_run.status(view)

@@ -1,4 +1,4 @@
-"""One run as lines for people: its heartbeats, how far it is, and its ranks."""
+"""One run as lines for people: its heartbeats, limits, progress and ranks."""
 
 import sys
 from collections import Counter
@@ -14,15 +14,15 @@ from lastbeat_cli.lines import age, bar, cores, percent, size, step_age
 from lastbeat_cli.terminal.paint import Line, cells, cut, line, wrapped
 
 MOST_RANKS: Final = 8
-"""So many ranks are shown one by one, the worst first."""
+"""Most ranks shown one by one, the worst first."""
 _MOST_METRICS: Final = 12
 _BAR_WIDTH: Final = 20
 _INDENT: Final = "  "
 _ALIKE: Final = 1.5
-"""A rank is late whose heartbeat is this many times as old as that of the rank in the middle, and a minute older."""
+"""A rank is late if its heartbeat is this many times as old as the median rank's, and :data:`_LATE_S` older."""
 _LATE_S: Final = 60.0
 _PLAIN: Final = frozenset({"instance", "host", "zone", "instance_type"})
-"""Facts that need no name."""
+"""Facts that are shown without their name."""
 _ELSEWHERE: Final = frozenset(
     {
         "phase",
@@ -42,12 +42,12 @@ _ELSEWHERE: Final = frozenset(
         "wraps",
     }
 )
-"""Facts that are told under another heading, or that nobody needs on a screen; --json has them all."""
+"""Facts that stand under another heading, or are of no use on a screen; --json has all."""
 _WELL: Final = frozenset({None, "running", "completed", "preempted"})
 
 
 def heartbeats(view: RunView, columns: int) -> Iterator[Line]:
-    """Which there are, how old they are, and what else stands in them."""
+    """The heartbeat files, their ages and their facts."""
     yield line("Heartbeats", "heading")
     if not view.beats:
         yield line(f"{_INDENT}none was ever written")
@@ -71,7 +71,7 @@ def _beat(beat: HeartbeatFile, at: datetime, columns: int) -> Iterator[Line]:
 
 
 def limits(view: RunView, columns: int) -> Iterator[Line]:
-    """Which limits hold, and from where; and which one decided that it is TIMED_OUT."""
+    """The limits in force with their sources, and the limit that made the run TIMED_OUT."""
     if not view.limits:
         return
     yield line("Limits", "heading")
@@ -81,7 +81,7 @@ def limits(view: RunView, columns: int) -> Iterator[Line]:
 
 
 def progress(view: RunView, columns: int) -> Iterator[Line]:
-    """Step, loss, speed, what is left, and what else training measures."""
+    """Step, loss, speed, time left, and other metrics of training."""
     told = [*_pace(view), *_numbers(view)]
     used = _used(view.resources) if view.resources is not None else []
     row = view.row
@@ -102,7 +102,7 @@ def progress(view: RunView, columns: int) -> Iterator[Line]:
 
 
 def _ascii() -> bool:
-    """Whether stdout can show no more than that."""
+    """Whether stdout is limited to ASCII."""
     return not (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
 
 
@@ -147,7 +147,7 @@ def _used(found: Resources) -> list[str]:
 
 
 def _gpus(gpus: Sequence[Gpu]) -> Iterator[str]:
-    """All of one make together: the least and the most of each says which to look at."""
+    """One text for all GPUs of a model, with the lowest and highest value of each figure."""
     for name, count in Counter(gpu.name for gpu in gpus).most_common():
         alike = [gpu for gpu in gpus if gpu.name == name]
         text = f"{count} x {name}" if count > 1 else name
@@ -170,7 +170,7 @@ def _listed(told: Iterable[str], columns: int) -> Iterator[Line]:
 
 
 def ranks(view: RunView, columns: int) -> Iterator[Line]:
-    """All in one line where all are well; else the worst first, few of them one by one."""
+    """One line if all ranks are well, else also the worst ranks one by one."""
     lines = view.ranks
     if not lines and not view.ranks_left_out:
         return
@@ -211,7 +211,7 @@ def _summary(view: RunView) -> str:
 
 
 def worst_first(lines: Sequence[RankLine], at: datetime) -> list[RankLine]:
-    """Those first that failed or cannot be read, then those that are furthest behind, then those silent for longest."""
+    """``lines`` with failed and unreadable ranks first, then the furthest behind, then the longest silent."""
 
     def badness(each: RankLine) -> tuple[bool, bool, int, float, int]:
         silent_s = (at - each.modified).total_seconds()
@@ -225,7 +225,7 @@ def _trouble(each: RankLine, lines: Sequence[RankLine], at: datetime) -> bool:
 
 
 def _is_behind(each: RankLine, lines: Sequence[RankLine]) -> bool:
-    # Heartbeats are not written at the same moment, so all but one are behind; who failed stands still.
+    # Heartbeats are not written at the same moment, so all but one are behind. Failed ranks do not count: they stopped.
     behind = sorted(other.behind for other in lines if other.behind is not None and other.status in _WELL)
     usual = behind[(len(behind) - 1) // 2] if behind else 0
     return each.behind is not None and each.behind > max(1, 2 * usual)

@@ -28,19 +28,19 @@ Examples:
   lastbeat top mistral-20250804-171621
   lastbeat top mistral-20250804-171621 --once
 
-It reads what training and the watchdog left, and writes nothing. Keys: t shows all about the run, q ends it.
+This command is read-only. Keys: t shows everything about the run, q quits.
 """
 
 
 @click.command("top", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @one_run.argument
-@options.option("--once", is_flag=True, help="One picture; so is a pipe's.")
-@options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two looks at the store [5].")
+@options.option("--once", is_flag=True, help="Print one picture, as into a pipe.")
+@options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two reads of the store [5].")
 @options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
 @options.place
 @options.form
 def command(*, run: str, once: bool, pace: str, as_json: bool, verbose: bool, **given: str | None) -> int:
-    """Show how one run goes: its loss as a curve, how fast it is, how far, what it uses; live on a terminal."""
+    """Show the progress of one run: loss curve, speed, steps and resources; live on a terminal."""
     logs.verbose(on=verbose)
     faults: list[str] = []
     interval_s = values.interval(pace, faults)
@@ -54,11 +54,11 @@ def command(*, run: str, once: bool, pace: str, as_json: bool, verbose: bool, **
     if view is None:
         raise one_run.unknown(store, run)
     if as_json:
-        from lastbeat.views.run_document import run_document  # noqa: PLC0415 - one of these is needed
+        from lastbeat.views.run_document import run_document  # noqa: PLC0415 - only for JSON
 
         print(dump(run_document(view, datetime.now(timezone.utc))))
     elif once or not live.possible():
-        from lastbeat_cli.run.screen import top_lines  # noqa: PLC0415 - as above
+        from lastbeat_cli.run.screen import top_lines  # noqa: PLC0415 - only for one picture
         from lastbeat_cli.terminal import signs  # noqa: PLC0415 - as above
 
         columns, made_of = paint.width(sys.stdout), signs.of(sys.stdout)
@@ -69,7 +69,7 @@ def command(*, run: str, once: bool, pace: str, as_json: bool, verbose: bool, **
 
 
 def _height() -> int:
-    """Of a picture that stays: as much as a terminal shows at once, or about a page."""
+    """The number of lines of a single picture: a terminal's height, or :data:`_ONCE_LINES` in a pipe."""
     if paint.capable(sys.stdout):
         return max(shutil.get_terminal_size().lines - 2, 16)
     return _ONCE_LINES
