@@ -1,1 +1,1 @@
-"""``causes``: what the failures of a fleet cost."""
+"""``causes``: the cost of a fleet's failures."""

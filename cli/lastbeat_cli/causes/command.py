@@ -1,4 +1,4 @@
-"""``causes``: which causes, nodes, users and steps cost how many hours."""
+"""``causes``: hours lost to failures, by cause, node, user and step."""
 
 import sys
 import time
@@ -18,20 +18,21 @@ from lastbeat_cli.terminal import paint, signs
 
 WHICH: Final = "Which failures"
 _LIMIT_S: Final = 300.0
+"""Longest time, in seconds, to read the records."""
 EPILOG = """\
 \b
 Words:
-  thrown away  training since the step from which the next attempt went on, else since the last complete checkpoint
-  dead         from a death until it was seen; where a restart may help also until the next attempt. Time before
+  thrown away  training since the step from which the next attempt continued, else since the last complete checkpoint
+  dead         time from a failure until it was detected; if a restart may help, until the next attempt. Time before
                a watcher first looked does not count
-  last         when it happened last
-  +            at least: of some of these failures not all is known, and what is not known is not counted
-  ?            nothing of that is known
+  last         date of the last failure
+  +            at least this: data of some of these failures is missing, and does not count
+  ?            not known
 
 \b
 Exit status:
-  0  it was told
-  3  the fleet could not be seen; also wrong settings or arguments
+  0  the figures were printed
+  3  the fleet could not be read; also wrong settings or arguments
 
 \b
 Examples:
@@ -40,7 +41,7 @@ Examples:
   lastbeat causes --by cause --fingerprints
   lastbeat causes --json | jq '.causes[0]'
 
-Hours are of wall time, whatever the number of GPUs. It reads the records of runs and nothing else, and changes nothing.
+Hours are wall time, whatever the number of GPUs. This command is read-only and reads only the records of runs.
 """
 
 
@@ -49,18 +50,18 @@ Hours are of wall time, whatever the number of GPUs. It reads the records of run
     "place", group=WHICH, listed=("ROOT", "The fleet: a directory, s3://…, gs://… or az://… [as set]."),
     metavar="[ROOT]", required=False,
 )  # fmt: skip
-@options.option("--since", metavar="TIME", default="30d", group=WHICH, help="What failed within this time [30d].")
+@options.option("--since", metavar="TIME", default="30d", group=WHICH, help="Only failures within this time [30d].")
 @options.option(
     "--by",
     type=click.Choice([str(each) for each in Dimension]),
     group=WHICH,
-    help="Only this, and all of it [the four of them, in short].",
+    help="Show only this table, in full [all four, shortened].",
 )
 @options.option(
     "--fingerprints",
     is_flag=True,
     group=WHICH,
-    help="Open each cause to its fingerprints: the same mistake in other words.",
+    help="Split each cause by fingerprint: one line for each distinct error.",
 )
 @options.place
 @options.form
@@ -74,9 +75,9 @@ def command(
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """What to mend first: which causes, nodes, users and steps cost how many hours, those that cost most first.
+    """Show which failures to fix first: hours lost by cause, node, user and step, the most expensive first.
 
-    Lost are training that was thrown away and the time that runs lay dead.
+    Lost hours are lost training plus downtime.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []

@@ -1,4 +1,4 @@
-"""What failures cost as lines for people: a table for each of causes, nodes, users and ranges of steps."""
+"""The cost of failures as lines for people: one table each for causes, nodes, users and ranges of steps."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -36,7 +36,7 @@ _NAMELESS: Final = {
 def loss_lines(
     found: FleetLosses, only: Dimension | None, columns: int, signs: Signs, *, fingerprints: bool = False
 ) -> list[Line]:
-    """All of it; with ``only`` one of the tables, and more of that. ``fingerprints``: each cause opened to them."""
+    """All tables, or with ``only`` one of them in full. ``fingerprints`` splits each cause by fingerprint."""
     told = list(_head(found, columns))
     for each in Dimension if only is None else (only,):
         groups = found.by(each)
@@ -64,7 +64,7 @@ def _head(found: FleetLosses, columns: int) -> Iterator[Line]:
 
 
 def hours(seconds: float) -> str:
-    """``31.2 h``; ``1,204 h`` of many."""
+    """``seconds`` as ``31.2 h``, or ``1,204 h`` from 1,000 hours on."""
     told = seconds / 3600
     return f"{told:,.1f} h" if told < 1000 else f"{told:,.0f} h"
 
@@ -88,8 +88,8 @@ def _row(
 ) -> Iterator[Line]:
     latest, lost = group.latest, _lost(group)
     when = f"{latest.happened_at.day} {latest.happened_at:%b}" if latest is not None else ""
-    thrown = _known(group.thrown_away_s, group.thrown_away_known, group.failures)
-    dead = _known(group.dead_s, group.dead_known, group.failures)
+    thrown = _hours_known(group.thrown_away_s, group.thrown_away_known, group.failures)
+    dead = _hours_known(group.dead_s, group.dead_known, group.failures)
     filled = 0 if top <= 0 or not group.lost_s else max(1, round(_BAR * group.lost_s / top))
     bar = ("#" if signs.plain else "█") * filled
     figures = f" {thrown:>12} {dead:>10} {group.failures:>6,} {len(group.runs):>5,} {when:<6} "
@@ -101,11 +101,11 @@ def _row(
     kinds = by_loss(group.fingerprints.values())
     if fingerprints and len(kinds) > 1:
         for each in kinds[:MOST_FINGERPRINTS]:
-            yield line(cut(f"{_lost(each):>11} {counted(each.failures, 'failure')}: {_said(each)}", columns))
+            yield line(cut(f"{_lost(each):>11} {counted(each.failures, 'failure')}: {_last_message(each)}", columns))
         if len(kinds) > MOST_FINGERPRINTS:
             yield line(f"{'':>12}and {len(kinds) - MOST_FINGERPRINTS:,} other fingerprints", "dim")
         return
-    if said := _said(group):
+    if said := _last_message(group):
         yield line(f"{'':>12}{cut(said, columns - 12)}")
     if len(kinds) > 1:
         yield line(f"{'':>12}and {counted(len(kinds) - 1, 'other fingerprint')} (--fingerprints)", "dim")
@@ -115,13 +115,13 @@ def _lost(group: LossGroup) -> str:
     return "? " if group.lost_s is None else hours(group.lost_s) + ("+" if group.at_least else " ")
 
 
-def _said(group: LossGroup) -> str:
+def _last_message(group: LossGroup) -> str:
     latest = group.latest
     return f"{harmless(latest.said)} ({latest.run_id})" if latest is not None and latest.said else ""
 
 
-def _known(seconds: float, of: int, failures: int) -> str:
-    """Hours of which the share of ``of`` failures is known."""
+def _hours_known(seconds: float, of: int, failures: int) -> str:
+    """The hours of the ``of`` failures whose hours are known, with ``+`` if some are unknown; ``?`` if all are."""
     return hours(seconds) + ("+" if of < failures else " ") if of else "? "
 
 

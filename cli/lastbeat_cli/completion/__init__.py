@@ -1,1 +1,1 @@
-"""``completion``: names that a shell completes."""
+"""``completion``: completes commands, options and run ids in a shell."""

@@ -1,6 +1,6 @@
-"""What may come next on a line that somebody types: the answer to what a shell asks, and to nobody else.
+"""The completions of a command line, in answer to a shell.
 
-It stands in people's prompt, so it is quick and silent: whatever goes wrong there is nothing to choose from.
+It runs in the user's prompt, so it is fast and silent: any error yields no completions.
 """
 
 import os
@@ -19,24 +19,24 @@ _LONGEST: Final = 10_000
 _QUOTES: Final = "\"'\\"
 
 Names = Mapping[str, tuple[str, str, str]]
-"""Command → its module, its sentence, its wish."""
+"""Command → its module, its one-sentence help, its section of the help."""
 
 
 def answer(group: click.Group, names: Names) -> int:
-    """Print what may come next on the line that the environment holds, and end."""
+    """Print the completions of the line in the environment, and exit."""
     told: list[str] = []
     try:
         told = lines(os.environ.get(_LINE, "")[:_LONGEST], os.environ.get(_BREAKS, ""), group, names)
         sys.stdout.write("".join(f"{each}\n" for each in told))
         sys.stdout.flush()
-    except Exception:  # noqa: BLE001 - a traceback in a prompt helps nobody
+    except Exception:  # noqa: BLE001 - a traceback would disturb the prompt
         told = []
-    # At once: a store that does not answer is waited for by nobody.
+    # Exit at once, without waiting for threads that hang in a store.
     os._exit(0)
 
 
 def lines(line: str, breaks: str, group: click.Group, names: Names) -> list[str]:
-    """The answer for ``line`` as it stands before the cursor; ``breaks`` is where the shell breaks words."""
+    """The answer for ``line``, the text before the cursor. The shell breaks words at the characters in ``breaks``."""
     words = split_arg_string(line)
     if not line or line[-1].isspace():
         words.append("")
@@ -47,7 +47,7 @@ def lines(line: str, breaks: str, group: click.Group, names: Names) -> list[str]
 
 
 def _commands(typed: str, names: Names) -> list[Item]:
-    """Without importing one of them."""
+    """The commands that begin with ``typed``; none of them is imported."""
     if typed.startswith("-"):
         return [CompletionItem(each) for each in ("--help", "--version") if each.startswith(typed)]
     return [CompletionItem(name, help=what) for name, (_, what, _) in names.items() if name.startswith(typed)]
@@ -59,7 +59,7 @@ def _more(group: click.Group, before: list[str], typed: str) -> list[Item]:
 
 
 def _broken_off(line: str, typed: str, breaks: str) -> int:
-    """How many characters of what was typed the shell does not want repeated."""
+    """The number of typed characters that the shell does not want repeated."""
     value = typed.partition("=")[2] if typed.startswith("-") else typed
     last = line[len(line.rstrip()) :] or line.rsplit(maxsplit=1)[-1]
     if any(quote in last for quote in _QUOTES):

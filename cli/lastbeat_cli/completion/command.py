@@ -1,4 +1,4 @@
-"""``completion``: what makes a shell complete the names of commands, options, runs and files."""
+"""``completion``: print the script that makes a shell complete commands, options, runs and files."""
 
 import click
 
@@ -7,12 +7,12 @@ from lastbeat_cli.completion.scripts import SCRIPTS
 
 EPILOG = """\
 \b
-To have it in every new shell:
+To enable it in every new shell:
   bash  echo 'eval "$(lastbeat completion bash)"' >> ~/.bashrc
   zsh   echo 'eval "$(lastbeat completion zsh)"' >> ~/.zshrc     (after compinit)
   fish  lastbeat completion fish > ~/.config/fish/completions/lastbeat.fish
 
-Run ids are looked up where --root, --bucket or the settings point to, for a second at most.
+Run ids are looked up where --root, --bucket or the settings point, for at most a second.
 """
 
 

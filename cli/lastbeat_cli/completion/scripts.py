@@ -1,12 +1,12 @@
-"""What each shell is told: to hand over the line as it stands, and what to make of the answer.
+"""The completion script of each shell: it passes the current line to lastbeat, and reads the answer.
 
-An answer has a line for each thing that may come next, its parts separated by tabs: ``plain``, a word and what it
-means; or ``file`` or ``dir``, which the shell completes by itself. Whatever goes wrong, nothing is said.
+An answer has one line for each completion, with parts separated by tabs: ``plain``, a word and its meaning; or ``file``
+or ``dir``, which the shell completes by itself. An error yields an empty answer.
 """
 
 from typing import Final
 
-# Bash breaks words at : = and @ too, all of which an id may hold, and puts its answer behind the last of them.
+# Bash also breaks words at : = and @, which an id may contain, and appends a completion after the last of them.
 BASH: Final = r"""_lastbeat() {
     local kind word meaning cur
     COMPREPLY=()

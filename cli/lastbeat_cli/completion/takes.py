@@ -1,4 +1,4 @@
-"""Which option or argument takes what: found by what the help calls it, so that a new command need not say it again."""
+"""Completions of option values and arguments, found by the metavar in the help, so that new commands get them too."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +17,7 @@ Items = Iterable[Item]
 
 
 class _Taught(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in later versions only
-    """A type that only completes."""
+    """A parameter type that only completes."""
 
     name = "text"
 
@@ -27,14 +27,14 @@ class _Taught(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gener
     def shell_complete(
         self,
         ctx: click.Context,
-        param: click.Parameter,  # noqa: ARG002 - click's face
+        param: click.Parameter,  # noqa: ARG002 - click's interface
         incomplete: str,
     ) -> list[Any]:
         return list(self._items(ctx, incomplete))
 
 
 def teach(group: click.Group, words: list[str]) -> None:
-    """Give the command that ``words`` name types that complete what it takes; only for a process that then ends."""
+    """Give completing types to the command that ``words`` name. Only for a process that exits afterwards."""
     command: click.Command | None = group
     for word in words:
         if not isinstance(command, click.Group):
@@ -60,7 +60,7 @@ def _runs(ctx: click.Context, typed: str) -> Items:
     return [CompletionItem(name) for name in beginning_with(typed, ctx.params) if name not in named]
 
 
-def _files(ctx: click.Context, typed: str) -> Items:  # noqa: ARG001 - each has the same face
+def _files(ctx: click.Context, typed: str) -> Items:  # noqa: ARG001 - all share one signature
     return [CompletionItem(typed, type="file")]
 
 
@@ -69,7 +69,7 @@ def _folders(ctx: click.Context, typed: str) -> Items:  # noqa: ARG001 - as abov
 
 
 def _files_and_runs(ctx: click.Context, typed: str) -> Items:
-    # What looks like a path is one.
+    # A word with a slash is a path, not a run id.
     return [*_files(ctx, typed), *(() if "/" in typed else _runs(ctx, typed))]
 
 

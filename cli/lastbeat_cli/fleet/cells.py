@@ -1,4 +1,4 @@
-"""A run as the cells of a table: what stands in each column of ``lastbeat fleet``."""
+"""The columns of ``lastbeat fleet``: each turns a run into one cell of the table."""
 
 import math
 import re
@@ -21,18 +21,18 @@ _SPARK: Final = 16
 _SHORT_SPARK: Final = 6
 _EXCEPTION: Final = re.compile(r"(?<!\S)[A-Za-z_][\w.]{0,200}(?:Error|Exception): ")
 _MOST: Final = 10**15
-"""Larger counts are nobody's steps."""
+"""Larger numbers are not taken as steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What all cells of one picture have in common."""
+    """The values that all cells of one picture share."""
 
     at: datetime | None
-    """The store's time now; None: nothing was seen yet."""
+    """The store's time now; None before the first answer."""
     signs: Signs
     wide: bool = False
-    """There is room for whole words."""
+    """Whether there is room for whole words."""
 
 
 Cell = tuple[str, str]
@@ -40,14 +40,14 @@ Cell = tuple[str, str]
 
 
 def status(row: Row, sight: Sight) -> Cell:
-    """Its sign and its word; whether anybody recorded it stands beside."""
+    """The status as a sign and a word, with a question mark if it is in doubt."""
     word = signs.word(row)
-    # What stands still does not look calm, though nothing has been decided of it.
+    # A stalled run is marked, though no status says so.
     looks = signs.WARNING if row.stands_still else word
     return f"{sight.signs.of(looks)} {word}{'' if row.doubt is None else '?'}", signs.style(looks)
 
 
-def run(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - each has the same face
+def run(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - all columns share one signature
     """The run's id."""
     return signs.name(row.run_id), "heading" if _needs_people(row) else ""
 
@@ -60,7 +60,7 @@ def percent(row: Row, sight: Sight) -> Cell:
     step, total = _steps(row)
     if step is None:
         return "", ""
-    # Where there is room the step has a column of its own.
+    # A wide table has a column of its own for the step.
     text = lines.percent(step, total) if total else "" if sight.wide else si(step)
     return text, "mark" if row.stands_still else ""
 
@@ -73,7 +73,7 @@ def steps(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
 
 
 def step_age(row: Row, sight: Sight) -> Cell:
-    """How old its step is, where that is more than some minutes."""
+    """The age of the last step if it is more than some minutes."""
     age_s = lines.step_age_s(row, sight.at)
     if age_s is None:
         return "", ""
@@ -123,12 +123,12 @@ def beat(row: Row, sight: Sight) -> Cell:
 
 
 def attempt(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
-    """From the second on: most runs have one."""
+    """The attempt's number, from the second on: most runs have only one."""
     return (str(row.attempt) if row.attempt > 1 else ""), ""
 
 
 def job(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
-    """Of a supervised run: its job, and how many of its restarts are used."""
+    """The job of a supervised run, and the number of restarts used."""
     if row.job is None:
         return "", ""
     return signs.harmless(row.job.text, 100), "mark" if row.job.waits else ""
@@ -143,7 +143,7 @@ def owner(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
 
 
 def why(row: Row, sight: Sight) -> Cell:
-    """What people have to know: why it may not be so, what is wrong with it, what could not be read."""
+    """The reason of the status: doubts, warnings, failures and unreadable documents; also a silence."""
     said = reason(row, sight.at, short=not sight.wide)
     if row.silence is None:
         return said, ""
@@ -154,7 +154,7 @@ def why(row: Row, sight: Sight) -> Cell:
 
 
 def reason(row: Row, at: datetime | None, *, short: bool = False) -> str:
-    """What is to be said of a run in one sentence as of ``at``; nothing of one that is as it should be."""
+    """The reason of a run's status in one sentence as of ``at``; empty if all is well."""
     return "; ".join(signs.harmless(text, 300) for text in _why(row, at, short=short) if text)
 
 
@@ -163,13 +163,13 @@ def _why(row: Row, at: datetime | None, *, short: bool) -> list[str]:
     word = signs.word(row)
     if word == signs.WARNING:
         named = ", ".join(row.conditions)
-        # Which rank it is matters more than that there is one.
+        # The reason names the rank, which matters more than the condition's name.
         told.append(f"{named}: {row.reason}" if names.STRAGGLER in row.conditions and row.reason else named)
     elif row.status is Status.SUCCEEDED and row.conditions:
         # First, because the rest may be cut off.
         told.append(f"{', '.join(row.conditions)}: {row.reason}")
     elif row.cause and row.reason and not row.reason.startswith(row.cause):
-        # The name of an exception says less than the cause does.
+        # The cause says more than the exception's name.
         text = _EXCEPTION.sub("", row.reason[:1000]) if short else row.reason
         told.append(f"{row.cause}: {text}")
     elif row.status is not Status.RUNNING or row.cause:
@@ -195,7 +195,7 @@ def _count(value: int | None) -> int | None:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A measured number; what is none is said to be none."""
+    """``value`` with ``digits`` significant digits, or ``NaN``, ``inf``, ``-inf``."""
     if math.isnan(value):
         return "NaN"
     return f"{value:.{digits}g}" if math.isfinite(value) else ("inf" if value > 0 else "-inf")
@@ -211,7 +211,7 @@ def short_duration(seconds: float) -> str:
 
 
 def si(value: float) -> str:
-    """A number with three digits at most and a letter for its size."""
+    """``value`` with at most three digits and a letter for its magnitude."""
     if not math.isfinite(value):
         return number(value)
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -221,7 +221,7 @@ def si(value: float) -> str:
 
 
 def rate(per_s: float) -> str:
-    """How fast it goes, in the unit that is easy to read: steps a second, or seconds a step."""
+    """The speed in the unit that reads better: steps per second, or seconds per step."""
     if 0 < per_s < 0.1:
         return f"{number(1 / per_s, 3)} s/step"
     return f"{number(per_s, 3)}/s"
@@ -229,26 +229,26 @@ def rate(per_s: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. Those of the least ``worth`` go first when there is no room."""
+    """One column. Without room, columns of the least ``worth`` are dropped first."""
 
     heading: str
     cell: Callable[[Row, Sight], Cell]
     worth: int
     right: bool = False
     least: int | None = None
-    """It may be cut to that; None: it is whole or not there."""
+    """Smallest width to which it may be cut; None if it is shown whole or not at all."""
     first: bool = False
-    """It is cut last of all, after columns of less worth went."""
+    """Whether it is cut last, after columns of less worth are dropped."""
     usual: int = 0
-    """What it gets before columns of less worth get any; the rest later, as far as there is room."""
+    """Width that it gets before columns of less worth; it gets more if there is room."""
 
 
 ESSENTIAL: Final = 100
-"""Columns from this worth on are there at 80 columns, if no run id is long."""
+"""Columns of at least this worth are shown on 80 columns, unless run ids are long."""
 VITAL: Final = 130
-"""For columns from this worth on, a long run id is cut on a live screen."""
+"""To show columns of at least this worth, a live screen cuts long run ids."""
 ALWAYS: Final = 200
-"""Columns of this worth are there at any width."""
+"""Columns of this worth are shown at any width."""
 COLUMNS: Final = (
     Column("STATUS", status, ALWAYS),
     Column("RUN", run, ALWAYS, least=10, first=True),

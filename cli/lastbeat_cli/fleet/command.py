@@ -25,14 +25,14 @@ log = logging.getLogger(__name__)
 
 WHICH = "Which runs"
 _LIMIT_S: Final = 900.0
-"""So long one look with --once may take; what was not read by then is said to be unread."""
+"""Longest time, in seconds, to read the fleet with --once. The output says what was not read by then."""
 EPILOG = """\
 \b
 Exit status:
-  0  the fleet was seen, whatever the state of its runs
-  3  it could not be seen; also wrong settings or arguments
-  141  the reader of the pipe left, as head does
-For a check that fails when a run does, use lastbeat sweep --once or lastbeat watch --once.
+  0  the fleet was read, whatever the state of its runs
+  3  the fleet could not be read; also wrong settings or arguments
+  141  the reader closed the pipe, as head does
+For a check that fails when a run fails, use lastbeat sweep --once or lastbeat watch --once.
 
 \b
 Examples:
@@ -40,9 +40,9 @@ Examples:
   lastbeat fleet 'mistral-*' --status FAILED,WARNING --since 7d
   lastbeat fleet --once --json
 
-It reads what training and the watchdog left, and writes nothing beside the runs. On a terminal ? lists the keys. Each
-interval costs a store one listing at most; while a run is open, that run alone is asked for. It reads the logs of runs
-that no pass has recorded for 5 seconds at most, and keeps their causes in LASTBEAT_STATE_DIR.
+This command is read-only. On a terminal, ? lists the keys. Each interval costs at most one listing of the store; while
+a run is open, only that run is read. For up to 5 seconds, fleet also reads the logs of runs that no pass has recorded,
+and keeps their causes in LASTBEAT_STATE_DIR.
 """
 
 
@@ -60,8 +60,8 @@ that no pass has recorded for 5 seconds at most, and keeps their causes in LASTB
 @options.option(
     "--since", metavar="TIME", default="24h", group=WHICH, help="Only runs that were alive within this time: 7d [24h]."
 )
-@options.option("--once", is_flag=True, help="One plain table with why and what to do; so is a pipe's.")
-@options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two looks at the store [5].")
+@options.option("--once", is_flag=True, help="Print one plain table with reasons and advice, as into a pipe.")
+@options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two reads of the store [5].")
 @options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
 @options.place
 @options.form
@@ -76,9 +76,9 @@ def command(  # noqa: PLR0913 - one for each option
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """Show every run: its status, how far it is, how its loss goes, and why it needs people.
+    """Show every run: status, progress, loss, and why it needs attention.
 
-    Runs that need people come first. On a terminal the table is live; keys scroll, filter and open a run.
+    Runs that need attention come first. On a terminal the table is live; keys scroll, filter and open a run.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
@@ -99,7 +99,7 @@ def command(  # noqa: PLR0913 - one for each option
 
 
 def statuses(named: tuple[str, ...], faults: list[str]) -> tuple[str, ...]:
-    """What ``--status`` names, as the house calls it; ``faults`` gets what is no status."""
+    """The statuses named by ``--status``, in lastbeat's spelling. Adds unknown ones to ``faults``."""
     found: list[str] = []
     for name in (part for text in named for part in text.split(",") if part.strip()):
         word = name.strip().upper().replace("-", "_").removeprefix("RUNNING (").removesuffix(")")
@@ -136,7 +136,7 @@ def _bar() -> "AbstractContextManager[Callable[[int, int], None] | None]":
 def _print_document(settings: Settings, view: "FleetView", globs: tuple[str, ...], wanted: tuple[str, ...]) -> None:
     from datetime import datetime, timezone  # noqa: PLC0415 - as below
 
-    from lastbeat.views.documents import fleet_document  # noqa: PLC0415 - only one of both forms is printed
+    from lastbeat.views.documents import fleet_document  # noqa: PLC0415 - only for JSON
     from lastbeat.views.order import select  # noqa: PLC0415 - as above
     from lastbeat_cli.document import dump  # noqa: PLC0415 - as above
 
@@ -145,7 +145,7 @@ def _print_document(settings: Settings, view: "FleetView", globs: tuple[str, ...
     shown = {row.run_id for row in select(view.rows, globs, wanted)}
     runs = told["runs"]
     if isinstance(runs, list):
-        # The counts are of the whole fleet, and so are the ranks.
+        # Counts and order stay those of the whole fleet.
         told["runs"] = [run for run in runs if run["run_id"] in shown]
     print(dump(told))
 

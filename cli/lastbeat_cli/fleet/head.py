@@ -1,4 +1,4 @@
-"""What stands above and below the table of a fleet: what was seen, when, and what was not."""
+"""The lines above and below the table of a fleet: counts, time, warnings and notes."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -18,8 +18,7 @@ _MOST_NOTES = 3
 
 
 def head(view: FleetView, now: datetime | None, columns: int, signs_of: Signs, most: int = 1) -> list[Line]:
-    """The fleet, how many of what there are, and what people must know of the watching itself, each sentence in
-    ``most`` lines."""
+    """The fleet, the number of runs by status, and warnings about the watching itself, in ``most`` lines each."""
     told = [_place(view, now, columns), *_counts(view, signs_of, columns)]
     for text, style in _warnings(view, now):
         told += [line(part, style) for part in sentence(text, columns, most)]
@@ -27,7 +26,7 @@ def head(view: FleetView, now: datetime | None, columns: int, signs_of: Signs, m
 
 
 def notes(view: FleetView, columns: int, signs_of: Signs, most: int = 1) -> list[Line]:
-    """What stands below: remarks that stop nobody, each in ``most`` lines."""
+    """The remarks below the table, in ``most`` lines each."""
     told: list[str] = []
     if view.ignored:
         names = ", ".join(harmless(name, 60) for name in view.ignored[:_MOST_NAMES])
@@ -38,7 +37,7 @@ def notes(view: FleetView, columns: int, signs_of: Signs, most: int = 1) -> list
 
 
 def none(view: FleetView) -> str:
-    """What is said where no row is shown; nothing while it is not known that there is none."""
+    """The sentence shown in place of rows; empty while it is not known whether there are runs."""
     if view.at is None or (view.fault is not None and not view.rows):
         return ""
     if others := len(view.rows):
@@ -61,7 +60,7 @@ def _place(view: FleetView, now: datetime | None, columns: int) -> Line:
 
 
 def _counts(view: FleetView, signs_of: Signs, columns: int) -> list[Line]:
-    """In as many lines as it takes: a count that is left out looks like none."""
+    """The counts in as many lines as they take: a missing count would look like zero."""
     counted: dict[str, int] = {}
     for row in view.rows:
         counted[signs.word(row)] = counted.get(signs.word(row), 0) + 1
@@ -82,7 +81,7 @@ def _counts(view: FleetView, signs_of: Signs, columns: int) -> list[Line]:
 
 
 def _warnings(view: FleetView, now: datetime | None) -> Iterator[tuple[str, str]]:
-    """Sentences and their styles."""
+    """Warnings about store and watching, each a sentence and its style."""
     if view.fault is not None:
         since = ""
         if view.fault.since is not None and now is not None:

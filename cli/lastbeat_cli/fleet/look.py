@@ -1,4 +1,4 @@
-"""``fleet`` on a terminal: keys, the store in a thread of its own, and the screen, put together."""
+"""``fleet`` on a terminal: connects keys, screen, and a thread that reads the store."""
 
 import sys
 import time
@@ -22,28 +22,29 @@ if TYPE_CHECKING:
     from lastbeat.stores.port import Store
 
 TICK_S: Final = 1.0
-"""Ages go on so often."""
+"""Seconds between two updates of the ages."""
 _SWITCH_S: Final = 0.001
+"""Python's thread switch interval, in seconds."""
 _OPENING_S: Final = 0.5
-"""While everything is read for the first time, what is there is shown so often."""
+"""Seconds between two updates of the table while the fleet is read for the first time."""
 
 
 def follow(
     settings: Settings, watch: FleetWatch, globs: Sequence[str], statuses: Sequence[str], interval_s: float
 ) -> int:
-    """Show the fleet until somebody ends it; the exit status."""
-    # The thread that reads thousands of documents makes way for a key at once.
+    """Show the fleet until the user quits. Returns the exit status."""
+    # Short, so that the thread that reads thousands of documents does not delay a key.
     sys.setswitchinterval(_SWITCH_S)
     with Screen() as screen, live.quiet():
         look = _Look(watch, screen)
         feed = Feed(look.look, interval_s, screen.wake)
         feed.start()
-        _show(settings, screen, look, feed, _Asked(globs, statuses, interval_s))
+        _show(settings, screen, look, feed, _Arguments(globs, statuses, interval_s))
     return live.leave(feed, exits.OK if look.seen else exits.UNKNOWN)
 
 
-class _Asked:
-    """What the command line asked for."""
+class _Arguments:
+    """The arguments of the command line."""
 
     def __init__(self, globs: Sequence[str], statuses: Sequence[str], interval_s: float) -> None:
         self.globs, self.statuses, self.interval_s = globs, statuses, interval_s
@@ -53,12 +54,12 @@ class _Asked:
 
 
 class _Look:
-    """What the thread does, and what it has seen so far."""
+    """Reads the fleet in the feed's thread, and holds what it has read."""
 
     def __init__(self, watch: FleetWatch, screen: Screen) -> None:
         self.wanted: Sequence[str] = ()
         self.paused = False
-        """Somebody looks at one run instead, and the store is asked for that alone."""
+        """Whether a single run is open instead, so that only that run is read."""
         self._opened = False
         self._watch = watch
         self._screen = screen
@@ -69,11 +70,11 @@ class _Look:
 
     @property
     def seen(self) -> bool:
-        """Whether the fleet was seen when it was last looked at."""
+        """Whether the last read of the fleet succeeded."""
         return self._view is not None and self._view.at is not None and self._view.fault is None
 
     def look(self) -> FleetView:
-        """In the thread: everything the first time, then what one interval may do."""
+        """Read everything the first time, and then what one interval may cost. Runs in the feed's thread."""
         if self.paused:
             return self.view
         if not self._opened:
@@ -98,18 +99,18 @@ class _Look:
 
     @property
     def view(self) -> FleetView:
-        """As it was last seen."""
+        """The fleet as last read."""
         if self._view is None:
             self._view = self._watch.view()
         return self._view
 
     @property
     def now(self) -> datetime | None:
-        """The store's time now, carried on from when it was last told."""
+        """The store's time now, extrapolated from its last answer."""
         return None if self._at is None else self._at + timedelta(seconds=time.monotonic() - self._at_seen)
 
 
-def _show(settings: Settings, screen: Screen, look: _Look, feed: "Feed[FleetView]", asked: _Asked) -> None:
+def _show(settings: Settings, screen: Screen, look: _Look, feed: "Feed[FleetView]", asked: _Arguments) -> None:
     made_of = signs.of(sys.stdout)
     table = FleetScreen(asked.select, made_of, asked.statuses)
     store: Store | None = None

@@ -1,4 +1,4 @@
-"""A fleet as one plain table, as into a pipe or a mail: below those that need people stands why, and what to do."""
+"""A fleet as one plain table, for a pipe or a mail, with reason and advice below each run that needs attention."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -12,15 +12,15 @@ from lastbeat_cli.terminal.paint import Line, line, rendered, sentence
 from lastbeat_cli.terminal.signs import Signs, harmless
 
 MOST_TOLD: Final = 25
-"""Of so many runs why and what to do is told."""
+"""Most runs shown with reason and advice."""
 _INDENT: Final = "    "
 _LINES: Final = 2
 _MOST: Final = 5
-"""No sentence above or below the table takes more lines."""
+"""Most lines of a sentence above or below the table."""
 
 
 def lines(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs) -> list[Line]:
-    """``rows`` of ``view``, and what stands above and below them."""
+    """``rows`` of ``view`` as a table, with the lines above and below it."""
     body: list[Line] = []
     if rows:
         body = [line(""), *_table(view, rows, columns, signs_of)]
@@ -52,7 +52,7 @@ def _table(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs) 
 
 
 def _why(row: Row, at: datetime | None, shown: str, columns: int) -> Iterator[Line]:
-    """What its line in the table had no room for."""
+    """Reason and advice, unless the run's line in the table shows them already."""
     room = columns - len(_INDENT)
     why = cells.reason(row, at)
     if why and why not in shown:

@@ -1,4 +1,4 @@
-"""The live table of a fleet: what it shows, and what each key does to it. Knows no terminal and no store."""
+"""The live table of a fleet, and the effect of each key on it. Independent of terminal and store."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ from lastbeat_cli.terminal.paint import Line, cells, cut, line, sentence
 from lastbeat_cli.terminal.signs import Signs, harmless
 
 Select = Callable[[Sequence[Row], Sequence[str], str], Sequence[Row]]
-"""Rows, statuses (none: all), text → those of them that are asked for, in the same order."""
+"""Rows, statuses (empty for all) and a text → the matching rows, in the same order."""
 
 _NEED: Final = ("FAILED", "TIMED_OUT", "WARNING", "UNKNOWN")
 FILTERS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
@@ -46,11 +46,11 @@ HELP: Final = (
 
 
 class FleetScreen:
-    """``select`` filters; ``statuses`` are those asked for on the command line, which the screen stays within."""
+    """The table as a screen. ``select`` filters rows; ``statuses`` from the command line restrict all filters."""
 
     def __init__(self, select: Select, signs_of: Signs, statuses: Sequence[str] = ()) -> None:
         self.chosen: str | None = None
-        """The run that keys are about; None: the first."""
+        """The selected run; None for the first one."""
         self._select, self._signs = select, signs_of
         self._filters = (("as asked for", tuple(statuses)), *FILTERS[1:]) if statuses else FILTERS
         self._filter = 0
@@ -65,12 +65,12 @@ class FleetScreen:
 
     @property
     def in_sight(self) -> list[str]:
-        """The runs that are on the screen."""
+        """The runs on the screen."""
         start, end = self._window.of(self._rows, self._height)
         return [row.run_id for row in self._rows[start:end]]
 
     def press(self, key: str) -> str | None:
-        """Do what ``key`` means here; ``quit`` or ``open`` is for who holds the screen."""
+        """Handle ``key``. Returns ``quit`` or ``open`` for the caller, else None."""
         if key.startswith(PASTED):
             self._paste(key.removeprefix(PASTED).strip())
         elif self._typing:
@@ -108,9 +108,9 @@ class FleetScreen:
 
     def _picture(self, view: FleetView, now: datetime | None, columns: int, height: int) -> list[Line]:
         head = fleet_head.head(view, now, columns, self._signs)
-        # A small terminal shows rows before all else.
+        # On a small terminal rows come before everything else.
         head = head[: max(1, height - 6)]
-        # Where rows leave lines free, more is told of the one that is chosen.
+        # Lines that the rows leave free show details of the selected run.
         free = height - len(head) - 1 - len(self._rows) - 2
         detail = max(_DETAIL_LINES, min(free, _MOST_DETAIL)) if height >= _ROOM_FOR_DETAIL else 0
         self._height = max(1, height - len(head) - 1 - detail - 1)
@@ -133,7 +133,7 @@ class FleetScreen:
         self._rows = self._select(view.rows, self._filters[self._filter][1], self._text)
 
     def _index(self) -> int:
-        # A run may be far down by now, or gone; the place where it was is then as good as any.
+        # If the run has moved far down or is gone, stay at its former place.
         if self.chosen is None:
             return 0
         last = min(self._place, len(self._rows) - 1)
@@ -146,11 +146,11 @@ class FleetScreen:
     def _move(self, key: str) -> None:
         if self._rows:
             place = scrolled.moved(self._index(), key, len(self._rows), self._height)
-            # At the top people want to see who needs them, whoever that is by then.
+            # At the top no run is selected by name, so that the most urgent one stays in sight.
             self.chosen = self._rows[place].run_id if place else None
 
     def _paste(self, text: str) -> None:
-        """A pasted name is looked for."""
+        """Filter by pasted text."""
         if text:
             self._help, self._typing = False, True
             self._text = (self._text + text)[:_LONGEST]
@@ -179,7 +179,7 @@ class FleetScreen:
 
     def _foot(self, columns: int) -> Line:
         if self._typing:
-            # The end of a long text is where people type.
+            # Show the end of a long text, where the user types.
             room = columns - 2
             text = self._text
             while text and cells(text) > room - 1:
@@ -192,7 +192,7 @@ class FleetScreen:
         status = f"s status: {name}"
         told = [place, "q quit", "? help", "Enter show", status]
         told.append(f"/{self._text}" if self._text else "/ filter")
-        # What hides runs is said as long as it can be.
+        # A filter hides runs, so it is the last thing to be left out.
         for each in ("Enter show", *(() if self._filter else (status,)), "? help", "q quit", status):
             if cells("  ".join(told)) > columns and each in told:
                 told.remove(each)
@@ -201,7 +201,7 @@ class FleetScreen:
 
 
 def _details(row: Row, now: datetime | None, columns: int, most: int) -> Iterator[Line]:
-    """Why it needs people, and what to do, in ``most`` lines."""
+    """Reason and advice of a run, in ``most`` lines."""
     why = fleet_cells.reason(row, now) or ("nothing is amiss" if signs.word(row) == "RUNNING" else row.shown)
     name = signs.name(row.run_id)
     short = signs.middle_cut(name, columns // 2)

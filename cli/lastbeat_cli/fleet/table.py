@@ -1,4 +1,4 @@
-"""Runs as lines of a table that fits a width: columns of less worth give way, and no line is longer than asked."""
+"""Runs as a table of a given width: columns of less worth are dropped or cut until every line fits."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,16 +11,18 @@ from lastbeat_cli.terminal.paint import Line, cells
 from lastbeat_cli.terminal.signs import Signs, middle_cut, padded
 
 _WIDE: Final = 140
-"""From so many columns on words are whole and sparklines long."""
+"""Least width, in columns, for whole words and long sparklines."""
 _MOST: Final = 400
-"""No cell is wider, whatever the terminal."""
+"""Widest cell, in columns, whatever the terminal."""
 
 
 def table(
     rows: Sequence[Row], columns: int, at: datetime | None, signs: Signs, *, whole_ids: bool = False
 ) -> list[Line]:
-    """A heading and a line for each of ``rows``, each at most ``columns`` wide; widths are of what is shown. With
-    ``whole_ids`` no run id is cut, and a line is wider where an id leaves no room for what has to stand beside it."""
+    """A heading and one line for each of ``rows``, each at most ``columns`` wide.
+
+    With ``whole_ids`` no run id is cut, so lines become wider if an id leaves no room for the necessary columns.
+    """
     sight = Sight(at, signs, wide=columns >= _WIDE)
     lines = _table(rows, columns, sight, whole_ids=whole_ids)
     return [signs.line(each) for each in lines]
@@ -31,7 +33,7 @@ def _table(rows: Sequence[Row], columns: int, sight: Sight, *, whole_ids: bool) 
     for given in COLUMNS:
         column = replace(given, least=None) if given.first and whole_ids else given
         found = [column.cell(row, sight) for row in rows]
-        # A column in which nothing is known of any run says nothing.
+        # A column without any value is left out.
         if any(text for text, _ in found) or (column.heading and column.worth >= ESSENTIAL and not rows):
             filled.append((column, found))
     gap = 2 if sight.wide else 1
@@ -50,7 +52,7 @@ def _natural(column: Column, found: Sequence[Cell]) -> int:
 
 def _fitted(column: Column, cell: Cell, width: int) -> Cell:
     text, style = cell
-    # The ends of names tell them apart.
+    # Names are cut in the middle, because their ends distinguish them.
     text = middle_cut(text, width) if column.heading == "RUN" else text
     return padded(text, width, right=column.right), style
 
@@ -70,7 +72,7 @@ def _joined(parts: Sequence[Cell], gap: int) -> Line:
 
 
 def _widths(columns: Sequence[tuple[Column, int]], room: int, gap: int) -> list[int]:
-    """How wide each may be; 0: there is no room for it."""
+    """The width of each column; 0 if there is no room for it."""
     kept = dict(enumerate(columns))
     whole = any(column.first and column.least is None for column, _ in columns)
     while len(kept) > 1 and _needed(kept, gap) > room:
@@ -105,7 +107,7 @@ def _usual(column: Column, natural: int) -> int:
 
 
 def _give_away(kept: dict[int, tuple[Column, int]], wanted: dict[int, int], left: int) -> None:
-    """What is left goes to those that were cut, or is taken from them: the last columns give and get first."""
+    """Add ``left`` columns to the cut cells in ``wanted``, or take them away if it is negative, last columns first."""
     flexible = [index for index, (column, _) in kept.items() if column.least is not None]
     if left >= 0:
         # Names first, then the longest text.
@@ -118,7 +120,7 @@ def _give_away(kept: dict[int, tuple[Column, int]], wanted: dict[int, int], left
         less = min(-left, wanted[index] - min(wanted[index], kept[index][0].least or 0))
         wanted[index] -= less
         left += less
-    # A terminal of hardly any columns: the last ones are cut off.
+    # On a very narrow terminal the last columns are cut off.
     for index in reversed(list(kept)):
         less = min(-left, wanted[index])
         wanted[index] -= less

@@ -1,1 +1,1 @@
-"""``goodput``: what wall time went into."""
+"""``goodput``: where a run's wall time went."""

@@ -1,4 +1,4 @@
-"""``goodput``: how much of the wall time was training."""
+"""``goodput``: how much of the wall time was productive."""
 
 import sys
 import time
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 
 WHICH: Final = "Which runs"
 _LIMIT_S: Final = 300.0
-"""So long looking at a fleet may take; what was not read by then is said to be unread."""
+"""Longest time, in seconds, to read a fleet. The output says what was not read by then."""
 _MOST: Final = 20_000
 _LOG_LINES: Final = 40
 EPILOG = """\
 \b
 Words:
   ETTR      effective training time ratio: productive steps over wall time, from the first submission on
-  lost      steps that were done again after a restart, and the one that a failure cut off
-  unseen    dead or standing still, and not noticed by a watcher (MTTD: mean time to detect)
-  restart   dead, until the next attempt was submitted: noticed, or before a watcher looked
+  lost      steps repeated after a restart, and the step that a failure interrupted
+  unseen    down or stalled, and not detected by a watcher yet (MTTD: mean time to detect)
+  restart   down and detected, or before a watcher looked, until the next attempt was submitted
   MTTR      mean time to recover, from a failure to the next step
 
 \b
 Exit status:
-  0  it was told
-  3  there is no such run, or it could not be seen; also wrong settings or arguments
+  0  the figures were printed
+  3  there is no such run, or it could not be read; also wrong settings or arguments
 
 \b
 Examples:
   lastbeat goodput llama-7b
   lastbeat goodput 'llama-*' --json | jq .total.ettr
 
-It reads the record and the progress of a run, and nothing else. What they do not tell is "not known", and not zero.
+This command reads only the record and the progress of a run. Missing figures are shown as "not known", never as zero.
 """
 
 
@@ -62,10 +62,10 @@ It reads the record and the progress of a run, and nothing else. What they do no
 @options.place
 @options.form
 def command(*, globs: tuple[str, ...], since: str, most: str, as_json: bool, verbose: bool, **given: str | None) -> int:
-    """How much of the wall time was training: productive steps, steps done again, the queue, start-up, dead unnoticed,
-    dead and restarting.
+    """Show where the wall time went: productive steps, repeated steps, queue, start-up, downtime undetected, and
+    downtime until the restart.
 
-    Of one run, or as a table over the fleet, the run that lost the most time first.
+    Shows one run, or a table of the fleet with the runs that lost the most time first.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
@@ -105,7 +105,7 @@ def _one(settings: Settings, run: str, *, as_json: bool) -> int:
 
 
 def _fleet(settings: Settings, globs: tuple[str, ...], since: str, since_s: float, most: int, *, as_json: bool) -> int:
-    from lastbeat.views.fleet_goodput import fleet_goodput  # noqa: PLC0415 - of many runs alone
+    from lastbeat.views.fleet_goodput import fleet_goodput  # noqa: PLC0415 - only for several runs
     from lastbeat.views.order import select  # noqa: PLC0415 - as above
     from lastbeat_cli.goodput.lines import fleet_lines  # noqa: PLC0415 - as above
 

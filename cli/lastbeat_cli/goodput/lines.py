@@ -1,4 +1,4 @@
-"""Goodput as lines for people: of one run a bar and what it is made of, of a fleet a table."""
+"""Goodput as lines for people: a bar and its parts for one run, a table for a fleet."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -16,7 +16,7 @@ _INDENT: Final = "  "
 _MOST_ATTEMPTS: Final = 8
 _MOST_FAULTS: Final = 5
 _SURE: Final = 0.005
-"""Less than this of the wall time that is not known changes no figure that people read."""
+"""If less than this share of the wall time is unknown, ETTR is shown as one number, not as a range."""
 _SIGNS: Final[Mapping[TimeUse, tuple[str, str, str]]] = {
     TimeUse.PRODUCTIVE: ("█", "#", "good"),
     TimeUse.LOST: ("\u00d7", "x", "bad"),
@@ -26,7 +26,7 @@ _SIGNS: Final[Mapping[TimeUse, tuple[str, str, str]]] = {
     TimeUse.RESTARTING: ("~", "~", "mark"),
     TimeUse.UNKNOWN: ("?", "?", "unknown"),
 }
-"""A sign of each, the same without UTF-8, and its colour: the sign says it."""
+"""Time use → its sign, its sign in ASCII, and its style."""
 _HEADINGS: Final[Mapping[TimeUse, str]] = {
     TimeUse.LOST: "LOST",
     TimeUse.QUEUED: "QUEUE",
@@ -36,7 +36,7 @@ _HEADINGS: Final[Mapping[TimeUse, str]] = {
     TimeUse.UNKNOWN: "UNKNOWN",
 }
 _NUMBERS: Final = 9
-"""Columns of the table behind the run and its wall time."""
+"""Number of columns of the table after the run and its wall time."""
 _CELL: Final = 7
 
 
@@ -65,7 +65,7 @@ def run_lines(run_id: str, found: Goodput, attempts: Sequence[AttemptTimes], col
 
 
 def ettr(found: TimeSpent) -> str:
-    """The ratio in words: a span where what is not known could change it."""
+    """The ratio in words: a range if unknown time could change it."""
     least, most = found.ettr, found.ettr_most
     if least is None or most is None:
         return "ETTR not known: no step of it is"
@@ -75,17 +75,17 @@ def ettr(found: TimeSpent) -> str:
 
 
 def percent(share: float | None) -> str:
-    """With one digit behind the point; ``?`` where it is not known."""
+    """``share`` as a percentage with one decimal; ``?`` if unknown."""
     return "?" if share is None else f"{100 * share:.1f}%"
 
 
 def bar(found: TimeSpent, columns: int, signs: Signs) -> Line:
-    """``columns`` signs, shared out by the time of each use; what took any time has one at least."""
+    """``columns`` signs, divided by the time of each use; each use with any time gets at least one."""
     used = [(use, seconds) for use, seconds in found.spent.items() if seconds > 0]
     widths = [1] * len(used)
     wall_s = sum(seconds for _, seconds in used)
     for _ in range(columns - len(used) if used else 0):
-        # To whom most is missing.
+        # The next sign goes to the use with the largest deficit.
         lacks = [columns * seconds / wall_s - width for (_, seconds), width in zip(used, widths, strict=True)]
         widths[lacks.index(max(lacks))] += 1
     return tuple((_sign(use, signs) * width, _SIGNS[use][2]) for (use, _), width in zip(used, widths, strict=True))
@@ -137,7 +137,7 @@ def _attempts(attempts: Sequence[AttemptTimes]) -> Iterator[Line]:
 
 
 def fleet_lines(where: str, found: FleetGoodput, unasked: Sequence[str], columns: int, signs: Signs) -> list[Line]:
-    """A table with a total; ``unasked`` says which runs were not asked for, a sentence each."""
+    """A table with a total. ``unasked`` are sentences about the runs that were not read."""
     told: list[Line] = [((harmless(where), "heading"), (f" · {ettr(found.total)}", ""))]
     if found.runs:
         told += [line(""), *_table(found)]
@@ -156,7 +156,7 @@ def fleet_lines(where: str, found: FleetGoodput, unasked: Sequence[str], columns
 
 
 def _table(found: FleetGoodput) -> Iterator[Line]:
-    # Runs of a sweep differ anywhere in their ids, so a line is rather longer than asked for.
+    # Ids of a parameter sweep may differ anywhere, so they stay whole and lines may be too long.
     width = max(*(len(each.run_id) for each in found.runs), len("total, 1,000 runs"))
     heads = ("ETTR", *_HEADINGS.values(), "MTTD", "MTTR")
     yield line(f"{'RUN':<{width}} {'WALL':>8} " + " ".join(f"{head:>{_CELL}}" for head in heads), "dim")
@@ -167,7 +167,7 @@ def _table(found: FleetGoodput) -> Iterator[Line]:
 
 
 def _row(each: RunGoodput, width: int) -> Line:
-    assert each.goodput is not None  # noqa: S101 - the table has those alone
+    assert each.goodput is not None  # noqa: S101 - the table has only runs with goodput
     return line(f"{padded(name(each.run_id), width)} {_figures(each.goodput)}")
 
 

@@ -1,1 +1,1 @@
-"""``sweep``: passes over a fleet, and what is told of them."""
+"""``sweep``: makes passes over a fleet and reports them."""

@@ -1,4 +1,4 @@
-"""``sweep``: the whole fleet, once or again and again."""
+"""``sweep``: watch the whole fleet, once or until stopped."""
 
 import logging
 import os
@@ -39,11 +39,12 @@ are running or ended within a day:
 Example:
   lastbeat sweep --bucket my-bucket --once
 
-Any number of sweeps may run at once, beside watches too: each transition is decided and told once.
+Any number of sweeps and watches may run at once: each transition is decided and reported once.
 """
 
 
 PASS_LIMIT_S = 900.0
+"""Longest time of one pass, in seconds."""
 
 
 class Sweeper(Protocol):
@@ -53,7 +54,7 @@ class Sweeper(Protocol):
 
 
 @click.command("sweep", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@options.option("--once", is_flag=True, group=WHAT, help="One pass, for cron and Nagios.")
+@options.option("--once", is_flag=True, group=WHAT, help="Make one pass, for cron and Nagios.")
 @options.option(
     "--interval", metavar="SECONDS", group=WHAT, help="Time between two passes [60]; with --once, between two calls."
 )
@@ -66,12 +67,12 @@ class Sweeper(Protocol):
     "metrics_at",
     metavar="[HOST:]PORT",
     group=METRICS,
-    help="Serve /metrics, to this machine alone unless HOST is given.",
+    help="Serve /metrics, only to this machine unless HOST is given.",
 )
 @options.option(
     "--metrics-file", metavar="PATH", group=METRICS, help="Write a .prom file for node-exporter's textfile collector."
 )
-@options.option("--dry-run", is_flag=True, help="One pass that writes and sends nothing; print what would be sent.")
+@options.option("--dry-run", is_flag=True, help="Make one pass that writes and sends nothing; print the alerts.")
 @options.form
 def command(
     *,
@@ -83,10 +84,10 @@ def command(
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """Watch every run below the fleet root: alert people when one dies or recovers.
+    """Watch every run below the fleet root, and send an alert when one dies or recovers.
 
-    Without --once it makes a pass each --interval (LASTBEAT_INTERVAL_SECONDS) until Ctrl-C, which lets the
-    current pass finish.
+    Without --once, makes a pass each --interval (LASTBEAT_INTERVAL_SECONDS) until Ctrl-C, which lets the current pass
+    finish.
     """
     logs.verbose(on=verbose)
     if dry_run:
@@ -112,7 +113,7 @@ def command(
 
 
 def _dry_run(given: Mapping[str, str | None], *, as_json: bool, metrics: str | None) -> int:
-    from lastbeat_cli.sweep.planned import Nobody, Planned  # noqa: PLC0415 - for a dry run alone
+    from lastbeat_cli.sweep.planned import Nobody, Planned  # noqa: PLC0415 - only for a dry run
 
     faults = [] if metrics is None else ["--dry-run makes one pass that leaves nothing, so no metrics either"]
     settings = _loaded(given, faults)
@@ -125,10 +126,10 @@ def _dry_run(given: Mapping[str, str | None], *, as_json: bool, metrics: str | N
 def _prepared(
     given: Mapping[str, str | None], metrics_at: str | None, metrics_file: str | None, *, once: bool
 ) -> "tuple[Settings, Exporter | None]":
-    """The settings, and what tells passes to Prometheus, where that is asked for. Raises :class:`SettingsError`."""
+    """The settings, and the exporter for Prometheus or None. Raises :class:`SettingsError`."""
     if metrics_at is None and metrics_file is None:
         return _loaded(given, []), None
-    from lastbeat_cli.metrics.exporter import Exporter, check_token, wanted  # noqa: PLC0415 - for who asks for it alone
+    from lastbeat_cli.metrics.exporter import Exporter, check_token, wanted  # noqa: PLC0415 - only for metrics
 
     faults: list[str] = []
     exports = wanted(metrics_at, metrics_file, faults, once=once)
@@ -168,7 +169,7 @@ def _pass(sweep: Sweeper, exporter: "Exporter | None") -> PassReport:
 
 
 def _run(sweep: Sweeper) -> PassReport:
-    # A look that hangs must not hang the sweep; what there was no time for comes first in the next pass.
+    # A hanging read must not block the sweep. Runs that this pass had no time for come first in the next one.
     deadline = time.monotonic() + PASS_LIMIT_S
     if not _is_terminal():
         return sweep.run(deadline=deadline)

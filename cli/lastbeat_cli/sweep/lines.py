@@ -9,8 +9,8 @@ from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_duration, format_time
 
 MOST_ROWS = 40
-"""More runs than a screen has lines help nobody; the head counts all of them."""
-_LATE_S = 60.0  # A warning that was found earlier than this, in seconds, says so.
+"""Most runs listed, about a screen; the head counts all of them."""
+_LATE_S = 60.0  # If a warning is older than this many seconds, its age is shown.
 WARNING = "RUNNING (WARNING)"
 _URGENT = (Status.FAILED.value, Status.TIMED_OUT.value, Status.UNKNOWN.value, WARNING)
 
@@ -25,7 +25,7 @@ class StatusLine:
 
 
 def head(report: PassReport, where: str) -> str:
-    """The first line; of a pass that could not see, that it could not."""
+    """The first line: the counts, or UNKNOWN for a blind pass."""
     if report.blind is not None:
         return f"Fleet {where}: UNKNOWN"
     return f"Fleet {where}: {', '.join(_counts(report)) or 'no runs'}"
@@ -45,7 +45,7 @@ def _counts(report: PassReport) -> Iterator[str]:
     silent = counts.get(Status.NO_HEARTBEAT.value, 0)
     told = {"running": running, "of them with warnings": warned, "without a heartbeat": silent, **ended}
     if any(told.values()):
-        # Zeros are left out, but that nothing runs is news.
+        # Zeros are left out, except for "0 running".
         last = [f"{count} {what}" for what, count in told.items() if count or what == "running"]
         yield from last[:-1]
         yield last[-1] + (" (last 24 h)" if any(ended.values()) else "")
@@ -56,12 +56,12 @@ def _counts(report: PassReport) -> Iterator[str]:
 
 
 def rows(report: PassReport, *, everything: bool) -> list[StatusLine]:
-    """What this pass decided; with ``everything`` also what needed people before it. The most urgent first."""
+    """The transitions of this pass, most urgent first; with ``everything`` also runs that need attention already."""
     found: dict[str, StatusLine] = {}
     owners = {line.run_id: f"[{line.owner}] " for line in report.lines if line.owner}
     for run_id, transition in report.transitions:
         if everything and transition.before is None and transition.after is Status.RUNNING:
-            continue  # To the first pass every run is new; that one begins is news to a later one.
+            continue  # To the first pass every run is new, so new runs are no news.
         silenced = f" (silenced: {transition.silenced})" if transition.silenced else ""
         found[run_id] = StatusLine(str(transition.after), run_id, owners.get(run_id, "") + transition.reason + silenced)
     for line in report.lines if everything else ():
@@ -81,14 +81,14 @@ def _text(line: RunLine, report: PassReport) -> str:
         return (
             f"{line.reason} ({format_duration(report.at - line.since)} ago)" if line.since is not None else line.reason
         )
-    # Since when it is so, the warning itself says, as of the look that found it.
+    # The warning itself says since when, as of the check that found it.
     late = line.looked_at is not None and (report.at - line.looked_at).total_seconds() >= _LATE_S
     age = f" (as of {format_duration(report.at - line.looked_at)} ago)" if late and line.looked_at else ""
     return line.reason + age
 
 
 def notes(report: PassReport) -> Iterator[str]:
-    """What must be known of the watching itself."""
+    """Notes on the pass itself: blind, incomplete, undecided, undelivered."""
     if report.blind is not None:
         yield f"Detail: {report.blind}"
         if report.advice:
@@ -107,11 +107,11 @@ def notes(report: PassReport) -> Iterator[str]:
 
 
 def foot(report: PassReport) -> str:
-    """When it was, and what it took."""
+    """When the pass was made, and how much time and how many requests it took."""
     asked = sum(report.requests.values())
     parts = [f"Checked: {format_time(report.at.replace(microsecond=0))}", f"in {report.seconds:.1f} s"]
     if asked:
         parts.append(f"with {counted(asked, 'request')}")
-    # Of a dry pass the alerts that a real one would send are counted below.
+    # For a dry pass the alerts that a real one would send are counted elsewhere.
     tried = report.would_send is None and (report.sent or report.pending)
     return " ".join(parts) + (f", {report.sent} sent, {report.pending} pending" if tried else "")

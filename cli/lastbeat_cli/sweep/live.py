@@ -1,4 +1,4 @@
-"""What a terminal shows while nothing is to be printed: how far a long pass is, and when the next one comes."""
+"""The terminal between reports: the progress of a long pass, and a countdown to the next one."""
 
 import sys
 import threading
@@ -14,14 +14,13 @@ from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration
 
 PATIENCE_S = 2.0
-"""Passes that are over by then show no bar."""
+"""A pass shorter than this many seconds shows no progress."""
 
 
 class Spinner:
-    """A context for one pass, called with how many runs were looked at and how many need it; on stderr.
+    """Shows the progress of one pass on stderr, as a context that is called with the runs checked and found.
 
-    A spinner with a count, for more are found while the first are looked at: a bar would go back, and its time left
-    would be wrong.
+    It is a spinner with a count. More runs are found while the first are checked, so a bar would move backwards.
     """
 
     def __init__(self, console: Console | None = None, *, patience_s: float = PATIENCE_S) -> None:
@@ -35,7 +34,7 @@ class Spinner:
         self._timer.daemon = True
 
     def __call__(self, done: int, of: int) -> None:
-        """``of`` may grow while more are found; it is called from any thread."""
+        """Update the count. ``of`` may grow while more runs are found. Thread-safe."""
         if of:
             found = counted(of, "run")
             self._progress.update(self._task, description=f"looked at {done:,} of {found} found so far")
@@ -60,7 +59,7 @@ class Spinner:
 
 
 class Pause:
-    """A context for the time between two passes: counts down to ``due``, by ``time.monotonic()``; on stderr."""
+    """Counts down to ``due``, by ``time.monotonic()``, on stderr: a context for the time between two passes."""
 
     def __init__(self, due: float, console: Console | None = None) -> None:
         self._due = due
@@ -75,7 +74,7 @@ class Pause:
         )
 
     def render(self) -> RenderableType:
-        """The line as of now; the cursor rests below it, where the terminal's echo of Ctrl-C spoils nothing."""
+        """The current line. The cursor rests below it, so the echo of Ctrl-C does not overwrite it."""
         left = max(0.0, self._due - time.monotonic())
         line = Text(f"next pass in {format_duration(left)}; Ctrl-C stops the watching, the runs go on", style="dim")
         return Group(line, Text(""))

@@ -1,4 +1,4 @@
-"""What a dry pass would send, for people and for programs."""
+"""The alerts that a dry pass would send, for people and for programs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from lastbeat_cli.preview import payloads, shown
 
 @dataclass(frozen=True, slots=True)
 class Nobody:
-    """Stands for the channels of a dry run that has none, so that alerts are grouped all the same."""
+    """Stands in for a channel in a dry run without any, so that alerts are grouped as usual."""
 
     identity: str = "nobody:"
     describe: str = "nobody"
 
     def send(self, message: Message, receipt: Receipt | None = None) -> None:
-        """Reaches nobody."""
+        """Send nothing."""
 
     def preview(self, message: Message) -> str:
         return message.reason
@@ -28,13 +28,13 @@ class Nobody:
 
 
 class Planned:
-    """Tells what a report says would be sent on ``channels``."""
+    """Shows the alerts of a dry pass as they would be sent on ``channels``."""
 
     def __init__(self, channels: Sequence[Channel]) -> None:
         self._channels = {channel.identity: channel for channel in channels}
 
     def lines(self, report: PassReport) -> Iterator[str]:
-        """Each message as people would read it."""
+        """Each message as its recipients would read it."""
         would_send = report.would_send or ()
         yield ""
         transitions = sum(each.transitions for each in would_send)

@@ -1,4 +1,4 @@
-"""Passes over a fleet shown one after the other: text for people and files, JSON for programs."""
+"""Prints the report of each pass: text for people and files, JSON for programs."""
 
 import os
 import sys
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from lastbeat_cli.sweep.planned import Planned
 
 SIGN_OF_LIFE_S = 900.0
-"""Passes that find nothing new are silent, but for one line in this time."""
+"""While nothing is new, one line is printed in this many seconds."""
 _NAMES = frozenset({"run_id", "status", "before", "after", "plan", "at", "since", "conditions"})
 _COLOURS = {"FAILED": "red", "TIMED_OUT": "red", "UNKNOWN": "magenta", WARNING: "yellow"}
 
 
 class Shown:
-    """Prints each report; once the reader of stdout has left it calls ``left``.
+    """Prints each report. Calls ``left`` once the reader of stdout has closed it.
 
-    As text, the first pass tells all that needs people, and a later one only what is new.
+    As text, the first report lists every run that needs attention, and later ones only what is new.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Shown:
         self._planned = planned
 
     def show(self, report: PassReport) -> None:
-        """Print ``report``, if it is worth a line."""
+        """Print ``report`` if it has something new, or a sign of life is due."""
         try:
             told = [self._document(report)] if self._as_json else self._text(report)
             if self._planned is not None and not self._as_json:
@@ -71,13 +71,13 @@ class Shown:
         found = lines.rows(report, everything=first)
         notes = [one_line(logs.redact(note)) for note in lines.notes(report)]
         head = one_line(lines.head(report, self._where))
-        # A run that stays unreadable is told once; those that come and go are told as they do.
+        # Unreadable runs are printed when their set changes.
         said = [head, *notes, *sorted(report.unreadable)]
         new = said != self._last or bool(report.transitions)
         if not new and now - self._last_at < SIGN_OF_LIFE_S:
             return []
         self._last, self._last_at = said, now
-        # The lines of a report are bounded, too; where they are full, there may be more of them than it has.
+        # A report's lines are bounded as well; a full report may lack some.
         full = first and len(report.lines) >= LINES_LIMIT
         body = [*self._rows(found, all_of_them=not full), *notes] if new else []
         return [*([] if first else [""]), head, *body, lines.foot(report)]
@@ -101,7 +101,7 @@ class Shown:
 
 
 def masked(value: object) -> object:
-    """A document with what people and stores wrote masked; names are nobody's secret."""
+    """``value`` with texts from people and stores masked. Names are not masked."""
     if isinstance(value, str):
         return logs.redact(value)
     if isinstance(value, dict):

@@ -1,1 +1,1 @@
-"""Drawing on terminals: colours and widths, keys, whole screens, curves."""
+"""Terminal output: colours and widths, keys, full screens, curves."""

@@ -1,4 +1,4 @@
-"""What a live screen shows is asked for in a thread of its own, so that a slow store never holds up a key."""
+"""Reads the data of a live screen in a thread of its own, so that a slow store never delays a key."""
 
 import threading
 import time
@@ -12,17 +12,17 @@ T = TypeVar("T")
 
 
 class Feed(Generic[T]):
-    """Calls ``look`` every ``interval_s``, and ``changed`` after each call; what it found stands until the next."""
+    """Calls ``look`` every ``interval_s`` and keeps its result, and calls ``changed`` after each call."""
 
     def __init__(self, look: Callable[[], T], interval_s: float, changed: Callable[[], None]) -> None:
         self.value: T | None = None
         self.seen_at = 0.0
-        """When ``value`` was found, by ``time.monotonic()``."""
+        """When ``value`` was read, by ``time.monotonic()``."""
         self.fault: StoreError | None = None
-        """Why the last call found nothing."""
+        """The error of the last call, or None."""
         self.fault_since = 0.0
         self.broken: Exception | None = None
-        """A defect, which ended the feed."""
+        """The defect that ended the feed, or None."""
         self._look = look
         self._interval_s = interval_s
         self._changed = changed
@@ -30,11 +30,11 @@ class Feed(Generic[T]):
         self._thread = threading.Thread(target=self._run, name="lastbeat-feed", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, patience_s: float = 0.0) -> bool:
-        """Ask no more; whether it came to its end within ``patience_s``."""
+        """Stop the feed. Returns whether its thread ended within ``patience_s``."""
         self._stop.set()
         self._thread.join(patience_s)
         return not self._thread.is_alive()
@@ -56,7 +56,7 @@ class Feed(Generic[T]):
             if self.fault is None:
                 self.fault_since = time.monotonic()
             self.fault = fault
-        except Exception as defect:  # noqa: BLE001 - it is raised again where people are told
+        except Exception as defect:  # noqa: BLE001 - raised again in the main thread
             self.broken = defect
         if not self._stop.is_set():
             self._changed()

@@ -1,4 +1,4 @@
-"""Bytes of a keyboard → names of keys: what a person pressed, whatever the terminal calls it."""
+"""Bytes from a terminal → names of keys, the same for all terminals."""
 
 import codecs
 from typing import Final
@@ -13,33 +13,34 @@ _CONTROLS: Final = {
     "\x04": "pagedown", "\x06": "pagedown", "\x02": "pageup", "\x15": "clear", "\x0e": "down", "\x10": "up",
 }  # fmt: skip
 _LONGEST: Final = 32
-"""No key sends a longer sequence."""
+"""Longest sequence of a key, in characters."""
 PASTED: Final = "pasted:"
-"""Begins what stands for a whole pasted text, of which nothing is a key."""
+"""Prefix of the pseudo-key for a whole pasted text."""
 _MOST_PASTED: Final = 1000
+"""Most characters kept of a pasted text."""
 
 
 class Keys:
-    """Remembers the part of a key that has not come whole yet."""
+    """Decodes keys, and remembers an incomplete sequence."""
 
     def __init__(self) -> None:
-        # Whatever is no UTF-8 is no key.
+        # Bytes that are not UTF-8 are ignored.
         self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
         self._rest = ""
         self._pasted: str | None = None
 
     @property
     def waiting(self) -> bool:
-        """Whether an escape has come that may begin a longer key, or be the key itself; or more is being pasted."""
+        """Whether a sequence or a pasted text is incomplete. A single escape may be a key or begin a sequence."""
         return bool(self._rest) or self.pasting
 
     @property
     def pasting(self) -> bool:
-        """Whether a pasted text has not come whole yet."""
+        """Whether a pasted text is incomplete."""
         return self._pasted is not None
 
     def feed(self, data: bytes) -> list[str]:
-        """The keys that ``data`` completes: a character as it is, others by their name."""
+        """The keys completed by ``data``: characters as they are, other keys by name."""
         self._rest += self._decoder.decode(data)
         keys: list[str] = []
         while self._rest:
@@ -66,19 +67,19 @@ class Keys:
         return [PASTED + text] if text else []
 
     def flush(self) -> list[str]:
-        """Nothing more came: an escape alone is the key of that name, and a paste is over."""
+        """Finish an incomplete sequence: a single escape becomes the key ``escape``, and a pasted text ends."""
         alone, self._rest = self._rest == "\x1b", ""
         return self._end_of_paste() if self.pasting else ["escape"] if alone else []
 
     def _next(self) -> tuple[int, str]:
-        """How many characters the next key takes, none if it is not whole; its name, empty if it is none of ours."""
+        """Length and name of the next key. The length is 0 if it is incomplete; the name is empty if it is unknown."""
         first = self._rest[0]
         if first != "\x1b":
             return 1, _CONTROLS.get(first, first if first.isprintable() else "")
         if len(self._rest) < 2:
             return 0, ""
         if self._rest[1] not in "[O":
-            # Two keys, or one with Alt; an escape before anything is meant as one.
+            # Two keys, or one with Alt: the escape counts as a key of its own.
             return 1, "escape"
         for index, char in enumerate(self._rest[2:_LONGEST], start=2):
             if "@" <= char <= "~":

@@ -1,4 +1,4 @@
-"""What live screens have in common: whether there can be one, and how it ends."""
+"""Shared by live screens: whether the terminal can show one, and how it ends."""
 
 import logging
 import os
@@ -17,13 +17,13 @@ _PATIENCE_S: Final = 0.3
 
 
 def possible() -> bool:
-    """Whether there is a terminal to draw on, and one to read keys from."""
+    """Whether stdout is a terminal to draw on, and stdin one to read keys from."""
     return paint.capable(sys.stdout) and sys.stdin is not None and sys.stdin.isatty()
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without logs on the terminal: they would tear the picture, which tells itself what is wrong."""
+    """Turn off logs on the terminal: they would damage the picture, which shows errors itself."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
@@ -35,7 +35,7 @@ def quiet() -> Iterator[None]:
 
 
 def leave(feed: "Feed[T]", status: int) -> int:
-    """End ``feed`` and return ``status``; where a look hangs in a store, end the process: nobody waits for it."""
+    """Stop ``feed`` and return ``status``. If a read hangs in the store, end the process at once."""
     ended = feed.stop(_PATIENCE_S)
     if feed.broken is not None:
         raise feed.broken

@@ -1,4 +1,4 @@
-"""Lines for people: their colours, their width on a terminal, and how long ones are broken."""
+"""Lines for people: colours, width on a terminal, and line breaks."""
 
 import os
 import shutil
@@ -12,8 +12,8 @@ from typing import Final, TextIO
 Line = tuple[tuple[str, str], ...]
 """Pieces of one line, each a text and the name of its style."""
 
-# The words and signs say it; the colour only helps to find it. Bold yellow, green and magenta are bright ones on many
-# terminals, which nobody can read on white.
+# Words and signs carry the meaning; colour only helps to find it. Yellow, green and magenta are not bold: on many
+# terminals bold makes them bright, and illegible on white.
 _CODES: Final = {
     "bad": "1;31", "good": "32", "calm": "32", "heading": "1", "mark": "33", "unknown": "35", "dim": "2",
     "chosen": "7",
@@ -28,7 +28,7 @@ def line(text: str, style: str = "") -> Line:
 
 
 def width(stream: TextIO | None) -> int:
-    """How many columns ``stream`` has; into a pipe or a file lines may be somewhat longer than a terminal's."""
+    """The number of columns of ``stream``; for a pipe or file COLUMNS, else a fixed width."""
     if stream is not None and stream.isatty():
         return max(_LEAST_WIDTH, shutil.get_terminal_size().columns)
     given = os.environ.get("COLUMNS", "")
@@ -41,7 +41,7 @@ def capable(stream: TextIO | None) -> bool:
 
 
 def coloured(stream: TextIO | None) -> bool:
-    """Whether ``stream`` shows colours, and nobody asked for none (https://no-color.org)."""
+    """Whether ``stream`` shows colours and NO_COLOR is not set (https://no-color.org)."""
     return capable(stream) and os.environ.get("NO_COLOR", "") == ""
 
 
@@ -55,7 +55,7 @@ def rendered(pieces: Line, *, colours: bool) -> str:
 
 
 def show(lines: list[Line], stream: TextIO | None = None) -> None:
-    """Print ``lines`` on ``stream``, stdout if none is given, in colours where it takes them."""
+    """Print ``lines`` to ``stream`` (default: stdout), in colours if it shows them."""
     to = sys.stdout if stream is None else stream
     colours = coloured(to)
     if to is not None:
@@ -70,7 +70,7 @@ def cells(text: str) -> int:
 
 
 def _cells_of(char: str) -> int:
-    # What is drawn into its neighbour, or not at all: accents, joiners, marks of direction, variants of emoji.
+    # Combining accents, joiners, direction marks and emoji variants take no column of their own.
     if unicodedata.category(char) in {"Mn", "Me", "Cf"} and char != "\u00ad":
         return 0
     return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1
@@ -106,13 +106,13 @@ def folded(text: str, columns: int) -> Iterator[str]:
 
 
 def sentence(text: str, columns: int, most: int) -> list[str]:
-    """``text`` in at most ``most`` lines, broken at spaces; what there is no room for is cut off."""
+    """``text`` in at most ``most`` lines, broken at spaces; the rest is cut off."""
     parts = list(wrapped(text, columns, ""))
     return [*parts[: most - 1], cut(" ".join(parts[most - 1 :]), columns)] if len(parts) >= most > 0 else parts
 
 
 def broken(pieces: Line, columns: int, indent: str = "  ") -> Iterator[Line]:
-    """A line in as many as it takes, broken at spaces, with ``indent`` before all but the first."""
+    """One line broken at spaces into as many as it takes, with ``indent`` before all but the first."""
     text = "".join(part for part, _ in pieces)
     if cells(text) <= columns or columns <= len(indent) + 1:
         yield pieces

@@ -1,4 +1,4 @@
-"""A curve in a terminal: points joined by lines, with the least and the greatest of both axes."""
+"""A curve in a terminal: points joined by lines, with the lowest and highest value of both axes."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,16 +12,16 @@ from lastbeat_cli.terminal.signs import Signs
 _DOTS: Final = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _BRAILLE: Final = 0x2800
 LEAST: Final = (12, 4)
-"""Columns and lines that a picture takes at least."""
+"""Smallest picture: columns and lines."""
 
 _ENOUGH: Final = 20
-_CROSS: Final = "\u00d7"  # A multiplication sign, as the page has it.
+_CROSS: Final = "\u00d7"  # A multiplication sign, as on the page.
 
 Points = Sequence[tuple[float, float | None]]
-"""From left to right; where a value is None the curve is broken, and one that is no number is marked below."""
+"""Points from left to right. The curve has a gap where a value is None, and a cross below where it is not finite."""
 
 
-def plot(  # noqa: PLR0913, PLR0917 - a picture and what its axes say
+def plot(  # noqa: PLR0913, PLR0917 - a picture and the labels of its axes
     points: Points,
     columns: int,
     height: int,
@@ -30,9 +30,9 @@ def plot(  # noqa: PLR0913, PLR0917 - a picture and what its axes say
     name_y: Callable[[float], str],
     floor: float | None = None,
 ) -> list[str]:
-    """``height`` lines of at most ``columns``; none where there is nothing to see, or no room.
+    """``height`` lines of at most ``columns``; empty if there is no point or no room.
 
-    The upright axis begins at ``floor``, where there is one.
+    The vertical axis begins at ``floor`` if it is given.
     """
     known = [(x, y) for x, y in points if y is not None and math.isfinite(x) and math.isfinite(y)]
     if not known or columns < LEAST[0] or height < LEAST[1]:
@@ -75,7 +75,7 @@ def _below(first: str, last: str, indent: int, room: int) -> str:
 
 
 class _Canvas:
-    """Dots, four to a character's height and two to its width; in ASCII two and one."""
+    """A grid of dots: two by four in a character, or one by two in ASCII."""
 
     def __init__(self, columns: int, rows: int, signs: Signs) -> None:
         self._columns, self._rows = columns, rows
@@ -85,7 +85,7 @@ class _Canvas:
         self._crossed: set[int] = set()
 
     def draw(self, points: Sequence[tuple[float, float] | None]) -> None:
-        """Points by their shares of width and height, joined to their neighbours."""
+        """Draw points, given as shares of width and height, and join them to their neighbours."""
         before: tuple[int, int] | None = None
         for point in points:
             if point is None:
@@ -100,7 +100,7 @@ class _Canvas:
         self._crossed.update(round(place * (self._columns - 1)) for place in places)
 
     def rows(self) -> Iterator[str]:
-        """From the top; without the space at their ends."""
+        """The lines from the top, without trailing spaces."""
         for row in range(self._rows):
             yield "".join(self._char(column, row) for column in range(self._columns)).rstrip()
 
@@ -115,7 +115,7 @@ class _Canvas:
 
 
 def _between(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """The dots of a straight line."""
+    """The dots of a straight line between two points."""
     steps = max(abs(end[0] - start[0]), abs(end[1] - start[1]), 1)
     for step in range(steps + 1):
         yield (

@@ -1,6 +1,6 @@
-"""The whole of a terminal, drawn line by line, and given back as it was whatever happens.
+"""A full terminal screen, drawn line by line. The terminal is always restored at the end.
 
-Only lines that changed are written, so a picture that stays costs nothing and nothing flickers.
+Only changed lines are written, so a still picture costs nothing and nothing flickers.
 """
 
 import os
@@ -18,25 +18,26 @@ from lastbeat_cli.terminal import paint
 from lastbeat_cli.terminal.keys import Keys
 from lastbeat_cli.terminal.paint import Line
 
-# The other screen, no cursor, lines that are too long are cut off and not broken, and what is pasted is told as such.
+# Alternate screen, hidden cursor, no line wrapping, bracketed paste.
 _ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h\x1b[2J"
 _LEAVE: Final = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[?1049l"
 _ESCAPE_S: Final = 0.05
-"""So long after an escape the rest of a key's sequence comes, if there is any."""
+"""After an escape, the rest of a key's sequence arrives within this many seconds."""
 _PASTE_S: Final = 1.0
-"""So long a text that is being pasted may pause."""
+"""Longest pause within a pasted text, in seconds."""
 _CHUNK: Final = 1024
+"""Bytes written to the terminal at once."""
 _PATIENCE_S: Final = 5.0
-"""So long a terminal may take none of a picture, until it is left out."""
+"""A picture is dropped if the terminal does not accept it within this many seconds."""
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Screen:
-    """A context in which the terminal is ours."""
+    """A context that takes over the terminal, and restores it at its end."""
 
     def __init__(self) -> None:
         self.ended = False
-        """Somebody ended it: with a signal, or by closing the terminal."""
+        """Whether a signal, or the closing of the terminal, has ended the screen."""
         self._in, self._out = sys.stdin.fileno(), sys.stdout.fileno()
         self._encoding = sys.stdout.encoding or "ascii"
         self._colours = paint.coloured(sys.stdout)
@@ -45,7 +46,7 @@ class Screen:
         self._shown: list[str] = []
         self._suspend = False
         self._stale = False
-        # A pipe, so that a signal and another thread end a sleep in the same way.
+        # A pipe, so that signals and other threads can both end a sleep.
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
@@ -71,13 +72,13 @@ class Screen:
         # The pipe stays open: another thread may be about to wake a screen that is gone.
 
     def wake(self) -> None:
-        """End the sleep of :meth:`wait`; from any thread."""
-        with suppress(OSError):  # Full: it is awake.
+        """End the sleep of :meth:`wait`. Thread-safe."""
+        with suppress(OSError):  # A full pipe wakes it, too.
             os.write(self._wake_write, b".")
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines, as they are now."""
+        """The terminal's current columns and lines."""
         try:
             size = os.get_terminal_size(self._out)
         except OSError:
@@ -85,21 +86,21 @@ class Screen:
         return max(size.columns, 1) if size.columns else 80, max(size.lines, 1) if size.lines else 24
 
     def draw(self, lines: Sequence[Line]) -> None:
-        """Show ``lines`` from the top; those below the last line of the terminal are left out."""
+        """Show ``lines`` from the top; lines beyond the terminal's height are left out."""
         _, height = self.size
         wanted = [paint.rendered(each, colours=self._colours) for each in lines[:height]]
         told: list[str] = []
         for index in range(max(len(wanted), len(self._shown))):
             new = wanted[index] if index < len(wanted) else ""
             if index >= len(self._shown) or self._shown[index] != new:
-                # Erased first: behind a line that fills the terminal the cursor still stands on its last character.
+                # Erased first: after a line that fills the terminal, the cursor still stands on its last character.
                 told.append(f"\x1b[{index + 1};1H\x1b[2K{new}")
         self._shown = wanted
         if told:
             self._write("".join(told))
 
     def wait(self, seconds: float) -> list[str]:
-        """The keys that were pressed; none after ``seconds``, or when something else woke it."""
+        """Wait for keys and return them; empty after ``seconds``, or if :meth:`wake` or a signal ended the wait."""
         if self.ended:
             return []
         keys, self._back = self._back, []
@@ -114,19 +115,19 @@ class Screen:
         return keys
 
     def put_back(self, keys: Sequence[str]) -> None:
-        """Have :meth:`wait` tell these again: they were pressed for what is shown next."""
+        """Make :meth:`wait` return these keys again: the next screen handles them."""
         self._back = [*keys, *self._back]
 
     def _rest_of_key(self) -> list[str]:
         limit = time.monotonic() + (_PASTE_S if self._keys.pasting else _ESCAPE_S)
-        # What wakes it in between is no reason to take half a key for a whole one.
+        # A wake-up in between must not split a key.
         while self._keys.waiting and not self.ended and (left := limit - time.monotonic()) > 0:
             if keys := self._read(left):
                 return keys
         return self._keys.flush()
 
     def redraw(self) -> None:
-        """Draw everything anew the next time."""
+        """Clear the screen, so that the next picture is drawn whole."""
         self._shown = []
         self._write("\x1b[2J")
 
@@ -139,7 +140,7 @@ class Screen:
             return []
         try:
             data = os.read(self._in, 1024)
-        except OSError:  # How Linux says that the other side of a terminal is closed.
+        except OSError:  # On Linux: the other side of the terminal has closed.
             data = b""
         if not data:
             self.ended = True
@@ -151,7 +152,7 @@ class Screen:
         elif number in {signal.SIGWINCH, signal.SIGCONT}:
             self._stale = True
         else:
-            if self.ended:  # A second one ends the process on the spot; what the terminal was comes first.
+            if self.ended:  # A second signal ends the process at once, after the terminal is restored.
                 self._give_back()
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
@@ -159,12 +160,12 @@ class Screen:
         # The byte that wakes the sleep comes from the C handler.
 
     def _sleep(self) -> None:
-        """Ctrl-Z: the shell gets its terminal as it was, until we are brought back."""
+        """Handle Ctrl-Z: restore the terminal for the shell, and stop until ``fg``."""
         self._suspend = False
         self._give_back()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
-        # Here it goes on after ``fg``.
+        # Execution continues here after ``fg``.
         signal.signal(signal.SIGTSTP, self._caught)
         with suppress(OSError, termios.error):
             self._modes = termios.tcgetattr(self._in)
@@ -172,7 +173,7 @@ class Screen:
 
     def _take(self) -> None:
         modes = termios.tcgetattr(self._in)
-        # Keys come one by one and unseen; Ctrl-C and Ctrl-Z stay signals.
+        # Keys arrive one by one without echo; Ctrl-C and Ctrl-Z stay signals.
         modes[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
         modes[0] &= ~(termios.IXON | termios.ICRNL)
         modes[6][termios.VMIN], modes[6][termios.VTIME] = 1, 0
@@ -189,7 +190,7 @@ class Screen:
         data = text.encode(self._encoding, "backslashreplace")
         limit = time.monotonic() + _PATIENCE_S
         while data and time.monotonic() < limit:
-            # Nobody reads a terminal that was stopped; a signal must still get through.
+            # A stopped terminal accepts no output. Short waits let a signal through.
             if not select.select([], [self._out], [], 0.1)[1]:
                 continue
             try:

@@ -1,4 +1,4 @@
-"""More lines than a screen has: which of them are to be seen."""
+"""Scrolling: which lines of a long list are visible."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ MOVES: Final = {
     "up": -1, "k": -1, "down": 1, "j": 1, "pageup": -10, "pagedown": 10, "home": -(10**9), "g": -(10**9),
     "end": 10**9, "G": 10**9,
 }  # fmt: skip
-"""Keys and how far they move; a page counts ten of these and is as long as the screen."""
+"""Key → lines to move. 10 stands for a page, which is as long as the screen."""
 
 
 def moved(place: int, key: str, count: int, page: int) -> int:
-    """The place after ``key``, of ``count``."""
+    """The new place after ``key``, among ``count`` lines."""
     step = MOVES[key]
     if abs(step) == 10:
         step = step // 10 * max(page - 1, 1)
@@ -26,15 +26,15 @@ class Viewport:
     top: int = 0
 
     def follow(self, chosen: int, count: int, height: int) -> None:
-        """Move as little as it takes to have ``chosen`` in sight, and no empty lines below while some are above."""
+        """Scroll as little as possible to show ``chosen``, without empty lines at the end."""
         self.top = min(max(self.top, chosen - height + 1), chosen)
         self.clamp(count, height)
 
     def clamp(self, count: int, height: int) -> None:
-        """No further than the end."""
+        """Scroll back to the end of the list if ``top`` is beyond it."""
         self.top = max(0, min(self.top, count - height))
 
     def of(self, lines: Sequence[object], height: int) -> tuple[int, int]:
-        """Where what is to be seen begins and ends."""
+        """First and last index (exclusive) of the visible lines."""
         self.clamp(len(lines), height)
         return self.top, min(self.top + height, len(lines))

@@ -1,4 +1,4 @@
-"""The characters that pictures in a terminal are made of, and what stands for them where it has no UTF-8."""
+"""The characters of pictures in a terminal, and their substitutes without UTF-8."""
 
 import math
 from collections.abc import Sequence
@@ -36,37 +36,37 @@ _PLAIN = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """One set of them. Every one takes one column."""
+    """One set of characters. Each takes one column."""
 
     statuses: dict[str, str]
     levels: str
-    """From low to high."""
+    """Blocks of a sparkline from low to high."""
     gap: str
-    """Where a value is missing or no number."""
+    """Stands for a missing or non-finite value."""
     full: str
     empty: str
     pointer: str
     encoding: str | None
-    """What every text has to fit into; None: nothing is too much for it."""
+    """Encoding that every text must fit; None for no limit."""
 
     @property
     def plain(self) -> bool:
-        """Whether there is nothing but ASCII to draw with."""
+        """Whether pictures are drawn with ASCII only."""
         return self.encoding is not None
 
     def of(self, word_of_status: str) -> str:
-        """The sign of a status; one that a newer lastbeat gave has that of what is not known."""
+        """The sign of a status. A status of a newer lastbeat has the sign of UNKNOWN."""
         return self.statuses.get(word_of_status, self.statuses["UNKNOWN"])
 
     def fitting(self, text: str) -> str:
-        """``text`` with what the terminal cannot show replaced by what takes as many columns."""
+        """``text`` with characters that the terminal cannot show replaced by others of the same width."""
         if self.encoding is None or text.isascii():
             return text
         known = text.translate(_PLAIN)
         return "".join(_shown(char, self.encoding) for char in known)
 
     def line(self, pieces: Line) -> Line:
-        """A line of them."""
+        """``pieces`` with every text fitted to the terminal."""
         return tuple((self.fitting(text), style) for text, style in pieces) if self.plain else pieces
 
 
@@ -80,7 +80,7 @@ UTF8 = Signs(
 
 
 def ascii_only(encoding: str = "ascii") -> Signs:
-    """Those for a terminal of another ``encoding``."""
+    """The signs for a terminal of another ``encoding``."""
     return Signs(
         statuses={
             "RUNNING": "*", WARNING: "!", "FAILED": "X", "TIMED_OUT": "T", "SUCCEEDED": "+", "CANCELLED": "C",
@@ -91,7 +91,7 @@ def ascii_only(encoding: str = "ascii") -> Signs:
 
 
 def of(stream: TextIO | None) -> Signs:
-    """Those that ``stream`` can show."""
+    """The signs that ``stream`` can show."""
     encoding = getattr(stream, "encoding", None) or "ascii"
     return UTF8 if encoding.lower().replace("-", "").replace("_", "") in {"utf8", "cp65001"} else ascii_only(encoding)
 
@@ -105,19 +105,19 @@ def _shown(char: str, encoding: str) -> str:
 
 
 def word(row: Row) -> str:
-    """The status in one word."""
+    """The status of ``row`` in one word; WARNING for RUNNING with conditions."""
     return WARNING if row.status is Status.RUNNING and row.conditions else str(row.status)
 
 
 def style(word_of_status: str) -> str:
-    """The colour that helps to find a status; the word says it."""
+    """The name of the style of a status."""
     return {"FAILED": "bad", "TIMED_OUT": "bad", WARNING: "mark", "UNKNOWN": "unknown"}.get(word_of_status, "calm")
 
 
 def spark(values: Sequence[float | None], columns: int, signs: Signs, floor: float | None = None) -> str:
-    """``values`` as blocks from their least, or ``floor``, to their greatest, oldest first.
+    """``values`` as blocks from their minimum, or ``floor``, to their maximum, oldest first.
 
-    Where there are more of them than columns each block is the mean of its neighbours.
+    If there are more values than columns, each block is the mean of several neighbours.
     """
     means = _means(values, columns)
     known = [value for value in means if value is not None]
@@ -134,7 +134,7 @@ def _means(values: Sequence[float | None], columns: int) -> list[float | None]:
     for part in range(parts):
         near = values[part * len(values) // parts : (part + 1) * len(values) // parts]
         known = [value for value in near if value is not None and math.isfinite(value)]
-        # Divided first: the sum of two great numbers may be infinite.
+        # Divided first, because the sum of two huge numbers may be infinite.
         found.append(sum(value / len(known) for value in known) if known else None)
     return found
 
@@ -147,20 +147,20 @@ def _block(value: float | None, low: float, high: float, signs: Signs) -> str:
 
 
 def bar(step: int, total: int, columns: int, signs: Signs) -> str:
-    """How far a run is; full only when it is done."""
+    """A bar of a run's progress; full only when the run is done."""
     done = max(0, min(step * columns // total, columns)) if total > 0 else 0
     return signs.full * done + signs.empty * (columns - done)
 
 
 def padded(text: str, columns: int, *, right: bool = False) -> str:
-    """``text`` in exactly ``columns``, cut where it is longer."""
+    """``text`` in exactly ``columns``: padded, or cut."""
     short = cut(text, columns) if columns > 0 else ""
     space = " " * (columns - cells(short))
     return space + short if right else short + space
 
 
 def middle_cut(text: str, columns: int) -> str:
-    """``text`` without its middle, if it is too long: what tells names apart stands at their ends."""
+    """``text``, cut in the middle if it is too long: names differ at their ends."""
     if cells(text) <= columns:
         return text
     if columns < _LEAST_ENDS:
@@ -173,7 +173,7 @@ def middle_cut(text: str, columns: int) -> str:
 
 
 def line_cut(pieces: Line, columns: int) -> Line:
-    """A line that fits into ``columns``."""
+    """``pieces`` cut to ``columns``."""
     if sum(cells(text) for text, _ in pieces) <= columns:
         return pieces
     kept: list[tuple[str, str]] = []
@@ -187,10 +187,10 @@ def line_cut(pieces: Line, columns: int) -> Line:
 
 
 def harmless(text: str, most: int = 1000) -> str:
-    """Text from training on one line, without what a terminal would interpret and without secrets."""
+    """Text from training on one line, without terminal escapes and secrets."""
     return mask_tokens(logs.redact(one_line(text[: most * 4])))[:most]
 
 
 def name(text: str, most: int = 200) -> str:
-    """A name on one line: nobody's secret, and what people have to type."""
+    """A name on one line. It is not masked, because people have to type it."""
     return one_line(text[: most * 4])[:most]

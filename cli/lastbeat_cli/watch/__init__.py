@@ -1,1 +1,1 @@
-"""``watch``: one run, once or until it is over."""
+"""``watch``: watch one run, once or until it is over."""

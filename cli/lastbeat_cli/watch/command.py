@@ -1,4 +1,4 @@
-"""``watch``: its options. What it does is imported when it is called, so that ``--help`` is quick."""
+"""``watch``: its options. The rest is imported when it is called, so that ``--help`` is fast."""
 
 import click
 
@@ -24,7 +24,7 @@ lists them all.
 
 @click.command("watch", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @options.option("--run-id", metavar="ID", group=WHAT, help="The run: its folder's name below the fleet root.")
-@options.option("--once", is_flag=True, group=WHAT, help="One pass, for cron and Nagios.")
+@options.option("--once", is_flag=True, group=WHAT, help="Make one pass, for cron and Nagios.")
 @options.option("--interval", metavar="SECONDS", default="60", group=WHAT, help="Time between two passes [60].")
 @options.option("--stale-minutes", metavar="N", group=WHAT, help="A heartbeat older than this is stale [10].")
 @options.place
@@ -36,7 +36,7 @@ lists them all.
 @options.option(
     "--dry-run",
     is_flag=True,
-    help="Write and send nothing; print what would be sent, with --json its payloads.",
+    help="Write and send nothing; print the alerts, or with --json their payloads.",
 )
 @options.form
 def command(  # noqa: PLR0913 - each is an option
@@ -50,9 +50,9 @@ def command(  # noqa: PLR0913 - each is an option
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """Watch one training run: say whether it lives, and alert people when that changes.
+    """Watch one training run: print its status, and send an alert when that changes.
 
-    Without --once it goes on until the run is SUCCEEDED, FAILED, TIMED_OUT, CANCELLED or PREEMPTED and its alerts are
+    Without --once, watches until the run is SUCCEEDED, FAILED, TIMED_OUT, CANCELLED or PREEMPTED and its alerts are
     delivered, or until Ctrl-C.
     """
     from lastbeat_cli.watch.watching import watch_run  # noqa: PLC0415 - see above

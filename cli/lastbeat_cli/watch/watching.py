@@ -1,4 +1,4 @@
-"""What ``watch`` does: looks at one run, once or until it is over."""
+"""The work of ``watch``: checks one run, once or until it is over."""
 
 import logging
 import math
@@ -34,7 +34,7 @@ def watch_run(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Watch one run as the options of ``watch`` say, of which ``given`` are settings; returns the exit status."""
+    """Watch one run. ``given`` are the options that are settings. Returns the exit status."""
     settings, name, interval_s = _read(run_id, interval, given)
     logs.follow(settings)
     for warning in settings.warnings:
@@ -66,7 +66,7 @@ def _preview(channels: Sequence[Channel]) -> "Preview":
 
 
 def _suggesting(tick: Callable[[], Outcome], settings: Settings, run_id: str) -> Callable[[], Outcome]:
-    """``tick``, whose first outcome of a run that nobody has seen says what its name may have been meant to be."""
+    """``tick``, with similar run names noted in its first outcome if the run was never seen."""
     asked = False
 
     def ticking() -> Outcome:
@@ -74,7 +74,7 @@ def _suggesting(tick: Callable[[], Outcome], settings: Settings, run_id: str) ->
         outcome = tick()
         if asked or not isinstance(outcome.observation, NeverSeen):
             return outcome
-        from lastbeat_cli.run.one_run import suggestion  # noqa: PLC0415 - only for who may have mistyped
+        from lastbeat_cli.run.one_run import suggestion  # noqa: PLC0415 - only for an unknown run
 
         asked, near = True, suggestion(opening.store(settings), run_id)
         return outcome if not near else replace(outcome, notes=(near, *outcome.notes))
@@ -90,7 +90,7 @@ def _live(tick: Callable[[], Outcome], stop: Stop, interval_s: float, where: str
 
 
 def _read(run_id: str | None, interval: str, given: dict[str, str | None]) -> tuple[Settings, str, float]:
-    """Everything that can be wrong with what was asked for, found at once and before any I/O."""
+    """Settings, run id and interval. Raises :class:`SettingsError` with all faults at once, before any I/O."""
     faults: list[str] = []
     settings, interval_s = None, 0.0
     if run_id is None:
