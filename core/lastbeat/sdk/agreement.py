@@ -1,5 +1,8 @@
-"""All ranks of a training stop at the same step, because one of them is told to: by torch.distributed, if that is in
-use, else through the store. Nothing of torch is imported here."""
+"""Stops all ranks of a run at the same step once one of them has a request to stop.
+
+The ranks agree by torch.distributed if that is in use, and otherwise through the store. This module never imports
+torch.
+"""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -10,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class StopAgreement:
-    """One rank's part. Every rank has to ask equally often, as for any collective.
+    """One rank's side of the agreement. Every rank has to call :meth:`ask` equally often, as for any collective.
 
-    With torch.distributed every ``every``-th question is an all-reduce of one number; the others are answered at once.
-    So a flag that any rank has raised is answered with True on all of them, and with the same question. Without it the
-    ranks of ``run`` agree through its store; None: this process is alone.
+    With torch.distributed, one call in ``every`` is an all-reduce of one number; the others return at once. So once any
+    rank has raised its flag, the same call returns True on all of them. Without torch.distributed the ranks of ``run``
+    agree through its store. ``run`` is None if this process is alone.
     """
 
     def __init__(self, every: int = 1, run: "Run | None" = None) -> None:
@@ -26,18 +29,18 @@ class StopAgreement:
 
     @property
     def why(self) -> str:
-        """What all of them stop for."""
+        """Why all ranks stop."""
         return (self._by_store.why if self._by_store is not None else "") or "another rank was told to stop"
 
     def ask(self, *, here: bool) -> bool:
-        """Whether all ranks stop now. ``here``: this one is told to. Alone, that is the answer. Raises what the
-        all-reduce does, when a peer has died."""
+        """Whether all ranks stop now. ``here`` says that this rank has a request to stop; a rank that is alone follows
+        it at once. Raises what the all-reduce raises when a peer has died."""
         dist = in_use()
         if dist is None:
             by_store = self._by_store or self._begun_by_store()
             return here if by_store is None else by_store.ask(here=here)
         if self._by_store is not None:
-            # It was not initialised yet.
+            # torch.distributed was not initialised at the first call.
             self._by_store.leave()
             self._by_store = self._run = None
         self._asked += 1
@@ -59,7 +62,7 @@ class StopAgreement:
 
 
 def device_for(torch: Any, backend: str) -> Any:
-    """Where a backend reduces: gloo on the CPU, NCCL and its kin on this rank's device."""
+    """The device on which a backend reduces: the CPU for gloo, this rank's device for NCCL and the like."""
     if "gloo" in backend:
         return "cpu"
     if torch.cuda.is_available():
@@ -70,7 +73,7 @@ def device_for(torch: Any, backend: str) -> Any:
 
 
 def in_use() -> Any:
-    """torch.distributed, where it connects several ranks."""
+    """The module torch.distributed if it connects several ranks, or None."""
     dist = sys.modules.get("torch.distributed")
     if dist is None or not dist.is_available() or not dist.is_initialized() or dist.get_world_size() < 2:
         return None

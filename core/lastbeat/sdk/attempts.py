@@ -19,15 +19,15 @@ def restarts(environ: Mapping[str, str]) -> int:
 def next_attempt(before: int | None, restarted: int, *, resume: bool = False) -> int:
     """The number of the attempt that begins now.
 
-    ``before`` is the number in the metadata.json that is there: 0 if it has none, None if there is no such file.
-    ``resume`` means that there was an attempt before, even if nothing of it is left.
+    ``before`` is the number in the existing metadata.json: 0 if it has none, None if there is no such file.
+    ``resume`` means that there was an earlier attempt, even if nothing of it is left.
     """
     known = 0 if before is None else max(before, 1)
     return max(known + 1, restarted + 1, 2 if resume else 1)
 
 
 def start_time_of(body: bytes) -> object:
-    """The start time in a metadata.json, as it is written there; None if it has none."""
+    """The start time in a metadata.json, unparsed; None if it has none."""
     try:
         return json.loads(body)["start_time"]
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -35,7 +35,7 @@ def start_time_of(body: bytes) -> object:
 
 
 def attempt_of(body: bytes) -> int:
-    """The attempt number in a metadata.json; 0 if it has no usable one, whatever the document is."""
+    """The attempt number in a metadata.json; 0 if the document has no usable one or cannot be parsed."""
     try:
         document = json.loads(body)
         found = int(document["attempt"])

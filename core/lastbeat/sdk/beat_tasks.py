@@ -23,15 +23,15 @@ class Beat:
     ending: tuple[str, str] | None = None
     """The sentinel and its text if this is the last beat. The sentinel is written after the tasks."""
     start_time: str | None = None
-    """Of this attempt, as its metadata.json has it, and its number."""
+    """Start of this attempt, as in its metadata.json. ``attempt`` is its number."""
     attempt: int | None = None
     late: bool = False
-    """Its metadata.json says that training has been in a section for longer than it may."""
+    """Its metadata.json says that training has overrun the limit of a section."""
 
 
 @dataclass(frozen=True, slots=True)
 class BeatStep:
-    """One of the steps of a beat, which are taken in order."""
+    """One step of a beat. The steps run in order."""
 
     do: Callable[[], None]
     probes_store: bool = False
@@ -45,14 +45,14 @@ class BeatTask(Protocol):
     """What it does, for the log: ``ship the training log``."""
 
     def write(self, beat: Beat) -> None:
-        """Write what there is to write. May raise: that is logged, and the beat goes on.
+        """Write what is due. An exception is logged, and the beat goes on.
 
         Called with each beat, and repeatedly with the last one until the sentinel is written.
         """
         ...
 
     def close(self) -> None:
-        """The run is over and its sentinel is written: release what is held."""
+        """Release all resources. The run is over and its sentinel is written."""
         ...
 
 
@@ -68,14 +68,14 @@ class BeatTasks:
         self._tasks += tasks
 
     def write(self, beat: Beat, stop: Callable[[], bool] = lambda: False) -> None:
-        """Let each write until ``stop``. Of a task that fails repeatedly only the first failure is logged."""
+        """Let each task write until ``stop`` returns True. Of repeated failures of a task, only the first is logged."""
         for index in range(len(self._tasks)):
             if stop():
                 return
             self._guarded(index, lambda task: task.write(beat))
 
     def close(self) -> None:
-        """Close each."""
+        """Close every task."""
         for index in range(len(self._tasks)):
             self._guarded(index, lambda task: task.close())
 

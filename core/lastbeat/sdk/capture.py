@@ -25,7 +25,7 @@ from lastbeat.sdk.values import value_label
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LIMIT_CHARS = 256 * 1024
+LIMIT_CHARS = 256 * 1024  # Most characters of printed text that are kept.
 _PIECES = 65_536
 
 
@@ -71,7 +71,7 @@ class Capture:
         stream.write = write
 
         def undo() -> None:
-            # If another wrapper was put around ours, ours stays, and only passes text on.
+            # If another wrapper encloses this one, this one stays and only passes text on.
             if vars(stream).get("write") is not write:
                 return
             if own is None:

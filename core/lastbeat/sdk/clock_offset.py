@@ -17,15 +17,15 @@ from lastbeat.stores.clock import steady
 from lastbeat.stores.port import Expect, Store, StoreError
 
 LEAST_S: Final = 2.0
-"""Stores stamp whole seconds, and requests take a moment: a smaller offset counts as none."""
+"""Smallest offset in s that counts. Stores stamp whole seconds, and requests take a moment."""
 _REFRESH_S: Final = 3600.0
-"""Clocks drift apart by seconds a day, so the offset is learned again after this time."""
+"""The offset is learned again after this many s, because clocks drift apart by seconds a day."""
 _RETRY_S: Final = 60.0
-"""The same if it could not be learned."""
+"""The offset is tried again after this many s if it could not be learned."""
 
 
 class ClockOffset:
-    """Between one machine and one store. Used by one thread."""
+    """The offset between one machine's clock and one store's. For use by one thread."""
 
     def __init__(self, wall: Callable[[], float] = time.time, steady_clock: Callable[[], float] = steady) -> None:
         self._wall = wall

@@ -1,7 +1,7 @@
-"""The notice by which a cloud says that it is about to take this machine away: half a minute to two minutes before.
+"""Polls the cloud's notice that it is about to take this machine away. It comes 30 s to 2 minutes before.
 
-A thread of its own asks, since Google gives 30 seconds, and a store that does not answer must not keep the question
-back. It asks where the kernel says that this is a machine of such a cloud, and gives up where nobody answers at first.
+The poll has a thread of its own: Google gives 30 seconds, and a store that does not answer must not delay the poll.
+It runs only where the kernel or the environment names such a cloud. It ends if the service never answers at first.
 """
 
 import json
@@ -20,11 +20,11 @@ from lastbeat.sdk.run import Run
 from lastbeat.sdk.safe_log import fault_text, safe_log
 
 EVERY_S: Final = 5.0
-"""As often as EC2 recommends."""
+"""Time between two polls in s; EC2 recommends this one."""
 _LIMIT_S: Final = 2.0
-"""Of one question."""
+"""Time limit of one poll."""
 _TRIES: Final = 3
-"""So many questions without an answer at first: there is no such service."""
+"""After this many polls, if none was ever answered, the machine is taken to have no such service."""
 _TOKEN_S: Final = 21600
 _WHEN_CHARS: Final = 40
 
@@ -33,13 +33,14 @@ class NoticeSource(Protocol):
     """One cloud's service."""
 
     def ask(self, limit_s: float) -> str | None:
-        """Why the machine goes, in words; None: it stays. Raises ``OSError`` and ``ValueError``."""
+        """Why the cloud takes the machine away, as a sentence, or None without such a notice. Raises ``OSError`` and
+        ``ValueError``."""
         ...
 
 
 @dataclass
 class Ec2Notices:
-    """Spot interruptions, by version 2 of EC2's service."""
+    """Spot interruptions, from version 2 of EC2's metadata service."""
 
     address: str = EC2_ADDRESS
     _token: str | None = None
@@ -56,7 +57,7 @@ class Ec2Notices:
             named = {"X-aws-ec2-metadata-token": self._token}
             body = service.get("/latest/meta-data/spot/instance-action", named)
             if body is None:
-                # No notice, or the token is none any more: the id is always there.
+                # Either there is no notice or the token has expired. The id is always there, so it tells which.
                 if service.get("/latest/meta-data/instance-id", named) is None:
                     self._token = None
                     raise ValueError("it does not take its token")
@@ -70,7 +71,7 @@ class Ec2Notices:
 
 @dataclass
 class GceNotices:
-    """Preemptions, by Google's service."""
+    """Preemptions, from Google's metadata service."""
 
     address: str = "http://metadata.google.internal"
 
@@ -85,7 +86,7 @@ class GceNotices:
 
 @dataclass
 class AzureNotices:
-    """Scheduled events, by Azure's service."""
+    """Scheduled events, from Azure's metadata service."""
 
     address: str = "http://169.254.169.254"
     _name: str | None = None
@@ -107,7 +108,7 @@ class AzureNotices:
             if not isinstance(event, dict) or event.get("EventType") not in {"Preempt", "Terminate"}:
                 continue
             machines = event.get("Resources")
-            # One service tells of every machine of a set.
+            # One service reports the events of every machine of a set.
             if self._name is None or not isinstance(machines, list) or self._name in machines:
                 what = "preempt" if event["EventType"] == "Preempt" else "terminate"
                 return f"Azure is about to {what} this machine{_at(event.get('NotBefore'))}"
@@ -115,7 +116,8 @@ class AzureNotices:
 
 
 def notice_source(environ: Mapping[str, str], sys: Path = Path("/sys")) -> NoticeSource | None:
-    """The service of the cloud whose machine this is, as the kernel or the environment says; asks nobody."""
+    """The notice service of this machine's cloud, or None if there is none. Reads only the environment and the
+    kernel's files; makes no request."""
     endpoint = environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "").strip()
     if environ.get("AWS_EC2_METADATA_DISABLED", "").strip().lower() != "true" and (endpoint or is_ec2(sys)):
         return Ec2Notices(endpoint or EC2_ADDRESS)
@@ -129,18 +131,18 @@ def notice_source(environ: Mapping[str, str], sys: Path = Path("/sys")) -> Notic
 
 @dataclass
 class NoticeWatch:
-    """Asks ``source`` until the run has ended, or a notice came."""
+    """Polls ``source`` until the run ends or a notice comes."""
 
     source: NoticeSource
     every_s: float = EVERY_S
     _pause: threading.Event = field(default_factory=threading.Event)
 
     def start(self, run: Run) -> None:
-        """Ask in a thread from now on. Returns at once."""
+        """Start polling in a thread. Returns at once."""
         thread = threading.Thread(target=self._watch, args=(run,), name="lastbeat-notices", daemon=True)
         delay_unsafe_forks(thread)
         with suppress(RuntimeError):
-            # No thread can start: no notice is heard of.
+            # If no thread can start, notices are not seen.
             thread.start()
 
     def _watch(self, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Points of a run's curves: few, reaching back to its beginning, and true to what training said in between."""
+"""Reduces a run's curves to few points that reach back to its beginning and keep every peak."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -9,40 +9,40 @@ from time import monotonic
 
 MAX_POINTS = 160
 BETWEEN_LIMIT = 512
-"""How many points are held between two beats, besides the extremes."""
+"""Most points that are held between two beats, besides the extremes."""
 SAMPLED = 24
-"""How many of them a beat adds to the curve, at most."""
+"""Most points that a beat adds to the curve."""
 MAX_KINDS = 8
-"""How many kinds of steps are distinguished by their metrics between two beats."""
+"""Most kinds of steps that are distinguished by their metrics between two beats."""
 _FLAT = 0.004
-"""A line that is never further off than this part of the whole range looks the same."""
+"""Largest error of a drawn line, as a share of the whole range; a smaller one cannot be seen."""
 _SLIGHT = 0.001
-"""The least and the greatest loss between two beats are exact up to this part of them."""
+"""Largest relative error of the least and the greatest loss between two beats."""
 Point = tuple[float, int, float | str | None, float | str | None]
-"""Unix time in s, step, loss and learning rate (text where they are not finite). Time and step of two points tell how
-fast training was between them, so the time is not rounded to more than a millisecond."""
+"""Unix time in s, step, loss and learning rate (text where they are not finite). Time and step of two points give the
+speed of training between them, so the time keeps its milliseconds."""
 StepMetrics = tuple[float, object, dict[str, object]]
-"""When a step was, by the monotonic clock, the step and its metrics, as training gave them."""
+"""Time of a step by the monotonic clock, the step, and its metrics as training gave them."""
 
 
 @dataclass
 class RecentPoints:
-    """At most ``limit`` points, the first and the newest always among them, and the least and the greatest loss.
+    """At most ``limit`` points, always including the first, the newest, and those of the least and the greatest loss.
 
-    When they are full, of each four neighbours the two go that are neither the least nor the greatest of them, and from
-    then on twice as many make two. So the span that they cover is unbounded, and no peak gets lost.
+    When they are full, each four neighbours are reduced to their least and greatest. From then on each kept pair stands
+    for twice as many points. So the covered span is unbounded, and no peak is lost.
     """
 
     limit: int = MAX_POINTS
     _kept: list[Point] = field(default_factory=list)
     _group: list[Point] = field(default_factory=list)
-    """The least and the greatest, in their order, of the points that came since the last one that is kept."""
+    """The least and the greatest point since the last kept one, in order of time."""
     _in_group: int = 0
     _newest: Point | None = None
     _spacing: int = 1
 
     def add(self, point: Point) -> None:
-        """Take one more point, newer than those before."""
+        """Add a point that is newer than all before."""
         self._newest = point
         if not self._kept:
             self._kept.append(point)
@@ -59,27 +59,27 @@ class RecentPoints:
 
     @property
     def points(self) -> list[Point]:
-        """Oldest first."""
-        told = [*self._kept, *self._group]
-        return told if self._newest is None or told[-1] is self._newest else [*told, self._newest]
+        """All kept points, oldest first."""
+        points = [*self._kept, *self._group]
+        return points if self._newest is None or points[-1] is self._newest else [*points, self._newest]
 
 
 class StepSampler:
-    """Points of the steps between two beats, as few as their curve needs.
+    """Collects the points between two beats that their curve needs.
 
-    Training calls :meth:`add` and :meth:`keep_metrics`, which read nothing but Python's own numbers. The beat thread
-    replaces the sampler, then takes its points. Training only appends to deques and the beat thread only pops, so the
-    next beat finds a step that was under way meanwhile.
+    Training calls :meth:`add` and :meth:`keep_metrics`, which read only Python's own numbers. The beat thread replaces
+    the sampler, then takes its points. Training only appends to deques and the beat thread only pops. So a step that is
+    added during the exchange appears in the next beat.
     """
 
     __slots__ = ("_greatest", "_least", "_metrics", "_odd", "_points", "_stride", "due", "high", "low")
 
     def __init__(self) -> None:
         self.due = 0
-        """The number of the step from which on the next point is kept, whatever its loss."""
+        """From the step with this number on, the next point is kept whatever its loss."""
         self.low, self.high = inf, -inf
-        """A loss outside of these is kept. They lie slightly beyond the least and the greatest so far, or a loss that
-        falls with each step would be kept with each step."""
+        """A loss outside these bounds is kept. They lie slightly beyond the least and the greatest loss so far;
+        otherwise a loss that falls with each step would be kept with each step."""
         self._stride = 1
         self._points: deque[Point] = deque()
         self._least: deque[Point] = deque(maxlen=1)
@@ -88,9 +88,9 @@ class StepSampler:
         self._metrics: dict[tuple[int, str], StepMetrics] = {}
 
     def add(self, number: int, step: object, loss: object, learning_rate: object) -> None:
-        """Keep the step if it is due, or if its loss is outside ``low`` to ``high`` or no number. ``number`` counts
-        steps; ``step`` is what training calls this one."""
-        # Others may be tensors, and reading those may wait for a device.
+        """Keep the step if it is due, or if its loss is outside ``low`` to ``high`` or not a number. ``number`` counts
+        steps; ``step`` is training's own number for this one."""
+        # Other types may be tensors, and reading those may wait for a device.
         if type(loss) is not float or type(step) is not int:
             return
         point = (monotonic(), step, loss, learning_rate if type(learning_rate) is float else None)
@@ -111,21 +111,21 @@ class StepSampler:
         self.due = number + self._stride
 
     def keep_metrics(self, step: object, metrics: dict[str, object]) -> None:
-        """Keep the metrics of a step in place of earlier ones of their kind: as many, with the same first name. That
-        tells validations from steps."""
+        """Keep the metrics of a step in place of earlier ones of their kind. Metrics are of one kind if they are
+        equally many and have the same first name. That distinguishes validations from steps."""
         kind = _kind(metrics)
         known = self._metrics.get(kind)
         if metrics and (len(self._metrics) < MAX_KINDS if known is None else known[2] is not metrics):
             self._metrics[kind] = (monotonic(), step, metrics)
 
     def take(self) -> list[Point]:
-        """Take the points away, and return at most :data:`SAMPLED`, oldest first: the first, the last, the least, the
-        greatest, and those without which a line through the others would lie. Times are of the monotonic clock."""
+        """Remove all points and return at most :data:`SAMPLED` of them, oldest first. These are the first, the last,
+        the least, the greatest, and those that the drawn line needs. Times are by the monotonic clock."""
         found = {point for held in (self._points, self._least, self._greatest, self._odd) for point in _emptied(held)}
         return sampled(sorted(found, key=lambda point: point[:2]))
 
     def take_metrics(self, latest: dict[str, object]) -> list[StepMetrics]:
-        """Take the metrics away, oldest first, without those of the kind of ``latest``."""
+        """Remove all metrics and return them oldest first, without those of the kind of ``latest``."""
         taken: list[StepMetrics] = []
         self._metrics.pop(_kind(latest), None)
         with suppress(KeyError):
@@ -136,32 +136,33 @@ class StepSampler:
 
 def _kind(metrics: dict[str, object]) -> tuple[int, str]:
     first = next(iter(metrics), "")
-    # No other text: hashing it could run training's code.
+    # Hashing a subclass of str could run training's code.
     return len(metrics), first if type(first) is str else ""
 
 
 def _emptied(held: deque[Point]) -> Iterator[Point]:
-    """What it holds. Training may go on adding meanwhile, so it is not walked through."""
+    """Remove and yield all points of ``held``. Training may append meanwhile, so it cannot be iterated over."""
     with suppress(IndexError):
         while True:
             yield held.popleft()
 
 
 def extremes(points: Sequence[Point]) -> list[Point]:
-    """The least and the greatest of them, in their order. What is no number is the greatest: it has to be seen."""
+    """The least and the greatest point, in order of time. A loss that is not a number counts as the greatest, so that
+    it stays visible."""
     if len(points) < 3:
         return list(points)
     values = [_value(point) for point in points]
     least = min(range(len(points)), key=values.__getitem__)
     greatest = max(range(len(points) - 1, -1, -1), key=values.__getitem__)
     if least == greatest:
-        # All the same: the first of them and the last.
+        # All losses are equal: take the first point and the last.
         least, greatest = 0, len(points) - 1
     return [points[index] for index in sorted((least, greatest))]
 
 
 def halved(points: Sequence[Point]) -> list[Point]:
-    """About half of the points: the first, and of each four neighbours the least and the greatest."""
+    """About half of the points: the first, and the least and the greatest of each four neighbours."""
     kept = [points[0]]
     for start in range(1, len(points), 4):
         kept += extremes(points[start : start + 4])
@@ -169,7 +170,8 @@ def halved(points: Sequence[Point]) -> list[Point]:
 
 
 def sampled(points: Sequence[Point], most: int = SAMPLED) -> list[Point]:
-    """At most ``most`` of the points, by Ramer, Douglas and Peucker: where a line is furthest off, a point is added."""
+    """At most ``most`` of the points, by Ramer, Douglas and Peucker: a point is added where the line is furthest
+    off."""
     if len(points) <= 2:
         return list(points)
     known = [index for index, point in enumerate(points) if isfinite(_value(point))]
@@ -190,7 +192,7 @@ def sampled(points: Sequence[Point], most: int = SAMPLED) -> list[Point]:
 
 
 def _off(points: Sequence[Point], known: Sequence[int], marks: Sequence[int]) -> Iterator[tuple[float, int]]:
-    """How far each point lies from the line through the marks beside it, and which it is."""
+    """Distance of each point from the line through the marks beside it, and the point's index."""
     place = 0
     for index in known:
         while place + 1 < len(marks) and marks[place + 1] <= index:
@@ -205,7 +207,7 @@ def _off(points: Sequence[Point], known: Sequence[int], marks: Sequence[int]) ->
 
 
 def _value(point: Point) -> float:
-    """What is not known is nothing in particular; what is no number is beyond all."""
+    """A point's loss: 0 if unknown, infinity if it is not a finite number."""
     loss = point[2]
     if loss is None:
         return 0.0

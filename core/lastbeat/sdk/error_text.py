@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 TEXT_LIMIT = 200_000
 """Most characters of a sentinel."""
 _LIMIT_S: Final = 3.0
-"""How long formatting an exception may take: its text may ask a node that has died, and its traceback reads source code
+"""Time limit for formatting an exception. Its text may ask a node that has died, and its traceback reads source code
 from a file system that may hang."""
 _FRAMES: Final = 200
 
@@ -26,8 +26,8 @@ def error_text(error: object) -> str:
 
 def short_text(value: object) -> str:
     """``value`` as short text. Never raises; takes at most ``_LIMIT_S``."""
-    said = as_text(value) if safe_to_read(value) else call_with_timeout(lambda: as_text(value), _LIMIT_S, None)
-    return value_label(value) if said is None else said
+    text = as_text(value) if safe_to_read(value) else call_with_timeout(lambda: as_text(value), _LIMIT_S, None)
+    return value_label(value) if text is None else text
 
 
 def _formatted(error: object) -> str:
@@ -41,7 +41,7 @@ def _formatted(error: object) -> str:
 
 
 def _without_text(error: object) -> str:
-    """For an exception that cannot be formatted: its type, and where it was raised."""
+    """The type of an exception that cannot be formatted, and where it was raised."""
     lines = [f"{type_name(error)} (its text could not be read)"]
     if issubclass(type(error), BaseException):
         trace: TracebackType | None = BaseException.__dict__["__traceback__"].__get__(error)

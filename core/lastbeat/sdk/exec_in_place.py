@@ -1,7 +1,7 @@
-"""Training below ``lastbeat exec --max-restarts``, which reports the same run and decides what becomes of a failure.
+"""Training below ``lastbeat exec --max-restarts``, which reports the same run and handles its failures.
 
-What training says of its end is kept beside its rank (``ranks/{rank}.error``), and is no ``_error`` of the run yet:
-that is written by whoever starts it, once it is not started again.
+Training writes its error beside its rank (``ranks/{rank}.error``). ``lastbeat exec`` writes the run's ``_error``, once
+it does not restart training any more.
 """
 
 import json
@@ -16,25 +16,25 @@ from lastbeat.sdk.process_mark import process_mark
 
 
 def started_by(run_id: str, wrapped: str | None) -> InPlace | None:
-    """Who starts this training again, if anybody does: of ``run_id``, where ``wrapped`` is the run that ``lastbeat
-    exec`` reports."""
+    """The process that restarts this training in place, or None if there is none. ``wrapped`` is the id of the run that
+    ``lastbeat exec`` reports; it counts only if it is ``run_id``."""
     return in_variable(os.environ.get(VARIABLE)) if wrapped == run_id else None
 
 
 def decides(starter: InPlace | None) -> bool:
-    """Whether somebody else decides what becomes of a failure: who starts this training lives, or is where nobody here
-    can tell."""
+    """Whether ``starter`` handles a failure of this training. True also if this process cannot check that ``starter``
+    is alive, as on another machine."""
     if starter is None:
         return False
-    own, theirs = process_mark(os.getpid()), starter.mark
-    if own is None or theirs is None or own.rpartition("/")[0] != theirs.rpartition("/")[0]:
+    here, there = process_mark(os.getpid()), starter.mark
+    if here is None or there is None or here.rpartition("/")[0] != there.rpartition("/")[0]:
         return True
-    return process_mark(starter.process) == theirs
+    return process_mark(starter.process) == there
 
 
 def adopted(body: bytes, starter: InPlace | None) -> tuple[int, float] | None:
-    """Number and start, as Unix time, of the attempt that whoever starts this training has begun for it; None where
-    the metadata.json in ``body`` is another one's."""
+    """Number and start (Unix time in s) of the attempt that ``starter`` has begun for this training. None if the
+    metadata.json in ``body`` belongs to another start."""
     if starter is None:
         return None
     document = parsed(body)
@@ -47,14 +47,15 @@ def adopted(body: bytes, starter: InPlace | None) -> tuple[int, float] | None:
 
 
 def reported_by_training(body: bytes, ours: InPlace) -> bool:
-    """Whether the metadata.json in ``body`` was written by what was started as ``ours``, and not by who started it."""
+    """Whether the metadata.json in ``body`` was written by training that was started as ``ours``, not by ``lastbeat
+    exec`` itself."""
     document = parsed(body)
     said = read_in_place(document.get(FIELD))
     return said is not None and said.token == ours.token and document.get("wraps") is not True
 
 
 def parsed(body: bytes) -> dict[str, Any]:
-    """A document of training's; empty where it is none."""
+    """The JSON object in ``body``; empty if it holds anything else."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):

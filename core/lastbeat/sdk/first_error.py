@@ -45,15 +45,15 @@ _METADATA_LIMIT_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RankZeroState:
-    """What another rank knows of rank 0."""
+    """Rank 0's state as another rank sees it."""
 
     begun: bool = False
-    """It has begun this attempt, and has deleted what the last attempt left behind."""
+    """Rank 0 has begun this attempt, and has deleted what the last attempt left behind."""
     attempt: int | None = None
     start_time: str | None = None
-    """When this attempt began, as it says."""
+    """Start of this attempt, as rank 0 reports it."""
     runs: bool = False
-    """It says that it has not ended."""
+    """Rank 0 reports that it has not ended."""
 
 
 def started_at(store: Store, seconds_ago: float) -> datetime:
@@ -62,12 +62,12 @@ def started_at(store: Store, seconds_ago: float) -> datetime:
 
 
 def is_leftover(modified: datetime, started: datetime) -> bool:
-    """Whether a rank other than 0, ``started`` then, can be sure that what was written at ``modified`` is older."""
+    """Whether a file modified at ``modified`` is certainly older than a rank other than 0 that began at ``started``."""
     return modified < (started if modified.microsecond else started.replace(microsecond=0))
 
 
 def rank_zero_state(store: Store, run_id: str, started: datetime) -> RankZeroState:
-    """What metadata.json says of rank 0 to another rank that ``started`` then, by the store's clock.
+    """Rank 0's state in metadata.json, for another rank that ``started`` then by the store's clock.
 
     Raises :class:`StoreError`.
     """
@@ -77,7 +77,7 @@ def rank_zero_state(store: Store, run_id: str, started: datetime) -> RankZeroSta
         # Some policies let training write but not read. That must not keep an error from being written.
         return RankZeroState()
     if blob is None or is_leftover(blob.modified, started):
-        # It is the last attempt's, or this rank 0's next beat will tell.
+        # It belongs to the last attempt, or rank 0 of this one will update it with its next beat.
         return RankZeroState()
     try:
         document = json.loads(blob.body)
@@ -108,10 +108,10 @@ def leftovers(store: Store, run_id: str, started: datetime) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class FirstErrorResult:
-    """What became of a rank's error."""
+    """Where a rank's error has ended up."""
 
     is_run_error: bool
-    """It is the run's ``_error``."""
+    """The rank's error is the run's ``_error``."""
     is_final: bool
     """Rank 0 has begun, so it will delete nothing more."""
 
@@ -134,7 +134,7 @@ def write_first_error(
 ) -> FirstErrorResult:
     """Make ``body`` the run's ``_error``, unless another rank of this attempt was first.
 
-    ``started`` is when this rank did, by the store's clock. ``wait`` says whether to look again.
+    ``started`` is the start of this rank by the store's clock. ``wait`` returns whether to look again.
 
     1. Look whether rank 0 has begun. This comes first: only an ``_error`` found after that is certain to stay.
     2. Write ``_error`` if none is there, or, until rank 0 has begun, over a leftover (rule 2).

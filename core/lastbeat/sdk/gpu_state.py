@@ -1,7 +1,7 @@
-"""What NVIDIA's driver tells of one GPU, and of errors that it saw meanwhile (Xids).
+"""The state of each GPU and its recent errors (Xids), as NVIDIA's driver reports them.
 
-Each question is asked by itself: what a GPU does not support is left out, and not asked again. The numbers of errors
-and reasons are those of NVIDIA's documentation (NVML API reference; "Xid Errors").
+Each value is queried by itself. A value that a GPU does not support is left out, and not queried again. The codes of
+errors and reasons are those of NVIDIA's documentation (NVML API reference; "Xid Errors").
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,22 +17,22 @@ _NOT_SUPPORTED: Final = frozenset({3, 13, 25, 26})
 _LOST: Final = frozenset({15, 16})
 """NVML_ERROR_GPU_IS_LOST, _RESET_REQUIRED."""
 _THROTTLE: Final = ((0x20, "sw_thermal"), (0x40, "hw_thermal"), (0x80, "hw_power_brake"), (0x8, "hw_slowdown"))
-"""Reasons that mean trouble. A power cap set by software (0x4) is how a busy GPU runs, and an idle one has its own."""
+"""Reasons that mean trouble. A power cap set by software (0x4) is normal on a busy GPU, and idle has its own reason."""
 _NVLINK_TOTALS: Final = (38, 45, 52, 59)
 """NVML_FI_DEV_NVLINK_…_ERROR_COUNT_TOTAL of CRC flits, CRC data, replays and recoveries."""
 _UNSIGNED_TYPES: Final = {1: "uiVal", 2: "ulVal", 3: "ullVal"}
 """nvmlValueType_t → the member of nvmlValue_t that holds the value."""
 _XID_EVENT: Final = 0x8
 _MOST_XIDS: Final = 16
-"""So many events are taken at a look."""
+"""Most Xid events that one reading takes."""
 
 
 LOST: Final = object()
-"""In place of the handle of a GPU that is lost."""
+"""Stands for the handle of a GPU that is lost."""
 
 
 class GpuLostError(Exception):
-    """The driver says that a GPU has fallen off the bus, or has to be reset before anybody can use it."""
+    """The driver reports that a GPU has fallen off the bus, or needs a reset before it can be used."""
 
 
 class GpuQuestions:
@@ -41,12 +41,13 @@ class GpuQuestions:
     def __init__(self, driver: Any) -> None:
         self._driver = driver
         self._unsupported: set[tuple[str, str]] = set()
-        """What a GPU, by its handle, does not tell."""
+        """Handle of a GPU and name of a value that it does not support."""
         self._events: Any = None
         self._registered: set[str] = set()
 
     def gpus(self, environ: Mapping[str, str]) -> list[Gpu]:
-        """The state of each GPU that training may use, :data:`MOST` at most. Raises what the driver's library does."""
+        """The state of each GPU that training may use, :data:`MOST` at most. Raises what the driver's library
+        raises."""
         visible = list(_visible(self._driver, environ))
         xids = self.xids([handle for _, handle in visible if handle not in (None, LOST)])
         gpus = [self.state(handle, index) for index, handle in visible]
@@ -56,21 +57,21 @@ class GpuQuestions:
         return gpus
 
     def state(self, handle: Any, index: int | None = None) -> Gpu:
-        """The state of one GPU; with ``lost`` where the driver says so. ``handle`` may be :data:`LOST`, or None where
-        the driver gave none for another reason."""
+        """The state of one GPU, with ``lost`` if the driver reports that. ``handle`` is :data:`LOST` for a lost GPU, or
+        None if the driver gave no handle for another reason."""
         found: Gpu = {"index": index, "name": "GPU", "lost": True if handle is LOST else None}
         if handle is LOST or handle is None:
-            return _known(found)
+            return _without_unknown(found)
         try:
             for name, value in self._answers(handle):
                 found[name] = value
         except GpuLostError:
             found["lost"] = True
-        return _known(found)
+        return _without_unknown(found)
 
     def xids(self, handles: list[Any]) -> dict[int, list[int]]:
-        """Index of a GPU → the Xids that the driver has reported of it since the last call. What it does not support,
-        or does not allow, is told of nobody. Never raises."""
+        """Index of a GPU → its Xids since the last call. Empty where the driver does not support or allow the query.
+        Never raises."""
         found: dict[int, list[int]] = {}
         with suppress(Exception):
             if self._events is None:
@@ -93,12 +94,12 @@ class GpuQuestions:
 
     def _answers(self, handle: Any) -> list[tuple[str, Any]]:
         driver, ask = self._driver, self._ask
-        told: list[tuple[str, Any]] = []
+        answers: list[tuple[str, Any]] = []
 
         def note(name: str, question: Callable[[], Any], read: Callable[[Any], Any]) -> None:
             answer = ask(handle, name, question)
             if answer is not None:
-                told.append((name, read(answer)))
+                answers.append((name, read(answer)))
 
         note("index", lambda: driver.nvmlDeviceGetIndex(handle), int)
         note("name", lambda: driver.nvmlDeviceGetName(handle), lambda name: _text(name) or "GPU")
@@ -107,7 +108,7 @@ class GpuQuestions:
         note("utilization", lambda: driver.nvmlDeviceGetUtilizationRates(handle).gpu, _share)
         memory = ask(handle, "memory", lambda: driver.nvmlDeviceGetMemoryInfo(handle))
         if memory is not None:
-            told += [("memory_used_bytes", int(memory.used)), ("memory_total_bytes", int(memory.total))]
+            answers += [("memory_used_bytes", int(memory.used)), ("memory_total_bytes", int(memory.total))]
         note("temperature_c", lambda: driver.nvmlDeviceGetTemperature(handle, 0), int)
         note("power_w", lambda: driver.nvmlDeviceGetPowerUsage(handle), _watts)
         note("power_limit_w", lambda: driver.nvmlDeviceGetEnforcedPowerLimit(handle), _watts)
@@ -117,16 +118,20 @@ class GpuQuestions:
         rows = ask(handle, "rows", lambda: driver.nvmlDeviceGetRemappedRows(handle))
         if rows is not None:
             _, remapped, pending, failed = rows
-            told += [("rows_remapped", int(remapped)), ("rows_pending", bool(pending)), ("rows_failed", bool(failed))]
+            answers += [
+                ("rows_remapped", int(remapped)),
+                ("rows_pending", bool(pending)),
+                ("rows_failed", bool(failed)),
+            ]
         else:
             # GPUs before Ampere retire pages instead.
             note("rows_pending", lambda: driver.nvmlDeviceGetRetiredPagesPendingStatus(handle), bool)
         note("nvlink_errors", lambda: self._nvlink_errors(handle), int)
         note("processes", lambda: driver.nvmlDeviceGetComputeRunningProcesses_v3(handle), len)
-        return told
+        return answers
 
     def _nvlink_errors(self, handle: Any) -> int | None:
-        """Of all its links together; None where it counts none."""
+        """Errors of all NVLinks of a GPU together; None if the driver counts none."""
         values = self._driver.nvmlDeviceGetFieldValues(handle, list(_NVLINK_TOTALS))
         counts = [
             int(getattr(each.value, _UNSIGNED_TYPES[each.valueType]))
@@ -136,7 +141,7 @@ class GpuQuestions:
         return sum(counts) if counts else None
 
     def _ask(self, handle: Any, name: str, question: Callable[[], Any]) -> Any:
-        """The answer; None if there is none. Raises :class:`GpuLostError`."""
+        """The driver's answer, or None if it has none. Raises :class:`GpuLostError`."""
         key = _key(handle), name
         if key in self._unsupported:
             return None
@@ -152,28 +157,28 @@ class GpuQuestions:
 
 
 def is_lost(fault: Exception) -> bool:
-    """Whether this answer of the driver's says that the GPU is lost."""
+    """Whether this error of the driver's means that the GPU is lost."""
     return getattr(fault, "value", None) in _LOST
 
 
 def _text(value: object) -> str:
-    """A name of the driver's."""
+    """A name from the driver as text."""
     return as_text(value.decode("utf-8", "replace") if isinstance(value, bytes) else value) or ""
 
 
 def throttle_reasons(mask: int) -> list[str]:
-    """The reasons in ``mask`` that mean trouble. A slowdown by the hardware counts by itself only where no other reason
-    says why."""
+    """The reasons in ``mask`` that mean trouble. A slowdown by the hardware is listed only if no other reason explains
+    it."""
     found = [word for bit, word in _THROTTLE if mask & bit]
     return [word for word in found if word != "hw_slowdown"] or found
 
 
-def _known(found: Gpu) -> Gpu:
+def _without_unknown(found: Gpu) -> Gpu:
     return {name: value for name, value in found.items() if value is not None}
 
 
 def _key(handle: Any) -> str:
-    """A handle is a pointer, which ctypes wraps anew each time."""
+    """Identity of a handle. A handle is a pointer, and ctypes returns a new wrapper each time."""
     import ctypes  # noqa: PLC0415 - loaded with the driver's library
 
     try:
@@ -191,8 +196,8 @@ def _watts(milliwatts: int) -> float:
 
 
 def _visible(driver: Any, environ: Mapping[str, str]) -> Iterator[tuple[int | None, Any]]:
-    """The driver's numbers and handles of the GPUs that a job has on this node, as Slurm says, or else that CUDA shows
-    to training: all, or those in CUDA_VISIBLE_DEVICES up to the first wrong name.
+    """The driver's numbers and handles of the job's GPUs on this node, if Slurm lists them. Otherwise those that CUDA
+    shows to training: all, or those in CUDA_VISIBLE_DEVICES up to the first wrong name.
 
     Numbers follow the order of the PCI bus, which is CUDA's order if all GPUs are of one kind.
     """
@@ -213,9 +218,9 @@ def _visible(driver: Any, environ: Mapping[str, str]) -> Iterator[tuple[int | No
 
 
 def _of_job(environ: Mapping[str, str], count: int) -> list[int] | None:
-    """The numbers of the job's GPUs among ``count``; None: nobody says. Each task of it may be shown one of them only.
+    """The numbers of the job's GPUs among ``count``, or None if Slurm does not list them. A task may see only one.
 
-    Where Slurm hides the others, the driver numbers those that are left from 0.
+    Where Slurm hides the others, the driver numbers the visible ones from 0.
     """
     said = next((environ[name] for name in OF_JOB if environ.get(name)), None)
     if said is None:
@@ -227,7 +232,7 @@ def _of_job(environ: Mapping[str, str], count: int) -> list[int] | None:
 
 
 def _at(driver: Any, index: int) -> Any:
-    """The handle of a GPU; :data:`LOST`, or None where the driver gives none for another reason."""
+    """The handle of a GPU; :data:`LOST` for a lost one, or None if the driver gives none for another reason."""
     try:
         return driver.nvmlDeviceGetHandleByIndex(index)
     except Exception as fault:  # noqa: BLE001 - whatever the driver's library raises

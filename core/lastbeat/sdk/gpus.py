@@ -1,4 +1,4 @@
-"""The GPUs that training may use, and how they are, from NVIDIA's driver.
+"""The GPUs that training may use and their state, from NVIDIA's driver.
 
 Needs the package ``nvidia-ml-py`` (the extra ``gpu``) and the driver; without either, no GPUs are reported. If a GPU
 has fallen off the bus, any call to the driver may hang, and this is when heartbeats matter most. So the driver is asked
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from lastbeat.sdk.gpu_state import GpuQuestions
 
 LIMIT_S = 0.5
-"""How long a beat waits for an answer."""
+"""Most time in s that a beat waits for an answer."""
 VALID_S = 150.0
-"""How long an answer is used while the next one does not come."""
+"""Most time in s that an answer is used while the next one does not come."""
 OF_JOB: Final = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 """The numbers of a job's GPUs on this node, in Slurm's tasks."""
 CUDA_SHOWS: Final = "CUDA_VISIBLE_DEVICES"
 NO_PACKAGE = "the package nvidia-ml-py is not installed (pip install 'lastbeat[gpu]')"
 Gpu = dict[str, Any]
-"""One GPU, without what is not known: ``index`` (the driver's), ``name``, ``uuid``, ``bus`` (its place on the PCI bus),
-``lost``, ``utilization`` (0 to 1), ``memory_used_bytes``, ``memory_total_bytes``, ``temperature_c``, ``power_w``,
+"""One GPU; unknown values are left out: ``index`` (the driver's), ``name``, ``uuid``, ``bus`` (its place on the PCI
+bus), ``lost``, ``utilization`` (0 to 1), ``memory_used_bytes``, ``memory_total_bytes``, ``temperature_c``, ``power_w``,
 ``power_limit_w``, ``throttle`` (reasons), ``ecc_corrected`` and ``ecc_uncorrected`` (since the driver was loaded),
 ``rows_remapped`` (for errors that could not be corrected), ``rows_pending`` and ``rows_failed`` (a remapping waits for
 a reset, or did not work), ``nvlink_errors``, ``processes`` (that compute on it) and ``xids`` (since the last look)."""
@@ -47,14 +47,14 @@ class GpuMonitor:
         self._questions: GpuQuestions | None = None
         self._off = False
         self.absent_because = ""
-        """Why nobody can be asked about GPUs here; empty: somebody can, or that is not known yet."""
+        """Why this machine has no driver to ask. Empty if it has one, or before the first answer."""
         self._known: tuple[float, list[Gpu], dict[str, str]] | None = None
         self._xids: deque[tuple[Gpu, int]] = deque(maxlen=_MOST_XIDS)
         self._asked: float | None = None
-        """Since when an answer has been awaited, by the monotonic clock."""
+        """When the pending query began, by the monotonic clock."""
 
     def read(self, wait_s: float = LIMIT_S) -> list[Gpu] | None:
-        """The GPUs' state, waiting up to ``wait_s`` for news; None if unknown."""
+        """The GPUs' state, after waiting up to ``wait_s`` for a new answer; None if unknown."""
         waiting = self._thread is not None and self._thread.is_alive()
         if not self._off and not waiting:
             self._ask(wait_s)
@@ -63,32 +63,33 @@ class GpuMonitor:
 
     @property
     def latest(self) -> list[Gpu] | None:
-        """What the driver last answered, however long ago."""
+        """The driver's last answer, however old, or None."""
         return self._known[1] if self._known is not None else None
 
     @property
     def shown_by(self) -> Mapping[str, str]:
-        """The variables that said which GPUs these are. Training may set them while it runs."""
+        """The environment variables that selected these GPUs. Training may set them while it runs."""
         return self._known[2] if self._known is not None else {}
 
     def take_xids(self) -> list[tuple[Gpu, int]]:
-        """GPU and number of each Xid that the driver has reported since the last call, in whichever answer."""
+        """GPU and number of each Xid that the driver has reported since the last call, in any answer."""
         return [self._xids.popleft() for _ in range(len(self._xids))]
 
     @property
     def answered_at(self) -> float | None:
-        """When the driver was asked for what it last answered, by the monotonic clock. None: it has not answered."""
+        """When the query behind the driver's last answer began, by the monotonic clock; None before the first
+        answer."""
         return self._known[0] if self._known is not None else None
 
     @property
     def waits_s(self) -> float:
-        """For how long the driver has not answered a question that was put to it; 0: nothing is being asked."""
+        """Age in s of the driver's pending query; 0 if none is pending."""
         thread, asked = self._thread, self._asked
         waiting = thread is not None and thread.is_alive() and asked is not None
         return time.monotonic() - asked if waiting and asked is not None else 0.0
 
     def fresh(self, wait_s: float = LIMIT_S) -> list[Gpu] | None:
-        """The GPUs' state at this moment; None if the driver does not tell within ``wait_s``."""
+        """The GPUs' current state; None if the driver does not answer within ``wait_s``."""
         began = time.monotonic()
         self.read(wait_s)
         known = self._known

@@ -1,8 +1,8 @@
-"""Which machine this is: what people look for in a console or a queue when a run has died on it.
+"""Identifies this machine by the name that a console or a queue shows for it.
 
-Asked in this order, and the first answer is the instance's id: the ECS agent, if the environment names it; EC2's
-metadata service (IMDSv2), if the kernel says that this is an EC2 machine or the environment names an endpoint; then
-what is free to know: Slurm's node, Kubernetes' pod, the host name.
+The sources are tried in this order, and the first answer is the instance's id: the ECS agent, if the environment names
+it; EC2's metadata service (IMDSv2), if the kernel reports an EC2 machine or the environment names an endpoint; then
+what needs no request: Slurm's node, Kubernetes' pod, the host name.
 """
 
 import json
@@ -23,7 +23,7 @@ _KUBERNETES = Path("/var/run/secrets/kubernetes.io")
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """What is known of the machine."""
+    """This machine as far as it is known."""
 
     id: str
     zone: str | None = None
@@ -35,7 +35,7 @@ class Instance:
 
 
 def local_instance(environ: Mapping[str, str], host: str, kubernetes: Path = _KUBERNETES) -> Instance:
-    """The instance as far as environment and files tell, without any network. ``host`` is the host name."""
+    """The instance as the environment and files describe it, without any network. ``host`` is the host name."""
     node, job = _variable(environ, "SLURMD_NODENAME"), _variable(environ, "SLURM_JOB_ID")
     if node or job:
         return Instance(node or f"slurm-job-{job}")

@@ -6,7 +6,7 @@ from typing import Final
 
 LIMIT_BYTES: Final = 64 * 1024
 _DEPTH: Final = 32
-"""How many groups are looked at, from our own outwards."""
+"""Most cgroups that are examined, from this process's own outwards."""
 
 
 def read_file(path: Path) -> str:
@@ -19,21 +19,21 @@ def read_file(path: Path) -> str:
 
 
 def whole_number(text: str) -> int | None:
-    """The number that ``text`` is; None if it is none, or has more digits than any counter."""
+    """``text`` as a number; None if it is not one, or has more digits than any counter."""
     text = text.strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
 def table(text: str) -> dict[str, int]:
-    """A file with ``name number`` on each line."""
+    """Name → number, from a file with ``name number`` on each line."""
     rows = (line.split() for line in text.splitlines())
     found = ((row[0], whole_number(row[1])) for row in rows if len(row) > 1)
     return {name: number for name, number in found if number is not None}
 
 
 def cgroup_folders(controller: str, cgroups: Path, processes: Path) -> Iterator[tuple[int, Path]]:
-    """The version (1 or 2) and the folder of each cgroup that may limit this process by ``controller``: its own, and
-    those around it. ``cgroups`` is where cgroups are mounted, ``processes`` is /proc."""
+    """The version (1 or 2) and the folder of each cgroup that may limit this process by ``controller``: its own and the
+    enclosing ones. ``cgroups`` is where cgroups are mounted, ``processes`` is /proc."""
     for line in read_file(processes / "self" / "cgroup").splitlines():
         controllers, _, path = line.partition(":")[2].partition(":")
         if controllers == "":

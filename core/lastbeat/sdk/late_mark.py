@@ -1,7 +1,6 @@
-"""``ranks/{rank}.late``: a rank says in its heartbeat that it has been in a section for too long.
+"""``ranks/{rank}.late``: marks a rank whose heartbeat reports an overrun section.
 
-Listings show names and times but no text, so without this file whoever watches a fleet would have to read the heartbeat
-of every rank to find that out.
+Listings show names and times but no text. Without this file a watcher would have to read the heartbeat of every rank.
 """
 
 import logging
@@ -13,17 +12,17 @@ from lastbeat.sdk.safe_log import safe_log
 from lastbeat.stores.port import DeniedError, Store
 
 _LEAST_S: Final = 1.0
-"""Training is not looked at more often for what it may do next."""
+"""Shortest time in s until the next check of a section's limit."""
 
 
 def is_late(run: Run) -> bool:
-    """Whether training is in a section for longer than it may, and has not ended."""
+    """Whether training is still running and has overrun the limit of a section."""
     return not run.ended and any(span.is_late for span in run.sections.spans())
 
 
 def late_in_s(run: Run) -> float | None:
-    """Seconds until it is at the earliest: should it stay where it is now, or be somewhere else from now on, which may
-    have a shorter limit. None: it is, or may stay for ever."""
+    """Seconds until training can be late at the earliest, whether it stays in its section or enters one with a shorter
+    limit. None if it is late already, or no limit applies."""
     spans, limits = run.sections.spans(), run.sections.limits
     if run.ended or any(span.is_late for span in spans):
         return None
@@ -33,8 +32,8 @@ def late_in_s(run: Run) -> float | None:
 
 
 class LateMark:
-    """The mark of one rank: there only while it is late. What an earlier attempt left is older than this one, and
-    counts for nobody."""
+    """The mark of one rank, which exists only while the rank is late. Readers ignore a mark of an earlier attempt,
+    because it is older than this one."""
 
     purpose = "say that a section takes too long"
 
@@ -43,11 +42,11 @@ class LateMark:
         self.there = False
 
     def write(self, beat: Beat) -> None:
-        """As a task of rank 0's beats, whose metadata.json is what is read of it."""
+        """Set rank 0's mark, as a task of its beats. Readers take its sections from metadata.json."""
         self.set(beat.store, beat.folder, late=beat.ending is None and beat.late)
 
     def set(self, store: Store, folder: str, *, late: bool) -> None:
-        """Leave it, or take it away, if that is news. Its heartbeat is written by then. Raises :class:`StoreError`."""
+        """Write or delete the mark if it has changed, after the rank's heartbeat. Raises :class:`StoreError`."""
         if late is self.there:
             return
         if late:
@@ -56,9 +55,9 @@ class LateMark:
             try:
                 store.delete(folder + self._name)
             except DeniedError as error:
-                # Some policies let training write but not delete. Its heartbeat says that it is over.
+                # Some policies let training write but not delete. The heartbeat shows that the rank is not late.
                 safe_log(logging.DEBUG, "%s stays: %s", self._name, error)
         self.there = late
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: this task holds no resources."""

@@ -1,9 +1,8 @@
-"""Learned limits, on training's side: what this rank has seen of its sections, what the other ranks say, and the file
-that keeps it for the next attempt.
+"""Learns the limits of sections from the durations on all ranks, and keeps them in a file for the next attempt.
 
-Rank 0 leads: it reads what each rank tells in its heartbeat, learns from that, and writes ``ft_state.json`` into the
-run's folder. Every rank takes its limits from there. Nothing of this is urgent: what cannot be read or written is tried
-again later, and until then limits stay as they are.
+Rank 0 leads: it reads the durations in each rank's heartbeat, learns from them, and writes ``ft_state.json`` into the
+run's folder. Every rank takes its limits from there. Nothing of this is urgent: a failed read or write is tried again
+later, and until then limits stay as they are.
 """
 
 import json
@@ -37,11 +36,11 @@ from lastbeat.sdk.sections import MOST_TOLD, STEP, SectionLimits
 from lastbeat.stores.port import ConflictError, DeniedError, Entry, Expect, Store
 
 EVERY_S: Final = 300.0
-"""So often rank 0 asks the others, and they look what it has learned."""
+"""Time in s between two readings: of all ranks' heartbeats by rank 0, of the learned limits by the others."""
 _FIRST_S: Final = 60.0
-"""So soon it asks them for the second time: a run that is killed within minutes has saved something by then."""
+"""Time in s to rank 0's second reading. It is short, so that a run killed within minutes has saved something."""
 _BUDGET_S: Final = 2.0
-"""So long a beat may take for that; the next one goes on with it."""
+"""Time in s after which a beat stops reading heartbeats; the next beat continues."""
 _RANK_BYTES: Final = 1 << 16
 _RANK_FILE: Final = re.compile(r".*/ranks/(\d{1,9})\.json", re.ASCII)
 _TRIES: Final = 3
@@ -50,8 +49,7 @@ _WARMS_UP: Final = frozenset({SpanKey("section", STEP), BETWEEN, OUTSIDE})
 
 
 class SpanTimes:
-    """How long spans took, by what they are of: what a limit is compared with once they are at their end. Several
-    threads may lose a sample to each other, and no more."""
+    """Count and longest duration of ended spans, by kind and name. Threads that add at once may lose a sample."""
 
     __slots__ = ("_found",)
 
@@ -59,7 +57,7 @@ class SpanTimes:
         self._found: dict[tuple[str, str], list[float]] = {}
 
     def add(self, key: tuple[str, str], seconds: float) -> None:
-        """One has ended."""
+        """Add the duration of a span that has ended."""
         known = self._found.get(key)
         if known is None:
             if len(self._found) >= MOST_SPANS:
@@ -71,28 +69,29 @@ class SpanTimes:
             known[1] = seconds
 
     def warms_up(self, key: tuple[str, str]) -> bool:
-        """Whether the next one of these does not count."""
+        """Whether the next span with this key is a warm-up, which does not count."""
         known = self._found.get(key)
         return key in _WARMS_UP and (known is None or known[0] < 0)
 
     def taken(self) -> dict[SpanKey, Taken]:
-        """Count and longest of each."""
+        """Count and longest duration of each kind of span."""
         found = self._found.copy()
         return {
             SpanKey._make(key): Taken(int(count), longest_s) for key, (count, longest_s) in found.items() if count > 0
         }
 
-    def told(self) -> list[dict[str, Any]]:
-        """The same for a heartbeat."""
+    def fields(self) -> list[dict[str, Any]]:
+        """:meth:`taken` as fields of a heartbeat."""
         return taken_fields(self.taken())
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Drop all durations."""
         self._found = {}
 
 
 def with_learned(by_hand: SectionLimits, known: Learned) -> SectionLimits:
-    """Both together: what training and its settings say outranks what was learned."""
+    """The limits ``by_hand``, completed with learned ones. A limit from training or its settings outranks a learned
+    one."""
     found = {key: each for key, each in known.items() if each.limit_s is not None}
     sections, usual_s = dict(by_hand.sections), dict[tuple[str, str], float]()
     for key, each in found.items():
@@ -111,7 +110,7 @@ def with_learned(by_hand: SectionLimits, known: Learned) -> SectionLimits:
 
 
 class Learning:
-    """Beat task of rank 0, and with :meth:`follow` of any other rank. Its own thread is the beat thread."""
+    """Learns limits as a beat task of rank 0; another rank only calls :meth:`follow`. For the beat thread."""
 
     purpose = "keep the limits that it learns"
 
@@ -121,7 +120,7 @@ class Learning:
         self._next = 0.0
         self._has_asked = False
         self._state: LearnedState | None = None
-        """None: what is kept has not been read yet."""
+        """The stored state; None until it has been read."""
         self._version: str | None = None
         self._sees_nothing = False
         self._reading: Iterator[tuple[SpanKey, Taken] | None] | None = None
@@ -130,12 +129,13 @@ class Learning:
         self._unfinished: dict[SpanKey, Taken] = {}
 
     def begin(self, run: Run) -> None:
-        """From now on this process counts, unless it does already."""
+        """Start counting durations in this process, unless it counts already."""
         if run.sections.times is None:
             run.sections.times = SpanTimes()
 
     def died_in(self, body: bytes) -> None:
-        """What the last attempt's metadata.json says that it was in: it took so long at least."""
+        """Learn from the sections that the last attempt died in. Its metadata.json (``body``) has their least
+        duration."""
         self._keep_unfinished(_document(body), None)
 
     def follow(self, run: Run, store: Store) -> None:
@@ -148,7 +148,7 @@ class Learning:
             run.sections.limits = with_learned(self._by_hand, self._state.learned)
 
     def write(self, beat: Beat) -> None:
-        """Ask the other ranks, learn, and keep that."""
+        """Read the other ranks' durations, learn from them, and store the result."""
         if beat.ending is not None:
             # The sentinel waits for this.
             self._reading = None
@@ -171,7 +171,7 @@ class Learning:
         self._learn(beat)
 
     def _ask_on(self) -> bool:
-        """Ask more of the ranks; whether all have been asked."""
+        """Read more ranks for up to ``_BUDGET_S``. Returns whether all have been read."""
         until = time.monotonic() + _BUDGET_S
         for found in self._reading or ():
             if found is not None:
@@ -182,7 +182,7 @@ class Learning:
         return True
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: this task holds no resources."""
 
     def _learn(self, beat: Beat) -> None:
         times, sections = beat.run.sections.times, beat.run.sections
@@ -199,7 +199,7 @@ class Learning:
                 expected = Expect.ANYTHING if self._sees_nothing else self._version or Expect.NOTHING
                 self._version = beat.store.write(beat.folder + runid.LEARNED, encode_state(new), expected)
             except ConflictError:
-                # A person has applied it, or had it forget; or our own last answer was lost.
+                # A user has applied or reset the limits, or the answer to this rank's own last write was lost.
                 known = state.forgotten_at
                 self._read(beat.store, beat.folder + runid.LEARNED)
                 if self._state is not None and self._state.forgotten_at != known and times is not None:
@@ -213,20 +213,20 @@ class Learning:
         try:
             blob = store.read(key, LIMIT_BYTES)
         except DeniedError:
-            # Some policies let training write and not read: then each attempt begins anew.
+            # Some policies let training write but not read. Then each attempt starts without learned limits.
             self._state, self._sees_nothing = LearnedState(), True
             return
         self._version = blob.version if blob is not None else None
         self._state = (read_state(blob.body) if blob is not None else None) or LearnedState()
 
     def _ranks(self, beat: Beat) -> Iterator[tuple[SpanKey, Taken] | None]:
-        """What the other ranks tell, one after the other; None after each that tells nothing."""
+        """The durations of the other ranks, one rank after the other, with None after each rank."""
         after = ""
         while True:
             try:
                 page = beat.store.list(f"{beat.folder}ranks/", after)
             except DeniedError:
-                # Some policies let training write alone.
+                # Some policies let training only write.
                 return
             for entry in page.entries:
                 number = _RANK_FILE.fullmatch(entry.key)
@@ -252,18 +252,18 @@ class Learning:
             self._keep_unfinished(document, beat.attempt)
 
     def _keep_unfinished(self, document: Mapping[str, Any], attempt: int | None) -> None:
-        """What a process was in that has ended without a word, unless that took too long already."""
+        """Learn from the sections that a process died in, except those that had overrun their limit."""
         number = document.get("attempt")
         last = attempt is None or number == attempt - 1
         if not last or document.get("status", "running") != "running":
             return
         sections = document.get("sections")
         for each in sections[:MOST_TOLD] if isinstance(sections, list) else ():
-            told = each if isinstance(each, dict) else {}
-            open_s, limit_s = finite(told.get("open_s")), finite(told.get("limit_s"))
-            if told.get("name") is None or open_s is None or (limit_s is not None and open_s > limit_s):
+            section = each if isinstance(each, dict) else {}
+            open_s, limit_s = finite(section.get("open_s")), finite(section.get("limit_s"))
+            if section.get("name") is None or open_s is None or (limit_s is not None and open_s > limit_s):
                 continue
-            row = {"kind": "section", "name": told["name"], "samples": 0, "at_least_s": open_s}
+            row = {"kind": "section", "name": section["name"], "samples": 0, "at_least_s": open_s}
             self._unfinished = together([self._unfinished, read_taken([row])])
 
 

@@ -18,7 +18,7 @@ from lastbeat.sdk.values import value_label
 
 LIMIT_BYTES = 256 * 1024
 LIMIT_S = 2.0
-"""How long a beat waits for the log, and a start for its file name: either may involve a file system that hangs."""
+"""Time limit in s for a beat to read the log, and for a start to resolve its path. The file system may hang."""
 _CHUNK_BYTES = 64 * 1024
 _LINE_LIMIT_CHARS = 16 * 1024
 _SHOWN_LIMIT_CHARS = 8 * 1024
@@ -28,7 +28,7 @@ _LONGEST_SECRET_CHARS = 4096
 class LogWindow:
     """The last ``limit_bytes`` of a log as it may leave the machine: whole lines, secrets masked, progress bars folded.
 
-    Each line is masked once, when it ends, because masking holds the interpreter lock that training needs.
+    Each line is masked once, at its end, because masking holds the interpreter lock and so delays training.
     """
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
@@ -41,11 +41,11 @@ class LogWindow:
         self._cut = False
 
     def skip(self) -> None:
-        """Text is missing here. What follows may begin in the middle of a secret, so its first line is dropped."""
+        """Note that text is missing here. The next line is dropped, because it may begin in the middle of a secret."""
         self._open, self._cut = "", True
 
     def break_line(self) -> None:
-        """What follows comes from another file."""
+        """End the line: the next text comes from another file."""
         if self._open and not self._cut:
             self._add(self._open)
         self._open, self._cut = "", False
@@ -72,7 +72,7 @@ class LogWindow:
         """The window as UTF-8.
 
         A line without its end is included only at the end of the run, or if it has not grown since the last call:
-        otherwise it may be cut in the middle of a secret. Of a progress bar the previous state is included.
+        otherwise it may be cut in the middle of a secret. For a progress bar, its previous state is included.
         """
         line, before = self._open, self._open_before
         self._open_before = line
@@ -97,7 +97,7 @@ def _truncated(line: str) -> str:
 
 
 def _as_displayed(line: str) -> str:
-    """What a terminal would show of it."""
+    """The line as a terminal would show it."""
     return line.rstrip("\r").rpartition("\r")[2]
 
 
@@ -109,14 +109,14 @@ def _shippable(line: str) -> bytes:
 
 
 class LogFeed(Protocol):
-    """Where a log comes from."""
+    """A source of log text."""
 
     def read_into(self, window: LogWindow) -> None:
-        """Feed what is new. Raises OSError if it cannot be read."""
+        """Feed new text into ``window``. Raises OSError if it cannot be read."""
         ...
 
     def close(self) -> None:
-        """The run is over."""
+        """Release all resources: the run is over."""
         ...
 
 
@@ -177,7 +177,7 @@ class FileFeed:
 
 
 class CaptureFeed:
-    """What this process prints; see :mod:`lastbeat.sdk.capture`."""
+    """The output of this process; see :mod:`lastbeat.sdk.capture`."""
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
@@ -227,7 +227,7 @@ class LogShipping:
             beat.store.write(key, content)
             self._shipped = content
         elif self._shipped is None:
-            # An earlier attempt's log says nothing of this one. Try once: not every policy lets training delete.
+            # Delete an earlier attempt's log. Try once, because not every policy lets training delete.
             self._shipped = b""
             beat.store.delete(key)
 

@@ -393,7 +393,7 @@ class PhaseSection(Section):
 
 def time_fields(sections: Sections) -> dict[str, Any]:
     """What a heartbeat says of how long its spans took; nothing where nothing is learned."""
-    told = sections.times.told() if sections.times is not None else []
+    told = sections.times.fields() if sections.times is not None else []
     return {"section_times": told} if told else {}
 
 
