@@ -1,4 +1,4 @@
-"""The metadata services of clouds, asked within a deadline whatever they do."""
+"""Queries a cloud's metadata service within a deadline, even if the service hangs."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ _ANSWER_LIMIT_BYTES = 64 * 1024
 
 
 def is_ec2(sys: Path) -> bool:
-    """Whether the kernel says that this is an EC2 machine. Elsewhere the service would not answer."""
+    """Whether the kernel reports an EC2 machine. Elsewhere the service would not answer."""
     marks = (
         ("devices/virtual/dmi/id/sys_vendor", "amazon ec2"),
         ("devices/virtual/dmi/id/bios_version", "amazon"),
@@ -30,7 +30,7 @@ def is_ec2(sys: Path) -> bool:
 
 
 class MetadataService:
-    """One metadata service, until a deadline, whatever it does."""
+    """One metadata service. Every request ends by the deadline, even if the service hangs."""
 
     def __init__(self, connection: "HTTPConnection", path: str, until: float) -> None:
         self._connection = connection
@@ -38,11 +38,11 @@ class MetadataService:
         self._until = until
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> bytes | None:
-        """The body of the answer; None if there is no such thing. Raises OSError."""
+        """The body of the answer; None unless its status is 200. Raises OSError."""
         return self.request("GET", path, headers or {})
 
     def request(self, method: str, path: str, headers: Mapping[str, str]) -> bytes | None:
-        """The same for any method."""
+        """:meth:`get` for any method."""
         from http.client import HTTPException  # noqa: PLC0415 - as in connected
 
         left_s = self._until - time.monotonic()
@@ -58,7 +58,7 @@ class MetadataService:
         return body if answer.status == 200 and len(body) <= _ANSWER_LIMIT_BYTES else None
 
     def hang_up(self) -> None:
-        """Interrupt whatever is waiting for the service."""
+        """Interrupt the pending request."""
         held = self._connection.sock
         if held is not None:
             with suppress(OSError):
@@ -67,8 +67,9 @@ class MetadataService:
 
 @contextmanager
 def connected(address: str, until: float) -> Iterator[MetadataService]:
-    """The service at ``address``, until then by the monotonic clock. Raises ``OSError`` and ``ValueError``."""
-    from http.client import HTTPConnection  # noqa: PLC0415 - only where somebody may answer
+    """The service at ``address`` with the deadline ``until``, by the monotonic clock. Raises ``OSError`` and
+    ``ValueError``."""
+    from http.client import HTTPConnection  # noqa: PLC0415 - only where a service may answer
 
     url = urlsplit(address)
     left_s = until - time.monotonic()

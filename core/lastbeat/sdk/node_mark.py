@@ -1,7 +1,6 @@
-"""``ranks/{rank}.health``: something about a rank's node is worth a warning.
+"""``ranks/{rank}.health``: marks a rank whose node is worth a warning.
 
-Listings show names and times but no text, so without this file whoever watches a fleet would have to read the
-heartbeats of all nodes to find that out.
+Listings show names and times but no text. Without this file a watcher would have to read the heartbeats of all nodes.
 """
 
 import json
@@ -13,20 +12,20 @@ from lastbeat.sdk.safe_log import safe_log
 from lastbeat.stores.port import DeniedError, Store
 
 _REFRESH_BEATS: Final = 10
-"""What it says of numbers is written anew once in so many beats."""
+"""An unchanged mark is rewritten after this many beats, to refresh its numbers."""
 
 
 class NodeMark:
-    """The mark of one rank: there only while its node has conditions."""
+    """The mark of one rank, which exists only while its node has conditions."""
 
     def __init__(self, rank: int) -> None:
         self._key = f"ranks/{rank}.health"
         self._there: tuple[str, ...] = ()
-        """The conditions that it names."""
+        """Names of the conditions in the written mark."""
         self._age = 0
 
     def set(self, store: Store, folder: str, conditions: Sequence[dict[str, Any]], about: dict[str, Any]) -> None:
-        """Leave it, write it anew or take it away, where that is news. ``about``: what it says besides. Raises
+        """Write, refresh or delete the mark as ``conditions`` require. ``about`` holds its other fields. Raises
         :class:`StoreError`."""
         names = tuple(each["name"] for each in conditions)
         self._age += 1

@@ -1,6 +1,6 @@
-"""One-shot reports of a run: what shell scripts and cron jobs write, each with a process of its own.
+"""One-shot reports of a run, from shell scripts and cron jobs, each in a process of its own.
 
-So what goes on from one report to the next (attempt, start time, phases, points) is read from the store.
+State that one report passes to the next (attempt, start time, phases, points) is read from the store.
 """
 
 import json
@@ -30,7 +30,7 @@ _NOT_FINITE = {"NaN", "Infinity", "-Infinity"}
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a script reports of its run; None is nothing reported."""
+    """One report from a script; None where it does not report the field."""
 
     phase: str | None = None
     step: int | None = None
@@ -43,9 +43,9 @@ class Report:
 def beat(environment: RunEnvironment, run_id: str, report: Report, *, begin: bool = False) -> bool:
     """Write metadata.json, and progress.json if a step is reported. Returns whether an attempt began.
 
-    1. Read the metadata.json that is there. ``begin``, a higher attempt or no such file begins an attempt; otherwise
-       attempt, start time and phase go on.
-    2. Learn how far the store's clock is off: from the last beat if it was this machine's, else by writing
+    1. Read the existing metadata.json. ``begin``, a higher attempt or a missing file begins an attempt; otherwise
+       attempt, start time and phase carry over.
+    2. Learn the offset of the store's clock: from the last beat if it was this machine's, else by writing
        metadata.json once without its own time, so that a slow clock cannot make it look old.
     3. Write metadata.json. From here on the old sentinels are older than the attempt.
     4. Delete the last attempt's sentinels if an attempt began, then write progress.json.
@@ -76,7 +76,7 @@ def beat(environment: RunEnvironment, run_id: str, report: Report, *, begin: boo
         "owner": environment.owner or (None if new else owner_name(as_text(before.get("owner")))),
         "team": environment.team or (None if new else owner_name(as_text(before.get("team")))),
         "phases": distinct_phases([*changes, (now, phase)])[-MAX_PHASES:],
-        # The machine's alone: this process is not what trains.
+        # The machine's alone, because this process does not train.
         "resources": machine_memory(),
         "lastbeat": environment.version,
     }
@@ -95,7 +95,7 @@ def beat(environment: RunEnvironment, run_id: str, report: Report, *, begin: boo
 
 
 def _last_offset_s(blob: Blob, before: dict[str, Any], instance_id: str) -> float | None:
-    """How far the store's clock was ahead of this machine's at the last beat; None if another machine wrote it."""
+    """The store's clock minus this machine's at the last beat, in s; None if another machine wrote that beat."""
     own = parse_time(before.get("last_update"))
     if own is None or before.get("instance_id") != instance_id:
         return None
@@ -126,7 +126,7 @@ def _write_progress(store: Store, run_id: str, report: Report, now: float, *, ph
 
 
 def fail(environment: RunEnvironment, run_id: str, message: str) -> bool:
-    """Write ``_error``. False if this attempt has one already: the first error stays.
+    """Write ``_error``. Returns False if this attempt has one already: the first error stays.
 
     Raises :class:`StoreError`.
     """
@@ -154,7 +154,7 @@ def preempted(environment: RunEnvironment, run_id: str, said: Preemption) -> Non
 
 
 def _attempt_started(store: Store, run_id: str) -> float:
-    """When this attempt began, in Unix time; infinite if unknown, so that the latest error counts."""
+    """Start of this attempt in Unix time; infinite if unknown, so that the latest error counts."""
     blob = store.read(f"{run_id}/{runid.METADATA}", _LIMIT_BYTES)
     began = parse_time(_parsed(blob.body).get("start_time")) if blob is not None else None
     # A second earlier, for stores that stamp whole seconds.

@@ -12,11 +12,11 @@ class _Latest:
 
 
 def remember(run: Run) -> None:
-    """``run`` has begun."""
+    """Note that ``run`` has begun in this process."""
     _Latest.run, _Latest.pid = weakref.ref(run), os.getpid()
 
 
 def open_run() -> Run | None:
-    """The run that began last in this very process, until it has ended. None: there is none."""
+    """The run that began last in this process, or None if it has ended or no run has begun."""
     run = _Latest.run() if _Latest.run is not None and _Latest.pid == os.getpid() else None
     return run if run is not None and not run.ended else None

@@ -1,8 +1,8 @@
 """Ends the runs of scripts without a ``with`` block when their process ends.
 
-What Python reveals of its end: an uncaught exception goes to ``sys.excepthook``. ``sys.exit(n)`` goes nowhere, so the
-function is wrapped, as are ``exit`` and ``quit``. SIGTERM has a handler (see ``termination.py``). All else is left to
-``atexit``. In a child made by fork none of this applies: its end is not the run's.
+An uncaught exception reaches ``sys.excepthook``. ``sys.exit(n)`` has no hook, so the function is wrapped, as are
+``exit`` and ``quit``. SIGTERM has a handler (see ``termination.py``). ``atexit`` covers all else. In a child made by
+fork none of this applies, because its end is not the run's.
 """
 
 import atexit
@@ -21,13 +21,13 @@ from lastbeat.sdk.termination import Termination, termination
 
 
 class _ProcessExit:
-    """What is known of how this process ends, and the runs that end with it."""
+    """Observes how this process ends, and ends its runs accordingly."""
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
         self.pid = os.getpid()
         self.error: SystemExit | None = None
-        """What ``sys.exit`` was called with, unless it means success."""
+        """The last call of ``sys.exit`` as an exception, unless its code means success."""
         self.main_frame: FrameType | None = None
         """The outermost frame of the main thread."""
         self.termination: Termination = termination()
@@ -55,7 +55,7 @@ class _ProcessExit:
             self.excepthook_before(kind, error, trace)
 
     def _recording(self, exit_before: Callable[..., Any]) -> Callable[..., Any]:
-        """``exit_before``, with its code noted first."""
+        """``exit_before``, wrapped so that it notes its code first."""
 
         def leave(code: Any = None, /) -> Any:
             if self._in_own_process and threading.current_thread() is threading.main_thread():
@@ -65,9 +65,9 @@ class _ProcessExit:
         return leave
 
     def at_exit(self) -> None:
-        """The process ends without an uncaught exception: well, or by ``sys.exit`` with an error."""
+        """End the runs of a process that ends without an uncaught exception: well, or by ``sys.exit`` with an error."""
         if self._in_own_process:
-            # If the main module returned, somebody caught the SystemExit.
+            # If the main module returned, its code caught the SystemExit.
             caught = self.error is not None and self.main_frame is not None and _returned(self.main_frame)
             self._end_runs(None if caught else self.error)
 
@@ -88,7 +88,7 @@ def _outermost_frame() -> FrameType:
 
 
 def _returned(frame: FrameType) -> bool:
-    """Whether the last instruction of a finished frame was a return: then no exception left it."""
+    """Whether the last instruction of a finished frame was a return, so that no exception left the frame."""
     code, last = frame.f_code.co_code, frame.f_lasti
     return 0 <= last < len(code) and opcode.opname[code[last]].startswith("RETURN")
 
@@ -97,7 +97,7 @@ _process_exit: _ProcessExit | None = None
 
 
 def end_with_process(run: Run) -> None:
-    """End ``run`` when this process ends, and as it ends."""
+    """End ``run`` when this process ends, with the outcome of the process."""
     global _process_exit  # noqa: PLW0603 - a process ends once
     if _process_exit is None or _process_exit.pid != os.getpid():
         _process_exit = _ProcessExit()
@@ -110,5 +110,5 @@ def end_with_process(run: Run) -> None:
 
 
 def known_exit() -> SystemExit | None:
-    """The error that this process is known to exit with; None if nothing says that it fails."""
+    """The error that this process is known to exit with, or None."""
     return _process_exit.error if _process_exit is not None and _process_exit.pid == os.getpid() else None

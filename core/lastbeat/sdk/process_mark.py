@@ -1,4 +1,4 @@
-"""Which process a number means: numbers come again, and mean another process on each machine."""
+"""Identifies a process beyond its id: ids are reused, and each machine has its own."""
 
 import os
 from contextlib import suppress
@@ -6,8 +6,8 @@ from pathlib import Path
 
 
 def process_mark(number: int, processes: Path = Path("/proc")) -> str | None:
-    """Text that no other process ever has: of the boot of this machine, the space of process numbers, and when it
-    began. None where the system does not say, or there is no such process."""
+    """Text that identifies the process ``number`` uniquely: this machine's boot, its pid namespace, and its start. None
+    if the system does not report that, or there is no such process."""
     with suppress(OSError, ValueError, IndexError):
         boot = (processes / "sys/kernel/random/boot_id").read_text("ascii").strip()
         space = os.readlink(processes / str(number) / "ns/pid")  # noqa: PTH115 - text, not a path

@@ -1,4 +1,4 @@
-"""What training raises as alerts: taken without waiting, few an hour, and written for watchers to tell."""
+"""Alerts that training raises: taken without waiting, limited per hour, and written for watchers to send."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store
 HOURLY: Final = 10
 _HOUR_S: Final = 3600.0
 _RACES: Final = 5
-"""How often alerts are written while other ranks are faster. Few times: the beat thread has more to do."""
+"""Most tries of one write while other ranks write first. Few, because the beat thread has other work."""
 _NO_TEXT: Final = "(no text)"
 _NO_LEVEL: Final = "lastbeat takes an alert's level for info: there are info, warning and error"
 _TOO_MANY: Final = (
@@ -29,19 +29,20 @@ _TOO_MANY: Final = (
 
 
 class RaisedAlerts:
-    """What one run of this process has raised and the beat thread has not written yet."""
+    """The alerts that one run of this process has raised and the beat thread has not written yet."""
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[str, float, str, object, object]] = deque(maxlen=HOURLY)
-        """Id, Unix time, level, title and text, as training gave these two."""
+        """Id, Unix time, level, title and text of each. Title and text are as training gave them."""
         self._taken: deque[float] = deque(maxlen=HOURLY)
         self._same: dict[tuple[str, str], float] = {}
         self.left_out = 0
         self.written_at: float | None = None
-        """Unix time at which the latest were written."""
+        """Unix time of the last write."""
 
     def take(self, title: object, text: object, level: object) -> bool:
-        """Take one more; False: it is one too many. Called by training: reads nothing but Python's own texts."""
+        """Take an alert. Returns False if it exceeds a limit. Training calls this, so it reads only Python's own
+        strings."""
         now = monotonic()
         if len(self._taken) == HOURLY and now - self._taken[0] < _HOUR_S:
             return self._leave_out()
@@ -63,30 +64,30 @@ class RaisedAlerts:
 
     def _leave_out(self) -> bool:
         self.left_out += 1
-        # A training that raises one with each step is told so now and then.
+        # Training may raise one with each step, so only each doubling of the count is logged.
         if self.left_out & (self.left_out - 1) == 0:
             safe_log(logging.WARNING, _TOO_MANY, HOURLY, self.left_out)
         return False
 
 
 def new_alert(title: str, text: str, level: str) -> RaisedAlert:
-    """One that is raised now, in words that are known."""
-    said = mask_tokens(text)
+    """An alert that is raised now, with secrets masked."""
+    masked = mask_tokens(text)
     return RaisedAlert(
-        os.urandom(6).hex(), mask_tokens(title) or ("" if said else _NO_TEXT), said, level, iso_time(time())
+        os.urandom(6).hex(), mask_tokens(title) or ("" if masked else _NO_TEXT), masked, level, iso_time(time())
     )
 
 
 class AlertWriter:
-    """Writes them, for the beat thread."""
+    """Writes raised alerts to the store. For the beat thread."""
 
     def __init__(self, reader: ValueReader | None = None) -> None:
         self._reader = reader or ValueReader()
         self._read: dict[str, RaisedAlert] = {}
-        """By their id: those whose texts have been read and that may not be written yet."""
+        """Id → alert, for those whose texts have been read but which may not be written yet."""
 
     def write(self, store: Store, run_id: str, raised: RaisedAlerts, rank: int | None, attempt: int | None) -> None:
-        """Add all that wait to the run's document. Raises :class:`StoreError`; then they go on waiting."""
+        """Add all waiting alerts to the run's document. Raises :class:`StoreError`; the alerts then keep waiting."""
         waiting = list(raised.waiting)
         for name, at, level, title, text in waiting:
             if name not in self._read:
@@ -106,7 +107,7 @@ class AlertWriter:
 
 
 def add_alerts(store: Store, run_id: str, alerts: Sequence[RaisedAlert]) -> None:
-    """Add ``alerts`` to the document beside the run, whoever else does so at once. Raises :class:`StoreError`."""
+    """Add ``alerts`` to the document beside the run, also while other ranks do. Raises :class:`StoreError`."""
     key = f"{run_id}/{runid.ALERTS}"
     # Not by record.compare_and_set, which training does not load. Here a refused read does not end the loop, and a lost
     # answer is left to the next beat.
@@ -114,7 +115,7 @@ def add_alerts(store: Store, run_id: str, alerts: Sequence[RaisedAlert]) -> None
         try:
             there = store.read(key, LIMIT_BYTES)
         except DeniedError:
-            # Some policies let training write and not read. What others have raised may get lost then.
+            # Some policies let training write but not read. Other ranks' alerts may be lost then.
             store.write(key, encode_alerts(run_id, alerts))
             return
         known = read_alerts(there.body) if there is not None else ()

@@ -1,4 +1,4 @@
-"""What the ranks of a distributed training write: ranks/{rank}.json, and the errors of ranks other than 0."""
+"""Writes the documents of single ranks: ranks/{rank}.json, and the errors of ranks other than 0."""
 
 import logging
 import time
@@ -25,7 +25,7 @@ _IDLE_S = 3600.0
 
 
 class RankHeartbeat:
-    """ranks/{rank}.json of one rank, every ``every_s`` seconds (0: never), at a time of its own.
+    """Writes ranks/{rank}.json every ``every_s`` seconds (0: never). Ranks are spread over the interval.
 
     ``started`` is by ``time.monotonic()``.
     """
@@ -51,11 +51,12 @@ class RankHeartbeat:
 
     @property
     def beats(self) -> bool:
-        """Whether it is ever written."""
+        """Whether this rank writes heartbeats at all."""
         return self._every_s > 0
 
     def beat(self, run: Run, attempt: int | None, *, now: bool = False, more: Mapping[str, Any] | None = None) -> None:
-        """Write it if it is due, or ``now`` in any case, with ``more`` fields. Raises :class:`StoreError`."""
+        """Write the heartbeat with the fields ``more`` if it is due, or at once if ``now``. Raises
+        :class:`StoreError`."""
         due = self.wait_s == 0.0
         if not self._every_s or not (now or due):
             return
@@ -88,7 +89,7 @@ class RankZeroHeartbeat:
 
 
 class FollowingRank:
-    """What a rank other than 0 writes: its heartbeat and its error. Never metadata.json, progress.json or _complete."""
+    """Writes the heartbeat and the error of a rank other than 0. Only rank 0 writes the run's own documents."""
 
     def __init__(
         self, store: Store, run_id: str, rank: Rank, every_s: float, started: float, reader: ValueReader | None = None
@@ -96,9 +97,9 @@ class FollowingRank:
         self._store = store
         self._run_id = run_id
         self.learning: Learning | None = None
-        """Knows how long its sections may last, where that is learned."""
+        """Follows the learned limits of sections; None if limits are not learned."""
         self.stragglers: StragglerWatch | None = None
-        """Sums up its steps, where stragglers are looked for."""
+        """Sums up this rank's steps; None if stragglers are not detected."""
         self._rank = rank
         self._started_monotonic = started
         self._heartbeat = RankHeartbeat(store, run_id, rank, every_s, started, reader)
@@ -109,21 +110,21 @@ class FollowingRank:
         self._maybe_leftover = True
         """Whether this rank's error of an earlier attempt may still be there."""
         self._is_run_error = False
-        """Whether the run's ``_error`` is this rank's, so that it needs none of its own."""
+        """Whether the run's ``_error`` is this rank's error, so that it needs no ``ranks/{rank}.error``."""
 
     @property
     def wait_s(self) -> float:
-        """Seconds until it has something to write."""
+        """Seconds until this rank has something to write."""
         wait_s = self._heartbeat.wait_s
         return wait_s if self.stragglers is None else min(wait_s, self.stragglers.wait_s)
 
     @property
     def attempt(self) -> int | None:
-        """As rank 0 says, once that is known."""
+        """The number of the attempt, from rank 0; None until it is known."""
         return self._attempt
 
     def first_steps(self, ending: tuple[str, str] | None) -> Iterator[BeatStep]:
-        """What precedes its heartbeat or its error: delete an old error, and learn the attempt from rank 0."""
+        """The steps before the heartbeat or the error: delete an old error, and learn the attempt from rank 0."""
         if ending is None and self.wait_s > 0:
             return
         if self._maybe_leftover and ending is None:
@@ -132,17 +133,17 @@ class FollowingRank:
             yield BeatStep(self._learn_attempt)
 
     def write_error(self, ending: tuple[str, str] | None, *, defers: bool = False) -> None:
-        """Write the error that it ended with, if it did. Raises :class:`StoreError`. ``defers``: whoever has started
-        this training decides what becomes of the run.
+        """Write this rank's error if it ended with one. Raises :class:`StoreError`. ``defers`` says that ``lastbeat
+        exec`` handles the failure, so the error goes beside the rank only.
 
-        A cancelled rank writes none. Whoever stops a whole training stops rank 0 as well, which reports it. And
-        torchelastic stops the ranks that outlive a failed one, which is not the cause.
+        A cancelled rank writes none. A stop of the whole run reaches rank 0 too, which reports it. And torchelastic
+        stops the ranks that outlive a failed one; those stops are not the cause.
         """
         if ending is not None and ending[0] == runid.ERROR and not is_cancelled(ending):
             self._write_error(ending[1], defers=defers)
 
     def heartbeat_steps(self, run: Run, ending: tuple[str, str] | None) -> Iterator[BeatStep]:
-        """Its heartbeat, if it is due, or if it is news that a section takes too long."""
+        """The steps that write the heartbeat and the late mark, if the heartbeat is due or the lateness has changed."""
         if self._is_run_error and self._maybe_leftover:
             yield BeatStep(self._delete_error)
         stragglers = self.stragglers
@@ -180,7 +181,7 @@ class FollowingRank:
 
     def _write_error(self, text: str, *, defers: bool) -> None:
         if self._body is None:
-            # Made once, so that another try after a fault recognises its own text.
+            # Built once, so that a retry after a fault recognises its own text.
             self._body = with_rank(text, self._rank, self._attempt).encode("utf-8", "replace")
         if defers:
             self._store.write(self._error_key, self._body)

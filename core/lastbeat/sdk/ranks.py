@@ -1,4 +1,4 @@
-"""Which rank of a distributed training this process is, and what it reports of itself."""
+"""Identifies this process's rank in distributed training, and builds its heartbeat."""
 
 import os
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from lastbeat.sdk.value_reader import ValueReader
 from lastbeat.sdk.values import as_int, as_number, as_process_count, as_text
 
 # The variables of each launcher: the rank, then possible world sizes. The innermost launcher comes first: torchrun
-# inside srun numbers its own workers, and then Slurm's variables describe the node. LOCAL_RANK is a place on a node,
-# never a rank.
+# inside srun numbers its own workers, and then Slurm's variables describe the node. LOCAL_RANK numbers the processes
+# of a node, so it is no source here.
 _SOURCES = (
     ("RANK", ("WORLD_SIZE",)),
     ("OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_SIZE",)),
@@ -42,7 +42,7 @@ class Rank:
     number: int = 0
     world: int = 1
     local: int | None = None
-    """Its place on its node, if known."""
+    """Its local rank on the node, if known."""
     host: str = ""
 
     @property
@@ -84,7 +84,7 @@ def rank_error_key(rank: int) -> str:
 
 
 def first_beat_s(rank: int, every_s: float) -> float:
-    """How long after its start a rank first beats, in s. The golden ratio spreads any number of ranks evenly."""
+    """Time in s from a rank's start to its first beat. The golden ratio spreads any number of ranks evenly."""
     return (rank * _GOLDEN_RATIO % 1.0) * every_s
 
 
@@ -97,8 +97,8 @@ def with_rank(error: str, rank: Rank, attempt: int | None = None) -> str:
 
 
 def rank_zero_fields(rank: Rank, *, begun: bool, beat_s: float = 0.0) -> dict[str, Any]:
-    """The further fields of metadata.json in a distributed training; see ``first_error`` for ``begun``. ``beat_s`` is
-    how often each rank writes its heartbeat; 0: never."""
+    """The extra fields of metadata.json in distributed training; see ``first_error`` for ``begun``. ``beat_s`` is the
+    time between two heartbeats of a rank; 0 means none."""
     if rank.world < 2:
         return {}
     return {"world_size": rank.world, "begun": begun, "rank_beat_seconds": beat_s or None}
@@ -107,9 +107,9 @@ def rank_zero_fields(rank: Rank, *, begun: bool, beat_s: float = 0.0) -> dict[st
 def rank_document(
     run: Run, rank: Rank, attempt: int | None, at: float, reader: ValueReader | None = None, beat_s: float | None = None
 ) -> dict[str, Any]:
-    """ranks/{rank}.json at Unix time ``at``: that this rank lives, and how far it is."""
+    """The content of ranks/{rank}.json at Unix time ``at``: shows that this rank is alive, and its progress."""
     step, loss = (run.latest[0], run.latest[1]) if run.latest is not None else (None, None)
-    # The loss last: if a collective hangs, so does every tensor that waits for it, and the rest must still be read.
+    # The loss comes last: if a collective hangs, so does every tensor that depends on it, and the rest must be read.
     asked = [("step", step, as_int), ("phase", run.phase_now[0], as_text), ("loss", loss, as_number)]
     step_now, phase, loss_now = (reader or ValueReader()).read(asked)
     return {

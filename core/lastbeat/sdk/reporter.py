@@ -1,4 +1,4 @@
-"""The beat thread: writes what training reported, and keeps what could not be written until it can be."""
+"""The beat thread: writes the reports of training, and retries each failed write until it succeeds."""
 
 import atexit
 import logging
@@ -35,7 +35,7 @@ from lastbeat.sdk.rank_beats import FollowingRank, RankZeroHeartbeat
 from lastbeat.sdk.ranks import Rank, rank_error_key, rank_zero_fields, with_rank
 from lastbeat.sdk.run import Run, RunPlace
 from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
-from lastbeat.sdk.sections import SectionLimits, tells_late
+from lastbeat.sdk.sections import SectionLimits, reports_late
 from lastbeat.sdk.value_reader import ValueReader
 from lastbeat.sdk.values import as_bool
 from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, StoreError
@@ -53,34 +53,37 @@ if TYPE_CHECKING:
 _RETRY_S = 1.0
 _RETRY_CAP_S = 30.0
 _STOP_S = 1.0
-"""How long the end of the process waits for the thread of a run that nobody ended."""
+"""Most time in s that the end of the process waits for the beat thread of a run that has not ended."""
 _HOLD_S = 5.0
-"""How long the sentinel waits for heartbeats that the store may take on another try. Any other fault of theirs does not
+"""Most time in s that the sentinel waits for heartbeats that the store may accept on a retry. Their other faults do not
 delay it."""
 _METADATA_LIMIT_BYTES = 64 * 1024
 _LATE_S = 0.25
-"""So long after the limit of a section whoever is still in it is looked for, at the latest."""
+"""Re-check for overrun sections at most this many s after their limit."""
 
 
 class Guard:
-    """Told how the run stands, so that somebody outside can report an end that this process cannot: see
-    :class:`lastbeat.guardian.start.GuardianClient`. This one tells nobody. Nothing here raises."""
+    """Receives the state of the run, so that another process can report an end that this one cannot. No method raises.
+
+    This base class does nothing; see :class:`lastbeat.guardian.start.GuardianClient`.
+    """
 
     def begin(self, rank: Rank, started_unix: float, started_monotonic: float) -> None:
-        """The run is reported from now on."""
+        """Called when reporting begins."""
 
     def beat(self, *, begun: bool) -> None:
-        """A heartbeat was written, or tried; ``begun`` says whether metadata.json of this attempt is in the store."""
+        """Called after each heartbeat, written or failed. ``begun`` says whether this attempt's metadata.json is in the
+        store."""
 
     def ending(self, sentinel: str, text: str) -> None:
-        """The run has ended, and its sentinel is about to be written."""
+        """Called when the run has ended, before its sentinel is written."""
 
     def over(self) -> None:
-        """The sentinel is written."""
+        """Called when the sentinel is written."""
 
 
 class HealthSource(Protocol):
-    """Samples how a node is, for the beat thread: see :class:`lastbeat.health.sampler.NodeSampler`."""
+    """Samples the health of a node, for the beat thread: see :class:`lastbeat.health.sampler.NodeSampler`."""
 
     gpus: "GpuMonitor"
 
@@ -90,17 +93,17 @@ class HealthSource(Protocol):
         ...
 
     def sample(self, run: Run) -> Mapping[str, Any] | None:
-        """``health`` of metadata.json."""
+        """The field ``health`` of metadata.json."""
         ...
 
     def close(self) -> None:
-        """The run is over: release what is held."""
+        """Release all resources: the run is over."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RunEnvironment:
-    """What a run reports to, and from where."""
+    """The store that a run reports to, the machine it reports from, and its settings."""
 
     store: Store
     instance_id: str
@@ -108,53 +111,53 @@ class RunEnvironment:
     """How often a scheduler has restarted this job."""
     beat_s: float = 30.0
     own_limits: Mapping[str, float | str | None] = field(default_factory=dict)
-    """Limits of the run's own, by their name in metadata.json, in minutes."""
+    """Name in metadata.json → a limit that the run sets for itself, in minutes."""
     stop_s: float | None = None
-    """How often it looks for a request to end, in s. None: never."""
+    """Time in s between two checks for a stop request; None for no checks."""
     owner: str | None = None
-    """Whose run it is."""
+    """Owner of the run."""
     team: str | None = None
     ignored: tuple[str, ...] = ()
-    """Settings that are wrong and left at their default, as ``LASTBEAT_LEARN='banana'``."""
+    """Invalid settings that keep their default, such as ``LASTBEAT_LEARN='banana'``."""
     sections: SectionLimits = field(default_factory=SectionLimits)
-    """How long training may be in each of its sections."""
+    """The time limits of training's sections."""
     version: str = ""
-    """Of lastbeat."""
+    """Version of lastbeat."""
     find_instance: Callable[[], Instance] | None = None
     """Finds out more about this machine. Called once, after the first heartbeat."""
     tasks: tuple[BeatTask, ...] = ()
-    """What each beat does besides its heartbeats."""
+    """Tasks of each beat besides its heartbeats."""
     rank: Rank = field(default_factory=Rank)
-    """Which process of a distributed training this is. Only rank 0 writes the run's documents."""
+    """This process's rank in distributed training. Only rank 0 writes the run's documents."""
     rank_beat_s: float = 60.0
     """Time between two heartbeats of a rank; 0 means none."""
     guard: Guard = field(default_factory=Guard)
     on_entered: tuple[Callable[[Run], None], ...] = ()
-    """Called once each, before the first beat; they return at once. One has training asked to stop when its cloud takes
-    the machine away, for example."""
+    """Called once each before the first beat; they return at once. For example, one polls the cloud's notices and asks
+    training to stop before the machine goes."""
     time_limit: "StopTime | None" = None
-    """When training is asked to stop, because its job's time is over soon."""
+    """When to ask training to stop, before its job's time limit; None without a limit."""
     learning: "Learning | None" = None
-    """Learns how long its sections may last. None: nothing does."""
+    """Learns the limits of sections; None if limits are not learned."""
     stragglers: "StragglerWatch | None" = None
-    """Looks which ranks are slow. None: nothing does."""
+    """Finds slow ranks; None if stragglers are not detected."""
     on_begun: Callable[[], None] | None = None
-    """Called once, by rank 0, when its first metadata.json is written."""
+    """Called once on rank 0, after its first metadata.json is written."""
     in_place: "InPlace | None" = None
-    """Of a training that is started again in its place when it fails: what it and who starts it say of that."""
+    """Identifies this start if ``exec --max-restarts`` restarts training in place, both in training and in ``exec``."""
     started_by_other: bool = False
-    """This is such a training, and not who starts it."""
+    """Whether this process is training below ``exec --max-restarts``, not ``exec`` itself."""
     health: "HealthSource | None" = None
-    """Samples the node that this process is on. None: another rank does, or nobody."""
+    """Samples this process's node; None if another rank samples it, or health is off."""
     yields: Callable[[], bool] = bool
-    """Of who starts it: whether it reports itself at this moment, so that nothing more need be said."""
+    """In ``exec``: whether training reports itself now, so that ``exec`` writes no heartbeats."""
 
 
 class Reporter:
     """Beats for one run, in a daemon thread. Each outage is logged once, and everything is tried again.
 
-    No failure ends the thread, and only the store's failures delay the sentinel. ``prepare`` is called in the thread,
-    because it connects to the store and looks at the machine.
+    No failure ends the thread, and only the store's failures delay the sentinel. ``prepare`` runs in the thread,
+    because it connects to the store and inspects the machine.
     """
 
     def __init__(
@@ -173,18 +176,18 @@ class Reporter:
         self._stopping = False
         self._end_written = False
         self._given_up = False
-        """Whether the end will never be written, because no store can be made of the settings."""
+        """Whether the end will never be written, because the settings name no usable store."""
         self._thread: threading.Thread | None = None
         self._identity: AttemptIdentity | None = None
         self._version = ""
-        """The version of metadata.json that this process wrote last; empty where training does not write it too."""
+        """The version of metadata.json that this process wrote last; empty unless training writes the file too."""
         self._begun = False
         """Whether this attempt's first metadata.json is written, and the last attempt's sentinels are gone."""
         self._failing = False
         self._failures = 0
         """Failed beats in a row."""
         self._fault = ""
-        """What the last of them failed of."""
+        """The fault of the last failed beat."""
         self._written_steps = 0
         self._written_step: object = None
         self._undeleted: set[str] = set()
@@ -200,12 +203,12 @@ class Reporter:
         self._alerts: AlertWriter | None = None
         self._offset = ClockOffset()
         self._late = False
-        """Whether the last metadata.json says that a section takes too long."""
+        """Whether the last metadata.json reports an overrun section."""
         self._health: Mapping[str, Any] | None = None
-        """What the last sample said of this node."""
+        """The last sample of this node's health."""
         self._node_mark: NodeMark | None = None
         self._left = False
-        """Another attempt has begun, of which somebody else tells."""
+        """Whether this reporter has left the run to another attempt, which has a reporter of its own."""
 
     # Called by training's threads.
 
@@ -225,7 +228,7 @@ class Reporter:
             safe_log(logging.ERROR, "lastbeat is off, nothing watches this training: %s", error)
             return
         self._pid, self._thread = os.getpid(), thread
-        # For a run that nobody ends: the thread must not be inside the store's client when the interpreter exits.
+        # For a run that is never ended: the thread must not be inside the store's client when the interpreter exits.
         atexit.register(self._stop)
 
     def _stop(self) -> None:
@@ -260,7 +263,7 @@ class Reporter:
         return self._identity.attempt if self._begun and self._identity is not None else None
 
     def finish(self, deadline: float) -> bool:
-        """Write the sentinel now. Whether it was written before ``deadline``, by the monotonic clock."""
+        """Write the sentinel now. Returns whether it was written before ``deadline``, by the monotonic clock."""
         self._wake.put(None)
         # Polled, because a signal handler may interrupt this wait, and would deadlock on a lock held here.
         while self.end_pending and time.monotonic() < deadline:
@@ -277,12 +280,12 @@ class Reporter:
     def _beat_until_end(self, run: Run) -> None:
         """The beat thread's loop.
 
-        1. Beat: write what is new. A failed beat is logged, and never ends the loop.
+        1. Beat: write all news. A failed beat is logged, and never ends the loop.
         2. Wait until the next beat is due, or sooner after a failure. :meth:`beat_now`, :meth:`finish` and a section
            that takes too long cut the wait short.
-        3. Once training has ended the run, the beat also writes the sentinel, and is repeated until that worked, or
-           until it turns out that the settings make no store.
-        4. Release what the tasks and readers hold.
+        3. Once training has ended the run, the beat also writes the sentinel. It is repeated until that works, or until
+           the settings turn out to name no usable store.
+        4. Release the resources of the tasks and readers.
         """
         while not (self._stopping or self._end_written or self._given_up):
             began = time.monotonic()
@@ -292,14 +295,14 @@ class Reporter:
                 self._beat(run)
                 if not (self._end_written or self._given_up):
                     self._wait(run, time.monotonic() + self._pause_s(time.monotonic() - began))
-            except BaseException as fault:  # noqa: BLE001 - this thread ends with its run, and for no other reason
+            except BaseException as fault:  # noqa: BLE001 - only the end of its run ends this thread
                 safe_log(logging.WARNING, "lastbeat had an unexpected fault and beats on: %s", fault_text(fault))
                 time.sleep(_RETRY_S)
         if self._end_written or self._given_up or self._left:
             self._close()
 
     def _look_at_time(self, run: Run) -> None:
-        """Ask training to stop, if its time is over soon."""
+        """Ask training to stop if its job's time limit is near."""
         limit = self._environment.time_limit if self._environment is not None else None
         if limit is not None and time.time() >= limit.stop_at:
             run.ask_to_stop(limit.why, f"The time limit of this job comes near: initiating graceful stop ({limit.why})")
@@ -317,8 +320,10 @@ class Reporter:
         atexit.unregister(self._stop)
 
     def _wait(self, run: Run, until: float) -> None:
-        """Wait until then, by the monotonic clock, or until somebody wakes this thread, or a section is late of which
-        nobody knows yet. Whether one is costs a look at what is open, no beat: steps may be many."""
+        """Wait until ``until`` by the monotonic clock, or until a wake-up or a newly late section cuts the wait short.
+
+        Lateness is checked from the open sections alone, without a beat, because steps may be frequent.
+        """
         knows_late = is_late(run)
         while (left_s := until - time.monotonic()) > 0:
             late_in = late_in_s(run)
@@ -329,7 +334,7 @@ class Reporter:
                 return
 
     def _pause_s(self, spent_s: float) -> float:
-        """How long to wait after a beat that took ``spent_s``, or until its time is over."""
+        """Pause in s after a beat that took ``spent_s``, cut short by the job's stop time."""
         limit = self._environment.time_limit if self._environment is not None else None
         left_s = limit.stop_at - time.time() if limit is not None else -1.0
         pause_s = self._beat_pause_s(spent_s)
@@ -346,7 +351,7 @@ class Reporter:
         return max(0.05, beat_s - spent_s)
 
     def _beat(self, run: Run) -> None:
-        """One beat, and what is logged of it. After the end of the run it writes the sentinel as well."""
+        """Beat once, and log the first failure and the recovery. After the end of the run, write the sentinel too."""
         ending = run.ending
         if ending is not None and self._ending_since is None:
             self._ending_since = time.monotonic()
@@ -369,12 +374,12 @@ class Reporter:
             self._failing, self._failures, self._fault = False, 0, ""
 
     def _write(self, run: Run, ending: tuple[str, str] | None) -> None:
-        """Everything that one beat writes.
+        """Write everything that one beat writes.
 
-        1. Unless that has worked before, prepare the environment: store, rank, further tasks. This asks no store for
-           anything, so after the end of the run it is tried once and no more, unless its fault may pass.
+        1. Prepare the environment (store, rank, further tasks) unless that has worked before. This makes no request to
+           the store, so after the end of the run it is tried only once, unless its fault may pass.
         2. Rank 0 takes the steps of :meth:`_steps`; any other rank takes those that precede its heartbeat.
-        3. If the store may take what failed on another try, leave the rest to the next beat. After the end of the run
+        3. If the store may accept a failed write on a retry, leave the rest to the next beat. After the end of the run
            this holds the sentinel back for ``_HOLD_S`` at most.
         4. Rank 0 writes the sentinel if the run has ended. Any other rank writes its own error, then its heartbeat.
         5. Note whether the end is written, so that the loop may stop. Then raise the first fault of any step.
@@ -419,7 +424,7 @@ class Reporter:
             raise faults[0]
 
     def _enter(self, run: Run, environment: RunEnvironment, ending: tuple[str, str] | None) -> None:
-        """What is done once, as soon as the environment is known."""
+        """Set up the run, once, as soon as the environment is known."""
         run.sections.limits = environment.sections
         run.place = RunPlace(environment.store, environment.rank, self._started_monotonic)
         if environment.learning is not None:
@@ -434,11 +439,11 @@ class Reporter:
             call(run)
 
     def _take(self, run: Run, ending: tuple[str, str] | None, steps: Iterable[BeatStep]) -> list[BaseException]:
-        """Take ``steps`` in order and return their faults. A fault ends them only where it concerns the rest too.
+        """Take ``steps`` in order and return their faults. A fault ends them only if it concerns the rest too.
 
-        1. Stop where the sentinel has become more urgent.
-        2. Stop after a fault that may pass: the store would not answer for the rest either, and take as long.
-        3. Stop where the store refuses the step that probes it, except at the end of the run: then all is tried.
+        1. Stop when the sentinel becomes more urgent.
+        2. Stop after a fault that may pass: the store would fail the rest too, and each would take as long.
+        3. Stop if the store refuses the step that probes it. At the end of the run, try all steps.
         """
         faults: list[BaseException] = []
         began = time.monotonic()
@@ -447,26 +452,26 @@ class Reporter:
                 break
             try:
                 step.do()
-            except BaseException as fault:  # noqa: BLE001 - whatever it is, the other steps are taken
+            except BaseException as fault:  # noqa: BLE001 - no fault of a step may skip the others
                 faults.append(fault)
                 if _may_pass(fault) or (step.probes_store and ending is None and isinstance(fault, StoreError)):
                     break
         return faults
 
     def _held_back(self, ending: tuple[str, str] | None, faults: list[BaseException]) -> bool:
-        """Whether what comes next in this beat waits, because a failed step may work on another try."""
+        """Whether the rest of this beat waits, because a failed step may work on a retry."""
         waited_s = time.monotonic() - self._ending_since if self._ending_since is not None else 0.0
         return any(map(_may_pass, faults)) and (ending is None or waited_s < _HOLD_S)
 
     def _steps(self, run: Run, environment: RunEnvironment, ending: tuple[str, str] | None) -> Iterator[BeatStep]:
-        """What rank 0 writes in a beat besides the sentinel.
+        """The steps of a beat of rank 0, without the sentinel.
 
         1. The first beat begins the attempt, which includes metadata.json.
-        2. Any later beat and the last one write metadata.json. So does the first one of a distributed training, to tell
+        2. Any later beat and the last one write metadata.json. In distributed training the first one does too, to show
            the other ranks that the attempt has begun.
-        3. progress.json, if the step advanced.
-        4. The tasks.
-        5. After the first heartbeat, which must not wait for it: ask which machine this is.
+        3. Write progress.json, if the step advanced.
+        4. Run the tasks.
+        5. After the first heartbeat, which must not wait for it, identify this machine.
         """
         first, last, now = not self._begun, ending is not None, time.time()
         folder = f"{run.run_id}/"
@@ -489,39 +494,39 @@ class Reporter:
             yield BeatStep(lambda: self._find_instance(environment))
 
     def _alert_steps(self, run: Run, environment: RunEnvironment, attempt: int | None) -> Iterator[BeatStep]:
-        """What training has raised."""
+        """The step that writes the alerts that training has raised, if any wait."""
         raised = run.raised
         if raised is None or not raised.waiting:
             return
         if self._alerts is None:
-            from lastbeat.sdk.raising import AlertWriter  # noqa: PLC0415 - few trainings raise any
+            from lastbeat.sdk.raising import AlertWriter  # noqa: PLC0415 - few runs raise any
 
             self._alerts = AlertWriter(ValueReader(warnings=self._warnings))
         writer, rank = self._alerts, environment.rank.number
         yield BeatStep(lambda: writer.write(environment.store, run.run_id, raised, rank, attempt))
 
     def _sampled(self, run: Run, environment: RunEnvironment) -> Mapping[str, Any] | None:
-        """How this node is. No figure is worth a heartbeat: where it cannot be found out, what was known stands."""
+        """A sample of this node's health, or the last one if sampling fails. No figure is worth a heartbeat."""
         try:
             return self._health if environment.health is None else environment.health.sample(run)
-        except Exception as fault:  # noqa: BLE001 - as said
-            self._warnings.warn("health", "lastbeat cannot tell how this node is: %s", fault_text(fault))
+        except Exception as fault:  # noqa: BLE001 - a failed sample must not cost the heartbeat
+            self._warnings.warn("health", "lastbeat cannot sample the health of this node: %s", fault_text(fault))
             return self._health
 
     def _health_steps(
         self, run: Run, environment: RunEnvironment, attempt: int | None, ending: tuple[str, str] | None
     ) -> Iterator[BeatStep]:
-        """The mark by which a listing shows that this node has conditions."""
-        told = list((self._health or {}).get("conditions", ())) if ending is None else []
+        """The step that updates this node's health mark, by which a listing shows that it has conditions."""
+        conditions = list((self._health or {}).get("conditions", ())) if ending is None else []
         if self._node_mark is None:
-            if not told:
+            if not conditions:
                 return
             from lastbeat.sdk.node_mark import NodeMark  # noqa: PLC0415 - most nodes are well
 
             self._node_mark = NodeMark(environment.rank.number)
         mark = self._node_mark
         about = {"rank": environment.rank.number, "host": environment.rank.host or None, "attempt": attempt}
-        yield BeatStep(lambda: mark.set(environment.store, f"{run.run_id}/", told, about))
+        yield BeatStep(lambda: mark.set(environment.store, f"{run.run_id}/", conditions, about))
 
     def _beat_of(self, run: Run, environment: RunEnvironment, now: float, ending: tuple[str, str] | None) -> Beat:
         who = self._identity
@@ -552,7 +557,7 @@ class Reporter:
             self._health = self._sampled(run, environment)
         fields["health"] = self._health
         fields |= self._wrapped_fields()
-        self._late = tells_late(document)
+        self._late = reports_late(document)
         fields["longest_gap_s"] = round(self._longest_gap_s, 1) or None
         key, body = f"{run.run_id}/{runid.METADATA}", encode(document | fields)
         if not self._version or run.ending is not None:
@@ -562,7 +567,7 @@ class Reporter:
                 self._version = self._offset.write(environment.store, key, body, self._version)
             except ConflictError:
                 if environment.yields():
-                    # Training has begun to report itself since it was asked.
+                    # Training has begun to report itself since the first check.
                     return
                 self._version = self._offset.write(environment.store, key, body)
         beaten, self._beaten = self._beaten, time.monotonic()
@@ -583,7 +588,7 @@ class Reporter:
         return self._meter.measure(quick=quick)
 
     def _write_progress(self, run: Run, store: Store, folder: str, now: float, *, last: bool) -> None:
-        """progress.json, if the step advanced."""
+        """Write progress.json, if the step advanced."""
         steps = run.steps
         if run.unread_tokens is not None:
             what = (
@@ -604,11 +609,12 @@ class Reporter:
         1. Choose its number, which follows the last attempt's.
         2. Write metadata.json without its own time, and learn the clock offset from the store's stamp. From here on the
            old sentinels are older than the attempt, whether they can be deleted or not.
-        3. Write it again with its own time, which nobody can misjudge now.
-        4. Delete the last attempt's sentinels. In a distributed training some may already be this attempt's, so only
-           what is older than this process goes.
+        3. Write it again with its own time, which readers can now correct by the offset.
+        4. Delete the last attempt's sentinels. In distributed training some may already belong to this attempt, so only
+           those older than this process are deleted.
 
-        ``exec --max-restarts`` writes only over what it has read: training may have begun the attempt before it.
+        ``exec --max-restarts`` overwrites only the version that it has read, because training may begin the attempt
+        first.
         """
         store, key = environment.store, f"{run.run_id}/{runid.METADATA}"
         number, started_unix, there = self._attempt(store, key, environment)
@@ -650,8 +656,8 @@ class Reporter:
         return None
 
     def _write_first(self, run: Run, environment: RunEnvironment, key: str, there: Expect | str) -> None:
-        """Write the attempt's first metadata.json, twice, over what is ``there``. Raises :class:`ConflictError` if it
-        has changed."""
+        """Write the attempt's first metadata.json, twice, over the version ``there``. Raises :class:`ConflictError` if
+        that has changed."""
         assert self._identity is not None  # noqa: S101 - it has just been chosen
         used = self._used(quick=True)
         fields = rank_zero_fields(environment.rank, begun=False, beat_s=environment.rank_beat_s)
@@ -659,7 +665,7 @@ class Reporter:
         document = metadata_document(run, self._identity, None, used, self._reader)
         version = self._offset.write(environment.store, key, encode(document | fields), there)
         document = metadata_document(run, self._identity, time.time(), used, self._reader, self._offset.seconds)
-        # Where it cannot be read, nothing can be written on a condition, either.
+        # Without permission to read there is no version to make the write conditional on.
         guarded = there is not Expect.ANYTHING
         version = environment.store.write(key, encode(document | fields), version if guarded else Expect.ANYTHING)
         self._version = version if guarded else ""
@@ -674,10 +680,10 @@ class Reporter:
                 self._delete(store, f"{run.run_id}/{name}")
 
     def _attempt(self, store: Store, key: str, environment: RunEnvironment) -> tuple[int, float, Expect | str | None]:
-        """This attempt's number, its start as Unix time, and what its metadata.json may overwrite.
+        """This attempt's number, its start as Unix time, and the version that its metadata.json may overwrite.
 
-        The last is None if training has begun the attempt itself. An attempt that ``exec`` has begun for this training
-        is its own. Asked again with every try to begin.
+        The last is None if training has begun the attempt itself. Training continues an attempt that ``exec`` has begun
+        for it. Every try to begin calls this again.
         """
         anything: Expect | str = Expect.ANYTHING
         try:
@@ -690,10 +696,10 @@ class Reporter:
             if _shares_metadata(environment):
                 anything = Expect.NOTHING if blob is None else blob.version
         if blob is not None and self._identity is not None and start_time_of(blob.body) == iso_time(self._started_unix):
-            # It is ours, from a write whose answer was lost.
+            # This process wrote it, and the answer was lost.
             return self._identity.attempt, self._started_unix, anything
         if blob is not None and environment.in_place is not None:
-            from lastbeat.sdk.exec_in_place import adopted, reported_by_training  # noqa: PLC0415 - as it says
+            from lastbeat.sdk.exec_in_place import adopted, reported_by_training  # noqa: PLC0415 - few runs restart
 
             begun = adopted(blob.body, environment.in_place)
             if begun is not None and environment.started_by_other:
@@ -717,11 +723,11 @@ class Reporter:
             self._undeleted.add(key)
 
     def _started(self, store: Store) -> datetime:
-        """When this run started, by the store's clock."""
+        """Start of this run, by the store's clock."""
         return started_at(store, time.monotonic() - self._started_monotonic)
 
     def _was_preempted(self, run: Run, store: Store) -> bool:
-        """Whether somebody has written ``_preempted`` since this attempt began."""
+        """Whether another process has written ``_preempted`` since this attempt began."""
         try:
             there = store.read(f"{run.run_id}/{runid.PREEMPTED}", 0)
         except DeniedError:
@@ -729,7 +735,8 @@ class Reporter:
         return there is not None and not is_leftover(there.modified, self._started(store))
 
     def _wrapped_fields(self) -> dict[str, Any]:
-        """Of ``lastbeat exec``: which process it is that trains. Its own is none."""
+        """In ``lastbeat exec``: the fields that identify the process that trains, in place of its own. Otherwise
+        empty."""
         if self._meter is None or not self._meter.wraps:
             return {}
         if self._meter.root is None:
@@ -737,7 +744,7 @@ class Reporter:
         return process_fields(self._meter.root, wraps=True)
 
     def _wraps(self, environment: RunEnvironment) -> bool:
-        """Whether another process trains, which may report itself, too."""
+        """Whether another process trains, which may report the run too."""
         if environment.in_place is not None:
             return not environment.started_by_other
         return self._meter is not None and self._meter.root is not None
@@ -745,17 +752,17 @@ class Reporter:
     def _write_sentinel(self, run: Run, environment: RunEnvironment, ending: tuple[str, str]) -> None:
         """Write the sentinel of rank 0.
 
-        1. In a distributed training, an error is the run's ``_error`` only if no other rank of this attempt was first;
+        1. In distributed training, an error is the run's ``_error`` only if no other rank of this attempt was first;
            otherwise it goes to ``ranks/0.error``.
-        2. Otherwise the sentinel is created only if none is there, because the first of several errors is the cause.
-        3. In both cases one of an earlier attempt, which could not be deleted, is overwritten.
+        2. Otherwise the sentinel is created only if none exists, because the first of several errors is the cause.
+        3. In both cases a sentinel of an earlier attempt, which could not be deleted, is overwritten.
         """
         store, attempt = environment.store, self._identity.attempt if self._identity is not None else None
         key = f"{run.run_id}/{ending[0]}"
         if self._wraps(environment) and self._was_preempted(run, store):
-            # What really trains has said so itself; how its process then ended says no more.
+            # The wrapped training has reported this itself; the exit of its process adds nothing.
             return
-        # A document, whose lines are not ours to move.
+        # _preempted is a document, so its lines have to stay where they are.
         text = ending[1] if ending[0] == runid.PREEMPTED else with_rank(ending[1], environment.rank, attempt)
         body = text.encode("utf-8", "replace")
         if ending[0] == runid.ERROR and _defers(environment):
@@ -773,20 +780,20 @@ class Reporter:
 
 
 def _in_place_fields(environment: RunEnvironment) -> dict[str, Any]:
-    """The further fields of metadata.json where training is started again in its place. Who starts it says so from the
-    first one on, by which the two are told apart."""
+    """The extra fields of metadata.json if ``exec --max-restarts`` restarts training in place. ``wraps`` distinguishes
+    the documents of ``exec`` from training's, from the first one on."""
     if environment.in_place is None:
         return {}
     return environment.in_place.fields() | ({} if environment.started_by_other else {"wraps": True})
 
 
 def _shares_metadata(environment: RunEnvironment) -> bool:
-    """Whether this is ``exec --max-restarts``. Training below it may write metadata.json too, and its word stands."""
+    """Whether this is ``exec --max-restarts``. Training below it may write metadata.json too, and has precedence."""
     return environment.in_place is not None and not environment.started_by_other
 
 
 def _defers(environment: RunEnvironment) -> bool:
-    """Whether somebody else decides what becomes of a failure."""
+    """Whether ``exec --max-restarts`` handles a failure of this process."""
     if not environment.started_by_other:
         return False
     from lastbeat.sdk.exec_in_place import decides  # noqa: PLC0415 - as above
@@ -795,13 +802,13 @@ def _defers(environment: RunEnvironment) -> bool:
 
 
 def _may_pass(fault: BaseException) -> bool:
-    """Whether the store may take it on another try."""
+    """Whether the store may accept the request on a retry."""
     return isinstance(fault, StoreError) and fault.retryable
 
 
 def _sentinel_is_urgent(run: Run, ending: tuple[str, str] | None, deadline: float) -> bool:
-    """Whether the sentinel outranks the rest of a beat: the run has ended meanwhile, or it has waited long enough.
+    """Whether the sentinel outranks the rest of a beat: the run has ended meanwhile, or the sentinel has waited enough.
 
-    ``ending`` is what the beat began with; ``deadline`` is by the monotonic clock.
+    ``ending`` is the run's ending when the beat began; ``deadline`` is by the monotonic clock.
     """
     return run.ending is not None if ending is None else time.monotonic() > deadline

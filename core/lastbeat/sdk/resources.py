@@ -1,4 +1,4 @@
-"""What training uses of its machine, measured once a beat by the beat thread."""
+"""The memory, CPU and GPUs that training uses, measured once a beat by the beat thread."""
 
 import os
 import time
@@ -21,7 +21,7 @@ class Memory:
     """Bytes; None if unknown."""
 
     available: int | None = None
-    """What can still be used before the kernel has to kill a process. Caches that it can drop count as available."""
+    """Memory that can still be used before the kernel has to kill a process. Droppable caches count as available."""
     total: int | None = None
 
 
@@ -34,7 +34,7 @@ def available_memory(cgroups: Path = Path("/sys/fs/cgroup"), processes: Path = P
     available = [] if machine.available is None else [machine.available]
     total = [] if machine.total is None else [machine.total]
     for limit, used in _groups(cgroups, processes):
-        # A limit above the machine's memory is none; version 1 writes "no limit" as a very large number.
+        # A limit above the machine's memory does not apply; version 1 writes "no limit" as a very large number.
         if limit < (machine.total or _NO_LIMIT):
             total.append(limit)
             if used is not None:
@@ -54,7 +54,7 @@ def _machine(processes: Path) -> Memory:
 
 
 def _groups(cgroups: Path, processes: Path) -> Iterator[tuple[int, int | None]]:
-    """Limit and use of each memory cgroup that this process is in, and of those around it."""
+    """Limit and use in bytes of each memory cgroup that this process is in, and of the enclosing ones."""
     for version, folder in cgroup_folders("memory", cgroups, processes):
         if version == 2:
             yield from _group(folder, "memory.max", "memory.current", ("inactive_file", "active_file"))
@@ -78,12 +78,12 @@ def _group(folder: Path, limited: str, used: str, cached: tuple[str, str]) -> It
 
 _MOST_PROCESSES: Final = 20_000
 _SCAN_LIMIT_S: Final = 0.5
-"""How long the search for a command's processes may take."""
+"""Time limit in s for the search for a command's processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessUsage:
-    """None is unknown."""
+    """CPU time and memory of processes; None if unknown."""
 
     cpu_s: float | None = None
     """CPU time since the start, in s."""
@@ -95,12 +95,12 @@ class _Process:
     number: int
     parent: int
     cpu_s: float
-    """Its own, and that of its children that have ended."""
+    """CPU time in s of the process and of its children that have ended."""
     rss_bytes: int
 
 
 def own_usage(processes: Path = Path("/proc")) -> ProcessUsage:
-    """What this process uses."""
+    """CPU time and memory that this process uses."""
     cpu_s = time.process_time()
     pages = read_file(processes / "self" / "statm").split()
     with suppress(IndexError, ValueError):
@@ -109,7 +109,7 @@ def own_usage(processes: Path = Path("/proc")) -> ProcessUsage:
 
 
 def tree_usage(root: int, processes: Path = Path("/proc")) -> ProcessUsage:
-    """What the process ``root`` and its descendants use together; unknown unless all can be read."""
+    """CPU time and memory of the process ``root`` and its descendants together; unknown unless all can be read."""
     found = {process.number: process for process in _all(processes, time.monotonic() + _SCAN_LIMIT_S)}
     tree = _tree(root, found)
     if not tree:
@@ -127,13 +127,13 @@ def send_to_tree(root: int, number: int, processes: Path = Path("/proc"), *, for
     """Send a signal to the process ``root`` and to its descendants in the same process group, as a key on its terminal
     would. Never raises.
 
-    Without ``forks`` those are left out that run the very command line of their parent, as the workers of a DataLoader
-    do, which were forked: what saves a checkpoint still needs them.
+    Without ``forks``, processes with the command line of their parent get no signal. Those are forks, such as the
+    workers of a DataLoader, and saving a checkpoint still needs them.
     """
     found = {process.number: process for process in _all(processes, time.monotonic() + _SCAN_LIMIT_S)}
     with suppress(OSError):
         group = os.getpgid(root)
-        # What it started hears of it first: a shell may end with its command.
+        # Descendants get the signal first, because a shell may end with its command.
         for process in sorted(_tree(root, found) or {root}, reverse=True):
             if not forks and process != root and _is_fork(found[process], processes):
                 continue
@@ -143,13 +143,13 @@ def send_to_tree(root: int, number: int, processes: Path = Path("/proc"), *, for
 
 
 def _is_fork(process: "_Process", processes: Path) -> bool:
-    """Whether it runs what its parent runs; what cannot be read is none."""
+    """Whether the process has the command line of its parent. False if that cannot be read."""
     own = read_file(processes / str(process.number) / "cmdline")
     return bool(own) and own == read_file(processes / str(process.parent) / "cmdline")
 
 
 def _tree(root: int, found: Mapping[int, "_Process"]) -> set[int]:
-    """``root`` and its descendants among ``found``; nothing where it is not among them."""
+    """``root`` and its descendants among ``found``; empty if ``root`` is not among them."""
     if root not in found:
         return set()
     below: dict[int, list[int]] = {}
@@ -158,7 +158,7 @@ def _tree(root: int, found: Mapping[int, "_Process"]) -> set[int]:
     tree, waiting = set[int](), [root]
     while waiting:
         number = waiting.pop()
-        # Process ids are reused while we read, which may make a cycle.
+        # Process ids may be reused during the reading, which may make a cycle.
         if number not in tree:
             tree.add(number)
             waiting += below.get(number, ())
@@ -166,7 +166,7 @@ def _tree(root: int, found: Mapping[int, "_Process"]) -> set[int]:
 
 
 def _all(processes: Path, until: float) -> Iterator[_Process]:
-    """Every process of this machine, or none at all if there are too many: a part would be a wrong answer."""
+    """Every process of this machine, or none if there are too many: a part would be a wrong answer."""
     try:
         numbers = [name for name in os.listdir(processes) if name.isascii() and name.isdigit()]  # noqa: PTH208 - names
     except OSError:
@@ -184,7 +184,7 @@ def _all(processes: Path, until: float) -> Iterator[_Process]:
 
 
 def _process(number: int, stat: str) -> _Process | None:
-    """One line of /proc/PID/stat. The name in it is in parentheses, and may contain anything."""
+    """The process in a line of /proc/PID/stat, or None. Its name is in parentheses, and may contain anything."""
     fields = stat.rpartition(")")[2].split()
     try:
         ticks = sum(int(field) for field in fields[11:15])
@@ -198,7 +198,7 @@ def _page() -> int:
 
 
 def _largest() -> int | None:
-    """The most memory that this process ever used, which is all that other systems say."""
+    """Peak memory of this process in bytes, which is all that systems without /proc report."""
     try:
         import resource  # noqa: PLC0415 - not everywhere, and not needed on Linux
         import sys  # noqa: PLC0415 - as above
@@ -211,21 +211,21 @@ def _largest() -> int | None:
 # Both, and GPUs.
 
 _LEAST_S = 0.1
-"""The kernel counts CPU time in hundredths of a second, so a shorter interval says nothing."""
+"""Shortest interval in s for a measurement: the kernel counts CPU time in hundredths of a second."""
 
 
 def machine_memory() -> dict[str, Any] | None:
-    """``resources`` of metadata.json for the machine alone: its memory."""
+    """The field ``resources`` of metadata.json with the machine's memory alone; None if that is unknown."""
     there = available_memory()
-    return _known({"memory_available_bytes": there.available, "memory_total_bytes": there.total})
+    return _without_unknown({"memory_available_bytes": there.available, "memory_total_bytes": there.total})
 
 
-def _known(found: dict[str, Any]) -> dict[str, Any] | None:
+def _without_unknown(found: dict[str, Any]) -> dict[str, Any] | None:
     return {name: value for name, value in found.items() if value is not None} or None
 
 
 class ResourceMeter:
-    """Measures this process; or with ``wraps`` the command :attr:`root` and its descendants, once that is set."""
+    """Measures this process, or with ``wraps`` the command :attr:`root` and its descendants once that is set."""
 
     def __init__(self, *, wraps: bool = False, gpus: GpuMonitor | None = None) -> None:
         self.wraps = wraps
@@ -237,7 +237,7 @@ class ResourceMeter:
         self._cpu: float | None = None
 
     def measure(self, *, quick: bool = False) -> dict[str, Any] | None:
-        """``resources`` of metadata.json, without unknown figures; None if there are none. Never raises.
+        """The field ``resources`` of metadata.json, without unknown figures; None if all are unknown. Never raises.
 
         ``quick`` does not wait for the GPUs, for the start and the end of a run.
         """
@@ -248,7 +248,7 @@ class ResourceMeter:
             found["rss_bytes"] = used.rss_bytes
             found |= machine_memory() or {}
             found["gpus"] = self.gpus.read(0.0 if quick else LIMIT_S) or None
-        return _known(found)
+        return _without_unknown(found)
 
     def _used(self) -> ProcessUsage:
         if not self.wraps:
@@ -261,7 +261,7 @@ class ResourceMeter:
         if before is not None and used.cpu_s is not None and now - before[0] < _LEAST_S:
             return self._cpu
         self._before = None if used.cpu_s is None else (now, used.cpu_s)
-        # A process that ended in between takes its CPU time with it. Then the figure is unknown.
+        # A process that ended in between takes its CPU time with it, and the figure is then unknown.
         self._cpu = None
         if before is not None and used.cpu_s is not None and used.cpu_s >= before[1]:
             self._cpu = float(f"{(used.cpu_s - before[1]) / (now - before[0]):.3g}")

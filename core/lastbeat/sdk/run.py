@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from lastbeat.stores.port import Store
 
 CANCELLED = "Cancelled: "
-"""How an ``_error`` begins that is a cancellation, not a crash."""
+"""Prefix of an ``_error`` that is a cancellation, not a crash."""
 MAX_PHASES = 60
-"""How many changes of phase are kept."""
+"""Most changes of phase that are kept."""
 STARTING = "starting"
 """The phase of a run until its first step, or until training sets another."""
 END_WAIT_S = 15.0
-"""How long the end of a run waits, in total, for its sentinel to be written, unless the caller says how long."""
+"""Most time in s, in total, that the end of a run waits for its sentinel, unless the caller gives a time."""
 _EXIT_CODE_LIMIT_S = 1.0
 NO_MAPPING = 'lastbeat leaves out what run.log was given: %s is no dictionary; use run.log({"val_acc": 0.9})'
 
 
 class RunPlace(NamedTuple):
-    """Where a run reports to, and as which of its ranks."""
+    """The store that a run reports to, this process's rank, and its start."""
 
     store: "Store"
     rank: "Rank"
     started: float
-    """When it began, by the monotonic clock."""
+    """Start of the run, by the monotonic clock."""
 
 
 class RunReporter(Protocol):
@@ -55,7 +55,7 @@ class RunReporter(Protocol):
         ...
 
     def finish(self, deadline: float) -> bool:
-        """Write the end of the run. Whether it was written before ``deadline``, by the monotonic clock."""
+        """Write the end of the run. Returns whether it was written before ``deadline``, by the monotonic clock."""
         ...
 
     def beat_now(self) -> None:
@@ -87,17 +87,17 @@ class Run:
         "tokens",
     )
     world = 1
-    """How many ranks there are, as the launcher or training says."""
+    """Number of ranks, from the launcher or training."""
     place: RunPlace | None = None
-    """Known once the beat thread knows it."""
+    """Set by the beat thread once it knows the store."""
     ends_soon = False
-    """What asks for an early end will end this process soon: a scheduler or a cloud, and no person."""
+    """Whether this process will be ended soon if it does not stop, as by a scheduler or a cloud."""
     exit_signal: int | None = None
-    """The signal that training said."""
+    """The exit signal that training has set."""
     on_stop: Callable[[], None] | None = None
-    """Called once by the beat thread when training is to end early: passes it on to what really trains."""
+    """Called once by the beat thread when training should end early: passes the request to the wrapped command."""
     end_deadline: float | None = None
-    """When waiting for the end stops, by the monotonic clock. Set once, however often the run is ended."""
+    """Deadline of the wait for the sentinel, by the monotonic clock. Set once, however often the run is ended."""
 
     def __init__(
         self,
@@ -109,13 +109,13 @@ class Run:
         self.run_id = run_id
         self._find_url = find_url
         self.total_steps = total_steps
-        """As training gave it, like everything else here."""
+        """The total as training gave it; no value from training is converted here."""
         self.latest: tuple[object, object, object, object, dict[str, object]] | None = None
-        """step, loss, learning rate, epoch and metrics as training gave them. Not read here: they may be tensors."""
+        """Step, loss, learning rate, epoch and metrics as training gave them. Not read here: they may be tensors."""
         self.between = StepSampler()
-        """The steps since the last beat, whose thread takes it away then and leaves another."""
+        """Samples of the steps since the last beat. The beat thread replaces it with each beat."""
         self.steps = 0
-        """How often ``step`` or ``log`` was called; incremented after ``latest`` is set."""
+        """Number of calls of ``step`` and ``log``; incremented after ``latest`` is set."""
         self._first_metric: str | None = None
         """The first name of the metrics of the latest step."""
         self._metric_count = 0
@@ -131,22 +131,22 @@ class Run:
         self.ending: tuple[str, str] | None = None
         """The sentinel to write and its text, once the run is over."""
         self.raised: RaisedAlerts | None = None
-        """Alerts that training has raised; None: none so far."""
+        """Alerts that training has raised; None before the first."""
         self.rerun: RerunReport | None = None
-        """What re-runs of its steps have shown, see ``lastbeat.rerun``; None: nothing."""
+        """Result of re-runs of steps, see ``lastbeat.rerun``; None before the first."""
         self.stopped: str | None = None
-        """Who asked for its end from elsewhere, and why: ``stopped by ann@login1: wrong data``."""
+        """Author and reason of a stop request: ``stopped by ann@login1: wrong data``."""
         self.thread_error: ThreadError | None = None
         """The first exception that ended one of training's threads."""
         self.stop_wanted: str | None = None
-        """Why training is to end early, after a checkpoint: ``received signal 15 (SIGTERM)``."""
+        """Why training should end early, after a checkpoint: ``received signal 15 (SIGTERM)``."""
         self.heeds_stop = False
-        """Training looks at :attr:`should_stop`, or has said by which signal it is told to."""
+        """Whether training checks :attr:`should_stop`, or has set an exit signal."""
         self._agreement: StopAgreement | None = None
         self._stop_seen = False
-        """Training has read that it should stop."""
+        """Whether training has read that it should stop."""
         self._stop_line: str | None = None
-        """What the log is still to say of that."""
+        """Log line about the stop that the beat thread has not logged yet."""
         self._warnings = WarnOnce()
         self._reporter = reporter
         self._pid = os.getpid()
@@ -163,11 +163,11 @@ class Run:
         epoch: object = None,
         **metrics: object,
     ) -> None:
-        """Report how far training is. Costs well under a microsecond.
+        """Report the progress of training. Costs well under a microsecond.
 
         Numbers may be Python's, numpy's or tensors. The beat thread reads them, which synchronises a tensor with its
         device, and reads only those of the step at which it beats. ``tokens`` (or samples) are those of this step. They
-        are added up, so they are read at once; a tensor is left out, because reading it would wait for its device.
+        are added up, so they are read at once. A tensor is left out here, because reading it would wait for its device.
         """
         if metrics or self._metric_count:
             first = None
@@ -193,8 +193,8 @@ class Run:
 
     @property
     def url(self) -> str | None:
-        """Where people see this run in a browser: its page below LASTBEAT_DASHBOARD_URL, else its folder in the console
-        of the store's provider. None: there is no such page. Asks nobody; found when it is first read."""
+        """The address of this run for a browser: its page below LASTBEAT_DASHBOARD_URL, else its folder in the console
+        of the store's provider. None if there is no such page. Makes no request; computed when first read."""
         try:
             return self._find_url()
         except Exception as fault:  # noqa: BLE001 - training goes on without it
@@ -202,7 +202,7 @@ class Run:
             return None
 
     def _keep_metrics(self, step: object, metrics: dict[str, object], first: str | None) -> None:
-        """The step has other metrics than the one before: keep those of both, besides the latest."""
+        """Keep the metrics of this step and the one before, because they are of different kinds."""
         same_name = type(first) is str and type(self._first_metric) is str and first == self._first_metric
         if not same_name or len(metrics) != self._metric_count:
             if self.latest is not None:
@@ -220,9 +220,10 @@ class Run:
     def log(self, values: object = None, /, *, step: object = None, **named: object) -> None:
         """Report numbers by name, as ``run.log({"val_acc": 0.9})`` or ``run.log(val_acc=0.9)``. Each becomes a curve.
 
-        They belong to ``step``, else to the latest step. A training that never calls :meth:`step` gets on with what it
-        logs: ``step`` says how far it is, else each call is a step, and ``loss`` and ``learning_rate`` are its own.
-        Numbers may be of any kind, as in :meth:`step`. What is no number is left out, with one line in the log.
+        They belong to ``step``, or without it to the latest step. Training that never calls :meth:`step` may report its
+        progress here: ``step`` is then its step, or without it each call counts as one. ``loss`` and ``learning_rate``
+        are then the run's own.
+        Numbers may be of any kind, as in :meth:`step`. Any other value is left out, with one line in the log.
         """
         try:
             self._log(values, step, named)
@@ -237,7 +238,7 @@ class Run:
         given.update(named)
         latest = self.latest
         if latest is not None and latest is not self._logged:
-            # What the loop says with each step stays what is shown of it.
+            # The loop reports its steps itself, so the values logged beside them do not replace the latest step.
             at_step = latest[0] if step is None else step
             self._keep(at_step, given.pop("loss", None), given.pop("learning_rate", None), given)
         else:
@@ -257,10 +258,10 @@ class Run:
         self.between.keep_metrics(step, metrics)
 
     def section(self, name: str) -> Section:
-        """Say what training does inside a ``with`` block, or in each call of a function that this decorates: ``setup``,
+        """Name the work of training inside a ``with`` block, or in each call of a decorated function: ``setup``,
         ``step``, ``checkpointing`` or any other name.
 
-        Sections may lie within each other, in any thread. A run in which one lasts longer than its limit is TIMED_OUT;
+        Sections may be nested, in any thread. A run in which one lasts longer than its limit is TIMED_OUT;
         see ``sections`` of :func:`lastbeat.run`. Entering and leaving one costs about a microsecond.
         """
         if type(name) is not str:
@@ -278,16 +279,15 @@ class Run:
         return type_name(name)
 
     def alert(self, title: object, text: object = "", *, level: object = "info") -> bool:
-        """Have people told of something, on whatever channels the run's watchers have. Returns at once.
+        """Send an alert through the channels of the run's watchers. Returns at once whether the alert was taken.
 
-        ``level`` is info, warning or error. Of each process ten an hour are taken, and the same one once: False says
-        that this one was not.
+        ``level`` is info, warning or error. Each process may raise ten alerts an hour, and the same one once an hour.
         """
         if self._reporter is None or self.ended or os.getpid() != self._pid:
             return False
         try:
             if self.raised is None:
-                from lastbeat.sdk.raising import RaisedAlerts  # noqa: PLC0415 - few trainings raise any
+                from lastbeat.sdk.raising import RaisedAlerts  # noqa: PLC0415 - few runs raise any
 
                 self.raised = RaisedAlerts()
             taken = self.raised.take(title, text, level)
@@ -299,18 +299,18 @@ class Run:
         return taken
 
     def report_rerun(self, report: "RerunReport") -> None:
-        """Tell what re-runs of its steps have shown so far. Returns at once."""
+        """Report the result of the re-runs of steps so far. Returns at once."""
         self.rerun = report
         if self._reporter is not None:
             self._reporter.beat_now()
 
     @property
     def should_stop(self) -> bool:
-        """Whether training is to save a checkpoint and end early; then call :meth:`preempted`. Once true it stays so.
+        """Whether training should save a checkpoint and end early; then call :meth:`preempted`. Once true it stays so.
 
-        True after SIGTERM or the exit signal, before a Slurm job's time limit, when its cloud is about to take the
-        machine away, and when a person asks (``lastbeat stop --after-checkpoint``). Costs less than 0.1 µs, so look
-        after each step. A training that has looked once is not ended by the first SIGTERM any more.
+        True after SIGTERM or the exit signal, before a Slurm job's time limit, before a cloud takes the machine away,
+        and after ``lastbeat stop --after-checkpoint``. Costs less than 0.1 µs, so check it after each step. After the
+        first check, the first SIGTERM does not end training any more.
         """
         if not self.heeds_stop:
             self._heed()
@@ -320,26 +320,26 @@ class Run:
         return True
 
     def _heed(self) -> None:
-        """Training has looked for the first time: from now on it ends by itself."""
+        """Note that training checks for a stop, and so ends by itself from now on."""
         self.heeds_stop = True
         self._of_termination(lambda termination: termination.heed(self))
 
     def all_should_stop(self, every: int = 1) -> bool:
-        """:attr:`should_stop` for a training of several ranks: once any of them is to stop, true on all of them at the
-        same call. Call it at the same steps on every rank.
+        """:attr:`should_stop` for several ranks: once any of them should stop, the same call returns True on all of
+        them. Call it at the same steps on every rank.
 
-        Where torch.distributed is in use, each ``every``-th call is an all-reduce of one number, which waits for the
-        other ranks; say 10 where steps are short. A rank that leaves calls out makes training hang, as with any
-        collective. When a rank has died, this raises what the all-reduce does.
+        With torch.distributed, one call in ``every`` is an all-reduce of one number, which waits for the other ranks;
+        use 10 if steps are short. A rank that leaves calls out makes training hang, as with any collective. When a rank
+        has died, this raises what the all-reduce raises.
 
-        Elsewhere ranks agree through the store, in a thread of their own: this then costs less than a microsecond,
-        waits for nothing and raises nothing. From the signal to the stop it takes some seconds. A training that is
-        alone has :attr:`should_stop`.
+        Otherwise ranks agree through the store, in a thread of their own. This then costs less than a microsecond,
+        waits for nothing and raises nothing. The stop follows the signal after some seconds. A single rank returns
+        :attr:`should_stop`.
         """
         if not self.heeds_stop:
             self._heed()
         if self._agreement is None:
-            from lastbeat.sdk.agreement import StopAgreement  # noqa: PLC0415 - only for who asks
+            from lastbeat.sdk.agreement import StopAgreement  # noqa: PLC0415 - few runs call this
 
             by_store = self._reporter is not None and self.world > 1
             self._agreement = StopAgreement(every, self if by_store else None)
@@ -351,8 +351,9 @@ class Run:
         return agreed
 
     def ask_to_stop(self, why: str, said: str, *, ends_soon: bool = True) -> None:
-        """Training is to end early, because of ``why``; the log says ``said``. The first reason stays. ``ends_soon``:
-        it is ended soon if it does not. Sets attributes and wakes the beat thread, so a signal handler may call it."""
+        """Ask training to end early, because of ``why``, and log ``said``. The first reason stays. ``ends_soon`` says
+        that the process will be ended soon if it does not stop. Only sets attributes and wakes the beat thread, so a
+        signal handler may call it."""
         if ends_soon:
             self.ends_soon = True
         if self.stop_wanted is None:
@@ -361,7 +362,7 @@ class Run:
                 self._reporter.beat_now()
 
     def announce_stop(self) -> None:
-        """Say in the log that training is to end early, once; for the beat thread, since a handler must not log."""
+        """Log once that training should end early. For the beat thread, because a signal handler must not log."""
         said, self._stop_line = self._stop_line, None
         if said is not None:
             safe_log(logging.WARNING, "%s", said)
@@ -370,7 +371,7 @@ class Run:
 
     @contextmanager
     def phase(self, name: str, detail: str | None = None) -> Iterator[None]:
-        """Name what training does inside the block; the previous phase comes back after it."""
+        """Name the phase of training inside the block; the previous phase comes back after it."""
         before = self.phase_now
         self.set_phase(name, detail)
         try:
@@ -379,10 +380,10 @@ class Run:
             self.set_phase(*before)
 
     def set_phase(self, name: str, detail: str | None = None) -> None:
-        """Name what training does from now on.
+        """Name the phase of training from now on.
 
-        Saving and evaluation, by any usual name, are a section, too: ``checkpointing`` or ``evaluation``. It ends with
-        the next phase or step. Its limit counts in that time, and no limit of ``step`` does.
+        A phase of saving or evaluation, by any usual name, also opens the section ``checkpointing`` or ``evaluation``.
+        That ends with the next phase or step. Meanwhile its limit applies, and no limit of ``step`` does.
         """
         # Compared by identity: the name may be any object, and comparing it could run any code.
         if name is not self.phase_now[0]:
@@ -393,7 +394,7 @@ class Run:
     def complete(self, note: object = "", *, wait_s: float | None = None) -> bool:
         """End the run as succeeded: write ``_complete``. Returns whether it was written within ``wait_s``.
 
-        By default the end of a run is waited for 15 s in total, however often it is ended.
+        By default the wait for the end of a run is 15 s in total, however often it is ended.
         """
         return self._end("_complete", lambda: self._complete_text(note), wait_s)
 
@@ -408,7 +409,7 @@ class Run:
     def fail(self, error: object, *, wait_s: float | None = None) -> bool:
         """End the run as failed: write ``_error`` with the message, then the traceback with its causes.
 
-        Returns whether it was written within ``wait_s``, as :meth:`complete` does. If not, it is tried again for as
+        Returns whether it was written within ``wait_s``, as :meth:`complete` does. If not, the write is tried again as
         long as the process lives.
         """
         return self._end("_error", lambda: error_text(error), wait_s)
@@ -428,8 +429,8 @@ class Run:
         """End the run early, after a checkpoint: write ``_preempted``, which is no failure. Returns as
         :meth:`complete` does.
 
-        ``checkpoint`` says where it lies (text or a path), ``step`` the last step that is in it (without it: the latest
-        step), ``why`` what asked for the end (without it: what :attr:`should_stop` stands for).
+        ``checkpoint`` is its place (text or a path), ``step`` the last step in it (by default the latest step), and
+        ``why`` the reason for the end (by default that of :attr:`should_stop`).
         """
         first = not self.ended
         written = self._end(runid.PREEMPTED, lambda: self._own_preemption_text(checkpoint, step, why), wait_s)
@@ -438,24 +439,23 @@ class Run:
         return written
 
     def left_early(self, *, wait_s: float | None = None) -> bool:
-        """:meth:`preempted` for an end on request of which nobody has said what was saved."""
+        """:meth:`preempted` for an end on request if training has reported no checkpoint."""
         return self._end(runid.PREEMPTED, lambda: _preemption_text("", None, self.stop_wanted or ""), wait_s)
 
     def _own_preemption_text(self, checkpoint: object, step: object, why: object) -> str:
         if step is None and self.latest is not None:
             step = self.latest[0]
-        told = short_text(why) if why is not None else self.stop_wanted or ""
-        return _preemption_text(short_text(checkpoint) if checkpoint is not None else "", immediate_int(step), told)
+        reason = short_text(why) if why is not None else self.stop_wanted or ""
+        return _preemption_text(short_text(checkpoint) if checkpoint is not None else "", immediate_int(step), reason)
 
     @property
     def _ends_early(self) -> bool:
-        """Whether training left its loop because it was to stop, and not because it was done."""
+        """Whether training left its loop because of a stop, before its last step."""
         return self._stop_seen and not self.is_done
 
     @property
     def is_done(self) -> bool:
-        """Whether the latest step is the last of all, so that nothing is left to do; False where that is not known.
-        Steps are counted from 0 or from 1."""
+        """Whether the latest step is the last one; False if that is unknown. Steps are counted from 0 or from 1."""
         step, total = (
             immediate_int(self.latest[0]) if self.latest is not None else None,
             immediate_int(self.total_steps),
@@ -463,7 +463,7 @@ class Run:
         return step is not None and total is not None and step >= total - 1
 
     def terminated(self, how: str) -> bool:
-        """End the run as cancelled because of SIGTERM, and do not wait."""
+        """End the run as cancelled because of SIGTERM, without waiting for the sentinel."""
         return self.cancel(f"KeyboardInterrupt ({self.stopped}); {how}" if self.stopped else how, wait_s=0.0)
 
     def end_with(self, error: BaseException | None, *, wait_s: float | None = None) -> bool:
@@ -500,7 +500,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        """What training says of itself in its documents: running, completed, preempted, cancelled or failed."""
+        """The run's status in its documents: running, completed, preempted, cancelled or failed."""
         if self.ending is None:
             return "running"
         if self.ending[0] == "_complete":
@@ -557,13 +557,13 @@ class Run:
 
 
 def _preemption_text(checkpoint: str, step: int | None, why: str) -> str:
-    from lastbeat.model.preemption import Preemption, encode_preemption  # noqa: PLC0415 - few trainings are preempted
+    from lastbeat.model.preemption import Preemption, encode_preemption  # noqa: PLC0415 - few runs are preempted
 
     return encode_preemption(Preemption(checkpoint, step, why)).decode()
 
 
 def _following(step: object) -> object:
-    """The step after one that was logged; if that is no plain number, it stays the latest."""
+    """The step after ``step``; ``step`` itself if it is not a plain int."""
     return step + 1 if type(step) is int else step
 
 

@@ -1,4 +1,4 @@
-"""A run id for those who give none: one that people can read, and that all ranks of a training come to alone."""
+"""Derives a readable run id if none is given. All ranks of a run derive the same one by themselves."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import PurePath
 from lastbeat.sdk.ranks import Rank
 
 _JOBS = (
-    # A job of an array has a number of its own, which says less than its place in the array.
+    # A job of an array also has a number of its own, but its place in the array is more useful.
     ("SLURM_JOB_NAME", ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID")),
     ("SLURM_JOB_NAME", ("SLURM_JOB_ID",)),
     ("PBS_JOBNAME", ("PBS_JOBID",)),
@@ -17,9 +17,9 @@ _JOBS = (
     ("FLUX_JOB_NAME", ("FLUX_JOB_ID",)),
 )
 _NAMELESS = {"", "bash", "sh", "wrap", "interactive"}
-"""What schedulers call a job that nobody has named."""
+"""Schedulers' default names for a job without a name."""
 _LAUNCHES = ("TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid")
-"""Variables with which a launcher names this very launch, to all of its ranks."""
+"""Variables in which a launcher gives all of its ranks the id of this launch."""
 _LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 _HERE = {"localhost", "127.0.0.1", "::1"}
 _PROGRAMS = {"-c": "run", "ipykernel_launcher": "notebook"}
@@ -29,12 +29,12 @@ _LETTERS = "bcdfghjkmnpqrstvwxz"
 
 
 class NoRunIdError(ValueError):
-    """The ranks cannot come to one id by themselves; the message says what to do."""
+    """The ranks cannot derive one common id; the message says what to do."""
 
 
 def job_run_id(environ: Mapping[str, str]) -> str | None:
-    """The id of a run that is a scheduler's job: ``llama-12345``, of an array ``llama-12345_7``. None: it is none. A
-    job that lastbeat supervises is of the run that was given."""
+    """The run id of a scheduler's job: ``llama-12345``, or ``llama-12345_7`` in an array. None outside a job. A job
+    that lastbeat supervises has the id that lastbeat gave it."""
     if supervised := environ.get("LASTBEAT_RUN_ID", "").strip():
         return supervised
     for named, numbered in _JOBS:
@@ -49,12 +49,13 @@ def job_run_id(environ: Mapping[str, str]) -> str | None:
 def own_run_id(environ: Mapping[str, str], program: str, host: str, rank: Rank) -> str:
     """An id for a run that was given none. ``program`` is the script's path.
 
-    1. A scheduler's job has its name and number, again after a requeue.
-    2. A single process has its script's name, the time, the host and three letters: ``train-20260801-101500-gpu7-kpt``.
-    3. Of several ranks, the launcher names the launch; else, on one node, the process that started them all does; else
-       the address at which they meet.
+    1. A scheduler's job gives its name and number, which stay the same after a requeue.
+    2. A single process gets its script's name, the time, the host and three letters:
+       ``train-20260801-101500-gpu7-kpt``.
+    3. Several ranks get the launcher's id of the launch. Without one, ranks on one node get their parent process, and
+       others the address at which they meet.
 
-    Raises :class:`NoRunIdError` where the ranks would come to different ones.
+    Raises :class:`NoRunIdError` if the ranks would derive different ids.
     """
     job = job_run_id(environ)
     if job is not None:
@@ -66,7 +67,7 @@ def own_run_id(environ: Mapping[str, str], program: str, host: str, rank: Rank) 
         return f"{script}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{node}-{letters}"
     for name in _LAUNCHES:
         launch = _part(environ.get(name, ""))
-        # torchrun's word where it was given none.
+        # torchrun sets "none" if it was given no id.
         if launch and launch != "none":
             return f"{script}-{launch}"
     meeting = environ.get("MASTER_ADDR", "").strip()
@@ -86,7 +87,7 @@ def _part(text: str) -> str:
 
 
 def _parent() -> str | None:
-    """The process that started this one: its number and, because numbers come again, when it began."""
+    """Id and start of the parent process, or None if unknown. The start is there because process ids are reused."""
     parent = os.getppid()
     try:
         with open(f"/proc/{parent}/stat", "rb") as file:  # noqa: PTH123 - no need of pathlib here

@@ -1,4 +1,4 @@
-"""Log lines that cannot raise into training, whose own handlers and filters run in every logging call."""
+"""Logs without raising into training, although training's handlers and filters run in every logging call."""
 
 import logging
 import threading
@@ -9,7 +9,7 @@ from lastbeat.stores.port import StoreError
 log = logging.getLogger("lastbeat")
 
 _MAX_NAMES = 100
-"""How many names get a warning: training may make up new ones for ever."""
+"""Most names that get a warning, because training may produce new ones without end."""
 
 
 def safe_log(level: int, message: str, *facts: object, to: logging.Logger = log) -> None:
@@ -17,20 +17,20 @@ def safe_log(level: int, message: str, *facts: object, to: logging.Logger = log)
     try:
         to.log(level, message, *facts, stacklevel=2)
     except BaseException as fault:  # there is nowhere left to report it
-        # But in the main thread it may be Ctrl-C, or an exit that a signal handler asks for.
+        # In the main thread it may be Ctrl-C, or an exit that a signal handler asks for, and has to pass.
         if not isinstance(fault, Exception) and threading.current_thread() is threading.main_thread():
             raise
 
 
 def fault_text(fault: BaseException) -> str:
-    """What went wrong, in words, and what to do about it where that is known."""
+    """The fault as text, with advice if the store has some."""
     if isinstance(fault, StoreError):
         return f"{fault}; {fault.advice}" if fault.advice else str(fault)
     return f"{type_name(fault)}: {as_text(fault)}"
 
 
 class WarnOnce:
-    """Warns once for each name, of values from training that cannot be used."""
+    """Warns once for each name about values from training that cannot be used."""
 
     def __init__(self) -> None:
         self._warned: set[str] = set()

@@ -1,4 +1,4 @@
-"""Sections: what training says that it is doing, and for how long it may.
+"""Sections: named parts of training's work, with a time limit each.
 
 A section is open while training is inside its block. Entering and leaving one sets an entry of a dictionary and removes
 it; the beat thread copies that dictionary. All times are of this process's monotonic clock.
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from lastbeat.sdk.step_times import StepTimes
 
 STEP: Final = "step"
-"""The section that :meth:`Run.step` alone tells of, where training has none of this name: since the last step."""
+"""Name of the section for a step. Without such a section, the time since the last :meth:`Run.step` stands for it."""
 MOST_OPEN: Final = 64
-"""So many are known at a time; training that opens more without leaving them has forgotten how to leave."""
+"""Most open sections that are tracked. Training that opens more does not leave them."""
 MOST_NAMES: Final = 256
-"""So many names of sections are remembered."""
+"""Most names of sections that are remembered."""
 MOST_TOLD: Final = 8
-"""So many open ones are told, those first that have been open for longest."""
+"""Most open sections in a heartbeat, the oldest first."""
 _NAME_CHARS: Final = 60
 _MOST_LEFT: Final = 8
 _LONG_S: Final = 1.0
-"""Other ranks wait for one that is in a section for so long,"""
+"""A section longer than this many s counts as one that other ranks wait for."""
 _LATELY_S: Final = 900.0
-"""and say that they do for as long as this after it, if they beat."""
+"""Rank 0's heartbeat lists such a section for this many s after its end."""
 _COMPUTE: Final = "compute"
 CHECKPOINTING: Final = "checkpointing"
 EVALUATION: Final = "evaluation"
@@ -40,12 +40,12 @@ _ASIDES: Final = {
     **dict.fromkeys(("eval", "evaluate", "evaluating", EVALUATION), EVALUATION),
     **dict.fromkeys(("val", "validate", "validating", "validation", "test", "testing"), EVALUATION),
 }
-"""Names of phases and sections that are no part of a step → the section whose limit counts for the phase."""
+"""Names of phases and sections outside of steps → the section whose limit applies to the phase."""
 _ASIDE_VERBS: Final = ("saving ", "save ", "evaluating ", "validating ")
-"""A phase that begins like this is one, too: ``saving checkpoint-400``."""
+"""A phase with one of these prefixes is outside of steps too: ``saving checkpoint-400``."""
 _PATIENCE_S: Final = 1800.0
-"""What is being learned may last so long where its limit says nothing of it: a first step, which compiles; and so long
-other ranks wait for one that is in a section without a limit yet."""
+"""Least limit in s of the first steps while limits are learned, because they compile. Other ranks also wait this long
+for a section without a limit yet."""
 _STARTING: Final = ("starting", "")
 _BETWEEN: Final = ("between", "")
 _OUTSIDE: Final = ("outside", "")
@@ -55,52 +55,52 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SectionLimits:
-    """How long training may be in each section and out of all of them, in s."""
+    """Time limits in s of training's sections, and of the time outside of all sections."""
 
     sections: Mapping[str, float] = field(default_factory=dict)
     outside_s: float | None = None
-    """Since the last step, or since the last section was left. None: that is not watched."""
+    """Limit of the time since the last step or section; None for no limit."""
     starting_s: float | None = None
-    """The same before the first step."""
+    """Limit of the time outside of sections before the first step; None for no limit."""
     without: frozenset[str] = frozenset()
-    """Sections that may last for ever, as training said."""
+    """Sections that training has declared unlimited."""
     outside_by_hand: bool = False
-    """Training or its settings said ``outside_s``, or that it is not watched."""
+    """Whether training or its settings set ``outside_s``, including to no limit."""
     usual_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """Of those that are learned, by ``model.learned_limits.SpanKey``: how long it usually takes at most."""
+    """``model.learned_limits.SpanKey`` → longest usual duration in s, for learned limits."""
 
     @property
     def any(self) -> bool:
-        """Whether there is one."""
+        """Whether any limit is set."""
         return bool(self.sections) or self.outside_s is not None
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSpan:
-    """What training is in, and has been for ``open_s``."""
+    """The section that training is in now, open for ``open_s``."""
 
     name: str | None
-    """None: in no section."""
+    """Name of the section; None for the time outside of all sections."""
     open_s: float
     limit_s: float | None = None
     usual_s: float | None = None
-    """How long it usually takes at most, where its limit was learned."""
+    """Longest usual duration, if the limit was learned."""
     awaited_s: float | None = None
-    """For so long others may wait for it, where its limit is yet to be learned."""
+    """Time in s that other ranks may wait for it, while its limit is not learned yet."""
 
     @property
     def is_late(self) -> bool:
-        """Whether it has lasted for longer than it may."""
+        """Whether it has overrun its limit."""
         return self.limit_s is not None and self.open_s > self.limit_s
 
     @property
     def left_s(self) -> float | None:
-        """Seconds until it has. None: it has, or may last for ever."""
+        """Seconds until it overruns its limit; None if it has, or has no limit."""
         return None if self.limit_s is None or self.is_late else self.limit_s - self.open_s
 
 
 class Sections:
-    """The sections of one run. What :class:`Section` and ``Run.step`` do to it is safe from any thread."""
+    """The sections of one run. :class:`Section` and ``Run.step`` may change it from any thread."""
 
     __slots__ = (
         "_limits",
@@ -119,14 +119,14 @@ class Sections:
 
     def __init__(self) -> None:
         self.open: dict[Section, float] = {}
-        """Each open one → when it was entered."""
+        """Open section → the time when it was entered."""
         self.left: deque[tuple[str, float, float]] = deque(maxlen=_MOST_LEFT)
-        """The latest that took long: name, when it was entered and when it was left."""
+        """The latest sections that took long: name, and the times of entering and leaving."""
         self.marked = monotonic()
-        """When training last left one, or made a step while :attr:`watched`."""
+        """When training last left a section, or made a step while :attr:`watched`."""
         self.watched = False
-        """Something uses the time of each step: a limit, learning, stragglers, or sections of training's own. Otherwise
-        a step reads no clock."""
+        """Whether anything uses the time of each step: a limit, learning, stragglers, or training's own sections.
+        Otherwise a step reads no clock."""
         self.stepped = False
         self.names: set[str] = set()
         """Some names of sections, STEP among them if that is one."""
@@ -141,7 +141,7 @@ class Sections:
 
     @property
     def limits(self) -> SectionLimits:
-        """How long each may last."""
+        """The time limits in force."""
         return self._limits
 
     @limits.setter
@@ -153,7 +153,7 @@ class Sections:
 
     @property
     def times(self) -> "SpanTimes | None":
-        """How long they took. None: nothing is learned of that."""
+        """Durations of ended sections; None if limits are not learned."""
         return self._times
 
     @times.setter
@@ -164,7 +164,7 @@ class Sections:
 
     @property
     def steps(self) -> "StepTimes | None":
-        """How long steps take. None: nothing looks for stragglers."""
+        """Durations of steps; None if stragglers are not detected."""
         return self._steps
 
     @steps.setter
@@ -180,7 +180,7 @@ class Sections:
             self.watched = True
 
     def step(self, step: object) -> None:
-        """Training has made a step. It ends the section of a phase, unless ``step`` was reported before: frameworks
+        """Note a step of training. It ends the section of a phase, unless ``step`` repeats the last one: frameworks
         report a step once more while they save or evaluate."""
         now = monotonic()
         again = type(step) is int and type(self._step) is int and step == self._step
@@ -194,19 +194,19 @@ class Sections:
             self._steps.step(now)
 
     def mark(self, now: float) -> None:
-        """Training has made a step, or logged something."""
+        """Note that training has made a step, or logged something."""
         if self._times is not None and not self.open:
             self._times.add(self._idle_key(), now - self.marked)
         self.marked = now
 
     def set_phase(self, name: object) -> None:
-        """Open the section that the phase ``name`` stands for, and leave that of the phase before. Most phases stand
-        for none. A run that uses neither limits nor sections gets none, and says nothing of them."""
+        """Leave the section of the previous phase and open that of the phase ``name``. Most phases have none, and so
+        has every phase of a run without limits and sections."""
         self._phase_name = name
         self._open_phase(name)
 
     def _resume_phase(self) -> None:
-        """Training may be saving already when the beat thread sets limits."""
+        """Open the section of the current phase after a change of limits. Training may be saving already by then."""
         name = self._phase_name
         self._open_phase(name)
         if self._phase_name is not name:
@@ -223,7 +223,7 @@ class Sections:
             self._phase = phase = PhaseSection(self, aside)
             phase.__enter__()
             if self._phase is not phase:
-                # A step of another thread has ended it before it was among the open ones.
+                # A step of another thread has ended it before it was entered.
                 phase.__exit__(None, None, None)
 
     def _aside(self, name: object) -> str | None:
@@ -232,37 +232,38 @@ class Sections:
         aside = _ASIDES.get(name.lower())
         if aside is None and name.lower().startswith(_ASIDE_VERBS):
             aside = _ASIDES[name.lower().partition(" ")[0]]
-        # A limit for the very name of the phase counts.
+        # A limit for exactly this name takes precedence.
         return name if aside is not None and name in self._limits.sections else aside
 
     def _is_used(self, aside: str) -> bool:
-        """Before the first step, the limit for starting covers an evaluation that has no limit of its own."""
+        """Whether a phase opens the section ``aside``. Before the first step only one with a limit of its own does; the
+        limit for starting covers the others."""
         used = self._limits.any or self._times is not None or bool(self.names)
         return used and (self.stepped or aside in self._limits.sections)
 
     def _leave_phase(self) -> None:
         self._phase = None
-        # All of them: two threads that change the phase at once may have opened one each.
+        # Two threads that change the phase at once may have opened one each, so leave all of them.
         for one in self.open.copy():
             if isinstance(one, PhaseSection):
                 one.__exit__(None, None, None)
 
     def _idle_key(self) -> tuple[str, str]:
-        """What the time is counted as in which no section is open."""
+        """The key that counts time without an open section."""
         if not self.stepped:
             return _STARTING
         return _OUTSIDE if STEP in self.names else _BETWEEN
 
     def spans(self, now: float | None = None) -> list[OpenSpan]:
-        """What training is in now, the longest first: its open sections, or else none of them. Nothing at all where
-        neither sections nor limits are in use."""
+        """The open sections, late ones first and then the oldest. Without one, the time since the last step or section.
+        Empty if neither sections nor limits are in use."""
         held, limits, marked = self.open.copy(), self.limits, self.marked
         now = monotonic() if now is None else now
         if held:
             oldest = sorted(held.items(), key=lambda each: each[1])
             named = [self._open_span(one, max(0.0, now - max(at, one.resumed)), held) for one, at in oldest]
             late = [span for span in named if span.is_late]
-            # One that is late is told whatever else is open.
+            # A late one is reported whatever else is open.
             return [*late, *(span for span in named if not span.is_late)][:MOST_TOLD]
         idle_s = max(0.0, now - marked)
         if self.stepped and STEP in limits.sections and STEP not in self.names:
@@ -285,15 +286,15 @@ class Sections:
         return OpenSpan(name, open_s, limit_s, limits.usual_s.get(key), _PATIENCE_S if learns else None)
 
     def _in_force(self, key: tuple[str, str], limit_s: float | None) -> float | None:
-        """The first steps of an attempt compile and teach nothing, so a limit that was learned is not for them."""
+        """``limit_s``, raised during warm-up if it was learned: the first steps of an attempt compile."""
         if limit_s is None or key not in self.limits.usual_s or self.times is None or not self.times.warms_up(key):
             return limit_s
         return max(limit_s, _PATIENCE_S)
 
 
 class Section:
-    """One section of a run, for a ``with`` block or as a decorator. It may be entered again while it is open, and then
-    is open until it was left as often."""
+    """One section of a run, for a ``with`` block or as a decorator. It may be entered again while it is open, and stays
+    open until it was left as often."""
 
     __slots__ = ("_depth", "_sections", "name", "resumed", "thread")
 
@@ -302,16 +303,16 @@ class Section:
         self.name = name
         self._depth = 0
         self.resumed = 0.0
-        """When what suspended it was last left. Its time counts from then."""
+        """End of the last section that suspended this one, whose time counts from then."""
         self.thread = 0
         """The thread that entered it last."""
 
     def suspends(self, step: "Section") -> bool:
-        """Whether the time of the open section ``step`` stands still while this one is open."""
+        """Whether this section, while open, suspends the time of the open section ``step``."""
         return self.name in _ASIDES and self.thread == step.thread
 
     def is_of(self, sections: Sections) -> bool:
-        """Whether it is one of these."""
+        """Whether this section belongs to ``sections``."""
         return self._sections is sections
 
     def __enter__(self) -> None:
@@ -352,8 +353,8 @@ class Section:
             sections.times.add(("section", self.name), now - entered)
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
-        """``function``, whose calls are each in a section of this name. Of an ``async`` one that is until it returns,
-        of a generator until it is at its end."""
+        """``function``, wrapped so that each call is in a section of this name. The section lasts until an ``async``
+        function returns, or a generator is at its end."""
         sections, name = self._sections, self.name
         called: Any = function
         if inspect.iscoroutinefunction(called):
@@ -387,22 +388,22 @@ class PhaseSection(Section):
     __slots__ = ()
 
     def suspends(self, step: Section) -> bool:  # noqa: ARG002 - see the other
-        """Whether the time of the open section ``step`` stands still: always."""
+        """True: a phase suspends the step of every thread."""
         return True
 
 
 def time_fields(sections: Sections) -> dict[str, Any]:
-    """What a heartbeat says of how long its spans took; nothing where nothing is learned."""
-    told = sections.times.fields() if sections.times is not None else []
-    return {"section_times": told} if told else {}
+    """The field ``section_times`` of a heartbeat; empty if limits are not learned."""
+    times = sections.times.fields() if sections.times is not None else []
+    return {"section_times": times} if times else {}
 
 
 def left_fields(sections: Sections) -> dict[str, Any]:
-    """What rank 0's heartbeat says of the sections with a limit that it left lately: others may have waited for it.
-    A section whose limit is yet to be learned has one of half an hour here."""
+    """The field ``left_sections`` of rank 0's heartbeat: the limited sections that it left lately. Other ranks may have
+    waited for them. A section whose limit is not learned yet has one of half an hour here."""
     now, limits = monotonic(), sections.limits
     patience_s = _PATIENCE_S if sections.times is not None else None
-    told = [
+    fields = [
         {
             "name": name[:_NAME_CHARS],
             "took_s": round(left - entered, 3),
@@ -413,17 +414,17 @@ def left_fields(sections: Sections) -> dict[str, Any]:
         if (limit_s := limits.sections.get(name, None if name in limits.without else patience_s)) is not None
         and now - left <= _LATELY_S
     ]
-    return {"left_sections": told} if told else {}
+    return {"left_sections": fields} if fields else {}
 
 
-def tells_late(document: Mapping[str, Any]) -> bool:
-    """Whether a heartbeat with these fields says that one of them takes too long."""
+def reports_late(document: Mapping[str, Any]) -> bool:
+    """Whether a heartbeat with these fields reports an overrun section."""
     return any(each["open_s"] > each["limit_s"] for each in document.get("sections", ()) if "limit_s" in each)
 
 
 def section_fields(spans: Sequence[OpenSpan]) -> dict[str, Any]:
-    """What a heartbeat says of them; no names of training's own are longer than they need be."""
-    told: list[dict[str, Any]] = []
+    """The field ``sections`` of a heartbeat, with names cut to a bounded length."""
+    fields: list[dict[str, Any]] = []
     for span in spans:
         each: dict[str, Any] = {} if span.name is None else {"name": span.name[:_NAME_CHARS]}
         each["open_s"] = round(span.open_s, 3)
@@ -433,5 +434,5 @@ def section_fields(spans: Sequence[OpenSpan]) -> dict[str, Any]:
             each["usual_s"] = round(span.usual_s, 3)
         if span.awaited_s is not None:
             each["awaited_s"] = span.awaited_s
-        told.append(each)
-    return {"sections": told} if told else {}
+        fields.append(each)
+    return {"sections": fields} if fields else {}

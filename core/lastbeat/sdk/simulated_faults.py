@@ -1,6 +1,6 @@
-"""Faults on purpose, for people who test what becomes of a training then. Only where somebody has asked for one.
+"""Causes a fault on request, so that users can test how their setup handles it.
 
-Here lastbeat does what it never does elsewhere: it hangs, ends or slows training.
+Only here does lastbeat hang, end or slow training.
 """
 
 import errno
@@ -32,7 +32,7 @@ _AGES_S: Final = 1e6
 
 @dataclass
 class FaultSimulation:
-    """One fault of one training, which begins ``request.after_s`` after its rank began to report the run."""
+    """One fault of one run, which begins ``request.after_s`` after its rank began to report the run."""
 
     request: FaultRequest
     store: Store
@@ -41,10 +41,10 @@ class FaultSimulation:
     began: float = field(default_factory=time.monotonic)
 
     def start(self, run: Run) -> None:
-        """Say what will happen, and wait for it in a thread. Returns at once."""
+        """Announce the fault in the log, and wait for its time in a thread. Returns at once."""
         seed = launch_seed(run.run_id, self.environ)
         if seed is None and self.rank.world > 1:
-            # All ranks have that alike, if nothing else; but so has the next launch.
+            # All ranks share the run id, if nothing else. The next launch has the same one, and so the same fault.
             seed = run.run_id
         fault = decided(self.request, self.rank.world, seed)
         if fault.rank >= self.rank.world:
@@ -70,7 +70,8 @@ class FaultSimulation:
             safe_log(logging.WARNING, "lastbeat simulates no fault: %s", fault_text(error))
 
     def _is_first(self, run: Run, fault: SimulatedFault) -> bool:
-        """Whether this run has had none so far; from now on it has. A restart that had it again would never get on."""
+        """Mark the run as having had its fault. Returns False if it was marked already. A restart that had the fault
+        again would never progress."""
         key = f"{run.run_id}/{runid.SIMULATED_FAULT}"
         try:
             RetryingStore(self.store).write(key, fault_mark(fault, self.store.clock()), Expect.NOTHING)
@@ -82,7 +83,7 @@ class FaultSimulation:
 
 
 def cause(run: Run, fault: SimulatedFault) -> None:
-    """Have ``fault`` happen to this process: at once, or when its training comes to the place for it."""
+    """Cause ``fault`` in this process: at once, or when training reaches the place for it."""
     tell = partial(safe_log, logging.WARNING, "as asked, %s", fault)
     if fault.type in _AT_ONCE:
         tell()
@@ -95,19 +96,19 @@ _AT_ONCE: Final[Mapping[FaultType, int]] = MappingProxyType({"rank_killed": sign
 
 
 class _Happening(Protocol):
-    """What happens in training's own thread."""
+    """A fault in training's own thread."""
 
     def __call__(self) -> None:
-        """Training has come to the place."""
+        """Cause the fault: training has reached the place for it."""
         ...
 
     def loss(self, reported: object) -> object:
-        """The loss that is reported instead of this one."""
+        """The loss to report in place of ``reported``."""
         ...
 
 
 class _Once:
-    """Hangs or raises, and then never again: training may handle what is raised."""
+    """Hangs or raises once only, because training may handle the exception."""
 
     def __init__(self, tell: Callable[[], None], do: Callable[[], NoReturn]) -> None:
         self._tell, self._do, self._done = tell, do, False
@@ -158,14 +159,14 @@ class _NotFinite:
 
 
 def _hang() -> NoReturn:
-    """Wait as a thread inside a collective does: Python runs no signal handler, though other threads go on."""
+    """Wait like a thread inside a collective: Python runs no signal handler, though other threads go on."""
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     while True:
         time.sleep(_AGES_S)
 
 
 def _fail_gpu() -> NoReturn:
-    # The words of CUDA and torch, so that whoever reads logs takes it for what it stands for.
+    # The words of CUDA and torch, so that readers of logs recognise the fault that this stands for.
     raise RuntimeError("CUDA error: uncorrectable ECC error encountered (simulated by lastbeat)")
 
 
@@ -185,15 +186,15 @@ _IN_TRAINING: Final[Mapping[FaultType, Callable[[Callable[[], None]], _Happening
 
 
 _PLACES: Final[Mapping[FaultType, tuple[str, ...]]] = MappingProxyType(
-    # What a rank takes longer for there is its own: elsewhere the others may be waiting for it.
+    # The rank's own time passes in these sections. In others the ranks may be waiting for each other.
     {"disk_full": ("checkpointing",), "slow_rank": (COMPUTE, STEP)}
 )
 
 
 class _FaultyRun:
-    """Comes between training and its run, so that a run to which nothing happens costs nothing more.
+    """Intercepts the calls from training to its run, so that a run without a fault has no extra cost.
 
-    What happens does so as soon as training is in the first of ``places`` that it has a section of, else in
+    The fault happens in the first of ``places`` for which training has a section. Without one it happens in
     ``run.step`` or ``run.log``.
     """
 
@@ -202,14 +203,14 @@ class _FaultyRun:
         self._step, self._log, self._enter = run.step, run.log, Section.__enter__
 
     def arm(self) -> None:
-        """From now on training comes by here."""
-        # As attributes of the object they are found before those of its class.
+        """Start intercepting."""
+        # Attributes of the object take precedence over those of its class.
         vars(self._run).update(step=self._faulty_step, log=self._faulty_log)
 
         def enter(section: Section) -> None:
             self._faulty_enter(section)
 
-        # Of the class: sections of decorators were made long before. A function, since that of a method is no method.
+        # Replaced on the class, because sections of decorators exist already. A bound method would not get the section.
         Section.__enter__ = enter  # type: ignore[method-assign]
 
     def _faulty_enter(self, section: Section) -> None:
@@ -239,8 +240,8 @@ class _FaultyRun:
             self._happening()
 
     def _place(self) -> str | None:
-        """The section where it happens; None: training has none of them so far."""
+        """The section where the fault happens; None if training has none of ``places`` so far."""
         sections = self._run.sections
-        # A limit for all kinds of sections may be set where a training has few of them.
+        # Limits may be set for all kinds of sections although training uses few of them.
         to_come = sections.limits.sections if len(self._places) == 1 else ()
         return next((name for name in self._places if name in sections.names or name in to_come), None)

@@ -27,17 +27,17 @@ _NAME_LIMIT = 200
 
 
 class StackDump:
-    """Beat task: writes the stacks of all threads once there was no new step for about ``stall_s``, and again each time
-    that this time has doubled. Deletes them when training goes on, so they are there only while it hangs.
+    """Beat task: writes the stacks of all threads after about ``stall_s`` without a new step, and again each time that
+    this time has doubled. Deletes them when training goes on, so they exist only while it hangs.
 
-    They are taken one and a half beats before ``stall_s``, so that they are there when the watchdog alerts; and when
-    a section takes too long, once.
+    They are taken one and a half beats before ``stall_s``, so that they exist when the watchdog alerts. An overrun
+    section has them taken too, once.
 
-    ``dump`` takes them, given their first line. ``printed`` counts the output of a command: while no step of it is
-    known, silence for as long is a stall. Such a command may write stacks of its own, which are left as they are.
+    ``dump`` returns the stacks after a given first line. ``printed`` counts the output of a command. While no step of
+    the command is known, silence for as long is a stall. Stacks that the command writes itself are left as they are.
     """
 
-    purpose = "write the stacks of a stalled training"
+    purpose = "write the stacks of stalled training"
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class StackDump:
         self._since = 0.0
         self._next_s = self._first_s
         self._there: bool | None = None
-        """Whether the file is there; None while one of an earlier attempt may be left."""
+        """Whether the file exists; None while one of an earlier attempt may be left."""
 
     def write(self, beat: Beat) -> None:
         key = beat.folder + runid.STACKS
@@ -89,7 +89,7 @@ class StackDump:
 
     def _remove(self, store: Store, key: str) -> None:
         if self._there is None:
-            # Try once: the watchdog ignores what is older than the attempt.
+            # Try once, because the watchdog ignores a file that is older than the attempt.
             self._there = False
             store.delete(key)
         elif self._there:
@@ -101,11 +101,11 @@ class StackDump:
             self._there = False
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: this task holds no resources."""
 
 
 def _same(step: object, other: object) -> bool:
-    """Whether both are one step. Never compares objects that may be tensors."""
+    """Whether both are the same step. Never compares objects that may be tensors."""
     return step is other or (isinstance(step, int) and isinstance(other, int) and step == other)
 
 

@@ -1,9 +1,8 @@
-"""How long steps take, and what of that is a rank's own: told by training with each step, summed up in windows by the
-beat thread.
+"""Measures the duration of steps and a rank's own share of it. The beat thread sums them up in windows.
 
 In synchronous training every rank's steps take as long as the slowest rank's, which the others wait for. So a rank's
-own time counts: that of its section ``compute``, or what is left of the step without its collectives, as far as anybody
-tells of either. Nothing here blocks, and what training does to it costs some hundred nanoseconds.
+own time counts: that of its section ``compute``, or the rest of the step without its collectives, if either is
+reported. Nothing here blocks, and a call from training costs some hundred nanoseconds.
 """
 
 from collections import deque
@@ -17,28 +16,30 @@ from lastbeat.model.stragglers import LEAST_STEPS, Basis, RankWindow
 COMPUTE: Final = "compute"
 """The section in which a rank waits for no other."""
 _BETWEEN_BEATS: Final = 8192
-"""So many steps are held between two beats, and as many spans."""
+"""Most steps that are held between two beats, and most spans."""
 MOST_STEPS: Final = 8192
-"""So many steps of a window count: of more, every other one."""
+"""Most steps that a window counts. When there are more, it counts every other one."""
 _LEAST_S: Final = 1e-9
 
 
 class SpanTimer(Protocol):
-    """Measures the spans of ``compute`` in place of the host's clock: by events of a GPU, say. Raises nothing."""
+    """Measures the spans of ``compute`` in place of the host's clock, for example by events of a GPU. Raises
+    nothing."""
 
     def begin(self) -> None:
-        """Training enters one."""
+        """Called when training enters ``compute``."""
         ...
 
     def end(self) -> None:
-        """Training leaves it."""
+        """Called when training leaves ``compute``."""
         ...
 
 
 class StepTimes:
-    """What training tells. Its methods are for training's threads; what they leave here the beat thread takes away.
+    """Durations of steps, spans of ``compute`` and collectives. Training's threads add them, and the beat thread takes
+    them.
 
-    ``every``: only each so many-th step is measured.
+    Only one step in ``every`` is measured.
     """
 
     __slots__ = ("_every", "count", "ends", "hears_collectives", "inside", "own", "timer", "waits")
@@ -48,37 +49,37 @@ class StepTimes:
         self.count = 0
         """Steps so far."""
         self.inside = 0
-        """So many sections ``compute`` are open."""
+        """Number of open sections ``compute``."""
         self.ends: deque[tuple[int, float]] = deque(maxlen=_BETWEEN_BEATS)
-        """Number of a step and when it ended, by the monotonic clock."""
+        """Number of a step, and its end by the monotonic clock."""
         self.own: deque[tuple[int, float]] = deque(maxlen=_BETWEEN_BEATS)
-        """Number of the step before, and how long training was in ``compute``, in s."""
+        """Number of the step before a span of ``compute``, and the span's duration in s."""
         self.waits: deque[tuple[int, float, bool]] = deque(maxlen=_BETWEEN_BEATS)
-        """The same of a collective, and whether it was within ``compute``."""
+        """Number of the step before a collective, its duration in s, and whether it was within ``compute``."""
         self.hears_collectives = False
-        """Somebody tells of collectives."""
+        """Whether collectives are reported."""
         self.timer: SpanTimer | None = None
-        """None: the host's clock is what counts."""
+        """The timer for ``compute``; None for the host's clock."""
 
     def step(self, now: float) -> None:
-        """A step has ended."""
+        """Note that a step ended at ``now``."""
         self.count = count = self.count + 1
         if count % self._every < 2:
             self.ends.append((count, now))
 
     @property
     def measured(self) -> bool:
-        """Whether the present step is one of those that are."""
+        """Whether the current step is measured."""
         return self.count % self._every == 0
 
     def enter(self) -> None:
-        """Training enters ``compute``."""
+        """Note that training enters ``compute``."""
         self.inside += 1
         if self.timer is not None:
             self.timer.begin()
 
     def leave(self, seconds: float) -> None:
-        """Training leaves it, after so long."""
+        """Note that training leaves ``compute`` after ``seconds``."""
         self.inside -= 1
         if self.timer is not None:
             self.timer.end()
@@ -86,13 +87,13 @@ class StepTimes:
             self.own.append((self.count, seconds))
 
     def waited(self, seconds: float) -> None:
-        """Training was in a collective."""
+        """Note that training was in a collective for ``seconds``."""
         if self.count % self._every == 0:
             self.waits.append((self.count, seconds, self.inside > 0))
 
 
 class StepWindows:
-    """Makes windows of what training tells of ``rank``. For the beat thread."""
+    """Sums up the steps of ``rank`` in windows. For the beat thread."""
 
     def __init__(self, times: StepTimes, rank: int, node: str, every: int = 1) -> None:
         self._times, self._rank, self._node = times, rank, node
@@ -108,9 +109,9 @@ class StepWindows:
         self._best_own_s: dict[Basis, float] = {}
 
     def gather(self) -> None:
-        """Take what training has told since."""
-        # Training goes on adding meanwhile, so nothing is walked through. Ends first: then all that belongs to a step
-        # which has ended is here, too.
+        """Take the durations that training has added since the last call."""
+        # Training goes on adding meanwhile, so the deques cannot be iterated over. Ends of steps are taken first: then
+        # all durations of an ended step have been added already.
         with suppress(IndexError):
             while True:
                 self._end(*self._times.ends.popleft())
@@ -141,19 +142,19 @@ class StepWindows:
                 del known[number]
 
     def close(self) -> RankWindow | None:
-        """End the window: what it was. None while it has fewer than :data:`LEAST_STEPS` steps: it goes on then, so that
-        steps that take longer than a window are summed up, too."""
+        """End the window and return it. With fewer than :data:`LEAST_STEPS` steps, return None and continue the window,
+        so that steps longer than a window are summed up too."""
         self.gather()
         if len(self._steps) < LEAST_STEPS:
             return None
         steps, own, waits, inside = (dict(each) for each in (self._steps, self._own, self._waits, self._waits_inside))
-        # What training has told of the step that it is in belongs to the next window.
+        # Durations within the current step belong to the next window.
         present = self._last[0] if self._last is not None else 0
         self._keep(lambda number: number >= present)
         self._stride = self._every
         basis: Basis = "step"
         times = [*steps.values()]
-        # Of the last steps a GPU may not have told yet.
+        # A GPU may not have reported the last steps yet.
         computed = [own[each] - inside.get(each, 0.0) for each in steps if each in own]
         if len(computed) >= LEAST_STEPS:
             basis, times = "compute", computed

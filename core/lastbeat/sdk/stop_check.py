@@ -1,4 +1,4 @@
-"""Ends training when somebody asks for it from elsewhere: ``lastbeat stop`` leaves a request beside the run."""
+"""Ends training on a request that ``lastbeat stop`` has left beside the run."""
 
 import logging
 import os
@@ -15,13 +15,14 @@ from lastbeat.sdk.safe_log import safe_log
 from lastbeat.stores.port import DeniedError
 
 EVERY_BEATS = 10
-"""Where each look costs money; elsewhere each beat looks."""
+"""Beats between two checks if requests to the store cost money; otherwise each beat checks."""
 
 SendSignal = Callable[[int], None]
 
 
 def send_to_self(number: int) -> None:
-    """To this process, as Ctrl-C and ``kill`` would; to its main thread, which alone acts on it and may be asleep."""
+    """Send the signal ``number`` to this process, as Ctrl-C and ``kill`` would. The main thread gets it, because only
+    that acts on signals, and it may be asleep."""
     main = threading.main_thread().ident
     if main is None:
         os.kill(os.getpid(), number)
@@ -30,8 +31,8 @@ def send_to_self(number: int) -> None:
 
 
 class StopCheck:
-    """Beat task: every ``every_beats``, looks for a request. One of this attempt ends training as Ctrl-C would; if it
-    has not ended after the request's grace, as ``kill`` would. One that grants it a checkpoint is left to training.
+    """Beat task: every ``every_beats``, checks for a request. One for this attempt ends training as Ctrl-C would, and
+    after the request's grace period as ``kill`` would. If it grants a checkpoint, training ends by itself.
 
     ``send`` sends a signal to whatever trains.
     """
@@ -43,17 +44,17 @@ class StopCheck:
         self._send = send
         self._beats = 0
         self._known: str | None = None
-        """Version of the request that was dealt with."""
+        """Version of the last request that was handled."""
 
     def write(self, beat: Beat) -> None:
         self._beats += 1
-        # Between two checks for a watchdog, and not in the first beat, which has enough to do.
+        # Not in the beats that check for a watchdog, nor in the first beat, which has enough to do.
         if beat.ending is not None or (self._beats - 1) % self._every != min(6, self._every - 1) or self._beats < 2:
             return
         try:
             blob = beat.store.read(f"{beat.folder}{runid.STOP}", LIMIT_BYTES)
         except DeniedError:
-            # Some policies let training write and not read.
+            # Some policies let training write but not read.
             return
         if blob is None or blob.version == self._known:
             return
@@ -73,7 +74,7 @@ class StopCheck:
         safe_log(logging.WARNING, "lastbeat ends this training: %s", request.summary)
         wait_s = request.grace_s
         if request.signalled:
-            # Whoever asked has sent SIGINT: a second one would interrupt what the first one had begun.
+            # The request's author has sent SIGINT. A second one would interrupt the ending that the first one began.
             wait_s = max(0.0, request.grace_s - age_s)
         elif _hears(signal.SIGINT):
             self._send(signal.SIGINT)
@@ -88,9 +89,9 @@ class StopCheck:
             self._send(signal.SIGTERM)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: this task holds no resources."""
 
 
 def _hears(number: int) -> bool:
-    """Whether this process does anything about the signal: what a shell starts in the background ignores SIGINT."""
+    """Whether this process handles the signal. A command that a shell starts in the background ignores SIGINT."""
     return signal.getsignal(number) is not signal.SIG_IGN

@@ -1,19 +1,19 @@
-"""All ranks of a training stop at the same call, because one of them is told to: through the store, where no
-torch.distributed connects them. Training's own thread only counts its calls; another one asks.
+"""Stops all ranks of a run at the same call once one of them has a request to stop. They agree through the store, for
+ranks that torch.distributed does not connect. Training's own thread only counts its calls; another one asks.
 
 The protocol, over ``stopping.json`` and the answers beside it (``model.stop_plan``)::
 
-    rank 3    told to stop ── asks ── answers ········· sees call 250 ··········· its call 250: stops
+    rank 3    must stop ───── asks ── answers ········· sees call 250 ··········· its call 250: stops
     rank 0    ··············· sees that, answers ·· all have answered: writes 250 ·· its call 250: stops
     rank 1    ··········· sees that, answers ··············· sees call 250 ······ its call 250: stops
 
-Each write of the document is conditional, so of several that ask one is heard, and of several that decide one does.
-Who asked and rank 0 decide; should both have died, anybody does a while later. After :data:`ROLL_CALL_S` the call is
-decided without those that have not answered: they are dead, or never look. The call lies far enough ahead that all have
-seen it when they get there, by the pace that they answered with. None of them ever waits: one that sees it too late,
-because its store took far longer than before, stops then, and says so.
+Each write of the document is conditional, so one of several requests wins, and one of several decisions. The asking
+rank and rank 0 decide; if both have died, any other rank decides a while later. After :data:`ROLL_CALL_S` the call is
+decided without the ranks that have not answered: they are dead, or never check. The call lies far enough ahead that all
+ranks have seen it when they get there, by the pace in their answers. No rank ever waits. One that sees the call too
+late, because its store took far longer than before, stops at once and logs that.
 
-The document names its attempt. One of an earlier attempt stops nobody, and is overwritten; a process that an earlier
+The document names its attempt. One of an earlier attempt has no effect and is overwritten. A process that an earlier
 attempt left behind overwrites nothing.
 """
 
@@ -48,48 +48,49 @@ if TYPE_CHECKING:
     from lastbeat.sdk.run import Run, RunPlace
 
 LOOK_S: Final = 5.0
-"""So often each rank looks whether somebody asks, where that costs money,"""
+"""Time in s between two checks of a rank for a stop, if requests to the store cost money."""
 LOOK_FREE_S: Final = 2.0
-"""and where it does not."""
+"""Time in s between two checks of a rank for a stop, if requests are free."""
 IDLE_S: Final = 8.0
-"""Between two looks at most, however long its steps take."""
+"""Most time in s between two checks, even if steps take longer."""
 _RANKS_PER_S: Final = 200
-"""So many ranks look in a second, as long as :data:`IDLE_S` allows it."""
+"""Most checks per second by all ranks together, as far as :data:`IDLE_S` allows."""
 QUICK_S: Final = 0.5
-"""Between two looks while all are about to stop."""
+"""Time in s between two checks while the ranks agree on a stop."""
 _QUICK_PER_S: Final = 2000
+"""Most checks per second by all ranks together while they agree on a stop."""
 ROLL_CALL_S: Final = 12.0
-"""So long all are waited for."""
+"""Most time in s that a decision waits for the answers of all ranks."""
 TAKE_OVER_S: Final = 5.0
-"""So long after that others than rank 0 and who asked decide."""
+"""Time in s after the roll call until ranks other than rank 0 and the asking one decide."""
 ALONE_S: Final = 20.0
-"""So long a rank that is told to stop tries to ask the others,"""
+"""A rank that must stop but cannot ask the others stops alone after this many s."""
 _UNDECIDED_S: Final = 60.0
-"""and so long it waits for a decision, once it has answered."""
+"""A rank that has answered but sees no decision stops alone after this many s."""
 _IDLE_PAUSE_S: Final = 1.0
 _WINDOW_S: Final = 1.0
-"""In a shorter time nobody can tell a pace,"""
+"""Shortest window in s that yields a reliable pace."""
 _WINDOWS_LEAST: Final = 4
-"""nor in fewer of them: in the first training compiles, and is many times as fast later."""
+"""Least number of windows for a pace. The first ones include compilation, and later ones are many times as fast."""
 _LATELY: Final = 12
-"""So many of the last looks and seconds tell reaction and pace."""
+"""Number of latest checks that give the reaction time, and of latest windows that give the pace."""
 _STOP_S: Final = 1.0
 _ANSWERS_MOST: Final = 200_000
 _NAMED: Final = 8
 
 
 class Pace:
-    """How often a second training asks, at its fastest of the last seconds in which it did. While it evaluates or saves
-    it does not, and what counts is how fast it may go on then."""
+    """Calls per second of training, at its fastest lately. While training evaluates or saves it makes no calls, and its
+    pace afterwards is what counts."""
 
     def __init__(self) -> None:
         self.known_since = math.inf
-        """When it could be told first, by the monotonic clock."""
+        """When the pace was first known, by the monotonic clock; infinite before that."""
         self._last: tuple[float, int] | None = None
         self._lately: deque[float] = deque(maxlen=_LATELY)
 
     def add(self, now: float, calls: int) -> None:
-        """It had asked so often then, by the monotonic clock."""
+        """Note that training had made ``calls`` calls at ``now``, by the monotonic clock."""
         if self._last is None:
             self._last = now, calls
         waited_s, more = now - self._last[0], calls - self._last[1]
@@ -101,15 +102,15 @@ class Pace:
 
     @property
     def per_s(self) -> float | None:
-        """None: nobody knows yet."""
+        """Calls per second; None until enough windows are known."""
         return max(self._lately) if len(self._lately) >= _WINDOWS_LEAST else None
 
 
 class StoreAgreement:
-    """One rank's part.
+    """One rank's side of the agreement.
 
-    :meth:`ask` belongs to training's thread, and touches two attributes until this rank is told to stop. :meth:`look`
-    belongs to the asking thread: it makes a few requests, and what it finds is :attr:`at`.
+    :meth:`ask` belongs to training's thread, and touches only two attributes until this rank has to stop. :meth:`look`
+    belongs to the asking thread: it makes a few requests, and sets :attr:`at` once the call is decided.
     """
 
     def __init__(self, run: "Run", every: int = 1, clock: Callable[[], float] = time.monotonic) -> None:
@@ -117,42 +118,42 @@ class StoreAgreement:
         self._every = every
         self._clock = clock
         self.calls = 0
-        """How often training has asked."""
+        """Number of calls of :meth:`ask`."""
         self.at: int | None = None
         """The call at which this rank stops."""
         self.why = ""
-        """What all of them stop for, once that is decided."""
-        self.told = False
-        """This rank is told to stop."""
+        """Why all ranks stop, once that is decided."""
+        self.must_stop = False
+        """Whether this rank has a request to stop."""
         self._ends_since: float | None = None
-        """When this rank was first told to stop by what will end it soon."""
-        self._heard = -math.inf
-        """When a look last worked."""
+        """When this rank first got a request from something that will end it soon."""
+        self._last_look = -math.inf
+        """When a check last succeeded."""
         self._attempt: tuple[int, str] | None = None
-        """Number and start, as rank 0 says."""
+        """Number and start of the attempt, from rank 0."""
         self._foreign: str | None = None
         """Version of a document of another attempt."""
         self._clear: float | None = None
-        """When nobody had asked yet, last."""
+        """Last check without a request of any rank."""
         self._asked_since: float | None = None
-        """When this rank saw that somebody asks, and could answer."""
-        self._asks = False
-        """It was this one."""
+        """When this rank saw a request of any rank, and could answer."""
+        self._is_asker = False
+        """Whether this rank has asked the others to stop."""
         self._answers: list[str] = []
         self._answered: StopPlan | None = None
         self._took: deque[float] = deque(maxlen=_LATELY)
-        """How long the last looks took, in s."""
+        """Durations of the last checks in s."""
         self._pace = Pace()
         self._wake = threading.Event()
         self._closed = False
         self._thread: threading.Thread | None = None
-        self._asks_nobody = False
-        """No thread could start."""
+        self._thread_failed = False
+        """Whether the asking thread could not start."""
 
     # Training's thread.
 
     def ask(self, *, here: bool) -> bool:
-        """Whether this rank stops now. ``here``: it is told to. Never waits, never raises."""
+        """Whether this rank stops now. ``here`` says that it has a request to stop. Never waits, never raises."""
         self.calls = calls = self.calls + 1
         if here and self.at is None:
             self._wait_or_give_up()
@@ -160,19 +161,22 @@ class StoreAgreement:
         return at is not None and calls >= at
 
     def _wait_or_give_up(self) -> None:
-        """This rank is told to stop. One that cannot ask the others, or hears of no decision, stops alone, if it would
-        be ended soon anyway. That is found here, since the asking thread may hang in its store."""
-        if not self.told:
-            self.told = True
+        """Wait for a decision of all ranks, or let this rank stop alone.
+
+        A rank that would be ended soon anyway stops alone if it cannot ask the others, or sees no decision. That is
+        checked here, because the asking thread may hang in its store.
+        """
+        if not self.must_stop:
+            self.must_stop = True
             self._wake.set()
         if not self._run.ends_soon:
             return
         now = self._clock()
         if self._ends_since is None:
             self._ends_since = now
-        no_thread = self._asks_nobody or (self._thread is not None and not self._thread.is_alive())
-        # As long as the store answers, and nobody could tell where this rank will be, it waits for its own pace.
-        waits_since = max(self._ends_since, min(self._heard, self._pace.known_since))
+        no_thread = self._thread_failed or (self._thread is not None and not self._thread.is_alive())
+        # While the store answers and this rank's pace is unknown, it waits for its pace: no call could be chosen.
+        waits_since = max(self._ends_since, min(self._last_look, self._pace.known_since))
         if no_thread or now - waits_since >= (_UNDECIDED_S if self._answers else ALONE_S):
             self.why = self._run.stop_wanted or ""
             what = "lastbeat could not agree with the other ranks within %.0f s: this one stops alone"
@@ -180,7 +184,7 @@ class StoreAgreement:
             self.at = self.calls
 
     def start(self) -> None:
-        """Ask the others in a thread from now on. Returns at once."""
+        """Start the asking thread. Returns at once."""
         self._pid = os.getpid()
         thread = threading.Thread(target=self._ask_on, name="lastbeat-agreement", daemon=True)
         delay_unsafe_forks(thread)
@@ -188,19 +192,19 @@ class StoreAgreement:
             thread.start()
         except RuntimeError as error:
             safe_log(logging.WARNING, "lastbeat cannot ask the other ranks whether to stop: %s", error)
-            self._asks_nobody = True
+            self._thread_failed = True
             return
         self._thread = thread
-        # As the beat thread: it must not be inside the store's client when the interpreter exits.
+        # Like the beat thread, it must not be inside the store's client when the interpreter exits.
         atexit.register(self.close)
 
     def leave(self) -> None:
-        """Ask no more. Returns at once."""
+        """End the asking thread. Returns at once."""
         self._closed = True
         self._wake.set()
 
     def close(self) -> None:
-        """Ask no more; waits for a question that is under way, but not long."""
+        """End the asking thread, and wait up to ``_STOP_S`` for its pending request."""
         self.leave()
         if self._thread is not None and os.getpid() == self._pid:
             self._thread.join(_STOP_S)
@@ -209,7 +213,7 @@ class StoreAgreement:
     # The asking thread.
 
     def _ask_on(self) -> None:
-        # The first look shows that nobody asks yet.
+        # The first check comes early, to know a time without a request.
         logged, looked_at, looked_calls = logging.NOTSET, -math.inf, 0
         while not self._over:
             place = self._run.place
@@ -218,14 +222,14 @@ class StoreAgreement:
                 try:
                     self.look(place)
                     logged = logging.NOTSET
-                except BaseException as fault:  # noqa: BLE001 - whatever it is, training goes on, and so do the looks
-                    # Of an outage that meets nobody's stop the beat thread tells enough.
-                    level = logging.WARNING if self.told else logging.DEBUG
+                except BaseException as fault:  # noqa: BLE001 - whatever it is, training goes on, and so do the checks
+                    # While no rank has to stop, the beat thread's warning about an outage is enough.
+                    level = logging.WARNING if self.must_stop else logging.DEBUG
                     if level > logged:
                         what = "lastbeat cannot ask the other ranks whether to stop, and keeps trying: %s"
                         safe_log(level, what, fault_text(fault))
                         logged = level
-            self._wake.wait(_IDLE_PAUSE_S if self._asked_since is None and not self.told else QUICK_S)
+            self._wake.wait(_IDLE_PAUSE_S if self._asked_since is None and not self.must_stop else QUICK_S)
             self._wake.clear()
             self._pace.add(self._clock(), self.calls)
 
@@ -234,20 +238,20 @@ class StoreAgreement:
         return self._closed or self._run.ended or self.at is not None
 
     def _is_due(self, place: "RunPlace", looked_at: float, looked_calls: int) -> bool:
-        """Whether to look again: quickly while somebody asks; else not before ``every`` more calls, or a while."""
+        """Whether to check again: soon after a request, otherwise after ``every`` more calls, or :data:`IDLE_S`."""
         waited_s = self._clock() - looked_at
-        if self.told or self._asked_since is not None:
+        if self.must_stop or self._asked_since is not None:
             return waited_s >= quick_s(place.rank.world)
         if waited_s < look_s(place.rank.world, free=place.store.traits.prices.free):
             return False
         return self.calls >= looked_calls + self._every or waited_s >= IDLE_S
 
     def look(self, place: "RunPlace") -> None:
-        """One look, and what follows from it. Raises :class:`StoreError`.
+        """Check the document once, and act on it. Raises :class:`StoreError`.
 
-        1. Read the document. If nobody asks in this attempt, ask, if this rank is told to stop.
-        2. If it is decided, take that.
-        3. Else leave an answer, and decide, if that is this rank's turn.
+        1. Read the document. If no rank of this attempt has asked and this rank has to stop, ask.
+        2. If the call is decided, adopt it.
+        3. Otherwise leave an answer, and decide if that is this rank's task.
         """
         began = self._clock()
         self._pace.add(began, self.calls)
@@ -257,17 +261,17 @@ class StoreAgreement:
                 if self._attempt is not None or blob is None or read_plan(blob.body) is None:
                     self._clear = began
                 self._asked_since = None
-                if self.told:
+                if self.must_stop:
                     self._ask(place, blob)
                     blob, plan = self._read(place)
             if plan is not None and blob is not None:
                 self._follow(place, plan, blob)
-            self._heard = self._clock()
+            self._last_look = self._clock()
         finally:
             self._took.append(self._clock() - began)
 
     def _read(self, place: "RunPlace") -> tuple[Blob | None, StopPlan | None]:
-        """The document as it is, and what it says of this attempt."""
+        """The document, and its plan for this attempt. Either is None if there is none."""
         blob = place.store.read(f"{self._run.run_id}/{KEY}", LIMIT_BYTES)
         return blob, self._of_this_attempt(place, blob)
 
@@ -276,7 +280,7 @@ class StoreAgreement:
             self._take(place, plan)
             return
         if self._asked_since is None or self._answered is None:
-            # The others are waited for from its answer on: until then they may have compiled, too.
+            # The wait for the others begins with this rank's answer: until then they may have compiled too.
             self._asked_since = self._clock()
         if self._answered is None:
             self._answer(place, plan)
@@ -284,7 +288,7 @@ class StoreAgreement:
             self._decide(place, plan, blob)
 
     def _of_this_attempt(self, place: "RunPlace", blob: Blob | None) -> StopPlan | None:
-        """What a document says of this attempt; None: nothing."""
+        """The plan in a document if it is of this attempt, or None."""
         plan = read_plan(blob.body) if blob is not None else None
         if blob is None or plan is None or blob.version == self._foreign:
             return None
@@ -304,7 +308,7 @@ class StoreAgreement:
             self._attempt = state.attempt, state.start_time
 
     def _ask(self, place: "RunPlace", blob: Blob | None) -> None:
-        """Ask all ranks to stop, unless somebody else does at this moment."""
+        """Ask all ranks to stop, unless another rank asks at this moment."""
         self._learn_attempt(place)
         before = read_plan(blob.body) if blob is not None else None
         if self._attempt is None or (before is not None and before.attempt > self._attempt[0]):
@@ -314,29 +318,29 @@ class StoreAgreement:
         with suppress(ConflictError):
             expected = Expect.NOTHING if blob is None else blob.version
             place.store.write(f"{self._run.run_id}/{KEY}", encode_plan(plan), expected)
-        self._asks = True
+        self._is_asker = True
 
     def _answer(self, place: "RunPlace", plan: StopPlan) -> None:
         per_s = self._pace.per_s
         if per_s is None:
-            # It has just begun, and compiles. Nobody could tell where it will be.
+            # Training has just begun and compiles, so its pace is unknown.
             return
         reaction_s = quick_s(place.rank.world) + max(self._took, default=0.0)
         answer = StopAnswer(place.rank.number, self.calls, per_s, reaction_s)
         key = f"{self._run.run_id}/{plan.folder}{answer.name}"
-        # Noted first: its own answer may get lost, and it is written again then.
+        # Noted first: the answer to this write may be lost, and the key is then written again.
         self._answers.append(key)
         place.store.write(key, b"")
         self._answered = plan
 
     def _decides(self, place: "RunPlace") -> bool:
-        """Whether this rank looks who has answered: who asked, and rank 0; the others when those seem to be dead."""
+        """Whether this rank decides now: the asking rank and rank 0 do, and the others when those seem to be dead."""
         if self._asked_since is None or self._answered is None:
             return False
         waited_s = self._clock() - self._asked_since
-        # Not all of them at the same moment.
+        # Ranks take over one after the other, not all at once.
         patience_s = ROLL_CALL_S + TAKE_OVER_S + place.rank.number % 16 * QUICK_S
-        return self._asks or place.rank.leads or waited_s >= patience_s
+        return self._is_asker or place.rank.leads or waited_s >= patience_s
 
     def _decide(self, place: "RunPlace", plan: StopPlan, blob: Blob) -> None:
         answers = self._read_answers(place, plan)
@@ -344,7 +348,7 @@ class StoreAgreement:
         now = self._clock()
         if not answers or (missing and now - (self._asked_since or now) < ROLL_CALL_S):
             return
-        # All answers are younger: nobody had asked then, or nobody had begun.
+        # All answers are younger than this check without a request, or than the start of the run.
         at = stop_call(answers, now - (place.started if self._clear is None else self._clear), self._every)
         with suppress(ConflictError):
             place.store.write(f"{self._run.run_id}/{KEY}", encode_plan(replace(plan, at=at)), blob.version)
@@ -355,7 +359,7 @@ class StoreAgreement:
             safe_log(logging.WARNING, what, len(missing), place.rank.world, ROLL_CALL_S, named)
 
     def _read_answers(self, place: "RunPlace", plan: StopPlan) -> list[StopAnswer]:
-        """Of this attempt, by this run's ranks: several of one where it could not tell whether one was written."""
+        """The answers of this run's ranks in this attempt. A rank that retried an uncertain write may have several."""
         folder, after, found = f"{self._run.run_id}/{plan.folder}", "", list[StopAnswer]()
         while len(found) < _ANSWERS_MOST:
             page = place.store.list(folder, after)
@@ -367,9 +371,9 @@ class StoreAgreement:
         return found
 
     def _take(self, place: "RunPlace", plan: StopPlan) -> None:
-        """It is decided."""
+        """Adopt the decided call, and log it."""
         if self.at is not None:
-            # It hung in the store, and has stopped alone.
+            # The asking thread hung in the store, and this rank has stopped alone.
             return
         calls = self.calls
         self.why = plan.summary
@@ -379,7 +383,7 @@ class StoreAgreement:
             what = "all %d ranks stop at the same step, %d from here: %s"
             safe_log(logging.WARNING, what, place.rank.world, ahead, plan.summary)
         else:
-            what = "all ranks were to stop %d steps ago, of which this one hears only now, and stops: %s"
+            what = "all ranks were to stop %d steps ago; this one learns that only now, and stops: %s"
             safe_log(logging.WARNING, what, -ahead, plan.summary)
         for key in self._answers:
             with suppress(StoreError):
@@ -387,10 +391,10 @@ class StoreAgreement:
 
 
 def look_s(world: int, *, free: bool) -> float:
-    """Between two looks of a rank while nobody asks."""
+    """Time in s between two checks of a rank while no rank has asked to stop."""
     return min(IDLE_S, max(LOOK_FREE_S if free else LOOK_S, world / _RANKS_PER_S))
 
 
 def quick_s(world: int) -> float:
-    """The same while somebody does."""
+    """Time in s between two checks of a rank after one has asked to stop."""
     return max(QUICK_S, world / _QUICK_PER_S)

@@ -1,9 +1,9 @@
-"""Windows of steps on their way from each rank to rank 0: through the key-value store of torch.distributed, where that
-is in use. Nothing of torch is imported here.
+"""Passes windows of steps from each rank to rank 0 through the key-value store of torch.distributed, if that is in use.
+This module never imports torch.
 
-Never through a collective: one in a thread beside training could meet training's own in another order on another rank,
-and both would wait for ever. The store answers each rank by itself. It is asked through a connection of its own,
-because training may be waiting in the other one, and in a thread that may hang without anybody noticing.
+It uses no collective. One in a thread beside training could meet training's own in another order on another rank, and
+both would wait for ever. The store answers each rank by itself. It gets a connection of its own, because training may
+be waiting in the other one, and a thread of its own, which may hang without harm.
 """
 
 import json
@@ -17,40 +17,41 @@ from lastbeat.sdk.safe_log import fault_text, safe_log
 from lastbeat.sdk.timed_calls import CallThread
 
 LIMIT_S: Final = 2.0
-"""So long rank 0, or any other, waits for the store."""
+"""Most time in s that a rank waits for the store."""
 _BYTES: Final = 4096
 
 
 class TorchExchange:
-    """One rank's part. Every method returns within :data:`LIMIT_S` and raises nothing."""
+    """One rank's side of the exchange. Every method returns within :data:`LIMIT_S` and raises nothing."""
 
     def __init__(self, run_id: str) -> None:
         self._prefix = f"lastbeat/{run_id}/stragglers/"
         self._thread = CallThread[Any]("lastbeat-stragglers")
         self._default: Any = None
         self._own: Any = None
-        """A connection of its own to that."""
+        """A second connection to the default store."""
 
     def tell(self, rank: int, document: Mapping[str, Any]) -> None:
         """Leave ``document`` of ``rank`` for rank 0."""
         body = json.dumps(document)
-        self._asked(lambda store: store.set(f"{self._prefix}{rank}", body))
+        self._call_store(lambda store: store.set(f"{self._prefix}{rank}", body))
 
     def ask(self, world: int) -> dict[int, dict[str, Any]] | None:
-        """What ranks have left, without rank 0. None: torch.distributed is not in use, or its store told nothing."""
-        found: dict[int, dict[str, Any]] | None = self._asked(lambda store: self._found(store, world))
+        """Rank → its latest document, without rank 0. None if torch.distributed is not in use, or its store has
+        none."""
+        found: dict[int, dict[str, Any]] | None = self._call_store(lambda store: self._read_documents(store, world))
         return found
 
-    def _found(self, store: Any, world: int) -> dict[int, dict[str, Any]] | None:
+    def _read_documents(self, store: Any, world: int) -> dict[int, dict[str, Any]] | None:
         keys = {rank: f"{self._prefix}{rank}" for rank in range(1, world)}
-        # Asking for a key that nobody has set would wait for it.
+        # Reading a key that is not set yet would wait for it.
         if not store.check([*keys.values()]):
             keys = {rank: key for rank, key in keys.items() if store.check([key])}
         bodies = store.multi_get([*keys.values()]) if keys else []
         found = {rank: _document(body) for rank, body in zip(keys, bodies, strict=True)}
         return {rank: document for rank, document in found.items() if document} or None
 
-    def _asked(self, what: Any) -> Any:
+    def _call_store(self, what: Any) -> Any:
         if in_use() is None:
             return None
         try:
@@ -71,7 +72,7 @@ class TorchExchange:
         return what(self._own)
 
     def close(self) -> None:
-        """Let its thread end."""
+        """Let the exchange's thread end."""
         self._thread.close()
 
 

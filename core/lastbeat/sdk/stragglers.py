@@ -1,10 +1,10 @@
-"""Stragglers, on training's side: each rank sums up its steps in windows and tells them, and rank 0 compares.
+"""Finds stragglers within training: each rank sums up its steps in windows and reports them, and rank 0 compares.
 
     every rank   steps ──► window ──┬─► ranks/{rank}.json, with its heartbeat
                                     └─► the store of torch.distributed, where that is in use
     rank 0       all windows ──► scores, flags ──► its log, metadata.json, and perhaps run.should_stop
 
-Windows are told apart by their numbers, so no clock is compared with another. All of it happens in beat threads.
+Windows are matched by their numbers, so no clock is compared with another. All of it happens in beat threads.
 """
 
 import logging
@@ -33,33 +33,33 @@ from lastbeat.stores.port import DeniedError, Store
 
 LOGGER: Final = "lastbeat.stragglers"
 _BUDGET_S: Final = 2.0
-"""So long a beat may take for reading ranks' heartbeats; the next one goes on with it."""
+"""Time in s after which a beat stops reading heartbeats; the next beat continues."""
 _RANK_BYTES: Final = 1 << 16
 _PATIENCE_S: Final = 10.0
-"""Where ranks write no heartbeats, rank 0 waits so long for windows that end a little later than its own."""
+"""Time in s that rank 0 waits for windows that end a little later than its own, if ranks write no heartbeats."""
 _STOP_SAID: Final = "Detected stragglers: initiating graceful stop (%s)"
 
 
 @dataclass(frozen=True, slots=True)
 class StragglerOptions:
-    """How stragglers are looked for."""
+    """Options of the straggler detection."""
 
     every_s: float = 300.0
     """Length of a window, and time between two reports."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     shown: int = 5
-    """So many of the worst and of the best ranks stand in the log. 0: only warnings do."""
+    """Number of worst ranks and of best ranks in the log; 0 logs only warnings."""
     as_json: bool = False
     every_steps: int = 1
-    """Each so many-th step is measured."""
+    """One step in this many is measured."""
     stops: bool = False
-    """A straggler ends training, after a checkpoint."""
+    """Whether a straggler ends training, after a checkpoint."""
 
 
 class StragglerWatch:
-    """Beat task of rank 0, and with :meth:`follow` of any other rank. Its own thread is the beat thread.
+    """Finds stragglers as a beat task of rank 0; another rank only calls :meth:`follow`. For the beat thread.
 
-    ``tell`` logs a line that people asked for, whatever level the log has.
+    ``tell`` logs a requested line at any log level.
     """
 
     purpose = "look for stragglers"
@@ -76,14 +76,14 @@ class StragglerWatch:
         self._windows: StepWindows | None = None
         self._exchange: TorchExchange | None = None
         self._closes = 0.0
-        """When the present window ends."""
+        """End of the current window."""
         alone = rank.world < 2
         self._patience_s = 0.0 if alone else min(rank_beat_s or _PATIENCE_S, options.every_s / 2)
         self._reports_at: float | None = None
-        """When rank 0 compares the last windows. None: the present one comes first."""
+        """When rank 0 compares the last windows; None until the current window ends."""
         self._window: RankWindow | None = None
-        self._told: RankWindow | None = None
-        """The last one that was passed on."""
+        self._sent: RankWindow | None = None
+        """The last window that was sent to rank 0."""
         self._detector = Detector(options.thresholds)
         self._report: StragglerReport | None = None
         self._reading: Iterator[RankWindow | None] | None = None
@@ -91,7 +91,7 @@ class StragglerWatch:
         self._spent_s = 0.0
 
     def begin(self, run: Run) -> None:
-        """From now on training's steps count."""
+        """Start measuring training's steps."""
         if run.sections.steps is None:
             run.sections.steps = StepTimes(self._options.every_steps)
         self._windows = StepWindows(run.sections.steps, self._rank.number, self._rank.host, self._options.every_steps)
@@ -101,26 +101,26 @@ class StragglerWatch:
 
     @property
     def wait_s(self) -> float:
-        """Seconds until there is something to do for a rank other than 0."""
+        """Seconds until a rank other than 0 has to act."""
         return max(0.0, self._closes - self._clock())
 
     def rank_fields(self) -> dict[str, Any]:
-        """What this rank's heartbeat says."""
+        """The extra fields of this rank's heartbeat."""
         return {} if self._window is None else {"step_window": window_fields(self._window)}
 
     def run_fields(self) -> dict[str, Any]:
-        """What rank 0's metadata.json says."""
+        """The extra fields of rank 0's metadata.json."""
         return {} if self._report is None else {"stragglers": report_fields(self._report)}
 
     def follow(self, attempt: int | None) -> None:
-        """Sum up, and tell rank 0."""
+        """Sum up this rank's steps, and send an ended window to rank 0."""
         self._sum_up()
-        if self._exchange is not None and self._window is not self._told and attempt is not None:
+        if self._exchange is not None and self._window is not self._sent and attempt is not None:
             self._exchange.tell(self._rank.number, {**self._own_document(), "attempt": attempt})
-            self._told = self._window
+            self._sent = self._window
 
     def write(self, beat: Beat) -> None:
-        """Sum up, and compare the ranks once they may have told their windows."""
+        """Sum up this rank's steps, and compare the ranks once they have had time to report their windows."""
         if beat.ending is not None:
             self._reading = None
             return
@@ -129,7 +129,7 @@ class StragglerWatch:
             if self._reports_at is None or self._clock() < self._reports_at:
                 return
             self._reports_at, self._read, self._spent_s = None, [], 0.0
-            self._reading = self._told_windows(beat)
+            self._reading = self._rank_windows(beat)
         began = time.monotonic()
         try:
             finished = self._read_on()
@@ -142,14 +142,14 @@ class StragglerWatch:
             self._compare(beat.run)
 
     def _sum_up(self) -> None:
-        """Take what training has told, and end the window once its time is over."""
+        """Take the new durations, and end the window once its time is over."""
         if self._windows is None:
             return
         if self._clock() < self._closes:
             self._windows.gather()
             return
         window = self._windows.close()
-        # Keep the schedule, so that a beat that came late moves no further window.
+        # Keep the schedule, so that a late beat does not shift the next windows.
         behind_s = self._clock() - self._closes
         self._closes += self._options.every_s * (1 + behind_s // self._options.every_s)
         if window is not None:
@@ -160,7 +160,7 @@ class StragglerWatch:
         return {"host": self._rank.host or None, **self.rank_fields()}
 
     def _read_on(self) -> bool:
-        """Read more of the ranks; whether all have been read."""
+        """Read more ranks for up to ``_BUDGET_S``. Returns whether all have been read."""
         until = time.monotonic() + _BUDGET_S
         for window in self._reading or ():
             if window is not None:
@@ -169,19 +169,19 @@ class StragglerWatch:
                 return False
         return True
 
-    def _told_windows(self, beat: Beat) -> Iterator[RankWindow | None]:
-        """The last window of each rank, as far as it is known; None after each that is not."""
+    def _rank_windows(self, beat: Beat) -> Iterator[RankWindow | None]:
+        """The last window of each rank, or None for a rank whose window is unknown."""
         yield self._window
-        told = self._exchange.ask(self._rank.world) if self._exchange is not None else None
-        if told is not None:
-            for rank, document in told.items():
+        documents = self._exchange.ask(self._rank.world) if self._exchange is not None else None
+        if documents is not None:
+            for rank, document in documents.items():
                 yield _window_of(document, rank, beat.attempt)
             return
         try:
             for rank in range(1, self._rank.world):
                 yield _window_of(_document(beat.store, f"{beat.folder}{rank_key(rank)}"), rank, beat.attempt)
         except DeniedError:
-            # Some policies let training write alone.
+            # Some policies let training only write.
             return
 
     def _compare(self, run: Run) -> None:
@@ -208,13 +208,13 @@ class StragglerWatch:
         return list(report_lines(report, self._options.shown, took_s))
 
     def close(self) -> None:
-        """Release its thread."""
+        """Release the thread of the exchange."""
         if self._exchange is not None:
             self._exchange.close()
 
 
 def _window_of(document: Mapping[str, Any], rank: int, attempt: int | None) -> RankWindow | None:
-    """What a rank of this attempt tells."""
+    """The window in a rank's document; None if it is from another attempt."""
     if attempt is None or document.get("attempt") != attempt:
         return None
     return read_window(document.get("step_window"), rank, document.get("host"))

@@ -1,18 +1,18 @@
-"""SIGTERM: ends the runs of this process as cancelled, before the process dies of it as it would have.
+"""Handles SIGTERM: ends the runs of this process as cancelled, before the process dies of the signal as usual.
 
-A signal ends a process without a word, so while there is a run SIGTERM gets a handler, unless it has one. Python's
+A signal ends a process without a report, so SIGTERM gets a handler while there is a run, unless it has one. Python's
 handlers run in the main thread, between two bytecode instructions. A rank that waits in a collective for a dead peer
 never gets there: with a handler it would outlive SIGTERM until SIGKILL, which torchrun, Slurm and Kubernetes send half
 a minute later, and would delay the restart as long. Without one it would have died at once. So a thread waits on the
 file descriptor that Python's C-level handler writes to, and acts if the main thread has not. Native code that holds the
 interpreter lock stops that thread as well.
 
-A training that looks at ``run.should_stop``, or has said by which signal it is told to stop, is *graceful*: the first
-SIGTERM sets a flag and nothing else, and training ends when it has saved a checkpoint. Only a second one, some seconds
-later, ends it at once. A handler that was there before is called in either case.
+Training that checks ``run.should_stop``, or has set an exit signal, is *graceful*: the first SIGTERM only sets a flag,
+and training ends when it has saved a checkpoint. A second one, some seconds later, ends it at once. A handler that was
+there before is called in either case.
 
-In a child made by fork none of this applies: its end is not the run's. It ignores the exit signal, unless that is
-SIGTERM: by that, pools end their workers.
+In a child made by fork none of this applies, because its end is not the run's. The child ignores the exit signal,
+unless that is SIGTERM, by which pools end their workers.
 """
 
 import ctypes
@@ -30,11 +30,11 @@ from lastbeat.sdk.run import END_WAIT_S, Run
 from lastbeat.sdk.safe_log import safe_log
 
 SECOND_SIGNAL_WAIT_S = 2.0
-"""How long the end is waited for after a second signal."""
+"""Most time in s that the end waits for sentinels after a second signal."""
 LATE_S = 2.0
-"""How long the main thread has to handle a signal itself."""
+"""Time in s that the main thread has to handle a signal itself."""
 AGAIN_S = 5.0
-"""What comes sooner is the same request: a launcher passes on a signal that its whole group has got."""
+"""A signal within this many s of the first is the same request: a launcher may pass on a signal to its whole group."""
 
 _Handler = Callable[[int, FrameType | None], Any] | int | None
 
@@ -46,18 +46,18 @@ class Termination:
         self.runs: list[Run] = []
         self.pid = os.getpid()
         self._handling = False
-        """SIGTERM has come, and the main thread handles it."""
+        """Whether the main thread is handling SIGTERM."""
         self._listener: _Listener | None = None
         self._before: dict[int, _Handler] = {}
-        """Signal → the handler that was there before ours."""
+        """Signal → its handler before this one."""
         self._asked_at: float | None = None
-        """When a graceful training first got SIGTERM, by the monotonic clock."""
+        """When graceful training first got SIGTERM, by the monotonic clock."""
         self._comes_late = False
-        """The main thread's handler is still to be called for what the listening thread has dealt with."""
+        """Whether the main thread's handler is still to be called for a signal that the listener has handled."""
 
     def watch(self, run: Run) -> None:
-        """``run`` ends with SIGTERM from now on, if this is the main thread and nobody else handles that, and hears of
-        its exit signal."""
+        """Handle SIGTERM and the exit signal for ``run`` from now on. Only in the main thread; another handler of
+        SIGTERM stays."""
         self.runs.append(run)
         if threading.current_thread() is not threading.main_thread():
             return
@@ -70,14 +70,15 @@ class Termination:
             self._handles(run.exit_signal, self._on_exit_signal)
 
     def heed(self, run: Run) -> None:
-        """``run`` is asked to stop by SIGTERM from now on. What a handler that was there does, is still done; what
-        ignores the signal stays."""
+        """Let SIGTERM ask ``run`` to stop from now on. A previous handler is still called. An ignored signal stays
+        ignored."""
         if run in self.runs and threading.current_thread() is threading.main_thread():
             self._handles(signal.SIGTERM, self._on_sigterm)
 
     def _handles(self, number: int, handler: "Callable[[int, FrameType | None], None]") -> bool:
-        """Put ``handler`` before the one that is there; False where that is not Python's, or ours is there already:
-        whoever has put another one before it since calls it, or does not want to."""
+        """Install ``handler`` before the present one. Returns False if the present one is not Python's, or this
+        module's handler is installed already. A handler that was put before it since calls it, or leaves it out on
+        purpose."""
         before = signal.getsignal(number)
         known = number in self._before and before != signal.SIG_DFL
         if known or before is None or before in (signal.SIG_IGN, handler):
@@ -91,8 +92,7 @@ class Termination:
         return True
 
     def leave(self, run: Run) -> None:
-        """``run`` is over. After the last one signals are as they were, unless somebody has put another handler
-        there."""
+        """Note that ``run`` is over. The last one restores all signals, except those with another handler by now."""
         if run in self.runs:
             self.runs.remove(run)
         if self.runs or not self.in_own_process or threading.current_thread() is not threading.main_thread():
@@ -109,18 +109,18 @@ class Termination:
 
     @property
     def listens(self) -> bool:
-        """Whether a thread hears of SIGTERM."""
+        """Whether a thread listens for SIGTERM."""
         return self._listener is not None
 
     @property
     def in_own_process(self) -> bool:
-        """Whether this is the process whose runs these are, and no fork of it."""
+        """Whether this is the process of these runs, not a fork of it."""
         return os.getpid() == self.pid
 
     def _on_sigterm(self, number: int, _frame: FrameType | None) -> None:
         """The main thread's handler.
 
-        1. Graceful training is asked to stop, and goes on. A handler that was there before ours is called.
+        1. Ask graceful training to stop, and let it go on. Call a previous handler.
         2. A second SIGTERM during step 4 only shortens that wait, which is further down on this stack.
         3. End the runs as cancelled.
         4. Wait for their sentinels.
@@ -148,7 +148,7 @@ class Termination:
             os.kill(os.getpid(), number)
 
     def _asks_to_stop(self, number: int) -> bool:
-        """Ask graceful training to stop; False where none is, or where it was asked some while ago."""
+        """Ask graceful training to stop. Returns False if no run is graceful, or it was asked a while ago."""
         if not any(run.heeds_stop and not run.ended for run in self.runs):
             return False
         now = time.monotonic()
@@ -161,7 +161,7 @@ class Termination:
         return True
 
     def _on_exit_signal(self, number: int, frame: FrameType | None) -> None:
-        """The same for a signal that says nothing else."""
+        """The main thread's handler of the exit signal, which only asks training to stop."""
         if self.in_own_process:
             name, said = signal.Signals(number).name, f"Received signal {number}, initiating graceful stop"
             for run in self.runs:
@@ -172,10 +172,10 @@ class Termination:
             before(number, frame)
 
     def _on_late_sigterm(self, came_again: Callable[[], bool]) -> None:
-        """The same in the listening thread, unless the main thread handles it, or training has installed a handler."""
+        """Handle SIGTERM in the listening thread, unless the main thread does, or training has installed a handler."""
         if self.in_own_process and not self._handling and signal.getsignal(signal.SIGTERM) == self._on_sigterm:
             if self._asked_at is not None and time.monotonic() - self._asked_at <= AGAIN_S + LATE_S:
-                # The main thread has dealt with it, or will.
+                # The main thread has handled it, or will.
                 return
             self._comes_late = True
             if self._asks_to_stop(signal.SIGTERM):
@@ -188,7 +188,7 @@ class Termination:
             _die_of(signal.SIGTERM)
 
     def wait_for_sentinels(self, came_again: Callable[[], bool] = lambda: False) -> None:
-        """Wait until all sentinels are written, or the time that each run's end has in total is over."""
+        """Wait until all sentinels are written, or each run's total time for its end is over."""
         now = time.monotonic()
         for run in self.runs:
             run.end_deadline = now + END_WAIT_S if run.end_deadline is None else run.end_deadline
@@ -211,7 +211,7 @@ _termination: Termination | None = None
 
 
 def termination() -> Termination:
-    """That of this process."""
+    """The :class:`Termination` of this process."""
     global _termination  # noqa: PLW0603 - a process has one SIGTERM
     if _termination is None or not _termination.in_own_process:
         _termination = Termination()
@@ -225,13 +225,13 @@ _ignored_in_children: set[int] = set()
 
 
 class _Listener:
-    """A thread that hears of signals, and the pipe by which it does."""
+    """A thread that listens for signals, and its pipe."""
 
     def __init__(self, writing: int) -> None:
         self._writing = writing
 
     def close(self) -> None:
-        """Hear of no more. Call this in the main thread."""
+        """Stop listening. Call this in the main thread."""
         now = signal.set_wakeup_fd(-1)
         if now != self._writing:
             signal.set_wakeup_fd(now)
@@ -242,8 +242,8 @@ class _Listener:
 def listen(number: int, on_late: Callable[[Callable[[], bool]], None]) -> _Listener | None:
     """Call ``on_late`` in another thread, ``LATE_S`` after each signal ``number``.
 
-    Its argument tells whether another signal has come since it was last asked. Call this in the main thread. Returns
-    None if nobody can listen: another listener is there (an event loop, for example), or no pipe or thread is left.
+    Its argument returns whether another signal has come since its last call. Call this in the main thread. Returns None
+    if listening is impossible: another listener exists (for example an event loop), or no pipe or thread is available.
     """
     try:
         reading, writing = os.pipe()
@@ -281,7 +281,7 @@ def _hear(reading: int, number: int, on_late: Callable[[Callable[[], bool]], Non
     closed = False
 
     def came(wait_ms: float | None) -> bool:
-        """Whether the signal comes within ``wait_ms``."""
+        """Wait up to ``wait_ms`` (None: without limit) for the signal. Returns whether it came."""
         nonlocal closed
         if closed or not ready.poll(wait_ms):
             return False
@@ -304,8 +304,8 @@ def _hook_forks() -> None:
 
 
 def _forked() -> None:
-    """In the child: a signal to a DataLoader worker must not reach the parent through the shared pipe, nor may one that
-    a scheduler sends to all processes of a job end the worker."""
+    """Reset signals in a forked child. A signal to a DataLoader worker must not reach the parent through the shared
+    pipe, and one that a scheduler sends to all processes of a job must not end the worker."""
     if threading.current_thread() is threading.main_thread():
         if _termination is not None and _termination.listens:
             signal.set_wakeup_fd(-1)

@@ -1,7 +1,7 @@
 """Exceptions that end one of training's threads.
 
-A dead thread is not a dead training: it may have been a logger's, and how the process ends decides what becomes of the
-run. But it may be why training hangs, or exits with a status, an hour later. So the first such exception is kept as
+Training may survive a dead thread, such as a logger's, and the end of the process decides the outcome of the run. But
+the dead thread may be why training hangs, or exits with a status, an hour later. So the first such exception is kept as
 text, and reported with every heartbeat and with the end.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lastbeat.sdk.run import Run
 
 OWN_THREADS = "lastbeat"
-"""How the names of lastbeat's own threads begin."""
+"""Prefix of the names of lastbeat's own threads."""
 _NAME_CHARS = 60
 _LINE_CHARS = 200
 _TEXT_CHARS = 20_000
@@ -29,7 +29,7 @@ _TEXT_CHARS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class ThreadError:
-    """What ended a thread, as text: the exception itself would keep alive whatever its frames hold."""
+    """The exception that ended a thread, as text. The exception itself would keep the objects in its frames alive."""
 
     line: str
     """Thread and message on one line."""
@@ -63,12 +63,13 @@ class _ExceptHook:
             run.thread_died(error)
 
     def watch(self, run: "Run") -> None:
-        """Report to ``run`` as well from now on."""
+        """Report to ``run`` too from now on."""
         self._runs = [reference for reference in self._runs if (known := reference()) is not None and not known.ended]
         self._runs.append(weakref.ref(run))
 
     def reinstalled(self) -> "_ExceptHook":
-        """The same hook in front of the present one; in a forked child without the runs, which are its parent's."""
+        """A new hook for the same runs, in front of the present hook. A forked child drops the runs, which belong to
+        its parent."""
         return _ExceptHook(self._runs if os.getpid() == self.pid else [])
 
 
@@ -94,7 +95,8 @@ _hook: _ExceptHook | None = None
 def watch_threads(run: "Run") -> None:
     """Report to ``run`` the first exception that ends one of this process's threads from now on."""
     global _hook  # noqa: PLW0603 - a process has one such hook
-    # If Python's own hook is back, somebody removed ours. Otherwise ours may be part of a chain, and stays.
+    # If Python's own hook is back, other code has removed this one. Otherwise this one may be part of a chain, and
+    # stays.
     if _hook is None or _hook.pid != os.getpid() or threading.excepthook is threading.__excepthook__:
         _hook = _ExceptHook([]) if _hook is None else _hook.reinstalled()
         threading.excepthook = _hook

@@ -7,11 +7,11 @@ from types import FrameType
 
 
 def current_frames() -> dict[int, FrameType]:
-    """Thread ident → its innermost frame; of this thread that of the caller.
+    """Thread ident → its innermost frame. For this thread, the caller's frame.
 
     ``sys._current_frames`` holds a lock of the interpreter while it allocates. A garbage collection in that moment may
-    drop a ``threading.local``, which waits for the same lock, with the GIL held: the process would stand still for good
-    (gh-106883; Python 3.11.7 still does it). So no collection runs meanwhile.
+    drop a ``threading.local``, which waits for the same lock with the GIL held: the process would hang for good
+    (gh-106883; Python 3.11.7 still does). So no collection runs meanwhile.
     """
     collects = gc.isenabled()
     gc.disable()

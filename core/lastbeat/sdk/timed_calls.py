@@ -1,6 +1,6 @@
-"""Calls that may hang or raise anything, made in another thread with a time limit.
+"""Makes calls that may hang or raise anything in another thread, with a time limit.
 
-Reading what training hands over runs training's code (``__float__``, ``__str__``, ``__fspath__``, …), and a file may
+Reading a value from training runs training's code (``__float__``, ``__str__``, ``__fspath__``, …), and a file may
 lie on a file system that hangs. In a thread of its own, such a call can neither block its caller nor raise into it, not
 even SystemExit or KeyboardInterrupt.
 """
@@ -34,25 +34,25 @@ class _Call(Generic[T]):
         self._done.release()
 
     def wait(self, limit_s: float) -> bool:
-        """Whether it is done within ``limit_s``."""
+        """Wait for the call up to ``limit_s``. Returns whether it is done."""
         if not self._done.acquire(timeout=max(0.0, limit_s)):
             return False
         self._done.release()
         return True
 
     def result(self) -> T:
-        """What the call returned, once it is done. Raises what the call raised."""
+        """The result of the call, once it is done. Raises what the call raised."""
         if self._fault is not None:
             raise self._fault
         return self._value  # type: ignore[return-value]  # it has returned
 
     def result_or(self, default: T) -> T:
-        """The same; ``default`` if the call raised."""
+        """The result of the call; ``default`` if the call raised."""
         return default if self._fault is not None else self.result()
 
 
 def call_with_timeout(call: Callable[[], T], limit_s: float, default: T) -> T:
-    """What ``call`` returns; ``default`` if it raised or did not return within ``limit_s``.
+    """The result of ``call``; ``default`` if it raised or did not return within ``limit_s``.
 
     Safe in signal handlers: takes no lock that the interrupted code may hold.
     """
@@ -72,7 +72,7 @@ class CallThread(Generic[T]):
         self._calls: queue.SimpleQueue[_Call[T] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._pending: _Call[T] | None = None
-        # An owner may go away without closing it.
+        # An owner may be dropped without closing it.
         weakref.finalize(self, self._calls.put, None).atexit = False
 
     @property
@@ -81,10 +81,10 @@ class CallThread(Generic[T]):
         return self._pending is not None and not self._pending.wait(0.0)
 
     def call(self, call: Callable[[], T], limit_s: float) -> T:
-        """What ``call`` returns.
+        """The result of ``call``.
 
-        Raises what it raised; TimeoutError if it did not return within ``limit_s``, or if an earlier one still runs;
-        RuntimeError if no thread can be started.
+        Raises what it raised. Raises TimeoutError if it did not return within ``limit_s``, or an earlier call still
+        runs, and RuntimeError if no thread can be started.
         """
         if self.busy:
             raise TimeoutError

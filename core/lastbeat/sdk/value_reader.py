@@ -1,4 +1,4 @@
-"""Reads what training handed over, for a beat that never waits for a value that hangs."""
+"""Reads values from training, so that a beat never waits long for a value that hangs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ _REASONS: dict[ReadAs, str] = {
 
 
 class ValueReader:
-    """Reads values from training; those that may hang in another thread, with a time limit.
+    """Reads values from training. Values that may hang are read in another thread, with a time limit.
 
     Reading a tensor waits for everything that its device has queued before it. If a collective hangs, that wait never
     ends, and this is when heartbeats are needed most. At most one thread of this reader ever waits.
@@ -40,7 +40,7 @@ class ValueReader:
         self._warnings = warnings
 
     def read(self, asked: Sequence[tuple[str, object, ReadAs]]) -> list[Any]:
-        """Read each (name, value, function). None for a value that cannot be read, or not in time.
+        """Read each (name, value, function). The result is None for a value that cannot be read, or not in time.
 
         1. Values that are safe to read are read at once.
         2. The others are read in the other thread, in order, until the time is up.
@@ -64,7 +64,7 @@ class ValueReader:
         self._thread.close()
 
     def _read_slowly(self, asked: Sequence[tuple[object, ReadAs]]) -> tuple[list[Any], str]:
-        """What could be read in time, from the first value on, and why there is no more."""
+        """The values that could be read in time, from the first on, and the reason why the rest is missing."""
         answers: list[Any] = []
 
         def read() -> None:

@@ -1,9 +1,9 @@
-"""Converts what training hands over: Python's values, numpy's, tensors of any framework and device, anything else.
+"""Converts values from training: Python's, numpy's, tensors of any framework and device, anything else.
 
 Reading a value may run training's code (``__float__``, ``__str__``, …), which may hang, or raise anything, even
-SystemExit. So no function here raises, and a thread that must not hang reads only what is :func:`safe_to_read`; the
+SystemExit. So no function here raises. A thread that must not hang reads only values that are :func:`safe_to_read`; the
 rest goes through ``value_reader`` or ``timed_calls``. For a subclass of ``int``, ``float`` or ``str``, the value that C
-code sees counts, whatever its methods say.
+code sees counts, even if its methods return another.
 """
 
 import math
@@ -15,7 +15,7 @@ from lastbeat.model.numbers import number as number_of
 
 LIMIT_CHARS = 200
 _LARGEST: Final = 2**64
-"""Larger numbers count nothing real, and JSON readers disagree about them."""
+"""Bound of whole numbers. Larger ones count nothing real, and JSON readers disagree about them."""
 _MOST_PROCESSES: Final = 10**9
 _DIGITS: Final = 21
 _SHOWN_CHARS: Final = 60
@@ -31,7 +31,7 @@ def safe_to_read(value: object) -> bool:
 
 
 def _is_numpy(value: object) -> bool:
-    """Whether it is numpy's own scalar or array, of anything but objects."""
+    """Whether ``value`` is numpy's own scalar or array, of anything but objects."""
     kind = type(value)
     # The class as C sees it: a metaclass would be training's code.
     if type.__dict__["__flags__"].__get__(kind) & _HEAP_TYPE:
@@ -105,13 +105,14 @@ def as_int(value: object) -> int | None:
 
 
 def as_process_count(value: object) -> int | None:
-    """The same for a rank or a world size; None outside 0 to 999,999,999."""
+    """``value`` as a rank or a world size; None outside 0 to 999,999,999."""
     found = as_int(value)
     return found if found is not None and 0 <= found < _MOST_PROCESSES else None
 
 
 def immediate_int(value: object) -> int | None:
-    """An int of any class, or numpy's number, read without waiting, so safe in the training thread; else None."""
+    """An int of any class, or a number of numpy's, as an int; None for anything else. Never waits, so it is safe in
+    the training thread."""
     kind = type(value)
     if issubclass(kind, int):
         return None if kind is bool else int.__int__(value)  # type: ignore[arg-type]
@@ -135,7 +136,7 @@ def as_text(value: object) -> str | None:
 
 
 def as_bool(value: object) -> bool | None:
-    """Whether ``value`` is true. None if it is None, which says neither, or if it cannot be read."""
+    """Whether ``value`` is true; None if it is None, or cannot be read."""
     if value is None:
         return None
     try:
@@ -154,7 +155,7 @@ def as_seconds(value: object, default: float) -> float:
 
 
 def type_name(value: object) -> str:
-    """The name of its type, printable and short."""
+    """The name of the value's type, printable and short."""
     name = str.__str__(type.__dict__["__name__"].__get__(type(value)))[:_SHOWN_CHARS]
     return name if name.isprintable() else ascii(name)
 
@@ -166,6 +167,6 @@ def value_label(value: object) -> str:
         return f"a value of type {name}"
     try:
         said = repr(value if value is True or value is False else _plain(value))
-    except ValueError:  # Python refuses to print a number of so many digits.
+    except ValueError:  # Python refuses to print a number with thousands of digits.
         said = "a number of thousands of digits"
     return f"{said if len(said) <= _SHOWN_CHARS else said[:_SHOWN_CHARS] + '…'} (type {name})"

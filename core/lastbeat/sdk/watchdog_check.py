@@ -1,4 +1,4 @@
-"""Warns in training's log if the watchdog seems to have stopped: its passes leave marks, and the last one is old."""
+"""Warns in training's log if the watchdog seems to have stopped, because the mark of its last pass is old."""
 
 import json
 import logging
@@ -15,17 +15,17 @@ _EVERY_BEATS = 10
 _LIMIT_BYTES = 16 * 1024
 _LATE_INTERVALS = 3
 _FIRST_LOOK_S = 300.0
-"""Seconds a new run waits for its first watchdog before it warns: a cron job or a sweep may still be about to begin."""
+"""Time in s that a new run waits for its first watchdog before it warns. A cron job or sweep may still begin."""
 _LOOKED_S = 3600.0
-"""A record that was written so long before this attempt began is no sign that somebody watches it."""
+"""A record may be at most this many s older than the attempt to count as a sign that a watcher is active."""
 
 
 class WatchdogCheck:
     """Beat task: every ten beats, reads the mark. Warns once if it is older than three of its intervals, and again only
     after it has been fresh.
 
-    No mark means that no sweep runs. A command may watch this run alone, and leaves its record; if after some minutes
-    nobody has, that is told once.
+    Without a mark no sweep runs. A command that watches only this run leaves a record. If neither appears within some
+    minutes, that is logged once.
     """
 
     purpose = "check for a watchdog"
@@ -67,7 +67,7 @@ class WatchdogCheck:
         try:
             record = beat.store.read(f"{beat.folder}{runid.RECORD}", 0)
         except DeniedError:
-            # It is the watchdog's, and this policy keeps it from training.
+            # The record belongs to the watchdog, and this policy denies it to training.
             return
         lived = timedelta(seconds=max(0.0, beat.now - self._since) + _LOOKED_S)
         if record is None or beat.store.clock() - record.modified > lived:
@@ -75,11 +75,11 @@ class WatchdogCheck:
             safe_log(logging.WARNING, f"{what} lastbeat show %s)", beat.run.run_id, beat.run.run_id)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: this task holds no resources."""
 
 
 def _interval_s(blob: Blob) -> float | None:
-    """The time between two marks, as the mark says; None if it says nothing plausible."""
+    """The time in s between two marks, from the mark; None if it is not plausible."""
     try:
         interval_s = json.loads(blob.body)["interval_s"]
     except (ValueError, TypeError, KeyError, RecursionError):
