@@ -1,1 +1,1 @@
-"""Many runs: which of them a pass works on, what it finds, and what they have in common."""
+"""Watches many runs: selects those that a pass works on, collects its findings, and groups related alerts."""

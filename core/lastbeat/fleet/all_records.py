@@ -1,4 +1,4 @@
-"""Reads the records of a whole fleet, for who asks a question that each of them has to answer; bounded."""
+"""Reads the records of a whole fleet, up to a limit, for questions that need every record."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.stores.port import Entry, Store, StoreError
 
 MOST: Final = 5000
-"""So many records are read at most, those that were written last."""
+"""Most records that are read; the newest are preferred."""
 _THREADS: Final = 16
 _INDICES: Final = 64
 _FAULTS: Final = 20
@@ -27,31 +27,31 @@ _FAULTS: Final = 20
 
 @dataclass
 class FleetRecords:
-    """What was found. Iterating over :meth:`read` fills ``faults`` and ``unread``."""
+    """The records of a fleet. Iterating over :meth:`read` fills ``faults`` and ``unread``."""
 
     store: Store
     at: datetime
     """The store's time before the listing."""
     runs: int = 0
-    """How many there are."""
+    """Number of runs in the listing."""
     unrecorded: int = 0
-    """Those that no watchdog has looked at."""
+    """Number of runs that no watchdog has looked at."""
     skipped: int = 0
-    """Those of which passes over the fleet know that they are not asked for."""
+    """Number of runs whose records the fleet's index shows to be irrelevant."""
     unread: int = 0
-    """Those that were left, because there are too many or no time was left."""
+    """Number of records left unread, because there are too many or time ran out."""
     faults: dict[str, str] = field(default_factory=dict)
     """Run → why its record cannot be used; the first ones."""
     unusable: int = 0
-    """How many these are."""
+    """Number of records that cannot be used."""
     partial: str | None = None
-    """Why the listing does not show all runs."""
+    """Why the listing does not show all runs; None if it does."""
     wanted: list[tuple[str, Entry]] = field(default_factory=list)
-    """The records that are read: run, and the file."""
+    """Run and file of each record to read."""
 
     def read(self, until: float = float("inf")) -> Iterator[Record]:
-        """Each record, the one that was written last first; no more of them are held than threads read. ``until`` is a
-        time of ``time.monotonic()``. Raises :class:`StoreError` where not one of the first could be asked for."""
+        """Each record, the newest first. Holds at most a few records per thread. ``until`` is a time of
+        ``time.monotonic()``. Faults of single records go to ``faults``."""
 
         def one(wanted: tuple[str, Entry]) -> Record | str | None:
             if time.monotonic() >= until:
@@ -89,8 +89,8 @@ def all_records(
     most: int = MOST,
     skip: Callable[[FleetIndex, RunFiles], bool] | None = None,
 ) -> FleetRecords:
-    """List the fleet. ``skip`` says of a run that a fleet's index knows whether its record need not be read. Raises
-    :class:`StoreError` where nothing could be listed."""
+    """List the fleet. ``skip`` returns whether an index shows that the record of a run need not be read. Raises
+    :class:`StoreError` if nothing could be listed."""
     listing = FleetListing(store, until=until)
     found = FleetRecords(store, store.clock())
     runs: list[RunFiles] = []
@@ -123,7 +123,7 @@ def all_records(
 
 
 def _indices(store: Store, own: dict[str, Entry]) -> Iterator[FleetIndex]:
-    """What passes left. Nothing rests on it, so one that cannot be had is passed over."""
+    """The indices that passes have saved. No result depends on them, so unreadable ones are skipped."""
     names = [name for name in own if name == "fleet.json.z" or (name.startswith("fleet-") and name.endswith(".json.z"))]
     for name in names[:_INDICES]:
         try:
@@ -135,7 +135,7 @@ def _indices(store: Store, own: dict[str, Entry]) -> Iterator[FleetIndex]:
 
 
 def never_supervised(index: FleetIndex, run: RunFiles) -> bool:
-    """Whether passes know of the run as it is now that lastbeat does not start its jobs."""
+    """Whether the index is current for the run and shows that lastbeat does not start its jobs."""
     known, entry = index.runs.get(run.run_id), run.files.get(runid.RECORD)
     if known is None or entry is None or known.supervised:
         return False
@@ -144,10 +144,10 @@ def never_supervised(index: FleetIndex, run: RunFiles) -> bool:
 
 
 def ended_long_ago(index: FleetIndex, run: RunFiles) -> bool:
-    """Whether passes know that the run ended more than a day ago, and nothing of it was written since."""
+    """Whether the index shows that the run ended more than a day ago, and none of its files is newer."""
     ended = index.finished.get(run.run_id)
     if ended is None or newest_of(run.files) > ended:
         return False
     recorded = run.files.get(runid.RECORD)
-    # Until then passes looked at it; what begins it again writes the record.
+    # Passes looked at the run for that long after its end. A new beginning would write the record.
     return recorded is not None and recorded.modified.timestamp() <= ended + SETTLED_S

@@ -1,4 +1,4 @@
-"""Asks a live run how it is with few reads, for when listing everything would cost more."""
+"""Polls a live run with few reads, for fleets in which a listing of everything costs more."""
 
 import json
 
@@ -17,23 +17,24 @@ _ENDED = {"completed", "cancelled", "failed", "preempted"}
 
 
 def is_asked(run: IndexedRun, now: float) -> bool:
-    """Whether a pass that asks runs asks this one; ``now`` is in unix seconds."""
+    """Whether a pass that asks runs one by one asks this one; ``now`` is in unix seconds."""
     return run.lives or _is_due(run, now)
 
 
 def ask(store: Store, run: IndexedRun, policy: Policy, still_before: float) -> FileSnapshot | None:
-    """The files that matter now, or None if the run needs a look. ``policy`` has the fleet's limits for the run; a
-    heartbeat that was stored before ``still_before`` (unix seconds) stands still. Raises :class:`StoreError` if a file
-    could not be had.
+    """The files that matter now, or None if the run needs a look.
 
-    1. A run that its logs alone keep alive, or would: list its folder, which shows their names.
-    2. metadata.json, always.
-    3. Sentinels, if metadata.json stands still.
-    4. progress.json of a run that has not timed out, once the last one seen would be stale. Until then, a newer one
-       changes nothing.
+    ``policy`` has the fleet's limits for the run. A heartbeat stored before ``still_before`` (unix seconds) counts as
+    not advancing. Raises :class:`StoreError` if a file could not be read.
 
-    A look is needed if something falls due, metadata.json is gone, or it says that the run ended, raised an alert since
-    the last look or has been in a section for too long.
+    1. If only logs keep the run alive, or would, list its folder, which shows their names.
+    2. Read metadata.json, always.
+    3. Read the sentinels, if metadata.json does not advance.
+    4. Read progress.json of a run that has not timed out, once the last one seen would be stale. Until then, a newer
+       one changes nothing.
+
+    A look is needed if something falls due or metadata.json is gone. It is also needed if metadata.json reports an end,
+    an alert since the last look, or an overrun section.
     """
     now = store.clock()
     at, stale_s, running = now.timestamp(), _stale_s(run, policy), run.line.status is Status.RUNNING
@@ -78,7 +79,7 @@ def _says_ended(beat: Blob) -> bool:
 
 
 def _raised_at(beat: Blob) -> float:
-    """When training last raised an alert, by the store's clock as far as training knows that; 0 if never."""
+    """Unix time at which training last raised an alert, by the store's clock if its offset is known; 0 if never."""
     if b'"raised_at"' not in beat.body:
         return 0.0
     document = _document(beat)
@@ -88,14 +89,14 @@ def _raised_at(beat: Blob) -> float:
 
 
 def _says_late(beat: Blob) -> bool:
-    """Whether the run has been in a section for longer than it may."""
+    """Whether the heartbeat reports an overrun section."""
     if b'"limit_s"' not in beat.body:
         return False
     return any(each.limit_s is not None and each.open_s > each.limit_s for each in read_heartbeat(beat).sections)
 
 
 def _document(beat: Blob) -> dict[str, object]:
-    """An empty one if it cannot be read."""
+    """The heartbeat's JSON object; empty if it cannot be parsed."""
     try:
         document = json.loads(beat.body)
     except (ValueError, RecursionError):

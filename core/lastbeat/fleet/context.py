@@ -1,4 +1,4 @@
-"""What the passes of one sweep share, from one pass to the next, the watches of its runs first of all."""
+"""State that the passes of one sweep share, above all the watches of its runs."""
 
 import os
 import threading
@@ -20,40 +20,40 @@ from lastbeat.stores.limited import TimelyStore
 from lastbeat.watchdog import Watch, WatchContext
 
 KEPT = 10_000
-"""Some 3 KB each."""
+"""Most watches that are kept, of some 3 KB each."""
 KEPT_WITH_LOGS = 500
-"""So many watches keep what their logs said, some 100 KB each; others read it again, from the state directory or the
-logs."""
+"""Most watches that keep the findings from their logs, some 100 KB each. Others read them again, from the state
+directory or the logs."""
 _LIGHT = 3
-"""Alerts hold log lines and stacks, so a record with more of them than this is not kept."""
+"""A record with more alerts than this is not kept, because alerts hold log lines and stacks."""
 
 
 class SweepContext:
-    """Made once a sweep from what a watch of any of its runs stands on."""
+    """The shared state of one sweep, built from the context of its watches."""
 
     def __init__(self, context: WatchContext, fleet: FleetPolicy, shard: Shard) -> None:
         self.store = context.store
         self.timely = TimelyStore(context.store)
-        """The same store, for calls that must not outlast the pass."""
+        """``store`` for calls that must not outlast the pass."""
         self.policy = context.policy
-        """Without the limits of the fleet, see :meth:`policy_of`."""
+        """The policy without the limits of the fleet, see :meth:`policy_of`."""
         self.limits = FleetLimits(self.timely, LISTED_FOR_S)
         self.failures = context.failures
         self.fleet = fleet
         self.shard = shard
         self.mask = context.mask
         self.dry_run = context.dry_run
-        # An alert may wait for half of the time that its claim leaves beside the sending itself.
+        # An alert may wait for half of the time that its claim leaves besides the sending.
         wait_s = max(0.5, (0.8 * context.policy.lease_s - SEND_LIMIT_S) / 2)
         self.channels = tuple(SharedChannel(channel, wait_s) for channel in context.channels)
-        # Longer than any pass that ends at all takes, so that no other pass releases what this one is about to group.
+        # Longer than any pass takes, so that no other pass releases alerts that this one is about to group.
         defer_s = max(context.policy.lease_s, 3 * fleet.interval_s)
         self.watches = WatchCache(replace(context, channels=self.channels, defer_s=defer_s, limits=self.limits))
         self.pool = WorkerPool()
         self.calls = BoundedCalls()
         self.index_store = FleetIndexStore(self.timely, shard)
         self.late = PassResults()
-        """What looks found that outlasted their pass; the next pass reports it."""
+        """Results of looks that outlasted their pass; the next pass reports them."""
         self.groups = Groups(
             context.store,
             self.channels,
@@ -67,19 +67,19 @@ class SweepContext:
         )
 
     def policy_of(self, run_id: str, now: datetime) -> Policy:
-        """The limits for a run, but for those that it states itself. ``now`` is the store's time."""
+        """The limits for a run, without those that it states itself. ``now`` is the store's time."""
         return self.limits.policy(run_id, self.policy, now)
 
 
 class WatchCache:
-    """Keeps the watches of a fleet's runs between passes, since a kept watch need not read its record again, and
-    lends each to one look at a time."""
+    """Keeps the watches of a fleet's runs between passes, and lends each to one look at a time. A kept watch need not
+    read its record again."""
 
     def __init__(self, context: WatchContext) -> None:
         self._context = replace(context, in_fleet=True)
         self._kept: OrderedDict[str, Watch] = OrderedDict()
         self._with_logs: OrderedDict[str, None] = OrderedDict()
-        """Kept watches that hold what logs said, the least recently used first."""
+        """Kept watches that hold findings from logs, the least recently used first."""
         self._lock = threading.Lock()
 
     def prove(self) -> None:
@@ -87,16 +87,16 @@ class WatchCache:
         self._context = replace(self._context, proven=True)
 
     def take(self, run_id: str) -> Watch:
-        """The run's watch; nobody else gets it before :meth:`put_back`."""
+        """The run's watch, for the caller alone until :meth:`put_back`."""
         with self._lock:
             watch = self._kept.pop(run_id, None)
             self._with_logs.pop(run_id, None)
         return watch or Watch(run_id, self._context)
 
     def put_back(self, watch: Watch) -> None:
-        """Keep the watch for the next look, unless it is large; the least recently used one goes.
+        """Keep the watch for the next look, unless it is large; the least recently used one is dropped.
 
-        A watch that has sent an alert and could not record it is kept however large, or the alert would go out twice.
+        A watch that has sent an alert but could not record it is kept at any size, or the alert would be sent twice.
         """
         if watch.alerts > _LIGHT and not watch.owes:
             return

@@ -1,4 +1,4 @@
-"""Requests of a month and their price: of watching as measured, of beating and polling as they are made. Pure."""
+"""Requests in a month and their price: measured for watching, computed for heartbeats and polling. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from lastbeat.fleet.mark import PassMark
 from lastbeat.fleet.prices import MONTH_S, dollars
 
 POLL_S = 60.0
-"""A polling script asks this often, each time for two heads and two documents."""
+"""Time in s between two polls of a polling script. Each poll makes two HEAD and two GET requests."""
 MARK_READ_BEATS = 10
-"""Training reads the mark once in so many beats."""
+"""Training reads the mark once in this many beats."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """Requests of a month, by kind."""
+    """Requests in a month, by kind."""
 
     requests: Mapping[str, float]
 
@@ -40,7 +40,7 @@ class MonthEstimate:
     run: Bill | None
     """The share of one active run; None if none was active."""
     passes: int
-    """How many were measured."""
+    """Number of measured passes."""
     active: float
     """Runs that were running, on average."""
     runs: float
@@ -48,7 +48,7 @@ class MonthEstimate:
 
 
 def watching(mark: PassMark) -> MonthEstimate | None:
-    """From the passes that ``mark`` describes; None if there are none."""
+    """The estimate from the passes that ``mark`` describes; None if there are none."""
     recent = mark.recent
     if not recent:
         return None
@@ -66,17 +66,17 @@ def watching(mark: PassMark) -> MonthEstimate | None:
 
 
 def beating(beat_s: float) -> Bill:
-    """metadata.json and progress.json with each beat, since steps advance in between, and the mark now and then."""
+    """Requests of a run's heartbeats: metadata.json and progress.json with each beat, and the mark now and then."""
     beats = MONTH_S / beat_s
     return Bill({"PUT": 2 * beats, "GET": beats / MARK_READ_BEATS})
 
 
 def writing(every_s: float) -> Bill:
-    """One more document, written every ``every_s`` seconds."""
+    """Requests of one more document, written every ``every_s`` seconds."""
     return Bill({"PUT": MONTH_S / every_s})
 
 
 def polling() -> Bill:
-    """One run, polled by a script."""
+    """Requests of a script that polls one run."""
     polls = MONTH_S / POLL_S
     return Bill({"HEAD": 2 * polls, "GET": 2 * polls})

@@ -1,4 +1,4 @@
-"""How the time of a pass is shared out, and calls that must not outlast it."""
+"""Shares out the time of a pass, and makes calls that must not outlast it."""
 
 import logging
 import threading
@@ -14,11 +14,11 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _CLOSING_S = 5.0
-"""Kept of the looks' time, to group alerts and to save the index."""
+"""Time in s taken off the looks, to group alerts and to save the index."""
 _MARK_S = 1.0
-"""Kept for the mark, which takes more if the sweep leaves more."""
+"""Time in s kept for the mark, which may take more if the sweep leaves more."""
 _PAGE_S = 10.0
-"""Kept for the page of the fleet, likewise."""
+"""Time in s kept for the page of the fleet, which may also take more."""
 
 
 def half_until(deadline: float) -> float:
@@ -29,34 +29,34 @@ def half_until(deadline: float) -> float:
 
 @dataclass(frozen=True)
 class PassTimes:
-    """When each part of a pass has to end, by ``time.monotonic()``; each as of now."""
+    """When each part of a pass has to end, by ``time.monotonic()``. Each property is computed as of now."""
 
     deadline: float = float("inf")
     marked: bool = False
-    """The sweep is followed by a mark,"""
+    """Whether a mark follows the sweep."""
     pinged: bool = False
-    """a ping,"""
+    """Whether a ping follows the mark."""
     paged: bool = False
-    """and a page."""
+    """Whether the page is written last."""
 
     @property
     def sweep(self) -> float:
-        """The sweep itself: at least three quarters of the time are for it."""
+        """End of the sweep, which gets at least three quarters of the time."""
         return self.deadline - min((_MARK_S if self.marked else 0.0) + self._after_mark_s, self.left_s / 4)
 
     @property
     def looks(self) -> float:
-        """The looks of the sweep, which has to end at ``deadline``."""
+        """End of the looks of a sweep that has to end at ``deadline``."""
         return self.deadline - min(_CLOSING_S, self.left_s / 4)
 
     @property
     def mark(self) -> float:
-        """The mark: at least half of the time left."""
+        """End of the mark, which gets at least half of the time left."""
         return max(self.deadline - self._after_mark_s, half_until(self.deadline))
 
     @property
     def page(self) -> float:
-        """The page, after which the mark may be written again."""
+        """End of the page, after which the mark may be written again."""
         return self.deadline - _MARK_S
 
     @property
@@ -70,15 +70,15 @@ class PassTimes:
 
 
 class BoundedCalls:
-    """Calls that may hang in a store or a channel. One that does not return in time goes on alone, and is not made
-    again before it has returned."""
+    """Makes calls that may hang in a store or a channel. A call that does not return in time goes on in its thread, and
+    is not made again before it has returned."""
 
     def __init__(self) -> None:
         self._open: dict[str, threading.Thread] = {}
 
     def call(self, name: str, function: Callable[[], T], until: float) -> T | None:
-        """What ``function`` returns; None if it did not return by ``until``, a time of ``time.monotonic()``, or raised.
-        What it raises is logged as the fault of ours that it is."""
+        """The result of ``function``; None if it raised or did not return by ``until``, a time of ``time.monotonic()``.
+        An exception is a bug of lastbeat, and is logged with its traceback."""
         if until == float("inf"):
             return function()
         earlier = self._open.get(name)
@@ -92,7 +92,7 @@ class BoundedCalls:
             try:
                 returned.append(function())
             except Exception:
-                # The next pass does what this call was to do.
+                # The next pass repeats this call's work.
                 log.exception("%s broke", name)
 
         thread = self._open[name] = threading.Thread(target=call, name="lastbeat-call", daemon=True)

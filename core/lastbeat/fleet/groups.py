@@ -1,14 +1,14 @@
-"""Runs that fail together are told together: at the end of a pass, deferred alerts are grouped or released.
+"""Reports runs that fail together in one notice: at the end of a pass, deferred alerts are grouped or released.
 
     looks ──► gather: one conditional write of the ledger ──► send the notices ──► apply
-              (which alert is told by which notice,                                (settle or release the
-              which by itself)                                                     deferred alerts of each run)
+              (which notice covers which alert,                                    (settle or release the
+              which alert is sent alone)                                           deferred alerts of each run)
 
 - A pass that dies before the ledger is written has changed nothing: the alerts stay deferred a while longer.
-- One that dies after it leaves a ledger that says which notice tells what, and the next pass applies it.
-- Of two sweeps at once, the loser of the write reads what the winner decided.
-- A ledger that cannot be used: alerts are told one by one, at once if the store refuses it, and when the deferral runs
-  out if the store does not answer.
+- One that dies after it leaves a ledger that assigns alerts to notices, and the next pass applies it.
+- Of two sweeps at once, the loser of the write reads the winner's decision.
+- Without a usable ledger, alerts are sent one by one: at once if the store refuses the ledger, or when the deferral
+  runs out if the store does not answer.
 """
 
 import logging
@@ -51,27 +51,27 @@ log = logging.getLogger(__name__)
 
 _FACT_LIMIT = 100
 Told = Mapping[str, Mapping[int, tuple[int, ...]]]
-"""Run id → number of a notice → alerts that it tells."""
+"""Run id → number of a notice → alerts that it covers."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupedAlerts:
-    """What becomes of deferred alerts; :func:`apply_to` writes it into the record of each run."""
+    """The decision about deferred alerts; :func:`apply_to` writes it into the record of each run."""
 
     release: Numbers = field(default_factory=dict)
-    """Run id → alerts that are sent by themselves."""
+    """Run id → alerts that are sent alone."""
     told: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
-    """Run id → key of a group's notice → alerts that it tells."""
+    """Run id → key of a group's notice → alerts that it covers."""
     wait: Mapping[str, tuple[tuple[int, ...], datetime]] = field(default_factory=dict)
-    """Run id → alerts that the group's next notice tells, and until when they stay deferred for it."""
+    """Run id → alerts that the group's next notice will cover, and the end of their deferral."""
     counts: DeliveryCounts = field(default_factory=DeliveryCounts)
     """Deliveries of the notices in this pass."""
     notices: int = 0
-    """How many notices this pass decided."""
+    """Number of notices that this pass decided."""
     note: str | None = None
-    """Why groups could not be told."""
+    """Why alerts could not be grouped; None if they could."""
     planned: tuple[DeliveryClaim, ...] = ()
-    """Of a dry run: the notices that would be sent."""
+    """The notices that a dry run would send."""
 
     @property
     def run_ids(self) -> tuple[str, ...]:
@@ -81,19 +81,19 @@ class GroupedAlerts:
 
 @dataclass(frozen=True, slots=True)
 class WatchedRuns:
-    """The runs that are being watched, as a pass knows them."""
+    """The runs that a pass knows to be watched."""
 
     count: int
     status_of: Callable[[str], Status | None] = lambda _run_id: None
-    """A run's known status, or None,"""
+    """A run's known status, or None."""
     owner_of: Callable[[str], str | None] = lambda _run_id: None
-    """and whose it is."""
+    """A run's owner, or None."""
 
 
 class Groups:
-    """The groups of one fleet. Holds what spares requests between passes, and nothing that a restart would miss."""
+    """The groups of one fleet. Its state only saves requests between passes; a restart loses nothing."""
 
-    def __init__(  # noqa: PLR0913 - what it needs, each by its name
+    def __init__(  # noqa: PLR0913 - every dependency by its name
         self,
         store: Store,
         channels: Sequence[Channel],
@@ -119,7 +119,7 @@ class Groups:
         self._dry_run = dry_run
 
     def deferred_by(self, outcome: Outcome) -> tuple[DeferredAlert, ...]:
-        """The alerts that one look deferred, with what a notice says of their run."""
+        """The alerts that one look deferred, with the facts that a notice shows about their run."""
         record = outcome.record
         if record is None or not outcome.recorded:
             return ()
@@ -139,7 +139,7 @@ class Groups:
             if alert.number in numbers
         )
 
-    def gather(  # noqa: PLR0913 - what a pass knows, each by its name
+    def gather(  # noqa: PLR0913 - every fact of a pass by its name
         self,
         deferred: Sequence[DeferredAlert],
         watched: WatchedRuns,
@@ -150,20 +150,20 @@ class Groups:
         until: float = float("inf"),
         looking: FirstPass | None = None,
     ) -> GroupedAlerts:
-        """Decide which alerts are told together, record that, and send the notices.
+        """Decide which alerts share a notice, record that, and send the notices.
 
         1. Read the ledger, unless nothing is deferred and it is known to be idle.
-        2. Plan, purely: each deferred alert joins a notice, waits for the next one, or is told by itself.
+        2. Plan, purely: each deferred alert joins a notice, waits for the next one, or is sent alone.
         3. Write the ledger with the notices in its outbox, conditionally. The loser of a race begins again with the
            winner's ledger.
         4. Send the notices.
 
         ``entry`` is the ledger's entry in the pass's listing; an unchanged ledger is not read again. ``listed`` means
         that the listing covered the ledger, so that no entry means no ledger. ``until`` is as in
-        :meth:`EffectRunner.settle`. ``looking``: nobody had watched the fleet before; see
+        :meth:`EffectRunner.settle`. ``looking`` is set if the fleet was never watched before; see
         :mod:`lastbeat.decide.first_look`.
 
-        Never raises for anything that the store or a channel does.
+        Never raises for a fault of the store or a channel.
         """
         try:
             record = self._load(entry, listed=listed or entry is not None, needed=bool(deferred))
@@ -171,7 +171,7 @@ class Groups:
         except StoreError as error:
             log.warning("%s cannot be used: %s", LEDGER, error)
             if error.retryable:
-                # The next pass sees what became of the write. Until then, or until it runs out, the deferral stands.
+                # The next pass sees whether the write succeeded. Until then, or until it runs out, the deferral stands.
                 waits = (
                     f"{counted(len(deferred), 'alert waits', 'alerts wait')}, since {LEDGER} cannot be reached: {error}"
                 )
@@ -205,8 +205,8 @@ class Groups:
     ) -> GroupedAlerts:
         found = [each for each in deferred if each.found_ended]
         others = [each for each in deferred if not each.found_ended]
-        # Not RecordRepository.update: it begins with a read, which the listing spares. And the runner has to write, for
-        # it claims the notices with the record, and then sends them.
+        # Not RecordRepository.update: it begins with a read, which the listing saves. And the runner has to write,
+        # because it claims the notices in the record and then sends them.
         for _ in range(RACES):
             ledger = record if isinstance(record, Ledger) else Ledger(LEDGER_ID)
             unfinished = looking is not None and not looking.complete
@@ -221,8 +221,8 @@ class Groups:
                 members = _members(notice, deferred, watched.owner_of, message)
                 after = self._runner.enqueue(after, message, members)
             if first.notice:
-                told = compose_first_look(first.notice, self._url, now, again=first.again).masked(self._mask)
-                after = self._runner.enqueue(after, told, [each.message for each in first.notice])
+                summary = compose_first_look(first.notice, self._url, now, again=first.again).masked(self._mask)
+                after = self._runner.enqueue(after, summary, [each.message for each in first.notice])
             if self._dry_run:
                 _, claims = claim(after, self._runner.identities, "dry-run", now, lease_s=1.0)
                 return replace(self._decision(decided, first, ledger, after, now), planned=claims)
@@ -263,8 +263,8 @@ class Groups:
 def apply_to(watch: Watch, decision: GroupedAlerts, now: datetime) -> DeliveryCounts:
     """Write ``decision`` into the record of one run, and send the alerts that it released.
 
-    ``watch`` need not have looked in this pass. Never raises for anything that the store or a channel does; an alert
-    whose record could not be written stays deferred, and a later pass applies the ledger's decision.
+    ``watch`` need not have looked in this pass. Never raises for a fault of the store or a channel. An alert whose
+    record could not be written stays deferred, and a later pass applies the ledger's decision.
     """
     run_id, counts = watch.run_id, DeliveryCounts()
     for key, numbers in decision.told.get(run_id, {}).items():
@@ -285,9 +285,11 @@ def _merged(one: Told, other: Told) -> Told:
 def _members(
     notice: Notice, deferred: Sequence[DeferredAlert], owner_of: Callable[[str], str | None], message: Message
 ) -> list[Message]:
-    """An alert of each run that the notice tells of: its own, or one that says no more than whose it is."""
-    own = {alert.run_id: alert.message for alert in deferred}
-    return [own.get(run_id) or replace(message, run_id=run_id, owner=owner_of(run_id)) for run_id in notice.runs]
+    """One alert for each run in the notice: its own, or a copy of the notice with the run and its owner."""
+    deferred_of = {alert.run_id: alert.message for alert in deferred}
+    return [
+        deferred_of.get(run_id) or replace(message, run_id=run_id, owner=owner_of(run_id)) for run_id in notice.runs
+    ]
 
 
 def _all(deferred: Sequence[DeferredAlert]) -> Numbers:

@@ -1,7 +1,7 @@
-"""The index of a fleet: what passes know of each run, so that a run that did not change costs no request.
+"""The index of a fleet: the state of each run at its last look, so that an unchanged run costs no request.
 
-The records beside the runs are the truth. The index only decides whether a run needs a look, and a listing brings back
-whatever is lost of it.
+The records beside the runs are authoritative. The index only decides whether a run needs a look, and a listing restores
+any part of it that is lost.
 """
 
 import threading
@@ -29,17 +29,17 @@ from lastbeat.observe.run import newest_log
 from lastbeat.stores.port import Entry
 
 SETTLED_S: Final = 86400.0
-"""A run that ended this long ago is no longer asked about; a listing still shows when it begins again."""
+"""Time in s after its end until a run is no longer polled. A listing still shows when it begins again."""
 STOOD_S: Final = 600.0
-"""A step that is younger than this, in seconds, is not kept: the next look finds another one."""
+"""Least age in s of a step that is kept; the next look finds another than a younger one."""
 REASON_LIMIT: Final = 200
-"""Characters of a reason that are kept."""
+"""Most characters of a reason that are kept."""
 Files = Mapping[str, tuple[float, str] | None]
-"""Name → when it was stored (unix seconds) and its version; None: the file does not exist. Names that nobody asked for
-are left out."""
+"""Name → when it was stored (unix seconds) and its version, or None if the file does not exist. Files that were not
+checked are left out."""
 _BEATS = (runid.METADATA, runid.PROGRESS)
 LOG: Final = runid.LOG
-"""Key of the log that was written last, whatever its name."""
+"""Key in :data:`Files` of the newest log, under any name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class FileSnapshot:
     """Unix seconds of the store's clock, taken before the store was asked."""
     files: Files
     troubled: int | None = None
-    """Tells other ranks that seem silent, or say that they are late or their node is ill, apart from these; 0: none.
-    None: nobody was shown their files."""
+    """Checksum of the ranks that seem silent, or report lateness or an unhealthy node; 0 for none. None if the ranks'
+    files were not listed."""
 
 
 _FILES = Columns((runid.ERROR, runid.COMPLETE, runid.METADATA, runid.PROGRESS, runid.RECORD, LOG))
@@ -68,50 +68,50 @@ class IndexedRun:
     line: RunLine
     looked_at: float = field(metadata=_TIMES)
     seen_at: float = field(metadata=_TIMES)
-    """When its files were last asked for, changed or not."""
+    """When its files were last checked, changed or not."""
     moved: float = field(default=0.0, metadata=_TIMES)
-    """When the last metadata.json that anybody saw was stored, whether it was read or not."""
+    """When the last metadata.json that any watcher saw was stored, read or not."""
     wake: float | None = field(default=None, metadata=_TIMES)
     """When a look is needed even if nothing changes."""
     newest: float = field(default=0.0, metadata=_TIMES)
     """When training's newest file was stored, see :func:`newest_of`."""
     beating: bool = field(default=False, metadata=_TIMES)
-    """It ended or timed out, and still writes heartbeats that change nothing."""
+    """Whether it ended or timed out, and still writes heartbeats, which change nothing."""
     by_log: bool = field(default=False, metadata=_TIMES)
-    """Its logs stand in for a heartbeat that this attempt has not written."""
+    """Whether its logs stand in for a heartbeat that this attempt has not written."""
     silence_limit_s: float | None = field(default=None, metadata=_TIMES)
-    """The age of its last beat at which a RUNNING run misses beats. None: it does not say how often it beats."""
+    """Age in s of its last beat from which a RUNNING run misses beats; None if its beat interval is unknown."""
     stale_s: float | None = field(default=None, metadata=_TIMES)
-    """The run's own limit for silence, if it states one."""
+    """The run's own limit for silence in s, if it states one."""
     stall_s: float | None = field(default=None, metadata=_TIMES)
-    """The same for standing still."""
+    """The run's own limit for a stall in s, if it states one."""
     outlier_s: float | None = field(default=None, metadata=_TIMES)
-    """The age of its last beat at which a RUNNING run's own beats show that it is no more, if that is known."""
+    """Age in s of its last beat from which a RUNNING run counts as dead by the pattern of its beats, if known."""
     limited_by: int = field(default=0, metadata=_TIMES)
-    """Which limits of the fleet the last look went by, see :attr:`Policy.fleet_token`."""
+    """The limits of the fleet that the last look applied, see :attr:`Policy.fleet_token`."""
     silent_rank_s: float | None = field(default=None, metadata=_TIMES)
-    """The age of its last heartbeat at which a rank seems silent. None: its ranks were not looked at."""
+    """Age in s of its last heartbeat from which a rank seems silent; None if the ranks were not checked."""
     troubled: int = field(default=0, metadata=_TIMES)
-    """Which ranks were so when they were last looked at, as :attr:`FileSnapshot.troubled`."""
+    """:attr:`FileSnapshot.troubled` when the ranks were last checked."""
     files: Annotated[Files, _FILES] = field(default_factory=dict)
-    """Sentinels, heartbeats, record and log as the last look saw them."""
+    """Sentinels, heartbeats, record and log at the last look."""
     pending: int = field(default=0, metadata=_COUNTS)
-    """Deliveries still to be made."""
+    """Number of deliveries still to be made."""
     start_time: UnixTime | None = field(default=None, metadata=_COUNTS)
     transitions: int = field(default=0, metadata=_COUNTS)
     alerts: int = field(default=0, metadata=_COUNTS)
     supervised: bool = field(default=False, metadata=_COUNTS)
     """Whether lastbeat starts its jobs."""
     preempted: tuple[float, str] | None = field(default=None, metadata=_COUNTS)
-    """Its ``_preempted``, which few runs have; as an entry of ``files``."""
+    """Its ``_preempted``, in the form of ``files``; few runs have one."""
     first_looked_at: UnixTime | None = field(default=None, metadata=_COUNTS)
     """When a watcher first looked at it."""
     stood_at: tuple[int, UnixTime] | None = field(default=None, metadata=_COUNTS)
-    """Its step, and when it reached that, where the last look found it there for longer than :data:`STOOD_S`."""
+    """Its step and when it reached that, if the last look found it there for longer than :data:`STOOD_S`."""
     progressed: float = field(default=0.0, metadata=TRANSIENT)
-    """When the last progress.json that this process saw was stored, whether it was read or not."""
+    """When the last progress.json that this process saw was stored, read or not."""
     step_source: Heartbeat | None = field(default=None, metadata=TRANSIENT)
-    """Where step and loss came from at the last look of this process."""
+    """The heartbeat that gave step and loss at the last look of this process."""
 
     @property
     def lives(self) -> bool:
@@ -120,7 +120,7 @@ class IndexedRun:
 
     @property
     def beat_at(self) -> float | None:
-        """When the newest heartbeat was stored; without one, the newest log."""
+        """When the newest heartbeat was stored; without a heartbeat, when the newest log was."""
         beats = [file[0] for file in map(self.files.get, _BEATS) if file is not None]
         log = self.files.get(LOG)
         if not beats:
@@ -136,7 +136,7 @@ class IndexedRun:
         return now - max(since, self.newest) > SETTLED_S
 
     def seed(self) -> Record:
-        """A record to start from when all of the run's files are gone, its own record too."""
+        """A record to start from when all of the run's files are gone, including its record."""
         beats = [_beat(self.files.get(name)) for name in _BEATS]
         return Record(
             self.line.run_id,
@@ -155,7 +155,7 @@ class IndexedRun:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutRun:
-    """A run that somebody took out of the fleet, as the last look left it. Times are unix seconds."""
+    """A run that a user took out of the fleet, as of the last look. Times are unix seconds."""
 
     FORM: ClassVar[Form] = Form.ROW
 
@@ -164,10 +164,10 @@ class LeftOutRun:
     newest: float
     """Training's newest file is no younger than this."""
     again_at: float | None = None
-    """Look again then, whatever it writes. None: at once when it writes."""
+    """Time of the next look, even if it writes before; None for a look as soon as it writes."""
 
     def stands(self, files: Mapping[str, Entry], at: float) -> bool:
-        """Whether a look would find nothing new, by a listing that was made at ``at``."""
+        """Whether a look would find nothing new, by a listing made at ``at``."""
         record = files.get(runid.RECORD)
         if record is None or record.version != self.record:
             return False
@@ -176,47 +176,48 @@ class LeftOutRun:
 
 @dataclass
 class FleetIndex:
-    """What is known of one shard of a fleet.
+    """The known runs of one shard of a fleet.
 
     Looks that outlast their pass still change it, so hold ``lock`` to read or change more than one entry.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
     runs: dict[str, IndexedRun] = field(default_factory=dict)
-    """Runs that live, or ended within a day."""
+    """Runs that are live, or ended within a day."""
     finished: dict[str, int] = field(default_factory=dict)
     """Runs that ended earlier → unix seconds of their newest file."""
     left_out: dict[str, LeftOutRun] = field(default_factory=dict)
-    """Runs that somebody took out of the fleet."""
+    """Runs that a user took out of the fleet."""
     cursor: str = ""
-    """Where an unfinished pass stopped: the last run it handled."""
+    """Last run that an unfinished pass handled."""
     pages: int = 0
-    """Requests that the last whole listing took."""
+    """Number of requests of the last whole listing."""
     listed_at: float = 0.0
     """When the fleet was last listed as a whole."""
     unseen: dict[str, float] = field(default_factory=dict)
     """Runs that cannot be observed → since when."""
     cuts: tuple[str, ...] = ()
-    """The last run of each shard that the fleet was last split into."""
+    """Last run of each shard, from the last split of the fleet."""
     just_listed: bool = False
-    """The last pass of this process listed everything."""
+    """Whether the last pass of this process listed everything."""
     broke_off: bool = False
-    """The last pass of this process listed a part, and its time was over or a page could not be had."""
+    """Whether the last pass of this process listed only a part, for lack of time or because a page was unreadable."""
     unsaved: int = 0
-    """Reads that another process would need to find out what this one learned since it last saved the index."""
+    """Number of reads that another process would need to learn the changes since the index was last saved."""
 
-    def known(self) -> list[IndexedRun]:
-        """A copy of the runs that live or ended within a day."""
+    def recent_runs(self) -> list[IndexedRun]:
+        """A copy of the runs that are live, or ended within a day."""
         with self.lock:
             return list(self.runs.values())
 
     def unseen_since(self, run_id: str) -> datetime | None:
-        """Since when the run cannot be observed; None if it can, as far as is known."""
+        """Since when the run cannot be observed; None if no pass has failed to observe it."""
         since = self.unseen.get(run_id)
         return None if since is None else datetime.fromtimestamp(since, tz=timezone.utc)
 
     def unchanged(self, known: IndexedRun, files: FileSnapshot, newest: float = 0.0) -> None:
-        """Note that ``files`` show the run as the last look left it. ``newest`` as :func:`newest_of`, if known."""
+        """Note that ``files`` show no change of the run since the last look. ``newest`` is :func:`newest_of`, if
+        known."""
         metadata, progress = files.files.get(runid.METADATA), files.files.get(runid.PROGRESS)
         with self.lock:
             self.runs[known.line.run_id] = replace(
@@ -228,7 +229,7 @@ class FleetIndex:
             )
 
     def retire(self, run_id: str, newest: float) -> None:
-        """Expect nothing more of the run; only a file newer than ``newest`` (unix seconds) makes it news again."""
+        """Stop polling the run until it has a file newer than ``newest`` (unix seconds)."""
         with self.lock:
             self.runs.pop(run_id, None)
             self.finished[run_id] = int(newest) + 1
@@ -241,7 +242,7 @@ class FleetIndex:
                 self.finished[run_id] = int(run.newest) + 1
 
     def leave_out(self, run_id: str, run: LeftOutRun) -> None:
-        """Expect nothing of it while ``run`` stands."""
+        """Skip the run while ``run`` stands."""
         with self.lock:
             self.runs.pop(run_id, None)
             self.finished.pop(run_id, None)
@@ -270,8 +271,8 @@ def newest_of(files: Mapping[str, Entry]) -> float:
 def snapshot_of(
     files: Mapping[str, Entry], at: datetime, ranks: RankFiles | None = None, silent_rank_s: float | None = None
 ) -> FileSnapshot:
-    """A run's files as a listing made at ``at`` shows them, with those of its ranks, where these are known to seem
-    silent after ``silent_rank_s``."""
+    """A run's files in a listing made at ``at``, and its ranks if ``silent_rank_s``, the age in s at which they seem
+    silent, is known."""
     names = (*runid.SENTINELS, *_BEATS, runid.RECORD, runid.ALERTS)
     shown = {**{name: files.get(name) for name in names}, LOG: newest_log(files)}
     return FileSnapshot(
@@ -282,7 +283,7 @@ def snapshot_of(
 
 
 def _troubled(ranks: RankFiles, at: datetime, silent_rank_s: float) -> int:
-    # A mark that was left behind is another one once it is set anew.
+    # A mark counts by its version, so one that is set again differs from one that was left behind.
     found = (
         seeming_silent(ranks, at, silent_rank_s),
         tuple(sorted(ranks.late.items())),
@@ -299,19 +300,19 @@ def after_look(
     known: IndexedRun | None,
     limited_by: int = 0,
 ) -> IndexedRun:
-    """The entry of a run that was observed. The look began with the files ``listed`` at ``at``, and by the limits
-    ``limited_by``; ``known`` is the entry before it."""
+    """The entry of an observed run. The look began with the files ``listed`` at ``at`` and the limits ``limited_by``;
+    ``known`` is the entry before it."""
     record, seen = outcome.record, outcome.observation if isinstance(outcome.observation, Seen) else Seen()
     ranks, silent_rank_s = seen.ranks, known.silent_rank_s if known is not None else None
     troubled = known.troubled if known is not None else 0
     snapshot = snapshot_of(listed, at)
     if ranks is not None:
         silent_rank_s = ranks.limit_s
-        # What the store did not give is asked for again.
+        # Files of ranks that could not be read are read again.
         troubled = 0 if ranks.unread else _troubled(ranks.files, at, silent_rank_s)
     by_log = record is None or record.metadata is None or record.progress is None
     files = {**snapshot.files, runid.RECORD: (snapshot.at, record_version) if record_version else None}
-    # When it was stored tells whether it is new.
+    # Its time alone shows whether it is new.
     del files[runid.ALERTS]
     metadata, progress = files.get(runid.METADATA), files.get(runid.PROGRESS)
     return IndexedRun(
@@ -358,7 +359,7 @@ def after_look(
 
 
 def _reason(outcome: Outcome) -> str:
-    """Of a run that lives, what its warnings say."""
+    """The reason of the status; for a RUNNING run, the texts of its warnings."""
     if outcome.status is not Status.RUNNING:
         return outcome.reason
     return "; ".join(f"{name}: {text}" for name, text in outcome.conditions.items())
@@ -375,24 +376,24 @@ def _of_beats(outcome: Outcome, limit_s: Callable[[Heartbeat | None], float | No
 
 
 def beats_of(files: Files, *, by_log: bool) -> tuple[str, ...]:
-    """The files that show life and progress. The log stands in for a heartbeat that is missing, or that another attempt
-    left behind (``by_log``)."""
+    """The files that show life and progress. The log stands in for a heartbeat that is missing, or was left behind by
+    another attempt (``by_log``)."""
     return _BEATS if not by_log and all(files.get(name) for name in _BEATS) else (*_BEATS, LOG)
 
 
 def wake_of(outcome: Outcome, known: IndexedRun | None, files: Files, policy: Policy) -> float | None:
-    """When a look is needed though no file changes (unix seconds); None if never. ``policy`` has the fleet's limits for
+    """Unix time at which a look is needed even if no file changes; None if never. ``policy`` has the fleet's limits for
     the run.
 
-    1. Without a record that was written: at once, to decide again.
+    1. Without a written record: at once, to decide again.
     2. Deliveries: when the first of them may be tried, or its claim ends.
     3. Flapping: when the run has been steady for long enough.
     4. A RUNNING run: when a heartbeat that is gone, or was only stored again, would be stale. No listing shows that.
-    5. A heartbeat whose time is in doubt: at once, if it changed, since a second look settles it.
-    6. An end that is left to the run's supervisor: when that has said nothing for too long.
-    7. A RUNNING run of which a rank is silent: when a section that it was in has lasted for too long.
+    5. A heartbeat of doubtful time: at once if it changed, because a second look settles it.
+    6. An end that is left to the run's supervisor: when the supervisor has been silent for too long.
+    7. A RUNNING run with a silent rank: when the rank's section overruns its limit.
 
-    Times that are past were judged by this look. What it could not settle waits for a file to change.
+    This look has judged all past times. Anything that it could not settle waits for a file to change.
     """
     record, now, section_stale_s = outcome.record, outcome.at.timestamp(), policy.stale_s
     if record is None or not outcome.recorded:
@@ -426,7 +427,7 @@ def wake_of(outcome: Outcome, known: IndexedRun | None, files: Files, policy: Po
             limit_s = silence_limit_s(outcome.observation.metadata)
             late_at = when_late(outcome.observation, record.attempt, limit_s, section_stale_s, outcome.at)
             times += [late_at.timestamp() + 1] if late_at is not None else []
-        # A second look tells a slow clock from an old document, but only once there is a new document.
+        # A second look distinguishes a slow clock from an old document, but only once there is a new document.
         times += [
             now for name, m in memories if m.suspect and (known is None or files.get(name) != known.files.get(name))
         ]
@@ -434,7 +435,7 @@ def wake_of(outcome: Outcome, known: IndexedRun | None, files: Files, policy: Po
 
 
 def _dues_of_log(record: Record, files: Files) -> list[datetime]:
-    """Times from which a log goes stale though its file is young: its text was only stored again, or has no step."""
+    """Times from which a log goes stale although its file is young: its text was only stored again, or has no step."""
     log, file = record.log, files.get(LOG)
     if log is None:
         return []

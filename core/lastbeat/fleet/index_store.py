@@ -1,8 +1,7 @@
 """Keeps the fleet index between processes: one document beside the runs, written when that is worth a request.
 
-Writes need no condition. Each entry was true after a look that was recorded, and an entry that is older than another
-process's costs a look more. A document that is lost, damaged or of another schema is no error: everything in it is
-found again by listing.
+Writes need no condition. Each entry was true after a recorded look, and an outdated entry only costs an extra look. A
+document that is lost, damaged or of another schema is no error, because a listing finds everything in it again.
 """
 
 import hashlib
@@ -31,16 +30,16 @@ log = logging.getLogger(__name__)
 SCHEMA: Final = 1
 LIMIT_BYTES: Final = 32 * 1024 * 1024
 _UNPACKED_BYTES: Final = 96 * 1024 * 1024
-"""A fleet of 200,000 runs needs half of it."""
+"""Most bytes of the unpacked index; a fleet of 200,000 runs needs half of them."""
 _EVERY_S: Final = 600.0
-"""If only times have moved, the index is written no more often than this,"""
+"""Least time in s between two writes of the index if only times have changed."""
 _WORTH_READS: Final = 6 * READS_PER_PAGE
-"""and not before it spares the next process more reads than this, which cost as much as six writes: few processes end.
-"""
+"""Such a write must save the next process more reads than this. They cost as much as six writes, since few processes
+end."""
 
 
 def key_of(shard: Shard) -> str:
-    """Where the index of a shard lies."""
+    """The key of a shard's index in the store."""
     if shard == WHOLE:
         return "_watchdog/fleet.json.z"
     name = hashlib.sha256(f"{shard.after}\0{shard.until}".encode()).hexdigest()[:16]
@@ -62,7 +61,7 @@ class FleetIndexStore:
 
     @property
     def is_new(self) -> bool:
-        """Whether there was no document of the whole fleet when it was loaded."""
+        """Whether the whole fleet had no index document at loading."""
         return self._shard == WHOLE and self._version is None
 
     @property
@@ -71,28 +70,28 @@ class FleetIndexStore:
         return key_of(self._shard).partition("/")[2]
 
     def load(self) -> FleetIndex:
-        """The index; an empty one if there is none, or if its document alone is closed to us. Raises
+        """The index; an empty one if there is none, or if only its document cannot be read. Raises
         :class:`StoreError` if the store does not answer."""
         if self._index is None:
             index: FleetIndex | None = None
             try:
                 index = self._read(key_of(self._shard))
-                # An index without a document is saved whatever it is worth.
+                # An index without a document is saved in any case.
                 self._saved = () if index is None else _worth(index)
                 if index is None and self._shard != WHOLE:
-                    # A new shard begins with what the index of the whole fleet knows of it.
+                    # A new shard begins with its part of the whole fleet's index.
                     index = _part(self._read(key_of(WHOLE)), self._shard)
                     self._version = None
             except DeniedError:
-                # Is it this document that is closed, or the store?
+                # Raises if the whole store is closed, not only this document.
                 self._store.list("", limit=1)
             self._index = index or FleetIndex()
             self._saved_listing_at = self._index.listed_at
         return self._index
 
     def refresh(self, entry: Entry | None = None) -> None:
-        """Learn what another sweep has written since. ``entry`` is the document's entry in a listing; without one the
-        document is read, unless it is closed to us. Raises :class:`StoreError`."""
+        """Merge another sweep's changes since the last read. ``entry`` is the document's entry in a listing; without
+        one the document is read if it may be. Raises :class:`StoreError`."""
         index = self.load()
         if entry is not None and entry.version == self._version:
             return
@@ -107,11 +106,11 @@ class FleetIndexStore:
             _merge(index, theirs)
 
     def save(self, index: FleetIndex, now: datetime) -> tuple[str, ...]:
-        """Write the index if that is worth a request; returns notes for people."""
+        """Write the index if that is worth a request. Returns notes for the report."""
         worth, first, self._first = _worth(index), self._first, False
         with index.lock:
             unsaved = index.unsaved
-        # The first pass of a process may be its only one, and the next has to know when everything was listed.
+        # The first pass of a process may be its only one, and the next process needs the time of the whole listing.
         relisted = first and index.pages > SMALL_PAGES and index.listed_at != self._saved_listing_at
         stands = worth == self._saved and not relisted
         if stands and not self._spares(unsaved, now, first=first):
@@ -126,12 +125,12 @@ class FleetIndexStore:
         return ()
 
     def _spares(self, unsaved: int, now: datetime, *, first: bool) -> bool:
-        """Whether ``unsaved`` reads are worth a write although only times have moved."""
+        """Whether ``unsaved`` reads are worth a write although only times have changed."""
         long_ago = abs(now.timestamp() - self._saved_at) >= _EVERY_S
         if self._store.traits.prices.free:
             return long_ago
         much = unsaved > _WORTH_READS
-        # The first pass of a process may be its only one, and the next begins with what was saved.
+        # The first pass of a process may be its only one, and the next process begins with the saved index.
         return unsaved > 0 if long_ago and first else much and (long_ago or first)
 
     def _read(self, key: str) -> FleetIndex | None:
@@ -143,24 +142,24 @@ class FleetIndexStore:
 
 
 def read_index(store: Store, name: str) -> tuple[FleetIndex | None, str | None]:
-    """The index in the document ``name`` below ``_watchdog/``, and the document's version, for programs that only look.
-    None for an index that is missing or cannot be used. Raises :class:`StoreError`."""
+    """The index in the document ``name`` below ``_watchdog/``, and the document's version, for read-only programs. None
+    for an index that is missing or cannot be used. Raises :class:`StoreError`."""
     key = f"_watchdog/{name}"
     blob = store.read(key, LIMIT_BYTES)
     return (None, None) if blob is None else (_understood(blob, key, store.url), blob.version)
 
 
 def drop_from_index(store: Store, run_ids: Collection[str]) -> None:
-    """Take these runs out of what passes know of the fleet. Sweeps that go on find out for themselves. Raises
+    """Remove these runs from all indices of the fleet. Running sweeps notice the removal themselves. Raises
     :class:`StoreError`."""
     page = store.list("_watchdog/")
     for key in (entry.key for entry in page.entries if entry.key.endswith(".json.z")):
-        # A sweep that writes all the time finds out by itself.
+        # A sweep that keeps winning the write notices the removal itself.
         with suppress(ConflictError):
-            compare_and_set.update(store, key, LIMIT_BYTES, partial(_without, run_ids, key, store.url))
+            compare_and_set.update(store, key, LIMIT_BYTES, partial(_drop_runs, run_ids, key, store.url))
 
 
-def _without(run_ids: Collection[str], key: str, url: str, blob: Blob | None) -> bytes | None:
+def _drop_runs(run_ids: Collection[str], key: str, url: str, blob: Blob | None) -> bytes | None:
     """The index in ``blob`` without these runs, or None if it holds none of them or cannot be used."""
     index = _understood(blob, key, url) if blob is not None else None
     if index is None:
@@ -175,14 +174,14 @@ def _without(run_ids: Collection[str], key: str, url: str, blob: Blob | None) ->
 def _understood(blob: Blob, key: str, url: str) -> FleetIndex | None:
     try:
         return decode(blob.body)
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with the index, a listing finds the fleet
+    except Exception as error:  # noqa: BLE001 - any damage to the index is repaired by a listing
         what = f"{type(error).__name__}: {error}"[:200]
         log.warning("%s/%s cannot be used (%s): the fleet is listed anew", url, key, what)
         return None
 
 
 def _worth(index: FleetIndex) -> tuple[object, ...]:
-    """What it would take looks to find out again."""
+    """The part of the index that only looks could restore."""
     lines = frozenset(
         (run.line.run_id, run.line.status, run.line.since, (run.files.get(runid.RECORD) or (0.0, ""))[1])
         for run in index.known()
@@ -193,7 +192,8 @@ def _worth(index: FleetIndex) -> tuple[object, ...]:
 
 
 def _merge(ours: FleetIndex, theirs: FleetIndex) -> None:
-    """The later of two entries wins. A run that the others dropped after we last saw it is dropped."""
+    """Merge ``theirs`` into ``ours``. The later of two entries wins. A run that the other sweep dropped after this one
+    last saw it is dropped."""
     their_last = max((run.seen_at for run in theirs.runs.values()), default=0.0)
     with ours.lock:
         for run_id, run in theirs.runs.items():
@@ -220,8 +220,7 @@ def _part(whole: FleetIndex | None, shard: Shard) -> FleetIndex | None:
 
 @dataclass(frozen=True)
 class _Document:
-    """The index as it is written. A rewrite drops fields that this version does not know: they are found again, as the
-    index is."""
+    """The index as a document. A rewrite drops fields that this version does not know; a listing restores them."""
 
     schema: int
     cursor: str = ""
@@ -232,12 +231,12 @@ class _Document:
     runs: tuple[IndexedRun, ...] = ()
     finished: Mapping[str, int] = field(default_factory=dict)
     owners: Mapping[str, str] = field(default_factory=dict)
-    """Run id → whose run it is."""
+    """Run id → owner of the run."""
     left_out: Mapping[str, LeftOutRun] = field(default_factory=dict)
 
 
 def encode(index: FleetIndex) -> bytes:
-    """Compressed JSON."""
+    """The index as compressed JSON."""
     with index.lock:
         document = _Document(
             SCHEMA,
@@ -261,7 +260,7 @@ def _owned(run: IndexedRun, owners: Mapping[str, str]) -> IndexedRun:
 
 
 def decode(body: bytes) -> FleetIndex:
-    """What :func:`encode` wrote. Raises for anything else."""
+    """The index that :func:`encode` wrote. Raises any exception for other bytes."""
     text = zlib.decompressobj().decompress(body, _UNPACKED_BYTES)
     document = codec(_Document).read(json.loads(text))
     if document.schema != SCHEMA:

@@ -1,8 +1,8 @@
 """Takes runs out of a fleet, and back into it.
 
-An *archived* run keeps its record, which says so; a *forgotten* one keeps of its record only that. Both are written by
-compare-and-set before anything else happens, so that whoever dies in between, or looks meanwhile, finds the run left
-out, never half forgotten.
+An *archived* run keeps its record, with a note of that. A *forgotten* one keeps only the note. Both are written by
+compare-and-set before any other change. So after a crash in between, or during it, a watcher finds the run left out,
+never half forgotten.
 """
 
 import os
@@ -27,7 +27,7 @@ from lastbeat.stores.port import Entry, Store
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Training's files that were deleted."""
+    """Number and size of the deleted files of training."""
 
     count: int = 0
     size_bytes: int = 0
@@ -35,16 +35,17 @@ class Removed:
 
 @dataclass(frozen=True)
 class Leaving:
-    """Takes runs out of the fleet in ``store``; ``state`` is the state directory. All raise :class:`StoreError`."""
+    """Takes runs out of the fleet in ``store``; ``state`` is the state directory. All methods raise
+    :class:`StoreError`."""
 
     store: Store
     by: str
     state: Store | None = None
 
     def archive(self, run_id: str, *, alive: bool = False) -> int:
-        """Leave the run out of passes and views; returns how many alerts are not sent any more. ``alive``: it beats,
-        and stays out until its next attempt."""
-        left = self._left(run_files(self.store, run_id), alive=alive)
+        """Leave the run out of passes and views. Returns the number of open deliveries that this cancels. ``alive``
+        says that the run still beats; it then stays out until its next attempt."""
+        left = self._left_out(run_files(self.store, run_id), alive=alive)
         dropped = 0
 
         def change(record: Record | None) -> Record:
@@ -58,7 +59,7 @@ class Leaving:
         return dropped
 
     def undo(self, run_id: str) -> bool:
-        """Take an archived run back; whether it was one."""
+        """Take an archived run back. Returns whether it was archived."""
         done = False
 
         def change(record: Record | None) -> Record | None:
@@ -70,17 +71,17 @@ class Leaving:
         return done
 
     def forget(self, run_id: str, *, alive: bool = False, delete: bool = False) -> Removed:
-        """Remove what was recorded of the run, with ``delete`` training's files, too.
+        """Remove the run's record, and with ``delete`` also training's files.
 
-        1. Write that it is forgotten, instead of its record. While training's files stay, that stays: or the next
-           pass would find a new run.
-        2. Delete the files, the record last. Of a run that had not ended a word is left, or its absence would be news.
-        3. Take it out of what else passes know.
+        1. Replace the record by a note that the run is forgotten. The note stays as long as training's files do, or the
+           next pass would find a new run.
+        2. Delete the files, the record last. For a run that had not ended a note is left, or its absence would be news.
+        3. Remove the run from the rest of the passes' state.
         """
         files = run_files(self.store, run_id)
-        left = replace(self._left(files, alive=alive and not delete), forgotten=True)
+        left = replace(self._left_out(files, alive=alive and not delete), forgotten=True)
         if delete:
-            # Whatever is written from now on is a new run.
+            # Any file that is written from now on belongs to a new run.
             left = replace(left, newest=left.at)
         lives, known = alive, False
 
@@ -110,7 +111,7 @@ class Leaving:
         return removed
 
     def tidy(self, run_ids: Collection[str]) -> None:
-        """After runs were forgotten: take them out of index and ledger of the fleet."""
+        """Remove forgotten runs from the fleet's index and ledger."""
         drop_from_index(self.store, run_ids)
         ledger = RecordRepository(
             self.store, LEDGER, self._token(), proven=True, kind=Ledger, limit_bytes=LEDGER_LIMIT_BYTES
@@ -127,7 +128,7 @@ class Leaving:
         self.store.clear(f"{run_id}/")
         return Removed(count, size)
 
-    def _left(self, files: dict[str, Entry], *, alive: bool) -> LeftOut:
+    def _left_out(self, files: dict[str, Entry], *, alive: bool) -> LeftOut:
         newest = None
         if not alive:
             newest = datetime.fromtimestamp(newest_of(files), tz=timezone.utc)

@@ -1,11 +1,11 @@
-"""The mark that passes leave beside the runs: it shows that somebody watches, and what that costs.
+"""The mark that passes leave beside the runs: it shows that a watchdog is active, and the cost of watching.
 
-Training reads it to warn when the watchdog has stopped, the views show that too, and ``lastbeat cost`` makes a month's
-costs of it. No decision rests on it: a mark that is lost, damaged or overwritten costs a few figures.
+Training reads it to warn when the watchdog has stopped, the views show that too, and ``lastbeat cost`` derives a
+month's costs from it. No decision depends on it: a mark that is lost, damaged or overwritten costs a few figures.
 
-If requests cost money a write costs as much as a listing, so not every pass leaves a mark. A process leaves one with
-its first pass, and then every ``interval_s``. The mark says so itself, and readers go by that to tell that marks no
-longer come. It describes all passes since the last one; ``pass_s`` is the time between two passes.
+If requests cost money, a write costs as much as a listing, so not every pass leaves a mark. A process leaves one with
+its first pass, and then every ``interval_s``. The mark contains that interval, from which readers see that marks have
+stopped. It describes all passes since the last mark; ``pass_s`` is the time between two passes.
 """
 
 import json
@@ -27,16 +27,16 @@ from lastbeat.stores.limited import TimelyStore
 from lastbeat.stores.port import Store, StoreError
 
 LIMIT_BYTES: Final = 16 * 1024
-"""Readers read no more of a mark; what is written takes about half of it."""
+"""Most bytes of a mark that readers read; a written mark takes about half of them."""
 RECENT: Final = 60
-"""Passes that a mark describes in short: an hour of passes, which includes everything that is done now and then."""
+"""Number of passes that a mark describes in short. That is an hour, which includes all occasional work."""
 EVERY_S: Final = 1200.0
-"""Time between marks if requests cost money; marks are :data:`LATE` after an hour."""
+"""Time in s between marks if requests cost money; marks are :data:`LATE` after an hour."""
 LATE: Final = 3
-"""Marks have stopped if none came for so many of their intervals."""
+"""Marks have stopped if none came for this many of their intervals."""
 _KINDS: Final = ("LIST", "GET", "PUT", "DELETE")
 _MOST = 10**9
-"""No count of one pass is larger."""
+"""Upper bound of any count of one pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,34 +46,34 @@ class ShortPass:
     at: datetime
     requests: Mapping[str, int]
     active: int
-    """Runs that were running."""
+    """Number of runs that were running."""
     runs: int
-    """All runs, those that ended included."""
+    """Number of all runs, including ended ones."""
     part: bool = False
-    """The pass, and so its figures, covered a shard of the fleet only."""
+    """Whether the pass, and so its figures, covered only a shard of the fleet."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassMark:
-    """A mark as it was read."""
+    """A mark that was read."""
 
     at: datetime
-    """When the pass that left it began."""
+    """Start of the pass that left the mark."""
     every_s: float
-    """Time between two marks."""
+    """Time in s between two marks."""
     interval_s: float
-    """Time between two passes."""
+    """Time in s between two passes."""
     recent: tuple[ShortPass, ...]
-    """Oldest first."""
+    """The latest passes, oldest first."""
 
     @property
     def late_s(self) -> float:
-        """A mark older than this means that marks have stopped."""
+        """Age in s of a mark from which marks have stopped."""
         return LATE * self.every_s
 
 
 class MarkWriter:
-    """Writes the marks of one process. It remembers the last passes, and reads those of the process before it once."""
+    """Writes the marks of one process. Remembers the last passes, and reads those of the previous process once."""
 
     def __init__(self, store: Store, fleet: FleetPolicy, shard: Shard | None = None) -> None:
         self._store = TimelyStore(store)
@@ -86,8 +86,8 @@ class MarkWriter:
         self._recent: deque[ShortPass] | None = None
 
     def write(self, report: PassReport, until: float = float("inf")) -> PassReport:
-        """Remember a pass that could see, and write a mark if one is due. Returns the report with the requests of this,
-        and a note if the mark could not be written. Waits until ``until``, a time of ``time.monotonic()``."""
+        """Remember a pass that saw the store, and write a mark if one is due. Returns the report with the requests of
+        this call, and a note if the mark could not be written. Ends by ``until``, a time of ``time.monotonic()``."""
         self._store.until = until
         due = self._due(report.at)
         own = {"PUT": 1} if due else {}
@@ -114,9 +114,9 @@ class MarkWriter:
         return abs((at - self._left_at).total_seconds()) >= self._every_s - self._interval_s / 2
 
     def amend(self, report: PassReport, until: float = float("inf")) -> PassReport:
-        """Count the requests that the last pass made after its mark, for the next mark to tell. If they cost more than
-        two writes, and the pass left a mark, it is written again, since this process may make no other pass. Returns
-        the report with that write."""
+        """Count the requests of the last pass after its mark, for the next mark. If they cost more than two writes and
+        the pass left a mark, write it again, because this process may make no other pass. Returns the report with that
+        write."""
         if not self._recent:
             return report
         self._store.until = until
@@ -133,11 +133,11 @@ class MarkWriter:
         return report
 
     def _remembered(self) -> tuple[ShortPass, ...]:
-        """The passes of an earlier process, if it made them at the same pace."""
+        """The passes of an earlier process, if it had the same interval."""
         try:
             found = read_mark(self._store)
         except StoreError:
-            return ()  # A few figures. Everything else reports a store that does not answer.
+            return ()  # Only a few figures are lost. The pass itself reports a store that does not answer.
         return found.recent if found is not None and found.interval_s == self._interval_s else ()
 
     def _document(self, report: PassReport, recent: "deque[ShortPass]") -> dict[str, object]:
@@ -177,7 +177,7 @@ def read_mark(store: Store) -> PassMark | None:
 
 
 def parse_mark(body: bytes) -> PassMark | None:
-    """Read a mark, which anybody may have written; None if it is none."""
+    """The mark in ``body``, which any program may have written; None if it is not a mark."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
@@ -188,7 +188,7 @@ def parse_mark(body: bytes) -> PassMark | None:
     if at is None or every_s is None:
         return None
     recent = map(_short, listed[-RECENT:]) if isinstance(listed, list) else ()
-    # Where ``pass_s`` is missing, each pass left a mark.
+    # Without ``pass_s``, each pass left a mark.
     interval_s = _time_s(document.get("pass_s")) or every_s
     return PassMark(at, every_s, interval_s, tuple(each for each in recent if each is not None))
 

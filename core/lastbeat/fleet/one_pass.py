@@ -1,4 +1,4 @@
-"""One pass over a fleet: work on the runs that need it within a time, tell together what belongs together, report."""
+"""One pass over a fleet: works on the runs that need it within a time limit, groups related alerts, and reports."""
 
 import logging
 import time
@@ -32,24 +32,24 @@ from lastbeat.stores.selftest import conditions_ignored
 log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
-"""Called again and again with how many runs were looked at, and how many are known to need it."""
+"""Called repeatedly with the number of runs looked at, and the number of runs submitted so far."""
 _LOOK_READS = 2
-"""Those of a look that finds two heartbeats that moved, and nothing else."""
+"""Number of reads of a look that finds only two changed heartbeats."""
 _SENTINELS_EVERY = 3
-"""Passes that ask runs, of which one reads the sentinels of a run that beats."""
+"""One in this many passes that ask runs reads the sentinels of a beating run."""
 _FAULT_LIMIT = 200
-"""Characters of an unexpected error."""
+"""Most characters of an unexpected error in a report."""
 
 
 class Pass:
     """One pass over the shard that ``index`` describes; it keeps the index up to date.
 
     Call :meth:`run`, then :meth:`close`; or :meth:`give_up` if it raised. ``now`` is the store's time when the pass
-    began. No work is begun after ``until`` (``time.monotonic()``). ``on_sight`` is called once, when the store has
-    first answered. ``first_look``: nobody had watched the fleet before this time.
+    began. No work begins after ``until`` (``time.monotonic()``). ``on_sight`` is called once, when the store has first
+    answered. ``first_look`` is the time before which the fleet was never watched, or None if it was.
     """
 
-    def __init__(  # noqa: PLR0913 - what a pass begins with, each by its name
+    def __init__(  # noqa: PLR0913 - every argument of a pass by its name
         self,
         on: SweepContext,
         index: FleetIndex,
@@ -71,23 +71,23 @@ class Pass:
         self._ledger: Entry | None = None
         self._submitted = 0
         self._mine: set[str] = set()
-        """Runs that this pass's workers are at."""
+        """Runs that workers of this pass work on."""
         self._busy: set[str] = set()
-        """Runs that workers are still at since an earlier pass."""
+        """Runs that workers of an earlier pass still work on."""
         self._left: set[str] = set()
-        """Runs that there was no time for."""
+        """Runs that this pass had no time for."""
         self._deliveries = DeliveryBaseline.of(on.channels)
         self.results = PassResults()
         with index.lock:
             on.late.move_to(self.results)
 
     def run(self, plan: ScanPlan) -> None:
-        """Work on every run that ``plan`` selects, in parallel; raises :class:`StoreError` if the store is not seen.
+        """Work on every run that ``plan`` selects, in parallel. Raises :class:`StoreError` if the store cannot be read.
 
-        1. Select runs, and hand each to the worker pool as it comes: while pages are listed, workers look already.
+        1. Select runs, and hand each to the worker pool as it comes, so that looks overlap the listing.
         2. Wait for the workers, until the pass's time is over.
-        3. Remember where the next pass goes on.
-        4. If runs were only asked and none answered, find out whether the store can be seen at all.
+        3. Remember where the next pass continues.
+        4. If runs were only asked and none answered, check whether the store can be read at all.
         """
         selection = Selection(self._on, self._index, plan, self._until, self._sighted)
         for wanted in selection.runs(self._now.timestamp()):
@@ -101,7 +101,7 @@ class Pass:
             self.results.ignored = selection.ignored
             self.results.notes.extend(selection.notes)
         if self._plan is ScanPlan.ASK and not self.results.answered:
-            # Is it these runs, or is it the store?
+            # Raises if the store as a whole does not answer, not only these runs.
             self._on.timely.list("", limit=1)
             if self._submitted and not self.results.unreadable:
                 raise StoreError(
@@ -110,19 +110,19 @@ class Pass:
         self._sighted()
 
     def give_up(self) -> None:
-        """The store cannot be seen. What was found all the same, and what looks still find, is for the next pass."""
+        """End a pass that cannot read the store. The next pass reports its results so far, and those of late looks."""
         with self._index.lock:
             self.results.closed = True
             self.results.move_to(self._on.late)
 
     def close(self, deadline: float) -> PassReport:
-        """The end of a pass that could see.
+        """End a pass that could read the store, and return its report.
 
-        1. Decide which deferred alerts are told together, and send the notices.
-        2. Write that into the record of each run, and send the alerts that are told by themselves.
+        1. Decide which deferred alerts share a notice, and send the notices.
+        2. Write the decision into the record of each run, and send the alerts that are sent alone.
         3. Retire the runs that ended long ago, and report.
 
-        Steps 1 and 2 each take at most half of what is then left of the time until ``deadline``.
+        Steps 1 and 2 each take at most half of the time that is then left until ``deadline``.
         """
         index = self._index
         with index.lock:
@@ -131,13 +131,13 @@ class Pass:
         decision = self._group(deferred, half_until(deadline))
         if self._on.dry_run:
             return self._dry_report(decision)
-        # What was decided is written down even if the looks have used up their time.
+        # The decision is recorded even if the looks have used up their time.
         self._until = half_until(deadline)
         self._left.clear()
         for run_id in decision.run_ids:
             self._submit(run_id, partial(self._apply, decision, run_id))
         self._finish()
-        # Alerts that nothing was decided for stay deferred; the next look defers them anew and asks again.
+        # Alerts without a decision stay deferred; the next look defers them again and asks again.
         waiting = {each.run_id for each in deferred}.difference(decision.run_ids)
         index.look_soon(self._left | (self._busy & set(decision.run_ids)) | waiting)
         if decision.note:
@@ -150,16 +150,16 @@ class Pass:
     def _dry_report(self, decision: GroupedAlerts) -> PassReport:
         identities = [channel.identity for channel in self._on.channels]
         with self._index.lock:
-            told = report(self.results, self._index, self._deliveries, 0, self._now, self._plan.value)
-            return replace(told, would_send=planned(self.results.unsent, decision, identities, self._now))
+            found = report(self.results, self._index, self._deliveries, 0, self._now, self._plan.value)
+            return replace(found, would_send=planned(self.results.unsent, decision, identities, self._now))
 
     def _group(self, deferred: tuple[DeferredAlert, ...], until: float) -> GroupedAlerts:
-        """What belongs together, if that can be found out by ``until``."""
+        """The decision about the deferred alerts, or a note that ``until`` came first."""
         on, ledger = self._on, self._ledger
         looking = None
         if self._first_look is not None:
             looking = FirstPass(self._first_look, self.results.watched, self.results.complete)
-        live = sum(run.lives for run in self._index.known())
+        live = sum(run.lives for run in self._index.recent_runs())
         decision = on.calls.call(
             "the ledger of groups",
             lambda: on.groups.gather(
@@ -209,7 +209,7 @@ class Pass:
             self._note(f"{counted(len(late), 'look')} did not end in time, that at {min(late)} among them")
 
     def _guarded(self, run_id: str, work: Callable[[], None]) -> None:
-        """Do ``work``. If it raises, which is a fault of ours, the run could not be observed."""
+        """Do ``work``. If it raises, which is a bug of lastbeat, the run counts as not observed."""
         try:
             work()
         except Exception as error:
@@ -229,11 +229,11 @@ class Pass:
             self._look(wanted.run_id)
 
     def _ask(self, run: IndexedRun) -> None:
-        """Ask a run how it is, and look if it is not as expected."""
+        """Poll a run, and look at it if it is not as expected."""
         run_id = run.line.run_id
         fleet, policy, now = self._on.fleet, self._on.policy_of(run_id, self._now), self._now.timestamp()
-        # A run that beats may have ended all the same: a rank may have failed. So where no listing shows them in every
-        # second pass, its sentinels are read now and then, and each time when a listing is overdue.
+        # A beating run may have ended, because a rank may have failed. So its sentinels are read now and then if
+        # listings are rare, and each time when a listing is overdue.
         overdue = not 0 <= now - self._index.listed_at < fleet.discover_s
         its_turn = int(now / fleet.interval_s + _SENTINELS_EVERY * share(run_id)) % _SENTINELS_EVERY == 0
         reads_all = overdue or (its_turn and self._index.pages > SMALL_PAGES)
@@ -246,7 +246,7 @@ class Pass:
         # Reading costs less after a listing, and the next pass may list.
         read_s = fleet.read_s + fleet.interval_s
         if files is None or run_id in self._index.unseen or screen(run, files, policy, read_s):
-            # Only a listing knows the names of logs.
+            # Only a listing shows the names of logs.
             self._look(run_id, find=run_files if run.by_log else ask_files)
         else:
             self._index.unchanged(run, files)
@@ -262,8 +262,8 @@ class Pass:
         *,
         find: Callable[[Store, str], dict[str, Entry]] = run_files,
     ) -> None:
-        """One tick of the run's watch. ``files``, and those of its ``ranks``, are as the listing showed them at ``at``;
-        without them, ``find`` asks for them."""
+        """One tick of the run's watch. ``files`` and those of its ``ranks`` are from a listing at ``at``. Without them,
+        ``find`` reads them."""
         on, index = self._on, self._index
         known = index.runs.get(run_id)
         watch = on.watches.take(run_id)
@@ -272,7 +272,7 @@ class Pass:
                 at = on.store.clock()
                 files = find(on.store, run_id)
             if not files and known is not None:
-                # Another sweep may know why it is gone.
+                # Another sweep's index may show why it is gone.
                 on.index_store.refresh()
                 known = index.runs.get(run_id)
                 if known is None or (known.line.status is not Status.RUNNING and not known.pending):
@@ -281,9 +281,9 @@ class Pass:
                         self.results.answered += 1
                     return
             if known is not None:
-                # In case its record is gone, alone or with everything else.
+                # For the case that its record is gone, alone or with all other files.
                 watch.remember(known.seed())
-            # As of now: a limit that changes during the look has the next pass look again.
+            # The limits as of now. If one changes during the look, the next pass looks again.
             policy = on.policy_of(run_id, at)
             limited_by = policy.fleet_token if policy.unread is None or known is None else known.limited_by
             outcome = watch.tick(
@@ -303,7 +303,7 @@ class Pass:
             self._could(outcome, after_look(outcome, files, at, version, known, limited_by), known)
 
     def _leave_out(self, outcome: Outcome, files: Mapping[str, Entry], version: str | None) -> None:
-        """Somebody took it out of the fleet, and it has not come back."""
+        """Note that a user took the run out of the fleet, and it has not come back."""
         left, again_at = outcome.left_out, None
         if left is None or left.newest is None:
             again_at = outcome.at.timestamp() + self._on.fleet.read_s
@@ -313,11 +313,11 @@ class Pass:
             self.results.answered += 1
 
     def _could(self, outcome: Outcome, run: IndexedRun, known: IndexedRun | None) -> None:
-        """The run was observed: ``run`` is its entry from now on, ``known`` the one before."""
+        """Note that the run was observed. ``run`` is its new entry, ``known`` the previous one."""
         on, index, run_id = self._on, self._index, outcome.run_id
         wakes = [wake_of(outcome, known, run.files, on.policy_of(run_id, outcome.at))]
         if known is None and outcome.status is Status.RUNNING:
-            # Runs that were all new at once must not be read all at once ever after.
+            # Spread runs that were new at the same time, so that later reads do not coincide.
             wakes.append(run.looked_at + on.fleet.read_s * share(run_id))
         run = replace(run, wake=min((wake for wake in wakes if wake is not None), default=None))
         deferred = on.groups.deferred_by(outcome)
@@ -328,7 +328,7 @@ class Pass:
             if outcome.recorded:
                 index.runs[run_id] = run
             elif known is not None:
-                # The decision was not written down, so the next look has to begin where this one began.
+                # The decision was not recorded, so the next look has to begin where this one began.
                 index.runs[run_id] = replace(known, wake=run.looked_at)
             seen_again = index.unseen.pop(run_id, None) is not None
             results = on.late if self.results.closed else self.results
@@ -342,7 +342,7 @@ class Pass:
             self._note(conditions_ignored(on.store))
 
     def _could_not(self, run_id: str, why: str, now: float, results: PassResults | None = None) -> None:
-        """The run could not be observed; ``now`` is in unix seconds."""
+        """Note that the run could not be observed; ``now`` is in unix seconds."""
         index = self._index
         with index.lock:
             results = results or (self._on.late if self.results.closed else self.results)
@@ -354,7 +354,7 @@ class Pass:
                 index.runs[run_id] = replace(known, wake=now)
 
     def _apply(self, decision: GroupedAlerts, run_id: str) -> None:
-        """Write into the run's record which of its alerts a group tells, and send the others."""
+        """Write into the run's record which of its alerts a notice covers, and send the others."""
         on, index = self._on, self._index
         watch = on.watches.take(run_id)
         try:
@@ -370,7 +370,7 @@ class Pass:
                 wake = run.seen_at if counts.pending else run.wake
                 index.runs[run_id] = replace(run, files=files, pending=counts.pending, wake=wake)
 
-    # What people hear meanwhile.
+    # Reports during the pass.
 
     def _note(self, note: str) -> None:
         with self._index.lock:

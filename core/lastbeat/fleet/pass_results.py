@@ -1,4 +1,4 @@
-"""What a pass finds, filled by many threads, and the report of it; of a dry one also what it would send."""
+"""Collects the results of a pass from many threads, and reports them. A dry pass also lists what it would send."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,40 +18,40 @@ from lastbeat.model.status import Status
 
 _NEED = (Status.FAILED, Status.TIMED_OUT, Status.UNKNOWN)
 _NOTES_LIMIT = 10
-"""The most notes about runs that a report has."""
+"""Most notes about runs in a report."""
 _NOTES_KEPT = 1000
-"""The most that a pass keeps to choose from."""
-_DRY_TOKEN = "dry-run"  # noqa: S105 - names whose claims these would be
+"""Most notes about runs that a pass keeps to choose from."""
+_DRY_TOKEN = "dry-run"  # noqa: S105 - the name that claims carry in a dry run
 
 
 @dataclass
 class PassResults:
-    """Filled while a pass goes on. Hold the lock of the fleet's index to write."""
+    """The results of one pass so far. Hold the lock of the fleet's index to write."""
 
     closed: bool = False
-    """The pass is over: what looks find now is for the next one."""
+    """Whether the pass is over, so that results of late looks go to the next one."""
     looked: int = 0
     answered: int = 0
-    """Runs that were observed, or answered when they were asked."""
+    """Number of runs that were observed, or answered when they were asked."""
     watched: int = 0
-    """Runs that were observed and had a record from before."""
+    """Number of observed runs that had a record before."""
     complete: bool = True
     notes: list[str] = field(default_factory=list)
-    """About the pass, its fleet and its store."""
+    """Notes about the pass, its fleet and its store."""
     run_notes: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """About runs: note → the first run by name that has it, and how many do."""
+    """Note → the first run by name that has it, and the number of such runs."""
     ignored: tuple[str, ...] = ()
     transitions: list[tuple[str, Transition]] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
     deferred: list[DeferredAlert] = field(default_factory=list)
     unrecorded: int = 0
     unsent: dict[str, Record] = field(default_factory=dict)
-    """Of a dry run: records with alerts that a pass would send, or wait with."""
+    """In a dry run, the records with alerts that a pass would send or hold back."""
     seen_again: list[str] = field(default_factory=list)
     """Runs that earlier passes could not observe."""
 
     def add(self, outcome: Outcome, deferred: Sequence[DeferredAlert], *, seen_again: bool) -> None:
-        """What one look found."""
+        """Add the outcome of one look."""
         self.looked += 1
         self.answered += 1
         self.deferred.extend(deferred)
@@ -68,23 +68,23 @@ class PassResults:
                 self.run_notes[note] = min(first, outcome.run_id), count + 1
 
     def note(self, text: str) -> None:
-        """What must be known of the whole pass, once."""
+        """Add a note about the whole pass, once."""
         if text not in self.notes:
             self.notes.append(text)
 
     @property
     def all_notes(self) -> tuple[str, ...]:
-        """Those of the pass, then those of runs, which begin with the run. In the same order whoever looked first."""
-        told = sorted(
+        """Notes of the pass, then notes of runs, which begin with the run. Their order does not depend on threads."""
+        about_runs = sorted(
             f"{run_id}: {note}" if count == 1 else f"{run_id} and {count - 1} more: {note}"
             for note, (run_id, count) in self.run_notes.items()
         )
-        more = len(told) - _NOTES_LIMIT
+        more = len(about_runs) - _NOTES_LIMIT
         left_out = (f"{more} more notes about runs are left out; `lastbeat show RUN` has those of one",)
-        return (*self.notes, *told[:_NOTES_LIMIT], *(left_out if more > 0 else ()))
+        return (*self.notes, *about_runs[:_NOTES_LIMIT], *(left_out if more > 0 else ()))
 
     def move_to(self, other: "PassResults") -> None:
-        """Hand over what another pass has to report: what looks found after their pass, or in one that turned blind."""
+        """Hand results over to another pass: those of late looks, or of a pass that could not read the store."""
         other.transitions.extend(self.transitions)
         other.deferred.extend(self.deferred)
         other.seen_again.extend(self.seen_again)
@@ -95,24 +95,24 @@ class PassResults:
 
 @dataclass(frozen=True)
 class DeliveryBaseline:
-    """How many alerts the channels had sent when the pass began."""
+    """Counts of the channels' deliveries when the pass began."""
 
     channels: Sequence[SharedChannel]
     before: tuple[tuple[int, int], ...]
 
     @classmethod
     def of(cls, channels: Sequence[SharedChannel]) -> "DeliveryBaseline":
-        """As of now."""
+        """The baseline as of now."""
         return cls(channels, tuple((channel.sent, channel.failed) for channel in channels))
 
     @property
     def sent(self) -> int:
-        """Deliveries since."""
+        """Number of deliveries since the baseline."""
         return sum(now.sent - sent for now, (sent, _) in zip(self.channels, self.before, strict=True))
 
     @property
     def failed(self) -> int:
-        """Failed attempts since."""
+        """Number of failed attempts since the baseline."""
         return sum(now.failed - failed for now, (_, failed) in zip(self.channels, self.before, strict=True))
 
 
@@ -148,8 +148,8 @@ def report(
 def planned(
     records: Mapping[str, Record], decision: GroupedAlerts, identities: Sequence[str], now: datetime
 ) -> tuple[PlannedAlert, ...]:
-    """What would go out after a dry pass, chosen by the same rules as a real one chooses: the notices of ``decision``,
-    then what the ``records`` of runs hold after it."""
+    """The alerts that a dry pass would send, by the rules of a real one: the notices of ``decision``, then the alerts
+    left in the ``records`` of runs."""
     claims = list(decision.planned)
     for run_id in sorted(records):
         record = records[run_id]
@@ -161,10 +161,10 @@ def planned(
         if run_id in decision.release:
             record = release(record, identities, numbers=decision.release[run_id])
         claims += _due(record, identities, now)
-    told = Counter(key for by_key in decision.told.values() for key, numbers in by_key.items() for _ in numbers)
+    covered = Counter(key for by_key in decision.told.values() for key, numbers in by_key.items() for _ in numbers)
     notices = {claim.message.key for claim in decision.planned}
     return tuple(
-        replace(each, transitions=told[each.message.key]) if each.message.key in notices else each
+        replace(each, transitions=covered[each.message.key]) if each.message.key in notices else each
         for each in _by_message(claims)
     )
 
@@ -214,7 +214,7 @@ def _shown(line: RunLine) -> str:
 
 
 def _need(line: RunLine) -> tuple[int, str]:
-    """Sorts the runs that need people first."""
+    """Sort key that puts runs first that need attention."""
     if line.status in _NEED:
         return _NEED.index(line.status), line.run_id
     return (3 if line.conditions else 4 if line.status is Status.RUNNING else 5), line.run_id

@@ -1,10 +1,10 @@
 """Pings a service that raises an alarm when pings stop, such as healthchecks.io.
 
-    {url}/start   a pass has begun, and could see
+    {url}/start   a pass has begun, and can read the store
     {url}         it went well
-    {url}/fail    it could see, but not record or deliver; the body says what
+    {url}/fail    it could read, but not record or deliver; the body says what
 
-A pass that could not see pings nothing: the silence raises the alarm.
+A pass that cannot read the store sends no ping: the silence raises the alarm.
 """
 
 import logging
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 LIMITS = HttpTimeouts(connect_s=3.0, read_s=4.0, total_s=5.0)
 _BODY_CHARS = 1000
 UNSEEN_MOST = 10
-"""Up to so many runs that cannot be observed are a trouble of these runs; more are a failure of the pass."""
+"""Most unobservable runs that still count as trouble of these runs; more are a failure of the pass."""
 
 
 class Ping:
-    """One address. It is a secret: anybody who has it can say that all is well.
+    """One address for pings. It is a secret: anyone who has it can report that all is well.
 
-    Never raises. Pings are sent from threads: the pass does not wait for that of its beginning, and for that of its end
-    it waits for at most ``limits.total_s``.
+    Never raises. Pings are sent from threads. The pass does not wait for its first ping, and at most ``limits.total_s``
+    for its last.
     """
 
     def __init__(self, url: str, *, limits: HttpTimeouts = LIMITS) -> None:
@@ -42,15 +42,15 @@ class Ping:
         self._failing = False
 
     def start(self) -> None:
-        """A pass has begun and can see. Does not wait."""
+        """Ping that a pass has begun and can read the store. Does not wait."""
         self._begun = self._aside(lambda: self._post("/start", ""))
 
     def success(self, *, within_s: float = float("inf")) -> None:
-        """The pass went well. Waits at most ``within_s`` for the ping."""
+        """Ping that the pass went well. Waits at most ``within_s`` for the ping."""
         self._end("", "", within_s)
 
     def fail(self, text: str, *, within_s: float = float("inf")) -> None:
-        """The pass did not go well; ``text`` says why, without secrets."""
+        """Ping that the pass did not go well; ``text`` says why, without secrets."""
         self._end("/fail", text, within_s)
 
     def _end(self, path: str, text: str, within_s: float) -> None:
@@ -78,7 +78,7 @@ class Ping:
             address = "LASTBEAT_PING_URL"
             deliver(self._url + path, body, headers, to=self._to, limits=self._limits, setting=address)
         except DeliveryError as error:
-            # What to do about it is meant for alerts, which are sent again.
+            # The error's advice is about alerts, which are sent again, so only its cause is logged.
             self._tell_once(self._mask(error.what))
         except Exception as error:  # noqa: BLE001 - its text may hold the address, and the thread's end would print it
             self._tell_once(f"{self._to} failed: {type(error).__name__}")
@@ -86,13 +86,13 @@ class Ping:
             self._failing = False
 
     def _tell_once(self, what: str) -> None:
-        """Log the first failure as a warning, and no more until a ping works again."""
+        """Log the first failure as a warning, and further ones as debug lines until a ping works again."""
         log.log(logging.DEBUG if self._failing else logging.WARNING, "%s", what)
         self._failing = True
 
 
 def ping_pass(ping: Ping, report: PassReport, *, within_s: float = float("inf")) -> None:
-    """Ping how the pass ended; nothing for one that could not see."""
+    """Ping the outcome of the pass, unless it could not read the store."""
     if report.blind is not None:
         return
     wrong = trouble(report)
@@ -103,12 +103,12 @@ def ping_pass(ping: Ping, report: PassReport, *, within_s: float = float("inf"))
 
 
 def trouble(report: PassReport) -> str | None:
-    """What a pass that could see failed to do, in figures, without runs' names or errors' texts; None if nothing."""
-    told = []
+    """The failures of a pass in figures, without runs' names or errors' texts; None if there are none."""
+    failures = []
     if report.unrecorded:
-        told.append(f"{counted(report.unrecorded, 'decision')} could not be recorded")
+        failures.append(f"{counted(report.unrecorded, 'decision')} could not be recorded")
     if report.failed:
-        told.append(f"{counted(report.failed, 'alert')} could not be delivered")
+        failures.append(f"{counted(report.failed, 'alert')} could not be delivered")
     if report.unreadable_count > UNSEEN_MOST:
-        told.append(f"{counted(report.unreadable_count, 'run')} could not be observed")
-    return "; ".join(told) or None
+        failures.append(f"{counted(report.unreadable_count, 'run')} could not be observed")
+    return "; ".join(failures) or None

@@ -1,6 +1,6 @@
-"""What requests cost, in proportion: which of two plans costs less, and an order of magnitude for people.
+"""Approximate prices of requests, to compare two plans and to show users an order of magnitude.
 
-A store has prices of its own (``store.traits.prices``); these are for what has no store at hand. Traffic within a
+A store has prices of its own (``store.traits.prices``); these are for code without a store at hand. Traffic within a
 region is free; storage is not counted here.
 """
 
@@ -13,9 +13,9 @@ PER_REQUEST: Final[Mapping[str, float]] = S3_LIST.per_request
 """Kind of request → dollars."""
 
 MONTH_S: Final = 30 * 86400.0
-"""A month, as everything here that is told by the month counts it."""
+"""Length of a month in s, for all monthly figures."""
 
 
 def dollars(requests: Mapping[str, float]) -> float:
-    """What ``requests`` (kind → how many) would cost in S3."""
+    """Price in dollars of ``requests`` (kind → number) in S3."""
     return S3_LIST.dollars(requests)

@@ -1,4 +1,4 @@
-"""A pass report as JSON: what ``lastbeat sweep --json`` prints and the Lambda function answers."""
+"""A pass report as JSON, for ``lastbeat sweep --json`` and the Lambda function."""
 
 from lastbeat.model.fleet import PassReport, RunLine
 from lastbeat.model.record import Transition
@@ -6,7 +6,7 @@ from lastbeat.model.times import format_time
 
 
 def pass_document(report: PassReport) -> dict[str, object]:
-    """The documented keys, always all of them; null for what is not known. Pure.
+    """The report with all documented keys; null for unknown values. Pure.
 
     Texts are not masked yet: mask them before the document leaves the process.
     """

@@ -1,4 +1,4 @@
-"""How a pass finds out what changed: it lists everything, or asks the live runs one by one."""
+"""Chooses how a pass finds changes: by listing everything, or by asking the live runs one by one."""
 
 import math
 from enum import Enum
@@ -13,7 +13,7 @@ from lastbeat.model.status import Status
 
 
 class ScanPlan(Enum):
-    """How a pass finds out what changed. The value is the name in reports."""
+    """How a pass finds changes. The value is the name in reports."""
 
     LIST = "list"
     """List everything."""
@@ -22,29 +22,30 @@ class ScanPlan(Enum):
 
 
 READS_PER_PAGE: Final = 12.5
-"""A page of a listing costs as much as this many reads, by S3's prices. Other stores have nearly the same ratio."""
+"""Number of reads that cost as much as one page of a listing, by S3's prices. Other stores have nearly the same."""
 SMALL_PAGES: Final = 2
-"""A fleet with no more pages than this is listed in every second pass at least."""
+"""A fleet with at most this many pages is listed at least in every second pass."""
 SPLIT_S: Final = 6 * 3600.0
-"""Shards stay for this long at most; then one pass over the whole fleet shows which runs there are."""
+"""Longest time in s between whole listings while a fleet is split. Then one pass over the whole fleet finds all
+runs."""
 
 
 def choose(index: FleetIndex, now: float, fleet: FleetPolicy, *, free: bool) -> ScanPlan:
     """The plan of a pass at ``now``, in unix seconds.
 
-    1. While a listing has one or two pages, every second pass at least lists everything.
+    1. While a listing has one or two pages, at least every second pass lists everything.
     2. Beyond that, a pass lists everything if asking the live runs costs no less, or if ``discover_s`` have passed
-       since the last whole listing. A listing that broke off goes on in every second pass.
+       since the last whole listing. A listing that broke off continues in every second pass.
     3. Otherwise, a pass asks the live runs one by one.
 
-    Where requests are ``free``, or a small fleet has no live run, each pass lists everything.
+    If requests are ``free``, or a small fleet has no live run, each pass lists everything.
     """
     if free or not _asking_is_cheaper(index, fleet):
         return ScanPlan.LIST
     # Passes are not punctual, so half an interval early counts as on time.
     fresh = 0 <= now - index.listed_at < fleet.discover_s - fleet.interval_s / 2
     if index.pages <= SMALL_PAGES:
-        asks = index.just_listed and fresh and any(run.lives for run in index.known())
+        asks = index.just_listed and fresh and any(run.lives for run in index.recent_runs())
     else:
         asks = index.broke_off or (fresh and not index.cursor)
     return ScanPlan.ASK if asks else ScanPlan.LIST
@@ -56,23 +57,23 @@ def lists_rarely(index: FleetIndex, fleet: FleetPolicy) -> bool:
 
 
 def _asking_is_cheaper(index: FleetIndex, fleet: FleetPolicy) -> bool:
-    reads = sum(_reads_to_ask(run, fleet) for run in index.known() if run.lives)
+    reads = sum(_reads_to_ask(run, fleet) for run in index.recent_runs() if run.lives)
     return reads < index.pages * READS_PER_PAGE
 
 
 def _reads_to_ask(run: IndexedRun, fleet: FleetPolicy) -> float:
-    """Only a listing of its folder shows whether a run lives that writes logs but no heartbeat."""
+    """Cost of asking a run, in reads. A run with logs but no heartbeat needs a listing of its folder."""
     by_log = run.by_log and run.line.status is Status.RUNNING and run.seen_at - run.moved > fleet.interval_s
     return READS_PER_PAGE if by_log or not run.files.get(runid.METADATA) else 1
 
 
 def split(index: FleetIndex, now: float, fleet: FleetPolicy, whole: Shard) -> tuple[Shard, ...]:
-    """Shards of about ``fanout_runs`` known runs each; ``whole`` alone if there are fewer, or if everything was not
-    listed for long.
+    """Shards of about ``fanout_runs`` known runs each; ``whole`` alone if there are fewer, or the last whole listing is
+    too old.
 
-    Cuts stay while they fit, since a shard that is cut elsewhere has to find out again what the former ones knew.
+    Cuts stay while they fit, because a shard with new cuts has to find out again what the former ones knew.
     """
-    ordered = sorted((run.line.run_id for run in index.known()), key=lambda run_id: f"{run_id}/")
+    ordered = sorted((run.line.run_id for run in index.recent_runs()), key=lambda run_id: f"{run_id}/")
     if len(ordered) <= fleet.fanout_runs or not 0 <= now - index.listed_at < SPLIT_S:
         return (whole,)
     count = math.ceil(len(ordered) / fleet.fanout_runs)

@@ -1,7 +1,7 @@
-"""Does a run need a look? Decided from what a listing shows, so that a healthy fleet costs its listing alone. Pure.
+"""Decides from a listing whether a run needs a look, so that a healthy fleet costs only its listing. Pure.
 
-A look reads, decides and records (:class:`lastbeat.watchdog.Watch`); nothing here says what a run is. A screen must
-not miss a change that a look would act on. A look too many costs three requests.
+A look reads, decides and records (:class:`lastbeat.watchdog.Watch`); this module decides no status. A screen must not
+miss a change that a look would act on. An unnecessary look costs three requests.
 """
 
 import zlib
@@ -15,7 +15,7 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
 
 BEATING_S = 300.0
-"""A run that ended or hangs, and still writes, is looked at this often."""
+"""Time in s between two looks at a run that ended or hangs, and still writes."""
 
 
 class LookReason(Enum):
@@ -36,22 +36,22 @@ class LookReason(Enum):
 
 def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s: float) -> LookReason | None:
     """Why the run needs a look; None if a look would find nothing new. ``policy`` has the fleet's limits for it;
-    ``read_s`` is how often heartbeats are read.
+    ``read_s`` is the time between two readings of its heartbeats.
 
-    The first that holds:
+    The first reason that applies:
 
     1. The run has no entry yet.
     2. A sentinel came, changed or went.
     3. A heartbeat appeared or vanished, or training raised an alert.
-    4. It does not run, and writes: at once the first time, then every five minutes. Or it runs, and a heartbeat became
+    4. It does not run, but writes: at once the first time, then every five minutes. Or it runs, and a heartbeat became
        stale, or fresh again; or the run began or ceased to miss its own beats.
-       It runs or is timed out, and other ranks of it seem silent, or say that they are late or not well, than before.
+       It runs or is timed out, and the set of its ranks that seem silent, late or unhealthy has changed.
     5. Another watcher wrote its record.
     6. Something falls due (:func:`lastbeat.fleet.index.wake_of`).
-    7. It has not ended, and other limits of the fleet hold for it than at the last look.
+    7. It has not ended, and the fleet's limits for it have changed since the last look.
     8. It runs, and its heartbeats were not read for ``read_s``, or for a quarter of the stall limit.
 
-    Files that nobody asked for say nothing.
+    Files that were not checked give no reason.
     """
     if known is None:
         return LookReason.NEW
@@ -82,7 +82,7 @@ def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s
     stall_s = policy.inactivity_s if policy.stall_s is None else policy.stall_s
     stall_s = IDLE_FLOOR_S if policy.learns_steps else stall_s
     limit_s = read_s if stall_s is None else min(read_s, stall_s / 4)
-    # Spread runs over time that were once read in one pass.
+    # Spread over time the runs that were once read in the same pass.
     limit_s *= 0.9 + 0.1 * share(known.line.run_id)
     if known.line.status is Status.RUNNING and files.at - known.looked_at >= limit_s:
         return LookReason.READ
@@ -90,7 +90,7 @@ def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s
 
 
 def share(run_id: str) -> float:
-    """A number from 0 to 1, fixed for each run, to spread over time what need not happen at once."""
+    """A number from 0 to 1, fixed for each run, to spread work over time that need not happen at once."""
     return zlib.crc32(run_id.encode()) / 2**32
 
 

@@ -1,6 +1,6 @@
-"""Which runs of a fleet a pass works on: found by listing everything, or by asking the runs that are known to live.
+"""Selects the runs of a fleet that a pass works on, by listing everything or by asking the runs known to be live.
 
-Selecting asks the store for listings alone. What a pass does with each run is in :mod:`lastbeat.fleet.one_pass`.
+Selecting only requests listings from the store. The work on each run is in :mod:`lastbeat.fleet.one_pass`.
 """
 
 import time
@@ -24,11 +24,11 @@ from lastbeat.stores.port import Entry, StoreError
 
 _NEW_AT_ONCE = 200
 _FREE_READS = 6
-"""Runs that are read in each pass where requests are free, however large the fleet is."""
+"""Number of runs read in each pass if requests are free, for a fleet of any size."""
 _LEDGER = "groups.json"
 _LIMITS = LIMITS.partition("/")[2]
 _NAMED_LIMIT = 5
-"""Closed folders that a note names."""
+"""Most closed folders that a note names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +37,17 @@ class Wanted:
 
     run_id: str
     listed: RunFiles | None = None
-    """Its files, where a listing has just shown them."""
+    """Its files, if a listing has just shown them."""
     asked: IndexedRun | None = None
-    """Ask the run first, known by this entry; a look follows only if something changed."""
+    """The entry of a run to ask first; a look follows only if something changed."""
 
 
 class Selection:
-    """Selects the runs of one pass by ``plan``, and keeps in ``index`` how far it came.
+    """Selects the runs of one pass by ``plan``, and keeps its progress in ``index``.
 
     Iterate over :meth:`runs`, work on each run as it comes, and call :meth:`close` with those that were left over.
-    ``until`` is a time of ``time.monotonic()``, after which nothing more is listed. ``sighted`` is called whenever the
-    store has answered a listing.
+    Nothing more is listed after ``until``, a time of ``time.monotonic()``. ``sighted`` is called whenever the store has
+    answered a listing.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Selection:
         self._on = on
         self._index = index
         self.plan = plan
-        """How the runs are found; :attr:`ScanPlan.ASK` once a listing has failed and runs are asked in its place."""
+        """The plan in use; :attr:`ScanPlan.ASK` once a listing has failed and runs are asked in its place."""
         self._until = until
         self._half = (time.monotonic() + until) / 2
         self._sighted = sighted
@@ -68,10 +68,10 @@ class Selection:
         """A listed run whose heartbeats were read this long ago is looked at."""
         self._now = datetime.fromtimestamp(0.0, timezone.utc)
         self._closed: dict[str, str] = {}
-        """Folders that nobody may look into and that are not taken for runs → why."""
+        """Unreadable folder that does not count as a run → why it cannot be read."""
         self._notes: list[str] = []
         self.busy: set[str] = set()
-        """Listed runs that a worker is still at, perhaps since an earlier pass."""
+        """Listed runs that a worker still works on, perhaps since an earlier pass."""
         self.ignored: tuple[str, ...] = ()
         """Folders with names that no run may have."""
         self.ledger: Entry | None = None
@@ -80,7 +80,7 @@ class Selection:
     def runs(self, now: float) -> Iterator[Wanted]:
         """The runs to work on; ``now`` is the store's time in unix seconds when the pass began.
 
-        Raises :class:`StoreError` if everything is to be listed and not even the first page can be had.
+        Raises :class:`StoreError` if the plan is to list everything and not even the first page can be read.
         """
         self._index.just_listed = self._index.broke_off = False
         self._now = datetime.fromtimestamp(now, timezone.utc)
@@ -88,13 +88,13 @@ class Selection:
 
     @property
     def notes(self) -> list[str]:
-        """What people must know of the selecting."""
+        """Notes for the report."""
         limits = self._on.limits.note
         closed = [_closed_note(self._closed)] if self._closed else []
         return [*self._notes, *closed, *([limits] if limits else [])]
 
     def close(self, left: Collection[str]) -> bool:
-        """Remember where the next pass goes on: before the first of the runs ``left``, for which there was no time.
+        """Remember where the next pass continues: before the first of the runs ``left``, for which there was no time.
         Returns whether the pass was complete."""
         if self.plan is ScanPlan.LIST:
             self._index.cursor = self._cursor(left)
@@ -104,7 +104,7 @@ class Selection:
     # By listing everything.
 
     def _by_listing(self, now: float) -> Iterator[Wanted]:
-        """List everything. Where that is done rarely, ask the live runs if it fails."""
+        """List everything. If listings are rare and this one fails, ask the live runs instead."""
         try:
             yield from self._list_all(now)
         except StoreError as error:
@@ -112,17 +112,17 @@ class Selection:
             if not lists_rarely(self._index, self._on.fleet):
                 raise
             self._notes.append(f"Runs that are new or began again could not be looked for: {error}")
-            # The next listing begins with what lies before the page that could not be had.
+            # The next listing begins before the page that could not be read.
             self._index.cursor, self.plan, self._done = "", ScanPlan.ASK, True
             yield from self._by_asking(now)
 
     def _list_all(self, now: float) -> Iterator[Wanted]:
         """List everything.
 
-        1. List from where the last pass stopped, then what lies before that. Runs that are known and need a look come
-           as they are listed; new runs come after them, 200 at a time. A pass that goes on where another stopped, or
-           has used half its time, takes new runs as they are listed.
-        2. If the listing came to its end: runs that it did not show are gone, and each may be news.
+        1. List from where the last pass stopped, then the part before that. Known runs that need a look come as they
+           are listed; new runs come after them, 200 at a time. A pass that continues another, or has used half its
+           time, takes new runs as they are listed.
+        2. If the listing came to its end, runs that it did not show are gone, and each may be news.
         """
         index, self._begin = self._index, self._index.cursor
         begin, shard = self._begin, self._on.shard
@@ -164,29 +164,28 @@ class Selection:
             if self._on.shard.holds(run_id) and (run.line.status is Status.RUNNING or run.pending):
                 yield Wanted(run_id)
             else:
-                # Nobody wants to hear that a run that is over was tidied away.
+                # The removal of a finished run is no news.
                 index.drop(run_id)
 
     def _by_asking(self, now: float) -> Iterator[Wanted]:
         # Longest unseen first, so that runs that this pass has no time for come first in the next.
-        for run in sorted(self._index.known(), key=lambda each: each.seen_at):
+        for run in sorted(self._index.recent_runs(), key=lambda each: each.seen_at):
             if is_asked(run, now):
                 yield Wanted(run.line.run_id, asked=run)
 
     def _list(self, listing: FleetListing, *, patient: bool) -> Iterator[Wanted]:
         """The runs of a listing that need a look.
 
-        Ends early, and says so in a note, when a page in the middle cannot be had; raises :class:`StoreError` when the
-        first cannot.
+        Ends early, with a note, if a page in the middle cannot be read. Raises :class:`StoreError` if the first cannot.
         """
         new: list[RunFiles] = []
-        limits_told = False
+        limits_passed = False
         try:
             for run in listing:
                 self._sighted()
-                if listing.own_known and not limits_told:
-                    limits_told = True
-                    self._tell_limits(listing)
+                if listing.own_known and not limits_passed:
+                    limits_passed = True
+                    self._pass_on_limits(listing)
                 if not self._on.shard.holds(run.run_id):
                     continue
                 self._order.append(run.run_id)
@@ -199,17 +198,17 @@ class Selection:
             if not listing.pages and not self._order:
                 raise
             self._notes.append(f"The listing broke off, and the next pass goes on from there: {error}")
-        if listing.own_known and not limits_told:
-            self._tell_limits(listing)
+        if listing.own_known and not limits_passed:
+            self._pass_on_limits(listing)
         yield from _take(new)
         self._read_own_files(listing)
 
-    def _tell_limits(self, listing: FleetListing) -> None:
-        """The fleet's limits are read anew only where they have changed."""
+    def _pass_on_limits(self, listing: FleetListing) -> None:
+        """Pass on the listed version of the fleet's limits, which are read again only if it has changed."""
         self._on.limits.listed(listing.own_entry(_LIMITS), self._now)
 
     def _read_own_files(self, listing: FleetListing) -> None:
-        """What the listing showed of the watchdogs' own files."""
+        """Process the watchdogs' own files in the listing."""
         if listing.own_fault is not None:
             self._notes.append(f"What watchdogs know of the fleet could not be looked at: {listing.own_fault}")
         own = listing.own.get(self._on.index_store.name)
@@ -222,7 +221,7 @@ class Selection:
         self.ignored = (*self.ignored, *listing.ignored)[:10]
 
     def _screened(self, run: RunFiles, new: list[RunFiles]) -> Iterator[Wanted]:
-        """The listed run, if it needs a look at once; a run that is not known is added to ``new`` instead."""
+        """The listed run, if it needs a look at once; an unknown run is added to ``new`` instead."""
         if run.fault is not None:
             yield from self._closed_folder(run.run_id, run.fault)
             return
@@ -238,7 +237,7 @@ class Selection:
             if self._is_history(run, files.at):
                 self._index.retire(run.run_id, newest_of(run.files))
             else:
-                # Known runs go first: their news may be bad.
+                # Known runs come first, because their news may be bad.
                 new.append(run)
         elif run.run_id in self._index.unseen or self._needs_look(known, files, run):
             yield Wanted(run.run_id, run)
@@ -251,7 +250,7 @@ class Selection:
     def _reading_s(self) -> float:
         fleet = self._on.fleet
         if self._on.store.traits.prices.free:
-            return min(fleet.read_s, fleet.interval_s * len(self._index.known()) / _FREE_READS)
+            return min(fleet.read_s, fleet.interval_s * len(self._index.recent_runs()) / _FREE_READS)
         if lists_rarely(self._index, fleet):
             # Reading a run costs less after a listing, which shows the names of its files, than after asking the run.
             return max(fleet.read_s - fleet.discover_s, fleet.read_s / 2)
@@ -262,19 +261,19 @@ class Selection:
         newest = newest_of(run.files)
         ended = self._index.finished.get(run.run_id)
         if ended is not None:
-            # The folder of an old run, unless somebody has begun it again.
+            # The folder of an old run, unless the run has begun again.
             return newest <= ended
-        # It ended before anybody watched it: no news.
+        # It ended before any watcher saw it, so it is no news.
         return runid.RECORD not in run.files and now - newest > self._on.fleet.news_s
 
     def _closed_folder(self, run_id: str, fault: StoreError) -> Iterator[Wanted]:
         """A folder that the listing could not look into."""
         known = run_id in self._index.runs
         if not known and (run_id in self._index.finished or is_hardly_a_run(run_id)):
-            # Nothing is expected of it. A check that reports it for ever would never be green.
+            # No run is expected there. A check that reports it for ever would never be green.
             self._closed[run_id] = str(fault)
         else:
-            # A look of its own tries again, and reports that the run cannot be observed.
+            # A look tries again, and reports that the run cannot be observed.
             yield Wanted(run_id)
 
 
@@ -286,7 +285,7 @@ def _take(new: list[RunFiles]) -> Iterator[Wanted]:
 
 
 def _closed_note(closed: Mapping[str, str]) -> str:
-    """Which folders are closed, and why."""
+    """The note that names closed folders with their reasons."""
     named = "; ".join(f"{name}: {why}" for name, why in list(closed.items())[:_NAMED_LIMIT])
     more = f"; and {len(closed) - _NAMED_LIMIT} more" if len(closed) > _NAMED_LIMIT else ""
     return f"Taken for no runs that live, for nobody may look into them: {named}{more}"

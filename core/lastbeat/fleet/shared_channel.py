@@ -1,4 +1,4 @@
-"""A channel shared by many looks: one alert at a time, and a circuit breaker for when it is down."""
+"""A channel shared by many looks: sends one alert at a time, with a circuit breaker for failures."""
 
 import logging
 import threading
@@ -19,7 +19,7 @@ class SharedChannel:
     """``channel`` for one sweep, with counts of deliveries. An alert waits for its turn for ``wait_s`` at most.
 
     After two failures in a row, or when the channel asks for a pause, alerts fail at once for a while, with the time
-    at which to try again; each run's outbox keeps its own.
+    of the next try. Each run's outbox keeps its own alerts.
     """
 
     def __init__(self, channel: Channel, wait_s: float, steady: Callable[[], float] = time.monotonic) -> None:
@@ -47,7 +47,7 @@ class SharedChannel:
         return self._channel.check()
 
     def send(self, message: Message, receipt: Receipt | None = None) -> Receipt | None:
-        # After a timeout the caller counts the alert as not sent, so it must not be sent later.
+        # After a timeout the caller counts the alert as unsent, so it must not be sent later.
         if not self._lock.acquire(timeout=self._wait_s):
             raise DeliveryError("other alerts are being sent", retryable=True, retry_after_s=1.0)
         try:

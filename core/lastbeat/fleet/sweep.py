@@ -1,4 +1,4 @@
-"""A sweep watches a fleet, pass after pass: the command line and the Lambda function both call it."""
+"""A sweep watches a fleet, pass after pass. The command line and the Lambda function both call it."""
 
 import logging
 import os
@@ -36,7 +36,7 @@ from lastbeat.watchdog import WatchContext
 log = logging.getLogger(__name__)
 
 _SINGLE_LIMIT = 10
-"""Up to so many runs that cannot be observed, people are alerted about each."""
+"""Most unobservable runs that get an alert each; more share one."""
 _FLEET = "_fleet"
 _SOME = "_some"
 
@@ -45,18 +45,18 @@ class PageWriter(Protocol):
     """Writes the page of the fleet: ``lastbeat.page.writing.PageOfFleet``."""
 
     def write(self, report: PassReport, until: float) -> PassReport:
-        """Write it if it is time, before ``until``; never raises."""
+        """Write the page if it is due, before ``until``; never raises."""
         ...
 
 
 class Sweep:
     """Watches a fleet, or a shard of it: each :meth:`run` is one pass.
 
-    Holds what spares requests between passes, and nothing that a restart would miss. ``tally`` counts the requests to
-    the store. What ``mark``, ``ping`` and ``page`` leave for others to see comes after the pass itself.
+    Its state only saves requests between passes; a restart loses nothing. ``tally`` counts the requests to the store.
+    ``mark``, ``ping`` and ``page`` publish the outcome after the pass itself.
     """
 
-    def __init__(  # noqa: PLR0913 - what a pass leaves for others, each by its name
+    def __init__(  # noqa: PLR0913 - every output of a pass by its name
         self,
         context: WatchContext,
         fleet: FleetPolicy,
@@ -77,17 +77,17 @@ class Sweep:
         self._blindness = FleetBlindness(context, self._context.channels)
 
     def run(self, *, deadline: float | None = None, progress: Progress | None = None) -> PassReport:
-        """One pass. Never raises for anything that the store, a channel, a run or the ping does.
+        """Make one pass and return its report. Never raises for a fault of the store, a channel, a run or the ping.
 
-        1. Sweep the fleet; the ping's service hears of the beginning once the store has answered.
-        2. Leave the mark that somebody watches.
-        3. Ping: how the pass went.
-        4. Write the page if it is time. Last, since making it may fail; its requests go into the mark.
+        1. Sweep the fleet. Ping the beginning once the store has answered.
+        2. Leave the mark that a watchdog is active.
+        3. Ping the outcome of the pass.
+        4. Write the page if it is due. It comes last because it may fail; its requests go into the mark.
 
-        A blind pass ends after step 1: it is as if nobody had watched, and nobody did.
+        A blind pass ends after step 1, because it has watched nothing.
 
-        ``deadline`` is a time of ``time.monotonic()``: the pass ends by it whatever hangs, and the next goes on from
-        there. A part of the time is kept for each step to come.
+        The pass ends by ``deadline``, a time of ``time.monotonic()``, even if a call hangs, and the next continues
+        there. Part of the time is reserved for each later step.
         """
         ends = float("inf") if deadline is None else deadline
         times = PassTimes(ends, self._mark is not None, self._ping is not None, self._page is not None)
@@ -106,13 +106,13 @@ class Sweep:
         return report
 
     def _sweep(self, ends: float, progress: Progress | None, on_sight: Callable[[], None] | None) -> PassReport:
-        """The pass itself.
+        """Make the pass itself.
 
-        1. Load the index of the fleet, and choose how to see what changed.
+        1. Load the index of the fleet, and choose how to find changes.
         2. Work on the runs that need it.
-        3. Tell what belongs together, report.
-        4. Save the index. Before step 5, so that a run that cannot be observed is looked at again before people hear.
-        5. Alert people about what could not be observed for long.
+        3. Group related alerts, and report.
+        4. Save the index. This precedes step 5, so that an unobservable run gets another look before its alert.
+        5. Alert about runs that could not be observed for long.
         """
         began, asked, on = time.monotonic(), self._tally.counts, self._context
         until = PassTimes(ends).looks
@@ -137,18 +137,18 @@ class Sweep:
         on.calls.call("registering the channels", lambda: self._routing.register(identities, now), half_until(ends))
         if on.failures is not None:
             on.calls.call("remembering failures", on.failures.save, half_until(ends))
-        told = on.calls.call("telling who cannot be seen", lambda: self._tell_blindness(current, report), ends)
-        if told is None:
-            # Saying once more that a run can be seen does no harm.
+        blind = on.calls.call("alerting about blindness", lambda: self._alert_blindness(current, report), ends)
+        if blind is None:
+            # Reporting twice that a run can be observed does no harm.
             with index.lock:
                 on.late.seen_again.extend(current.results.seen_again)
-        return _timed(report, began, self._tally.since(asked), [*notes, *(told or ())])
+        return _timed(report, began, self._tally.since(asked), [*notes, *(blind or ())])
 
     def _first_look(self, index: FleetIndex, now: datetime) -> datetime | None:
-        """Since when this fleet is looked at, if nobody had watched it before, and no pass has come to its end since.
+        """Start of the first pass over this fleet, while no pass has completed since; None once one has.
 
-        Nobody had where passes left neither index nor mark nor ledger. While that cannot be found out, what had ended
-        waits for a pass that can.
+        A fleet was never watched if it has no index, mark or ledger. While that cannot be determined, runs that had
+        ended before wait for a pass that can.
         """
         store, new = self._context.timely, self._context.index_store.is_new
         if not new and not index.cursor:
@@ -163,20 +163,20 @@ class Sweep:
             log.info("whether this fleet was watched before is not known: %s", error)
             return now if new and isinstance(error, StoreError) and error.retryable else None
 
-    def _tell_blindness(self, current: Pass, report: PassReport) -> tuple[str, ...]:
+    def _alert_blindness(self, current: Pass, report: PassReport) -> tuple[str, ...]:
         for run_id in current.results.seen_again:
             self._blindness.regained(run_id)
         return self._blindness.after(report, self._context.index_store.load().unseen_since)
 
     def _blind(self, error: StoreError, began: float, asked: dict[str, int], ends: float) -> PassReport:
         if not self._context.dry_run:
-            self._context.calls.call("telling who cannot be seen", lambda: self._blindness.lost(str(error)), ends)
+            self._context.calls.call("alerting about blindness", lambda: self._blindness.lost(str(error)), ends)
         report = PassReport(self._clock(), blind=str(error), advice=error.advice, complete=False)
         return _timed(report, began, self._tally.since(asked), ())
 
     def shards(self, *, deadline: float | None = None) -> tuple[Shard, ...]:
-        """Shards of about ``fanout_runs`` active runs each; a single one if the fleet is small, or was not listed as a
-        whole for long. Raises :class:`StoreError`, also if the index could not be read by ``deadline``, a time of
+        """Shards of about ``fanout_runs`` active runs each; a single one if the fleet is small, or its last whole
+        listing is too old. Raises :class:`StoreError`, also if the index could not be read by ``deadline``, a time of
         ``time.monotonic()``."""
         on = self._context
         on.timely.until = float("inf") if deadline is None else deadline
@@ -184,8 +184,8 @@ class Sweep:
 
 
 class FleetBlindness:
-    """Alerts people when passes have not seen the fleet, or some of its runs, for ``policy.blind_s``: once for the
-    fleet, not once a run."""
+    """Alerts when passes have not observed the fleet, or some of its runs, for ``policy.blind_s``: once for the fleet,
+    not once per run."""
 
     def __init__(self, context: WatchContext, channels: Sequence[Channel]) -> None:
         self._url = context.store.url
@@ -196,18 +196,19 @@ class FleetBlindness:
         self._state = context.state or VolatileStore(context.clock)
         self._token = os.urandom(6).hex()
         self._fleet = self._alert(_FLEET, FLEET)
-        # Apart from the fleet: if many runs are closed for good, people still have to hear when nothing is seen.
+        # Separate from the fleet's alert: even if many runs are closed for good, a blind fleet needs an alert.
         self._some = self._alert(_SOME, SOME_RUNS)
         self._runs: dict[str, BlindnessAlert] = {}
 
     def lost(self, reason: str) -> None:
-        """A pass could not see the fleet at all."""
+        """Note that a pass could not observe the fleet at all."""
         self._fleet.lost(self._url, reason)
 
     def after(
         self, report: PassReport, since: Callable[[str], datetime | None] = lambda _run_id: None
     ) -> tuple[str, ...]:
-        """A pass saw the fleet, but for ``report.unreadable``; ``since`` gives since when. Returns notes."""
+        """Note that a pass observed the fleet except ``report.unreadable``. ``since`` returns since when a run cannot
+        be observed. Returns notes."""
         if report.unreadable_count > _SINGLE_LIMIT:
             first, why = next(iter(report.unreadable.items()))
             reason = f"{counted(report.unreadable_count, 'run')} could not be observed, {first} among them: {why}"
@@ -223,13 +224,13 @@ class FleetBlindness:
             if run_id not in self._runs:
                 self._runs[run_id] = self._alert(run_id)
             began = since(run_id)
-            # By this alert's clock, which may be another one than the store's.
+            # Converted to this alert's clock, which may differ from the store's.
             ours = None if began is None else self._clock() - (report.at - began)
             self._runs[run_id].lost(run_id, why, ours)
         return ()
 
     def regained(self, run_id: str) -> None:
-        """A run that passes could not observe was observed."""
+        """Note that a run was observed again."""
         (self._runs.pop(run_id, None) or self._alert(run_id)).regained(run_id)
 
     def _alert(self, run_id: str, subject: Subject = RUN) -> BlindnessAlert:

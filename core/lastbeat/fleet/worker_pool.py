@@ -1,4 +1,4 @@
-"""Threads that work on many runs at once: a run that is slow delays no other."""
+"""Threads that work on many runs at once, so that a slow run delays no other."""
 
 import logging
 import queue
@@ -14,8 +14,8 @@ _IDLE_S = 5.0
 
 
 class WorkerPool:
-    """Does one task a run at a time. A task that does not end in time goes on alone; its run gets no other until it has
-    ended."""
+    """Does one task per run at a time. A task that does not end in time goes on in its thread, and its run gets no
+    other until it has ended."""
 
     def __init__(self, threads: int = THREADS) -> None:
         self._threads = threads
@@ -31,8 +31,8 @@ class WorkerPool:
             return run_id in self._open
 
     def submit(self, run_id: str, task: Callable[[], None], until: float) -> bool | None:
-        """Have ``task`` done. Returns None if the run is busy with an earlier task, False if the queue was full until
-        ``until`` (``time.monotonic()``)."""
+        """Queue ``task``. Returns True if it was queued, None if the run is busy with an earlier task, and False if the
+        queue was full until ``until`` (``time.monotonic()``)."""
         with self._changed:
             if run_id in self._open:
                 return None
@@ -45,15 +45,15 @@ class WorkerPool:
             self._end(run_id)
             return False
         with self._changed:
-            # The last idle thread may have ended just before.
+            # The last idle thread may have just ended.
             if not self._running:
                 self._start()
         return True
 
     def finish(self, mine: set[str], until: float, tell: Callable[[], None]) -> tuple[frozenset[str], frozenset[str]]:
-        """Wait for the tasks of the runs ``mine``, until ``until`` at the latest; tasks that have not begun by then are
-        taken back. Returns the runs whose tasks have not ended, and those whose tasks were taken back. ``tell`` is
-        called now and then."""
+        """Wait for the tasks of the runs ``mine``, at most until ``until``. Tasks that have not begun by then are
+        cancelled. Returns the runs with unfinished tasks, and those with cancelled tasks. ``tell`` is called now and
+        then."""
         while True:
             with self._changed:
                 rest_s = max(0.0, min(until - time.monotonic(), 0.5))
@@ -74,7 +74,7 @@ class WorkerPool:
 
     def _start(self) -> None:
         self._running += 1
-        # A daemon: a task that hangs in a library must not keep the process from ending.
+        # A daemon thread, because a task that hangs in a library must not keep the process from ending.
         threading.Thread(target=self._work, name="lastbeat-look", daemon=True).start()
 
     def _next(self) -> tuple[str, Callable[[], None]] | None:
@@ -82,7 +82,7 @@ class WorkerPool:
             self._idle += 1
         while (task := self._wait()) is None:
             with self._changed:
-                # A task may have come just now, by a thread that saw this one idle.
+                # A task may just have come from a thread that saw this one idle.
                 if self._tasks.empty():
                     self._idle -= 1
                     self._running -= 1
@@ -103,7 +103,7 @@ class WorkerPool:
             try:
                 task()
             except Exception:
-                # Tasks handle their own errors; whatever gets here must not end the thread.
+                # Tasks handle their own errors; an exception here must not end the thread.
                 log.exception("the task of %s broke", run_id)
             self._end(run_id)
 
