@@ -184,7 +184,7 @@ def _worth(index: FleetIndex) -> tuple[object, ...]:
     """The part of the index that only looks could restore."""
     lines = frozenset(
         (run.line.run_id, run.line.status, run.line.since, (run.files.get(runid.RECORD) or (0.0, ""))[1])
-        for run in index.known()
+        for run in index.recent_runs()
     )
     with index.lock:
         finished = len(index.finished), sum(index.finished.values())

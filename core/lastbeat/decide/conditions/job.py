@@ -82,8 +82,9 @@ def _gpus_idle(check: Check) -> str | None:
 
 
 def _steps_use_gpus(check: Check) -> bool:
-    """Whether steps show that GPUs are in use, where the launcher counts reserved GPUs alone: a driver that reserved none
-    may use those of its node."""
+    """Whether steps show that GPUs are in use, where the launcher counts reserved GPUs alone.
+
+    A driver that reserved none may use those of its node."""
     job, steps = check.evidence.job, check.evidence.step_source
     if job is None or steps is None or steps.step_at is None or not launcher_traits(job).counts_reserved_gpus:
         return False
