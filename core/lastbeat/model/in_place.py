@@ -2,7 +2,6 @@
 started it ends it when it hangs, and starts it again in its place."""
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -60,7 +59,7 @@ def read_in_place(value: object) -> InPlace | None:
     counted = all(type(each) is int and 0 <= each <= COUNTS_MOST for each in (restarts, left))
     if not counted or not isinstance(takes_s, (int, float)) or isinstance(takes_s, bool):
         return None
-    if not math.isfinite(takes_s) or not 0 <= takes_s <= LONGEST_S:
+    if not 0 <= takes_s <= LONGEST_S:
         return None
     who = process if type(process) is int and 0 < process < 1 << 31 else 0
     return InPlace(token, restarts, left, float(takes_s), who, mark if isinstance(mark, str) else None)  # type: ignore[arg-type]

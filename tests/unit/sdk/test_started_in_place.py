@@ -76,6 +76,7 @@ HOSTILE = [
     pytest.param({"token": "t", "restarts": -1, "left": 2, "takes_s": 9}, id="a negative count"),
     pytest.param({"token": "t", "restarts": 1, "left": 2, "takes_s": 1e9}, id="patience for years"),
     pytest.param({"token": "t", "restarts": 1, "left": 2, "takes_s": float("nan")}, id="patience that is no number"),
+    pytest.param({"token": "t", "restarts": 1, "left": 2, "takes_s": 10**400}, id="patience of hundreds of digits"),
     pytest.param({"token": "t" * 1000, "restarts": 1, "left": 2, "takes_s": 9}, id="a token of a book's length"),
     pytest.param({"restarts": 1, "left": 2, "takes_s": 9}, id="no token"),
 ]
