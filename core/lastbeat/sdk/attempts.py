@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 # Each counts the restarts of a job from 0; torchelastic's counts those of its workers.
 _COUNTERS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", "FLUX_JOB_RESTART_COUNT", "LASTBEAT_RESTART_COUNT")
@@ -37,8 +38,16 @@ def start_time_of(body: bytes) -> object:
 def attempt_of(body: bytes) -> int:
     """The attempt number in a metadata.json; 0 if the document has no usable one or cannot be parsed."""
     try:
-        document = json.loads(body)
-        found = int(document["attempt"])
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        found = int(parsed(body)["attempt"])
+    except (ValueError, TypeError, KeyError, OverflowError):
         return 0
     return found if abs(found) < _MOST else 0
+
+
+def parsed(body: bytes) -> dict[str, Any]:
+    """A document that training wrote; empty where it is none."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}

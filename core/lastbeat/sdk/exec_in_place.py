@@ -4,14 +4,12 @@ Training writes its error beside its rank (``ranks/{rank}.error``). ``lastbeat e
 it does not restart training any more.
 """
 
-import json
 import os
 from datetime import datetime
-from typing import Any
 
 from lastbeat.model.in_place import FIELD, VARIABLE, InPlace, in_variable, read_in_place
 from lastbeat.model.times import parse_time
-from lastbeat.sdk.attempts import attempt_of
+from lastbeat.sdk.attempts import attempt_of, parsed
 from lastbeat.sdk.process_mark import process_mark
 
 

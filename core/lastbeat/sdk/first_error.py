@@ -24,7 +24,6 @@ leftover; ``ranks/{rank}.error`` still has it. And if two ranks fail before rank
 after the first had failed, the second one's error becomes the run's, and the first one's stays as its own.
 """
 
-import json
 import logging
 import time
 from collections.abc import Callable
@@ -32,7 +31,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lastbeat.model import runid
-from lastbeat.sdk.attempts import attempt_of
+from lastbeat.sdk.attempts import attempt_of, parsed
 from lastbeat.sdk.ranks import rank_error_key
 from lastbeat.sdk.safe_log import fault_text, safe_log
 from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, StoreError
@@ -79,13 +78,14 @@ def rank_zero_state(store: Store, run_id: str, started: datetime) -> RankZeroSta
     if blob is None or is_leftover(blob.modified, started):
         # It belongs to the last attempt, or rank 0 of this one will update it with its next beat.
         return RankZeroState()
-    try:
-        document = json.loads(blob.body)
-        begun, start_time, runs = document.get("begun") is True, document.get("start_time"), document.get("status")
-    except (ValueError, AttributeError, RecursionError):
-        return RankZeroState()
-    start_time = start_time if isinstance(start_time, str) else None
-    return RankZeroState(begun, attempt_of(blob.body) or None, start_time, runs == "running")
+    document = parsed(blob.body)
+    start_time = document.get("start_time")
+    return RankZeroState(
+        document.get("begun") is True,
+        attempt_of(blob.body) or None,
+        start_time if isinstance(start_time, str) else None,
+        document.get("status") == "running",
+    )
 
 
 def leftovers(store: Store, run_id: str, started: datetime) -> list[str]:

@@ -5,7 +5,6 @@ run's folder. Every rank takes its limits from there. Nothing of this is urgent:
 later, and until then limits stay as they are.
 """
 
-import json
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -30,6 +29,7 @@ from lastbeat.model.learned_limits import (
     together,
 )
 from lastbeat.model.numbers import finite
+from lastbeat.sdk.attempts import parsed
 from lastbeat.sdk.beat_tasks import Beat
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.sections import MOST_TOLD, STEP, SectionLimits
@@ -244,7 +244,7 @@ class Learning:
             blob = beat.store.read(entry.key, _RANK_BYTES)
         except DeniedError:
             return
-        document = _document(blob.body) if blob is not None else {}
+        document = parsed(blob.body) if blob is not None else {}
         attempt = document.get("attempt")
         if attempt is None or attempt == beat.attempt:
             yield from read_taken(document.get("section_times")).items()
@@ -265,11 +265,3 @@ class Learning:
                 continue
             row = {"kind": "section", "name": section["name"], "samples": 0, "at_least_s": open_s}
             self._unfinished = together([self._unfinished, read_taken([row])])
-
-
-def _document(body: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -3,7 +3,6 @@
 State that one report passes to the next (attempt, start time, phases, points) is read from the store.
 """
 
-import json
 import math
 import time
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from lastbeat.model import runid
 from lastbeat.model.preemption import Preemption, encode_preemption
 from lastbeat.model.text import owner_name
 from lastbeat.model.times import parse_time
-from lastbeat.sdk.attempts import attempt_of, next_attempt
+from lastbeat.sdk.attempts import attempt_of, next_attempt, parsed
 from lastbeat.sdk.clock_offset import LEAST_S, ClockOffset
 from lastbeat.sdk.curves import Point, RecentPoints
 from lastbeat.sdk.documents import distinct_phases, encode, iso_time
@@ -54,7 +53,7 @@ def beat(environment: RunEnvironment, run_id: str, report: Report, *, begin: boo
     """
     store, folder, now = environment.store, f"{run_id}/", time.time()
     blob = store.read(folder + runid.METADATA, _LIMIT_BYTES)
-    before = _parsed(blob.body) if blob is not None else {}
+    before = parsed(blob.body) if blob is not None else {}
     known = attempt_of(blob.body) if blob is not None else None
     start_time = before.get("start_time") if parse_time(before.get("start_time")) is not None else None
     new = begin or known is None or (report.attempt is not None and report.attempt > max(known, 1))
@@ -106,7 +105,7 @@ def _last_offset_s(blob: Blob, before: dict[str, Any], instance_id: str) -> floa
 def _write_progress(store: Store, run_id: str, report: Report, now: float, *, phase: object, new: bool) -> None:
     key = f"{run_id}/{runid.PROGRESS}"
     blob = None if new else store.read(key, _LIMIT_BYTES)
-    before = _parsed(blob.body) if blob is not None else {}
+    before = parsed(blob.body) if blob is not None else {}
     recent = RecentPoints()
     for point in _points(before.get("recent")):
         recent.add(point)
@@ -156,17 +155,9 @@ def preempted(environment: RunEnvironment, run_id: str, said: Preemption) -> Non
 def _attempt_started(store: Store, run_id: str) -> float:
     """Start of this attempt in Unix time; infinite if unknown, so that the latest error counts."""
     blob = store.read(f"{run_id}/{runid.METADATA}", _LIMIT_BYTES)
-    began = parse_time(_parsed(blob.body).get("start_time")) if blob is not None else None
+    began = parse_time(parsed(blob.body).get("start_time")) if blob is not None else None
     # A second earlier, for stores that stamp whole seconds.
     return began.timestamp() - 1 if began is not None else math.inf
-
-
-def _parsed(body: bytes) -> dict[str, Any]:
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 def _points(value: object) -> list[Point]:
