@@ -128,7 +128,7 @@ def _reading(store: Store) -> Iterator[CheckResult]:
 
 def _ignored_settings(store: Store, settings: Settings) -> Iterator[CheckResult]:
     """Runs of the last day whose training goes on without a setting, because that is wrong where it started."""
-    from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES  # noqa: PLC0415 - as above
+    from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES  # noqa: PLC0415 - as above
     from lastbeat.observe.fleet import FleetListing  # noqa: PLC0415 - as above
     from lastbeat.views.heartbeats import read_told  # noqa: PLC0415 - as above
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from lastbeat import opening
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.limits import EVERY_RUN, FIXED, LEARNED, LIMITS, LimitEntry, limits_of
 from lastbeat.model.policy import Policy
 from lastbeat.model.runid import METADATA
@@ -15,7 +16,6 @@ from lastbeat.model.setting import number
 from lastbeat.model.silence import check_glob, is_pattern
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time
-from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.record.limits import FleetLimits, check_minutes
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.views.limits import in_force, limits_shown

@@ -1,6 +1,5 @@
 """``simulate-fault``: have a rank of a run that is under way hang, die or be slow, to see what becomes of it."""
 
-import json
 import os
 import random
 import signal
@@ -9,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import click
 
 from lastbeat import opening
 from lastbeat.model import runid
-from lastbeat.model.numbers import whole
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.simulated_fault import (
     RANDOM,
     FaultRequest,
@@ -26,7 +25,6 @@ from lastbeat.model.simulated_fault import (
 )
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration
-from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
 from lastbeat.sdk.ranks import rank_key
 from lastbeat.stores.port import Store, StoreError
 from lastbeat_cli import exits, logs, options, report, values
@@ -151,9 +149,9 @@ def _decided(asked: FaultRequest, rank: int) -> SimulatedFault:
 def _targets(store: Store, name: str, rank: int | None) -> list[_Target]:
     """The processes of this rank, or of all ranks, as training tells of them."""
     numbers: Sequence[int] = (rank,) if rank is not None else _ranks(store, f"{name}/ranks/")
-    told = [_told(store, f"{name}/{rank_key(number)}", number, "pid") for number in numbers]
+    told = [_target(store, f"{name}/{rank_key(number)}", number) for number in numbers]
     if rank in {0, None}:
-        told.append(_told(store, f"{name}/{runid.METADATA}", 0, "process"))
+        told.append(_target(store, f"{name}/{runid.METADATA}", 0))
     return list({target.process: target for target in told if target is not None}.values())
 
 
@@ -164,14 +162,15 @@ def _ranks(store: Store, folder: str) -> list[int]:
     return sorted(int(each) for each in names if each.isascii() and each.isdigit() and len(each) < 10)
 
 
-def _told(store: Store, key: str, rank: int, field: str) -> _Target | None:
+def _target(store: Store, key: str, rank: int) -> _Target | None:
+    """The process that wrote the heartbeat ``key``, metadata.json or a rank's own."""
     blob = store.read(key, DOCUMENT_LIMIT_BYTES)
-    document = _object(blob.body) if blob is not None else {}
-    number, mark = whole(document.get(field)), document.get("process_mark")
+    beat = read_heartbeat(blob) if blob is not None else None
     # What lastbeat exec has started may be a launcher, and no rank.
-    if document.get("wraps") is True or number is None or not 1 < number < 1 << 31 or not isinstance(mark, str):
+    if beat is None or beat.wraps or beat.process_mark is None:
         return None
-    return _Target(rank, number, mark)
+    number = beat.process if beat.process is not None else beat.rank_process
+    return _Target(rank, number, beat.process_mark) if number is not None and 1 < number < 1 << 31 else None
 
 
 @contextmanager
@@ -192,8 +191,8 @@ def _nobody(store: Store, name: str, rank: int | None) -> StoreError:
         return StoreError(f"no rank of run {name} runs on this machine as your user", "say this where it runs")
     key = f"{name}/{rank_key(rank)}"
     blob = store.read(key, DOCUMENT_LIMIT_BYTES)
-    host = _object(blob.body).get("host") if blob is not None else None
-    where = f"; it told of itself on {fit(one_line(host), 60)}" if isinstance(host, str) and host else ""
+    host = read_heartbeat(blob).host if blob is not None else None
+    where = f"; it told of itself on {fit(one_line(host), 60)}" if host else ""
     return StoreError(f"rank {rank} of run {name} does not run on this machine as your user{where}", "say this there")
 
 
@@ -224,12 +223,3 @@ def _slow_down(process: int) -> None:
             time.sleep(_SLICE_S)
     finally:
         signal.pidfd_send_signal(process, signal.SIGCONT)
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    """A document that cannot be read says nothing."""
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}

@@ -1,6 +1,5 @@
 """``stop``: end a run, and say who asked for it and why."""
 
-import json
 import os
 import signal
 import time
@@ -14,13 +13,13 @@ from lastbeat import opening, wire
 from lastbeat.launchers import registry as launchers
 from lastbeat.launchers.port import Launcher, LauncherError
 from lastbeat.model import runid
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.job import JobMemory, JobState
 from lastbeat.model.record import Record
 from lastbeat.model.status import Status
 from lastbeat.model.stop_request import GRACE_S, LIMIT_BYTES, WHY_LIMIT, StopRequest, encode_request, read_request
 from lastbeat.model.text import fit, one_line
-from lastbeat.model.times import format_duration, parse_duration, parse_time
-from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
+from lastbeat.model.times import format_duration, parse_duration
 from lastbeat.record.repository import RecordRepository
 from lastbeat.sdk.resources import send_to_tree
 from lastbeat.settings import Settings
@@ -228,17 +227,15 @@ def training_of(store: Store, name: str) -> _Training:
             what = f"run {name} has no metadata.json, so nobody knows what trains it"
             raise StoreError(what, "end it where it runs")
         raise one_run.unknown(store, name)
-    document = _object(blob.body)
-    process, looks_s, mark = (document.get(each) for each in ("process", "stop_seconds", "process_mark"))
-    attempt = document.get("attempt")
+    beat = read_heartbeat(blob)
     return _Training(
-        parse_time(document.get("start_time")),
-        attempt if isinstance(attempt, int) and not isinstance(attempt, bool) else None,
-        process if isinstance(process, int) and 1 < process < 1 << 31 else None,
-        mark if isinstance(mark, str) else None,
-        document.get("wraps") is True,
-        float(looks_s) if isinstance(looks_s, (int, float)) and 0 < looks_s < 1e7 else None,
-        heeds_stop=document.get("heeds_stop") is True,
+        beat.start_time,
+        beat.attempt,
+        beat.process if beat.process is not None and 1 < beat.process < 1 << 31 else None,
+        beat.process_mark,
+        beat.wraps,
+        beat.stop_s,
+        heeds_stop=beat.heeds_stop,
     )
 
 
@@ -266,15 +263,6 @@ def _end_job(settings: Settings, asked: _Job) -> str:
     except LauncherError as error:
         return f"job {job.id} could not be ended: {error.told}; its supervisor tries, too; {_FOR_GOOD}"
     return f"job {job.id} is being ended; {_FOR_GOOD}"
-
-
-def _object(body: bytes) -> dict[str, object]:
-    """A document that cannot be read says nothing."""
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 def _refuse_if_over(settings: Settings, store: Store, name: str, training: _Training) -> None:

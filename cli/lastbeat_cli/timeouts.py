@@ -1,6 +1,5 @@
 """``timeouts``: the limits that a run has learned of itself, and the data behind them."""
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from lastbeat import opening
 from lastbeat.codec import DamagedError
 from lastbeat.decide import step_waits
 from lastbeat.model import runid
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, Heartbeat, read_heartbeat
 from lastbeat.model.learned_limits import (
     CEILING_S,
     FLOOR_S,
@@ -28,8 +28,7 @@ from lastbeat.model.learned_limits import (
 )
 from lastbeat.model.record import Record, StepWaits
 from lastbeat.model.text import fit
-from lastbeat.model.times import format_duration
-from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
+from lastbeat.model.times import format_duration, parse_time
 from lastbeat.record import compare_and_set
 from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.record.repository import RecordRepository
@@ -82,7 +81,7 @@ def command(*, run: str, applies: bool, resets: bool, as_json: bool, verbose: bo
         if metadata is None:
             raise one_run.unknown(store, name)
         state = LearnedState()
-    learner = _learner(state, metadata.body if metadata is not None else b"")
+    learner = _learner(state, read_heartbeat(metadata) if metadata is not None else None)
     if resets or (applies and any(each.limit_s is not None for each in state.learned.values())):
         state = _change(store, key, resets=resets)
     if resets:
@@ -111,14 +110,11 @@ class Learner:
     """It has reported its end."""
 
 
-def _learner(state: LearnedState, metadata: bytes) -> Learner:
-    try:
-        document = json.loads(metadata)
-    except (ValueError, RecursionError):
-        document = None
-    known = document if isinstance(document, dict) else {}
-    is_on = bool(state.attempt) and state.attempt == known.get("start_time")
-    return Learner(is_on, known.get("status", "running") != "running")
+def _learner(state: LearnedState, metadata: Heartbeat | None) -> Learner:
+    if metadata is None:
+        return Learner(is_on=False, is_over=False)
+    learns = metadata.start_time is not None and metadata.start_time == parse_time(state.attempt)
+    return Learner(learns, metadata.status not in {None, "running"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -501,7 +501,7 @@ def _tasks(settings: Settings, store: "Store", stall_minutes: float | None) -> "
     from lastbeat.sdk.watchdog_check import WatchdogCheck  # noqa: PLC0415 - as above
 
     checks = (WatchdogCheck(), StopCheck(_stop_beats(store)))
-    # As whoever watches reads it: see observe.documents.
+    # As whoever watches reads it: see model.heartbeat.
     own = stall_minutes is not None and 0 < stall_minutes <= _MOST_STALL_MINUTES
     stall_s = max(1.0, stall_minutes or 0.0) * 60 if own else settings.policy.stall_s
     if stall_s is None:

@@ -7,8 +7,9 @@ from typing import Any
 
 from lastbeat.decide.transition import Decision, decide
 from lastbeat.model.cause import NOTHING, Cause, Evidence, Explanation
+from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.log_report import LogReport
-from lastbeat.model.observation import Heartbeat, NeverSeen, Seen, Sentinel
+from lastbeat.model.observation import NeverSeen, Seen, Sentinel
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
 

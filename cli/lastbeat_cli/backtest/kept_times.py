@@ -10,10 +10,10 @@ from typing import Final
 from lastbeat.decide.past_timeouts import past_timeouts
 from lastbeat.fleet.all_records import FleetRecords
 from lastbeat.model import runid
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.learned_limits import LIMIT_BYTES, read_state
 from lastbeat.model.past_timeouts import Came, KeptTimes, PastTimeouts, StepPoint
 from lastbeat.model.record import Record
-from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.views.heartbeats import read_told
 

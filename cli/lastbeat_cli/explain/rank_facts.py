@@ -32,7 +32,7 @@ class RankFacts:
         """The number of ranks in metadata.json, or None if unknown."""
         if self.store is None:
             return None
-        from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat  # noqa: PLC0415 - as above
+        from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat  # noqa: PLC0415 - as above
 
         try:
             blob = self.store.read(f"{self.run_id}/{runid.METADATA}", DOCUMENT_LIMIT_BYTES)

@@ -8,9 +8,9 @@ from typing import Final
 
 from lastbeat import opening
 from lastbeat.model import runid
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.times import format_time
 from lastbeat.observe import log_files
-from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.observe.listing import run_files
 from lastbeat.observe.local_logs import local_logs
 from lastbeat.settings import Settings, table

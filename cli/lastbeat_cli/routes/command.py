@@ -13,12 +13,12 @@ from lastbeat.deliver.port import Channel
 from lastbeat.effects.routing import applied
 from lastbeat.model import runid
 from lastbeat.model.alert import Message
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.route import ROUTES_FILE, RouteTable
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.model.status import Event, Status
 from lastbeat.model.text import clean, counted, owner_name
 from lastbeat.model.times import format_time, parse_time
-from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.record import routes
 from lastbeat.record.routes_file import LIMIT_BYTES, compiled
 from lastbeat.settings import Settings, SettingsError

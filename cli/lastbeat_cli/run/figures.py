@@ -6,9 +6,10 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
+from lastbeat.model.resources import Gpu, Resources
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration
-from lastbeat.model.view import Gpu, Point, RankLine, Resources, RunView
+from lastbeat.model.view import Point, RankLine, RunView
 from lastbeat_cli.fleet import cells as fleet_cells
 from lastbeat_cli.lines import cores, size
 from lastbeat_cli.terminal import signs

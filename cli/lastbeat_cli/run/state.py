@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.deliver.facts import number
+from lastbeat.model.resources import Gpu, Resources
 from lastbeat.model.status import Status, steps_done
 from lastbeat.model.times import format_duration
-from lastbeat.model.view import Gpu, HeartbeatFile, RankLine, Resources, RunView
+from lastbeat.model.view import HeartbeatFile, RankLine, RunView
 from lastbeat_cli.lines import age, bar, cores, percent, size, step_age
 from lastbeat_cli.terminal.paint import Line, cells, cut, line, wrapped
 

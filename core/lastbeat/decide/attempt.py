@@ -10,8 +10,9 @@ from lastbeat.model import status as names
 from lastbeat.model.cause import NOTHING
 from lastbeat.model.data import dataclass
 from lastbeat.model.efa_use import UNTOLD
+from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.log_report import LogReport
-from lastbeat.model.observation import Heartbeat, LogFile, PreemptedSentinel, Seen, Sentinel, StopAsked
+from lastbeat.model.observation import LogFile, PreemptedSentinel, Seen, Sentinel, StopAsked
 from lastbeat.model.record import Attempt, Record
 from lastbeat.model.status import Status
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from lastbeat.model.observation import Heartbeat
+from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.record import HeartbeatMemory
 
 SKEW_TOLERANCE_S: Final = 60.0

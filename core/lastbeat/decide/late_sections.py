@@ -15,7 +15,8 @@ from typing import Final
 
 from lastbeat.decide.silent_ranks import is_of_attempt, silence_limit_s
 from lastbeat.model.data import dataclass
-from lastbeat.model.observation import OpenSection, Seen
+from lastbeat.model.heartbeat import OpenSection
+from lastbeat.model.observation import Seen
 from lastbeat.model.record import Attempt
 from lastbeat.model.text import counted, fit, one_line
 from lastbeat.model.times import format_duration

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from lastbeat.model.observation import Heartbeat, RankBeat, RankFiles, Seen
+from lastbeat.model.heartbeat import Heartbeat
+from lastbeat.model.observation import RankBeat, RankFiles, Seen
 from lastbeat.model.record import Attempt
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration

@@ -20,9 +20,10 @@ from lastbeat.model import status as names
 from lastbeat.model.cause import Explanation
 from lastbeat.model.data import dataclass
 from lastbeat.model.effect import Effect, Notify
+from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.job import JobState
 from lastbeat.model.learned_limits import IDLE_FLOOR_S
-from lastbeat.model.observation import Heartbeat, NeverSeen, Seen
+from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.raised_alert import RaisedAlert
 from lastbeat.model.record import (

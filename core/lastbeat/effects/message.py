@@ -8,7 +8,7 @@ from lastbeat.decide.raised import told, worst
 from lastbeat.decide.transition import Decision
 from lastbeat.model.alert import Message
 from lastbeat.model.data import dataclass
-from lastbeat.model.observation import Heartbeat
+from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.restart import FoundCheckpoint
 from lastbeat.model.status import BEATS_MISSED, STALLED, Event, Status
 from lastbeat.model.times import format_duration

@@ -1,14 +1,10 @@
 """Polls a live run with few reads, for fleets in which a listing of everything costs more."""
 
-import json
-
 from lastbeat.fleet.index import FileSnapshot, IndexedRun, snapshot_of
 from lastbeat.model import runid
-from lastbeat.model.numbers import finite
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, Heartbeat, read_heartbeat
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
-from lastbeat.model.times import parse_time
-from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.observe.listing import run_files
 from lastbeat.stores.port import Blob, Store
 
@@ -43,10 +39,11 @@ def ask(store: Store, run: IndexedRun, policy: Policy, still_before: float) -> F
     known = run.files.get(runid.METADATA)
     if known is None or (running and run.by_log and at - max(known[0], run.moved) > stale_s):
         return snapshot_of(run_files(store, run.line.run_id), now)
-    beat = _read(store, run, runid.METADATA, DOCUMENT_LIMIT_BYTES)
-    if beat is None or _raised_at(beat) >= run.looked_at - 1 or (running and (_says_ended(beat) or _says_late(beat))):
+    blob = _read(store, run, runid.METADATA, DOCUMENT_LIMIT_BYTES)
+    beat = None if blob is None else read_heartbeat(blob)
+    if beat is None or _raised_at(beat) >= run.looked_at - 1 or (running and (beat.status in _ENDED or _is_late(beat))):
         return None
-    files = {runid.METADATA: _file(beat)}
+    files = {runid.METADATA: _file(blob)}
     names = list(runid.SENTINELS) if beat.modified.timestamp() <= max(run.moved, still_before) else []
     progress = run.files.get(runid.PROGRESS) or files[runid.METADATA]
     if running and (progress is None or at - max(progress[0], run.progressed) > stale_s):

@@ -35,7 +35,8 @@ from lastbeat.effects.routing import Routing
 from lastbeat.effects.runner import EffectRunner
 from lastbeat.model.alert import Message
 from lastbeat.model.group import LEDGER, LEDGER_ID, DeferredAlert, Ledger, Notice
-from lastbeat.model.observation import Heartbeat, Seen
+from lastbeat.model.heartbeat import Heartbeat
+from lastbeat.model.observation import Seen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.record import Record

@@ -18,7 +18,8 @@ from lastbeat.decide.silence import learned_limit_s, silence_limit_s
 from lastbeat.decide.silent_ranks import seeming_silent
 from lastbeat.model import runid
 from lastbeat.model.fleet import RunLine
-from lastbeat.model.observation import Heartbeat, RankFiles, Seen
+from lastbeat.model.heartbeat import Heartbeat
+from lastbeat.model.observation import RankFiles, Seen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.persisted import TRANSIENT, Columns, Form, UnixTime, part
 from lastbeat.model.policy import Policy

@@ -12,12 +12,12 @@ from lastbeat.decide.silent_ranks import silence_limit_s
 from lastbeat.in_place.attention import begin_thread
 from lastbeat.in_place.hangs import SILENT_S, Hang, SaidOfItself
 from lastbeat.model import runid
+from lastbeat.model.heartbeat import Heartbeat, read_heartbeat
 from lastbeat.model.in_place import InPlace
-from lastbeat.model.observation import Heartbeat, Seen
+from lastbeat.model.observation import Seen
 from lastbeat.model.record import Attempt
 from lastbeat.model.rerun import RerunReport
 from lastbeat.model.stop_request import LIMIT_BYTES, StopRequest, read_request
-from lastbeat.observe.documents import read_heartbeat
 from lastbeat.observe.ranks import SilentRankReader, look_at_ranks
 from lastbeat.observe.run import Observer
 from lastbeat.sdk.exec_in_place import reported_by_training

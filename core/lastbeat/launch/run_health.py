@@ -17,9 +17,10 @@ from lastbeat.launch.results import (
 )
 from lastbeat.launchers.kubectl import Kubectl
 from lastbeat.model.efa_use import SOCKET
+from lastbeat.model.resources import Resources
 from lastbeat.model.restart import Supervision
 from lastbeat.model.status import Status
-from lastbeat.model.view import Resources, RunView
+from lastbeat.model.view import RunView
 
 EFA_FALLBACK: Final = "efa_fallback"
 _MB: Final = 1 << 20

@@ -7,7 +7,7 @@ from lastbeat.model.times import format_time
 
 if TYPE_CHECKING:
     # Whoever has an outcome has these, and whoever only wants `clean` spares all that a watch knows.
-    from lastbeat.model.observation import Heartbeat
+    from lastbeat.model.heartbeat import Heartbeat
     from lastbeat.model.outcome import Outcome
 
 

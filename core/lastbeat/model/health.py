@@ -5,6 +5,23 @@ from typing import Final
 
 from lastbeat.model import status as names
 from lastbeat.model.data import dataclass
+from lastbeat.model.document_field import (
+    AMOUNT,
+    COUNT,
+    FLAG,
+    SPAN,
+    TEXT,
+    TIME,
+    DocumentField,
+    FieldType,
+    Reading,
+    array_of,
+    map_of,
+    nullable,
+    object_of,
+    objects,
+    unread,
+)
 
 HEALTH_CONDITIONS: Final = (
     names.GPU_LOST,
@@ -16,7 +33,10 @@ HEALTH_CONDITIONS: Final = (
     names.NETWORK_ERRORS,
 )
 """What a node may raise of itself, what is worst first."""
-
+_MOST_CONDITIONS: Final = 16
+_TEXT_CHARS: Final = 300
+_RAW_CHARS: Final = 4096
+"""How much of a text is masked before it is cut."""
 
 _DRAIN: Final = "scontrol update nodename=NODE state=drain reason=REASON, or kubectl cordon NODE, keeps jobs off it"
 REMEDIES: Final = {
@@ -51,3 +71,79 @@ class HealthCondition:
     """One of :data:`HEALTH_CONDITIONS`."""
     text: str
     since: datetime | None = None
+
+
+def read_conditions(value: object, reading: Reading) -> tuple[HealthCondition, ...]:
+    """The conditions that a document lists: those that are known by name, each once."""
+    found: dict[str, HealthCondition] = {}
+    for each in objects(value, _MOST_CONDITIONS):
+        name, text = each.get("name"), each.get("text")
+        if isinstance(name, str) and name in HEALTH_CONDITIONS and name not in found:
+            shown = reading.mask(text[:_RAW_CHARS])[:_TEXT_CHARS] if isinstance(text, str) else ""
+            found[name] = HealthCondition(name, shown, reading.time(each.get("since")))
+    return tuple(found.values())
+
+
+def _read_health(value: object, reading: Reading) -> tuple[HealthCondition, ...] | None:
+    conditions = value.get("conditions") if isinstance(value, dict) else None
+    return read_conditions(conditions, reading) if isinstance(conditions, list) else None
+
+
+_CONDITION: Final = object_of(
+    (
+        DocumentField("name", TEXT, required=True),
+        DocumentField("text", TEXT, required=True),
+        DocumentField("since", TIME),
+    ),
+)
+_DISK: Final = object_of(
+    (
+        DocumentField("path", TEXT, required=True),
+        DocumentField("free_bytes", COUNT, required=True),
+        DocumentField("total_bytes", COUNT, required=True),
+        DocumentField("free_inodes", COUNT),
+        DocumentField("total_inodes", COUNT),
+        DocumentField("read_only", FLAG),
+    ),
+)
+_HISTORY: Final = object_of(
+    (
+        DocumentField("from", AMOUNT, "Unix time of the first value.", required=True),
+        DocumentField("each_s", SPAN, required=True),
+        DocumentField(
+            "series",
+            unread(map_of(array_of(nullable({"type": "number"})))),
+            "Shares from 0 to 1, °C and W; all of one length.",
+            required=True,
+        ),
+    ),
+)
+NODE_HEALTH: Final = FieldType(
+    _read_health,
+    object_of(
+        (
+            DocumentField("sampled_at", TIME),
+            DocumentField(
+                "conditions",
+                FieldType(read_conditions, array_of(_CONDITION)),
+                "What is worth a warning.",
+                required=True,
+            ),
+            DocumentField("swap_used_bytes", COUNT),
+            DocumentField("swap_total_bytes", COUNT),
+            DocumentField("cpu_limit", AMOUNT, "What its cgroup may use, in cores."),
+            DocumentField(
+                "cpu_throttled_s", AMOUNT, "How long that cgroup has had to wait because it had used that up."
+            ),
+            DocumentField("disks", unread(array_of(_DISK)), "The file systems that training writes to."),
+            DocumentField(
+                "network_errors",
+                unread(map_of({"type": "integer"})),
+                "Interface or InfiniBand port → errors since boot.",
+            ),
+            DocumentField("tcp_sent", COUNT, "Segments since boot."),
+            DocumentField("tcp_retransmitted", COUNT),
+            DocumentField("history", unread(nullable(_HISTORY)), "The last hours of the node."),
+        ),
+    ),
+)

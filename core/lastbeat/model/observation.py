@@ -6,120 +6,14 @@ from datetime import datetime
 
 from lastbeat.model.data import dataclass
 from lastbeat.model.health import HealthCondition
-from lastbeat.model.in_place import InPlace
+from lastbeat.model.heartbeat import Heartbeat, OpenSection
 from lastbeat.model.job import JobSight
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.preemption import Preemption
 from lastbeat.model.raised_alert import RaisedAlert
-from lastbeat.model.rerun import RerunReport
 from lastbeat.model.stop_request import StopRequest
-from lastbeat.model.stragglers_told import StragglersTold
 
 _LOG_NOTES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class OpenSection:
-    """A section that training was in when it wrote a heartbeat, as that says. ``name`` is hostile text."""
-
-    name: str | None
-    """None: in no section."""
-    open_s: float
-    """For how long, by its monotonic clock."""
-    limit_s: float | None = None
-    """For how long it may be."""
-    usual_s: float | None = None
-    """How long it usually takes at most, where its limit was learned."""
-    awaited_s: float | None = None
-    """For so long other ranks may wait for it, where its limit is yet to be learned."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeftSection:
-    """A section that training had left when it wrote a heartbeat, as that says."""
-
-    took_s: float
-    """How long it lasted, by training's monotonic clock."""
-    ago_s: float
-    """How long it had been left by then."""
-    limit_s: float
-    """For how long it might last."""
-
-
-@dataclass(frozen=True)
-class Heartbeat:
-    """One heartbeat document as it lay in the store."""
-
-    modified: datetime
-    """The store's ``LastModified``."""
-    version: str
-    """The store's token for this content (an ETag)."""
-    own_time: datetime | None = None
-    """The document's own timestamp, by the clock of the training instance."""
-    zoned: bool = True
-    """The timestamp names its zone or is an epoch number. Otherwise it was read as UTC."""
-    clock_offset_s: float | None = None
-    """How far the store's clock is ahead of the instance's, as the document says."""
-    beat_s: float | None = None
-    """How often it is written, in seconds, as it says."""
-    longest_gap_s: float | None = None
-    """The longest time between two of them so far in this attempt, as it says."""
-    stale_s: float | None = None
-    """The run's own limit for silence, in seconds."""
-    stall_s: float | None = None
-    """The run's own limit for standing still, in seconds."""
-    fault: str | None = None
-    """Why the document could not be parsed. It still counts as a heartbeat at ``modified``."""
-
-    phase: str | None = None
-    instance_id: str | None = None
-    zone: str | None = None
-    instance_type: str | None = None
-    host: str | None = None
-    start_time: datetime | None = None
-    attempt: int | None = None
-    owner: str | None = None
-    """Whose run it is, as it says."""
-    team: str | None = None
-    thread_error: str | None = None
-    """The exception that ended a thread of training. By itself it does not end the run."""
-
-    world_size: int | None = None
-    """How many ranks a distributed training has, as it says."""
-    rank_beat_s: float | None = None
-    """How often each of them writes its own heartbeat, in seconds, as it says."""
-
-    sections: tuple[OpenSection, ...] = ()
-    """What training was in."""
-    left_sections: tuple[LeftSection, ...] = ()
-    """What else it was in lately, for seconds and more."""
-    stragglers: StragglersTold | None = None
-    """Which of its ranks are slow, as it says. None: nothing looks for that, or has not yet."""
-    health: tuple[HealthCondition, ...] | None = None
-    """What its node says of itself. None: it says nothing."""
-    in_place: InPlace | None = None
-    """Who has started it ends it when it hangs, and starts it again in its place, as it says."""
-    rerun: RerunReport | None = None
-    """What re-runs of its steps have shown, as it says."""
-
-    step: int | None = None
-    total_steps: int | None = None
-    loss: float | None = None
-    """May be NaN or infinite: the document said so."""
-    not_finite_since: int | None = None
-    """The step since which the loss has been NaN or infinite, as far as the document's latest points tell."""
-    first_point: tuple[datetime, int] | None = None
-    """The first of its points: time by the instance's clock, and step."""
-    step_reached_at: datetime | None = None
-    """When training reached ``step``, by the instance's clock. None: its newest points do not tell."""
-
-    @property
-    def stood_s(self) -> float:
-        """Seconds that training had been at ``step`` when it wrote this, by its own clock; 0 where that is unknown."""
-        # Points are in Unix time. A naive own time may be local time, and their difference then says nothing.
-        if self.step_reached_at is None or self.own_time is None or not self.zoned:
-            return 0.0
-        return max(0.0, (self.own_time - self.step_reached_at).total_seconds())
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from datetime import datetime
 
 from lastbeat.model.alert import Message
 from lastbeat.model.data import dataclass
-from lastbeat.model.observation import Heartbeat, Observation
+from lastbeat.model.heartbeat import Heartbeat
+from lastbeat.model.observation import Observation
 from lastbeat.model.record import LeftOut, Record, RecordedCause, Transition
 from lastbeat.model.status import Status
 

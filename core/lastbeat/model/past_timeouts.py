@@ -6,8 +6,8 @@ from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
 
+from lastbeat.model.heartbeat import OpenSection
 from lastbeat.model.learned_limits import LearnedState
-from lastbeat.model.observation import OpenSection
 
 
 class StepPoint(NamedTuple):

@@ -13,6 +13,7 @@ from lastbeat.model.goodput import Goodput
 from lastbeat.model.job import JobMemory, JobState
 from lastbeat.model.reaction import CommandRun, PolicyNote
 from lastbeat.model.record import RecordedCause, Transition
+from lastbeat.model.resources import Resources
 from lastbeat.model.restart import Budget, FoundCheckpoint, RestartRuling
 from lastbeat.model.silence import Silence
 from lastbeat.model.status import Status
@@ -266,22 +267,6 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
-    """One GPU of the instance."""
-
-    name: str
-    utilization: float | None = None
-    """From 0 to 1."""
-    memory_used_bytes: int | None = None
-    memory_total_bytes: int | None = None
-    temperature_c: float | None = None
-    power_w: float | None = None
-    throttle: tuple[str, ...] = ()
-    """Why it is slowed down."""
-    lost: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class NodeCurves:
     """The last hours of the node of rank 0."""
 
@@ -290,18 +275,6 @@ class NodeCurves:
     each_s: float
     series: Mapping[str, tuple[float | None, ...]]
     """Shares from 0 to 1, °C and W: the mean of each ``each_s`` seconds. None: not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """What training uses, as its metadata.json tells."""
-
-    cpu: float | None = None
-    """Cores in use by the process; 1.5: one and a half."""
-    rss_bytes: int | None = None
-    memory_available_bytes: int | None = None
-    memory_total_bytes: int | None = None
-    gpus: tuple[Gpu, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

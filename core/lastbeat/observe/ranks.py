@@ -12,22 +12,15 @@ from heapq import nlargest, nsmallest
 from typing import Final
 
 from lastbeat.decide.silent_ranks import is_of_attempt, limit_of, seeming_silent
+from lastbeat.model.document_field import Reading
+from lastbeat.model.health import read_conditions
+from lastbeat.model.heartbeat import Heartbeat, read_heartbeat
 from lastbeat.model.numbers import whole
-from lastbeat.model.observation import (
-    Heartbeat,
-    IllNode,
-    NeverSeen,
-    RankBeat,
-    RankFiles,
-    RanksLookedAt,
-    RanksSeen,
-    Seen,
-)
+from lastbeat.model.observation import IllNode, NeverSeen, RankBeat, RankFiles, RanksLookedAt, RanksSeen, Seen
 from lastbeat.model.pattern import Pattern
 from lastbeat.model.record import Attempt
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean, fit, one_line
-from lastbeat.observe.documents import read_conditions, read_heartbeat
 from lastbeat.stores.port import Blob, Entry, Store, StoreError
 
 MOST_READ: Final = 32
@@ -239,7 +232,7 @@ def _node_of(rank: int, blob: Blob, mask: Callable[[str], str]) -> IllNode | Non
         blob.modified,
         shown(host[:_HOST_RAW])[:_HOST_LIMIT] if isinstance(host, str) else None,
         whole(document.get("attempt")),
-        read_conditions(document.get("conditions"), shown, blob),
+        read_conditions(document.get("conditions"), Reading(blob.modified, shown)),
     )
 
 
@@ -248,6 +241,4 @@ def _understood(rank: int, blob: Blob, mask: Callable[[str], str]) -> RankBeat:
         return mask_tokens(mask(clean(text)))
 
     beat = read_heartbeat(blob, shown)
-    status = None if beat.fault else json.loads(blob.body.decode("utf-8-sig")).get("status")
-    told = status if isinstance(status, str) else None
-    return RankBeat(rank, blob.modified, beat.step, beat.host, told, beat.beat_s, beat.attempt, beat.sections)
+    return RankBeat(rank, blob.modified, beat.step, beat.host, beat.status, beat.beat_s, beat.attempt, beat.sections)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lastbeat.model import runid
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, Heartbeat, read_heartbeat
 from lastbeat.model.observation import (
-    Heartbeat,
     LogFile,
     NeverSeen,
     PreemptedSentinel,
@@ -23,7 +23,6 @@ from lastbeat.model.raised_alert import read_alerts
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.stop_request import LIMIT_BYTES, read_request
 from lastbeat.model.text import clean
-from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.observe.listing import RANK_PAGES, Folder, run_files
 from lastbeat.observe.log_files import is_log
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError

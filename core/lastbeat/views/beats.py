@@ -1,9 +1,12 @@
 """A run's heartbeat files as people are shown them, understood once for each time that they were written."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
 
 from lastbeat.model import runid
+from lastbeat.model.document_field import declared
 from lastbeat.model.observation import Seen
 from lastbeat.model.times import format_time
 from lastbeat.model.view import HeartbeatFile
@@ -13,6 +16,8 @@ from lastbeat.views.heartbeats import HeartbeatFields, read_told
 from lastbeat.views.held import Got
 
 NAMES = (runid.METADATA, runid.PROGRESS)
+_MOST_RANKS: Final = 10**7
+"""A larger world is a mistake."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +54,8 @@ class BeatReader:
                 notes.append("progress.json was written by an earlier attempt, and does not count.")
                 progress = None
         shown = tuple(self._beat(name, got[name], told[name]) for name in NAMES if name in told)
-        world = metadata.facts.get("world_size", "") if metadata is not None else ""
-        size = int(world) if world.isdecimal() and len(world) < 8 else None
         known = {name: each for name, each in told.items() if each is not None}
-        return Beats(metadata, progress or metadata, shown, known, size, tuple(notes))
+        return Beats(metadata, progress or metadata, shown, known, _world_size(metadata), tuple(notes))
 
     def _understood(self, name: str, read: Got) -> HeartbeatFields | None:
         if read.blob is None:
@@ -67,24 +70,24 @@ class BeatReader:
         if told is None:
             return HeartbeatFile(name, read.entry.modified, None, fault or "it went away while it was read")
         beat = told.heartbeat
-        return HeartbeatFile(name, beat.modified, beat.own_time, fault or beat.fault, dict(_facts(told)))
+        return HeartbeatFile(name, beat.modified, beat.own_time, fault or beat.fault, _facts(told))
 
 
-def _facts(told: HeartbeatFields) -> Iterator[tuple[str, str]]:
-    beat = told.heartbeat
-    named = {
-        "owner": beat.owner,
-        "team": beat.team,
-        "phase": beat.phase,
-        "instance": beat.instance_id,
-        "host": beat.host,
-        "zone": beat.zone,
-        "instance_type": beat.instance_type,
-        "started": None if beat.start_time is None else format_time(beat.start_time.replace(microsecond=0)),
-        "attempt": beat.attempt,
-        "step": beat.step,
-        "total_steps": beat.total_steps,
-        "tokens": told.tokens,
+def _world_size(metadata: HeartbeatFields | None) -> int | None:
+    size = metadata.heartbeat.world_size if metadata is not None else None
+    return size if size is not None and 0 <= size < _MOST_RANKS else None
+
+
+def _facts(told: HeartbeatFields) -> dict[str, str]:
+    """What people see of it beside its name: the fields that have a label, then others as they stand there."""
+    labelled = {
+        each.label: _fact(value)
+        for part in (told.heartbeat, told)
+        for attribute, each in declared(type(part)).items()
+        if each.label and (value := getattr(part, attribute)) is not None
     }
-    yield from ((name, str(value)) for name, value in named.items() if value is not None)
-    yield from ((name, text) for name, text in told.facts.items() if name not in named)
+    return {**labelled, **{name: text for name, text in told.facts.items() if name not in labelled}}
+
+
+def _fact(value: object) -> str:
+    return str(format_time(value.replace(microsecond=0)) if isinstance(value, datetime) else value)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lastbeat.model import runid
-from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES
 from lastbeat.observe.run import ERROR_LIMIT_BYTES
 from lastbeat.record.codec import RECORD_LIMIT_BYTES
 from lastbeat.stores.port import Blob, Store, StoreError

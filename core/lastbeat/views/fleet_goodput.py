@@ -14,9 +14,9 @@ from lastbeat.decide.goodput import goodput
 from lastbeat.decide.timesheet import restart_waits, watched_from, with_step
 from lastbeat.model import runid
 from lastbeat.model.goodput import Goodput, TimeSpent, total
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import Timesheet
-from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.stores.port import Store, StoreError
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lastbeat.codec import DamagedError, NewerError
 from lastbeat.decide.transition import Decision, decide, with_explanation
 from lastbeat.model import runid
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES
 from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.preemption import LIMIT_BYTES as PREEMPTED_LIMIT_BYTES
@@ -17,7 +18,6 @@ from lastbeat.model.status import Status
 from lastbeat.model.stop_request import LIMIT_BYTES as STOP_LIMIT_BYTES
 from lastbeat.model.times import format_time
 from lastbeat.model.timesheet import Timesheet
-from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
 from lastbeat.observe.log_observer import LogObserver, LogSettings
 from lastbeat.observe.run import ERROR_LIMIT_BYTES, Observer
 from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record

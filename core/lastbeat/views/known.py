@@ -7,7 +7,7 @@ from typing import Final
 
 from lastbeat.fleet.index import newest_of
 from lastbeat.model import runid
-from lastbeat.model.observation import Heartbeat
+from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.view import SPARK_POINTS
 from lastbeat.observe.log_files import is_log

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 
 from lastbeat.decide.silence import learned_limit_s
 from lastbeat.model.limits import LEARNED
-from lastbeat.model.observation import Heartbeat
 from lastbeat.model.policy import HERE, Policy
 from lastbeat.model.record import LimitName, Record
 from lastbeat.model.view import LimitInForce

@@ -1,6 +1,5 @@
 """What the ranks of a distributed training say of themselves, side by side."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -9,10 +8,10 @@ from typing import Final
 
 from lastbeat.decide.ranks import failed_rank, suspects
 from lastbeat.model import status as names
+from lastbeat.model.heartbeat import read_heartbeat
 from lastbeat.model.observation import RankBeat, RanksSeen
 from lastbeat.model.status import Status
 from lastbeat.model.view import RankLine
-from lastbeat.observe.documents import read_heartbeat
 from lastbeat.observe.ranks import rank_in_error
 from lastbeat.stores.port import Blob, Entry, Store
 from lastbeat.views.excerpts import Safe
@@ -100,18 +99,13 @@ def understood(rank: int, blob: Blob, safe: Safe) -> _Read:
         beat.step,
         beat.loss,
         safe.maybe(beat.phase, _NAME_LIMIT),
-        safe.maybe(None if beat.fault else _status(blob), _NAME_LIMIT),
+        safe.maybe(beat.status, _NAME_LIMIT),
         safe.maybe(beat.host, _NAME_LIMIT),
         None,
         safe.maybe(beat.fault or died),
         beat.beat_s,
     )
     return _Read(line, beat.attempt)
-
-
-def _status(blob: Blob) -> str | None:
-    status = json.loads(blob.body.decode("utf-8-sig")).get("status")
-    return status if isinstance(status, str) else None
 
 
 def standing_out(ranks: Ranks, judged: Judged, world_size: int | None, at: datetime) -> str | None:

@@ -9,6 +9,7 @@ from lastbeat.model.document import clean
 from lastbeat.model.numbers import json_number
 from lastbeat.model.reaction import CommandRun
 from lastbeat.model.record import RecordedCause, Transition
+from lastbeat.model.resources import Resources
 from lastbeat.model.restart import FoundCheckpoint
 from lastbeat.model.similar import SimilarFailure
 from lastbeat.model.times import format_time
@@ -20,7 +21,6 @@ from lastbeat.model.view import (
     NodeCurves,
     Point,
     RankLine,
-    Resources,
     RunView,
     SentAlert,
     Span,

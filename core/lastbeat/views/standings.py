@@ -11,8 +11,9 @@ from typing import Final
 from lastbeat.decide.transition import decide
 from lastbeat.fleet.index import IndexedRun
 from lastbeat.model import runid
+from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.log_report import LogReport
-from lastbeat.model.observation import Heartbeat, LogFile, PreemptedSentinel, RaisedDocument, Seen, Sentinel
+from lastbeat.model.observation import LogFile, PreemptedSentinel, RaisedDocument, Seen, Sentinel
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import LeftOut, Record
 from lastbeat.model.status import Status

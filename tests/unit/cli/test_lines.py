@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from lastbeat.model.alert import Alert, Delivery, Message
 from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.document import outcome_document
-from lastbeat.model.observation import Heartbeat, NeverSeen, Seen, Unreadable
+from lastbeat.model.heartbeat import Heartbeat
+from lastbeat.model.observation import NeverSeen, Seen, Unreadable
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Attempt, Record, RecordedCause
 from lastbeat.model.similar import SimilarFailure

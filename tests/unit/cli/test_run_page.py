@@ -7,10 +7,11 @@ import pytest
 
 from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.record import RecordedCause
+from lastbeat.model.resources import Resources
 from lastbeat.model.silence import Silence
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
-from lastbeat.model.view import Excerpt, RankLine, Resources, Row, RunView
+from lastbeat.model.view import Excerpt, RankLine, Row, RunView
 from lastbeat.stores.port import StoreError
 from lastbeat_cli.run.lines import show_lines
 from lastbeat_cli.run.page import Freshness, RunPage

@@ -6,8 +6,9 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from lastbeat.model.resources import Gpu, Resources
 from lastbeat.model.status import Status
-from lastbeat.model.view import Gpu, HeartbeatFile, Point, RankLine, Resources, Row, RunView
+from lastbeat.model.view import HeartbeatFile, Point, RankLine, Row, RunView
 from lastbeat_cli.lines import size
 from lastbeat_cli.run.figures import speeds
 from lastbeat_cli.run.screen import top_lines

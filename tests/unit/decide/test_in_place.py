@@ -9,9 +9,10 @@ from lastbeat.decide.in_place import restart_news, still_late
 from lastbeat.decide.late_sections import LateSection
 from lastbeat.decide.transition import Decision, decide
 from lastbeat.model.cause import Cause, Evidence, Explanation
+from lastbeat.model.heartbeat import Heartbeat, OpenSection
 from lastbeat.model.in_place import InPlace
 from lastbeat.model.log_report import LogReport
-from lastbeat.model.observation import Heartbeat, OpenSection, Seen, Sentinel
+from lastbeat.model.observation import Seen, Sentinel
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt, Record
 from lastbeat.model.status import FAILURE_IN_LOG, LOSS_NAN, Event, Status

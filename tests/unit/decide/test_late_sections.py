@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from lastbeat.decide.late_sections import late_sections, told_of, when_late
-from lastbeat.model.observation import Heartbeat, LeftSection, OpenSection, RankBeat, RankFiles, RanksLookedAt, Seen
+from lastbeat.model.heartbeat import Heartbeat, LeftSection, OpenSection
+from lastbeat.model.observation import RankBeat, RankFiles, RanksLookedAt, Seen
 from lastbeat.model.record import Attempt
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.decide.past_timeouts import past_timeouts
+from lastbeat.model.heartbeat import OpenSection
 from lastbeat.model.learned_limits import LearnedLimit, LearnedState, SpanKey, Taken
-from lastbeat.model.observation import OpenSection
 from lastbeat.model.past_timeouts import KeptTimes, PastTimeouts, StepPoint
 from lastbeat.model.record import Attempt, ExceededLimit, LimitName, Record, Transition
 from lastbeat.model.status import Status

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.decide.silent_ranks import limit_of, seeming_silent, silent_ranks
-from lastbeat.model.observation import Heartbeat, RankBeat, RankFiles, RanksLookedAt, Seen
+from lastbeat.model.heartbeat import Heartbeat
+from lastbeat.model.observation import RankBeat, RankFiles, RanksLookedAt, Seen
 from lastbeat.model.record import Attempt
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

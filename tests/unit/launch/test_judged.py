@@ -11,9 +11,10 @@ from lastbeat.launch.ray_words import Gpus, utilization
 from lastbeat.launch.results import Level
 from lastbeat.launch.run_health import run_health
 from lastbeat.model.job import JobSpec
+from lastbeat.model.resources import Gpu, Resources
 from lastbeat.model.restart import Supervision
 from lastbeat.model.status import Status
-from lastbeat.model.view import Gpu, Resources, Row, RunView
+from lastbeat.model.view import Row, RunView
 
 AT = datetime(2026, 8, 1, tzinfo=timezone.utc)
 RAY = RayResources(8, 8, 96, 8, healthy=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.model.view import Gpu, Resources
+from lastbeat.model.resources import Gpu, Resources
 from lastbeat.stores.port import Blob
 from lastbeat.views.heartbeats import POINTS_LIMIT, HeartbeatFields, read_told, thinned
 

@@ -1,15 +1,22 @@
 """The last hours of a node, as a document tells them to the page: what is not a history is none."""
 
-from datetime import timedelta
+import json
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from lastbeat.model.view import NodeCurves
-from lastbeat.views.heartbeats import read_node_curves
+from lastbeat.stores.port import Blob
+from lastbeat.views.heartbeats import read_told
 from support.memory import START
 
 BEGAN = START.timestamp()
+
+
+def curves(health: object, modified: datetime = START) -> NodeCurves | None:
+    body = json.dumps({"health": health}).encode()
+    return read_told(Blob(body, len(body), modified, "v1")).node
 
 
 def history(**more: Any) -> dict[str, Any]:
@@ -29,7 +36,7 @@ TOLD = [
 
 @pytest.mark.parametrize(("health", "expected"), TOLD)
 def test_a_history(health: object, expected: dict[str, tuple[float | None, ...]]) -> None:
-    assert read_node_curves(health, START) == NodeCurves(START, 150.0, expected)
+    assert curves(health) == NodeCurves(START, 150.0, expected)
 
 
 NONE: list[Any] = [
@@ -46,8 +53,8 @@ NONE: list[Any] = [
 
 @pytest.mark.parametrize("health", NONE)
 def test_what_is_no_history(health: object) -> None:
-    assert read_node_curves(health, START) is None
+    assert curves(health) is None
 
 
 def test_a_time_that_cannot_be_this_runs() -> None:
-    assert read_node_curves(history(), START + timedelta(days=3700)) is None
+    assert curves(history(), START + timedelta(days=3700)) is None

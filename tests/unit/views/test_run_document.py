@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 
 from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.record import RecordedCause, Transition
+from lastbeat.model.resources import Gpu, Resources
 from lastbeat.model.similar import SimilarFailure
 from lastbeat.model.status import Status
 from lastbeat.model.view import (
     Excerpt,
-    Gpu,
     HeartbeatFile,
     NodeCurves,
     PhaseSpan,
     Point,
     RankLine,
-    Resources,
     Row,
     RunView,
     SentAlert,

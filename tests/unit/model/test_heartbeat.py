@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.model.observation import Heartbeat
-from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
+from lastbeat.model.document_field import RANK
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, Heartbeat, read_heartbeat
+from lastbeat.model.runid import METADATA, PROGRESS
 from lastbeat.stores.port import Blob
+from lastbeat.views.heartbeats import fields_of
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 
@@ -133,7 +135,7 @@ _json = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
     max_leaves=8,
 )
-_fields = st.sampled_from(["last_update", "timestamp", "step", "loss", "attempt", "start_time", "phase", "epoch"])
+_fields = st.sampled_from(sorted({each.name for file in (METADATA, PROGRESS, RANK) for each in fields_of(file)}))
 
 
 @given(st.dictionaries(_fields, _json, max_size=8))

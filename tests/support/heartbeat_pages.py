@@ -1,0 +1,70 @@
+"""docs/heartbeats.md, made from the table of the fields of heartbeats.
+
+    PYTHONPATH=core:cli:tests .venv/bin/python -m support.heartbeat_pages
+
+writes it anew; a test holds that it is in step.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lastbeat.model.document_field import ANY_NUMBER, HEARTBEATS, RANK, TIME, properties
+from lastbeat.views.heartbeats import fields_of
+from support.checkout import ROOT
+
+PAGE = ROOT / "docs" / "heartbeats.md"
+_HEAD = """\
+# Fields of heartbeats
+
+Every field is optional, and each is used where its neighbours are broken. Documents may be hand-made: a number may be
+text, and a time ISO 8601 or an epoch number. Fields of your own are left alone, and the run's page shows the first few.
+`lastbeat schema metadata` and `lastbeat schema progress` print these tables as JSON Schema.
+"""
+_WHAT = {
+    "metadata.json": "A run's liveness heartbeat.",
+    "progress.json": "Its progress heartbeat.",
+    RANK: "One rank's heartbeat, in a distributed training.",
+}
+_WORDS = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
+
+
+def page() -> str:
+    """The text of docs/heartbeats.md."""
+    return "\n".join([_HEAD, *(line for file in (*HEARTBEATS, RANK) for line in _table(file))])
+
+
+def _table(file: str) -> Iterator[str]:
+    yield from (f"## {file}", "", _WHAT[file], "", "| field | type | what it says |", "|---|---|---|")
+    for name, schema in properties(fields_of(file)).items():
+        yield from _rows(name, schema)
+    yield ""
+
+
+def _rows(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
+    """The row of a field, and one for each field of the objects in it."""
+    yield f"| `{name}` | {_type(schema)} | {schema.get('description', '')} |"
+    known = _known(schema)
+    item, path = (known["items"], f"{name}[]") if known.get("type") == "array" else (known, name)
+    for member, each in item.get("properties", {}).items():
+        yield from _rows(f"{path}.{member}", each)
+
+
+def _known(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without null."""
+    kinds = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    return kinds[0] if len(kinds) == 1 else schema
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    known = _known(schema)
+    if known.get("anyOf") == ANY_NUMBER["anyOf"]:
+        return "number, also `NaN`, `Infinity` or `-Infinity`"
+    if known.get("anyOf") == TIME.schema["anyOf"]:
+        return "time"
+    if known["type"] == "array" and "items" in known:
+        return f"list of {_type(known['items'])}"
+    return _WORDS.get(known["type"], {"array": "row", "object": "object"}.get(known["type"], ""))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
