@@ -29,8 +29,8 @@ FILES = (*HEARTBEATS, RANK)
 
 
 def test_the_page_is_in_step_with_the_code() -> None:
-    anew = "write it anew: PYTHONPATH=core:cli:tests .venv/bin/python -m support.heartbeat_pages"
-    assert PAGE.read_text(encoding="utf-8") == page(), anew
+    recipe = "rewrite it: PYTHONPATH=core:cli:tests .venv/bin/python -m support.heartbeat_pages"
+    assert PAGE.read_text(encoding="utf-8") == page(), recipe
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -2,7 +2,7 @@
 
     PYTHONPATH=core:cli:tests .venv/bin/python -m support.heartbeat_pages
 
-writes it anew; a test holds that it is in step.
+rewrites it; a test holds that it is in step.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,20 +43,20 @@ def _table(file: str) -> Iterator[str]:
 def _rows(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
     """The row of a field, and one for each field of the objects in it."""
     yield f"| `{name}` | {_type(schema)} | {schema.get('description', '')} |"
-    known = _known(schema)
+    known = _not_null(schema)
     item, path = (known["items"], f"{name}[]") if known.get("type") == "array" else (known, name)
     for member, each in item.get("properties", {}).items():
         yield from _rows(f"{path}.{member}", each)
 
 
-def _known(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _not_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Without null."""
     kinds = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     return kinds[0] if len(kinds) == 1 else schema
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    known = _known(schema)
+    known = _not_null(schema)
     if known.get("anyOf") == ANY_NUMBER["anyOf"]:
         return "number, also `NaN`, `Infinity` or `-Infinity`"
     if known.get("anyOf") == TIME.schema["anyOf"]:

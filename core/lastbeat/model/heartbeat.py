@@ -72,7 +72,7 @@ class StoredFile(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Of the whole file."""
+        """Size of the whole file."""
 
     @property
     def modified(self) -> datetime:
@@ -98,7 +98,7 @@ class OpenSection:
         "usual_s", SPAN, "How long it usually takes at most, where its limit was learned."
     )
     awaited_s: float | None = document_field(
-        "awaited_s", SPAN, "For so long other ranks may wait for it, where its limit is yet to be learned."
+        "awaited_s", SPAN, "How long other ranks may wait for it, where its limit is yet to be learned."
     )
 
 
@@ -142,7 +142,7 @@ _IN_PLACE: Final = FieldType(
             DocumentField(
                 "takes_s",
                 AGE,
-                "So long it may take from a hang to the next start: before, nobody else need do anything.",
+                "From a hang to the next start at most; until then no one else needs to act.",
                 required=True,
             ),
         ),
@@ -172,7 +172,7 @@ class Heartbeat:
         "clock_offset_s",
         OFFSET,
         "How far the store's clock is ahead of the clock of this document's times, in seconds; negative if it is "
-        "behind. Nobody who reads this takes a clock that is off for an old document.",
+        "behind. A reader that knows it does not take a wrong clock for an old document.",
     )
     beat_s: float | None = document_field("beat_seconds", SPAN, "How often this document is written.", files=_EACH_RANK)
     longest_gap_s: float | None = document_field(

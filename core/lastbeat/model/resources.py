@@ -74,7 +74,7 @@ _OTHER_GPU_FIELDS: Final = (
         "xids", unread(array_of({"type": "integer"})), "Errors that the driver has reported since the last beat."
     ),
 )
-"""What nobody is shown."""
+"""Not shown to people."""
 
 
 def _gpus(value: object, reading: Reading) -> tuple[Gpu, ...]:

@@ -1,4 +1,4 @@
-"""What metadata.json and progress.json tell people, beyond what a watchdog judges by."""
+"""What people are shown of metadata.json and progress.json, beyond what a watchdog judges by."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
@@ -33,9 +33,9 @@ from lastbeat.model.text import fit, one_line
 from lastbeat.model.view import NodeCurves, PhaseSpan, Point
 
 POINTS_LIMIT: Final = 240
-"""So many points of a run's curves are kept, the first and the newest among them."""
+"""Points of a run's curves that are kept at most, the first and the newest among them."""
 CURVES_LIMIT: Final = 8
-"""So many of training's own figures get a curve."""
+"""Metrics that get a curve at most."""
 CURVE_POINTS: Final = 120
 PHASES_LIMIT: Final = 100
 METRICS_LIMIT: Final = 50
@@ -45,7 +45,7 @@ NAME_LIMIT: Final = NAME_CHARS
 _LEAST_REPORTS: Final = 4
 """Fewer waits between reported steps show no usual one: the first steps compile."""
 _SPEED_POINTS: Final = 8
-"""Where nobody told how fast training is, this many of the latest points tell it."""
+"""Points, the latest, that show the speed where the document does not state it."""
 _MOST_TEXTS: Final = 8
 """How many items of a list of texts are read."""
 _NODE_SERIES: Final = ("gpu", "gpu_memory", "gpu_temperature_c", "gpu_power_w", "cpu", "memory", "disk")
