@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from lastbeat.model.observation import Heartbeat
+from lastbeat.model.heartbeat import Heartbeat
 
 MISSED_BEATS: Final = 4
 """A run is silent after this many beats without one: chance does not explain that."""

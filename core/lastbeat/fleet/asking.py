@@ -1,4 +1,4 @@
-"""Polls a live run with few reads, for fleets in which a listing of everything costs more."""
+"""Asks a live run how it is with few reads, for when listing everything would cost more."""
 
 from lastbeat.fleet.index import FileSnapshot, IndexedRun, snapshot_of
 from lastbeat.model import runid
@@ -13,24 +13,23 @@ _ENDED = {"completed", "cancelled", "failed", "preempted"}
 
 
 def is_asked(run: IndexedRun, now: float) -> bool:
-    """Whether a pass that asks runs one by one asks this one; ``now`` is in unix seconds."""
+    """Whether a pass that asks runs asks this one; ``now`` is in unix seconds."""
     return run.lives or _is_due(run, now)
 
 
 def ask(store: Store, run: IndexedRun, policy: Policy, still_before: float) -> FileSnapshot | None:
-    """The files that matter now, or None if the run needs a look.
+    """The files that matter now, or None if the run needs a look. ``policy`` has the fleet's limits for the run; a
+    heartbeat that was stored before ``still_before`` (unix seconds) stands still. Raises :class:`StoreError` if a file
+    could not be had.
 
-    ``policy`` has the fleet's limits for the run. A heartbeat stored before ``still_before`` (unix seconds) counts as
-    not advancing. Raises :class:`StoreError` if a file could not be read.
+    1. A run that its logs alone keep alive, or would: list its folder, which shows their names.
+    2. metadata.json, always.
+    3. Sentinels, if metadata.json stands still.
+    4. progress.json of a run that has not timed out, once the last one seen would be stale. Until then, a newer one
+       changes nothing.
 
-    1. If only logs keep the run alive, or would, list its folder, which shows their names.
-    2. Read metadata.json, always.
-    3. Read the sentinels, if metadata.json does not advance.
-    4. Read progress.json of a run that has not timed out, once the last one seen would be stale. Until then, a newer
-       one changes nothing.
-
-    A look is needed if something falls due or metadata.json is gone. It is also needed if metadata.json reports an end,
-    an alert since the last look, or an overrun section.
+    A look is needed if something falls due, metadata.json is gone, or it says that the run ended, raised an alert since
+    the last look or has been in a section for too long.
     """
     now = store.clock()
     at, stale_s, running = now.timestamp(), _stale_s(run, policy), run.line.status is Status.RUNNING
@@ -70,32 +69,11 @@ def _file(blob: Blob | None) -> tuple[float, str] | None:
     return None if blob is None else (blob.modified.timestamp(), blob.version)
 
 
-def _says_ended(beat: Blob) -> bool:
-    status = _document(beat).get("status")
-    return isinstance(status, str) and status in _ENDED
+def _raised_at(beat: Heartbeat) -> float:
+    """When training last raised an alert, by the store's clock as far as training knows that; 0 if never."""
+    return 0.0 if beat.raised_at is None else beat.raised_at.timestamp() + (beat.clock_offset_s or 0.0)
 
 
-def _raised_at(beat: Blob) -> float:
-    """Unix time at which training last raised an alert, by the store's clock if its offset is known; 0 if never."""
-    if b'"raised_at"' not in beat.body:
-        return 0.0
-    document = _document(beat)
-    raised_at = parse_time(document.get("raised_at"))
-    offset_s = finite(document.get("clock_offset_s"))
-    return 0.0 if raised_at is None else raised_at.timestamp() + (offset_s or 0.0)
-
-
-def _says_late(beat: Blob) -> bool:
-    """Whether the heartbeat reports an overrun section."""
-    if b'"limit_s"' not in beat.body:
-        return False
-    return any(each.limit_s is not None and each.open_s > each.limit_s for each in read_heartbeat(beat).sections)
-
-
-def _document(beat: Blob) -> dict[str, object]:
-    """The heartbeat's JSON object; empty if it cannot be parsed."""
-    try:
-        document = json.loads(beat.body)
-    except (ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}
+def _is_late(beat: Heartbeat) -> bool:
+    """Whether the run has been in a section for longer than it may."""
+    return any(each.limit_s is not None and each.open_s > each.limit_s for each in beat.sections)

@@ -29,10 +29,7 @@ def next_attempt(before: int | None, restarted: int, *, resume: bool = False) ->
 
 def start_time_of(body: bytes) -> object:
     """The start time in a metadata.json, unparsed; None if it has none."""
-    try:
-        return json.loads(body)["start_time"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
+    return parsed(body).get("start_time")
 
 
 def attempt_of(body: bytes) -> int:

@@ -50,12 +50,3 @@ def reported_by_training(body: bytes, ours: InPlace) -> bool:
     document = parsed(body)
     said = read_in_place(document.get(FIELD))
     return said is not None and said.token == ours.token and document.get("wraps") is not True
-
-
-def parsed(body: bytes) -> dict[str, Any]:
-    """The JSON object in ``body``; empty if it holds anything else."""
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}

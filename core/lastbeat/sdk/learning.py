@@ -136,7 +136,7 @@ class Learning:
     def died_in(self, body: bytes) -> None:
         """Learn from the sections that the last attempt died in. Its metadata.json (``body``) has their least
         duration."""
-        self._keep_unfinished(_document(body), None)
+        self._keep_unfinished(parsed(body), None)
 
     def follow(self, run: Run, store: Store) -> None:
         """Take the limits that rank 0 has learned. Raises :class:`StoreError`."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from lastbeat.decide.silence import learned_limit_s
+from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.limits import LEARNED
 from lastbeat.model.policy import HERE, Policy
 from lastbeat.model.record import LimitName, Record

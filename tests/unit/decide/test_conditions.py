@@ -12,9 +12,10 @@ from lastbeat.decide.conditions import table
 from lastbeat.decide.conditions.condition import Check
 from lastbeat.decide.evidence import AttemptEvidence
 from lastbeat.model.efa_use import EFA, EfaUse
+from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.job import GpuUse, JobMemory, JobReport, JobSight, JobState
 from lastbeat.model.log_report import LogReport
-from lastbeat.model.observation import Heartbeat, RankFiles, RanksLookedAt, Seen
+from lastbeat.model.observation import RankFiles, RanksLookedAt, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import HeartbeatMemory
 from lastbeat.model.signal import Absence

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastbeat.decide.silence import learned_limit_s, silence_limit_s
-from lastbeat.model.observation import Heartbeat
+from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.policy import Policy
 from support.laws import examples
 from support.memory import START

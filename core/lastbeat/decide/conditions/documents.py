@@ -8,7 +8,7 @@ from lastbeat.decide.conditions.sources import LOSS
 from lastbeat.decide.evidence import METADATA, PROGRESS
 from lastbeat.decide.freshness import SKEW_TOLERANCE_S, looks_local
 from lastbeat.model import status as names
-from lastbeat.model.observation import Heartbeat
+from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.record import HeartbeatMemory
 from lastbeat.model.times import format_duration
 

@@ -15,8 +15,8 @@ from lastbeat.decide.in_place import in_charge, may_get_over
 from lastbeat.model import status as names
 from lastbeat.model import straggler_lines
 from lastbeat.model.cause import Warned
+from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.log_report import LogReport
-from lastbeat.model.observation import Heartbeat
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Finding
 from lastbeat.model.times import format_duration
