@@ -7,7 +7,7 @@ from datetime import datetime
 from lastbeat.model.data import dataclass
 from lastbeat.model.job import JobMemory
 from lastbeat.model.observation import Seen
-from lastbeat.model.record import Attempt, Finding, HeartbeatMemory, ToldWarning
+from lastbeat.model.record import Attempt, Finding, HeartbeatMemory, Record, ToldWarning
 
 METADATA, PROGRESS = "metadata.json", "progress.json"
 LOG, LOG_STEP = "log", "step in the log"
@@ -18,6 +18,8 @@ class AttemptEvidence:
     """The evidence of the current attempt: the observation, and what is known of each heartbeat."""
 
     seen: Seen
+    before: Record
+    """The record, as it was before this check."""
     metadata: HeartbeatMemory | None
     progress: HeartbeatMemory | None
     first_looked_at: datetime
@@ -31,8 +33,8 @@ class AttemptEvidence:
     """Lines that warned, see :func:`lastbeat.decide.logs.noted`."""
     started: datetime | None = None
     """When waiting for those lines began, or None if the logs could not be read this time."""
-    stood: Mapping[str, str] = field(default_factory=dict)
-    """The conditions that the record holds of this attempt: name → text."""
+    is_new: bool = False
+    """This check is the first of its attempt, so the record is about an earlier one."""
     job: JobMemory | None = None
     """The run's job as this check saw it, or as the record has it where its launcher was not asked."""
     starting: str | None = None
@@ -40,6 +42,11 @@ class AttemptEvidence:
     never_started: str | None = None
     """Why the run has no job, where its launcher refused it."""
     attempt: Attempt = field(default_factory=Attempt)
+
+    @property
+    def stood(self) -> Mapping[str, str]:
+        """The conditions that the record holds of this attempt: name → text."""
+        return {} if self.is_new else self.before.conditions
 
     @property
     def hidden(self) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final
 
-from lastbeat.model import status as names
 from lastbeat.model.record import Record, Transition
 from lastbeat.model.status import Event, Status
 from lastbeat.model.times import format_duration
@@ -21,9 +20,6 @@ MOST_FLIPS: Final = 3
 
 FLIPS: Final = frozenset({Event.TIMED_OUT, Event.RECOVERED})
 """The alerts of a flip. Where ALERT_ON has neither, there is no FLAPPING alert and nothing is muted."""
-
-MUTED: Final = frozenset({names.METADATA_STALE, names.PROGRESS_STALE, names.STALLED, names.BEATS_MISSED})
-"""Conditions that come and go with every flip, so FLAPPING covers them."""
 
 HINT: Final = (
     "Find out how often the run beats and makes a step: where that takes longer than STALE_MINUTES (or the stall "

@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from lastbeat.model import status as names
 from lastbeat.model.cause import (
     CERTAIN,
     FRAMES_LIMIT,
@@ -50,7 +49,6 @@ WARNED_S: Final = 1800.0
 _WARNED_LIMIT: Final = 64
 """So many lines that warned are known: more than one look sees."""
 ALSO_SEEN_LIMIT: Final = 3
-LOG_CONDITIONS: Final = frozenset({names.FAILURE_IN_LOG})
 
 
 def fatal(explanation: Explanation) -> bool:

@@ -3,25 +3,21 @@
 Watchers with different limits share one record. A limit that is laxer than the one that decided is no sign of life, so
 what was decided stands until something shows life, or progress where the lack of it was the reason.
 
-Where nobody knows the fleet's limits, nothing follows that depends on them: they may be laxer than those of whoever
-watches, or stricter. So no limit but the run's own makes it TIMED_OUT or raises a condition then, and what was raised
-before stands.
+While the fleet's limits are unread, nothing follows that depends on them: they may be laxer than this watcher's, or
+stricter. So no limit but the run's own makes it TIMED_OUT or raises a condition then.
 """
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
 from lastbeat.decide.evidence import AttemptEvidence
-from lastbeat.model import status as names
 from lastbeat.model.policy import ITS_OWN, Policy
 from lastbeat.model.record import ExceededLimit, HeartbeatMemory, LimitName, Record
 
 STOOD_STILL: Final = "twice exceeded)"
 """In the reason of a run that was given up though it beat."""
 NEVER_BEGAN: Final = "No heartbeat files found"
-"""The reason of a run that nobody has seen."""
-_RAISED_BY: Final = {names.METADATA_STALE: "stale", names.PROGRESS_STALE: "stale", names.STALLED: "stall"}
+"""The reason of a run that was never seen."""
 
 
 def exceeded_limit(record: Record) -> LimitName | None:
@@ -41,7 +37,7 @@ def time_out_stands(before: Record, evidence: AttemptEvidence) -> bool:
         return not _sections_were_seen(before, evidence)
     if limit in {LimitName.STALL, LimitName.INACTIVITY}:
         lines = limit is LimitName.INACTIVITY and _lived(before, before.log, evidence.log)
-        return not (lines or _got_on(before, evidence))
+        return not (lines or got_on(before, evidence))
     report = evidence.seen.logs
     empty_at = report.empty_at if report is not None else None
     if empty_at is not None and before.since is not None and empty_at > before.since:
@@ -61,40 +57,31 @@ def _sections_were_seen(before: Record, evidence: AttemptEvidence) -> bool:
     return (metadata.world_size or 1) < 2 or (ranks is not None and not ranks.unread)
 
 
-def standing_conditions(before: Record, evidence: AttemptEvidence) -> Mapping[str, str]:
-    """The conditions of ``before`` that a limit raised and that nothing has ended."""
-    unchanged = {
-        names.METADATA_STALE: _alive_at(before.metadata) == _alive_at(evidence.metadata),
-        names.PROGRESS_STALE: not _got_on(before, evidence)
-        and _alive_at(before.progress) == _alive_at(evidence.progress),
-        names.STALLED: not _got_on(before, evidence),
-    }
-    return {name: text for name, text in before.conditions.items() if unchanged.get(name)}
+def is_unknown(limit: LimitName | None, policy: Policy) -> bool:
+    """Whether ``limit`` may be another one: the fleet's limits are unread, and the run states none of its own."""
+    own = {LimitName.STALE: policy.stale_from == ITS_OWN, LimitName.STALL: policy.stall_from == ITS_OWN}
+    return policy.unread is not None and limit is not None and not own.get(limit, True)
 
 
 def undecidable(exceeded: ExceededLimit | None, policy: Policy) -> str | None:
-    """Why nobody can tell whether a run that exceeded this limit is TIMED_OUT. None: that limit is known."""
+    """Why it is unknown whether a run that exceeded this limit is TIMED_OUT, or None if that limit is known."""
     return None if exceeded is None or exceeded.source == ITS_OWN else policy.unread
 
 
-def decidable(before: Mapping[str, str], raised: Mapping[str, str], policy: Policy) -> dict[str, str]:
-    """Of the conditions ``raised`` those that were there ``before``, or that no unknown limit raised."""
-    own = {"stale": policy.stale_from == ITS_OWN, "stall": policy.stall_from == ITS_OWN}
-    return {name: text for name, text in raised.items() if name in before or own.get(_RAISED_BY.get(name, ""), True)}
-
-
 def _lived(before: Record, known: HeartbeatMemory | None, seen: HeartbeatMemory | None) -> bool:
-    alive_at, known_at = _alive_at(seen), _alive_at(known)
-    if alive_at is None or (seen is not None and seen.missing_since is not None):
+    lived_at, known_at = alive_at(seen), alive_at(known)
+    if lived_at is None or (seen is not None and seen.missing_since is not None):
         return False
-    return known_at is None or alive_at > known_at or (before.since is not None and alive_at > before.since)
+    return known_at is None or lived_at > known_at or (before.since is not None and lived_at > before.since)
 
 
-def _alive_at(memory: HeartbeatMemory | None) -> datetime | None:
+def alive_at(memory: HeartbeatMemory | None) -> datetime | None:
+    """When this heartbeat was last alive, or None if there is none."""
     return None if memory is None else memory.alive_at or memory.modified
 
 
-def _got_on(before: Record, evidence: AttemptEvidence) -> bool:
+def got_on(before: Record, evidence: AttemptEvidence) -> bool:
+    """Whether the run has made a step since ``before``."""
     known, steps = before.progress or before.log, evidence.step_source
     if steps is None or steps.step is None:
         return False

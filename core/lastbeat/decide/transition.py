@@ -3,17 +3,17 @@
 import math
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
 
 from lastbeat.decide import jobs, logs, step_waits
 from lastbeat.decide.attempt import AttemptMatch, match_attempt, reopened, sentinel_tokens, skew_range
+from lastbeat.decide.conditions.table import EXPLAINED, MUTED_BY_FLAPPING, OUTLASTING_AN_ATTEMPT
 from lastbeat.decide.evidence import AttemptEvidence
-from lastbeat.decide.flapping import FLIPS, MUTED, FlappingPhase, flapping_note, phase_after
+from lastbeat.decide.flapping import FLIPS, FlappingPhase, flapping_note, phase_after
 from lastbeat.decide.freshness import remember
 from lastbeat.decide.in_place import restart_news
 from lastbeat.decide.logs import also_seen
 from lastbeat.decide.raised import raised_known, raised_news
-from lastbeat.decide.recovery import decidable, exceeded_limit, standing_conditions, time_out_stands, undecidable
+from lastbeat.decide.recovery import exceeded_limit, time_out_stands, undecidable
 from lastbeat.decide.timesheet import noted
 from lastbeat.decide.verdict import Verdict, happened_at, judge, unobservable, with_headline
 from lastbeat.model import status as names
@@ -110,10 +110,8 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
         or _is_being_ended(before, match, verdict)
     ):
         verdict = replace(_as_recorded(before, before.status or verdict.status), by_log=_by_log(before))
-    elif verdict.status is Status.RUNNING and not match.is_new:
-        verdict = _without_new_evidence(before, evidence, verdict)
-    if policy.unread is not None:
-        verdict = replace(verdict, conditions=decidable(before.conditions, verdict.conditions, policy))
+    elif verdict.status is Status.RUNNING and not match.is_new and _stays_timed_out(before, evidence):
+        verdict = _as_recorded(before, Status.TIMED_OUT)
     decision = _conclude(before, match, evidence, _keep_known_cause(before, match, verdict), policy, now)
     silent = verdict.status is Status.TIMED_OUT and before.status is not Status.TIMED_OUT
     hidden = unobservable(evidence) or undecidable(verdict.exceeded, policy)
@@ -240,10 +238,10 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
     seen = match.seen
     metadata, progress, log = before.metadata, before.progress, before.log
     earlier_s = before.earlier_step_limit_s
-    finding, lines, stood, warned = before.finding, before.log_lines, before.conditions, before.warned
+    finding, lines, warned = before.finding, before.log_lines, before.warned
     if match.is_new:
         # At this look nobody can tell which log text belongs to which attempt.
-        seen, log, finding, lines, stood = replace(seen, logs=None), None, None, {}, {}
+        seen, log, finding, lines = replace(seen, logs=None), None, None, {}
         warned = logs.no_news(warned, now)
         # The last attempt's progress says nothing about this one. What is known of the clock may.
         progress = None
@@ -281,6 +279,8 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
         log = replace(log, waits=step_waits.noted_for_end(known, log, now))
     return AttemptEvidence(
         seen=seen,
+        before=before,
+        is_new=match.is_new,
         metadata=metadata,
         progress=progress,
         earlier_step_limit_s=step_waits.handed_on_s(_waits(before), earlier_s) if match.is_new else earlier_s,
@@ -290,7 +290,6 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
         log_lines=logs.last_lines(lines, seen.logs, policy.absences),
         warned=warned,
         started=None if unread else _waited_since(before, match, now),
-        stood=stood,
         job=before.job if seen.job is None else seen.job.memory,
         starting=jobs.starting(before.actions, before.job, now),
         never_started=jobs.never_started(before.actions, before.job),
@@ -411,18 +410,14 @@ def _is_left_alone(since: datetime | None, match: AttemptMatch, evidence: Attemp
     return not (verdict.status is Status.TIMED_OUT and lived_on)
 
 
-def _without_new_evidence(before: Record, evidence: AttemptEvidence, verdict: Verdict) -> Verdict:
-    """What another watcher's stricter limits decided stands until something happens."""
+def _stays_timed_out(before: Record, evidence: AttemptEvidence) -> bool:
+    """Whether what another watcher's stricter limits decided stands: nothing has happened since."""
+    if before.status is not Status.TIMED_OUT or not time_out_stands(before, evidence):
+        return False
     sight = evidence.seen.job
     lives = sight is not None and sight.report.state in {JobState.PENDING, JobState.RUNNING}
-    if lives and exceeded_limit(before) is LimitName.START:
-        # Who said that it never began had nobody to ask.
-        return verdict
-    if before.status is Status.TIMED_OUT and time_out_stands(before, evidence):
-        return _as_recorded(before, Status.TIMED_OUT)
-    if before.status is not Status.RUNNING:
-        return verdict
-    return replace(verdict, conditions={**standing_conditions(before, evidence), **verdict.conditions})
+    # The watcher that said that it never began had no launcher to ask.
+    return not (lives and exceeded_limit(before) is LimitName.START)
 
 
 def _as_recorded(record: Record, status: Status) -> Verdict:
@@ -529,7 +524,7 @@ def _exceeded(before: Record, match: AttemptMatch, evidence: AttemptEvidence, ve
 def _needs_explanation(before: Record, match: AttemptMatch, decision: Decision) -> bool:
     if decision.verdict.status not in UNWELL:
         newly = _new_conditions(before, match, decision.verdict)
-        return Event.WARNING in decision.events and not newly.isdisjoint(logs.LOG_CONDITIONS)
+        return Event.WARNING in decision.events and not newly.isdisjoint(EXPLAINED)
     if decision.transition is not None:
         return True
     # An _error written later, or in two steps, may name a cause that nothing named before.
@@ -572,14 +567,11 @@ def _was_started_in_place(match: AttemptMatch) -> bool:
     return beat is not None and beat.in_place is not None and beat.in_place.restarts > 0
 
 
-_OF_NODES: Final = frozenset({names.RAM_LOW, names.DISK_LOW, names.GPU_THROTTLED})
-
-
 def _new_conditions(before: Record, match: AttemptMatch, verdict: Verdict) -> set[str]:
     """The conditions that this look raised. After a success no others are raised."""
     if match.is_new:
         # The node that it goes on on is as it was.
-        stands = _OF_NODES & set(before.conditions) if before.status is Status.RUNNING else set()
+        stands = OUTLASTING_AN_ATTEMPT & set(before.conditions) if before.status is Status.RUNNING else set()
         return set(verdict.conditions) - stands
     if before.status is verdict.status is Status.SUCCEEDED:
         return set()
@@ -612,9 +604,9 @@ def _alerts_for(
         return (Event.STARTED if event is Event.STARTED else Event.RESTARTED,)
     # Any alert lists the conditions, so they need one of their own only if there is no other.
     if phase.flapping:
-        raised = raised - MUTED
+        raised = raised - MUTED_BY_FLAPPING
     elif phase is not FlappingPhase.NONE:
-        raised = raised | (set(verdict.conditions) & MUTED)
+        raised = raised | (set(verdict.conditions) & MUTED_BY_FLAPPING)
     return (Event.WARNING,) if raised and Event.WARNING in policy.alert_on else ()
 
 

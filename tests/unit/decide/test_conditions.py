@@ -1,5 +1,6 @@
 """The table of conditions: what stands where evidence was unread, what does not, and what each row says."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -17,13 +18,15 @@ from lastbeat.model.job import GpuUse, JobMemory, JobReport, JobSight, JobState
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import RankFiles, RanksLookedAt, Seen
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import HeartbeatMemory
+from lastbeat.model.record import HeartbeatMemory, Record
 from lastbeat.model.signal import Absence
 
+MINUTE = timedelta(minutes=1)
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 BEAT = Heartbeat(NOW, "1", world_size=2)
 STEP = Heartbeat(NOW, "1", step=7, loss=2.5)
 KNOWN = HeartbeatMemory(NOW, alive_at=NOW, step=7, step_at=NOW)
+EARLIER = HeartbeatMemory(NOW - MINUTE, alive_at=NOW - MINUTE, step=6, step_at=NOW - MINUTE)
 RANKS = RanksLookedAt(RankFiles(), 245.0)
 LOGS = LogReport(efa=EfaUse(True, EFA, True))
 HIDDEN = LogReport(efa=LOGS.efa, unread=("train.log",), hidden=("train.log: permission denied",))
@@ -34,13 +37,20 @@ IDLE = replace(JOB, idle_since=NOW - timedelta(hours=1))
 POLICY = Policy(absences=(Absence("checkpoint_overdue", "checkpoint_saved", 600, 600),))
 ROWS = (*table.while_beating(POLICY), *table.OF_JOB)
 NAMES = list(dict.fromkeys(row.name for row in ROWS))
+
+
+def record(names: Iterable[str]) -> Record:
+    """A record that holds these conditions."""
+    return Record("llama", metadata=EARLIER, progress=EARLIER, conditions=dict.fromkeys(names, "as recorded"))
+
+
 WELL = AttemptEvidence(
     seen=Seen(metadata=BEAT, progress=STEP, ranks=RANKS, logs=LOGS, job=RUNS),
     metadata=KNOWN,
     progress=KNOWN,
     first_looked_at=NOW,
     started=NOW,
-    stood=dict.fromkeys(NAMES, "as recorded"),
+    before=record(NAMES),
     job=JOB,
 )
 
@@ -70,6 +80,9 @@ STANDS = [
     ("… or gone", without(metadata=None), {"straggler", "slow", *NODES}),
     ("a node's conditions stand while an old metadata.json is stored again", replace(WELL, metadata=replace(
         KNOWN, suspect=True)), NODES),
+    ("what a stricter limit raised stands until something new comes",
+     replace(WELL, before=replace(record(NAMES), metadata=KNOWN, progress=KNOWN)),
+     {"metadata_stale", "progress_stale", "stalled"}),
     ("a NaN loss stands while no loss is shown", without(progress=replace(STEP, loss=None)), {"loss_nan"}),
     ("what logs say stands while they are not read", replace(without(logs=None), started=None),
      {"efa_fallback", *FROM_LOGS}),
@@ -97,12 +110,12 @@ NOTHING_READ = replace(WELL, seen=Seen(), job=JOB, started=None)
 
 @given(st.permutations(NAMES))
 def test_the_order_of_the_table_counts_and_not_that_of_the_record(names: list[str]) -> None:
-    found = raised(replace(NOTHING_READ, stood=dict.fromkeys(names, "as recorded")))
+    found = raised(replace(NOTHING_READ, before=record(names)))
     assert list(found) == list(raised(NOTHING_READ))
 
 
 def test_nothing_stands_that_the_record_does_not_hold() -> None:
-    assert raised(replace(NOTHING_READ, stood={})) == {}
+    assert raised(replace(NOTHING_READ, before=record([]))) == {}
 
 
 def test_each_row_says_when_it_is_raised_and_what_to_do() -> None:

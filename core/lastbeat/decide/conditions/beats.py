@@ -4,10 +4,11 @@ from typing import Final
 
 from lastbeat.decide import logs
 from lastbeat.decide.conditions.condition import Check, Condition
-from lastbeat.decide.conditions.sources import LOGGED_STEPS
+from lastbeat.decide.conditions.sources import LOGGED_STEPS, NEW_BEAT, NEW_PROGRESS
 from lastbeat.decide.evidence import LOG_STEP, METADATA, PROGRESS
 from lastbeat.decide.silence import silence_limit_s
 from lastbeat.model import status as names
+from lastbeat.model.record import LimitName
 from lastbeat.model.times import format_duration, format_minutes
 from lastbeat.signals import hints
 
@@ -58,19 +59,25 @@ CONDITIONS: Final = (
         "nothing has come for four of the run's own beats (`beat_seconds`), or twice its longest gap so far",
         silence,
         hint=hints.SILENT,
+        muted_by_flapping=True,
     ),
     Condition(
         names.METADATA_STALE,
         "metadata.json is stale while the other heartbeat is fresh",
         _stale_metadata,
+        needs=(NEW_BEAT,),
         hint="Progress is still written, so training lives: check the process that writes metadata.json.",
+        limit=LimitName.STALE,
+        muted_by_flapping=True,
     ),
     Condition(
         names.PROGRESS_STALE,
         "progress.json, or the last step in the log, is stale while the other heartbeat is fresh",
         _stale_progress,
-        needs=(LOGGED_STEPS,),
+        needs=(LOGGED_STEPS, NEW_PROGRESS),
         hint="The process beats but reports no step: a long evaluation or checkpoint, or a hang. Look at the training "
         "log and nvidia-smi.",
+        limit=LimitName.STALE,
+        muted_by_flapping=True,
     ),
 )

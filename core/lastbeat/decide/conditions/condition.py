@@ -5,8 +5,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from lastbeat.decide.evidence import AttemptEvidence
+from lastbeat.decide.recovery import is_unknown
 from lastbeat.model.data import dataclass
 from lastbeat.model.policy import Policy
+from lastbeat.model.record import LimitName
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,8 @@ class Source(NamedTuple):
     """A kind of evidence."""
 
     name: str
-    unread: Callable[[Check], bool]
-    """Whether a check could not read it, or not all of it."""
+    missing: Callable[[Check], bool]
+    """Whether a check lacks it: it could not be read, or not all of it, or nothing new has come."""
 
 
 class Found(NamedTuple):
@@ -42,6 +44,8 @@ class Found(NamedTuple):
     """What was seen, for people."""
     hint: str | None = None
     """What to do about it."""
+    stood: bool = False
+    """Only the record says so."""
 
 
 class Condition(NamedTuple):
@@ -51,18 +55,27 @@ class Condition(NamedTuple):
     meaning: str
     """When it is raised, for the table of conditions in README.md."""
     find: Callable[[Check], str | Found | None]
-    """What raises it, or None if nothing does that this check could read."""
+    """What raises it, or None if nothing does as far as this check could read. Pure."""
     needs: tuple[Source, ...] = ()
-    """Where one of these was unread and nothing was found, the condition stands as the record has it."""
+    """Where one of these is missing and nothing was found, the condition stands as the record has it."""
     hint: str | Callable[[Check], str | None] | None = None
     """What to do about it, where ``find`` does not say."""
+    limit: LimitName | None = None
+    """The limit that raises it. While that is unknown, it is raised only where it stood before."""
+    muted_by_flapping: bool = False
+    """It comes and goes with every flip, so the FLAPPING alert covers it."""
+    outlasts_attempt: bool = False
+    """It is about the node that the next attempt runs on, so the next attempt raises no alert of it."""
+    is_explained: bool = False
+    """Its alert tells the cause, which a deep read of the logs finds."""
 
     def raised(self, check: Check) -> Found | None:
-        """What ``check`` found, else what stands because the evidence was unread, else None."""
-        found = self.find(check)
-        if found is None and any(source.unread(check) for source in self.needs):
-            found = check.evidence.stood.get(self.name)
+        """What ``check`` found, else what stands because evidence is missing, else None."""
+        stood = check.evidence.stood.get(self.name)
+        found = None if stood is None and is_unknown(self.limit, check.policy) else self.find(check)
+        if found is None and stood is not None and any(source.missing(check) for source in self.needs):
+            found = Found(stood, stood=True)
         if found is None:
             return None
-        text, hint = found if isinstance(found, Found) else (found, None)
-        return Found(text, hint or (self.hint(check) if callable(self.hint) else self.hint))
+        found = found if isinstance(found, Found) else Found(found)
+        return found._replace(hint=found.hint or (self.hint(check) if callable(self.hint) else self.hint))

@@ -4,7 +4,6 @@ import math
 from typing import Final
 
 from lastbeat.decide.conditions.condition import Check, Condition
-from lastbeat.decide.conditions.sources import LOSS
 from lastbeat.decide.evidence import METADATA, PROGRESS
 from lastbeat.decide.freshness import SKEW_TOLERANCE_S, looks_local
 from lastbeat.model import status as names
@@ -46,22 +45,22 @@ def _skew(name: str, seen: Heartbeat | None, memory: HeartbeatMemory | None) -> 
 
 
 def _not_finite(check: Check) -> str | None:
-    shown = check.evidence.seen.knows_step
-    loss = shown.loss if shown is not None else None
-    if shown is None or loss is None or math.isfinite(loss):
+    """What the first check said that found such a loss, until a finite one is read: documents keep their latest points
+    only, so that check knows best since when."""
+    shown, first = check.evidence.seen.knows_step, check.evidence.stood.get(names.LOSS_NAN)
+    if shown is None or shown.loss is None:
+        return first
+    if math.isfinite(shown.loss):
         return None
     step = shown.step if shown.not_finite_since is None else shown.not_finite_since
     since = f" since step {step}" if step is not None else ""
-    # The document keeps its latest points only, so the first text names the right step.
-    first = check.evidence.stood.get(names.LOSS_NAN)
-    return first or f"the loss is {'NaN' if math.isnan(loss) else 'infinite'}{since}"
+    return first or f"the loss is {'NaN' if math.isnan(shown.loss) else 'infinite'}{since}"
 
 
 NOT_FINITE: Final = Condition(
     names.LOSS_NAN,
     "the loss is NaN or infinite; a SUCCEEDED run keeps it, and exits with 1",
     _not_finite,
-    needs=(LOSS,),
     hint=NOT_FINITE_HINT,
 )
 

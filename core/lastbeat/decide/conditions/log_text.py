@@ -18,7 +18,7 @@ from lastbeat.model.cause import Warned
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import Finding
+from lastbeat.model.record import Finding, LimitName
 from lastbeat.model.times import format_duration
 
 if TYPE_CHECKING:
@@ -130,9 +130,10 @@ CONDITIONS: Final = (
         "the log shows a failure, and it is not clear whether training goes on",
         _failure(names.FAILURE_IN_LOG),
         needs=(LOGS,),
+        is_explained=True,
     ),
     # Steps and losses say whether these two go on, so they do not stand while the logs are unread.
-    Condition(names.STALLED, "the log shows a hang", _hang, hint=stall_hint),
+    Condition(names.STALLED, "the log shows a hang", _hang, hint=stall_hint, limit=LimitName.STALL),
     Condition(
         names.LOSS_NAN,
         "the log shows a failure that comes of values that are not finite",

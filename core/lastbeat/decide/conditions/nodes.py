@@ -71,9 +71,11 @@ def _reports(check: Check) -> Iterator[tuple[str | None, tuple[HealthCondition, 
         yield node.host or f"the node of rank {node.rank}", node.conditions
 
 
-def _row(name: str, meaning: str) -> Condition:
+def _row(name: str, meaning: str, *, outlasts_attempt: bool = False) -> Condition:
     find = partial(_said_by_nodes, name)
-    return Condition(name, meaning, find, needs=(METADATA, NODES), hint=REMEDIES[name])
+    return Condition(
+        name, meaning, find, needs=(METADATA, NODES), hint=REMEDIES[name], outlasts_attempt=outlasts_attempt
+    )
 
 
 BROKEN_GPUS: Final = (
@@ -83,9 +85,9 @@ BROKEN_GPUS: Final = (
 """What is wrong with a GPU explains the rest."""
 
 CONDITIONS: Final = (
-    _row(names.GPU_THROTTLED, "a GPU is slowed down"),
+    _row(names.GPU_THROTTLED, "a GPU is slowed down", outlasts_attempt=True),
     _row(names.GPU_IDLE, "training says that GPUs have been idle for ten minutes in which it made no step"),
-    _row(names.RAM_LOW, "a node's memory runs out"),
-    _row(names.DISK_LOW, "the disk of the checkpoints runs out (with when it will be full)"),
+    _row(names.RAM_LOW, "a node's memory runs out", outlasts_attempt=True),
+    _row(names.DISK_LOW, "the disk of the checkpoints runs out (with when it will be full)", outlasts_attempt=True),
     _row(names.NETWORK_ERRORS, "a node's network counts errors"),
 )

@@ -1,9 +1,10 @@
-"""The evidence that conditions are judged by, and when a check could not read it."""
+"""The evidence that conditions are judged by, and when a check lacks it."""
 
 from typing import Final
 
 from lastbeat.decide import logs
 from lastbeat.decide.conditions.condition import Check, Source
+from lastbeat.decide.recovery import alive_at, got_on
 
 
 def _metadata_unread(check: Check) -> bool:
@@ -26,11 +27,6 @@ def _nodes_unread(check: Check) -> bool:
     return ranks.unread or ranks.denied or ranks.ill_left
 
 
-def _loss_unread(check: Check) -> bool:
-    shown = check.evidence.seen.knows_step
-    return shown is None or shown.loss is None
-
-
 def _network_unread(check: Check) -> bool:
     report = check.evidence.seen.logs
     return report is None or report.efa.active is None
@@ -45,11 +41,27 @@ def _logged_progress_hidden(check: Check) -> bool:
     return bool(check.evidence.hidden) and (check.evidence.progress is None or logs.waits_for_lines(check.policy))
 
 
+def _no_new_beat(check: Check) -> bool:
+    return alive_at(check.evidence.before.metadata) == alive_at(check.evidence.metadata)
+
+
+def _no_new_step(check: Check) -> bool:
+    return not got_on(check.evidence.before, check.evidence)
+
+
+def _no_new_progress(check: Check) -> bool:
+    before, evidence = check.evidence.before, check.evidence
+    return _no_new_step(check) and alive_at(before.progress) == alive_at(evidence.progress)
+
+
 METADATA: Final = Source("metadata.json", _metadata_unread)
 RANKS: Final = Source("the ranks' heartbeats", _ranks_unread)
 NODES: Final = Source("what nodes report of their health", _nodes_unread)
-LOSS: Final = Source("the loss", _loss_unread)
 LOGS: Final = Source("the logs", lambda check: check.evidence.logs_unread)
 NETWORK: Final = Source("NCCL's lines on its network", _network_unread)
 LOGGED_STEPS: Final = Source("steps that only logs show", _logged_steps_hidden)
 LOGGED_PROGRESS: Final = Source("steps or lines that only logs show", _logged_progress_hidden)
+# Watchers with different limits share one record: a laxer limit is no sign of life.
+NEW_BEAT: Final = Source("a later beat than the record's", _no_new_beat)
+NEW_STEP: Final = Source("a later step than the record's", _no_new_step)
+NEW_PROGRESS: Final = Source("a later step or progress.json than the record's", _no_new_progress)

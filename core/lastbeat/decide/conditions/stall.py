@@ -4,10 +4,11 @@ from typing import Final, NamedTuple
 
 from lastbeat.decide import logs
 from lastbeat.decide.conditions.condition import Check, Condition
-from lastbeat.decide.conditions.sources import LOGGED_PROGRESS
+from lastbeat.decide.conditions.sources import LOGGED_PROGRESS, NEW_STEP
 from lastbeat.decide.headline import thread_note
 from lastbeat.decide.silence import silence_limit_s
 from lastbeat.model import status as names
+from lastbeat.model.record import LimitName
 from lastbeat.model.times import format_duration, format_minutes
 from lastbeat.signals import hints
 
@@ -68,7 +69,9 @@ CONDITIONS: Final = (
         "heartbeats go on, the step has stood still for `LASTBEAT_STALL_MINUTES` (off unless set; at the first look by "
         "the points in `progress.json`), or the log says nothing for a catalogue's inactivity",
         _stalled,
-        needs=(LOGGED_PROGRESS,),
+        needs=(LOGGED_PROGRESS, NEW_STEP),
         hint=stall_hint,
+        limit=LimitName.STALL,
+        muted_by_flapping=True,
     ),
 )

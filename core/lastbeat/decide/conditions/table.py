@@ -27,13 +27,19 @@ def while_beating(policy: Policy) -> tuple[Condition, ...]:
     )
 
 
+TABLE: Final = (*BEFORE_THE_FIRST_BEAT, *while_beating(Policy()), *OF_JOB)
+MUTED_BY_FLAPPING: Final = frozenset(row.name for row in TABLE if row.muted_by_flapping)
+OUTLASTING_AN_ATTEMPT: Final = frozenset(row.name for row in TABLE if row.outlasts_attempt)
+EXPLAINED: Final = frozenset(row.name for row in TABLE if row.is_explained)
+
+
 def raised(rows: Iterable[Condition], check: Check) -> Mapping[str, Found]:
-    """Condition → what raises it, in the order of ``rows``. Of two rows of one condition the later has the last word
-    on what was seen, the earlier on what to do."""
+    """Condition → what raises it, in the order of ``rows``. Of two rows of one condition the later one that found
+    something has the last word on what was seen, the earlier on what to do."""
     found: dict[str, Found] = {}
     for row in rows:
         new = row.raised(check)
         if new is not None:
             known = found.get(row.name, new)
-            found[row.name] = Found(new.text, known.hint or new.hint)
+            found[row.name] = (known if new.stood else new)._replace(hint=known.hint or new.hint)
     return found
