@@ -59,7 +59,7 @@ def _not_finite(check: Check) -> str | None:
 
 NOT_FINITE: Final = Condition(
     names.LOSS_NAN,
-    "the loss is NaN or infinite; a SUCCEEDED run keeps it, and exits with 1",
+    "the loss is NaN or infinite (a SUCCEEDED run keeps this, and exits with 1)",
     _not_finite,
     hint=NOT_FINITE_HINT,
 )

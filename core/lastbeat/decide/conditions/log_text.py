@@ -136,7 +136,7 @@ CONDITIONS: Final = (
     Condition(names.STALLED, "the log shows a hang", _hang, hint=stall_hint, limit=LimitName.STALL),
     Condition(
         names.LOSS_NAN,
-        "the log shows a failure that comes of values that are not finite",
+        "the log shows a failure caused by NaN or infinite values",
         _failure(names.LOSS_NAN),
         hint=NOT_FINITE_HINT,
     ),

@@ -72,21 +72,20 @@ def _reports(check: Check) -> Iterator[tuple[str | None, tuple[HealthCondition, 
 
 
 def _row(name: str, meaning: str, *, outlasts_attempt: bool = False) -> Condition:
-    find = partial(_said_by_nodes, name)
-    return Condition(
-        name, meaning, find, needs=(METADATA, NODES), hint=REMEDIES[name], outlasts_attempt=outlasts_attempt
-    )
+    meaning = f"by training's own reports ([docs/health.md](docs/health.md)) {meaning}"
+    find, needs = partial(_said_by_nodes, name), (METADATA, NODES)
+    return Condition(name, meaning, find, needs, hint=REMEDIES[name], outlasts_attempt=outlasts_attempt)
 
 
 BROKEN_GPUS: Final = (
-    _row(names.GPU_LOST, "a GPU is lost, as training reports of its nodes ([docs/health.md](docs/health.md))"),
+    _row(names.GPU_LOST, "a GPU is lost"),
     _row(names.GPU_ECC, "a GPU has had memory errors"),
 )
 """What is wrong with a GPU explains the rest."""
 
 CONDITIONS: Final = (
     _row(names.GPU_THROTTLED, "a GPU is slowed down", outlasts_attempt=True),
-    _row(names.GPU_IDLE, "training says that GPUs have been idle for ten minutes in which it made no step"),
+    _row(names.GPU_IDLE, "GPUs have been idle for ten minutes in which it made no step"),
     _row(names.RAM_LOW, "a node's memory runs out", outlasts_attempt=True),
     _row(names.DISK_LOW, "the disk of the checkpoints runs out (with when it will be full)", outlasts_attempt=True),
     _row(names.NETWORK_ERRORS, "a node's network counts errors"),

@@ -51,7 +51,7 @@ SLOW: Final = (
     ),
     Condition(
         names.SLOW,
-        "by the same report all ranks are slow together",
+        "by that report all ranks are slow together",
         _reported(lambda report: report.slow_text),
         needs=(METADATA,),
         hint="No rank stands out, so it is something that all of them share: the data loader and its storage, the "

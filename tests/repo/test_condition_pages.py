@@ -1,0 +1,27 @@
+"""README.md's table of conditions against the table in the code."""
+
+from lastbeat.decide.conditions import table
+from lastbeat.decide.conditions.condition import Condition
+from lastbeat.model.health import HEALTH_CONDITIONS
+from lastbeat.signals.error_types import TYPES
+from support.condition_pages import PAGE, filled
+
+ANEW = "write it anew: PYTHONPATH=core:cli:tests .venv/bin/python -m support.condition_pages"
+NAMES = {row.name for row in table.TABLE}
+
+
+def test_the_table_is_in_step_with_the_code() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert filled(text) == text, ANEW
+
+
+def test_whatever_raises_a_condition_has_a_row() -> None:
+    raised = {*HEALTH_CONDITIONS, *(each.traits.condition for each in TYPES.values())}
+    assert raised - NAMES == set()
+
+
+def test_a_row_is_one_line_of_the_table() -> None:
+    def fits(row: Condition) -> bool:
+        return bool(row.meaning) and not set("|\n") & set(row.meaning)
+
+    assert [row.name for row in table.TABLE if not fits(row)] == []

@@ -1,0 +1,40 @@
+"""README.md's table of conditions, made from the table in the code.
+
+    PYTHONPATH=core:cli:tests .venv/bin/python -m support.condition_pages
+
+writes it anew; a test holds that it is in step.
+"""
+
+from collections.abc import Iterator
+
+from lastbeat.decide.conditions import table
+from lastbeat.model.policy import Policy
+from lastbeat.model.signal import Absence
+from support.checkout import ROOT
+
+PAGE = ROOT / "README.md"
+BEGIN, END = "<!-- begin: conditions -->\n", "<!-- end: conditions -->"
+RULE = "checkpoint_overdue"
+"""Stands for the rules of all catalogues."""
+
+
+def filled(text: str) -> str:
+    """``text`` with the table of conditions as it should be."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + BEGIN + "".join(f"{line}\n" for line in _rows()) + END + after
+
+
+def _rows() -> Iterator[str]:
+    yield "| condition | what it means |"
+    yield "|---|---|"
+    meanings: dict[str, list[str]] = {}
+    beating = table.while_beating(Policy(absences=(Absence(RULE, "", 0, 0),)))
+    for row in (*beating, *table.OF_JOB, *table.BEFORE_THE_FIRST_BEAT):
+        meanings.setdefault(row.name, []).append(row.meaning)
+    for name, ways in meanings.items():
+        yield f"| `{name}`{', …' if name == RULE else ''} | {'; or '.join(ways)} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
