@@ -1,4 +1,4 @@
-"""README.md's table of conditions against the table in the code."""
+"""The table of conditions in docs/statuses.md against the table in the code."""
 
 from lastbeat.decide.conditions import table
 from lastbeat.decide.conditions.condition import Condition
@@ -6,13 +6,13 @@ from lastbeat.model.health import HEALTH_CONDITIONS
 from lastbeat.signals.error_types import TYPES
 from support.condition_pages import PAGE, filled
 
-ANEW = "write it anew: PYTHONPATH=core:cli:tests .venv/bin/python -m support.condition_pages"
+COMMAND = "to update it: PYTHONPATH=core:cli:tests .venv/bin/python -m support.condition_pages"
 NAMES = {row.name for row in table.TABLE}
 
 
 def test_the_table_is_in_step_with_the_code() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert filled(text) == text, ANEW
+    assert filled(text) == text, COMMAND
 
 
 def test_whatever_raises_a_condition_has_a_row() -> None:

@@ -1,8 +1,8 @@
-"""README.md's table of conditions, made from the table in the code.
+"""The table of conditions in docs/statuses.md, made from the table in the code.
 
     PYTHONPATH=core:cli:tests .venv/bin/python -m support.condition_pages
 
-writes it anew; a test holds that it is in step.
+writes it; a test holds that it is in step.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.signal import Absence
 from support.checkout import ROOT
 
-PAGE = ROOT / "README.md"
+PAGE = ROOT / "docs" / "statuses.md"
 BEGIN, END = "<!-- begin: conditions -->\n", "<!-- end: conditions -->"
 RULE = "checkpoint_overdue"
 """Stands for the rules of all catalogues."""

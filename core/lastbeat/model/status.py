@@ -101,18 +101,14 @@ def steps_done(step: int, total: int | None, status: "Status | None") -> int:
     return total if status is Status.SUCCEEDED and total is not None and step == total - 1 else step
 
 
-# Conditions: warnings that are raised and cleared beside RUNNING.
+# Conditions that are named outside their row of the table in decide/conditions.
 METADATA_STALE: Final = "metadata_stale"
 BEATS_MISSED: Final = "beats_missed"
 PROGRESS_STALE: Final = "progress_stale"
 RANK_SILENT: Final = "rank_silent"
 STRAGGLER: Final = "straggler"
-SLOW: Final = "slow"
-HEARTBEAT_UNREADABLE: Final = "heartbeat_unreadable"
-CLOCK_SKEW: Final = "clock_skew"
 STALLED: Final = "stalled"
 LOSS_NAN: Final = "loss_nan"
-NO_HEARTBEAT: Final = "no_heartbeat"
 JOB_PENDING: Final = "job_pending"
 JOB_LOG_MISSING: Final = "job_log_missing"
 GPU_IDLE: Final = "gpu_idle"

@@ -1,5 +1,6 @@
-"""The table of conditions: what stands where evidence was unread, what does not, and what each row says."""
+"""The table of conditions: what raises one, what stands where evidence was unread, and what each row says."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from lastbeat.decide.conditions import table
 from lastbeat.decide.conditions.condition import Check
 from lastbeat.decide.evidence import AttemptEvidence
-from lastbeat.model.efa_use import EFA, EfaUse
+from lastbeat.model.efa_use import EFA, SOCKET, EfaUse
+from lastbeat.model.health import HealthCondition
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.job import GpuUse, JobMemory, JobReport, JobSight, JobState
 from lastbeat.model.log_report import LogReport
@@ -62,6 +64,36 @@ def without(**seen: Any) -> AttemptEvidence:
 
 def raised(evidence: AttemptEvidence) -> dict[str, str]:
     return {name: each.text for name, each in table.raised(ROWS, Check(evidence, POLICY, NOW)).items()}
+
+
+AGED = HeartbeatMemory(NOW - 11 * MINUTE, alive_at=NOW - 11 * MINUTE, step=7, step_at=NOW - 11 * MINUTE)
+RAISED = [
+    ("a run that is well raises nothing", WELL, {}),
+    ("a stale metadata.json, while progress goes on", replace(WELL, metadata=AGED),
+     {"metadata_stale": "metadata.json is 11m old (>10m) while the other is fresh"}),
+    ("a stale progress.json, while metadata.json goes on", replace(WELL, progress=AGED),
+     {"progress_stale": "progress.json is 11m old (>10m) while the other is fresh"}),
+    ("a document that is cut off", without(metadata=replace(BEAT, fault="cut off")),
+     {"heartbeat_unreadable": "metadata.json: cut off"}),
+    ("a clock that is slow", replace(WELL, metadata=replace(KNOWN, own_time=NOW, skew_s=300.0)),
+     {"clock_skew": "the clock of the instance is 5m behind the store's"}),
+    ("a NaN loss", without(progress=replace(STEP, loss=math.nan)), {"loss_nan": "the loss is NaN since step 7"}),
+    ("sockets in place of EFA", without(logs=LogReport(efa=EfaUse(False, SOCKET, True))),
+     {"efa_fallback": "NCCL uses sockets, though EFA is there or asked for"}),
+    ("a GPU that its node reports lost",
+     without(metadata=replace(BEAT, host="gpu-17", health=(HealthCondition("gpu_lost", "GPU 3: Xid 79"),))),
+     {"gpu_lost": "gpu-17: GPU 3: Xid 79"}),
+    ("a job that is held in its queue",
+     without(job=JobSight(replace(WAITS, seen_at=NOW - 6 * MINUTE), JobReport(JobState.PENDING, reason="JobHeldUser"))),
+     {"job_pending": "job 77 has waited for its turn for 6m (JobHeldUser: its owner holds it back)"}),
+    ("a job whose GPUs are idle", without(job=JobSight(IDLE, JobReport(JobState.RUNNING, gpus=GpuUse(0, 8)))),
+     {"gpu_idle": "job 77 runs, and none of 8 GPUs has been seen in use for 1h 00m"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("evidence", "expected"), [row[1:] for row in RAISED], ids=[row[0] for row in RAISED])
+def test_what_raises_a_condition(evidence: AttemptEvidence, expected: dict[str, str]) -> None:
+    assert raised(replace(evidence, before=record([]))) == expected
 
 
 NODES = {"gpu_lost", "gpu_ecc", "gpu_throttled", "gpu_idle", "ram_low", "disk_low", "network_errors"}

@@ -46,7 +46,7 @@ def _first_awaited(check: Check) -> str:
 
 BEFORE_THE_FIRST: Final = (
     Condition(
-        names.NO_HEARTBEAT,
+        "no_heartbeat",
         "within `LASTBEAT_START_MINUTES` of the first look, no heartbeat yet",
         _first_awaited,
     ),

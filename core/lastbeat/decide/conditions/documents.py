@@ -66,13 +66,13 @@ NOT_FINITE: Final = Condition(
 
 CONDITIONS: Final = (
     Condition(
-        names.HEARTBEAT_UNREADABLE,
+        "heartbeat_unreadable",
         "a document is empty, cut off, too large (over 256 KB) or no JSON object",
         _unreadable,
         hint="Fix the script that writes this document; write to a temporary file and rename it.",
     ),
     Condition(
-        names.CLOCK_SKEW,
+        "clock_skew",
         "the instance's clock is over a minute off, or an old document was stored again",
         _skewed,
         hint="Check time synchronisation on the instance (chronyc tracking or timedatectl); lastbeat uses the store's "

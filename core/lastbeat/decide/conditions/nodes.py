@@ -72,7 +72,7 @@ def _reports(check: Check) -> Iterator[tuple[str | None, tuple[HealthCondition, 
 
 
 def _row(name: str, meaning: str, *, outlasts_attempt: bool = False) -> Condition:
-    meaning = f"by training's own reports ([docs/health.md](docs/health.md)) {meaning}"
+    meaning = f"by training's own reports ([health.md](health.md)) {meaning}"
     find, needs = partial(_said_by_nodes, name), (METADATA, NODES)
     return Condition(name, meaning, find, needs, hint=REMEDIES[name], outlasts_attempt=outlasts_attempt)
 

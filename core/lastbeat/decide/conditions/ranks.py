@@ -41,7 +41,7 @@ SILENT: Final = (
 SLOW: Final = (
     Condition(
         names.STRAGGLER,
-        "by the run's own report ([docs/stragglers.md](docs/stragglers.md)) a rank is slow: `rank 76 on h100-009 is "
+        "by the run's own report ([stragglers.md](stragglers.md)) a rank is slow: `rank 76 on h100-009 is "
         "slow (score 0.61), of 512 ranks`",
         _reported(lambda report: report.text),
         needs=(METADATA,),
@@ -50,7 +50,7 @@ SLOW: Final = (
         "(sbatch --exclude=NODE, kubectl cordon NODE); exclude_stragglers in a restart policy does so.",
     ),
     Condition(
-        names.SLOW,
+        "slow",
         "by that report all ranks are slow together",
         _reported(lambda report: report.slow_text),
         needs=(METADATA,),
