@@ -5,13 +5,13 @@ import sys
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
-# This checkout's own code before anything that is installed, from whatever folder it is called.
+# This checkout's own code comes before any installed one, whatever the current folder.
 sys.path[:0] = [str(_HERE.parent / "core"), str(_HERE)]
 
 
 def main() -> int:
-    """Run ``watch``; returns its exit status."""
-    if sys.version_info < (3, 10):  # noqa: UP036 - an older Python gets this far, and must be told
+    """Run ``watch`` and return its exit status."""
+    if sys.version_info < (3, 10):  # noqa: UP036 - an older Python gets this far, and needs a message
         print(f"Error: lastbeat needs Python 3.10 or newer; this is {sys.version.split()[0]}", file=sys.stderr)
         return 3
     try:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 _HERE = Path(__file__).resolve().parent
-# In the zip everything lies beside this file, where the runtime looks; in a checkout lastbeat lies in core/.
+# In the zip everything lies beside this file, where the runtime finds it; in a checkout lastbeat lies in core/.
 sys.path[:0] = [str(each) for each in (_HERE.parent / "core", _HERE) if each.is_dir() and str(each) not in sys.path]
 
 from lastbeat.model.document import clean  # noqa: E402 - only now it can be found
@@ -16,10 +16,10 @@ _environment: ExecutionEnvironment | None = None
 
 
 def handler(event: Any, context: Any) -> dict[str, object]:
-    """Do what the event asks for and answer with a JSON object; ``docs/deploy.md`` lists the events and answers.
+    """Handle the event and return a JSON object; ``docs/deploy.md`` lists the events and answers.
 
-    Raises for wrong settings and for a secret that cannot be read: such an invocation has watched nothing, so it
-    counts as an error of the function.
+    Raises for wrong settings and for an unreadable secret: such an invocation watches nothing, so it must count as an
+    error of the function.
     """
     global _environment  # noqa: PLW0603 - Lambda keeps the module between two events
     with telemetry.invocation(context):

@@ -1,4 +1,4 @@
-"""``archive``: leave runs out of passes and of the fleet; they stay readable."""
+"""``archive``: hide runs from passes and from the fleet; they stay readable."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,12 +20,12 @@ from lastbeat_cli.document import dump
 from lastbeat_cli.run import one_run
 from lastbeat_cli.taken_out import check_names, choose, confirm, refuse_the_living
 
-WHAT = "What is archived"
+WHAT = "What to archive"
 EPILOG = """\
 \b
 Exit status:
-  0  it was done, or was not confirmed
-  3  it could not be done; also wrong settings or arguments
+  0  done, or not confirmed
+  3  not done because of an error; also wrong settings or arguments
 
 \b
 Examples:
@@ -37,9 +37,9 @@ Examples:
 
 @click.command("archive", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @options.argument("runs", group=WHAT, listed=("RUN…", "Ids or quoted globs."), metavar="[RUN]...", nargs=-1)
-@options.option("--undo", is_flag=True, group=WHAT, help="Take these runs back.")
-@options.option("--list", "listed", is_flag=True, group=WHAT, help="Show what is archived.")
-@options.option("--force", is_flag=True, help="Also runs that are alive.")
+@options.option("--undo", is_flag=True, group=WHAT, help="Return these runs to the fleet.")
+@options.option("--list", "listed", is_flag=True, group=WHAT, help="List the archived runs.")
+@options.option("--force", is_flag=True, help="Include runs that are alive.")
 @options.option("--yes", is_flag=True, help="Do not ask.")
 @options.place
 @options.form
@@ -54,10 +54,10 @@ def command(  # noqa: PLR0913 - one for each option
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """Leave runs out of passes, alerts and the view of the fleet. 'lastbeat show' still shows them.
+    """Hide runs from passes, alerts and the view of the fleet. 'lastbeat show' still shows them.
 
-    An archived run comes back when training writes to it again; one that was alive, with its next attempt. Its
-    alerts that are not delivered yet are not sent.
+    An archived run returns when training writes to it again; a run that was alive returns with its next attempt.
+    Pending alerts of archived runs are not sent.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
@@ -98,7 +98,7 @@ def _list(store: Store, *, as_json: bool) -> int:
         try:
             return None if blob is None else decode_record(blob.body)
         except DamagedError:
-            return None  # Whatever is wrong with it, the fleet shows that run and says so.
+            return None  # The fleet shows such a run, with what is wrong.
 
     names = one_run.run_names(store)
     if names is None:

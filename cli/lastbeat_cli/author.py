@@ -1,4 +1,4 @@
-"""Who changes what is kept for a whole fleet: others will want to know."""
+"""The author of changes that apply to a whole fleet, recorded for other users."""
 
 import getpass
 import os
@@ -12,6 +12,6 @@ def author() -> str:
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
-        # A container's user often has no name.
+        # In a container the user often has no name.
         user = str(os.getuid()) if hasattr(os, "getuid") else "somebody"
     return one_line(f"{user}@{platform.node() or 'unknown'}")[:100]

@@ -1,4 +1,4 @@
-"""``check-node``: may this node be used, before a job starts on it?"""
+"""``check-node``: check whether a job may start on this node."""
 
 import sys
 from dataclasses import asdict
@@ -13,9 +13,9 @@ from lastbeat_cli.document import dump
 EPILOG = """\
 \b
 Exit status:
-  0  the node is well
-  1  it may be used, but look at the warnings
-  2  do not use it
+  0  the node is fine
+  1  the node may be used, but there are warnings
+  2  do not use the node
   3  wrong arguments
 
 \b
@@ -24,16 +24,14 @@ Examples:
   lastbeat check-node --gpus 8 --path /scratch --path /dev/shm
   lastbeat check-node --json | jq '.checks[] | select(.word != "ok")'
 
-It looks, and changes nothing; it needs neither root nor a fleet. A prolog of Slurm has no PATH:
+This command is read-only and needs neither root nor a fleet. A Slurm prolog has no PATH:
 /opt/lastbeat/bin/lastbeat check-node --prolog --gpus 8
 """
 _PATHS: Final = ("/tmp", "/dev/shm")  # noqa: S108 - nothing is written there
 
 
 @click.command("check-node", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@options.option(
-    "--gpus", type=click.IntRange(0, 64), metavar="N", help="So many GPUs have to be there [what is there]."
-)
+@options.option("--gpus", type=click.IntRange(0, 64), metavar="N", help="Required number of GPUs [all detected].")
 @options.option(
     "--path", "paths", multiple=True, metavar="DIR", help="A file system that the job writes to; may be repeated."
 )
@@ -43,21 +41,22 @@ _PATHS: Final = ("/tmp", "/dev/shm")  # noqa: S108 - nothing is written there
     type=click.FloatRange(1, 600),
     default=30.0,
     metavar="SECONDS",
-    help="How long NVIDIA's driver may take to answer [30].",
+    help="Longest time for NVIDIA's driver to answer [30].",
 )
 @options.option(
     "--prolog",
     is_flag=True,
-    help="Exit with 0, not 1, where the node may be used: a prolog drains it for anything else.",
+    help="Exit with 0 on warnings, because Slurm drains a node for any other status of a prolog.",
 )
 @options.form
 def command(
     *, gpus: int | None, paths: tuple[str, ...], wait_s: float, prolog: bool, as_json: bool, verbose: bool
 ) -> int:
-    """Check this node before a job starts on it: its GPUs and what the kernel's log says of them, memory, disks and
-    network; one line each, with the remedy.
+    """Check this node before a job starts on it: GPUs, their errors in the kernel log, memory, disks and network.
+
+    Prints one line for each check, with the remedy.
     """
-    from lastbeat.health.checking import NodeCheck, NodeNeeds, check_node  # noqa: PLC0415 - for this command alone
+    from lastbeat.health.checking import NodeCheck, NodeNeeds, check_node  # noqa: PLC0415 - only for this command
 
     logs.verbose(on=verbose)
     made: list[NodeCheck] = []

@@ -1,4 +1,4 @@
-"""``checkpoints``: what lies in a place of checkpoints, and which one a restart would take."""
+"""``checkpoints``: list the checkpoints in a folder, and the one that a restart would take."""
 
 import os
 from collections.abc import Sequence
@@ -28,8 +28,8 @@ _EPILOG = """\
 \b
 Exit status:
   0  there is a complete checkpoint
-  1  there is none: training would begin anew
-  3  the place could not be read; also wrong settings or arguments
+  1  there is none: a restart would begin at step 0
+  3  the folder could not be read; also wrong settings or arguments
 
 \b
 Examples:
@@ -44,16 +44,18 @@ Examples:
 @options.option(
     "--run-id",
     metavar="ID",
-    help="A supervised run: its own place, unless one is named, and its checkpoints in quarantine.",
+    help="A supervised run: its checkpoint folder, unless one is given, and its quarantined checkpoints.",
 )
-@options.option("--crashed-at", metavar="TIME", help="When training died: what was then being written does not count.")
-@options.option("--all", "everything", is_flag=True, help=f"Show all of them, not only the newest {SHOWN}.")
+@options.option(
+    "--crashed-at", metavar="TIME", help="When training died: a checkpoint being written at that time does not count."
+)
+@options.option("--all", "everything", is_flag=True, help=f"Show all checkpoints, not only the newest {SHOWN}.")
 @options.option(
     "--settle",
     type=click.FloatRange(0, 600),
     default=2.0,
     metavar="SECONDS",
-    help="Time between two looks at files that were written a moment ago [2].",
+    help="Time between two checks of files that were just written [2].",
 )
 @options.place
 @options.form
@@ -68,7 +70,7 @@ def command(  # noqa: PLR0913 - each is an option
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """The checkpoints in DIR-OR-URL, the newest first: complete ones, and why others are not."""
+    """List the checkpoints in DIR-OR-URL, newest first, and say why incomplete ones are incomplete."""
     logs.verbose(on=verbose)
     crashed = parse_time(crashed_at)
     if crashed_at is not None and crashed is None:
@@ -107,7 +109,7 @@ def _supervised(settings: Settings, run_id: str) -> Record:
 
 
 def document(found: CheckpointSurvey) -> dict[str, Any]:
-    """A survey for programs."""
+    """A survey as a JSON document."""
     return {
         "place": found.url,
         "chosen": None if found.chosen is None else _checkpoint_document(found.chosen),
@@ -132,7 +134,7 @@ def _checkpoint_document(each: Checkpoint) -> dict[str, Any]:
 
 
 def lines(found: CheckpointSurvey, now: datetime, most: int) -> list[str]:
-    """A survey for people."""
+    """A survey as lines for people."""
     if not found.checkpoints:
         return [f"{found.url}: no checkpoints; training would begin anew", *_notes(found)]
     head = f"{found.url}: {counted(len(found.checkpoints), 'checkpoint')}"

@@ -1,4 +1,4 @@
-"""What ``doctor`` looks at: each check says what it found, and what to do about it."""
+"""The checks of ``doctor``: each reports its finding and the remedy."""
 
 import os
 import time
@@ -20,17 +20,18 @@ from lastbeat.views.limits import limits_shown
 
 _BODY = b"lastbeat doctor\n"
 _FAR_OFF_S = 30.0
+"""A clock that differs by more than this many seconds from the store's is reported."""
 _RUNS_S = 20.0
-"""So long runs are tried whether they can be looked at."""
+"""Longest time, in seconds, to check whether runs are readable."""
 _MOST_RUNS = 10
-"""So many that cannot are named."""
+"""Most unreadable runs that are named."""
 
 Word = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One line of the answer. ``warn`` means that watching works, and what does not."""
+    """The result of one check. ``warn`` means that watching works, with a limitation."""
 
     name: str
     word: Word
@@ -39,7 +40,7 @@ class CheckResult:
 
 
 def checks(settings: Settings) -> Iterator[CheckResult]:
-    """Every check, each made when the one before it was taken. Reads, writes and removes one key of its own."""
+    """Yield the result of every check, as each is made. Reads, writes and deletes one key of its own."""
     yield CheckResult("settings", "ok", f"the fleet root is {opening.root_url(settings)}")
     for warning in (*settings.warnings, *settings.misspelt):
         yield CheckResult("settings", "warn", warning)
@@ -55,17 +56,17 @@ def _store(settings: Settings) -> Iterator[CheckResult]:
         page = store.list("", limit=1)
         took_ms = (time.monotonic() - started) * 1000
     except SettingsError as wrong:
-        # Those that only the store can judge.
+        # Only the store can check these settings.
         yield CheckResult("settings", "fail", str(wrong))
         return
     except StoreError as fault:
-        # Credentials are found out by using them.
+        # Only a request shows whether credentials work.
         yield _failed("credentials" if isinstance(fault, DeniedError) else "store", fault)
         return
     yield CheckResult("credentials", "ok", _credentials(settings))
     what = "has entries" if page.entries else "is empty: no run has written there yet"
     yield CheckResult("store", "ok", f"{store.url} answered in {took_ms:.0f} ms and {what}")
-    # A key that a policy for */_watchdog.json allows, for that is all that a watcher writes; and no run's.
+    # A key that a bucket policy for */_watchdog.json allows, because watchers write nothing else. It is no run's key.
     key = "_watchdog/_watchdog.json"
     try:
         store.read(key, 1)
@@ -91,7 +92,7 @@ def _credentials(settings: Settings) -> str:
 
 
 def _reading(store: Store) -> Iterator[CheckResult]:
-    """Whether each run can be looked at. In a bucket whoever may read one file may read them all."""
+    """Check whether each run is readable. In a bucket, permission to read one file covers all."""
     if not store.traits.local:
         yield CheckResult("reading", "ok", "allowed")
         return
@@ -151,7 +152,7 @@ def _ignored_settings(store: Store, settings: Settings) -> Iterator[CheckResult]
 
 
 def _unread(store: Store, files: Iterable[Entry]) -> StoreError | None:
-    """Why one of a run's files cannot be read."""
+    """Why one of a run's files cannot be read, or None if all can."""
     for entry in files:
         if entry.fault is not None:
             return entry.fault
@@ -210,9 +211,9 @@ def _clock(store: Store) -> CheckResult:
 
 
 def _limits(store: Store, settings: Settings) -> Iterator[CheckResult]:
-    """Which limits hold for runs that state none of their own. Somebody may have written them by hand."""
+    """Report the limits for runs without their own. The file may have been edited by hand."""
     from lastbeat.record.limits import FleetLimits  # noqa: PLC0415 - as below
-    from lastbeat.record.limits_file import faults_of  # noqa: PLC0415 - imports pydantic, for what people wrote
+    from lastbeat.record.limits_file import faults_of  # noqa: PLC0415 - imports pydantic, to check edits by hand
 
     try:
         faults, strange = faults_of(store)
@@ -236,7 +237,7 @@ def _limits(store: Store, settings: Settings) -> Iterator[CheckResult]:
 
 
 def _page(store: Store, minutes: float) -> CheckResult:
-    """Whether passes leave the page that they are told to leave: who makes them may have to be allowed to."""
+    """Check whether passes write the page, as set: they may lack the permission."""
     from lastbeat.page.writing import KEY  # noqa: PLC0415 - only where it is turned on
 
     try:
@@ -262,7 +263,7 @@ def _state(settings: Settings) -> CheckResult:
     directory = settings.state_dir
     if directory is None:
         return CheckResult("state directory", "warn", "there is no home to put it", "set LASTBEAT_STATE_DIR")
-    # It is made when it is needed, so what counts until then is the nearest folder that exists.
+    # It is created when needed. Until then the nearest existing folder counts.
     near = next(path for path in (directory, *directory.parents) if path.exists())
     if near.is_dir() and os.access(near, os.W_OK | os.X_OK):
         return CheckResult(
@@ -273,7 +274,7 @@ def _state(settings: Settings) -> CheckResult:
 
 
 def _routes(store: Store, settings: Settings) -> Iterator[CheckResult]:
-    """Whether alerts go where the fleet's routes say; nothing where it has none."""
+    """Check the fleet's alert routes; yields nothing if it has none."""
     from lastbeat.model.route import ROUTES_FILE  # noqa: PLC0415 - as above
     from lastbeat.record import routes  # noqa: PLC0415 - as above
     from lastbeat_cli.routes.lines import absent  # noqa: PLC0415 - as above

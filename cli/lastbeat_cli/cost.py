@@ -1,4 +1,4 @@
-"""``cost``: what watching costs, measured, beside what beating and polling cost."""
+"""``cost``: the measured cost of watching, next to the cost of heartbeats and of polling."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
 
 FEW_PASSES = 15
-"""Fewer say little: the first pass of a fleet reads all of it, and some things are done once in ten minutes."""
+"""Fewer passes give a poor estimate: the first one reads the whole fleet, and some work occurs once in ten minutes."""
 EPILOG = """\
 \b
 Exit status:
@@ -32,9 +32,9 @@ Exit status:
 @options.place
 @options.form
 def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
-    """Requests and dollars of a month of watching, measured from the last passes (an hour of them, as a rule).
+    """Show requests and dollars of a month of watching, measured over the last passes (usually an hour).
 
-    Beside it what a training's own heartbeats cost, and a script that polls each run once a minute.
+    For comparison, also shows the cost of a run's own heartbeats, and of a script that polls each run once a minute.
     """
     logs.verbose(on=verbose)
     settings = configuration.load(options.arguments(given))
@@ -116,7 +116,7 @@ def _paid(settings: Settings) -> str:
 
 
 def _cost(settings: Settings, bill: Bill) -> float | None:
-    """None: nobody knows the prices."""
+    """The cost in dollars, or None if prices are unknown."""
     prices = registry.of(settings.root).TRAITS.prices
     return None if prices.charge is Charge.UNKNOWN else prices.dollars(bill.requests)
 
@@ -131,7 +131,7 @@ def _average(count: float) -> str:
 
 
 def _dollars(amount: float | None) -> str:
-    """Two digits that mean something, however small it is."""
+    """``amount`` with two significant digits, however small it is."""
     if amount is None:
         return "unknown"
     return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.2g}" if amount >= 0.0001 else "<$0.0001"

@@ -1,8 +1,8 @@
-"""``deploy``: the watchdog as a Lambda function, through AWS SAM.
+"""``deploy``: deploy the watchdog as a Lambda function, through AWS SAM.
 
-Its zip is built from this checkout, or from what an installed lastbeat brought along: a wheel holds ``infra/`` and
-``lambda/`` beside this module (pyproject.toml puts them there). They are laid out as a checkout has them, in a folder
-that lasts: SAM keeps there what ``--guided`` was answered.
+The zip is built from this checkout, or from an installed lastbeat: a wheel holds ``infra/`` and ``lambda/`` beside this
+module (pyproject.toml puts them there). They are copied into a permanent folder in the layout of a checkout, because
+SAM stores the answers to ``--guided`` there.
 """
 
 import os
@@ -22,12 +22,12 @@ from lastbeat.settings import Settings, SettingsError
 from lastbeat.stores import s3
 from lastbeat_cli import exits, logs, options, values
 
-WHAT = "What is deployed"
+WHAT = "What to deploy"
 EPILOG = """\
 \b
 Exit status:
   0  it was deployed
-  2  building or deploying did not work; what was printed before says why
+  2  building or deploying failed; the output above says why
   3  something is missing here, or wrong settings or arguments
 
 \b
@@ -52,7 +52,7 @@ The alarms of the watchdog itself go to the topic, and Slack does not get them: 
 --set PingUrl=…, or subscribe to the topic, so that somebody hears of a watchdog that has stopped.
 """
 _SECRET = re.compile(r"^(SlackWebhookUrl|PagerDutyKey|PingUrl)=.*", re.DOTALL)
-"""Parameters that the template does not echo either."""
+"""Parameters that are masked when printed, as NoEcho in the template."""
 _STACK = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}")
 _PARAMETER = re.compile(r"[A-Za-z]+=[^\0\n]*")
 _CHECKOUT: Final = Path(__file__).resolve().parents[2]
@@ -71,11 +71,11 @@ _INFRA: Final = ("template.yaml", "package.sh", "bundle.py", "requirements.txt",
     "own",
     metavar="NAMES-OR-PATHS",
     group=WHAT,
-    help="What is looked for in logs: built-in catalogues and files of your own, which are compiled into the zip.",
+    help="Signals to find in logs: built-in catalogues, and your own files, which are compiled into the zip.",
 )
 @options.option("--dry-run", is_flag=True, help="Run nothing; print the commands.")
 @options.place
-@options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
+@options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
 def command(  # noqa: PLR0913 - one for each option
     *,
     guided: bool,
@@ -90,7 +90,7 @@ def command(  # noqa: PLR0913 - one for each option
 ) -> int:
     """Build the Lambda function's zip and deploy it with its schedule, topic, queues and alarms.
 
-    Says first what will be made. Needs the AWS SAM command line and credentials that may make these things.
+    Prints first what will be created. Needs the AWS SAM command line, and credentials with permission to create it.
     """
     logs.verbose(on=verbose)
     settings = _read(stack, parameters, own, given)
@@ -109,14 +109,14 @@ def command(  # noqa: PLR0913 - one for each option
     if not guided and not any(each.startswith(("AlertEmail=", "PingUrl=")) for each in parameters):
         print(UNHEARD)
     overrides = [f"Bucket={root.place}", f"Prefix={prefix}", f"Architecture={architecture}", f"Runtime={runtime}"]
-    # An installed file need not be one that may be run.
+    # Run by bash, because an installed file may lack the executable bit.
     package = ["bash", str(infra / "package.sh"), "--architecture", architecture, "--runtime", runtime]
     if own is not None:
         overrides.append(f"Signals={_names(own)}")
         package += ["--signals", own]
     sam = ["sam", "deploy", "--template-file", str(infra / "template.yaml"), "--stack-name", stack]
     sam += ["--region", settings[s3.MONITORING_REGION], "--capabilities", "CAPABILITY_IAM", "--resolve-s3"]
-    # Nothing to change is nothing that went wrong.
+    # An empty change set is not an error.
     sam += ["--no-fail-on-empty-changeset"]
     sam += [*(["--guided"] if guided else []), "--parameter-overrides", *overrides, *parameters]
     if dry_run:
@@ -144,7 +144,7 @@ def _read(stack: str, parameters: Sequence[str], own: str | None, given: dict[st
 
 
 def _sources(settings: Settings) -> Path:
-    """The folder with ``infra/``. Of an installed lastbeat it may have to be laid out first. Raises
+    """The folder with ``infra/``; for an installed lastbeat, call :func:`_lay_out` first. Raises
     :class:`SettingsError`."""
     if (_CHECKOUT / "infra" / "template.yaml").is_file():
         return _CHECKOUT
@@ -154,7 +154,7 @@ def _sources(settings: Settings) -> Path:
 
 
 def _lay_out(folder: Path) -> None:
-    """Lay out in ``folder`` what an installed lastbeat brought along, anew. A checkout is left alone. Raises
+    """Copy the files of an installed lastbeat to ``folder``, replacing earlier ones. Leaves a checkout alone. Raises
     :class:`SettingsError`."""
     if folder == _CHECKOUT:
         return
@@ -177,8 +177,8 @@ def _renew(source: Path, target: Path) -> None:
 
 
 def _names(own: str) -> str:
-    """What LASTBEAT_SIGNALS is in a function whose zip was made with the catalogues that ``own`` names."""
-    from lastbeat.signals import compiling  # noqa: PLC0415 - PyYAML and pydantic, for files of one's own
+    """LASTBEAT_SIGNALS for a function whose zip holds the catalogues that ``own`` names."""
+    from lastbeat.signals import compiling  # noqa: PLC0415 - imports PyYAML and pydantic, only for --signals
 
     try:
         return compiling.compile_user_catalogues(own).setting
@@ -187,7 +187,7 @@ def _names(own: str) -> str:
 
 
 def _check_tools(settings: Settings) -> None:
-    """Everything that deploying lacks here, at once."""
+    """Raise :class:`SettingsError` with every tool and credential that is missing here."""
     missing = []
     if shutil.which("sam") is None:
         missing.append("there is no command sam; pipx install aws-sam-cli, or brew install aws-sam-cli")
@@ -209,12 +209,12 @@ def _credentials(settings: Settings) -> bool:
 
 
 def _shown(words: Sequence[str]) -> str:
-    """A command as it may stand in a terminal or in a log."""
+    """A command line with secrets masked."""
     return shlex.join(_SECRET.sub(r"\1=***", word) for word in words)
 
 
 def _run(words: Sequence[str]) -> int:
     print(f"+ {_shown(words)}", flush=True)
-    # This interpreter has what --signals needs, and is new enough; another may be named all the same.
-    done = subprocess.run(list(words), env={"PYTHON": sys.executable} | os.environ, check=False)  # noqa: S603 - our own words
+    # This interpreter is new enough and has the packages that --signals needs; PYTHON may name another.
+    done = subprocess.run(list(words), env={"PYTHON": sys.executable} | os.environ, check=False)  # noqa: S603 - our own list
     return exits.OK if done.returncode == 0 else exits.CRITICAL

@@ -1,4 +1,4 @@
-"""``doctor``: is everything set up so that a watch will work?"""
+"""``doctor``: check that everything is set up for watching."""
 
 from dataclasses import asdict
 
@@ -15,7 +15,7 @@ EPILOG = """\
 \b
 Exit status:
   0  everything is fine
-  1  watching works, but look at the warnings
+  1  watching works, but there are warnings
   2  something does not work
   3  wrong settings or arguments
 """
@@ -28,7 +28,7 @@ Exit status:
 def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
     """Check settings, credentials, the store, permissions and channels; one line each, with the remedy.
 
-    Bothers nobody: channels are checked without a message that people would see.
+    Channels are checked without sending a message.
     """
     logs.verbose(on=verbose)
     try:
@@ -37,7 +37,7 @@ def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
         faults = [CheckResult("settings", "fail", fault) for fault in wrong.faults]
         _tell(faults, as_json=as_json)
         return exits.UNKNOWN
-    # It is one of the checks.
+    # Misspelt settings are one of the checks.
     logs.follow(settings, tell=False)
     made: list[CheckResult] = []
     for check in checks(settings):

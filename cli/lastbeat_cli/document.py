@@ -1,4 +1,4 @@
-"""What programs read: one JSON object on one line."""
+"""JSON output for programs: one object on one line."""
 
 import json
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from lastbeat.model.document import clean
 
 
 def masked(document: dict[str, object], redact: Callable[[str], str]) -> dict[str, object]:
-    """``document`` with what people wrote masked."""
+    """``document`` with secrets masked in the fields that hold free text."""
     free = ("reason", "action")
     return {key: redact(text) if key in free and isinstance(text, str) else text for key, text in document.items()}
 
 
 def masked_throughout(value: object, redact: Callable[[str], str]) -> object:
-    """``value`` with each text in it masked, except names of fields."""
+    """``value`` with secrets masked in every text except field names."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, dict):
@@ -24,5 +24,5 @@ def masked_throughout(value: object, redact: Callable[[str], str]) -> object:
 
 
 def dump(value: object) -> str:
-    """``value`` as JSON on one line, in ASCII, so that it is valid whatever text a run wrote."""
+    """``value`` as JSON on one line, in ASCII, so that it is valid for any text."""
     return json.dumps(clean(value), allow_nan=False)

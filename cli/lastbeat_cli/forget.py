@@ -1,4 +1,4 @@
-"""``forget``: remove what lastbeat recorded of runs; their files stay, unless they are to be deleted, too."""
+"""``forget``: remove lastbeat's records of runs, and with ``--delete`` also their files."""
 
 import click
 
@@ -12,12 +12,12 @@ from lastbeat_cli.document import dump
 from lastbeat_cli.lines import size
 from lastbeat_cli.taken_out import check_names, choose, confirm, refuse_the_living
 
-WHAT = "What is forgotten"
+WHAT = "What to forget"
 EPILOG = """\
 \b
 Exit status:
-  0  it was done, or was not confirmed
-  3  it could not be done; also wrong settings or arguments
+  0  done, or not confirmed
+  3  not done because of an error; also wrong settings or arguments
 
 \b
 Examples:
@@ -30,8 +30,10 @@ Examples:
 @options.argument(
     "runs", group=WHAT, listed=("RUN…", "Ids or quoted globs."), metavar="RUN...", nargs=-1, required=True
 )
-@options.option("--delete", is_flag=True, group=WHAT, help="Delete training's files too: the whole folder of each run.")
-@options.option("--force", is_flag=True, help="Also runs that are alive.")
+@options.option(
+    "--delete", is_flag=True, group=WHAT, help="Delete training's files, too: the whole folder of each run."
+)
+@options.option("--force", is_flag=True, help="Include runs that are alive.")
 @options.option("--yes", is_flag=True, help="Do not ask.")
 @options.place
 @options.form
@@ -45,10 +47,10 @@ def command(
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """Remove what lastbeat recorded of runs: status, history, alerts. A name that was mistyped is gone then.
+    """Remove lastbeat's records of runs: status, history, alerts. This also removes a mistyped run.
 
-    Training's files stay, and passes leave them alone; what training writes from then on is a new run. With --delete
-    the whole folder of the run is deleted, checkpoints too; of links only the links themselves.
+    Training's files stay, and passes ignore them; if training writes again, that is a new run. With --delete the whole
+    folder of the run is deleted, including checkpoints. Links are deleted, not their targets.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []

@@ -1,4 +1,4 @@
-"""What stands round every command: faults become one plain message and exit status 3, never a traceback.
+"""Runs every command: an error becomes one plain message and exit status 3, never a traceback.
 
 Python's own status for an uncaught exception is 1 and click's for a wrong option is 2, which a monitoring
 system would read as WARNING and CRITICAL.
@@ -19,16 +19,16 @@ from lastbeat.stores.port import StoreError
 from lastbeat_cli import exits, logs
 
 _SHORTEST_SECRET: Final = 16
-"""Characters: what is shorter is a placeholder, and would be masked out of words."""
+"""Shortest value, in characters, that is masked. Shorter ones are placeholders, and may be part of words."""
 
 
 def run(command: click.Command, arguments: Sequence[str], name: str) -> int:
-    """Run ``command`` and return its exit status; nothing but SystemExit gets out."""
+    """Run ``command`` and return its exit status. Raises only SystemExit."""
     logs.start()
-    # Until the settings are read and checked: whatever stands in a variable that holds a secret.
+    # Until the settings are read, mask every value of an environment variable that may hold a secret.
     logs.hide(Redactor(text for text in secrets_in(os.environ) if len(text) >= _SHORTEST_SECRET))
     for stream in (sys.stdout, sys.stderr):
-        # Training text in any script, on a terminal of any encoding.
+        # Text from training may not fit the terminal's encoding.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
@@ -39,7 +39,7 @@ def run(command: click.Command, arguments: Sequence[str], name: str) -> int:
         hush()
         return exits.READER_LEFT
     except OSError as fault:
-        # Most likely a full disk behind stdout, which the interpreter's last flush would stumble over again.
+        # Most likely a full disk behind stdout. The interpreter's last flush would fail again.
         hush()
         _say(f"{fault.strerror or fault}{f': {fault.filename}' if fault.filename else ''}")
         return exits.UNKNOWN
@@ -57,8 +57,11 @@ def run(command: click.Command, arguments: Sequence[str], name: str) -> int:
 
 
 def _interrupted(fault: BaseException) -> bool:
-    """Whether it goes back to a Ctrl-C: Python 3.11 makes a RuntimeError of one that comes while a class is made, and
-    libraries make faults of their own of one that comes while they are loaded."""
+    """Whether a Ctrl-C caused ``fault``.
+
+    Python 3.11 turns a Ctrl-C during the creation of a class into a RuntimeError, and libraries may wrap one that
+    occurs during their import.
+    """
     seen: set[int] = set()
     each: BaseException | None = fault
     while each is not None and id(each) not in seen:
@@ -71,7 +74,7 @@ def _interrupted(fault: BaseException) -> bool:
 
 def _invoke(command: click.Command, arguments: Sequence[str], name: str) -> int:
     try:
-        # Not click's own main(): it turns a broken pipe into exit status 1.
+        # click's own main() would turn a broken pipe into exit status 1.
         with command.make_context(name, list(arguments)) as context:
             return int(command.invoke(context) or 0)
     except click.exceptions.Exit as done:
@@ -89,7 +92,7 @@ def _invoke(command: click.Command, arguments: Sequence[str], name: str) -> int:
 
 
 def _path(command: click.Command, arguments: Sequence[str], name: str) -> str:
-    """The command that somebody typed, where the fault does not know it."""
+    """The command on the command line, for an error without a context."""
     first = arguments[0] if arguments else ""
     known = isinstance(command, click.Group) and first in command.list_commands(click.Context(command))
     return f"{name} {first}" if known else name
@@ -101,13 +104,13 @@ def _say(what: str, advice: str = "") -> None:
 
 
 def hush() -> None:
-    """Let nothing more go to a stdout whose reader left, so that the interpreter's own last flush is quiet."""
+    """Redirect a stdout whose reader has closed it, so that the interpreter's last flush does not fail."""
     if sys.stdout is not None:
         _to_nowhere(sys.stdout.fileno())
 
 
 def _drop_unwritable() -> None:
-    """What stderr cannot take must not become the exit status, as it would with the interpreter's last flush."""
+    """Flush stderr, or discard its output: a failure in the interpreter's last flush would change the exit status."""
     try:
         if sys.stderr is not None:
             sys.stderr.flush()

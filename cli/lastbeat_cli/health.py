@@ -1,4 +1,4 @@
-"""``health``: is a training healthy, on its cluster of Ray or as a run of the fleet?"""
+"""``health``: check the health of a training run, on its Ray cluster or as a run of the fleet."""
 
 import os
 import sys
@@ -19,13 +19,13 @@ from lastbeat_cli.run import one_run
 if TYPE_CHECKING:
     from lastbeat.launch.results import TrainingHealth
 
-WHOSE = "Whose health"
+WHOSE = "What to check"
 EPILOG = """\
 \b
 Exit status, by the convention of monitoring plug-ins:
   0  healthy
-  1  healthy, but look at the warnings
-  2  not healthy: GPUs that nobody sees or uses, a run that failed or is silent
+  1  healthy, but there are warnings
+  2  not healthy: GPUs missing or unused, or a run that failed or is silent
   3  it could not be observed; also wrong settings or arguments
 
 \b
@@ -35,8 +35,7 @@ Examples:
   lastbeat health --head-pod ray-head --namespace ml --pod worker-0 --pod worker-1
   lastbeat health --head-pod ray-head --json | jq .issues
 
-It looks, and changes nothing. Of a RUN it tells what its record and heartbeats know, and asks its cluster if it is a
-supervised run on Ray.
+This command is read-only. For a RUN it reads record and heartbeats, and for a supervised run on Ray also its cluster.
 """
 
 
@@ -44,18 +43,18 @@ supervised run on Ray.
 @options.argument(
     "run",
     group=WHOSE,
-    listed=("[RUN]", "A run of the fleet; or else a cluster, by one of the next two."),
+    listed=("[RUN]", "A run of the fleet; for a cluster use one of the next two options."),
     metavar="[RUN]",
     required=False,
 )
-@options.option("--head-pod", metavar="POD", group=WHOSE, help="The pod of Ray's head, by kubectl.")
+@options.option("--head-pod", metavar="POD", group=WHOSE, help="The pod of Ray's head, reached by kubectl.")
 @options.option("--ray-address", metavar="URL", group=WHOSE, help="Address of Ray's dashboard: http://HOST:8265.")
 @options.option(
     "--pod", "pods", multiple=True, metavar="POD", group=WHOSE, help="A pod with GPUs; may be repeated [the head's]."
 )
-@options.option("--namespace", metavar="NS", group=WHOSE, help="Of the pods [kubectl's own].")
-@options.option("--container", metavar="C", group=WHOSE, help="Of the head's pod [its first].")
-@options.option("--context", metavar="CTX", group=WHOSE, help="Of kubectl [its current one].")
+@options.option("--namespace", metavar="NS", group=WHOSE, help="Namespace of the pods [kubectl's own].")
+@options.option("--container", metavar="C", group=WHOSE, help="Container of the head's pod [its first].")
+@options.option("--context", metavar="CTX", group=WHOSE, help="Context of kubectl [its current one].")
 @options.option("--checkpoint-dir", metavar="DIR-OR-URL", group=WHOSE, help="Where training saves its checkpoints.")
 @options.place
 @options.form
@@ -73,10 +72,11 @@ def command(  # noqa: PLR0913 - each is an option
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """Is a training healthy: are its GPUs in use, its network, what Ray has given out, its checkpoints, and what is
-    wrong, with what to do.
+    """Check the health of a training run: GPU use, network, Ray's resources and checkpoints.
+
+    Prints each problem with the remedy.
     """
-    from lastbeat.launch.errors import LaunchError  # noqa: PLC0415 - with all that asks a cluster
+    from lastbeat.launch.errors import LaunchError  # noqa: PLC0415 - imports the clients of clusters
     from lastbeat.launch.health import health_of, lines  # noqa: PLC0415 - as above
     from lastbeat.launch.reaching import reach  # noqa: PLC0415 - as above
 

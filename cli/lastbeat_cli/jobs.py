@@ -1,4 +1,4 @@
-"""``jobs``: the supervised runs of a fleet, and who looks after them."""
+"""``jobs``: list the supervised runs of a fleet and their supervisors."""
 
 import sys
 import time
@@ -30,8 +30,8 @@ _LIMIT_S: Final = 300.0
 _EPILOG = """\
 \b
 Exit status:
-  0  the jobs are printed, also if there are none
-  3  the fleet could not be seen; also wrong settings or arguments
+  0  the jobs were printed, even if there are none
+  3  the fleet could not be read; also wrong settings or arguments
 
 \b
 Examples:
@@ -42,13 +42,13 @@ Examples:
 
 
 @click.command("jobs", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
-@options.option("--all", "every", is_flag=True, group=WHICH, help="Also those that are over.")
+@options.option("--all", "every", is_flag=True, group=WHICH, help="Include runs that are over.")
 @options.place
 @options.form
 def command(*, every: bool, as_json: bool, verbose: bool, **given: str | None) -> int:
-    """Show the runs whose jobs lastbeat starts: job, restarts, what is left of their budgets, and who looks after them.
+    """List the runs whose jobs lastbeat starts, with job, restarts, remaining budgets and supervisor.
 
-    It reads what is recorded and asks no launcher, so a job is shown in the state in which its supervisor last saw it.
+    This command reads only records, no launcher, so it shows each job's state as its supervisor last saw it.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []

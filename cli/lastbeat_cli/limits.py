@@ -1,4 +1,4 @@
-"""``limits``: how long the runs of this fleet may be silent, stand still or take to begin."""
+"""``limits``: the time limits of this fleet's runs for silence, stalls and start-up."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,16 +30,16 @@ _OFF: Final = "off"
 _NAMES: Final = ("stale_minutes", "stall_minutes", "start_minutes")
 EPILOG = """\
 \b
-Which limit holds for a run, each by itself:
+The limit for a run is the first of these that is set, for each kind of limit:
   1. the run's own: stale_minutes and stall_minutes in lastbeat.run or metadata.json
-  2. the fleet's, kept here: the run's id outranks a glob, and the glob with more characters of its own
+  2. the fleet's, kept here: the run's id outranks a glob, and a glob with more literal characters
      outranks one with fewer ('mistral-7b-*' before 'mistral-*' before '*')
-  3. the settings of whoever watches: STALE_MINUTES, LASTBEAT_STALL_MINUTES, LASTBEAT_START_MINUTES
+  3. the watcher's settings: STALE_MINUTES, LASTBEAT_STALL_MINUTES, LASTBEAT_START_MINUTES
 
 \b
 Exit status:
   0  the limits were shown or changed
-  3  it could not be, or what is kept is damaged; also wrong settings or arguments
+  3  not done because of an error or a damaged limits file; also wrong settings or arguments
 
 \b
 Examples:
@@ -56,16 +56,16 @@ Examples:
 @options.argument(
     "runs",
     group=WHAT,
-    listed=("[RUN-GLOB]", "Runs that the limits are for, quoted; to set or clear limits: every run ['*']."),
+    listed=("[RUN-GLOB]", "Runs that the limits apply to, quoted; to set or clear limits: every run ['*']."),
     metavar="[RUN-GLOB]",
     required=False,
 )
-@options.option("--stale-minutes", "stale_minutes", metavar="N", group=WHICH, help="Silence for longer is TIMED_OUT.")
+@options.option("--stale-minutes", "stale_minutes", metavar="N", group=WHICH, help="A longer silence is TIMED_OUT.")
 @options.option(
     "--stale",
     metavar="HOW",
     group=WHICH,
-    help="learned: sooner, if a run's own beats show that it has died; or fixed.",
+    help="learned: sooner, if a run's usual heartbeats show that it has died; or fixed.",
 )
 @options.option(
     "--stall-minutes",
@@ -73,7 +73,7 @@ Examples:
     group=WHICH,
     help="No new step for this long is a warning, for twice as long TIMED_OUT; off: not watched.",
 )
-@options.option("--start-minutes", metavar="N", group=WHICH, help="How long a run may take to its first heartbeat.")
+@options.option("--start-minutes", metavar="N", group=WHICH, help="Longest time to a run's first heartbeat.")
 @options.option("--clear", is_flag=True, group=WHICH, help="Remove the limits of exactly this RUN-GLOB.")
 @options.option("--clear-all", is_flag=True, group=WHICH, help="Remove all limits, even damaged ones.")
 @options.place
@@ -91,15 +91,15 @@ def command(  # noqa: PLR0913 - one for each option
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """Show or set the limits of this fleet, which belong to its runs and not to a shell.
+    """Show or set the limits of this fleet. They apply to its runs for every watcher, whatever its environment.
 
-    They are kept beside the runs and hold for every watcher of this fleet root: for a sweep from its next listing, for
-    a watch of one run within 15 minutes, or within one minute if a heartbeat is late.
-    RUN-GLOB has to match the whole run id; upper and lower case differ. * is any text, ? one character, [abc] one of
+    Limits are kept beside the runs. They take effect in a sweep from its next listing, and in a watch of one run within
+    15 minutes, or within one minute if a heartbeat is late.
+    RUN-GLOB must match the whole run id; upper and lower case differ. * is any text, ? one character, [abc] one of
     these.
-    With the id of one run and nothing to set, this shows which limits hold for it, and from where.
+    With the id of one run and nothing to set, shows the limits in force for that run and their sources.
 
-    A run that is TIMED_OUT stays so until it beats or makes progress: a longer limit is no sign of life.
+    A run that is TIMED_OUT stays so until it beats or makes progress, even if its limit is raised.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
@@ -132,7 +132,7 @@ def command(  # noqa: PLR0913 - one for each option
 
 
 def _wish(texts: dict[str, str | None], stale: str | None, faults: list[str]) -> dict[str, Any]:
-    """What is to be set: name → value; None: it is to be said no more."""
+    """The limits to change: name → new value, or None to remove the limit."""
     wish: dict[str, Any] = {}
     for name, text in texts.items():
         if text is None:
@@ -169,7 +169,7 @@ def _set(entry: LimitEntry, wish: dict[str, Any], now: datetime) -> LimitEntry:
 
 
 def _missing(store: Store, made: LimitEntry) -> list[str]:
-    """What is to be said of limits for one run that is not there: a typing error, perhaps."""
+    """Notes on new limits: that a single run does not exist (perhaps a typo), or has no limits any more."""
     if made.says_nothing:
         return [f"{made.runs} has no limits of its own any more"]
     if is_pattern(made.runs):
@@ -191,8 +191,8 @@ def _clear(limits: FleetLimits, runs: str, store: Store, *, as_json: bool) -> No
 
 
 def _show(limits: FleetLimits, store: Store, runs: str | None, policy: Policy, *, as_json: bool) -> int:
-    """What is kept, or which limits hold for one run. Where somebody wrote it by hand, all that is wrong with it."""
-    from lastbeat.record.limits_file import faults_of  # noqa: PLC0415 - imports pydantic, for what people wrote
+    """Show the fleet's limits, or the limits in force for one run. Raises :class:`StoreError` for a faulty file."""
+    from lastbeat.record.limits_file import faults_of  # noqa: PLC0415 - imports pydantic, to check edits by hand
 
     faults, strange = faults_of(store)
     if faults:

@@ -11,7 +11,7 @@ from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration, format_time
 
 if TYPE_CHECKING:
-    # Many a command wants a few words of these lines, and has no outcome.
+    # Many commands use a few functions of this module without an outcome.
     from lastbeat.model.observation import Seen
     from lastbeat.model.outcome import Outcome
     from lastbeat.model.view import Row
@@ -22,16 +22,15 @@ _OLD_STEP_S: Final = 300.0
 
 
 def headline(outcome: "Outcome") -> str:
-    """The status as people read it: ``RUNNING (WARNING)`` where there are conditions."""
+    """The status for people; ``RUNNING (WARNING)`` if there are conditions."""
     warned = outcome.status is Status.RUNNING and outcome.conditions
     return f"{outcome.status} (WARNING)" if warned else str(outcome.status)
 
 
 def lines(outcome: "Outcome") -> list[str]:
-    """The whole outcome; the first two lines are a promise that scripts rely on.
+    """The whole outcome. Scripts rely on the first two lines.
 
-    Training text is cleaned of all that a terminal would interpret, and of newlines, so that no log line can
-    pass for a line of ours.
+    Text from training is cleaned of terminal escapes and newlines, so that no log line can pass for a line of lastbeat.
     """
     told = [f"Run {outcome.run_id}: {headline(outcome)}", f"Detail: {outcome.reason}", *_more(outcome)]
     return [one_line(line) for line in told]
@@ -55,7 +54,7 @@ def _more(outcome: "Outcome") -> Iterator[str]:
         for name, at in (("metadata", outcome.last_metadata_at), ("progress", outcome.last_progress_at))
         if at is not None
     ]
-    # A running run's detail is these very ages.
+    # The detail of a running run shows these ages already.
     if beats and outcome.status is not Status.RUNNING:
         yield f"Heartbeats: {', '.join(beats)}"
     if outcome.pending or outcome.delivered:
@@ -68,7 +67,7 @@ def _more(outcome: "Outcome") -> Iterator[str]:
 
 
 def cause(outcome: "Outcome") -> str | None:
-    """The cause, and in a word how sure it is."""
+    """The cause, with its confidence in a word, or None."""
     told = outcome.explained
     if told is None:
         return outcome.cause
@@ -76,7 +75,7 @@ def cause(outcome: "Outcome") -> str | None:
 
 
 def why(outcome: "Outcome") -> Iterator[tuple[str, str]]:
-    """What shows the cause, and what else there was."""
+    """The evidence of the cause, its traceback, and other errors, as label and text."""
     if outcome.explained is None:
         return
     evidence = outcome.explained.cause.evidence
@@ -90,20 +89,20 @@ def why(outcome: "Outcome") -> Iterator[tuple[str, str]]:
 
 
 def owner(outcome: "Outcome") -> str | None:
-    """Whose run it is, in its own words."""
+    """Owner and team of the run, as it states them, or None."""
     record = outcome.record
     return facts.whose(record.owner, record.team) if record is not None else None
 
 
 def phase(outcome: "Outcome") -> str | None:
-    """The run's phase in its own words."""
+    """The run's phase, as it states it, or None."""
     seen = _seen(outcome)
     metadata = seen.metadata if seen is not None else None
     return metadata.phase if metadata is not None else None
 
 
 def progress_parts(outcome: "Outcome") -> Iterator[str]:
-    """Phase, step and loss, as far as the run tells them."""
+    """Phase, step, loss and speed, as far as known."""
     if text := phase(outcome):
         yield f"phase {text[:60]}"
     beat = heartbeat(outcome)
@@ -129,24 +128,24 @@ def _seen(outcome: "Outcome") -> "Seen | None":
 
 
 def percent(step: int, total: int) -> str:
-    """How far a run is, rounded down: 100% means done."""
+    """Progress in percent, rounded down: 100% means done."""
     return f"{max(0, min(step * 100 // total, 100))}%" if total > 0 else "?"
 
 
 def bar(step: int, total: int, width: int, *, ascii_only: bool) -> str:
-    """How far a run is, as ``width`` characters that need no colour; full only when it is done."""
+    """A bar of ``width`` characters without colour; full only when the run is done."""
     done = max(0, min(step * width // total, width)) if total > 0 else 0
     full, empty = ("#", ".") if ascii_only else ("█", "░")
     return full * done + empty * (width - done)
 
 
 def age(now: datetime, then: datetime) -> str:
-    """How long ago something was; an instance clock that runs ahead makes it no negative number."""
+    """The time since ``then``; never negative, even if a clock runs ahead."""
     return f"{format_duration(now - then)} ago"
 
 
 def step_age_s(row: "Row", at: datetime | None) -> float | None:
-    """How old the step of a RUNNING run is in seconds, from some minutes on; None of a younger one."""
+    """The age of a RUNNING run's last step in seconds, or None if it is less than some minutes."""
     if row.status is not Status.RUNNING or row.step is None or row.step_at is None or at is None:
         return None
     age_s = (at - row.step_at).total_seconds()
@@ -154,7 +153,7 @@ def step_age_s(row: "Row", at: datetime | None) -> float | None:
 
 
 def standstill(row: "Row", at: datetime | None) -> str:
-    """That a run stands still as of ``at``, and that no limit holds; empty where it does not, or a warning says so."""
+    """A sentence if the run is stalled as of ``at``; empty if it is not, or a condition says so already."""
     if not row.stands_still or row.step_at is None or at is None or STALLED in row.conditions:
         return ""
     unlimited = ", and no stall limit is set" if row.stall_limited is False else ""
@@ -162,18 +161,18 @@ def standstill(row: "Row", at: datetime | None) -> str:
 
 
 def step_age(row: "Row", at: datetime | None) -> str:
-    """The same behind a step: ``, 58m ago``; empty for a young one."""
+    """The age of the step as text behind it: ``, 58m ago``; empty for a recent one."""
     age_s = step_age_s(row, at)
     return "" if age_s is None else f", {format_duration(age_s)} ago"
 
 
 def cores(used: float) -> str:
-    """CPU cores in use: ``3.19``; ``under 0.01`` of a process that does next to nothing."""
+    """CPU cores in use: ``3.19``, or ``under 0.01`` for a nearly idle process."""
     return "under 0.01" if used < 0.01 else f"{round(used, 2 if used < 10 else 1):g}"
 
 
 def size(count: int) -> str:
-    """Bytes as people read them."""
+    """``count`` bytes in a unit for people."""
     value = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1024:

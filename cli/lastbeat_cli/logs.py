@@ -1,4 +1,4 @@
-"""Logs go to stderr or to LASTBEAT_LOG_FILE, and no secret gets into them."""
+"""Logging to stderr or to LASTBEAT_LOG_FILE, with secrets masked."""
 
 import logging
 import sys
@@ -10,7 +10,7 @@ from lastbeat.settings.table import LOG_FILE
 
 
 class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]  # generic only for the checker
-    """Whatever ``sys.stderr`` is at the moment: the live panel puts itself in front of it."""
+    """Writes to the current ``sys.stderr``, which the live panel replaces."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if sys.stderr is not None:
@@ -22,20 +22,20 @@ _format = own_log.MaskingFormatter()
 
 
 def start() -> None:
-    """Send the logs of lastbeat and its libraries to stderr, warnings and worse."""
+    """Send warnings and errors of lastbeat and its libraries to stderr."""
     handler = _Stderr()
     handler.setFormatter(_format)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
 def verbose(*, on: bool) -> None:
-    """Whether to show what lastbeat does step by step; its libraries stay quiet either way."""
+    """Turn debug logs of lastbeat on or off; its libraries stay quiet either way."""
     _set_level(logging.DEBUG if on else logging.NOTSET)
 
 
 def follow(settings: Settings, *, tell: bool = True) -> None:
-    """From now on mask the secrets of ``settings``, and log as much and to where they say; ``--verbose`` outranks.
-    ``tell`` of names that are nearly settings."""
+    """From now on mask the secrets of ``settings``, and log with their level to their file; ``--verbose`` outranks
+    them. ``tell`` warns about misspelt settings."""
     hide(settings.redactor)
     if logging.getLogger(own_log.NAMES[0]).level == logging.NOTSET:
         _set_level(own_log.level(settings))

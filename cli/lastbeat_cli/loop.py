@@ -1,4 +1,4 @@
-"""The rhythm of a watch: when the next pass is due, when it is over, and how a person stops it."""
+"""The loop of a watch: when the next pass is due, when the watch is over, and how the user stops it."""
 
 import math
 import os
@@ -15,10 +15,10 @@ from lastbeat.stores.clock import steady
 
 
 class Stop:
-    """Ctrl-C and SIGTERM, or other ``signals``, as a wish: the pass that is under way ends well, and a sleep ends at
-    once. Python loses the exception that a Ctrl-C is by itself where it comes in a finalizer or a callback.
+    """Turns Ctrl-C and SIGTERM, or other ``signals``, into a request: the current pass finishes, a sleep ends at once.
 
-    A second signal has its usual effect, also on a pass that hangs in a library: it ends the process.
+    Python's own KeyboardInterrupt would get lost in a finalizer or a callback. A second signal ends the process, even
+    if a pass hangs in a library.
     """
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -26,14 +26,14 @@ class Stop:
     def __init__(self, signals: Sequence[signal.Signals] = SIGNALS) -> None:
         self.asked = False
         self._signals = signals
-        # A pipe and not a threading.Event, whose lock the handler could find held by the very thread it interrupts.
+        # A pipe, because the handler may interrupt the thread that holds the lock of a threading.Event.
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
 
     def __enter__(self) -> "Stop":
         self._before = {number: signal.signal(number, self._caught) for number in self._signals}
-        # Python runs a handler in the main thread, when that next comes to it; what wakes it from a sleep that it was
-        # just about to begin, or from a signal that another thread got, is this byte from the C handler.
+        # Python runs handlers later, in the main thread. This byte from the C handler wakes the main thread from a
+        # sleep that it is just about to begin, also if another thread received the signal.
         self._woken_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         return self
 
@@ -50,13 +50,13 @@ class Stop:
         self.ask()
 
     def ask(self) -> None:
-        """Stop after the pass that is under way."""
+        """Request a stop after the current pass."""
         if not self.asked:
             self.asked = True
             os.write(self._write, b".")
 
     def wait(self, seconds: float) -> bool:
-        """Sleep, or less when asked to stop; whether it was."""
+        """Sleep for ``seconds``, or until a stop is requested. Returns whether it is."""
         until = time.monotonic() + seconds
         while not self.asked:
             left = until - time.monotonic()
@@ -67,19 +67,18 @@ class Stop:
         return True
 
     def fileno(self) -> int:
-        """What becomes readable with a signal, for who waits for other things as well; then :meth:`hear` it."""
+        """The descriptor that becomes readable with a signal, for use in ``select``; then call :meth:`hear`."""
         return self._read
 
     def hear(self) -> None:
-        """Take in that a signal came, whichever it was."""
+        """Read the bytes that signals wrote."""
         os.read(self._read, 512)
 
 
 def next_due(due: float, now: float, interval_s: float) -> float:
-    """The next beat after ``now`` of the rhythm that has one at ``due``.
+    """The first time after ``now`` that is a whole number of intervals from ``due``.
 
-    Missed ones are left out, the time that a pass takes does not shift those after it, and neither does a
-    pass between two beats.
+    Missed times are skipped. Neither the duration of a pass nor an extra pass shifts later times.
     """
     return due + interval_s * max(0, math.floor((now - due) / interval_s) + 1)
 
@@ -92,9 +91,9 @@ def follow(
     *,
     dry_run: bool = False,
 ) -> Outcome:
-    """Make passes until the watch is over or somebody stops it; the last outcome.
+    """Make passes until the watch is over or the user stops it. Returns the last outcome.
 
-    ``show`` gets each outcome and when the next pass is due, by ``time.monotonic()``; None after the last.
+    ``show`` gets each outcome and the time of the next pass, by ``time.monotonic()``, or None after the last.
     """
     due = time.monotonic()
     while True:
@@ -110,6 +109,6 @@ def follow(
 
 
 def steady_clock() -> Callable[[], datetime]:
-    """This host's time as it was at the start, carried on by a clock that nobody sets: a jump is no blindness."""
+    """A clock that starts at this host's time and then advances monotonically, so that jumps cause no blindness."""
     began, at = datetime.now(timezone.utc), steady()
     return lambda: began + timedelta(seconds=steady() - at)

@@ -11,15 +11,15 @@ from lastbeat.settings import every_setting
 F = TypeVar("F", bound=Callable[..., Any])
 
 WHERE = "Where the runs are"
-WHO = "Who is told"
-REACH = "Where its jobs run"
+WHO = "Who gets alerts"
+REACH = "Where the jobs run"
 LOGS = "Logs"
 HOW = "How"
 
 STATUSES = (
     "RUNNING", "WARNING", "FAILED", "TIMED_OUT", "SUCCEEDED", "CANCELLED", "PREEMPTED", "UNKNOWN", "NO_HEARTBEAT",
 )  # fmt: skip
-"""What --status may name."""
+"""The values of --status."""
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -59,12 +59,12 @@ class Argument(click.Argument):
         self.group = group
         self._listed = listed
 
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:  # noqa: ARG002 - click's face
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:  # noqa: ARG002 - click's interface
         return self._listed
 
 
 def argument(name: str, *, group: str, listed: tuple[str, str], **more: Any) -> Callable[[F], F]:
-    """An argument under the heading ``group``; ``listed`` is what stands there: its name, and what it is."""
+    """An argument under the heading ``group``. ``listed`` is its name and its help text."""
     return click.argument(name, cls=Argument, group=group, listed=listed, **more)
 
 
@@ -79,12 +79,10 @@ _PLACE = (
     option("--region", metavar="R", group=WHERE, help="AWS region of the bucket [us-east-1]."),
 )
 _SIGNALS = (
-    option(
-        "--signals", metavar="NAMES-OR-PATHS", group=LOGS, help="Catalogues of what is looked for in logs [default]."
-    ),
+    option("--signals", metavar="NAMES-OR-PATHS", group=LOGS, help="Catalogues of signals to find in logs [default]."),
 )
 _PEOPLE = (
-    option("--slack-webhook", metavar="U", group=WHO, help="Slack Incoming Webhook; better kept in SLACK_WEBHOOK_URL."),
+    option("--slack-webhook", metavar="U", group=WHO, help="Slack Incoming Webhook. Prefer SLACK_WEBHOOK_URL."),
     option("--sns-topic", metavar="ARN", group=WHO, help="SNS topic."),
 )
 _REACH = (
@@ -100,8 +98,8 @@ _REACH = (
     option("--context", metavar="CTX", group=REACH, help="ray-pod, kubernetes: the context [kubectl's current one]."),
 )
 _FORM = (
-    option("--json", "as_json", is_flag=True, help="One JSON object on one line instead of text."),
-    option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks."),
+    option("--json", "as_json", is_flag=True, help="Print one JSON object on one line instead of text."),
+    option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks."),
 )
 
 
@@ -116,13 +114,13 @@ def reach(command: F) -> F:
 
 
 def reached(given: Mapping[str, str | None]) -> tuple[str, ...]:
-    """What the options of :func:`reach` said, as a launcher takes it: ``--head-pod=ray-head``."""
+    """The given options of :func:`reach` in the form that launchers take: ``--head-pod=ray-head``."""
     names = ("ray_address", "head_pod", "namespace", "container", "context")
     return tuple(f"--{name.replace('_', '-')}={given[name]}" for name in names if given.get(name) is not None)
 
 
 def people(command: F) -> F:
-    """The options that say who is told."""
+    """The options for the recipients of alerts."""
     return _apply(_PEOPLE, command)
 
 
@@ -132,7 +130,7 @@ def form(command: F) -> F:
 
 
 def signals(command: F) -> F:
-    """The option that says what is looked for in logs."""
+    """The option for signal catalogues."""
     return _apply(_SIGNALS, command)
 
 
@@ -143,14 +141,14 @@ def _apply(options: tuple[Callable[[F], F], ...], command: F) -> F:
 
 
 def arguments(given: Mapping[str, str | None]) -> dict[str, str]:
-    """What the command line gave, by the name of the setting; ``given`` is by click's name of the option."""
+    """The settings on the command line: name of the setting → text. ``given`` is keyed by click's option names."""
     rest = {name: text for name, text in given.items() if text is not None}
-    # What is no option of the core's or a store's is one of a channel's, or of the command alone.
+    # An option that is not the core's or a store's belongs to a channel, or to the command alone.
     found = _taken(rest, every_setting(channels=False))
     return found | (_taken(rest, every_setting()) if rest else {})
 
 
 def _taken(given: dict[str, str], settings: Iterable[Setting[Any]]) -> dict[str, str]:
-    """By the names of ``settings``, what was given for their options. It is taken out of ``given``."""
+    """Move the options of ``settings`` out of ``given``, and return them by the settings' names."""
     options = {each.option.removeprefix("--").replace("-", "_"): each.name for each in settings if each.option}
     return {options[name]: given.pop(name) for name in list(given) if name in options}

@@ -1,4 +1,4 @@
-"""The live panel of a terminal: what the last pass found, ticking on until the next."""
+"""The live panel of a terminal: the result of the last pass, with running ages and a countdown to the next."""
 
 import sys
 import time
@@ -21,7 +21,7 @@ from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
 from lastbeat_cli import lines, logs
 
-# The word says it; the colour only helps to find it.
+# The word carries the meaning; the colour only helps to find it.
 _STYLES = {
     Status.RUNNING: "bold green",
     Status.SUCCEEDED: "bold green",
@@ -34,11 +34,11 @@ _STYLES = {
 _BAR_WIDTH = 20
 _MOST_ROWS = 4  # Notes, warnings and failures of each kind; the plain text at the end has them all.
 WINDOW = 30
-"""Passes that count: enough to smooth a slow checkpoint, few enough to follow a change of speed."""
+"""Number of passes for the pace: enough to smooth a slow checkpoint, few enough to follow a change of speed."""
 
 
 class Panel:
-    """A context in which :meth:`show` replaces what the terminal shows; leaving it clears the panel."""
+    """A context that shows a panel, updated by :meth:`show`, and clears it at the end."""
 
     def __init__(self, where: str, console: Console | None = None) -> None:
         self._where = where
@@ -52,13 +52,13 @@ class Panel:
             get_renderable=self.render,
             refresh_per_second=2,
             transient=True,
-            # Logs that go into a file stay there.
+            # Logs that go into a file are not redirected.
             redirect_stderr=sys.stderr is not None and sys.stderr.isatty(),
         )
 
     def __enter__(self) -> "Panel":
         self._live.start(refresh=True)
-        # A second Ctrl-C ends the process on the spot and must not leave a terminal without its cursor.
+        # A second Ctrl-C ends the process at once and must not leave the terminal without a cursor.
         self._console.show_cursor(True)
         return self
 
@@ -66,7 +66,7 @@ class Panel:
         self._live.stop()
 
     def show(self, outcome: Outcome, due: float | None) -> None:
-        """Show ``outcome``; ``due`` is when the next pass comes, by ``time.monotonic()``."""
+        """Show ``outcome``. ``due`` is the time of the next pass, by ``time.monotonic()``, or None after the last."""
         beat = heartbeat(outcome)
         if beat is not None and beat.step is not None:
             self._pace.see(outcome.at, beat.step)
@@ -74,7 +74,7 @@ class Panel:
         self._live.refresh()
 
     def render(self) -> RenderableType:
-        """The panel as of now."""
+        """The current panel."""
         title = Text(f"lastbeat · {one_line(self._where)}", overflow="ellipsis", no_wrap=True)
         if self._outcome is None:
             return Box(Text("first look …"), title=title, title_align="left")
@@ -88,8 +88,8 @@ class Panel:
         box = Box(
             Group(rows, footer), title=title, title_align="left", subtitle=self._countdown(now), subtitle_align="right"
         )
-        # The cursor rests on a line of its own: beside a full-width border the terminal's echo of Ctrl-C would
-        # wrap, and the panel would be cleared one line too low.
+        # The cursor rests on a line of its own. Beside a full-width border the echo of Ctrl-C would wrap, and the
+        # panel would be cleared one line too low.
         return Group(box, Text(""))
 
     def _rows(self, outcome: Outcome, since: timedelta) -> Iterator[tuple[str, RenderableType]]:
@@ -100,7 +100,7 @@ class Panel:
                 lines.headline(outcome), style="bold yellow" if warned else _STYLES.get(outcome.status, "bold magenta")
             ),
         )
-        # A running run's detail is its heartbeats' ages, and those tick on below.
+        # The detail of a running run is the ages of its heartbeats, which are updated below.
         if outcome.status is not Status.RUNNING:
             yield "Detail", _text(outcome.reason)
         if text := lines.phase(outcome):
@@ -152,7 +152,7 @@ class Panel:
 
 
 def _text(text: str) -> Text:
-    """Training text: cleaned, bounded, without known secrets, and never read as markup."""
+    """Text from training: cleaned, bounded, without known secrets, and never interpreted as markup."""
     text = logs.redact(one_line(text))
     return Text(text if len(text) <= 300 else text[:300] + "…")
 
@@ -162,25 +162,25 @@ def _age(now: datetime, then: datetime | None) -> str:
 
 
 class StepRate:
-    """How fast a run goes, from the passes that saw it: what an estimate of its end is made of."""
+    """The pace of a run over the last passes, for an estimate of its end."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[datetime, int]] = deque(maxlen=WINDOW)
 
     def see(self, at: datetime, step: int) -> None:
-        """Note ``step``; a step that goes back is a new attempt, for which nothing old counts."""
+        """Add ``step``. A lower step than before means a new attempt, so earlier steps are dropped."""
         if self._seen and (step < self._seen[-1][1] or at <= self._seen[-1][0]):
             self._seen.clear()
         self._seen.append((at, step))
 
     def steps_per_s(self) -> float | None:
-        """None while there is nothing to tell it from."""
+        """The pace, or None if fewer than two different steps are known."""
         if len(self._seen) < 2:
             return None
         (first_at, first), (last_at, last) = self._seen[0], self._seen[-1]
         return (last - first) / (last_at - first_at).total_seconds() if last > first else None
 
     def left_s(self, total_steps: int) -> float | None:
-        """Seconds until ``total_steps`` at this pace; None when that cannot be told."""
+        """Seconds until ``total_steps`` at this pace, or None if the pace is unknown."""
         pace = self.steps_per_s()
         return max(0, total_steps - self._seen[-1][1]) / pace if pace else None

@@ -1,4 +1,4 @@
-"""Places that a person names, beside the fleet root: advice about the root is none about these."""
+"""Places that the user names besides the fleet root. Advice about the root does not fit them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,8 @@ from lastbeat.stores.port import MissingStoreError
 
 @contextmanager
 def named_by(what: str) -> Iterator[None]:
-    """Whatever is missing within was named by ``what``: raises :class:`MissingStoreError` with advice that says so."""
+    """A context for a place that the user named. Replaces advice about the fleet root by ``what`` in a
+    :class:`MissingStoreError`."""
     try:
         yield
     except MissingStoreError as error:

@@ -1,4 +1,4 @@
-"""Outcomes printed one after the other: text for people and pipes, JSON for programs."""
+"""Prints outcomes one after the other: text for people and pipes, JSON for programs."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Plain:
-    """Prints each outcome, and what ``preview`` tells of it; once the reader of stdout has left it calls ``left``."""
+    """Prints each outcome, and its alerts by ``preview``. Calls ``left`` once the reader of stdout has closed it."""
 
     def __init__(self, *, as_json: bool, preview: "Preview | None" = None) -> None:
         self.left: Callable[[], None] = lambda: None
@@ -27,7 +27,7 @@ class Plain:
         """Print ``outcome``."""
         self._passes += 1
         if self._as_json:
-            # Each text is masked before it is escaped; names and numbers are ours.
+            # Texts are masked before they are escaped; field names and numbers hold no secrets.
             document = masked(outcome_document(outcome), logs.redact)
             if self._preview is not None:
                 document["would_send"] = masked_throughout(self._preview.documents(outcome), logs.redact)
@@ -35,7 +35,7 @@ class Plain:
         else:
             shown = lines(outcome)
             previews = self._preview.lines(outcome) if self._preview is not None else []
-            # The first line is the run's name and status, and nobody's secret.
+            # The first line holds only the run's name and status, so it is not masked.
             told = [*([""] if self._passes > 1 else []), shown[0], *map(logs.redact, [*shown[1:], *previews])]
         try:
             print("\n".join(told), flush=True)

@@ -1,4 +1,4 @@
-"""``preempted``: the run ended early on request, and saved a checkpoint first."""
+"""``preempted``: report that a run ended early on request, and saved a checkpoint first."""
 
 import click
 
@@ -17,11 +17,11 @@ Example:
 
 @click.command("preempted", cls=options.Grouped, epilog=EPILOG)
 @report.of_run
-@options.option("--checkpoint", metavar="PLACE", group=report.WHAT, help="Where its checkpoint lies.")
-@options.option("--step", metavar="N", group=report.WHAT, help="The last step that is in it.")
-@options.option("--why", metavar="TEXT", group=report.WHAT, help="What asked for the end.")
+@options.option("--checkpoint", metavar="PLACE", group=report.WHAT, help="Folder or URL of the checkpoint.")
+@options.option("--step", metavar="N", group=report.WHAT, help="The last step in the checkpoint.")
+@options.option("--why", metavar="TEXT", group=report.WHAT, help="The reason why the run ended.")
 @options.place
-@options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
+@options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
 def command(
     *,
     run_id: str | None,
@@ -31,7 +31,7 @@ def command(
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """Say that a run ended early and saved a checkpoint first: write _preempted. That is no failure.
+    """Report that a run ended early and saved a checkpoint first: write _preempted. This is not a failure.
 
     An _error or a _complete of the same attempt outranks it.
     """

@@ -1,5 +1,4 @@
-"""What a dry run would have sent, chosen by the same rule as a real pass chooses: as people would read it, or as the
-very payloads."""
+"""The alerts that a dry run would send, chosen by the rule of a real pass, as text or as payloads."""
 
 import json
 import shutil
@@ -19,19 +18,18 @@ _PIPED = 120
 
 
 class Preview:
-    """Tells what follows from the outcomes of a dry run, each alert once: it records nothing, so each of its passes
-    decides the same again."""
+    """Shows each alert of a dry run once. A dry run records nothing, so each of its passes decides the same again."""
 
     def __init__(self, channels: Sequence[Channel]) -> None:
         self._channels = {channel.identity: channel for channel in channels}
         self._told: set[tuple[str, str]] = set()
 
     def lines(self, outcome: Outcome) -> list[str]:
-        """For people: each message once, with the channels that would get it."""
+        """New messages as text, with the channels that would get them."""
         return [line for message, channels in self._new(outcome) for line in shown(message, channels)]
 
     def documents(self, outcome: Outcome) -> list[dict[str, object]]:
-        """For programs: the payload for each channel. Texts are not masked yet."""
+        """New messages as the payload for each channel. Texts are not masked yet."""
         return [each for message, channels in self._new(outcome) for each in payloads(message, channels)]
 
     def _new(self, outcome: Outcome) -> Iterator[tuple[Message, tuple[Channel, ...]]]:
@@ -42,7 +40,7 @@ class Preview:
             return
         if outcome.record is None or outcome.status is Status.UNKNOWN:
             return
-        # Alerts of earlier passes that still wait are effects of this one, too.
+        # Pending alerts of earlier passes are claimed, too.
         _, claims = claim(outcome.record, self._channels, "dry-run", outcome.at, lease_s=1.0)
         messages: dict[int, tuple[Message, list[Channel]]] = {}
         for each in claims:
@@ -58,7 +56,7 @@ class Preview:
 
 
 def shown(message: Message, channels: Sequence[Channel]) -> Iterator[str]:
-    """The message as people would read it, no wider than the terminal, and which ``channels`` would get it."""
+    """The ``channels`` that would get the message, and the message as its recipients would read it, wrapped."""
     if channels:
         yield f"Would send to {', '.join(channel.describe for channel in channels)} ({message.event}):"
     else:
@@ -67,7 +65,7 @@ def shown(message: Message, channels: Sequence[Channel]) -> Iterator[str]:
 
 
 def payloads(message: Message, channels: Iterable[Channel]) -> Iterator[dict[str, object]]:
-    """What each channel would be sent, as an object where it is one."""
+    """The payload for each channel, as an object if it is JSON."""
     told: list[tuple[str | None, object]] = [(each.describe, _payload(each.preview(message))) for each in channels]
     for name, payload in told or [(None, render(message))]:
         yield {"channel": name, "run_id": message.run_id, "event": str(message.event), "payload": payload}
@@ -87,7 +85,7 @@ def _width() -> int:
 
 
 def _wrapped(lines: Iterable[str], width: int) -> Iterator[str]:
-    """Each line in as many as it needs; all of them begin with the bar of the first."""
+    """Each line wrapped to ``width``; continuation lines begin with the same bar."""
     for line in lines:
         bar, text = line[:2], line[2:]
         indent = " " * (len(text) - len(text.lstrip(" ")))

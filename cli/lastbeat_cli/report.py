@@ -1,4 +1,4 @@
-"""What the commands that report a run have in common."""
+"""Shared by the commands that report a run."""
 
 import logging
 import os
@@ -16,12 +16,12 @@ from lastbeat_cli import logs, options, values
 
 log = logging.getLogger(__name__)
 
-WHAT = "What is reported"
+WHAT = "What to report"
 EPILOG = """\
 \b
 Exit status:
-  0  it was written
-  3  it could not be written; also wrong settings or arguments
+  0  the report was written
+  3  the report could not be written; also wrong settings or arguments
 """
 
 
@@ -31,7 +31,7 @@ of_run = options.option(
 
 
 def run_id(text: str | None, faults: list[str]) -> str:
-    """The run id, checked, without one that of the scheduler's job; what is wrong with it is added to ``faults``."""
+    """The checked run id, by default that of the scheduler's job. Adds what is wrong with it to ``faults``."""
     text = job_run_id(os.environ) if text is None else text
     if text is None:
         faults.append("--run-id is missing; use for example --run-id mistral-20250804-171621")
@@ -44,19 +44,20 @@ def run_id(text: str | None, faults: list[str]) -> str:
 
 
 def named_run_id(text: str | None, program: str) -> tuple[str, str]:
-    """The id of the run of ``program`` that its user calls ``text``, and what to say of that; blank is no name."""
+    """The run id made from ``text``, or from job and ``program`` if it is blank, and a note if it was changed."""
     if text is not None and text.strip():
         return runid.safe_run_id(text)
     return runid.safe_run_id(own_run_id(os.environ, program, platform.node(), Rank()))
 
 
 def tell(url: str, name: str, given: Mapping[str, str | None]) -> None:
-    """Tell people on stderr of which run is reported, for those who gave it no id. ``given`` are the arguments."""
+    """Print to stderr which run is reported, if the user gave no id. ``given`` are the arguments."""
     print(logs.redact(training.told_place(url, name, given=given.get("root") is not None)), file=sys.stderr, flush=True)
 
 
 def environment(given: Mapping[str, str | None], faults: list[str]) -> RunEnvironment:
-    """The fleet root to report to. Raises :class:`SettingsError` with ``faults`` and what else is wrong."""
+    """The environment of the report, with its store. Raises :class:`SettingsError` with ``faults`` and all other
+    faults."""
     settings = values.settings(given, faults, training=True)
     logs.follow(settings)
     for line in settings.ignored_told():

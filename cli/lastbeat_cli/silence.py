@@ -1,4 +1,4 @@
-"""``silence``: for a while, do not tell people of some runs."""
+"""``silence``: send no alerts about some runs for a while."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,12 +15,12 @@ from lastbeat_cli.author import author
 from lastbeat_cli.document import dump
 from lastbeat_cli.silencing import SilenceWish, lift_silence, make_silence
 
-WHAT = "What is silenced"
+WHAT = "What to silence"
 EPILOG = """\
 \b
 Exit status:
-  0  it was done
-  3  it could not be done; also wrong settings or arguments
+  0  done
+  3  not done because of an error; also wrong settings or arguments
 
 \b
 Examples:
@@ -39,11 +39,11 @@ Examples:
     metavar="[RUN-GLOB]",
     required=False,
 )
-@options.option("--for", "duration", metavar="TIME", group=WHAT, help="How long: 30m, 2h, 1d, 1h30m; at most 30d.")
+@options.option("--for", "duration", metavar="TIME", group=WHAT, help="Duration: 30m, 2h, 1d, 1h30m; at most 30d.")
 @options.option(
-    "--why", metavar="TEXT", group=WHAT, help="A reason, for other people [none]; each run's record keeps it, too."
+    "--why", metavar="TEXT", group=WHAT, help="A reason for others to read [none]; each run's record keeps it, too."
 )
-@options.option("--list", "listed", is_flag=True, group=WHAT, help="Show the silences that are not over.")
+@options.option("--list", "listed", is_flag=True, group=WHAT, help="List the silences in force.")
 @options.option("--lift", metavar="ID", group=WHAT, help="End a silence now, by its id or by its glob.")
 @options.place
 @options.form
@@ -62,10 +62,10 @@ def command(  # noqa: PLR0913 - one for each option
 
     RUN-GLOB matches whole run ids; upper and lower case differ. * is any text, ? one character, [abc] one of these.
 
-    What happens to these runs is recorded all the same, with who silenced it, and why if a reason was given. When the
-    silence ends nothing is sent for what happened during it, not even that a run is still TIMED_OUT. Every watcher of
-    this fleet root honours a silence, at the latest a minute after it was made or lifted. That a watchdog is blind is
-    always told. A glob that is silenced already is silenced for longer.
+    Transitions of these runs are still recorded, with the author of the silence and the reason if one was given. When
+    the silence ends, nothing is sent about the time of the silence, not even that a run is still TIMED_OUT. Every
+    watcher of this fleet root honours a silence at the latest a minute after it was made or lifted. Alerts that the
+    watchdog itself is blind are always sent. Silencing a glob again extends its silence.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
@@ -93,7 +93,7 @@ def command(  # noqa: PLR0913 - one for each option
 
 
 def _wish(runs: str, duration: str | None, why: str | None, faults: list[str]) -> SilenceWish | None:
-    """What was asked for, checked; what is wrong with it is added to ``faults``."""
+    """The wanted silence, or None. Adds what is wrong with it to ``faults``."""
     length = parse_duration(duration or "")
     checked = ""
     try:
@@ -120,7 +120,7 @@ def _tell(
     as_json: bool,
     covered: int | None = None,
 ) -> None:
-    # Masked before it is escaped, or a secret with a quote in it would get through.
+    # Masked before escaping: otherwise a secret with a quote in it would not be recognized.
     if as_json:
         shown = [{key: logs.redact(text) for key, text in _document(each).items()} for each in silences]
         matches = {} if covered is None else {"matches": covered}
@@ -132,7 +132,7 @@ def _tell(
     if covered:
         print(f"Covers {counted(covered, 'run')} now")
     for note in notes:
-        # Perhaps a typing error, after which nobody would be quiet.
+        # The glob may be mistyped, and then no run would be silenced.
         word = "Warning" if covered == 0 and note is notes[-1] else "Note"
         print(one_line(logs.redact(f"{word}: {note}")))
 

@@ -1,4 +1,4 @@
-"""Making and lifting silences, for the command line and for the page: what is kept, and what people are told of it."""
+"""Makes and lifts silences, for the command line and for the page."""
 
 import os
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from lastbeat_cli.run import one_run
 
 
 class NoSuchSilenceError(StoreError):
-    """What was to be lifted is over, lifted already, or never was."""
+    """The silence to lift is over, already lifted, or never existed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SilenceWish:
-    """What a new silence is to be, checked, before the store's time is known."""
+    """A new silence as the user wants it, checked; its times depend on the store's clock."""
 
     runs: str
     length: timedelta
@@ -28,18 +28,18 @@ class SilenceWish:
 
 @dataclass(frozen=True, slots=True)
 class SilenceOutcome:
-    """The silence as it stands now."""
+    """The result of making a silence."""
 
     silence: Silence
     covered: int | None
-    """How many runs it covers now; None: that could not be seen."""
+    """Number of runs that it covers now, or None if runs could not be listed."""
     notes: tuple[str, ...] = ()
-    """What is to be said of it; the last one warns where it covers no run."""
+    """Notes for the user; if it covers no run, the last one is a warning."""
 
 
 def make_silence(store: Store, wish: SilenceWish, by: str, now: datetime) -> SilenceOutcome:
-    """Silence these runs, or silence them for longer. Raises :class:`StoreError`."""
-    # What is not to be told is not to be kept either: every watcher's log and record would have it.
+    """Silence these runs, or extend their silence. Raises :class:`StoreError`."""
+    # The reason ends up in every watcher's log and record, so secrets are masked before it is stored.
     why = logs.redact(wish.why)
     silence = Silence(os.urandom(4).hex(), wish.runs, now, now + wish.length, why, by)
     made = Silences(store).add(silence, now)
@@ -63,7 +63,7 @@ def make_silence(store: Store, wish: SilenceWish, by: str, now: datetime) -> Sil
 
 
 def lift_silence(store: Store, which: str, now: datetime) -> tuple[Silence, ...]:
-    """End the silence of this id, or those of this very glob. Raises :class:`NoSuchSilenceError` where there is none,
+    """End the silence with this id, or those of exactly this glob. Raises :class:`NoSuchSilenceError` if there is none,
     and :class:`StoreError`."""
     lifted = Silences(store).lift(which, now)
     if not lifted:

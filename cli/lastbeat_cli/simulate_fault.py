@@ -1,4 +1,4 @@
-"""``simulate-fault``: have a rank of a run that is under way hang, die or be slow, to see what becomes of it."""
+"""``simulate-fault``: make a rank of a running run hang, die or slow down, to test the reaction."""
 
 import os
 import random
@@ -32,11 +32,11 @@ from lastbeat_cli.document import dump
 from lastbeat_cli.held_process import hold
 from lastbeat_cli.run import one_run
 
-WHAT: Final = "What happens"
+WHAT: Final = "Which fault"
 _EPILOG: Final = """\
 \b
 Exit status:
-  0  it has happened
+  0  the fault was injected
   1  the process had ended before
   3  there is no such rank on this machine; also wrong settings or arguments
 
@@ -75,36 +75,40 @@ class _Target:
     metavar="TYPE",
     group=WHAT,
     default=RANDOM,
-    help=f"{', '.join(_BY_SIGNAL)} or random [random]. Those that happen inside training need LASTBEAT_SIMULATE_FAULT.",
+    help=f"{', '.join(_BY_SIGNAL)} or random [random]. Faults inside training need LASTBEAT_SIMULATE_FAULT.",
 )
-@options.option("--rank", metavar="N", group=WHAT, default=RANDOM, help="Which rank, or random [random].")
+@options.option("--rank", metavar="N", group=WHAT, default=RANDOM, help="The rank, or random [random].")
 @options.option(
-    "--after", metavar="SECONDS", group=WHAT, default=RANDOM, help="In how many seconds, or random: 10 to 60 [random]."
+    "--after",
+    metavar="SECONDS",
+    group=WHAT,
+    default=RANDOM,
+    help="Seconds until the fault, or random: 10 to 60 [random].",
 )
 @options.place
 @options.form
 def command(
     *, run_id: str | None, kind: str, rank: str, after: str, as_json: bool, verbose: bool, **given: str | None
 ) -> int:
-    """Have a rank of a run fail on purpose, on the machine where it runs.
+    """Make a rank of a run fail on purpose, on the machine where it runs.
 
     Its process is stopped (rank_hung), killed (rank_killed), stopped half of the time until Ctrl-C (slow_rank), or gets
-    SIGTERM (preempt). What happens inside training (gpu_error, nan, disk_full, and a hang of its main thread alone)
-    only training itself can simulate: set LASTBEAT_SIMULATE_FAULT where it is started.
+    SIGTERM (preempt). Faults inside training (gpu_error, nan, disk_full, and a hang of the main thread only) must be
+    simulated by training itself: set LASTBEAT_SIMULATE_FAULT where it is started.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
     if run_id is None:
         faults.append("--run-id is missing; use for example --run-id mistral-20250804-171621")
     name = report.run_id(run_id, faults) if run_id is not None else ""
-    asked = _asked(kind, rank, after, faults)
+    asked = _read_request(kind, rank, after, faults)
     settings = values.settings(given, faults)
     logs.follow(settings)
     store = opening.store(settings)
     targets = _targets(store, name, asked.rank)
     with _held(targets) as held:
         if not held:
-            raise _nobody(store, name, asked.rank)
+            raise _no_process(store, name, asked.rank)
         target, process = random.choice(held)  # noqa: S311 - nothing secret
         fault = _decided(asked, target.rank)
         if not as_json:
@@ -122,7 +126,7 @@ def command(
     return exits.OK if happened else exits.WARNING
 
 
-def _asked(kind: str, rank: str, after: str, faults: list[str]) -> FaultRequest:
+def _read_request(kind: str, rank: str, after: str, faults: list[str]) -> FaultRequest:
     def read(option: str, value: str, text: str) -> FaultRequest:
         try:
             return read_fault(text)
@@ -147,7 +151,7 @@ def _decided(asked: FaultRequest, rank: int) -> SimulatedFault:
 
 
 def _targets(store: Store, name: str, rank: int | None) -> list[_Target]:
-    """The processes of this rank, or of all ranks, as training tells of them."""
+    """The processes of this rank, or of all ranks, as training reports them."""
     numbers: Sequence[int] = (rank,) if rank is not None else _ranks(store, f"{name}/ranks/")
     told = [_target(store, f"{name}/{rank_key(number)}", number) for number in numbers]
     if rank in {0, None}:
@@ -175,7 +179,7 @@ def _target(store: Store, key: str, rank: int) -> _Target | None:
 
 @contextmanager
 def _held(targets: Sequence[_Target]) -> Iterator[list[tuple[_Target, int]]]:
-    """Those that live on this machine, each with its pidfd."""
+    """The targets that are alive on this machine, each with its pidfd."""
     held = [(target, process) for target in targets if (process := hold(target.process, target.mark)) is not None]
     try:
         yield held
@@ -184,7 +188,8 @@ def _held(targets: Sequence[_Target]) -> Iterator[list[tuple[_Target, int]]]:
             os.close(process)
 
 
-def _nobody(store: Store, name: str, rank: int | None) -> StoreError:
+def _no_process(store: Store, name: str, rank: int | None) -> StoreError:
+    """The error if no wanted rank has a process of this user on this machine."""
     if not store.list(f"{name}/", limit=1).entries:
         return one_run.unknown(store, name)
     if rank is None:
@@ -208,7 +213,7 @@ def _happen(process: int, fault: SimulatedFault) -> bool:
 
 
 def _slow_down(process: int) -> None:
-    """Stop it half of the time, until a signal or its end. However this ends, it goes on."""
+    """Stop the process half of the time, until a signal or its end. In the end it always continues."""
 
     def leave(number: int, _: object) -> NoReturn:
         raise SystemExit(128 + number)

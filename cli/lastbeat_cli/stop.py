@@ -1,4 +1,4 @@
-"""``stop``: end a run, and say who asked for it and why."""
+"""``stop``: end a run, and record who requested it and why."""
 
 import os
 import signal
@@ -32,12 +32,12 @@ from lastbeat_cli.document import dump
 from lastbeat_cli.held_process import hold
 from lastbeat_cli.run import one_run
 
-WHAT = "What is stopped"
+WHAT = "What to stop"
 EPILOG = """\
 \b
 Exit status:
-  0  it was asked for; with --wait: it has ended
-  1  it was asked for, but this training does not look for it; with --wait: it goes on
+  0  the stop was requested; with --wait: the run has ended
+  1  the stop was requested, but this run does not check for requests; with --wait: the run continues
   3  there is no such run, or it is over; also wrong settings or arguments
 
 \b
@@ -48,12 +48,12 @@ Examples:
 _FOR_GOOD = "no restart policy undoes that"
 _WAIT_S = 3600.0
 _FREE_S, _PAID_S = 0.5, 5.0
-"""Between two looks while it is waited for."""
+"""Seconds between two checks with --wait: for a store that is free, and for one that charges requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Training:
-    """What metadata.json says of what trains."""
+    """The training process, by metadata.json."""
 
     start_time: datetime | None
     attempt: int | None
@@ -62,14 +62,14 @@ class _Training:
     wraps: bool
     looks_s: float | None
     job: "_Job | None" = None
-    """Of a supervised run whose training reports nothing itself."""
+    """The job of a supervised run whose training does not report itself."""
     heeds_stop: bool = False
-    """It looks at ``run.should_stop``."""
+    """Whether training checks ``run.should_stop``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A job of a supervised run, and where it is: by the options of its launcher, and the place where it was begun."""
+    """A job of a supervised run, with the options of its launcher and the place where it was started."""
 
     memory: JobMemory
     options: tuple[str, ...]
@@ -81,29 +81,27 @@ class _Job:
         return cls(memory, *((begun.spec.options, begun.place) if begun is not None else ((), "")))
 
     def launcher(self, settings: Settings) -> Launcher | None:
-        """What can be asked about it; None: nothing here."""
+        """The launcher that can end the job, or None if it cannot be used from here."""
         if self.memory.launcher not in launchers.LAUNCHERS or settings.state_dir is None:
             return None
         try:
             return launchers.module(self.memory.launcher).launcher(settings.state_dir, self.options, self.place)
         except LauncherError:
-            # Begun by a version that knows other options.
+            # The run was begun by a version with other options.
             return None
 
 
 @click.command("stop", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @options.argument("run_id", group=WHAT, listed=("RUN", "Its id."), metavar="RUN", required=False)
-@options.option(
-    "--why", metavar="TEXT", group=WHAT, help="The reason, for other people; alerts and the record show it."
-)
-@options.option("--grace", metavar="TIME", group=WHAT, help="How long it has after SIGINT, before SIGTERM [1m].")
+@options.option("--why", metavar="TEXT", group=WHAT, help="The reason, shown in alerts and in the record.")
+@options.option("--grace", metavar="TIME", group=WHAT, help="Time between SIGINT and SIGTERM [1m].")
 @options.option(
     "--after-checkpoint",
     is_flag=True,
     group=WHAT,
-    help="Let it save a checkpoint first, and end by itself: run.should_stop is true then.",
+    help="Let the run save a checkpoint and end by itself: run.should_stop becomes true.",
 )
-@options.option("--wait", is_flag=True, group=WHAT, help="Wait until it has ended, for an hour at most.")
+@options.option("--wait", is_flag=True, group=WHAT, help="Wait until the run has ended, for at most an hour.")
 @options.place
 @options.form
 def command(  # noqa: PLR0913 - all of them by name
@@ -119,8 +117,9 @@ def command(  # noqa: PLR0913 - all of them by name
 ) -> int:
     """End a run as Ctrl-C would, wherever it runs. It becomes CANCELLED, with your name and TEXT.
 
-    On the machine where it runs its process gets SIGINT at once. Elsewhere a request is left beside the run: a training
-    that reports itself, or runs under lastbeat exec, looks for it regularly. It applies to this attempt only.
+    On the machine where the run's process runs, it gets SIGINT at once. From elsewhere, stop leaves a request beside
+    the run. A run that uses the SDK, or runs under lastbeat exec, checks for requests regularly. The request applies
+    only to the current attempt.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
@@ -180,7 +179,7 @@ def command(  # noqa: PLR0913 - all of them by name
 
 
 def _call_off(store: Store, name: str) -> CalledOff | None:
-    """Call off the job that the run waits for, if it does."""
+    """Call off the next job of the run, if one is waiting."""
     try:
         return call_off(RecordRepository(store, f"{name}/{runid.RECORD}", os.urandom(6).hex()), author())
     except TooLateError as late:
@@ -188,7 +187,7 @@ def _call_off(store: Store, name: str) -> CalledOff | None:
 
 
 def _told_off(settings: Settings, store: Store, off: CalledOff, why: str, *, as_json: bool) -> int:
-    """Say that the next job is called off, and end the last one where it still lives."""
+    """Report that the next job is called off, and end the last one if it is still alive."""
     name, job = off.record.run_id, off.record.job
     said = [f"Job {off.action.name} is called off; no restart policy undoes that."]
     if job is not None and not job.state.ended:
@@ -214,10 +213,10 @@ def _grace_s(text: str | None, faults: list[str]) -> float:
 
 
 def training_of(store: Store, name: str) -> _Training:
-    """Raises :class:`StoreError` where there is nothing to stop."""
+    """The training process of the run. Raises :class:`StoreError` if there is nothing to stop."""
     blob = store.read(f"{name}/{runid.METADATA}", DOCUMENT_LIMIT_BYTES)
     supervised = _supervised(store, name)
-    # What was written before its job was submitted is the last one's.
+    # A heartbeat from before the job was submitted belongs to the previous job.
     if supervised is not None and (
         blob is None or blob.modified < supervised[1].memory.submitted_at.replace(microsecond=0)
     ):
@@ -240,7 +239,7 @@ def training_of(store: Store, name: str) -> _Training:
 
 
 def _supervised(store: Store, name: str) -> tuple[int, _Job] | None:
-    """The attempt and the job of a run that lastbeat supervise started."""
+    """The attempt and the job of a supervised run, or None."""
     record = RecordRepository(store, f"{name}/{runid.RECORD}", "").reload()
     return None if record is None or record.job is None else (record.attempt.number, _Job.of(record, record.job))
 
@@ -251,7 +250,7 @@ def _has_ended(settings: Settings, job: _Job) -> bool:
 
 
 def _end_job(settings: Settings, asked: _Job) -> str:
-    """End the job, where its launcher can be asked from here."""
+    """End the job if its launcher can be used from here. Returns a sentence for the user."""
     job, launcher = asked.memory, asked.launcher(settings)
     if launcher is None:
         return f"job {job.id} of {job.launcher} cannot be ended from here: its supervisor does that; {_FOR_GOOD}"
@@ -266,14 +265,17 @@ def _end_job(settings: Settings, asked: _Job) -> str:
 
 
 def _refuse_if_over(settings: Settings, store: Store, name: str, training: _Training) -> None:
-    """A run that failed by its log is over once its process and its job are: it may hang, or be kept for a debugger."""
+    """Raise :class:`StoreError` if the run is over.
+
+    A run that failed by its log is over only after its process and job have ended: it may hang, or wait for a debugger.
+    """
     status = _status(wire.run_watch(settings, name))
     if status.ended and not _lives(settings, store, name, training):
         raise StoreError(f"run {name} is over: it is {status} already", f"see how: lastbeat show {name}")
 
 
 def _status(watch: RunWatch) -> Status:
-    """What it is, as far as anybody knows: training may have said how it ended, and no pass has recorded that."""
+    """The run's status: how training says that it ended, even if no pass has recorded that, else the recorded one."""
     view = watch.look(log_lines=0)
     return watch.ended or (view.row.status if view is not None else Status.UNKNOWN)
 
@@ -290,20 +292,20 @@ def _lives(settings: Settings, store: Store, name: str, training: _Training) -> 
 
 
 def _process_here(training: _Training) -> int | None:
-    """A pidfd of the very process that trains, where that is one of ours on this machine."""
+    """A pidfd of the training process if it belongs to this user on this machine, else None."""
     return None if training.process is None or training.mark is None else hold(training.process, training.mark)
 
 
 def leave_request(store: Store, name: str, request: StopRequest) -> str:
-    """Leave the request beside the run. One of this attempt that is there stays: it has begun."""
+    """Write the request beside the run, unless one for this attempt exists. Returns a sentence for the user."""
     key = f"{name}/{runid.STOP}"
     there = store.read(key, LIMIT_BYTES)
-    known = _known(there, request)
+    known = _earlier_request(there, request)
     if known is None:
         try:
             store.write(key, encode_request(request), Expect.NOTHING if there is None else there.version)
         except ConflictError:
-            known = _known(store.read(key, LIMIT_BYTES), request)
+            known = _earlier_request(store.read(key, LIMIT_BYTES), request)
             if known is None:
                 raise
     if known is not None:
@@ -313,14 +315,14 @@ def leave_request(store: Store, name: str, request: StopRequest) -> str:
     return f"Asked for the end of run {name}{which}."
 
 
-def _known(blob: Blob | None, request: StopRequest) -> StopRequest | None:
+def _earlier_request(blob: Blob | None, request: StopRequest) -> StopRequest | None:
     known = read_request(blob.body) if blob is not None else None
     return known if known is not None and known.is_of(request.start_time, request.attempt) else None
 
 
 def _interrupt(process: int, training: _Training) -> str:
     number = training.process
-    assert number is not None  # noqa: S101 - it was found by its number
+    assert number is not None  # noqa: S101 - the pidfd was opened by this number
     deaf = _ignores(number, signal.SIGINT)
     sent = signal.SIGTERM if deaf else signal.SIGINT
     try:
@@ -337,9 +339,9 @@ def _interrupt(process: int, training: _Training) -> str:
 
 
 def _ignores(process: int, number: int) -> bool:
-    """Whether it ignores the signal: what a script starts in the background ignores Ctrl-C."""
+    """Whether the process ignores the signal: background processes of a script ignore Ctrl-C."""
     try:
-        with open(f"/proc/{process}/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - no path of ours
+        with open(f"/proc/{process}/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - kernel's path
             masks = [line.split()[1] for line in file if line.startswith("SigIgn:")]
         return bool(masks) and bool(int(masks[0], 16) >> (number - 1) & 1)
     except (OSError, ValueError, IndexError):
@@ -363,7 +365,7 @@ def _say(lines: list[str]) -> None:
 
 
 def _wait(settings: Settings, name: str, store: Store, job: _Job | None) -> Status:
-    """What became of it. Of a job that has ended the launcher knows, though nobody may look after the run."""
+    """Wait until the run has ended, and return its status. The launcher is asked, too: there may be no supervisor."""
     watch, until = wire.run_watch(settings, name, at=store), time.monotonic() + _WAIT_S
     pause_s = _FREE_S if store.traits.prices.free else _PAID_S
     while True:

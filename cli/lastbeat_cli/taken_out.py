@@ -1,4 +1,4 @@
-"""Which runs ``archive`` and ``forget`` are about, and whether a person agrees."""
+"""Selects the runs for ``archive`` and ``forget``, and asks for confirmation."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,20 +28,20 @@ _UNSEEN: Final = "_watchdog/unseen/"
 
 @dataclass(frozen=True, slots=True)
 class ChosenRun:
-    """One run, as a look just showed it."""
+    """One selected run with its current view."""
 
     run_id: str
     view: RunView | None
-    """None: nobody has seen it; only its record waits."""
+    """None if the run was never seen and has only a record."""
 
     @property
     def status(self) -> str:
-        """As people read it."""
+        """The status for people."""
         return self.view.row.shown if self.view is not None else "never seen"
 
     @property
     def beat_s(self) -> float | None:
-        """How long ago it beat, if it is alive."""
+        """Seconds since the last heartbeat if the run is alive, else None."""
         view = self.view
         if view is None or view.row.status is not Status.RUNNING or view.row.beat_at is None:
             return None
@@ -50,7 +50,7 @@ class ChosenRun:
 
     @property
     def job(self) -> str | None:
-        """The job that still runs, as its supervisor saw it last."""
+        """The id of the job if it still runs, as its supervisor last saw it, else None."""
         job = self.view.job.job if self.view is not None and self.view.job is not None else None
         return job.id if job is not None and not job.state.ended else None
 
@@ -69,7 +69,7 @@ def _fault_of(glob: str) -> str | None:
 
 
 def choose(settings: Settings, store: Store, runs: Sequence[str]) -> list[ChosenRun]:
-    """The runs of these ids and globs. Raises :class:`StoreError`, also for an id or a glob that no run has."""
+    """The runs of these ids and globs. Raises :class:`StoreError`, also if an id or glob matches no run."""
     names: dict[str, None] = {}
     known: list[str] | None = None
     for each in runs:
@@ -108,7 +108,7 @@ def _is_run(name: str) -> bool:
 
 
 def refuse_the_living(runs: Sequence[ChosenRun], verb: str) -> None:
-    """Raises :class:`StoreError` if one of them beats, or has a job that still runs."""
+    """Raise :class:`StoreError` if one of ``runs`` is alive, or has a job that still runs."""
     living = [run for run in runs if run.beat_s is not None or run.job is not None]
     if living:
         first = living[0]
@@ -119,7 +119,7 @@ def refuse_the_living(runs: Sequence[ChosenRun], verb: str) -> None:
 
 
 def confirm(runs: Sequence[ChosenRun], question: str, *, yes: bool) -> bool:
-    """Show the runs and ask. Raises :class:`SettingsError` where nobody can answer."""
+    """List the runs and ask for confirmation. Raises :class:`SettingsError` without a terminal."""
     if yes:
         return True
     if sys.stdin is None or not sys.stdin.isatty():

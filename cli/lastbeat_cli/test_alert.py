@@ -1,4 +1,4 @@
-"""``test-alert``: a marked test message to every channel."""
+"""``test-alert``: send a test message to every channel."""
 
 import secrets
 from dataclasses import asdict, dataclass
@@ -18,15 +18,15 @@ from lastbeat_cli.document import dump
 EPILOG = """\
 \b
 Exit status:
-  0  every channel took the message
-  2  at least one did not
+  0  every channel accepted the message
+  2  at least one channel did not
   3  no channel is set up; also wrong settings or arguments
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of the message on one channel."""
+    """The result of sending the message on one channel."""
 
     channel: str
     ok: bool
@@ -38,7 +38,7 @@ class Result:
 @options.people
 @options.form
 def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
-    """Send a test message, marked as one, to every channel that is set up."""
+    """Send a message marked as a test to every channel that is set up."""
     logs.verbose(on=verbose)
     settings = configuration.load(options.arguments(given))
     logs.follow(settings)
@@ -66,7 +66,7 @@ def _message(where: str) -> Message:
         at=datetime.now(timezone.utc).replace(microsecond=0),
         action="None. If you can read this, this channel works.",
         where=where,
-        # Each test is an alert of its own, or a receiver that drops repeats would show only the first.
+        # Unique, because receivers that drop repeats would show only the first test.
         key=f"test-{secrets.token_hex(8)}",
     )
 

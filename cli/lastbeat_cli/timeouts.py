@@ -1,4 +1,4 @@
-"""``timeouts``: the limits that a run has learned of itself, and the data behind them."""
+"""``timeouts``: the limits that a run has learned from itself, and the data behind them."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -46,9 +46,9 @@ _NAME = 40
 _EPILOG = """\
 \b
 Exit status:
-  0  there is a limit that was learned
-  1  there is none yet
-  3  it could not be read or written; also wrong settings or arguments
+  0  at least one limit was learned
+  1  no limit was learned yet
+  3  the limits could not be read or written; also wrong settings or arguments
 
 \b
 Examples:
@@ -59,14 +59,12 @@ Examples:
 
 @click.command("timeouts", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
 @click.argument("run", metavar="RUN")
-@options.option(
-    "--apply", "applies", is_flag=True, help="Keep these limits as they are from now on, and print settings."
-)
-@options.option("--reset", "resets", is_flag=True, help="Forget all of it; training begins to learn anew.")
+@options.option("--apply", "applies", is_flag=True, help="Freeze the learned limits, and print them as settings.")
+@options.option("--reset", "resets", is_flag=True, help="Delete what was learned; training starts to learn again.")
 @options.place
 @options.form
 def command(*, run: str, applies: bool, resets: bool, as_json: bool, verbose: bool, **given: str | None) -> int:
-    """The limits that a run has learned of itself (LASTBEAT_LEARN), and how long its sections have taken."""
+    """Show the limits that a run has learned from itself (LASTBEAT_LEARN), and the durations of its sections."""
     logs.verbose(on=verbose)
     faults: list[str] = []
     name = report.run_id(run, faults)
@@ -102,12 +100,12 @@ def _masked(key: SpanKey, settings: Settings) -> SpanKey:
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """What the latest attempt of a run says of its learning."""
+    """Whether the latest attempt of a run learns limits."""
 
     is_on: bool
-    """It has written ``ft_state.json``, as rank 0 does with its first heartbeat."""
+    """Whether it has written ``ft_state.json``, as rank 0 does with its first heartbeat."""
     is_over: bool
-    """It has reported its end."""
+    """Whether it has reported its end."""
 
 
 def _learner(state: LearnedState, metadata: Heartbeat | None) -> Learner:
@@ -119,21 +117,21 @@ def _learner(state: LearnedState, metadata: Heartbeat | None) -> Learner:
 
 @dataclass(frozen=True, slots=True)
 class SeenByWatchers:
-    """What watchers have learned of a run's steps."""
+    """What watchers have learned about a run's steps."""
 
     waits: StepWaits | None
-    """In this attempt."""
+    """Times between steps in this attempt."""
     earlier_s: float | None
-    """The limit that attempts before have taught."""
+    """The limit learned from earlier attempts, in seconds."""
 
     @property
     def limit_s(self) -> float | None:
-        """How long it may be without a new step."""
+        """The longest time without a new step, in seconds, or None if it is not known yet."""
         return step_waits.limit_s(self.waits, self.earlier_s)
 
 
 def _seen_by_watchers(store: Store, run_id: str) -> SeenByWatchers | None:
-    """What watchers have learned of its steps. None: nothing, or their record cannot be read."""
+    """What watchers have learned about the run's steps, or None if that is nothing or the record is damaged."""
     blob = store.read(f"{run_id}/{runid.RECORD}", RECORD_LIMIT_BYTES)
     try:
         record = decode_record(blob.body) if blob is not None else None
@@ -143,7 +141,7 @@ def _seen_by_watchers(store: Store, run_id: str) -> SeenByWatchers | None:
         return None
     waits, earlier_s = _waits(record), record.earlier_step_limit_s
     if waits is not None and waits.seen == 0 and record.supervision is not None:
-        # How long its steps took is noted for the end of a job that failed, whoever learns a limit of it.
+        # A supervised run's step times are also recorded to judge failed jobs, without learning a limit.
         waits = None
     return None if waits is None and earlier_s is None else SeenByWatchers(waits, earlier_s)
 
@@ -153,7 +151,7 @@ def _waits(record: Record) -> StepWaits | None:
 
 
 def _have_watchers_forget(store: Store, run_id: str) -> None:
-    """Take what watchers have learned of the run's steps out of their record."""
+    """Remove what watchers have learned about the run's steps from the record."""
 
     def change(record: Record | None) -> Record | None:
         if record is None or (_waits(record) is None and record.earlier_step_limit_s is None):
@@ -165,12 +163,12 @@ def _have_watchers_forget(store: Store, run_id: str) -> None:
 
 
 def _state(blob: Blob | None) -> LearnedState | None:
-    """The state that is kept in the document, or None if there is no document."""
+    """The state in the document, or None if there is no document."""
     return None if blob is None else read_state(blob.body) or LearnedState()
 
 
 def _change(store: Store, key: str, *, resets: bool) -> LearnedState:
-    """Have the limits forgotten or applied, though training may write at the same time. Returns what is kept then."""
+    """Reset or freeze the limits, safely even if training writes at the same time. Returns the new state."""
     new = LearnedState()
 
     def change(blob: Blob | None) -> bytes:
@@ -188,7 +186,7 @@ def _change(store: Store, key: str, *, resets: bool) -> LearnedState:
 def document(
     run_id: str, state: LearnedState, seen: SeenByWatchers | None = None, learner: Learner | None = None
 ) -> dict[str, Any]:
-    """``state`` for programs."""
+    """``state`` as a JSON document."""
     return {
         "run_id": run_id,
         "learning": learner.is_on if learner is not None and not _was_reset(state) else None,
@@ -225,7 +223,7 @@ def lines(
     applies: bool = False,
     resets: bool = False,
 ) -> Iterator[str]:
-    """``state`` for people, and what watchers have seen."""
+    """``state``, and what watchers have learned, as lines for people."""
     if resets:
         yield f"Run {run_id}: forgotten; a training that learns begins anew"
         return
@@ -247,12 +245,12 @@ def lines(
 
 
 def _was_reset(state: LearnedState) -> bool:
-    """Whether a person has reset it, and no training has written it since."""
+    """Whether it was reset, and training has not written it since."""
     return bool(state.forgotten_at) and not state.attempt
 
 
 def _nothing_line(run_id: str, state: LearnedState, learner: Learner | None) -> str:
-    """Why a run has learned nothing."""
+    """A line that says why a run has learned nothing."""
     if _was_reset(state):
         return f"Run {run_id} has learned nothing since it was reset ({harmless(state.forgotten_at)})"
     if learner is None or not learner.is_on:
@@ -304,9 +302,9 @@ def _seconds(seconds: float) -> str:
 
 
 def _settings(learned: Mapping[SpanKey, LearnedLimit]) -> Iterator[str]:
-    """What says the same in the environment of a training that does not learn."""
+    """The learned limits as settings for a run that does not learn."""
     found = {key: known.limit_s for key, known in learned.items() if known.limit_s is not None}
-    # A name with a comma cannot be said there.
+    # A name with a comma or a space cannot stand in that setting.
     names = {key: STEP if key.kind == "between" else key.name for key in found}
     named = [f"{names[key]}:{limit_s:.0f}" for key, limit_s in sorted(found.items())
              if names[key].isprintable() and names[key] and not set(names[key]) & set(", ")]  # fmt: skip

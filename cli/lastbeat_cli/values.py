@@ -1,5 +1,5 @@
-"""What was given on the command line, as values: each of these adds what is wrong to ``faults``, so that all of it is
-told at once."""
+"""Options of the command line as values. Each function adds what is wrong to ``faults``, so that all faults are
+reported at once."""
 
 import re
 from collections.abc import Mapping
@@ -26,9 +26,11 @@ def settings(
     training: bool = False,
     kept: Mapping[str, str] | None = None,
 ) -> Settings:
-    """The settings that the options ``given`` and the environment make. What is ``kept``, by the names of settings,
-    stands between the two. ``training`` as for :func:`lastbeat.settings.load`. Raises :class:`SettingsError` with
-    ``faults`` and what else is wrong, before any I/O."""
+    """The settings from the options ``given`` and the environment.
+
+    ``kept`` (name of a setting → text) overrides the environment, and ``given`` overrides both. ``training`` as for
+    :func:`lastbeat.settings.load`. Raises :class:`SettingsError` with ``faults`` and all other faults, before any I/O.
+    """
     try:
         found = configuration.load({**(kept or {}), **options.arguments(given)}, watching=watching, training=training)
     except SettingsError as wrong:
@@ -39,7 +41,7 @@ def settings(
 
 
 def whole(name: str, text: str | None, faults: list[str], *, least: int = 0) -> int | None:
-    """A whole number from ``least`` on, or None; ``name`` is the option's."""
+    """A whole number of at least ``least``, or None. ``name`` is the option's."""
     if text is None:
         return None
     if text.isascii() and text.isdigit() and len(text) <= 15 and int(text) >= least:
@@ -57,7 +59,7 @@ def count(name: str, text: str, faults: list[str], most: int) -> int:
 
 
 def number(name: str, text: str | None, faults: list[str]) -> float | None:
-    """A number, which may be nan or inf as a loss may be; or None."""
+    """A number, or None. It may be nan or inf, as a loss may be."""
     if text is None:
         return None
     if _NUMBER.fullmatch(text.strip()):
@@ -67,7 +69,7 @@ def number(name: str, text: str | None, faults: list[str]) -> float | None:
 
 
 def interval(text: str, faults: list[str], *, least: float = _LEAST_INTERVAL_S) -> float:
-    """What ``--interval`` says, in seconds from ``least`` on."""
+    """The value of ``--interval`` in seconds, at least ``least``."""
     found = number("--interval", text, faults)
     if found is None:
         return least
@@ -79,7 +81,7 @@ def interval(text: str, faults: list[str], *, least: float = _LEAST_INTERVAL_S) 
 
 
 def since(text: str, faults: list[str]) -> float:
-    """``--since``, how far back to look, in seconds."""
+    """The value of ``--since`` in seconds."""
     length = parse_duration(text)
     seconds = length.total_seconds() if length is not None else 0.0
     if not _LEAST_SINCE_S <= seconds <= _MOST_SINCE_S:
@@ -88,7 +90,7 @@ def since(text: str, faults: list[str]) -> float:
 
 
 def glob_fault(glob: str) -> str:
-    """What is wrong with a glob of run ids; nothing: it is one."""
+    """What is wrong with a glob of run ids; empty if it is valid."""
     try:
         check_glob(glob)
     except InvalidSilenceError as fault:
