@@ -517,7 +517,7 @@ class CommandInPlace:
 
     def _keep_stacks(self, life: CommandStart) -> None:
         with suppress(StoreError):
-            # Stacks that training wrote itself are better, so they are not overwritten.
+            # Stacks from training itself are better, so they are not overwritten.
             self._store().write(f"{self._name}/{runid.STACKS}", life.stacks, Expect.NOTHING)
 
     def _stopped(self, life: CommandStart, stop: "StoppedError | AskedToEndError") -> int:

@@ -191,7 +191,7 @@ def _told_off(settings: Settings, store: Store, off: CalledOff, why: str, *, as_
     name, job = off.record.run_id, off.record.job
     said = [f"Job {off.action.name} is called off; no restart policy undoes that."]
     if job is not None and not job.state.ended:
-        # It may come to life as it ends, and then its end is decided about anew.
+        # The job may write a heartbeat while it ends; then a new restart decision follows.
         training = training_of(store, name)
         leave_request(store, name, StopRequest(author(), store.clock(), why, training.start_time, training.attempt))
         said.append(_end_job(settings, _Job.of(off.record, job)))

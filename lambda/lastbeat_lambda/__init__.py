@@ -1,1 +1,1 @@
-"""What the Lambda function adds to lastbeat: events, what stays warm, logs and metrics."""
+"""The Lambda function around lastbeat: events, the warm environment, logs and metrics."""

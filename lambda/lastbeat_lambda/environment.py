@@ -1,4 +1,4 @@
-"""An execution environment: what the function keeps warm between two events, and what it does when one comes."""
+"""The execution environment: state that the function keeps warm between events, and the handling of each event."""
 
 import logging
 import os
@@ -29,45 +29,46 @@ if TYPE_CHECKING:
     from lastbeat.fleet.sweep import Sweep
 
 SECRET_S = 900.0
-"""A webhook's address that lies elsewhere is read again after this long."""
+"""A webhook address that is stored elsewhere is read again after this many seconds."""
 FROZEN_S = 2.0
-"""Lambda freezes an idle environment. If this machine's monotonic clock lost more than this, durations are wrong."""
+"""Lambda freezes an idle environment. If the monotonic clock lost more than this many seconds, durations are wrong."""
 SHARDS_KEPT = 4
+"""Most shards whose sweeps are kept warm."""
 MARGIN_S = 5.0
-"""Kept of an invocation's time for a pass's last writes and deliveries, and for the answer."""
+"""Seconds at the end of an invocation, reserved for a pass's last writes and deliveries, and for the answer."""
 TRANSITIONS_LIMIT = 1000
-"""Transitions in an answer, which may have 6 MB."""
+"""Most transitions in an answer, which may have at most 6 MB."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class TimeLimit:
-    """When Lambda ends this invocation, by ``time.monotonic()``; None: no limit."""
+    """When Lambda ends this invocation, by ``time.monotonic()``; None for no limit."""
 
     ends: float | None = None
 
     @classmethod
     def of(cls, context: Any) -> "TimeLimit":
-        """As ``context`` says; without one (the handler is called by hand) there is no limit."""
+        """The limit in ``context``; no limit if the handler is called by hand, without a context."""
         left_ms = getattr(context, "get_remaining_time_in_millis", None)
         return cls(time.monotonic() + left_ms() / 1000) if callable(left_ms) else cls()
 
     @property
     def deadline(self) -> float | None:
-        """When a pass has to be through. The margin is at most a quarter of what is left."""
+        """When a pass must be finished. The margin is at most a quarter of the remaining time."""
         if self.ends is None:
             return None
         return self.ends - min(MARGIN_S, max(self.ends - time.monotonic(), 0.0) / 4)
 
     @property
     def over(self) -> bool:
-        """Whether it is too late to begin anything."""
+        """Whether too little time is left to begin anything."""
         return self.ends is not None and time.monotonic() > self.ends - MARGIN_S
 
 
 def _variables() -> dict[str, str]:
-    """The environment variables that settings, credentials and endpoints come from."""
+    """The environment variables for settings, credentials and endpoints."""
     names = {setting.name for setting in configuration.every_setting()}
     return {name: text for name, text in os.environ.items() if name in names or name.startswith("AWS_")}
 
@@ -80,18 +81,21 @@ class ExecutionEnvironment:
     channels: tuple[Channel, ...]
     store: Store
     secret: str | None = None
-    """The webhook's address as read at :attr:`read_at`; None if no setting says where it lies."""
+    """The webhook's address as read at :attr:`read_at`; None if it is not stored elsewhere."""
     read_at: float = field(default_factory=time.time)
     began: tuple[float, float] = field(default_factory=lambda: (time.time(), steady()))
     variables: dict[str, str] = field(default_factory=_variables)
-    """What the settings were read from."""
+    """The environment variables that the settings were read from."""
     sweeps: "OrderedDict[Shard | None, Sweep]" = field(default_factory=OrderedDict)
 
-    # What is kept, and for how long.
+    # Lifetime.
 
     @classmethod
     def made(cls, earlier: "ExecutionEnvironment | None" = None) -> "ExecutionEnvironment":
-        """Everything anew from the environment variables. Raises ``SettingsError`` and ``SecretError``."""
+        """A new environment from the environment variables, or ``earlier`` if only its secret had to be read again.
+
+        Raises ``SettingsError`` and ``SecretError``.
+        """
         settings = configuration.load(watching=True)
         telemetry.follow(settings)
         secret = None
@@ -99,7 +103,7 @@ class ExecutionEnvironment:
         if isinstance(place, str):
             secret = _secret(place, settings, earlier)
             if earlier is not None and earlier.secret == secret and earlier.lasts():
-                # Keeps what it has sent and not written down yet, and which channels it leaves alone for a while.
+                # Keeps deliveries that are not recorded yet, and channels that are paused for a while.
                 earlier.read_at = time.time()
                 return earlier
             settings = configuration.load(environ={**os.environ, "SLACK_WEBHOOK_URL": secret}, watching=True)
@@ -109,15 +113,15 @@ class ExecutionEnvironment:
         return cls(settings, wire.channels(settings), opening.store(settings), secret)
 
     def outdated(self) -> bool:
-        """Whether it has to be made anew before the next event."""
+        """Whether a new environment is needed before the next event."""
         return not self.lasts() or (self.secret is not None and time.time() - self.read_at > SECRET_S)
 
     def lasts(self) -> bool:
-        """Whether everything but the secret is as it was."""
+        """Whether everything except the secret is still valid."""
         return not self.was_frozen() and self.variables == _variables()
 
     def was_frozen(self) -> bool:
-        """Whether this machine stood still since."""
+        """Whether Lambda has frozen this machine since the environment was made."""
         return abs((time.time() - self.began[0]) - (steady() - self.began[1])) > FROZEN_S
 
     def sweep_of(self, shard: Shard | None) -> "Sweep":
@@ -129,10 +133,10 @@ class ExecutionEnvironment:
             self.sweeps.popitem(last=False)
         return self.sweeps[shard]
 
-    # What an event asks for.
+    # Requests.
 
     def answer(self, request: Request | QueueBatch, limit: TimeLimit) -> dict[str, object]:
-        """Do what ``request`` asks for; the JSON object that the invocation answers with."""
+        """Carry out ``request``. Returns the JSON object that the invocation answers with."""
         if isinstance(request, QueueBatch):
             from lastbeat_lambda import sqs  # noqa: PLC0415 - 40 ms, and only a queue needs it
 
@@ -161,7 +165,7 @@ class ExecutionEnvironment:
         return outcome
 
     def sweep(self, shard: Shard | None, limit: TimeLimit) -> dict[str, object]:
-        """One pass over the fleet, or over a shard."""
+        """Make one pass over the fleet, or over a shard."""
         report = self.sweep_of(shard).run(deadline=limit.deadline)
         telemetry.report_pass(report)
         document = pass_document(report)
@@ -171,7 +175,7 @@ class ExecutionEnvironment:
         return document
 
     def _sweep_all(self, limit: TimeLimit) -> dict[str, object]:
-        """The whole fleet: here, or shard by shard over the queue if there is one and the fleet is large."""
+        """Sweep the whole fleet: here, or by shards over the queue if there is one and the fleet is large."""
         queue = self.settings[table.QUEUE_URL]
         shards = self._shards(limit) if isinstance(queue, str) else ()
         if len(shards) < 2:
@@ -180,21 +184,21 @@ class ExecutionEnvironment:
 
         refused = sqs.send(str(queue), shards, self.settings[MONITORING_REGION])
         telemetry.logger.info("split over the queue", extra={"shards": len(shards), "refused": len(refused)})
-        # Shards that the queue does not take are swept here as far as the time goes: slower, but not unwatched.
+        # Shards that the queue refuses are swept here as far as time allows: slower, but not unwatched.
         swept = [self.sweep(shard, limit) for shard in refused]
         return {"shards": len(shards), "queued": len(shards) - len(refused), "swept": swept}
 
     def _shards(self, limit: TimeLimit) -> tuple[Shard, ...]:
-        # At most half of the time: a store that has not answered by then will not, and the pass reports that.
+        # At most half of the time: a store that has not answered by then will not answer, and the pass reports that.
         deadline = None if limit.deadline is None else half_until(limit.deadline)
         try:
             return self.sweep_of(None).shards(deadline=deadline)
         except StoreError:
-            return ()  # The pass that is made instead meets the same error, and reports it.
+            return ()  # The single pass that follows meets the same error and reports it.
 
 
 def settled(outcome: Outcome) -> bool:
-    """Whether the run was observed and the decision recorded; otherwise it has to be checked again."""
+    """Whether the run was observed and the decision recorded. If not, it must be checked again."""
     return outcome.status is not Status.UNKNOWN and outcome.recorded
 
 
@@ -206,7 +210,7 @@ def _secret(place: str, settings: Settings, earlier: ExecutionEnvironment | None
     except SecretError as error:
         if earlier is None or earlier.secret is None:
             raise
-        # What worked a quarter of an hour ago most likely still does, and a pass without it would alert nobody.
+        # The address most likely still works, and a pass without it would send no alerts.
         _log.warning("%s; going on with the address that was read before", error)
         return earlier.secret
 

@@ -1,4 +1,4 @@
-"""Events → requests: what somebody asks the function to do. Pure."""
+"""Events of Lambda → requests to the function. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -28,38 +28,38 @@ class CheckRequest:
 
 @dataclass(frozen=True)
 class Ignored:
-    """Nothing to do; ``why`` says why."""
+    """An event without work; ``why`` gives the reason."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class ObjectEvents:
-    """Several objects changed, in the form that S3 itself sends."""
+    """Changes of several objects, in the form that S3 itself sends."""
 
     each: tuple[CheckRequest | Ignored, ...]
 
 
 @dataclass(frozen=True)
 class InvalidRequest:
-    """Not understood; ``why`` says what to send instead."""
+    """An event that is not understood; ``why`` says what to send instead."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class QueueBatch:
-    """A batch of messages from an SQS queue. Each is read on its own, so that a bad one does no harm to the others."""
+    """A batch of messages from an SQS queue. Each is read on its own, so that a bad one does not affect the others."""
 
     event: dict[str, Any]
 
 
 Request = SweepRequest | CheckRequest | Ignored | ObjectEvents | InvalidRequest
-"""What one message can ask for."""
+"""A request that one message can hold."""
 
 
 def read(event: object, root: Root) -> Request | QueueBatch:
-    """What ``event`` asks for. An object of no known form is a schedule's event, whose form its maker chooses."""
+    """The request in ``event``. An object of unknown form is taken as a schedule's event, whose form is free."""
     if not isinstance(event, dict):
         return InvalidRequest(
             f"the event is {_kind(event)}; send a JSON object, for example {{}} for a pass over the fleet"
@@ -71,7 +71,7 @@ def read(event: object, root: Root) -> Request | QueueBatch:
 
 
 def read_message(body: object, root: Root) -> Request:
-    """What the body of a message asks for."""
+    """The request in the body of a message."""
     try:
         asked = json.loads(body) if isinstance(body, str) else None
     except (ValueError, RecursionError):
@@ -120,7 +120,7 @@ def _sentinel(detail: Mapping[str, Any], root: Root, *, encoded: bool) -> CheckR
     key = thing.get("key") if isinstance(thing, dict) else None
     if not isinstance(name, str) or not isinstance(key, str):
         return Ignored("an event of S3 that names no object")
-    # S3's own notifications encode keys as a form does; EventBridge does not.
+    # S3's own notifications encode keys like form values; EventBridge does not.
     key = unquote_plus(key) if encoded else key
     if root.scheme != S3 or name != root.place:
         return Ignored(f"an object of the bucket {name[:80]!r}, which holds no runs of this fleet")

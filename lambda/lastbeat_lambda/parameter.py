@@ -1,6 +1,6 @@
-"""A secret read from Parameter Store or Secrets Manager, with botocore's signature and without a boto3 client.
+"""Reads a secret from Parameter Store or Secrets Manager, with botocore's signature and without a boto3 client.
 
-A client takes half a second to import and make; the signature alone a tenth of that.
+Importing and making a client takes half a second; the signature alone takes a tenth of that.
 """
 
 import json
@@ -17,7 +17,7 @@ _TIMEOUT_S = (3.0, 5.0)
 def read(place: str, env: Mapping[str, str], region: str) -> str:
     """The text at ``place``: ``ssm:NAME`` or ``secretsmanager:NAME-OR-ARN``. Raises :class:`SecretError`.
 
-    A secret that is a JSON object with one text in it, as the console makes them, is that text.
+    If the secret is a JSON object with one text, as the console makes them, that text is returned.
     """
     service, _, name = place.partition(":")
     if name.startswith("arn:"):
@@ -73,7 +73,7 @@ def _ask(service: str, target: str, asked: Mapping[str, object], env: Mapping[st
             body = reply.raw.read(_ANSWER_LIMIT, decode_content=True)
             status = reply.status_code
     except (requests.RequestException, OSError) as error:
-        # Its type says enough, and its text may hold a proxy's password.
+        # Only the error's type is reported, because its text may hold a proxy's password.
         raise SecretError(f"{what}: {service} in {region} could not be reached ({type(error).__name__})") from None
     try:
         answer = json.loads(body)

@@ -1,4 +1,4 @@
-"""Apart from the module that reads secrets, which few functions load."""
+"""The error of a secret that cannot be read, in a module apart from the reader, which few functions load."""
 
 
 class SecretError(Exception):

@@ -1,6 +1,6 @@
-"""The queue: a large fleet is split over it, one message a shard; its batches are done message by message.
+"""The queue: splits a large fleet into messages, one for each shard, and handles batches message by message.
 
-boto3 and the batch part of Powertools are loaded by whichever half needs them.
+boto3 and the batch part of Powertools are imported only by the half that needs them.
 """
 
 import json
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 BATCH_LIMIT = 10
-"""Messages that SQS takes in one request."""
+"""Most messages that SQS accepts in one request."""
 OLD_INTERVALS = 2
-"""A shard's message that waited for longer is dropped: newer ones are on their way."""
+"""A shard's message that waited for more than this many intervals is dropped: newer ones are on their way."""
 _WHOLE_BATCH = ({"itemIdentifier": ""},)
-"""What SQS takes for a failure of all messages."""
+"""The answer that SQS takes as a failure of all messages."""
 
 _log = logging.getLogger(__name__)
 _clients: dict[str, Any] = {}
 
 
 class BatchItemError(Exception):
-    """A message failed: SQS hands it out again, and after ``maxReceiveCount`` times keeps it as a dead letter."""
+    """A message failed. SQS delivers it again, and after ``maxReceiveCount`` times keeps it as a dead letter."""
 
 
 def send(queue_url: str, shards: Sequence[Shard], region: str) -> tuple[Shard, ...]:
-    """Send a message for each of ``shards``; returns those that the queue did not take."""
+    """Send a message for each of ``shards``. Returns the shards that the queue refused."""
     refused: list[Shard] = []
     for first in range(0, len(shards), BATCH_LIMIT):
         refused.extend(_send(queue_url, shards[first : first + BATCH_LIMIT], region))
@@ -76,10 +76,10 @@ def _client(region: str) -> Any:
 
 
 def answer(event: dict[str, Any], environment: ExecutionEnvironment, limit: TimeLimit) -> dict[str, object]:
-    """Do each message of a batch on its own: ``batchItemFailures`` as SQS wants them, and ``checked``, the others.
+    """Handle each message of a batch on its own. Returns ``batchItemFailures`` as SQS expects them, and ``checked``.
 
-    SQS itself never leaves out a message's id, but programs that pass messages on may. A message without one is done
-    like any other. If it fails only the log says so, since a failure without an id would bring back the whole batch.
+    SQS itself never omits a message's id, but programs that forward messages may. A message without an id is handled
+    like any other. Its failure is only logged, because a failure without an id would return the whole batch.
     """
     from aws_lambda_powertools.utilities.batch import (  # noqa: PLC0415 - see above
         BatchProcessor,
@@ -118,7 +118,7 @@ def _one(record: "SQSRecord", environment: ExecutionEnvironment, limit: TimeLimi
         raise BatchItemError("no time was left for this message; it comes back")
     request = read_message(record.raw_event.get("body"), environment.settings.root)
     if isinstance(request, InvalidRequest):
-        # It is no use to anybody, but people find it among the dead letters.
+        # Raised although a retry cannot help, so that the message ends up among the dead letters.
         telemetry.logger.error("refused: %s", request.why, extra={"message_id": _id(record)})
         raise BatchItemError(request.why)
     old_s = OLD_INTERVALS * environment.settings.fleet.interval_s

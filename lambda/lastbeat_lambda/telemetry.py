@@ -1,4 +1,4 @@
-"""Logs as JSON and metrics in CloudWatch's embedded format; every secret is masked before anything is written."""
+"""Logs as JSON, and metrics in CloudWatch's embedded format, with secrets masked."""
 
 import logging
 import os
@@ -24,18 +24,18 @@ from lastbeat_lambda.secret_error import SecretError
 
 NAMESPACE = "lastbeat"
 SERVICE = os.environ.get("POWERTOOLS_SERVICE_NAME") or "lastbeat"
-"""The one dimension of every metric: the template gives the stack's name, so that two stacks do not mix."""
+"""The only dimension of every metric. The template sets it to the stack's name, so that two stacks do not mix."""
 _NAMES = frozenset(
     {"run_id", "status", "before", "after", "level", "timestamp", "location", "service", "itemIdentifier"}
 )
-"""Keys whose values are our own words, or names: they are not masked, even if a part of a secret stands in them."""
+"""Keys whose values are fixed words or names. They are not masked, even if they contain a part of a secret."""
 
 _redact: Callable[[str], str] = Redactor(secrets_in(os.environ))
-"""Until the settings are loaded: the values of all variables that hold a secret."""
+"""Until the settings are loaded, masks the values of all variables that hold a secret."""
 
 
 class _Masked(LambdaPowertoolsFormatter):
-    """Masks each text before it is escaped, so that arguments and tracebacks are covered and the line stays JSON."""
+    """Masks each text before it is escaped, so that this covers arguments and tracebacks and the line stays JSON."""
 
     def serialize(self, log: Any) -> str:
         return super().serialize(masked(clean(log)))
@@ -44,7 +44,7 @@ class _Masked(LambdaPowertoolsFormatter):
 logger = Logger(service=SERVICE, logger_formatter=_Masked(utc=True, use_rfc3339=True, serialize_stacktrace=False))
 metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
 
-# What lastbeat itself logs goes the same way, and not on to Lambda's own root handler, which would not mask it.
+# lastbeat's own logs use the same handler. They do not propagate to Lambda's root handler, which would not mask them.
 for _name in ("lastbeat", "lastbeat_lambda"):
     _library = logging.getLogger(_name)
     _library.addHandler(logger.registered_handler)
@@ -53,7 +53,7 @@ for _name in ("lastbeat", "lastbeat_lambda"):
 
 def hide(secrets: Redactor) -> None:
     """Mask ``secrets`` from now on."""
-    global _redact  # noqa: PLW0603 - what Lambda keeps between two events is the module
+    global _redact  # noqa: PLW0603 - Lambda keeps the module between two events
     _redact = secrets
 
 
@@ -67,7 +67,7 @@ def follow(settings: Settings) -> None:
 
 
 def masked(value: Any) -> Any:
-    """``value`` with the secrets in its texts masked, but for names."""
+    """``value`` with secrets masked in its texts, except for names."""
     if isinstance(value, str):
         return mask_tokens(_redact(value))
     if isinstance(value, dict):
@@ -83,7 +83,7 @@ class DefectError(Exception):
 
 @contextmanager
 def invocation(context: Any) -> Iterator[None]:
-    """One event: every log line has its id, and its metrics are written however it ends."""
+    """A context for one event: adds its id to every log line, and writes its metrics however it ends."""
     logger.append_keys(function_request_id=getattr(context, "aws_request_id", None))
     try:
         yield
@@ -92,7 +92,7 @@ def invocation(context: Any) -> Iterator[None]:
         raise
     except Exception as fault:
         logger.exception("nothing more came of this event")
-        # Lambda's own client logs what is raised here, unmasked.
+        # Lambda's own client logs this exception unmasked.
         raise DefectError(masked(f"{type(fault).__name__}: {fault}")) from None
     finally:
         if metrics.metric_set:
@@ -102,13 +102,13 @@ def invocation(context: Any) -> Iterator[None]:
 
 @contextmanager
 def about(run_id: str) -> Iterator[None]:
-    """Log lines of any module say within this block which run they are about."""
+    """A context that adds the run id to the log lines of all modules."""
     with logger.append_context_keys(run_id=run_id):
         yield
 
 
 def report_pass(report: PassReport) -> None:
-    """The metrics and lines of one pass."""
+    """Write the metrics and log lines of one pass."""
     metrics.add_metric("PassesThatCouldSee", MetricUnit.Count, 0 if report.blind is not None else 1)
     metrics.add_metric("SweepSeconds", MetricUnit.Seconds, report.seconds)
     metrics.add_metric("StoreRequests", MetricUnit.Count, sum(report.requests.values()))
@@ -136,7 +136,7 @@ def report_pass(report: PassReport) -> None:
 
 
 def report_check(outcome: Outcome, channels: int) -> None:
-    """The metrics and lines of one run's check; its alerts go to so many channels."""
+    """Write the metrics and log lines of one run's check. ``channels`` is the number of channels."""
     sent = len(outcome.alerts) * channels - outcome.pending
     for name, count in (("AlertsSent", sent), ("AlertsFailed", len(outcome.failures))):
         if count > 0:

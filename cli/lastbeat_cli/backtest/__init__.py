@@ -1,1 +1,1 @@
-"""``backtest``: what a restart policy would have made of a fleet's past."""
+"""``backtest``: replay a restart policy on a fleet's past."""

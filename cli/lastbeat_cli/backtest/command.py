@@ -1,4 +1,4 @@
-"""``backtest``: replays the recorded histories of a fleet through restart policies, or through learned limits."""
+"""``backtest``: replay the recorded history of a fleet with restart policies, or with learned limits."""
 
 import sys
 import time
@@ -29,20 +29,20 @@ WHICH = "Which policies"
 _LIMIT_S: Final = 900.0
 _MOST_POLICIES: Final = 6
 MOST_DECISIONS: Final = 10_000
-"""So many are listed one by one; all are counted."""
+"""Most decisions listed one by one; all are counted."""
 _EPILOG = """\
 \b
 Exit status:
-  0  the answer is printed
+  0  the result was printed
   3  the fleet could not be read, or a policy cannot be used; also wrong settings or arguments
 
 \b
 What the words mean:
-  saved    restarted; in the history somebody started it again later, and it got on: the time that it lay dead
-  wasted   restarted; it died again of the same cause without getting further: the time of that attempt
-  missed   stopped; somebody started it again, and it got on: the time that it lay dead
-  spared   stopped; somebody started it again in vain: the time of that attempt
-  unknown  nobody started it again, or how far it got was not recorded
+  saved    the policy restarts; in the history a user restarted later, with success: the downtime
+  wasted   the policy restarts; the next attempt failed with the same cause and no progress: its time
+  missed   the policy stops; in the history a user restarted, with success: the downtime
+  spared   the policy stops; in the history a user restarted in vain: the time of that attempt
+  unknown  the run was not restarted, or the progress of the next attempt was not recorded
 
 \b
 Examples:
@@ -65,12 +65,12 @@ Examples:
     group=WHICH,
     help=f"May be repeated, to compare [{loading.RECOMMENDED}].",
 )
-@options.option("--decisions", "listed", is_flag=True, help="Also each decision, the latest first.")
+@options.option("--decisions", "listed", is_flag=True, help="List each decision, too, the latest first.")
 @options.option(
     "--timeouts",
     "limits",
     is_flag=True,
-    help="Not policies: what limits that runs learn (LASTBEAT_LEARN) would have told, when, and how often wrongly.",
+    help="Replay learned limits (LASTBEAT_LEARN) instead: which hangs they would have found, and false alarms.",
 )
 @options.place
 @options.form
@@ -84,10 +84,10 @@ def command(
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """What restart policies would have made of the past of a fleet: what each would have restarted and stopped, why,
-    and what that would have saved or wasted.
+    """Replay restart policies on the past of a fleet.
 
-    It reads what is recorded of each run and changes nothing. Budgets and windows count as they would have.
+    Shows what each policy would have restarted and stopped, why, and the hours that it would have saved or wasted. This
+    command is read-only and reads only the records of runs. Budgets and windows are applied as in reality.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
@@ -131,7 +131,7 @@ def _records(settings: Settings, until: float) -> FleetRecords:
 
 
 def _apart(policies: Sequence[RestartPolicy]) -> list[RestartPolicy]:
-    """Two files may have one name."""
+    """``policies`` with unique names, since two files may share a name."""
     names = [policy.name for policy in policies]
     return [
         policy if names.count(policy.name) == 1 else replace(policy, name=f"{policy.name} ({number})")

@@ -1,4 +1,4 @@
-"""Reads what runs have kept of how long their steps and sections took: three files a run, each bounded."""
+"""Reads the recorded times of steps and sections: three files a run, each bounded."""
 
 import time
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _THREADS: Final = 16
 
 @dataclass
 class FleetTimeouts:
-    """What learned limits would have told of a fleet."""
+    """The alarms that learned limits would have raised in a fleet."""
 
     root: str
     records: FleetRecords
@@ -32,16 +32,16 @@ class FleetTimeouts:
 
     @property
     def judged(self) -> list[PastTimeouts]:
-        """Those of which enough is kept."""
+        """The runs with enough recorded data."""
         return [each for each in self.runs if each.why_not is None]
 
     def count(self, came: Came) -> int:
-        """How often they would have told with that outcome."""
+        """The number of alarms with that outcome."""
         return sum(told.came is came for run in self.judged for told in run.told)
 
 
 def kept_times(store: Store, record: Record) -> KeptTimes:
-    """What ``record``'s run has kept. Raises :class:`StoreError` if that cannot be read."""
+    """The recorded times of the run. Raises :class:`StoreError` if they cannot be read."""
     folder = f"{record.run_id}/"
     progress = store.read(folder + runid.PROGRESS, DOCUMENT_LIMIT_BYTES)
     metadata = store.read(folder + runid.METADATA, DOCUMENT_LIMIT_BYTES)

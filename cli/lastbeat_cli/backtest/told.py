@@ -1,4 +1,4 @@
-"""What a backtest found, as lines for people and as a document."""
+"""The result of a backtest, as lines for people and as a document."""
 
 import heapq
 from collections.abc import Iterator, Mapping
@@ -32,31 +32,31 @@ _WORDS: Final = {
 
 @dataclass
 class FleetBacktest:
-    """What was replayed, and what came of it."""
+    """The replayed history, and the results of each policy."""
 
     root: str
     records: FleetRecords
     tests: dict[str, Backtest]
-    """Policy → what it would have done."""
+    """Policy → its decisions and their worth."""
     runs: int = 0
-    """Whose history was read."""
+    """Number of runs whose history was read."""
     thin: int = 0
-    """Of them, those whose record keeps no transition."""
+    """Number of runs without any transition in their record."""
     cut: int = 0
-    """Of them, those whose first transitions are not kept."""
+    """Number of runs whose first transitions are no longer in their record."""
     ends: int = 0
     failures: int = 0
-    """Ends that nobody had asked for and that were not good."""
+    """Number of ends that were neither requested nor successful."""
     causeless: int = 0
-    """Of them, those without a known cause."""
+    """Number of failures without a known cause."""
     stepless: int = 0
-    """Of them, those without a known step."""
+    """Number of failures without a known step."""
     first: datetime | None = None
     last: datetime | None = None
     decisions: list[tuple[datetime, int, str, PastDecision]] = field(default_factory=list)
-    """The latest ones; a heap."""
+    """The latest decisions, as a heap."""
     unlisted: int = 0
-    """How many more there were."""
+    """Number of earlier decisions, which were dropped."""
     _numbers: Iterator[int] = field(default_factory=count)
 
     def saw(self, end: PastEnd) -> None:
@@ -71,10 +71,10 @@ class FleetBacktest:
         self.stepless += end.end.step is None
 
     def keep(self, policy: str, decision: PastDecision, most: int) -> None:
-        """List ``decision``, unless there are ``most`` later ones. Ends that were good need no decision."""
+        """List ``decision``, unless there are ``most`` later ones. Successful ends need no decision."""
         if decision.hindsight is Hindsight.DONE:
             return
-        # A number of its own, for decisions have no order.
+        # A unique number breaks ties, because decisions have no order.
         entry = (decision.past.at, next(self._numbers), policy, decision)
         if len(self.decisions) < most:
             heapq.heappush(self.decisions, entry)
@@ -84,13 +84,13 @@ class FleetBacktest:
 
     @property
     def listed(self) -> list[tuple[str, PastDecision]]:
-        """The decisions that are kept, the latest first."""
+        """The listed decisions, latest first."""
         newest = sorted(self.decisions, key=lambda each: (each[0], -each[1]), reverse=True)
         return [(policy, decision) for _, _, policy, decision in newest]
 
 
 def backtest_lines(found: FleetBacktest, columns: int, *, decisions: bool) -> Iterator[Line]:
-    """All of it, for people."""
+    """The result as lines for people."""
     yield from _head(found, columns)
     if not found.ends:
         return
@@ -137,11 +137,11 @@ def _table(found: FleetBacktest, columns: int) -> Iterator[Line]:
 
 
 def _row(what: Hindsight, tallies: list[dict[Hindsight, Worth]]) -> tuple[str, list[str]]:
-    return f"  {_WORDS[what]}", [_told(each.get(what)) for each in tallies]
+    return f"  {_WORDS[what]}", [_tally_text(each.get(what)) for each in tallies]
 
 
-def _told(tally: Worth | None) -> str:
-    """``12: 31.5 h, 4,000 steps (of 7)``: how often, how long, how many steps; and of how many that is known."""
+def _tally_text(tally: Worth | None) -> str:
+    """``12: 31.5 h, 4,000 steps (of 7)``: count, time and steps, and how many of the cases they are known for."""
     if tally is None:
         return "0"
     parts = []
@@ -196,7 +196,7 @@ def _worth(each: PastDecision) -> str:
 
 
 def _notes(found: FleetBacktest) -> Iterator[str]:
-    """How far that can be trusted."""
+    """The limits of the result: missing runs, causes and steps."""
     records = found.records
     if found.thin:
         yield f"Too thin to judge: {counted(found.thin, 'run')}, of which no change of status is kept."
@@ -223,7 +223,7 @@ def _notes(found: FleetBacktest) -> Iterator[str]:
 
 
 def backtest_document(found: FleetBacktest) -> dict[str, object]:
-    """The same for programs: the promised keys, all of them always there; what is not known is null."""
+    """The result as a document: the documented keys, always all of them; unknown values are null."""
     return {
         "schema": SCHEMA,
         "root": found.root,

@@ -1,4 +1,4 @@
-"""What learned limits would have told of a fleet, as lines for people and as a document."""
+"""The alarms that learned limits would have raised in a fleet, as lines for people and as a document."""
 
 import statistics
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _MOST_TOLD: Final = 100
 
 
 def timeout_lines(found: FleetTimeouts, columns: int) -> Iterator[Line]:
-    """All of it, for people: in sum, and run by run, those first of which there is something to tell."""
+    """The result as lines for people: totals, then run by run, runs with alarms or missed hangs first."""
     judged = found.judged
     hours = sum(each.watched_s for each in judged) / 3600
     runs = f"{len(judged):,} of {len(found.runs) + len(found.unreadable):,} recorded runs"
@@ -76,9 +76,9 @@ def _run_lines(run: PastTimeouts) -> Iterator[str]:
         when = f", {_earlier(each.earlier_s)}" if each.earlier_s is not None else ""
         yield f"{came}{when}: {_wait(each)}{at}"
     if run.missed:
-        yield f"it hung, and no learned limit would have told by then: {_known(run)}"
+        yield f"it hung, and no learned limit would have told by then: {_kept_steps(run)}"
     elif not run.told:
-        yield f"nothing to tell: {_known(run)}"
+        yield f"nothing to tell: {_kept_steps(run)}"
 
 
 def _wait(each: WouldTell) -> str:
@@ -87,7 +87,7 @@ def _wait(each: WouldTell) -> str:
     return f"{name} for {format_duration(each.lasted_s)} ({usual}limit {format_duration(each.limit_s)})"
 
 
-def _known(run: PastTimeouts) -> str:
+def _kept_steps(run: PastTimeouts) -> str:
     limit = "no limit yet" if run.limit_s is None else f"limit {format_duration(run.limit_s)}"
     if not run.steps:
         return "its sections as ft_state.json keeps them"
@@ -96,7 +96,7 @@ def _known(run: PastTimeouts) -> str:
 
 
 def _notes(found: FleetTimeouts) -> Iterator[str]:
-    """How far that can be trusted."""
+    """The limits of the result: missing runs and step times."""
     records, thin = found.records, [each for each in found.runs if each.why_not is not None]
     for each in thin[:_SHOWN]:
         yield f"Too little to judge: {one_line(each.run_id)}: {each.why_not}."
@@ -126,7 +126,7 @@ def _notes(found: FleetTimeouts) -> Iterator[str]:
 
 
 def timeout_document(found: FleetTimeouts) -> dict[str, object]:
-    """The same for programs: the promised keys, all of them always there; what is not known is null."""
+    """The result as a document: the documented keys, always all of them; unknown values are null."""
     judged = found.judged
     return {
         "schema": SCHEMA,

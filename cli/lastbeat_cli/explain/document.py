@@ -10,7 +10,7 @@ Mask = Callable[[str], str]
 
 
 def story_document(story: ExplainReport, mask: Mask) -> dict[str, object]:
-    """The documented keys, always all of them; unknown values are null. ``mask`` cleans text that training wrote."""
+    """The documented keys, always all of them; unknown values are null. ``mask`` cleans text from training."""
     found = story.explanation
     cause = found.cause
     return {

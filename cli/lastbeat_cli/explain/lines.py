@@ -40,7 +40,7 @@ Mask = Callable[[str], str]
 
 
 def story_lines(story: ExplainReport, columns: int, mask: Mask) -> list[Line]:
-    """The whole answer in ``columns``. ``mask`` hides secrets in text that training wrote."""
+    """The whole answer in ``columns``. ``mask`` hides secrets in text from training."""
     return list(_blank_between(_blocks(story, columns, mask)))
 
 

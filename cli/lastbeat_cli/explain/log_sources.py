@@ -22,7 +22,7 @@ _MOST_ENTRIES = 100_000
 _SPOOL_IN_MEMORY_BYTES = 16 * 1024 * 1024
 _SPOOL_BYTES = 1 << 30
 _AWAITED_S: Final = 2.0
-"""Seconds without input after which the user is told what ``explain`` waits for."""
+"""Seconds without input after which ``explain`` says what it waits for."""
 _ROOT_ENTRIES: Final = 5_000
 """Most entries of a folder that are checked for runs."""
 _ROOT_SHOWN: Final = 5

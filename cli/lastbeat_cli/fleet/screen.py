@@ -34,7 +34,7 @@ HELP: Final = (
     "Enter          all about the run, t its curves; q or Escape comes back",
     "/, or paste    filter by text: run, status, phase, host, why; Escape ends it",
     "s              which statuses are shown: all, who needs people, one alone",
-    "Ctrl-L         draw the screen anew",
+    "Ctrl-L         redraw the screen",
     "Ctrl-Z         back to the shell; fg comes back here",
     "?              this help",
     "",

@@ -1,1 +1,1 @@
-"""``policy``: when jobs are started again."""
+"""``policy``: restart policies."""

@@ -1,4 +1,4 @@
-"""``policy``: restart policies: which there are, whether one of your own can be used, and what one would decide."""
+"""``policy``: list and check restart policies, and explain their decisions."""
 
 import shlex
 from dataclasses import asdict
@@ -25,7 +25,7 @@ _TRANSITIONS = {
     Mode.SUCCESS: ("succeeded",),
     Mode.PREEMPTED: ("preempted",),
 }
-"""Mode → what ``on:`` may name when a job ends in it."""
+"""Mode → the events in ``on:`` that a job's end in this mode triggers."""
 _LINGERING: Final = {
     "end": "a job that is not restarted and still runs: is ended after 3 minutes without a step or a log line",
     "leave": "a job that is not restarted and still runs: is left running (on_permanent: leave)",
@@ -35,7 +35,7 @@ END = "How the job ended"
 _EPILOG = """\
 \b
 Exit status:
-  0  the answer is printed
+  0  the answer was printed
   3  there is no such policy, or it cannot be used: every fault is listed with its file and line
 """
 _policy = options.option(
@@ -51,7 +51,7 @@ _policy = options.option(
 @click.group("policy", context_settings=options.HELP, no_args_is_help=False, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """When a job is started again: restart policies."""
+    """Restart policies: when a job is restarted, and how often."""
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
 
@@ -59,7 +59,7 @@ def command(ctx: click.Context) -> None:
 @command.command("list", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
 @options.form
 def listing(*, as_json: bool, verbose: bool) -> int:
-    """The policies that come with lastbeat."""
+    """List the policies that come with lastbeat."""
     logs.verbose(on=verbose)
     found = {name: loading.description(name) for name in loading.names()}
     if as_json:
@@ -74,7 +74,7 @@ def listing(*, as_json: bool, verbose: bool) -> int:
 @click.argument("name", metavar="NAME-OR-FILE")
 @options.form
 def show(*, name: str, as_json: bool, verbose: bool) -> int:
-    """What a policy does for each mode. For one that comes with lastbeat, the file to begin your own with."""
+    """Show what a policy does in each mode. For a built-in policy, prints its file, to start your own with."""
     logs.verbose(on=verbose)
     found = load(name)
     if as_json:
@@ -109,11 +109,16 @@ def check(*, file: str, as_json: bool, verbose: bool) -> int:
     group=END,
     help="How the job ended [crash].",
 )
-@options.option("--error-type", default="unknown", metavar="NAME", group=END, help="The cause's error type [unknown].")
-@options.option("--subsystem", metavar="NAME", group=END, help="Its subsystem.")
-@options.option("--signal", metavar="NAME", group=END, help="The signal that showed it.")
+@options.option("--error-type", default="unknown", metavar="NAME", group=END, help="Error type of the cause [unknown].")
+@options.option("--subsystem", metavar="NAME", group=END, help="Subsystem of the cause.")
+@options.option("--signal", metavar="NAME", group=END, help="Signal that revealed the cause.")
 @options.option(
-    "--confidence", type=click.FloatRange(0, 1), default=1.0, metavar="0..1", group=END, help="How sure it is [1]."
+    "--confidence",
+    type=click.FloatRange(0, 1),
+    default=1.0,
+    metavar="0..1",
+    group=END,
+    help="Confidence of the cause [1].",
 )
 @options.option("--exit-code", type=click.IntRange(0, 255), metavar="N", group=END, help="The job's exit status.")
 @options.option(
@@ -122,13 +127,13 @@ def check(*, file: str, as_json: bool, verbose: bool) -> int:
     default=1,
     metavar="N",
     group=END,
-    help="Which restart in a row this would be [1].",
+    help="Number of this restart in a row [1].",
 )
 @options.form
 def explain(*, named: str, attempt: int, as_json: bool, verbose: bool, **end: Any) -> int:
-    """What a policy decides when a job ends in this way, and why."""
+    """Explain what a policy decides when a job ends in this way."""
     logs.verbose(on=verbose)
-    known = _known()
+    known = _known_names()
     policy = load(named, known)
     _check_names(known, end)
     mode = Mode(end.pop("mode"))
@@ -151,7 +156,7 @@ def explain(*, named: str, attempt: int, as_json: bool, verbose: bool, **end: An
 
 
 def _lingering_lines(policy: RestartPolicy, decision: RestartDecision, mode: Mode) -> list[str]:
-    """What becomes of a job that is not restarted and still runs, for people."""
+    """A line that says whether a job that is not restarted and still runs is ended; empty if that cannot happen."""
     stands_still = mode is Mode.STALL and policy.rule(mode).kind != "never"
     if decision.restart or not (stands_still or mode in {Mode.CRASH, Mode.PREEMPTED}):
         return []
@@ -159,15 +164,15 @@ def _lingering_lines(policy: RestartPolicy, decision: RestartDecision, mode: Mod
 
 
 def load(name_or_path: str, known: KnownNames | None = None) -> RestartPolicy:
-    """The policy; :class:`SettingsError` with all that is wrong with it."""
+    """The restart policy. Raises :class:`SettingsError` with all faults in it."""
     try:
-        return loading.load(name_or_path, known or _known())
+        return loading.load(name_or_path, known or _known_names())
     except loading.RestartPolicyError as error:
         raise SettingsError(str(error).splitlines()) from None
 
 
 def document(policy: RestartPolicy) -> dict[str, Any]:
-    """A policy for programs."""
+    """A policy as a document."""
     return {
         "name": policy.name,
         "modes": {mode.value: _rule_document(policy.rule(mode)) for mode in Mode},
@@ -187,7 +192,7 @@ def document(policy: RestartPolicy) -> dict[str, Any]:
 
 
 def decision_document(decision: RestartDecision) -> dict[str, Any]:
-    """A decision for programs."""
+    """A decision as a document."""
     return {
         "action": "restart" if decision.restart else "stop",
         "reason": decision.reason,
@@ -199,7 +204,7 @@ def decision_document(decision: RestartDecision) -> dict[str, Any]:
 
 
 def decision_lines(decision: RestartDecision) -> list[str]:
-    """A decision for people."""
+    """A decision as lines for people."""
     lines = [f"{'restart' if decision.restart else 'stop'}: {decision.reason}"]
     if decision.budgets:
         lines.append(f"budgets: {', '.join(map(str, decision.budgets))}")
@@ -210,7 +215,7 @@ def decision_lines(decision: RestartDecision) -> list[str]:
     return lines
 
 
-def _known() -> KnownNames:
+def _known_names() -> KnownNames:
     settings = configuration.load({})
     try:
         return KnownNames.of(catalogues.catalogue(settings[table.SIGNALS]))
@@ -219,7 +224,7 @@ def _known() -> KnownNames:
 
 
 def _check_names(known: KnownNames, end: dict[str, Any]) -> None:
-    """An alias becomes a name that it stands for, as if that had been seen."""
+    """Raise :class:`SettingsError` for an unknown name in ``end``. Replaces an alias by a name that it stands for."""
     stands_for = (
         ("error_type", lambda name: known.error_types & {name}, known.error_types),
         ("subsystem", known.subsystem, known.all_subsystems()),
@@ -268,7 +273,7 @@ def _lines(policy: RestartPolicy) -> list[str]:
 
 
 def reaction_lines(policy: RestartPolicy, on: str) -> list[str]:
-    """What the policy does on that, for people."""
+    """The reactions of the policy to the event ``on``, as lines for people."""
     return [f"on {on}: {_reaction(each)}" for each in policy.reactions.get(on, ())]
 
 

@@ -1,4 +1,4 @@
-"""``routes``: which channels an alert goes to, and whom it mentions."""
+"""``routes``: choose which channels an alert goes to, and whom it mentions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ WHICH = "Which alert"
 EPILOG = """\
 \b
 Exit status:
-  0  it was done
+  0  done
   1  the routes can be used, but name a channel that is not set up here
   3  the routes cannot be used: every fault is listed with its line; also wrong settings or arguments
 """
@@ -53,10 +53,11 @@ _STATUSES = {
 @click.group("routes", context_settings=options.HELP, no_args_is_help=False, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Which channels an alert goes to, and whom it mentions: by run, owner, team, status, severity, cause and hour.
+    """Choose which channels an alert goes to, and whom it mentions: by run, owner, team, status, severity, cause and
+    hour.
 
-    The routes of a fleet are a YAML file beside its runs, _watchdog/routes.yaml. Without one every alert goes to every
-    channel.
+    The routes of a fleet are a YAML file beside its runs, _watchdog/routes.yaml. Without this file every alert goes to
+    every channel.
     """
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
@@ -87,7 +88,7 @@ def check(*, file: str | None, as_json: bool, verbose: bool, **given: str | None
 @options.place
 @options.form
 def show(*, as_json: bool, verbose: bool, **given: str | None) -> int:
-    """The routes of the fleet, from the top, and the channels that are set up here."""
+    """Show the routes of the fleet in order, and the channels that are set up here."""
     logs.verbose(on=verbose)
     settings = _settings(given)
     found, channels = _asked_for(settings, None), wire.channels(settings)
@@ -107,7 +108,7 @@ def show(*, as_json: bool, verbose: bool, **given: str | None) -> int:
 @options.place
 @options.form
 def put(*, file: str, as_json: bool, verbose: bool, **given: str | None) -> int:
-    """Make FILE the routes of the fleet, if it can be used. Every watcher follows them within a minute."""
+    """Make FILE the routes of the fleet, if it can be used. Takes effect within a minute for every watcher."""
     logs.verbose(on=verbose)
     settings = _settings(given)
     body, store = _read(file), opening.store(settings)
@@ -135,14 +136,12 @@ def remove(*, as_json: bool, verbose: bool, **given: str | None) -> int:
 
 
 @command.command("test", cls=options.Grouped, epilog=EPILOG_TEST, context_settings=options.HELP)
-@options.option(
-    "--run", metavar="ID", group=WHICH, help="The run; its owner and team are read from it, if it names them."
-)
-@options.option("--status", metavar="S", group=WHICH, help=f"What the alert says: {', '.join(_EVENTS)}.")
-@options.option("--owner", "whose", metavar="NAME", group=WHICH, help="Whose run it is [as the run says].")
+@options.option("--run", metavar="ID", group=WHICH, help="The run; owner and team are read from it, if it names them.")
+@options.option("--status", metavar="S", group=WHICH, help=f"Event of the alert: {', '.join(_EVENTS)}.")
+@options.option("--owner", "whose", metavar="NAME", group=WHICH, help="The run's owner [as the run says].")
 @options.option("--team", "of_team", metavar="NAME", group=WHICH, help="The owner's team [as the run says].")
-@options.option("--cause", metavar="TYPE", group=WHICH, help="Its cause, an error type [none is known].")
-@options.option("--at", metavar="TIME", group=WHICH, help="When, as 2026-01-31T03:00:00+01:00 [now].")
+@options.option("--cause", metavar="TYPE", group=WHICH, help="Error type of the cause [unknown].")
+@options.option("--at", metavar="TIME", group=WHICH, help="Time of the alert: 2026-01-31T03:00:00+01:00 [now].")
 @options.option("--file", metavar="FILE", group=WHICH, help="Test the routes in FILE [those of the fleet].")
 @options.place
 @options.form
@@ -159,7 +158,7 @@ def test(  # noqa: PLR0913 - one for each option
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """Which routes would take an alert, where it would go, and whom it would mention. Sends nothing."""
+    """Show which routes would take an alert, where it would go, and whom it would mention. Sends nothing."""
     logs.verbose(on=verbose)
     faults: list[str] = []
     run_id, event, when = _run(run, faults), _event(status, faults), _time(at, faults)
@@ -169,7 +168,7 @@ def test(  # noqa: PLR0913 - one for each option
     store = opening.store(settings)
     owner, team, notes = owner_name(whose), owner_name(of_team), list[str]()
     if owner is None and team is None:
-        owner, team, notes = _told(store, run_id)
+        owner, team, notes = _read_owner(store, run_id)
     message = Message(
         run_id, event, _STATUSES.get(event, Status.RUNNING), "", when or store.clock(),
         cause=cause, owner=owner, team=team,
@@ -234,14 +233,14 @@ def _tell(answer: _Answer, message: Message, notes: Sequence[str], *, as_json: b
     _print(document, [*lines, *(f"Note: {note}" for note in remarks)], as_json=as_json)
 
 
-# What was asked for.
+# Arguments.
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     name: str
     table: RouteTable | None
-    """None: the fleet has no routes."""
+    """None if the fleet has no routes."""
 
 
 def _settings(given: dict[str, str | None]) -> Settings:
@@ -251,7 +250,7 @@ def _settings(given: dict[str, str | None]) -> Settings:
 
 
 def _asked_for(settings: Settings, file: str | None) -> _Found:
-    """The routes in ``file``, else those of the fleet. Raises :class:`SettingsError` with all that is wrong."""
+    """The routes in ``file``, else those of the fleet. Raises :class:`SettingsError` with all faults in them."""
     if file is not None:
         body, name = _read(file), file
     else:
@@ -302,8 +301,8 @@ def _time(text: str | None, faults: list[str]) -> datetime | None:
     return when
 
 
-def _told(store: Store, run_id: str) -> tuple[str | None, str | None, list[str]]:
-    """Owner and team as the run says, and what is to be said where that cannot be read."""
+def _read_owner(store: Store, run_id: str) -> tuple[str | None, str | None, list[str]]:
+    """Owner and team as the run states them, and notes if they cannot be read."""
     try:
         blob = store.read(f"{run_id}/{runid.METADATA}", DOCUMENT_LIMIT_BYTES)
     except StoreError as error:
@@ -314,7 +313,7 @@ def _told(store: Store, run_id: str) -> tuple[str | None, str | None, list[str]]
     return said.owner, said.team, []
 
 
-# How it is told.
+# Output.
 
 
 def _listed(channels: Sequence[Channel]) -> str:

@@ -21,7 +21,7 @@ def absent(table: RouteTable, channels: Sequence[Channel]) -> list[str]:
 
 
 def described(table: RouteTable) -> Iterator[str]:
-    """Each route from the top, then the people."""
+    """The routes in order, then the people."""
     width = max(len(route.name) for route in table.routes)
     for route in table.routes:
         rest = " and goes on" if route.goes_on else ""
@@ -62,7 +62,7 @@ def _mentioned(route: Route) -> str:
 
 
 def table_document(table: RouteTable) -> dict[str, object]:
-    """The table as JSON can hold it: in the words of the file."""
+    """The table as a document, in the keys of the file."""
     return {
         "routes": [_route(route) for route in table.routes],
         "people": {

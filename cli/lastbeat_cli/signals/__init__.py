@@ -1,1 +1,1 @@
-"""``signals``: what is looked for in logs."""
+"""``signals``: the signals that lastbeat finds in logs."""

@@ -1,4 +1,4 @@
-"""``signals``: what is looked for in logs, and how to look with signals of your own."""
+"""``signals``: list the signals that lastbeat finds in logs, and try your own."""
 
 from importlib import import_module
 from typing import cast
@@ -11,16 +11,16 @@ from lastbeat.settings import SettingsError, catalogues, table
 from lastbeat_cli import logs, options
 
 WHICH = "Which signals"
-# Subcommand → its module, the command's name in it, a sentence.
+# Subcommand → its module, the command's name in it, one sentence of help.
 _COMMANDS: dict[str, tuple[str, str, str]] = {
-    "list": ("lastbeat_cli.signals.listing", "listing", "Every signal of a catalogue, and which catalogues there are."),
-    "show": ("lastbeat_cli.signals.listing", "show", "All about a signal, an error type or a catalogue."),
-    "test": ("lastbeat_cli.signals.trying", "test", "Which lines of a log each signal matches."),
-    "check": ("lastbeat_cli.signals.trying", "check", "Whether a catalogue file of your own can be used."),
+    "list": ("lastbeat_cli.signals.listing", "listing", "List the signals of a catalogue, or the catalogues."),
+    "show": ("lastbeat_cli.signals.listing", "show", "Show a signal, an error type or a catalogue."),
+    "test": ("lastbeat_cli.signals.trying", "test", "Show which lines of a log each signal matches."),
+    "check": ("lastbeat_cli.signals.trying", "check", "Check a catalogue file of your own."),
     "import": (
         "lastbeat_cli.signals.taking_over",
         "command",
-        "Take over a Megatron launcher's log monitor and restart policy.",
+        "Convert a Megatron launcher's log monitor and restart policy.",
     ),
     "eval": ("lastbeat_cli.signals.evaluation", "evaluate", "Score a catalogue on folders of labelled logs."),
 }
@@ -35,12 +35,12 @@ which = options.option(
 
 
 class _Commands(click.Group):
-    """Lists every subcommand without importing one."""
+    """Lists every subcommand without importing any."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's face
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's interface
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's face
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's interface
         if cmd_name not in _COMMANDS:
             return None
         module, name, _ = _COMMANDS[cmd_name]
@@ -63,7 +63,7 @@ class _Commands(click.Group):
 )
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """What lastbeat looks for in logs: patterns, and what a line that matches one means.
+    """The signals that lastbeat finds in logs: patterns, and the meaning of lines that match them.
 
     LASTBEAT_SIGNALS names the catalogue that watchers use: a built-in one, or a file of your own.
     """
@@ -72,7 +72,7 @@ def command(ctx: click.Context) -> None:
 
 
 def catalogue(given: str | None) -> Catalogue:
-    """What ``--signals`` names, else the setting; :class:`SettingsError` with all that is wrong with it."""
+    """The catalogue that ``--signals`` or else the setting names. Raises :class:`SettingsError` with all faults."""
     named = "--signals" if given is not None else "LASTBEAT_SIGNALS"
     if given is None:
         settings = configuration.load({})

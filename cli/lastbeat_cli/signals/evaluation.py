@@ -1,4 +1,4 @@
-"""``signals eval``: how well a catalogue does on labelled logs."""
+"""``signals eval``: score a catalogue on labelled logs."""
 
 import math
 import sys
@@ -31,9 +31,9 @@ The index has one JSON object a line:
 
 \b
 Exit status:
-  0  it was scored
+  0  the catalogue was scored
   3  the index or a log of some DIR could not be read (the other folders are
-     scored all the same); also wrong settings or arguments
+     scored anyway); also wrong settings or arguments
 """
 
 
@@ -43,10 +43,10 @@ Exit status:
 @options.option(
     "--unseen",
     is_flag=True,
-    help="Score each repository's logs also without the signals that no other repository's logs need.",
+    help="Also score each repository's logs without the signals that no other repository's logs need.",
 )
 @options.option(
-    "--rules", is_flag=True, help="List the signals that showed a cause: in how many logs and repositories."
+    "--rules", is_flag=True, help="List the signals that revealed a cause, with the number of logs and repositories."
 )
 @options.form
 def evaluate(
@@ -54,10 +54,10 @@ def evaluate(
 ) -> int:
     """Score a catalogue on the labelled logs of each DIR, which DIR/index.jsonl lists.
 
-    How many failures get the right error type, and how many the line that shows it; which were taken for what; which
-    healthy logs were misread; what the first match of any of the same signals would have said; and whether causes that
-    were said to be nearly sure were right more often than others. Of several folders
-    each is scored by itself, and then all together: a log that several have, by its content, counts once there.
+    Prints the share of failures with the right error type and the right line, the confusions, and the misread healthy
+    logs. For comparison, prints the result of the first match of any signal. Also shows whether causes with a higher
+    confidence were right more often. Several folders are scored each by itself and then together, where logs with the
+    same content count once.
     """
     logs.verbose(on=verbose)
     catalogue = signals.catalogue(given)
@@ -91,14 +91,14 @@ def _scored(scorer: FolderScorer, folder: Path) -> ScoredFolder | SettingsError:
 
 @dataclass(frozen=True, slots=True)
 class _More:
-    """What is told on demand; None: nobody asked."""
+    """The optional parts of the result; None if not requested."""
 
     unseen: Score | None
     rules: list[SignalUse] | None
 
 
 def _shown(text: str) -> str:
-    """Names of folders and logs are as hostile as logs."""
+    """``text`` cleaned and masked: names of folders and logs are as untrusted as logs."""
     return mask_tokens(logs.redact(clean(text)))
 
 
@@ -204,7 +204,7 @@ def _share(part: int, tally: ScoreCounts) -> str:
 def _document(
     folders: Sequence[ScoredFolder], every: AllFolders, more: _More, notes: Sequence[str], catalogue: Catalogue
 ) -> dict[str, object]:
-    """Of all folders together, and then of each: a single folder is all that there is."""
+    """The result for all folders together, and for each folder."""
     return {
         "catalogue": catalogue.name,
         **_scores(every.ours, every.naive),

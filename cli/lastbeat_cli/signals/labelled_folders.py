@@ -1,4 +1,4 @@
-"""Folders of labelled logs: read, and what a catalogue says of each log."""
+"""Reads folders of labelled logs, and diagnoses each log with a catalogue."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,22 +18,22 @@ from lastbeat.settings import SettingsError
 
 INDEX: Final = "index.jsonl"
 MOST_FAULTS: Final = 20
-"""Of one folder, so many are told."""
+"""Most faults of one folder that are reported."""
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""Of one log, and of the index."""
+"""Most bytes read of one log, and of the index."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredFolder:
-    """A folder's labelled logs, and what was said of them."""
+    """A folder's labelled logs with their diagnoses."""
 
     path: Path
-    """As it was given."""
+    """The folder's path, as given."""
     ours: Score
     naive: Score
     """The same logs by the first match of any signal."""
     contents: tuple[str, ...]
-    """The digest of each row's log: the same bytes are the same log, whatever they are called."""
+    """The digest of each row's log: logs with the same bytes are the same, whatever their names."""
 
     @property
     def name(self) -> str:
@@ -47,13 +47,13 @@ class AllFolders:
     ours: Score
     naive: Score
     paths: tuple[Path, ...]
-    """Of each row's log."""
+    """The path of each row's log."""
     twice: tuple[str, ...] = ()
     """A sentence for each folder whose logs were counted before, in whole or in part."""
 
 
 class FolderScorer:
-    """What one catalogue says of labelled logs. The same log is read once, however many folders have it."""
+    """Diagnoses labelled logs with one catalogue. A log that occurs in several folders is diagnosed once."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -61,7 +61,7 @@ class FolderScorer:
         self._known: dict[tuple[str, str], tuple[Diagnosis, Diagnosis]] = {}
 
     def score(self, folder: Path) -> ScoredFolder:
-        """All logs that ``folder / index.jsonl`` lists. Raises :class:`SettingsError` with every fault."""
+        """Score all logs listed in ``folder / index.jsonl``. Raises :class:`SettingsError` with every fault."""
         cases = _cases(folder, self._catalogue)
         said: list[tuple[str, Diagnosis, Diagnosis]] = []
         faults: list[str] = []
@@ -79,7 +79,7 @@ class FolderScorer:
         return ScoredFolder(folder, ours, naive, contents)
 
     def unseen(self, every: AllFolders) -> Score:
-        """Each log without the signals that its repository alone needs, see :func:`by_repository.left_out`."""
+        """Score each log without the signals that only its repository needs, see :func:`by_repository.left_out`."""
 
         def ask(index: int, smaller: Catalogue) -> Diagnosis:
             text = _read(every.paths[index])
@@ -90,7 +90,7 @@ class FolderScorer:
         return by_repository.left_out(every.ours, self._catalogue, ask)
 
     def rules(self, every: AllFolders) -> list[SignalUse]:
-        """The signals that showed a cause, those of the fewest repositories first."""
+        """The signals that revealed a cause, those of the fewest repositories first."""
         names: list[tuple[Case, set[str]]] = []
         for row, path in zip(every.ours.rows, every.paths, strict=True):
             text = _read(path)
@@ -102,7 +102,7 @@ class FolderScorer:
 
     def _say(self, case: Case, text: bytes) -> tuple[str, Diagnosis, Diagnosis]:
         content = sha256(text).hexdigest()
-        # A log's name may tell its rank, so it is part of what is read.
+        # A log's name may contain its rank, so it belongs to the key.
         key = (content, case.file)
         if key not in self._known:
             ours = scoring.diagnosis_of(explain_text(text, self._catalogue, case.file))
@@ -111,14 +111,14 @@ class FolderScorer:
 
 
 def without_repeats(given: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """The folders, each once, however it is written or linked; and a sentence for each that was named again."""
+    """The folders without duplicates, links resolved, and a sentence for each duplicate."""
     first: dict[Path, Path] = {}
     said: list[str] = []
     for folder in given:
         try:
             real = folder.resolve()
         except (OSError, RuntimeError):
-            # Links in a circle: reading it will say so.
+            # A cycle of links: reading the folder will report it.
             real = folder
         if real in first:
             said.append(
@@ -130,7 +130,7 @@ def without_repeats(given: Sequence[Path]) -> tuple[list[Path], list[str]]:
 
 
 def together(folders: Sequence[ScoredFolder]) -> AllFolders:
-    """Of a log that several folders have, by its content, the first counts."""
+    """All folders as one. A log whose content occurs in several folders counts once, in the first."""
     before: dict[str, tuple[str, str]] = {}
     ours: list[ScoredCase] = []
     naive: list[ScoredCase] = []
@@ -189,7 +189,7 @@ def _read(path: Path) -> bytes | str:
     """The bytes of a file, or why there are none."""
     try:
         if not S_ISREG(path.stat().st_mode):
-            # Nobody may write into a pipe, and then reading it would never end.
+            # Reading a pipe without a writer would never end.
             return f"{path} is no file"
         with path.open("rb") as file:
             return file.read(MOST_BYTES)

@@ -1,4 +1,4 @@
-"""``signals list`` and ``signals show``: what is looked for, and what it means."""
+"""``signals list`` and ``signals show``: signals and their meaning."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -26,10 +26,10 @@ Exit status:
 
 @click.command("list", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @signals.which
-@options.option("--catalogues", is_flag=True, group=signals.WHICH, help="The built-in catalogues instead.")
+@options.option("--catalogues", is_flag=True, group=signals.WHICH, help="List the built-in catalogues instead.")
 @options.form
 def listing(*, given: str | None, catalogues: bool, as_json: bool, verbose: bool) -> int:
-    """Every signal of a catalogue: where several match a line, the first one is meant."""
+    """List the signals of a catalogue. If several match a line, the first one counts."""
     logs.verbose(on=verbose)
     if catalogues:
         found = {name: loading.description(name) for name in loading.names()}
@@ -49,7 +49,7 @@ def listing(*, given: str | None, catalogues: bool, as_json: bool, verbose: bool
 @signals.which
 @options.form
 def show(*, name: str, given: str | None, as_json: bool, verbose: bool) -> int:
-    """All about NAME: a signal, an absence rule, an error type, or a built-in catalogue."""
+    """Show NAME: a signal, an absence rule, an error type, or a built-in catalogue."""
     logs.verbose(on=verbose)
     catalogue = signals.catalogue(given)
     found = _named(catalogue, name)
@@ -67,7 +67,7 @@ def show(*, name: str, given: str | None, as_json: bool, verbose: bool) -> int:
 
 
 def _named(catalogue: Catalogue, name: str) -> dict[str, tuple[object, list[str]]]:
-    """Everything of that name: as a program reads it, and as lines for people."""
+    """Everything with that name: kind → document, and lines for people."""
     found: dict[str, tuple[object, list[str]]] = {}
     for signal in catalogue.signals:
         if signal.name == name:
@@ -95,17 +95,17 @@ def _named(catalogue: Catalogue, name: str) -> dict[str, tuple[object, list[str]
 
 
 def failure(signal: Signal) -> bool:
-    """Whether it can be evidence of a failure."""
+    """Whether the signal can be evidence of a failure."""
     return signal.kind is None
 
 
 def meaning(signal: Signal) -> str:
-    """Its error type, or what a line of a healthy run it is."""
+    """The signal's error type, else its kind, else its verdict."""
     return signal.error_type or signal.kind or signal.verdict or "-"
 
 
 def signal_document(signal: Signal) -> dict[str, object]:
-    """A signal as a program reads it."""
+    """A signal as a document."""
     return {
         "name": signal.name,
         "pattern": signal.pattern,
@@ -126,7 +126,7 @@ def signal_document(signal: Signal) -> dict[str, object]:
 
 
 def absence_document(absence: Absence) -> dict[str, object]:
-    """An absence rule as a program reads it."""
+    """An absence rule as a document."""
     return {key: getattr(absence, key) for key in ("name", "signal", "within_s", "every_s", "hint")}
 
 
@@ -148,7 +148,7 @@ def _signal(signal: Signal, catalogue: Catalogue) -> Iterator[str]:
         "Severity": signal.severity,
         "Role": signal.role if failure(signal) else None,
         "Envelope": "its details, in the line or right below it, are the cause" if signal.envelope else None,
-        "Restart helps": _again(again) if failure(signal) else None,
+        "Restart helps": _restart_helps(again) if failure(signal) else None,
         "Extracts": ", ".join(f"{field}" for field in signal.extract) or None,
         "Hint": signal.hint or (f"{error_type.hint} (the error type's)" if error_type else None),
     }
@@ -171,14 +171,14 @@ def _type(error_type: ErrorType, theirs: Sequence[str]) -> Iterator[str]:
         {
             "Error type": error_type.name,
             "Meaning": error_type.meaning or None,
-            "Restart helps": _again(error_type.restartable),
+            "Restart helps": _restart_helps(error_type.restartable),
             "Hint": error_type.hint or None,
             "Signals": ", ".join(theirs) or "none",
         }
     )
 
 
-def _again(restartable: bool | None) -> str:
+def _restart_helps(restartable: bool | None) -> str:
     return {True: "yes, it may well", False: "no, not before something changed", None: "it depends"}[restartable]
 
 
@@ -194,7 +194,7 @@ def _head(catalogue: Catalogue) -> Iterator[str]:
 
 
 def absence_rules(catalogue: Catalogue) -> str:
-    """How many there are."""
+    """The number of absence rules, as text."""
     count = len(catalogue.absences)
     return counted(count, "absence rule")
 

@@ -1,4 +1,4 @@
-"""``signals import``: another launcher's log monitor and restart policy, taken over."""
+"""``signals import``: convert another launcher's log monitor and restart policy."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 \b
 Exit status:
-  0  the files were made; stderr lists what has no counterpart
+  0  the files were written; stderr lists what has no counterpart
   3  FILE has neither a monitor nor a restart policy, or something is wrong with it
 
 \b
@@ -40,13 +40,13 @@ Examples:
 @options.option(
     "--policy-out", metavar="PATH", type=click.Path(path_type=Path), help="Write the restart policy to this file."
 )
-@options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
+@options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
 def command(*, file: Path, out: Path | None, policy_out: Path | None, verbose: bool) -> int:
-    """Make a catalogue and a restart policy of FILE, which another launcher reads.
+    """Convert FILE, a configuration of another launcher, to a catalogue and a restart policy.
 
-    FILE is a log monitor (SlurmLogMonitor, or a job with log_events), a restart policy, or a configuration of Hydra's
-    whose defaults name /monitoring and /restart. Patterns, states, metadata and limits become a catalogue. Restarts,
-    commands, notes and stops become a policy. What has no counterpart is listed on stderr, with what to do instead.
+    FILE is a log monitor (SlurmLogMonitor, or a job with log_events), a restart policy, or a Hydra configuration whose
+    defaults name /monitoring and /restart. Patterns, states, metadata and limits become a catalogue. Restarts,
+    commands, notes and stops become a policy. Entries without a counterpart are listed on stderr, with alternatives.
     """
     logs.verbose(on=verbose)
     from lastbeat.restarts.importing import import_configuration  # noqa: PLC0415 - PyYAML and pydantic

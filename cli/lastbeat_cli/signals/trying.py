@@ -1,4 +1,4 @@
-"""``signals test`` and ``signals check``: a catalogue tried on a log, and a catalogue file looked at."""
+"""``signals test`` and ``signals check``: try a catalogue on a log, and check a catalogue file."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -41,8 +41,8 @@ Examples:
 EPILOG_CHECK = """\
 \b
 Exit status:
-  0  it can be used
-  3  something is wrong with it
+  0  the catalogue can be used
+  3  the catalogue has faults
 """
 
 
@@ -54,21 +54,21 @@ class _Hits:
     count: int = 0
     lines: list[tuple[int, str]] = field(default_factory=list)
     hint: str = ""
-    """The signal's, filled from the first line."""
+    """The signal's hint, with values from the first matching line."""
 
 
 @click.command("test", cls=options.Grouped, epilog=EPILOG_TEST, context_settings=options.HELP)
 @click.argument("file", metavar="FILE")
 @signals.which
-@options.option("--only", metavar="NAME", group=signals.WHICH, help="Of this signal alone.")
+@options.option("--only", metavar="NAME", group=signals.WHICH, help="Only this signal.")
 @options.option(
     "--most", type=click.IntRange(0, MOST_SHOWN), default=SHOWN, metavar="N", help=f"Lines shown a signal [{SHOWN}]."
 )
 @options.form
 def test(*, file: str, given: str | None, only: str | None, most: int, as_json: bool, verbose: bool) -> int:
-    """Which lines of the log FILE each signal matches; - is what is piped in.
+    """Show which lines of the log FILE each signal matches; - is standard input.
 
-    A line that matches is not yet a cause: 'lastbeat explain FILE' weighs them.
+    A matching line is not yet a cause: 'lastbeat explain FILE' weighs all of them.
     """
     logs.verbose(on=verbose)
     if is_path(file) and file.endswith((".yaml", ".yml")):
@@ -80,7 +80,7 @@ def test(*, file: str, given: str | None, only: str | None, most: int, as_json: 
     try:
         source = log_sources.stdin() if file == log_sources.STDIN else log_sources.file(Path(file))
         notes: list[str] = []
-        # All of a catalogue share one matcher; some of it need one of their own.
+        # A catalogue has one matcher for all its signals; a selection needs its own.
         matcher = matcher_of(catalogue) if only is None else Matcher(wanted)
         hits, count = _hits(source, matcher, most, notes)
     except FileNotFoundError:
@@ -98,14 +98,14 @@ def test(*, file: str, given: str | None, only: str | None, most: int, as_json: 
 @click.argument("file", metavar="FILE")
 @options.form
 def check(*, file: str, as_json: bool, verbose: bool) -> int:
-    """Whether the catalogue FILE can be used, alone or in LASTBEAT_SIGNALS; all that is wrong is told at once."""
+    """Check the catalogue FILE for use alone or in LASTBEAT_SIGNALS; every fault is listed."""
     logs.verbose(on=verbose)
     return _check(file, as_json=as_json)
 
 
 def _check(file: str, *, as_json: bool) -> int:
     found = signals.catalogue(file if is_path(file) else f"./{file}")
-    # An absence rule that brings a pattern of its own has made a signal of it, which is not told a second time.
+    # An absence rule with a pattern of its own creates a signal, which is not counted twice.
     rules = {each.name for each in found.absences if each.name == each.signal}
     named = [each for each in found.signals if each.name not in rules]
     own = [each.name for each in named if is_path(each.source)]
@@ -118,7 +118,7 @@ def _check(file: str, *, as_json: bool) -> int:
 
 
 def _hits(source: log_sources.LogInput, matcher: Matcher, most: int, notes: list[str]) -> tuple[dict[str, _Hits], int]:
-    """What each signal matches, in the catalogue's order, and how many lines there are."""
+    """The hits of each signal, in the catalogue's order, and the number of lines."""
     hits = {signal.name: _Hits(signal) for signal in matcher.signals}
     splitter, prefilter, count = Splitter(), Prefilter(matcher), 0
     for data in source.chunks(notes.append):
@@ -128,8 +128,8 @@ def _hits(source: log_sources.LogInput, matcher: Matcher, most: int, notes: list
 
 
 def _look(batch: Batch, prefilter: Prefilter, matcher: Matcher, hits: dict[str, _Hits], most: int) -> int:
-    """The number of the last line."""
-    # The lines of each step stand apart from the others there; here they count as well.
+    """Add the hits in ``batch``. Returns the number of its last line."""
+    # The prefilter keeps the lines of steps apart from others; here they count, too.
     wanted = {*prefilter.lines(batch), *prefilter.progress(batch, 0, len(batch))}
     for index in sorted(wanted):
         line = batch.line(index)
@@ -172,7 +172,7 @@ def _document(
 def _lines(catalogue: Catalogue, file: str, count: int, hits: dict[str, _Hits], notes: list[str]) -> Iterator[str]:
     of = f"{len(hits)} of the {counted(len(catalogue.signals), 'signal')} of {catalogue.name}"
     yield f"{file}: {counted(count, 'line')}; {of} match"
-    # Failures first: of the others there are many.
+    # Failures first, because the other signals have many hits.
     for hit in sorted(hits.values(), key=lambda each: not failure(each.signal)):
         signal = hit.signal
         words = [meaning(signal), signal.severity, *([signal.role] if failure(signal) else [])]
@@ -186,5 +186,5 @@ def _lines(catalogue: Catalogue, file: str, count: int, hits: dict[str, _Hits], 
 
 
 def _mask(text: str) -> str:
-    """``text`` without secrets; what comes from a log was cleaned before."""
+    """``text`` without secrets; text from a log has been cleaned before."""
     return mask_tokens(logs.redact(text))
