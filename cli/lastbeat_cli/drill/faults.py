@@ -30,51 +30,53 @@ class NotInjectedError(Exception):
 
 
 class Saboteur:
-    """How a launcher's jobs are drilled: the faults that they cannot make themselves, and how often to look. As it is,
-    it serves a launcher that shares folders with this machine and of which a drill knows nothing more."""
+    """Injects the faults that a launcher's jobs cannot cause themselves, and says how often to check on them.
+
+    This base class serves any launcher whose jobs share folders with this machine.
+    """
 
     requeues = False
-    """Whether a preempted job is started again by the scheduler itself, under the same id."""
+    """Whether the scheduler itself restarts a preempted job, under the same id."""
     limited = False
-    """Whether a job's memory may be limited by the scheduler."""
+    """Whether the scheduler can limit a job's memory."""
     python = "python3"
-    """The Python of the jobs."""
+    """The Python interpreter of the jobs."""
     output = "{job_name}.log"
     """Name of the file for a job's output, in the launcher's notation."""
     pause_s = 1.0
-    """Between two looks: a scheduler is asked less often."""
+    """Seconds between two checks; longer for a scheduler than for local processes."""
     interval_s = 5.0
-    """Between two passes of a supervisor."""
+    """Seconds between two passes of a supervisor."""
     stall_s = 20.0
-    """The limit on standing still. A log on a file system that machines share may be seen some seconds late."""
+    """Stall limit in seconds. On a shared file system a log may be seen some seconds late."""
     node_advice = (
         "give it a command that does, as --node-loss-command 'stop-machine {node}', and bring the node back afterwards"
     )
-    """How a node is lost that a job of the drill runs on."""
+    """Advice to the user: how to take down a node of the drill's job."""
 
     def command(self, script: Path) -> tuple[str, ...]:
-        """How ``script`` is named to the launcher."""
+        """The command by which the launcher runs ``script``."""
         return ("/bin/sh", str(script))
 
-    def options(self, scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002 - some differ by it
-        """The launcher's options for a job of ``scenario``, with those that the user gave."""
+    def options(self, scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002 - for subclasses
+        """The launcher's options for a job of ``scenario``, including those that the user gave."""
         return given
 
-    def preempt(self, job: str, pid: int, script: Path) -> None:  # noqa: ARG002 - some need them
-        """What happens to a job that another one is preferred to. Raises :class:`NotInjectedError`."""
+    def preempt(self, job: str, pid: int, script: Path) -> None:  # noqa: ARG002 - for subclasses
+        """Preempt the job. Raises :class:`NotInjectedError`."""
         raise NotInjectedError("no job is preferred to another here")
 
-    def named(self, name: str) -> tuple[str, ...]:  # noqa: ARG002 - a name is used once, but for Slurm's
-        """Ids of all jobs that have this name, as far as the launcher itself may not be believed about it."""
+    def named(self, name: str) -> tuple[str, ...]:  # noqa: ARG002 - for subclasses
+        """Ids of all jobs with this name, read from the scheduler itself. Empty if a name is used only once."""
         return ()
 
     def why_no_node_is_lost(self, command: str | None) -> str | None:
-        """Why no node can be taken away, or None if ``command`` does."""
+        """Why no node can be taken down, or None if ``command`` does it."""
         return None if command is not None else f"a drill takes no node away by itself; {self.node_advice}"
 
 
 class LocalSaboteur(Saboteur):
-    """Of processes of this machine."""
+    """Injects faults into processes of this machine."""
 
     python = sys.executable
     pause_s = 0.1
@@ -89,12 +91,12 @@ class LocalSaboteur(Saboteur):
                 return
         raise NotInjectedError(f"process {pid} of job {job} is not there")
 
-    def why_no_node_is_lost(self, command: str | None) -> str | None:  # noqa: ARG002 - none does
+    def why_no_node_is_lost(self, command: str | None) -> str | None:  # noqa: ARG002 - no command does it
         return "a local job has no node but this machine"
 
 
 class SlurmSaboteur(Saboteur):
-    """Of a cluster of Slurm."""
+    """Injects faults into jobs of a Slurm cluster."""
 
     requeues = True
     limited = True
@@ -111,7 +113,7 @@ class SlurmSaboteur(Saboteur):
         asked = ["--open-mode=append", *_OF_SCENARIOS.get(scenario, _REQUEUED)]
         if not any(each.startswith(("--time", "-t")) for each in given):
             asked.append(_MINUTES)
-        # A user who names a limit of memory knows what the cluster takes.
+        # The user's memory limit overrides the drill's, because the user knows what the cluster accepts.
         kept = (
             each for each in asked if not (each.startswith("--mem") and any(its.startswith("--mem") for its in given))
         )
@@ -126,7 +128,7 @@ class SlurmSaboteur(Saboteur):
 
 
 class RemoteSaboteur(Saboteur):
-    """Of a cluster that shares no folder with this machine: the job's script travels with its command."""
+    """Injects faults on a cluster without a shared folder: the job's script travels in its command."""
 
     def __init__(self, node_advice: str = Saboteur.node_advice) -> None:
         self.node_advice = node_advice
@@ -161,11 +163,11 @@ _SABOTEURS: Final[Mapping[str, Saboteur]] = {
     "ray-pod": RemoteSaboteur("the jobs run in the head's pod, and with it the cluster is lost"),
     "slurm": SlurmSaboteur(),
 }
-"""By launcher, where a drill knows more of it than its traits."""
+"""Launcher → its saboteur, for launchers whose traits alone do not decide it."""
 
 
 def saboteur(launcher: str) -> Saboteur:
-    """What drills the jobs of ``launcher``."""
+    """The saboteur for jobs of ``launcher``; launchers without their own get one by their traits."""
     plain = RemoteSaboteur() if registry.traits(launcher).remote else Saboteur()
     return _SABOTEURS.get(launcher, plain)
 

@@ -134,7 +134,7 @@ class Rehearsal:
 
     @property
     def _brought(self) -> bool:
-        """Whether its jobs write elsewhere, and supervisors bring it along."""
+        """Whether jobs write on remote machines, so that supervisors bring their output to the run's logs."""
         return registry.traits(self.ground.kind).remote
 
     @property

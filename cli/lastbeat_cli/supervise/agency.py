@@ -31,8 +31,10 @@ _LEAST_PAUSE_S = 0.2
 def run(
     settings: Settings, kind: str, given: dict[str, str | None], interval_s: float, *, once: bool, as_json: bool
 ) -> int:
-    """Make passes until a person asks for the end; with ``once`` a single one, and what falls due within its interval.
-    Returns the exit status."""
+    """Make passes until the user stops the agent, and return the exit status.
+
+    With ``once``: make one pass, and do what falls due within its interval.
+    """
     state = opening.state_dir(settings, writes=launchers.traits(kind).needs_state)
     try:
         launcher = launchers.module(kind).launcher(state, options.reached(given))

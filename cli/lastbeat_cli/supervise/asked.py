@@ -109,10 +109,10 @@ def _limited(settings: Settings, inactivity_minutes: float | None) -> Settings:
 
 
 def supervision(settings: Settings, asked: WantedSupervision) -> Supervision:
-    """What is recorded of what is asked for. Raises :class:`SettingsError`."""
+    """The supervision to record for ``asked``. Raises :class:`SettingsError`."""
     traits = registry.traits(asked.launcher)
     remote = traits.remote
-    # This folder is none of theirs.
+    # The current folder means nothing to a remote launcher.
     cwd = asked.cwd or ("" if remote else str(Path.cwd()))
     if remote and asked.output:
         raise SettingsError(
@@ -143,7 +143,7 @@ def supervision(settings: Settings, asked: WantedSupervision) -> Supervision:
 def _with_output(
     spec: JobSpec, settings: Settings, launcher: str, run_id: str, own: str
 ) -> tuple[JobSpec, tuple[str, ...]]:
-    """The spec with the file for its output, and where that will be looked for."""
+    """The spec with its output file, and the paths where that output will be found."""
     if registry.traits(launcher).output_below_run and not spec.output:
         if settings.root.scheme == DIRECTORY:
             # Below the run, where every watcher finds it.

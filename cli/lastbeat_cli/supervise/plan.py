@@ -122,7 +122,7 @@ def _next(settings: Settings, run_id: str, supervision: Supervision, chosen: Che
 
 
 def _preview(launcher: str, spec: JobSpec, name: str, now: datetime) -> Preview:
-    """What the launcher would hand over. Raises :class:`SettingsError` for what would be refused."""
+    """What the launcher would submit. Raises :class:`SettingsError` if that would be refused."""
     try:
         return registry.module(launcher).preview(spec, name, now)
     except JobRefusedError as error:
