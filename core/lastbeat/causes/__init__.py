@@ -1,1 +1,1 @@
-"""What a run's logs say → why it failed."""
+"""Finds in a run's logs why it failed."""

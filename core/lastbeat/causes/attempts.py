@@ -1,4 +1,4 @@
-"""Tells several attempts in one file apart: what was appended to the output of a run that had ended."""
+"""Separates several attempts in one file, where a new attempt was appended to the output of an ended one."""
 
 import re
 import zlib
@@ -10,19 +10,19 @@ from lastbeat.model.pattern import Pattern
 from lastbeat.model.persisted import Form
 
 Evidence = Literal["talk", "vague", "own"]
-"""What the next attempt shows: that something prints; a failure that may be the consequence of another, as of a peer
-that went away; or one of its own, a success, or steps."""
+"""Evidence of a next attempt: ``talk`` is any output; ``vague`` a failure that may follow from another, such as a lost
+peer; ``own`` a failure of its own, a success, or steps."""
 
 _OPENING_LIMIT: Final = 24
 _ENOUGH: Final = 3
-"""So many different lines of the opening have to come again: one alone may be any line, and scripts say twice who they
-are."""
+"""Number of different opening lines that have to come again. One alone may be any line, and scripts may print their
+name twice."""
 _MUCH_TALK: Final = 60
-"""So many lines an attempt prints before it counts, if it shows nothing else."""
+"""Number of lines that an attempt prints before it counts, if it shows nothing else."""
 _LETTERS_LEAST: Final = 12
 _HEAD: Final = 200
 _WINDOW: Final = 200
-"""An attempt is appended right behind the end of the one before it: within so many lines."""
+"""Most lines between the end of an attempt and the beginning of the next."""
 _TABLE: Final = ("|", "+")
 _PROMPT: Final = Pattern(
     r"(?:\([\w.-]{1,60}\) {0,2}){0,2}\[?[\w.-]{1,60}@[\w.-]{1,80}[^$#]{0,120}[$#] {1,4}"
@@ -38,51 +38,51 @@ _WHOLE: Final = Pattern(
     r"(?:mpirun|mpiexec|prterun) (?:noticed|detected|has exited)|"
     r"\S{1,120}: line \d{1,6}: {1,4}\d{1,8} (?:Killed|Aborted|Terminated|Segmentation|Bus error|Floating point)"
 )
-"""How launchers, schedulers and shells say that the whole of it has ended, not one of several ranks."""
+"""Lines of launchers, schedulers and shells which mean that all ranks have ended, not one of several."""
 _MARK: Final = "mark "
 
 
 def is_whole(text: str) -> bool:
-    """Whether the line says that all ranks have ended."""
+    """Whether the line means that all ranks have ended."""
     return _WHOLE.search(text[:_HEAD]) is not None
 
 
 @dataclass(eq=False, repr=False)
 class AttemptMarks:
-    """The marks by which attempts are told apart: an end, and behind it the lines with which the file began, some of
-    them with the number of another job; or a shell's prompt.
+    """The marks that separate attempts: an end followed by the lines with which the file began, some of them with the
+    number of another job; or a shell's prompt.
 
-    Ranks print the same lines, too, and one may die before the others have begun. So a line counts for its rank, if
-    that is known, and only if it came once before the end. Where no rank is known, and nobody said that all of it had
-    ended, it must come once behind the end as well, and what follows must be no consequence of the first one's death:
-    to lose a cause is worse than to name that of an earlier attempt.
+    Ranks print the same lines too, and one may die before the others have begun. So a line counts for its rank, if that
+    is known, and only if it came once before the end. Without a known rank, or a line that ends all ranks, it must come
+    once behind the end as well. The output that follows must then be no consequence of the first death: to lose a cause
+    is worse than to name that of an earlier attempt.
     """
 
     FORM: ClassVar = Form.SPARSE
 
     count: int = 1
     line: int = 0
-    """Number of the line with which the present attempt begins. 0: with the file."""
+    """First line of the present attempt; 0 if it begins with the file."""
     ended: int = 0
-    """Number of the line that said last that this attempt had ended. 0: none did."""
+    """Last line that reported the end of this attempt; 0 if none did."""
     whole: bool = False
-    """All its ranks had, as was said."""
+    """Whether all its ranks were reported to have ended."""
     opening: dict[str, int] = field(default_factory=dict)
-    """Digest of each of the first lines, behind ``RANK:`` if that is known → how often it came.
-    0: once, behind the last end."""
+    """Digest of each of the first lines, behind ``RANK:`` if that is known → its count; 0 if it came once, behind the
+    last end."""
     again: dict[str, int] = field(default_factory=dict)
-    """Digest of such a line behind the end → its number there."""
+    """Digest of such a line behind the end → its line number there."""
     trained: bool = False
-    """Training has made a step: what is printed from now on may come again and again."""
+    """Whether training has made a step, so that later lines may be repetitive."""
     job: str = ""
-    """The number of the job that printed this, as it says."""
+    """Number of the job in the output."""
 
     def __post_init__(self) -> None:
         self.opening = dict(islice(self.opening.items(), _OPENING_LIMIT))
         self.again = dict(islice(self.again.items(), _OPENING_LIMIT))
 
     def wants(self, order: int) -> bool:
-        """Whether it needs to see the line of that index, for the file is only beginning."""
+        """Whether it needs the line with index ``order``, because the file is just beginning."""
         return order < _WINDOW and self._is_opening
 
     @property
@@ -91,16 +91,16 @@ class AttemptMarks:
 
     @property
     def next_line(self) -> int:
-        """Number of the line with which the next attempt seems to begin; 0: there is none."""
+        """First line of the apparent next attempt; 0 if there is none."""
         return min(self.again.values()) if len(self.again) >= _ENOUGH else 0
 
     @property
     def is_sure(self) -> bool:
-        """Whether what seems to be the next attempt is not just a rank that begins late."""
+        """Whether the apparent next attempt cannot be a rank that begins late."""
         return self.whole or any(key.startswith(_MARK) for key in self.again) or all(":" in key for key in self.again)
 
     def end(self, number: int, *, whole: bool) -> None:
-        """Line ``number`` says that the attempt has ended; ``whole``: all its ranks."""
+        """Note that line ``number`` reports the end of the attempt, or of all its ranks if ``whole``."""
         if not self.next_line or (whole and not self.is_sure):
             self.ended = number
             self.whole |= whole
@@ -108,14 +108,14 @@ class AttemptMarks:
             self.opening = {key: count or 1 for key, count in self.opening.items()}
 
     def got_further(self, *, survived: bool) -> None:
-        """Training made a step. ``survived``: it has not ended, whatever was said."""
+        """Note that training made a step. ``survived`` says that it did not end, in spite of a reported end."""
         self.trained = True
         if survived and not self.next_line:
             self.ended, self.whole = 0, False
             self.again.clear()
 
     def read(self, number: int, text: str, rank: int | None, *, said: bool) -> None:
-        """A line that reports nothing, and belongs to no traceback. ``said``: something was reported before it."""
+        """Read a line that reports nothing and belongs to no traceback. ``said`` says that a report came before it."""
         if (said or self.trained or self.ended) and not self.next_line and _PROMPT.match(text):
             self._mark(number, _ENOUGH)
             return
@@ -126,7 +126,7 @@ class AttemptMarks:
         job = _JOB.search(text[:_HEAD])
         if job is not None:
             if self.ended and self.job and job["job"] != self.job and not self.next_line:
-                # It needs a line of the opening beside it, which may be itself, in the words of the first one.
+                # It needs an opening line beside it. That may be itself, if it repeats the words of the first one.
                 self._mark(number, _ENOUGH - 1)
             self.job = job["job"]
         masked = re.sub(r"\d\d+", "0", text[:_HEAD]).strip()
@@ -150,12 +150,12 @@ class AttemptMarks:
             self.opening[key] = 0
 
     def _mark(self, number: int, weight: int) -> None:
-        """The line is worth ``weight`` lines of the opening."""
+        """Count the line as ``weight`` lines of the opening."""
         self.again |= {f"{_MARK}{each}": number for each in range(weight)}
 
     def is_settled(self, number: int, evidence: Evidence) -> bool:
-        """Whether the next attempt is under way at line ``number``. A mark alone, and talk, do not prove it: so do
-        epilogues, and tools that somebody starts when a run has died."""
+        """Whether the next attempt is under way at line ``number``. A mark and talk alone do not prove it: epilogues
+        print them too, and tools that a user starts after a death."""
         first = self.next_line
         if not first or (evidence != "own" and not self.is_sure):
             return False
@@ -165,7 +165,7 @@ class AttemptMarks:
         return True
 
     def settle(self) -> int:
-        """The next attempt has shown something of its own: it is the present one. Returns where it begins."""
+        """Make the next attempt the present one, after evidence of its own. Returns its first line."""
         self.count += 1
         self.line = self.next_line
         self.ended, self.whole = 0, False

@@ -1,8 +1,7 @@
-"""Labelled logs by the repository that they come from: how much chance is in a score, and what it would be on logs that
-nobody had seen.
+"""Groups labelled logs by repository, to estimate the uncertainty of a score, and the score on unseen logs.
 
-Logs of one repository fail alike, so they are no independent proof of anything. And rules that were written with logs
-at hand know those logs.
+Logs of one repository fail alike, so they are not independent evidence. And rules that were written for some logs are
+fitted to them.
 """
 
 import math
@@ -16,12 +15,12 @@ from lastbeat.model.signal import Catalogue
 
 _REPOSITORY: Final = r"(?:https?://)?(?:github\.com/)?([\w.-]{1,100}/[\w.-]{1,100})"
 _NINETY_FIVE: Final = 1.959964
-"""Standard deviations on either side of the mean within which 95 % of a normal distribution lie."""
+"""Standard deviations on either side of the mean that contain 95 % of a normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedShare:
-    """A part of some logs, and between what bounds the part of all such logs is likely to lie."""
+    """A share of some logs, and the bounds within which the share of all such logs is likely to lie."""
 
     part: int
     count: int
@@ -35,17 +34,18 @@ class SignalUse:
 
     name: str
     logs: tuple[str, ...]
-    """Their ids."""
+    """Ids of the logs whose cause it showed."""
     repositories: tuple[str, ...]
     matched_logs: int = 0
-    """In how many logs a line matches it, whether or not it is the cause."""
+    """Number of logs with a line that matches it, whether or not that is the cause."""
     matched_repositories: int = 0
 
 
 def repository_of(case: Case) -> str:
     """The repository that a log comes from, ``owner/name`` in small letters.
 
-    Where none is named, logs of the same origin and framework count as one repository: they may have been made alike.
+    Without a named repository, logs of the same origin and framework count as one, because they may have been made
+    alike.
     """
     named = re.match(_REPOSITORY, case.source)
     if named is not None:
@@ -56,13 +56,14 @@ def repository_of(case: Case) -> str:
 def share(
     rows: Iterable[ScoredCase], holds: Callable[[ScoredCase], bool], deviations: float = _NINETY_FIVE
 ) -> BoundedShare:
-    """For how many of ``rows`` it holds, with an interval that takes a repository's logs for one piece of evidence.
+    """The share of ``rows`` for which ``holds`` is true, with an interval that counts a repository as one piece of
+    evidence.
 
     It is the score interval of Wilson (E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical
     Inference", Journal of the American Statistical Association 22, 1927), with the effective number of logs in place of
     their number: (sum of m)² / (sum of m²), where m is a repository's number of logs (L. Kish, "Survey Sampling", 1965,
     the design effect of clusters for a correlation of 1 within them). That is the cautious end: it assumes that a
-    repository's logs are right or wrong together. Unlike a bootstrap it says something of 20 right ones out of 20, too.
+    repository's logs are right or wrong together. Unlike a bootstrap it is informative for 20 right ones out of 20 too.
     """
     sizes: dict[str, int] = {}
     part = 0
@@ -78,7 +79,7 @@ def share(
 
 
 def wilson(observed: float, count: float, deviations: float = _NINETY_FIVE) -> tuple[float, float]:
-    """Wilson's interval of a part of ``count`` (more than 0, need not be whole): its two ends, within 0 and 1."""
+    """The two ends, within 0 and 1, of Wilson's interval of a share of ``count`` (more than 0, need not be whole)."""
     spread = deviations**2 / count
     middle = (observed + spread / 2) / (1 + spread)
     half = deviations * math.sqrt(observed * (1 - observed) / count + spread / (4 * count)) / (1 + spread)
@@ -99,10 +100,10 @@ def uses(score: Score) -> dict[str, SignalUse]:
 
 
 def left_out(score: Score, catalogue: Catalogue, ask: Callable[[int, Catalogue], Diagnosis]) -> Score:
-    """Leave one repository out: each log as it would be read had its repository never been seen.
+    """The leave-one-repository-out score: each log read as if its repository had never been seen.
 
-    For rules written by hand that means: without the signals that show the cause in logs of this repository alone.
-    ``score`` is that of the whole ``catalogue``; ``ask`` reads the log of the row with this index with a smaller one.
+    For rules written by hand, that means without the signals that show causes only in this repository's logs. ``score``
+    is that of the whole ``catalogue``; ``ask`` reads the log of the row with a given index with a smaller catalogue.
     """
     own: dict[str, set[str]] = {}
     for use in uses(score).values():
@@ -113,7 +114,7 @@ def left_out(score: Score, catalogue: Catalogue, ask: Callable[[int, Catalogue],
         for repository, names in own.items()
     }
     rows = list(score.rows)
-    # A repository's logs one after the other, so that what its catalogue has learned from one serves the others.
+    # A repository's logs come one after the other, so that they share the compiled catalogue.
     for index, row in sorted(enumerate(score.rows), key=lambda numbered: repository_of(numbered[1].case)):
         without = smaller.get(repository_of(row.case))
         if without is not None:
@@ -126,21 +127,22 @@ OF_FAILURES: Final[Mapping[str, Callable[[ScoredCase], bool]]] = {
     "right or acceptable": lambda row: row.accepted,
     "evidence within 2 lines": lambda row: row.near,
 }
-"""What the log of a failure is scored by."""
+"""Name → criterion by which the log of a failure is scored."""
 OF_HEALTHY: Final[Mapping[str, Callable[[ScoredCase], bool]]] = {
     "healthy, not misread": lambda row: row.diagnosis.error_type is None,
 }
-"""What the log of a healthy run is scored by."""
+"""Name → criterion by which the log of a healthy run is scored."""
 
 
 def shares(score: Score) -> dict[str, BoundedShare]:
-    """For each of :data:`OF_FAILURES` and :data:`OF_HEALTHY`, the part of such logs for which it holds."""
+    """Criterion of :data:`OF_FAILURES` or :data:`OF_HEALTHY` → the share of such logs that meet it."""
     asked = ((score.failures, OF_FAILURES), (score.healthy, OF_HEALTHY))
     return {name: share(rows, holds) for rows, aspects in asked for name, holds in aspects.items()}
 
 
 def matched(found: Mapping[str, SignalUse], names: Sequence[tuple[Case, Iterable[str]]]) -> list[SignalUse]:
-    """``found`` with where else lines match: ``names`` are the signals that match some line of each log."""
+    """``found``, completed with counts of all matching logs. ``names`` are the signals that match any line of each
+    log."""
     logs: dict[str, int] = {}
     repositories: dict[str, set[str]] = {}
     for case, each in names:

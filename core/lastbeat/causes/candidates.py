@@ -43,34 +43,34 @@ _TERMINATED: Final = "terminated"
 _TEARDOWN: Final = "torchelastic_teardown"
 _LAUNCHER_STOPPED: Final = "torchelastic_stopped"
 _SENT: Final = "signal"
-"""Subsystem of words that a process was sent a signal."""
+"""Subsystem of reports that a process was sent a signal."""
 
 
 _GRACE: Final = timedelta(hours=1)
-"""More than a scheduler leaves between its signal and its word on it."""
+"""Longer than the time that a scheduler leaves between its signal and its line about it."""
 
 
 class Tier(IntEnum):
-    """How strong the evidence is. Higher is stronger."""
+    """Strength of evidence. Higher is stronger."""
 
     CONFIRMATION = 0
-    """It says that something ended, not why."""
+    """Reports an end without its reason."""
     CASCADE = 1
-    """A consequence of something else."""
+    """A consequence of another failure."""
     EXIT = 2
-    """How a process ended: a trace of the cause."""
+    """How a process ended, which is a trace of the cause."""
     SYMPTOM = 3
     """A wait that took too long."""
     GENERAL = 4
-    """An exception known by its class alone."""
+    """An exception known only by its class."""
     PLAIN = 5
     """An exception that only a bug in the program raises."""
     PLACED = 6
-    """An exception whose code location says more about it."""
+    """An exception with a meaningful code location."""
     SPECIFIC = 7
-    """An error that names what is wrong."""
+    """An error that names the fault."""
     FACT = 8
-    """A fact from the kernel, the driver or the scheduler, however late it is printed."""
+    """A fact from the kernel, the driver or the scheduler, even if it is printed late."""
 
 
 @dataclass(slots=True)
@@ -102,20 +102,20 @@ class Candidate:
 
     @property
     def is_from_outside(self) -> bool:
-        """It is a fact from the kernel, the driver or the scheduler, which no program can have caught."""
+        """Whether it is a fact from the kernel, the driver or the scheduler, which no program can catch."""
         traits = self.traits
         return self.tier == Tier.FACT and (traits.printed_late or traits.is_imposed or traits.is_time_over)
 
     @property
     def is_precursor(self) -> bool:
-        """It may have led to something worse but ends nothing by itself: a warning, a retry."""
+        """Whether it may have led to a failure but ends nothing by itself, such as a warning or a retry."""
         if self.mention.weak or self.is_detail:
             return self.mention.weak
         return self.signal.severity == "warning" and self.signal.kind is None and self.signal.role != CASCADE
 
     @property
     def is_detail(self) -> bool:
-        """It tells what an envelope says has failed."""
+        """Whether it names the failure that an envelope reports."""
         return self.mention.link == DETAIL
 
     def is_detail_of(self, envelope: "Candidate") -> bool:
@@ -124,10 +124,10 @@ class Candidate:
 
 
 def in_order(logs: Sequence[LogSummary]) -> list[LogSummary]:
-    """By rank and name, so that the order of listing does not matter; ``_error`` last."""
+    """The logs by rank and name, so that the order of listing does not matter; ``_error`` last."""
 
     def place(log: LogSummary) -> tuple[bool, int, str]:
-        # Several ranks print to a file without a rank, which may hold what the others miss.
+        # A file without a rank has output of several ranks, and may hold lines that the others miss.
         return error_file.is_error(log.file), -1 if log.rank is None else log.rank, log.file
 
     return sorted(logs, key=place)
@@ -153,8 +153,8 @@ def candidates_of(logs: Sequence[LogSummary], signals: Mapping[str, Signal]) -> 
 
 
 def _torn_down(mentions: Sequence[Mention]) -> int | None:
-    """From which mention on a launcher ended its workers, whom nobody else has sent a signal then. None: it did not, or
-    it was sent one itself."""
+    """Order of the mention with which a launcher ended its workers; signals to them from then on are its own. None if
+    it did not end them, or got a signal itself."""
     if any(each.signal == _LAUNCHER_STOPPED for each in mentions):
         return None
     sends = (each.order for each in mentions if each.signal == _TEARDOWN and "closing signal" in each.text)
@@ -162,11 +162,11 @@ def _torn_down(mentions: Sequence[Mention]) -> int | None:
 
 
 class _Envelopes:
-    """The envelopes of one file, and what their details say."""
+    """The envelopes of one file, and whether their details name the failure."""
 
     def __init__(self, mentions: Sequence[Mention], signals: Mapping[str, Signal]) -> None:
         self._envelopes = {each.order: signals[each.signal] for each in mentions if signals[each.signal].envelope}
-        self._told = {
+        self._detailed = {
             each.after
             for each in mentions
             if each.link == DETAIL and signals[each.signal].error_type != self._type_of(each.after)
@@ -176,12 +176,12 @@ class _Envelopes:
         return self._envelopes[order].error_type if order in self._envelopes else None
 
     def tier(self, mention: Mention, error_type: str, alone: Tier) -> Tier:
-        """The tier of a mention that has ``alone`` where it is in no envelope and is none.
+        """The tier of a mention that has the tier ``alone`` outside of envelopes.
 
-        An envelope only says that something failed if its details tell more, or if it lies in another one. What peers
-        say of each other follows from something else if that is what their envelope says.
+        An envelope is a mere confirmation if its details name the failure, or it lies in another one. A report about a
+        peer is a consequence if its envelope is one.
         """
-        if mention.order in self._envelopes and (mention.order in self._told or mention.link == DETAIL):
+        if mention.order in self._envelopes and (mention.order in self._detailed or mention.link == DETAIL):
             return Tier.CONFIRMATION
         envelope = self._envelopes.get(mention.after) if mention.link == DETAIL else None
         if envelope is not None and envelope.role == CASCADE and traits_of(error_type).between_peers:
@@ -206,7 +206,7 @@ def _tier(mention: Mention, signal: Signal, error_type: str) -> Tier:
 
 
 def _meaning(mention: Mention, signal: Signal) -> tuple[str, str | None]:
-    """Error type and subsystem: the signal's, unless the code that raised it says more."""
+    """Error type and subsystem: the signal's, unless the raising code is more specific."""
     error_type, subsystem = signal.error_type or UNKNOWN, signal.subsystem
     text = mention.text
     spoken = f"{mention.fields.get('spoken', '')} {text}"
@@ -238,7 +238,7 @@ def _meaning(mention: Mention, signal: Signal) -> tuple[str, str | None]:
 
 
 def _date(found: list[Candidate], logs: Sequence[LogSummary]) -> None:
-    """Give each candidate a time: its own, or that of the candidate before it in its file."""
+    """Set each candidate's time: its own, or that of the candidate before it in its file."""
     known = [each.mention.time for each in found if each.mention.time is not None]
     years = [time for time in [*known, *(log.last_time for log in logs)] if time is not None and has_year(time)]
     latest = max(years, default=None)
@@ -268,7 +268,7 @@ def _in_year(time: datetime, latest: datetime) -> datetime:
 
 
 def _began(candidate: Candidate) -> datetime | None:
-    """When a wait that timed out began."""
+    """Start of a wait that timed out."""
     waited = candidate.mention.fields.get("timeout_ms")
     if candidate.time is None or waited is None or not waited.isdigit():
         return candidate.time
@@ -288,15 +288,15 @@ def overtakes(later: Candidate, best: Candidate) -> bool:
     """Whether ``later`` is closer to the cause although it happened, or was printed, after ``best``.
 
     1. Two chained exceptions: see :func:`_replaces_in_chain`.
-    2. A cascade gives way to anything stronger. After a cancellation only a specific error or an exit counts: a process
-       that is being stopped may raise anything.
+    2. A cascade gives way to anything stronger. After a cancellation only a specific error or an exit counts, because a
+       process that is being stopped may raise anything.
     3. The end of a process gives way to an exception or anything stronger.
     4. A symptom gives way to a fact that is printed late, and to another rank's specific error.
-    5. A general exception, a native crash, and an error that hardware shows up as give way to a late fact.
-    6. A value gives way to what the program that saw it found out: a GPU that computes wrongly.
-    7. An envelope that tells nothing gives way to the detail of another one.
-    8. An interrupt gives way to a fact that says why it was sent.
-    9. What was only said to be missing gives way to an uncaught exception that says what is wrong, and to an end of the
+    5. A general exception, a native crash, and an error that a hardware fault may cause give way to a late fact.
+    6. A bad value gives way to the same program's finding about its origin: a GPU that computes wrongly.
+    7. An envelope without a detail gives way to the detail of another one.
+    8. An interrupt gives way to a fact that explains it.
+    9. A report that something is missing gives way to an uncaught exception that names a fault, and to the end of the
        job's time: see :func:`_shows_that_it_was_not_needed`.
     """
     if later.mention.link and later.log is best.log and later.mention.after == best.mention.order:
@@ -327,12 +327,12 @@ def overtakes(later: Candidate, best: Candidate) -> bool:
 
 
 def _is_stop(candidate: Candidate) -> bool:
-    """Whether it tells of a signal that asked a process to stop, and not of who sent it."""
+    """Whether it reports a signal that asked a process to stop, without its sender."""
     return candidate.traits.is_imposed and candidate.subsystem == _SENT
 
 
 def _soon_after(later: Candidate, first: Candidate) -> bool:
-    """Whether nothing shows that more time passed between the two than a scheduler leaves after its signal."""
+    """Whether ``later`` may have come within the time that a scheduler leaves after its signal. True if unknown."""
     began, ended = first.mention.time or first.mention.before, later.mention.time
     if began is None or ended is None or not has_year(began) or not has_year(ended):
         return True
@@ -340,9 +340,9 @@ def _soon_after(later: Candidate, first: Candidate) -> bool:
 
 
 def _shows_that_it_was_not_needed(later: Candidate, best: Candidate) -> bool:
-    """Whether the program got on without what ``best`` says is missing: it ended in an exception of its own that nobody
-    caught, or ran until its time was over. An exception known by its class alone may follow from what was missing,
-    unless that was said in passing."""
+    """Whether the program continued without the thing that ``best`` reports missing: it ended in an uncaught exception
+    of its own, or ran until its time was over. An exception known only by its class may follow from the missing thing,
+    unless that was reported in passing."""
     if later.error_type == best.error_type:
         return later.mention.fatal and later.tier >= best.tier
     if later.tier == Tier.FACT:
@@ -353,8 +353,8 @@ def _shows_that_it_was_not_needed(later: Candidate, best: Candidate) -> bool:
 
 
 def _replaces_in_chain(later: Candidate, first: Candidate) -> bool:
-    """Whether the later of two chained exceptions replaces the first, from which or during whose handling it was
-    raised."""
+    """Whether the later of two chained exceptions replaces the first. It was raised from the first, or while that was
+    handled."""
     if later.mention.link == "handling" and later.traits.is_imposed:
         # A signal may arrive during any handler.
         return True
@@ -368,7 +368,7 @@ def _is_other_rank(later: Candidate, best: Candidate) -> bool:
 
 
 def earliest(best: Candidate, candidates: Sequence[Candidate]) -> Candidate:
-    """The first candidate that says the same as ``best``, or that warned of it."""
+    """The first candidate that reports the same as ``best``, or warned of it."""
     for candidate in candidates:
         if candidate is best:
             break
@@ -379,16 +379,16 @@ def earliest(best: Candidate, candidates: Sequence[Candidate]) -> Candidate:
             # Consequences may be printed before their cause.
             continue
         if best.tier == Tier.FACT and (candidate.tier == Tier.EXIT or _is_stop(candidate)):
-            # How a process was ended, where the fact says why.
+            # It only shows how a process ended; the fact explains it.
             continue
         if contexts.is_last_attempt(candidate.mention.text) and candidate.mention.low:
-            # It is under way.
+            # The last attempt is still under way.
             continue
         if candidate.mention.quiet:
-            # What was raised and ignored warned of nothing.
+            # An exception that was raised and ignored is no warning.
             continue
         if candidate.traits.raised_where_needed and best.mention.raised and not candidate.mention.raised:
-            # What was needed was raised.
+            # A missing thing that was needed would have been raised.
             continue
         if candidate.error_type == best.error_type:
             return candidate

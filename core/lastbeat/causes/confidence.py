@@ -1,12 +1,12 @@
-"""How sure a cause is: as often as causes on the same grounds were right in labelled logs.
+"""Confidence of a cause: the share of causes on the same grounds that were right in labelled logs.
 
-The numbers are measured, and written anew by
+The numbers are measured. This command measures and writes them again:
 
     PYTHONPATH=core:cli:tests .venv/bin/python -m support.confidence_levels
 
-Nothing else goes into them. Whether an exit status confirms the end, whether the exception was caught, and how many
-lines say the same, tell right causes from wrong ones no better than the grounds alone do, in logs of repositories that
-the numbers were not made from.
+Nothing else goes into them. Three more facts were tried: whether an exit status confirms the end, whether the exception
+was caught, and how many lines agree. On logs of other repositories, they separate right causes from wrong ones no
+better than the grounds alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from lastbeat.causes.candidates import Candidate, Tier
 
 
 class Grounds(str, Enum):
-    """What a cause rests on, the surest first. The value is what people are told."""
+    """The evidence behind a cause, the surest first. The value is shown to users."""
 
     NAMED = "a line that names what is wrong"
     WAIT = "a wait that took too long"
@@ -34,7 +34,7 @@ GUESSED: Final[Mapping[Grounds, float]] = {
     Grounds.END: 0.55,
     Grounds.CONFIRMATION: 0.2,
 }
-"""Too few labelled logs have such grounds: these are guesses. Exit statuses have their own, see ``exit_codes``."""
+"""Guesses, because too few labelled logs have such grounds. Exit statuses have their own, see ``exit_codes``."""
 
 MEASURED: Final[Mapping[Grounds, float]] = {
     Grounds.NAMED: 0.98,
@@ -43,14 +43,14 @@ MEASURED: Final[Mapping[Grounds, float]] = {
     Grounds.CLASS: 0.52,
 }
 LEVELS: Final[Mapping[Grounds, float]] = {**GUESSED, **MEASURED}
-"""How sure causes on each kind of grounds are, before anything speaks against them."""
+"""Grounds → confidence of a cause, without evidence against it."""
 CONTESTED: Final = 0.08
-"""How much less sure a cause is for each other error type that has evidence as strong, for a line that is a mere
-warning, and for one that training survived. Guessed as well: hardly any labelled log has such."""
+"""Confidence that a cause loses for each other error type with evidence as strong, for a line that is a mere warning,
+and for a failure that training survived. A guess, because hardly any labelled log has such."""
 _MOST_RIVALS: Final = 3
 LEAST: Final = 0.05
 MOST: Final = 0.98
-"""No log is proof."""
+"""Upper bound of confidence, because no log is proof."""
 
 _GROUNDS: Final[Mapping[Tier, Grounds]] = {
     Tier.FACT: Grounds.NAMED,
@@ -66,15 +66,15 @@ _GROUNDS: Final[Mapping[Tier, Grounds]] = {
 
 
 def grounds_of(best: Candidate) -> Grounds:
-    """What ``best`` rests on if it is the cause."""
+    """The grounds of ``best`` as the cause."""
     if best.signal.name in error_file.SIGNALS and best.tier == Tier.GENERAL:
         return Grounds.STATED
     return _GROUNDS[best.tier]
 
 
 def confidence_of(best: Candidate, candidates: Sequence[Candidate], *, survived: bool = False) -> float:
-    """How often causes on such grounds are right, from 0 to 1; less where other candidates speak for other causes as
-    strongly, and where training went on after it (``survived``)."""
+    """Confidence in ``best`` from 0 to 1. Lower if other candidates are as strong evidence for other causes, or if
+    training went on after it (``survived``)."""
     grounds = grounds_of(best)
     level = LEVELS[grounds]
     rivals = {

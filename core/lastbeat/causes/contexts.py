@@ -1,4 +1,4 @@
-"""The context of words in a line: do they report an event, or only mention it?"""
+"""Judges from the context in a line whether words report an event, or only mention it."""
 
 import re
 from typing import Final, Literal
@@ -32,7 +32,7 @@ _DUMP: Final = Pattern(
 )
 _ROW: Final = Pattern(r"^\s{0,20}\|.{1,400}\|\s{0,8}$")
 _ITEM: Final = Pattern(r"^\s{0,20}[-*\u2022]\s{1,4}[\"'`*]{0,2}")
-# What follows the name of a metric, and no exception's.
+# A number that follows the name of a metric, never that of an exception.
 _FIGURE: Final = Pattern(r"\s{0,20}[-+]?\d{1,12}\.\d{1,18}(?:e[-+]?\d{1,3})?\s{0,3}%?\s{0,20}$")
 _PROSE: Final = Pattern(
     r"(?:^|[\s|{,\"'(\[])(?:prompt|output|response|completion|question|answer|generated|generation|instruction|caption|"
@@ -52,12 +52,12 @@ _NOTHING_BEFORE: Final = Pattern(r"(?<![\w./-])(?:0|no|zero|without|none of the)
 _NOTHING_BEHIND: Final = Pattern(
     r"\W{0,3}(?:\w{1,12}\s{0,2}){0,2}\s{0,40}[:=]\s{0,4}(?:0|none|no|never|false|n/?a)\b(?! \w)", re.IGNORECASE
 )
-# Of an earlier attempt: another is under way.
+# Words about an earlier attempt, while another is under way.
 _EARLIER: Final = Pattern(
     r"\b(?:previous|prior|earlier|last) (?:attempt|run|job|try|incarnation)\b[^.;]{0,60}$", re.IGNORECASE
 )
 _CONDITION: Final = Pattern(r"\b(?:if|unless|when|would|may|might|armed|enabled|configured|set to)\b", re.IGNORECASE)
-# Trackers look on: their troubles are their own.
+# Trackers only observe training, so their troubles do not concern it.
 _TOOL: Final = Pattern(
     r"\s{0,4}(?:\S{1,40} )?(?:wandb|mlflow|comet|neptune|tensorboard|clearml|swanlab|aim)\b[:. ]", re.IGNORECASE
 )
@@ -77,9 +77,9 @@ RETRY_WORDS: Final = (
     *("suppressed", "transient", "temporar", "disabling", "thrown", "using", "default"),
     *("scratch", "fresh", "start", "trying", "open", "disabled"),
 )
-"""One of these is in whatever :data:`RETRY` matches, and they are found a hundred times as fast."""
+"""Every match of :data:`RETRY` contains one of these, and searching for them is a hundred times as fast."""
 _BEFORE_WORDS: Final = 16
-"""A match may begin so many characters before one of them."""
+"""Most characters between the begin of a match and such a word."""
 SPENT: Final = Pattern(
     r"max(?:imum)?[ _](?:number of )?(?:retries|attempts|restarts)|"
     r"(?:retries|attempts|restarts|retry count) (?:exceeded|exhausted|used up)|"
@@ -108,7 +108,7 @@ def level_of(text: str) -> str | None:
 
 
 def retries(text: str) -> bool:
-    """Whether the line says that something that failed is retried or skipped."""
+    """Whether the line reports that a failed operation is retried or skipped."""
     lower = text.lower()
     places = [place for word in RETRY_WORDS if (place := lower.find(word)) >= 0]
     if not places or RETRY.search(lower, max(0, min(places) - _BEFORE_WORDS)) is None:
@@ -125,14 +125,15 @@ def is_last_attempt(text: str) -> bool:
 
 
 def weight_of(text: str, start: int, end: int, signal: Signal, *, exception: bool = False) -> Weight:
-    """How much it means that ``signal`` matches from ``start`` to ``end`` of a line that does not end a traceback.
-    ``exception``: it looks like the last line of one.
+    """The weight of a match of ``signal`` from ``start`` to ``end`` of a line that does not end a traceback.
+    ``exception`` says that the line looks like the last line of one.
 
-    1. A dump of arguments or source code reports nothing.
-    2. What confirms an end counts fully, unless it is retried.
-    3. Unless the line states the level of an error, nothing counts in a prompt or an answer, in a hypothetical clause,
-       or of an earlier attempt. Nor does a count of zero, a metric, or anything at INFO that is not announced calmly.
-    4. Weak are retries, the troubles of trackers, table rows and list items, warnings, and words in quotation marks.
+    1. A dump of arguments or source code has no weight.
+    2. A confirmation of an end counts fully, unless it is retried.
+    3. Unless the line states the level of an error, words in a prompt, an answer or a hypothetical clause, and words
+       about an earlier attempt have no weight. Nor has a count of zero, a metric, or an INFO line of a kind that is
+       never announced calmly.
+    4. Retries, troubles of trackers, table rows, list items, warnings, and words in quotation marks are weak.
     """
     if _DOTS.match(text) or (_DUMP.match(text) and signal.role != CONFIRMATION):
         return "none"
@@ -173,7 +174,7 @@ def _is_listed(text: str, start: int, end: int) -> bool:
 
 
 def _is_quoted(text: str, start: int, end: int) -> bool:
-    """Whether the words stand in quotation marks, or in bold type."""
+    """Whether the words are in quotation marks, or in bold type."""
     if text.endswith("**", 0, start) and text.startswith("**", end):
         return True
     begin = max(0, start - 80)
@@ -186,7 +187,7 @@ def _is_quoted(text: str, start: int, end: int) -> bool:
 
 
 def states_a_value(signal: Signal, text: str) -> bool:
-    """Whether a signal in a line with a nan in it is about that value, rather than about what came of it."""
+    """Whether a signal in a line with a nan is about that value, not about its consequence."""
     about = _traits(signal).about_values and signal.verdict is None and signal.severity != "critical"
     return about and level_of(text) != "error"
 

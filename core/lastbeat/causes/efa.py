@@ -1,8 +1,8 @@
-"""Reads off NCCL's lines over which network its traffic goes: AWS's EFA, sockets, InfiniBand. Pure.
+"""Reads from NCCL's lines which network its traffic uses: AWS's EFA, sockets, or InfiniBand. Pure.
 
-For whoever has such text: the reader of a run's logs goes line by line (:class:`NetworkLines`), and a report of a
-cluster's health gives what it has (:func:`efa_use`). The wordings are those of NCCL 2.4 to 2.29 and of aws-ofi-nccl,
-its plugin for libfabric, 1.0 to 1.21, which NCCL prints with ``NCCL_DEBUG=INFO``.
+The reader of a run's logs goes line by line (:class:`NetworkLines`), and a report of a cluster's health passes its
+whole text (:func:`efa_use`). The wordings are those of NCCL 2.4 to 2.29 and of aws-ofi-nccl, its plugin for libfabric,
+1.0 to 1.21, which NCCL prints with ``NCCL_DEBUG=INFO``.
 """
 
 from collections.abc import Iterator
@@ -15,16 +15,17 @@ from lastbeat.model.persisted import Form
 
 _BEFORE: Final = 200
 _BEHIND: Final = 600
-"""So many characters around a word are looked at as its line: some programs print hundreds of kilobytes on one."""
+"""Most characters before and behind a word that are read as its line. Some programs print hundreds of kilobytes on one
+line."""
 
-# Every line that is read has one of these. Plain words: text of any size is searched for them in one walk.
+# Every line that is read has one of these plain words, for which text of any size is searched in one walk.
 _WORTH: Final = Pattern(
     r"NET/(?:OFI|Socket|IB|AWS Libfabric|Libfabric)|Using network|NET plugin|FI_PROVIDER|FI_EFA_|EFA enabled\?|"
     r"/dev/infiniband/uverbs|vpc\.amazonaws\.com/efa|mlx[45]_\d|hsn\d"
 )
 
 _PROVIDER: Final = Pattern(r"\bNET/OFI\b.{0,40}?Selected [Pp]rovider is (?P<name>[\w.-]{1,40})")
-# Names that nobody takes for something else; any name where NCCL itself says it.
+# Unambiguous names of networks. In NCCL's own lines any name counts.
 _NAME: Final = r"(?P<name>(?:AWS )?Libfabric\w{0,20}|Socket\b|IB(?:ext\w{0,20}|_SHARP)?\b|UCX\w{0,20}"
 _NETWORK: Final = Pattern(
     r"(?:Using network|(?:Initialized|Assigned) NET plugin)[ :]{1,3}"
@@ -46,7 +47,7 @@ _ASKED_PROVIDER: Final = Pattern(
     r"\bFI_PROVIDER(?: set by environment to |[\"']?\s{0,3}[=:]\s{0,3})[\"']?(?P<name>[\w.-]{1,40})"
 )
 _DEVICE: Final = Pattern(r"/dev/infiniband/uverbs\d")
-# Adapters and fabrics of others: their machines have verbs devices and may have the plugin, and no EFA.
+# Adapters and fabrics of other vendors. Their machines have verbs devices and may have the plugin, but no EFA.
 _OTHERS: Final = Pattern(r"\bmlx[45]_\d|\bhsn\d|\bNET/OFI Plugin selected platform: Default")
 
 _OF_SOCKETS: Final = ("tcp", "sockets", "udp", "net")
@@ -55,8 +56,8 @@ _OF_IB: Final = ("verbs", "ucx")
 
 @dataclass(eq=False, repr=False)
 class NetworkLines:
-    """What the lines read so far say of NCCL's network. Where they differ, the last one counts: all ranks of a job use
-    one kind of network, and a log may hold several attempts."""
+    """NCCL's network by the lines read so far. If lines differ, the last one counts: all ranks of a job use one kind of
+    network, and a log may hold several attempts."""
 
     FORM: ClassVar = Form.SPARSE
 
@@ -65,30 +66,30 @@ class NetworkLines:
     provider: str = ""
     """The libfabric provider that was selected last."""
     asked: bool = False
-    """EFA was asked for, or has been in use."""
+    """Whether EFA was requested, or has been in use."""
     there: bool = False
-    """Something says that EFA may be there."""
+    """Whether a line shows that EFA may be available."""
     others: bool = False
-    """Something says that the machine has another fabric."""
+    """Whether a line shows that the machine has another fabric."""
 
     @property
     def use(self) -> EfaUse:
         return EfaUse(self.active, self.transport, self.asked or (self.there and not self.others))
 
     def read(self, text: str) -> bool:
-        """Whether a line of ``text`` tells which network is used."""
-        told = False
+        """Read ``text``. Returns whether a line of it shows which network is used."""
+        shows = False
         for line in _lines(text):
-            told = self._line(line) or told
-        return told
+            shows = self._line(line) or shows
+        return shows
 
     def _line(self, line: str) -> bool:
-        """Whether ``line`` tells which network is used.
+        """Read ``line``. Returns whether it shows which network is used.
 
-        1. What it says of what is there, and asked for.
-        2. The plugin names its provider, NCCL the network by whose name it goes; that of the plugin is its provider.
-        3. The plugin gives up: it is not in use, and what is will be told next. That says nothing of what is there:
-           images that ship the plugin run on machines without EFA, too.
+        1. Note whether EFA is available, and requested.
+        2. The plugin names its provider, and NCCL names its network. If that is the plugin, its provider counts.
+        3. A plugin that gives up is not in use, and a later line names the network that is. That does not show whether
+           EFA is available, because images that ship the plugin run on machines without EFA too.
         """
         if (asked := _ASKED_PROVIDER.search(line)) is not None:
             self.asked, self.others = self.asked or _is_efa(asked["name"]), self.others or not _is_efa(asked["name"])
@@ -106,7 +107,7 @@ class NetworkLines:
         if found is not None:
             return self._uses(self._transport(found["name"]))
         if _PROTOCOL.search(line) is not None:
-            # It is chosen before a device is looked for.
+            # The plugin chooses it before it searches for a device.
             return self._uses(_transport_of(self.provider or EFA), seen=bool(self.provider))
         return False
 
@@ -116,7 +117,7 @@ class NetworkLines:
         return True
 
     def _transport(self, name: str) -> str:
-        """Of a network by the name that NCCL has for it. The plugin's is EFA's where no line says otherwise."""
+        """The transport behind NCCL's name of a network. The plugin's is EFA unless a line names another provider."""
         lower = name.lower()
         if "libfabric" in lower or lower == "ofi":
             return _transport_of(self.provider or EFA)
@@ -126,9 +127,9 @@ class NetworkLines:
 
 
 def efa_use(text: str) -> EfaUse:
-    """Whether NCCL uses EFA, by its lines in ``text``, of any size and with whatever else in between.
+    """Whether NCCL uses EFA, by its lines in ``text``, which may be of any size and hold other lines too.
 
-    ``active`` is None where no line tells; that says nothing, not even if the machine has an EFA device.
+    ``active`` is None if no line shows the network. Nothing follows from that, even if the machine has an EFA device.
     """
     lines = NetworkLines()
     lines.read(text)
@@ -136,7 +137,7 @@ def efa_use(text: str) -> EfaUse:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The lines that are worth reading, or the part of them around a word that matters."""
+    """The lines with a word of ``_WORTH``, or the part of a long line around it."""
     behind = 0
     while (found := _WORTH.search(text, behind)) is not None:
         least, most = max(behind, found.start() - _BEFORE), min(len(text), found.end() + _BEHIND)

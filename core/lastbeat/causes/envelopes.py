@@ -1,7 +1,7 @@
-"""Envelopes: errors that say only that something failed, and tell what it was in the lines right below.
+"""Envelopes: errors that only report a failure, and name it in the lines right below.
 
-So do ``DistBackendError: NCCL error …, unhandled cuda error`` with its ``Last error:``, Ray's RayTaskError with the
-exception of the remote task, and its ActorDiedError with how the worker ended.
+Examples are ``DistBackendError: NCCL error …, unhandled cuda error`` with its ``Last error:``, Ray's RayTaskError with
+the exception of the remote task, and its ActorDiedError with the end of the worker.
 """
 
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from lastbeat.model.pattern import Pattern
 from lastbeat.model.persisted import Form
 
 _LINES: Final = 6
-"""So many lines that are neither empty nor indented may belong to an envelope."""
+"""Most lines of an envelope that are neither empty nor indented."""
 _MOST_LINES: Final = 80
 _OPEN_LIMIT: Final = 64
-# What begins like this is the word of somebody else.
+# A line that begins like this comes from another program or logger.
 _OTHERS: Final = Pattern(
     r"(?:srun|sbatch|salloc|slurmstepd|slurmd|mpirun|mpiexec|prterun|orterun|torchrun|kubelet|systemd|wandb)\b[:\[ ]|"
     r"\W{0,3}(?:ERROR|CRITICAL|FATAL)\b|\[?[EF]\d{3,4} |Traceback |Exception raised from|terminate called|[-=*#]{5,}|"
@@ -32,20 +32,20 @@ class OpenEnvelope:
     FORM: ClassVar = Form.SPARSE
 
     order: int
-    """Of its mention."""
+    """Order of its mention."""
     left: int = _LINES
-    """Lines that may still belong to it, but for empty and indented ones."""
+    """Number of lines that may still belong to it, without empty and indented ones."""
     read: int = 0
-    """All lines since."""
+    """Number of all lines since its beginning."""
 
     def renew(self) -> None:
-        """As many lines may follow as at its beginning."""
+        """Allow as many lines as at its beginning."""
         self.left = _LINES
 
 
 @dataclass(eq=False, repr=False)
 class OpenEnvelopes:
-    """The envelope that each rank printed last, as long as lines may belong to it."""
+    """The last envelope of each rank, as long as further lines may belong to it."""
 
     FORM: ClassVar = Form.SPARSE
 
@@ -55,7 +55,7 @@ class OpenEnvelopes:
         self.open = dict(islice(self.open.items(), _OPEN_LIMIT))
 
     def begin(self, rank: int | None, order: int) -> None:
-        """The mention ``order`` of ``rank`` is an envelope."""
+        """Open an envelope, the mention ``order`` of ``rank``."""
         self.open.pop(str(rank), None)
         if len(self.open) >= _OPEN_LIMIT:
             del self.open[next(iter(self.open))]
@@ -65,8 +65,8 @@ class OpenEnvelopes:
         self.open.pop(str(rank), None)
 
     def around(self, rank: int | None, text: str) -> OpenEnvelope | None:
-        """The envelope that the next line of ``rank`` belongs to, if it does: no logger, no launcher and no scheduler
-        has spoken since, and it was not long ago."""
+        """The envelope that the next line ``text`` of ``rank`` belongs to, or None. It ends with a line of a logger,
+        launcher or scheduler, or after too many lines."""
         if not self.open:
             return None
         found = self.open.get(str(rank))
@@ -74,7 +74,7 @@ class OpenEnvelopes:
             return None
         stripped = text.strip()
         if stripped and not stripped.strip("^~ "):
-            # Marks under code that was left out.
+            # Markers under code that was left out.
             return found
         found.read += 1
         if stripped and not text[0].isspace():

@@ -1,6 +1,6 @@
-"""``_error`` as people and scripts write it: a few words of their own that say why the run failed.
+"""Reads an ``_error`` that users and scripts write in their own words.
 
-In a log such words prove nothing, since any line of a healthy run may have them.
+In a log such words prove nothing, because any line of a healthy run may have them.
 """
 
 import re
@@ -12,7 +12,7 @@ from lastbeat.model.signal import Signal
 
 FILE: Final = "_error"
 MOST_LINES: Final = 200
-"""So many of its lines are read like this."""
+"""Most lines of an ``_error`` that are read as free words."""
 
 # The specific before the general.
 _WORDS: Final = (
@@ -56,7 +56,7 @@ SIGNALS: Final = {
 
 
 _GUESS: Final = ": often the OOM killer or the scheduler"
-"""What ``lastbeat exec`` adds to a kill of which it knows no more: nobody has stated it."""
+"""Suffix that ``lastbeat exec`` adds to an unexplained kill. It is a guess, so it states no cause."""
 
 
 @cache
@@ -65,13 +65,13 @@ def _patterns() -> tuple[tuple[Signal, "re.Pattern[str]"], ...]:
 
 
 def signal_in(line: str) -> Signal | None:
-    """What a line of ``_error`` says in free words."""
+    """The signal that matches the free words in a line of ``_error``, or None."""
     if line.rstrip().endswith(_GUESS):
         return None
-    said = line[:2000].replace(NONE_COUNTED, "")
-    return next((signal for signal, pattern in _patterns() if pattern.search(said) is not None), None)
+    words = line[:2000].replace(NONE_COUNTED, "")
+    return next((signal for signal, pattern in _patterns() if pattern.search(words) is not None), None)
 
 
 def is_error(file: str) -> bool:
-    """Whether ``file`` is ``_error``, which holds nothing but the reason of a failure."""
+    """Whether ``file`` is ``_error``, which holds only the reason of a failure."""
     return file.rsplit("/", 1)[-1] == FILE

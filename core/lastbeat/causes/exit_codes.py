@@ -1,4 +1,4 @@
-"""What exit codes, signals and a scheduler's words say of an end that nothing else explains."""
+"""Meanings of exit codes, signals and a scheduler's states, for an end without another explanation."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -18,19 +18,19 @@ _SIGNALS: Final = {
 
 
 class ExitMeaning(NamedTuple):
-    """What the way a process ended hints at."""
+    """The likely meaning of the way a process ended."""
 
     error_type: str
     subsystem: str
     confidence: float
     said_by: str = ""
-    """The catalogue's signal that says the same in words, and so has the fitting hint."""
+    """The catalogue's signal for the same end in words, which has the fitting hint."""
 
 
 SCHEDULERS: Final = "slurm"
-"""Subsystem of a scheduler's bare word that it ended the job."""
+"""Subsystem of a scheduler's report that it ended the job, without a reason."""
 OF_SIGKILL: Final = ExitMeaning("oom", "host_memory", 0.5, "killed_by_shell")
-"""Of a SIGKILL of which nothing more is known."""
+"""Meaning of a SIGKILL without further evidence."""
 _OF_SIGNALS: Final = {
     1: ExitMeaning("cancelled", "signal", 0.35, "terminated"),
     2: ExitMeaning("cancelled", "signal", 0.45, "interrupted"),
@@ -47,7 +47,7 @@ _OF_SIGNALS: Final = {
     25: ExitMeaning("storage", "file_size", 0.6, "file_size_limit"),
     31: ExitMeaning("environment", "system_call", 0.5, "system_call_refused"),
 }
-"""Not SIGABRT: it follows from too much. Those that lost a peer, and NCCL's watchdog, end so, too."""
+"""Signal → meaning. SIGABRT is missing because it has too many causes, such as a lost peer or NCCL's watchdog."""
 _ABORTS: Final = frozenset({_SIGNALS["SIGABRT"], _SIGNALS["SIGTRAP"]})
 _OF_CODES: Final = {
     124: ExitMeaning("time_limit", "timeout", 0.45),
@@ -55,7 +55,7 @@ _OF_CODES: Final = {
     126: ExitMeaning("environment", "permission", 0.5, "permission"),
     127: ExitMeaning("environment", "program", 0.5, "program_missing"),
 }
-"""124 is that of ``timeout``."""
+"""Exit code → meaning. 124 is that of ``timeout``."""
 _OF_WORDS: Final = {
     "OUT_OF_MEMORY": ExitMeaning("oom", "host_memory", 0.8, "slurm_oom_kill"),
     "OOMKILLED": ExitMeaning("oom", "host_memory", 0.8, "container_oom_killed"),
@@ -69,19 +69,19 @@ _OF_WORDS: Final = {
     "CANCELLED": ExitMeaning("cancelled", SCHEDULERS, 0.8, "slurm_cancelled"),
 }
 _OTHERWISE: Final[Mapping[ExitMeaning, ExitMeaning]] = {
-    # Whoever kills may be a person, or a scheduler that gives no time.
+    # The sender may be a person, or a scheduler that gives no grace period.
     OF_SIGKILL: ExitMeaning("cancelled", "signal", 0.0),
-    # A file that was mapped into memory and then cut short, or whose file system went away.
+    # A mapped file may have been truncated, or its file system may have gone away.
     _OF_SIGNALS[7]: ExitMeaning("storage", "mapped_file", 0.0),
     _OF_SIGNALS[4]: ExitMeaning("exception", "native_crash", 0.0),
     _OF_SIGNALS[15]: ExitMeaning("time_limit", SCHEDULERS, 0.0, "time_limit"),
     _OF_CODES[124]: ExitMeaning("hang", "timeout", 0.0),
 }
-"""What an end may mean as well, where it is not sure what it means."""
+"""Uncertain meaning of an end → its second most likely meaning."""
 
 
 def otherwise(meaning: ExitMeaning) -> ExitMeaning | None:
-    """What such an end may mean as well. None: nothing else comes to mind."""
+    """The second most likely meaning of such an end, or None."""
     return _OTHERWISE.get(meaning)
 
 
@@ -92,13 +92,13 @@ def signal_of(exit_code: int) -> int | None:
 
 
 def of_exit_code(exit_code: int) -> ExitMeaning | None:
-    """What the code hints at; None where it could be anything."""
+    """The likely meaning of the code, or None if it could be anything."""
     number = signal_of(exit_code)
     return _OF_CODES.get(exit_code) if number is None else _OF_SIGNALS.get(number)
 
 
 def as_evidence(exit_code: int) -> str:
-    """``killed by SIGKILL``, ``137 (killed by SIGKILL)``, ``3``: what stands behind "exit status"."""
+    """The text behind "exit status": ``killed by SIGKILL``, ``137 (killed by SIGKILL)`` or ``3``."""
     if exit_code < 0:
         return in_words(exit_code).removeprefix("was ")
     killed = signal_of(exit_code) is not None
@@ -106,14 +106,14 @@ def as_evidence(exit_code: int) -> str:
 
 
 def in_words(exit_code: int) -> str:
-    """``was killed by SIGKILL``, ``ended with exit status 3``: what somebody did."""
+    """The predicate for a process: ``was killed by SIGKILL`` or ``ended with exit status 3``."""
     number = signal_of(exit_code)
     name = next((name for name, known in _SIGNALS.items() if known == number), f"signal {number}")
     return f"ended with exit status {exit_code}" if number is None else f"was killed by {name}"
 
 
 def hint_of(exit_code: int) -> str:
-    """What to do where nothing but the exit is known."""
+    """The advice if only the exit code is known."""
     number = signal_of(exit_code)
     if number is None:
         return ENDED_BY_ITSELF.format(status=exit_code)
@@ -122,14 +122,14 @@ def hint_of(exit_code: int) -> str:
 
 
 def of_scheduler(word: str) -> ExitMeaning | None:
-    """What a scheduler's state means, as sacct or kubectl print it (``OUT_OF_MEMORY``, ``CANCELLED by 1000``)."""
+    """The meaning of a state that sacct or kubectl print (``OUT_OF_MEMORY``, ``CANCELLED by 1000``), or None."""
     words = word.strip().upper().replace("-", "_").split()
     return _OF_WORDS.get(words[0].rstrip("+:")) if words else None
 
 
 def stated_in(fields: Mapping[str, str]) -> int | None:
-    """The exit code other than 0 that a line states, by what its signal extracted: a code, or the number or name of a
-    signal, which are negative."""
+    """The exit code other than 0 in the fields that a line's signal extracted; negative for the number or name of a
+    signal. None if there is none."""
     for name, value in fields.items():
         code = 0
         if name.startswith("exit_code") and value.lstrip("-").isdigit():
@@ -142,6 +142,6 @@ def stated_in(fields: Mapping[str, str]) -> int | None:
 
 
 def of_fields(fields: Mapping[str, str]) -> ExitMeaning | None:
-    """What the exit code means that a line states."""
+    """The meaning of the exit code in a line's fields, or None."""
     code = stated_in(fields)
     return of_exit_code(code) if code is not None else None

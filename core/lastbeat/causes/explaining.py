@@ -42,28 +42,29 @@ from lastbeat.signals.hints import GUESS, KILLED_WITHOUT_OOM, MISSING_RANK, fill
 MOST_ALTERNATIVES: Final = 3
 MOST_DOWNSTREAM: Final = 12
 _STEP_UNDER_WAY: Final = timedelta(minutes=2)
-"""This long after a rank has died the others report no step any more."""
+"""Longest time after a rank's death in which the others may still report a step."""
 _MUCH_TALK: Final = 30
-"""A program that prints this many more lines did not end at its last error."""
+"""A program that prints more than this many further lines did not end at its last error."""
 _GRADIENTS: Final = 3
-"""From this many non-finite gradients in a row on, it is more than steps that the loss scaler skips."""
+"""Least number of non-finite gradients in a row that is more than steps skipped by the loss scaler."""
 _KILLS: Final = frozenset({"killed_by_shell", "data_loader_worker_killed"})
-"""Signals of a SIGKILL that is taken for the OOM killer's."""
+"""Signals of a SIGKILL that counts as the OOM killer's."""
 _INTERRUPT: Final = (
     r"\bKeyboardInterrupt\b|\b(?:closing signal |[Rr]eceived (?:Signals\.)?)SIGINT\b|\bReceived 2 death signal|"
     r"\bgot signal: (?:2|SIGINT)\b|\bexit ?code\s{0,8}:? -2\b|\bSignal 2 \(SIGINT\)"
 )
 _POLLED_IN_VAIN: Final = r"queue\.Empty\s*$"
-"""What a loop that waits for data handles again and again, also when a Ctrl-C comes."""
+"""Exception that a loop waiting for data handles repeatedly, also when a Ctrl-C comes."""
 _MEETING: Final = frozenset({"port", "tcpstore"})
-"""Subsystems of where a launcher's ranks meet."""
+"""Subsystems of the meeting point of a launcher's ranks."""
 _SOCKET: Final = "socket"
+"""Subsystem of an error of a connection without a named service."""
 _SERVICES: Final = frozenset({"tracker", "hub"})
-"""Subsystems: of a bare error of a connection, and of what names who was at the other end."""
+"""Subsystems of errors that name the service at the other end of a connection."""
 _UNSURE: Final = 0.2
 _OF_NOTHING: Final = exit_codes.ExitMeaning(UNKNOWN, "", _UNSURE)
 _HALF: Final = 0.5
-"""How much of its confidence is left to a cause that is not the first."""
+"""Factor on the confidence of a cause that is not the first."""
 _RAISED_IN: Final = {
     "data": ExitMeaning("data", "dataset", 0.0),
     "checkpoint": ExitMeaning("storage", "checkpoint", 0.0),
@@ -71,7 +72,7 @@ _RAISED_IN: Final = {
     "collective": ExitMeaning("communication", "collective", 0.0),
     "cuda": ExitMeaning("environment", "cuda", 0.0),
 }
-"""What the code does that raised an exception → what it may be about."""
+"""Kind of code that raised an exception → likely meaning of the exception."""
 _TEXT_LIMIT: Final = 4 * 1024 * 1024
 
 
@@ -86,10 +87,10 @@ def explain(
 ) -> Explanation:
     """The cause that the logs, an exit code and the scheduler's state (``OUT_OF_MEMORY``) show together.
 
-    ``whole``: all logs were read to their end, so a rank's silence in its log means something. ``world_size``: the
+    ``whole`` says that all logs were read to their end, so that a rank's silence is evidence. ``world_size`` is the
     number of ranks, if known.
 
-    1. Take all mentions as candidates, in order of events. Drop those that the run survived: training got further after
+    1. Take all mentions as candidates, in order of events. Drop those that the run survived: training progressed after
        them, in the same file or, by the lines' own times, in another.
     2. Is the end confirmed, by an exit code or a line? If not, drop errors that were merely logged long before the last
        line: the program went on printing.
@@ -97,26 +98,27 @@ def explain(
        :func:`lastbeat.causes.candidates.overtakes`. Without any, use warnings of a hang, then stack dumps.
     4. A success line counts if only teardown noise follows it.
     5. Values that stayed non-finite outrank the best candidate, unless that explains them (hardware that failed first).
-    6. If the best candidate only shows how a process ended, exit code and scheduler say what that means.
-    7. Otherwise the evidence is the first line that said the same or warned of it. Add alternatives and downstream
+    6. If the best candidate only shows how a process ended, exit code and scheduler give the meaning.
+    7. Otherwise the evidence is the first line that reported the same or warned of it. Add alternatives and downstream
        errors.
     8. If it is a timeout that nearly all ranks report, name the ranks that do not, see
        :func:`lastbeat.causes.missing_ranks.missing_ranks`.
     """
     diagnosis = _Diagnosis(logs, catalogue, exit_code, scheduler)
-    told = replace(diagnosis.explanation(), warned=warnings_in(logs, catalogue))
+    found = replace(diagnosis.explanation(), warned=warnings_in(logs, catalogue))
     if whole:
-        told = _with_missing_ranks(told, diagnosis.missing_ranks(world_size))
-    file = told.cause.evidence.file if told.cause is not None else told.success.file if told.success is not None else ""
+        found = _with_missing_ranks(found, diagnosis.missing_ranks(world_size))
+    shown = found.cause.evidence if found.cause is not None else found.success
+    file = shown.file if shown is not None else ""
     several = [log for log in logs if log.attempts > 1]
     last = next((log for log in several if log.file == file), several[0] if several and not file else None)
     if last is None:
-        return told
-    return replace(told, attempt=AttemptInFile(last.attempts, last.file, last.attempt_line))
+        return found
+    return replace(found, attempt=AttemptInFile(last.attempts, last.file, last.attempt_line))
 
 
 def warnings_in(logs: Sequence[LogSummary], catalogue: Catalogue) -> tuple[Warned, ...]:
-    """What ``logs`` warn of, the latest of each kind first."""
+    """The latest warning of each kind in ``logs``, the newest first."""
     signals = {each.name: each for each in catalogue.signals if any(each.name in log.warned for log in logs)}
     latest: dict[str, Warned] = {}
     for log in logs:
@@ -153,9 +155,9 @@ class _Diagnosis:
         self._exit_code = exit_code
         self._scheduler = scheduler
         self._diverged: Candidate | None = None
-        """Values that stayed non-finite, where something else ended the run."""
+        """Values that stayed non-finite, if another failure ended the run."""
         self._strongest: Candidate | None = None
-        """The candidate that the cause rests on."""
+        """The candidate that supports the cause."""
         self._no_oom_kill = any(log.no_oom_kill for log in logs)
         self._signals: Mapping[str, Signal] = {
             **error_file.SIGNALS,
@@ -174,7 +176,7 @@ class _Diagnosis:
             self._candidates = [each for each in self._candidates if not self._talked_on(each, last[each.log_index])]
 
     def _was_survived(self, candidate: Candidate) -> bool:
-        """Whether training got further after it, in the same file or, by the lines' own times, in another."""
+        """Whether training progressed after it, in the same file or, by the lines' own times, in another."""
         if is_over(candidate.mention, candidate.log.steps):
             return True
         own = candidate.mention.time
@@ -184,8 +186,8 @@ class _Diagnosis:
         return any(time is not None and time - own > _STEP_UNDER_WAY for time in others)
 
     def _launched_twice(self) -> set[int]:
-        """Indices of the logs in which a launcher gave up because its port was taken or its store out of reach, and so
-        never had a worker, while workers spoke after it."""
+        """Indices of the logs in which a launcher gave up before it had a worker, because its port was taken or its
+        store out of reach, while workers of another one printed later."""
         gave_up: dict[int, int] = {}
         for each in self._candidates:
             if _is_of_the_meeting(each) and each.mention.where == "launcher" and each.mention.fatal:
@@ -198,7 +200,7 @@ class _Diagnosis:
         }
 
     def _talked_on(self, candidate: Candidate, last_line: int) -> bool:
-        """Whether it was merely logged, and so much was printed after the last error that the run did not end there."""
+        """Whether it was merely logged, and too many lines follow the last error for the run to have ended there."""
         much = candidate.log.lines - last_line > _MUCH_TALK
         sure = candidate.mention.fatal or candidate.tier in {Tier.SYMPTOM, Tier.EXIT} or candidate.is_from_outside
         return much and not sure
@@ -231,10 +233,10 @@ class _Diagnosis:
         """The candidate closest to the cause, as step 3 of :func:`explain` says.
 
         1. Skip confirmations and precursors; let each later candidate replace the best if it overtakes it.
-        2. Nothing left: a repeated warning of a hang, or the last of several attempts. If the end is confirmed, a
-           single one or the last survived error will do; then a stack dump.
-        3. A process that was killed: if there was a warning of a hang before, that is the cause.
-        4. A mere cascade between peers, with no confirmed end: only if a process died or a log ends with it.
+        2. Without a candidate, take a repeated warning of a hang, the last of several attempts, or a stack dump. If the
+           end is confirmed, a single warning or the last survived error is enough.
+        3. If a process was killed after a warning of a hang, the warning is the cause.
+        4. A mere cascade between peers without a confirmed end counts only if a process died or a log ends with it.
         """
         best: Candidate | None = None
         for candidate in self._candidates:
@@ -252,7 +254,7 @@ class _Diagnosis:
             return self._warned_of_hang(killed=True) or best
         if self._confirmed or best.mention.raised or best.tier > Tier.CASCADE:
             return best
-        # A peer was missing: that counts only if something shows that it mattered.
+        # A missing peer counts only with evidence that it mattered.
         mattered = any(each.mention.fatal or self._ends_file(each) for each in self._candidates)
         return best if mattered or not best.traits.between_peers else None
 
@@ -267,14 +269,14 @@ class _Diagnosis:
         return warned[0] if warned and (was_repeated or killed) else None
 
     def _last_attempt(self) -> Candidate | None:
-        """The last of a number of attempts, after which nothing more was said."""
+        """The last of a number of retries, if no further line of a live program follows."""
         tried = [each for each in self._candidates if each.mention.low and each.tier == Tier.SPECIFIC]
         last = next((each for each in reversed(tried) if contexts.is_last_attempt(each.mention.text)), None)
         return last if last is not None and last.mention.line > last.log.alive_line else None
 
     def _warned_of_peers(self) -> Candidate | None:
-        """The last warning of trouble between ranks, where it was said first: better than nothing where a process just
-        ended."""
+        """The first line with the last kind of warning about trouble between ranks, for a process that just ended. None
+        without a confirmed end."""
         if not self._confirmed:
             return None
         warned = [
@@ -286,7 +288,7 @@ class _Diagnosis:
         return next((each for each in warned if each.signal is warned[-1].signal), None)
 
     def _dumped_stacks(self) -> Candidate | None:
-        """Stack dumps without any message, of threads that wait for each other or right before a confirmed end."""
+        """A stack dump without any message, of threads that wait for each other, or before a confirmed end."""
         signal = self._signals.get("hang_stated")
         if signal is None or not (self._confirmed or self._is_circular()):
             return None
@@ -299,7 +301,7 @@ class _Diagnosis:
         return None
 
     def _nan(self, best: Candidate | None) -> Candidate | None:
-        """Values that stayed non-finite to the end. Where that is what ended it, a single gradient will do."""
+        """Values that stayed non-finite to the end. If they ended the run, a single gradient is enough."""
         ended_it = best is not None and best.traits.about_values
         for index, log in enumerate(self._logs):
             nan = log.nan
@@ -310,7 +312,7 @@ class _Diagnosis:
         return None
 
     def _killed(self, evidence: Evidence) -> Explanation:
-        """A SIGKILL that was no OOM kill: nobody knows who sent it."""
+        """The explanation of a SIGKILL that was no OOM kill, by an unknown sender."""
         known = TYPES[UNKNOWN]
         cause = Cause(UNKNOWN, evidence, _UNSURE, "signal", known.restartable, KILLED_WITHOUT_OOM)
         others = self._alternatives(None, exit_codes.OF_SIGKILL.error_type)
@@ -319,7 +321,7 @@ class _Diagnosis:
     # The meaning of exit codes and scheduler states.
 
     def _by_exit(self, best: Candidate | None) -> Explanation | None:
-        """The cause by exit code or scheduler, if the logs have nothing better."""
+        """The explanation by exit code or scheduler, if the logs show no better one."""
         if best is not None and best.tier > Tier.EXIT:
             return None
         confirming = [each for each in self._candidates if each.tier == Tier.CONFIRMATION]
@@ -329,7 +331,7 @@ class _Diagnosis:
         if meaning is None:
             if best is not None or not self._confirmed:
                 return None
-            # A wrapper whose exception is not there names its class at least.
+            # A wrapper without its exception at least names the class.
             named = next((each for each in confirming if each.signal.error_type), None)
             meaning = _OF_NOTHING
             if named is not None:
@@ -337,7 +339,7 @@ class _Diagnosis:
         shown_by = shown_by or next(iter(confirming), None) or best
         evidence = shown_by.evidence if shown_by is not None else self._end()
         error_type, subsystem, confidence, said_by = meaning
-        # Of what was killed on a node that its line names, nothing was counted here.
+        # OOM kills on another node, which the line names, were not counted here.
         elsewhere = shown_by is not None and "node" in shown_by.mention.fields
         if self._no_oom_kill and not elsewhere and meaning == exit_codes.OF_SIGKILL:
             return self._killed(evidence)
@@ -356,13 +358,13 @@ class _Diagnosis:
         self, best: Candidate | None, confirming: Sequence[Candidate]
     ) -> tuple[exit_codes.ExitMeaning | None, Candidate | None]:
         """The meaning of the exit, and the candidate that shows it."""
-        told = exit_codes.of_scheduler(self._scheduler) if self._scheduler else None
-        if told is not None or (best is not None and best.tier == Tier.EXIT):
-            return told, None
+        by_scheduler = exit_codes.of_scheduler(self._scheduler) if self._scheduler else None
+        if by_scheduler is not None or (best is not None and best.tier == Tier.EXIT):
+            return by_scheduler, None
         ends = self._ends_stated(best, confirming)
         for candidate, code in ends:
             meaning = exit_codes.of_exit_code(code)
-            # A process that was stopped proves nothing where another ended by itself.
+            # A stopped process proves nothing if another one ended by itself.
             if meaning is not None and not traits_of(meaning.error_type).is_imposed:
                 return meaning, candidate
         if best is not None and not _is_schedulers_word(best):
@@ -370,7 +372,7 @@ class _Diagnosis:
         own = exit_codes.of_exit_code(self._exit_code) if self._exit_code else None
         if best is None and own is not None:
             return own, None
-        # Of two files nobody knows which was first.
+        # The order of lines in two files is unknown.
         surely = [(each, code) for each, code in ends if best is None or each.log is best.log]
         by_itself = next((each for each, code in surely if exit_codes.of_exit_code(code) is None), None)
         if by_itself is not None:
@@ -379,8 +381,8 @@ class _Diagnosis:
 
     @staticmethod
     def _ends_stated(best: Candidate | None, confirming: Sequence[Candidate]) -> list[tuple[Candidate, int]]:
-        """Lines that state how a process ended, each with the exit code. What died after the scheduler had cancelled
-        the job died of that."""
+        """Lines that state how a process ended, each with the exit code. Excludes processes that died because the
+        scheduler had cancelled the job."""
         stated = ((each, exit_codes.stated_in(each.mention.fields)) for each in confirming)
         return [
             (each, code)
@@ -389,7 +391,7 @@ class _Diagnosis:
         ]
 
     def _end(self) -> Evidence:
-        """What stands for a line where none shows it."""
+        """The evidence in place of a line, if no line shows the end."""
         if self._exit_code:
             return Evidence(EXIT_STATUS, 0, exit_codes.as_evidence(self._exit_code))
         return Evidence(SCHEDULER, 0, str(self._scheduler or ""))
@@ -397,7 +399,7 @@ class _Diagnosis:
     # The explanation.
 
     def _explanation(self, first: Candidate, best: Candidate | None) -> Explanation:
-        """The explanation with ``first`` as its evidence. ``best``: the strongest candidate for the same cause."""
+        """The explanation with ``first`` as its evidence; ``best`` is the strongest candidate for the same cause."""
         best = best or first
         error_type, subsystem = first.error_type, first.subsystem
         circular = traits_of(error_type).when_circular
@@ -411,7 +413,7 @@ class _Diagnosis:
         fields = {**best.mention.fields, **first.mention.fields}
         detail = next((each for each in self._candidates if each.is_detail_of(first) and each.signal.hint), None)
         if detail is not None:
-            # Of the same type, else it were the cause itself.
+            # It has the same error type, or it would have won outright.
             signal, fields = detail.signal, {**fields, **detail.mention.fields}
         elif (service := self._service_behind(first)) is not None:
             subsystem, signal = service.subsystem, service.signal
@@ -425,12 +427,12 @@ class _Diagnosis:
         others = self._alternatives(first, error_type)
         if not others and confidence < UNDECIDED:
             others = self._also_possible(strongest, cause)
-        told = Explanation(cause, others, self._downstream(first), ended=ended, grounds=grounds_of(strongest).value)
+        found = Explanation(cause, others, self._downstream(first), ended=ended, grounds=grounds_of(strongest).value)
         by, idle = end_from_outside(strongest, self._candidates)
-        return replace(told, interrupted=ended and self._interrupted(best), idle=idle, ended_by=by, peer=peer)
+        return replace(found, interrupted=ended and self._interrupted(best), idle=idle, ended_by=by, peer=peer)
 
     def _service_behind(self, first: Candidate) -> Candidate | None:
-        """The exception that says which service was at the other end of a connection: it was raised from ``first``."""
+        """The exception, raised from ``first``, that names the service at the other end of a connection, or None."""
         if first.subsystem != _SOCKET or not first.mention.raised:
             return None
         chained = (each for each in self._candidates if each.mention.link and _follows(each, first))
@@ -439,9 +441,9 @@ class _Diagnosis:
     def _interrupted(self, best: Candidate) -> bool:
         """Whether it ends in an uncaught KeyboardInterrupt, and nothing else can have ended it.
 
-        A launcher may send SIGINT to the other ranks when one has failed: so nothing but interruptions may come before
-        it, nor a launcher's word of a failure after it; only that peers missed each other. SIGTERM, or the word of a
-        scheduler, is no Ctrl-C.
+        A launcher may send SIGINT to the other ranks when one has failed. So only interruptions may precede it, and
+        only reports of lost peers may follow, no launcher's report of a failure. SIGTERM, or a scheduler's report, is
+        no Ctrl-C.
         """
         mention = best.mention
         if not (_is_interrupt(best) and mention.raised and "KeyboardInterrupt" in mention.text):
@@ -458,18 +460,19 @@ class _Diagnosis:
         return True
 
     def _frames(self, first: Candidate, best: Candidate) -> tuple[str, ...]:
-        """Where the cause was raised. ``_error`` and loggers say in one line what a traceback below shows."""
+        """The frames where the cause was raised. A one-line report in ``_error`` or a log gets those of the traceback
+        that repeats it."""
         same = best if best.error_type == first.error_type else first
-        told = (each for each in self._candidates if repeats(each.mention, first.mention))
-        found = (each.mention.frames for each in (first, same, *told))
+        repeated = (each for each in self._candidates if repeats(each.mention, first.mention))
+        found = (each.mention.frames for each in (first, same, *repeated))
         return next((frames for frames in found if frames), ()) or _crashed_in(first)
 
     def _alternatives(self, chosen: Candidate | None, error_type: str) -> tuple[Cause, ...]:
-        told: dict[str, Cause] = {}
+        others: dict[str, Cause] = {}
         diverged = [self._diverged] if self._diverged is not None else []
         ranked = sorted([*self._candidates, *diverged], key=lambda each: (-each.tier, each.mention.order))
         for candidate in ranked:
-            adds_nothing = candidate.traits.says_nothing or candidate.error_type in {error_type, *told}
+            adds_nothing = candidate.traits.says_nothing or candidate.error_type in {error_type, *others}
             if candidate is chosen or candidate.tier <= Tier.CASCADE or adds_nothing:
                 continue
             if self._no_oom_kill and candidate.signal.name in _KILLS:
@@ -477,14 +480,14 @@ class _Diagnosis:
             confidence = _HALF * confidence_of(candidate, self._candidates)
             kind = (candidate.error_type, candidate.subsystem, confidence)
             said = (candidate.signal, candidate.mention.fields)
-            told[candidate.error_type] = _cause(self._catalogue, kind, candidate.evidence, said)
-            if len(told) == MOST_ALTERNATIVES:
+            others[candidate.error_type] = _cause(self._catalogue, kind, candidate.evidence, said)
+            if len(others) == MOST_ALTERNATIVES:
                 break
-        return tuple(sorted(told.values(), key=lambda cause: -cause.confidence))
+        return tuple(sorted(others.values(), key=lambda cause: -cause.confidence))
 
     def _also_possible(self, best: Candidate, cause: Cause) -> tuple[Cause, ...]:
-        """What a cause may be that is known only by how a process ended, or by the class of an exception: what its own
-        words say, else what the code does that raised it."""
+        """The second reading of a cause that is known only by the end of a process or the class of an exception. It
+        comes from the exception's own words, or else from the code that raised it."""
         if best.signal.name in _KILLS:
             return self._other(exit_codes.otherwise(exit_codes.OF_SIGKILL), cause)
         if grounds_of(best) is not Grounds.CLASS:
@@ -494,7 +497,7 @@ class _Diagnosis:
         return self._other(said, cause) or self._other(_RAISED_IN.get(best.mention.where), cause)
 
     def _other(self, meaning: ExitMeaning | None, cause: Cause) -> tuple[Cause, ...]:
-        """A second reading of the line that shows ``cause``; none if it says the same."""
+        """A second reading of the line that shows ``cause``; empty if it agrees."""
         if meaning is None or meaning.error_type == cause.error_type:
             return ()
         if self._no_oom_kill and meaning.error_type == exit_codes.OF_SIGKILL.error_type:
@@ -535,18 +538,18 @@ class _Diagnosis:
         return best.mention.fatal or best.signal.verdict == "timeout"
 
     def _ends_file(self, candidate: Candidate) -> bool:
-        """Whether it is an error that ends a run, and no line that only a live program prints follows."""
+        """Whether it is an error that ends a run, without a later line that only a live program prints."""
         mention, signal = candidate.mention, candidate.signal
         if mention.weak or mention.low or not (mention.raised or signal.verdict == "crash"):
             return False
-        # A missing peer may be got over; a process that was ended may not.
+        # A run may survive a missing peer, but not the end of a process.
         ends = candidate.tier != Tier.CASCADE or candidate.traits.ends_process
         says_so = mention.raised or (signal.severity != "warning" and ends and signal.subsystem != "ray")
         return says_so and mention.line > candidate.log.alive_line
 
 
 def _with_missing_ranks(found: Explanation, missing: MissingRanks | None) -> Explanation:
-    """``found``, whose hint sends people to the missing ranks."""
+    """``found`` with a hint that points to the missing ranks."""
     if missing is None or found.cause is None:
         return found
     guess = GUESS if found.cause.hint.startswith(GUESS) else ""
@@ -555,12 +558,12 @@ def _with_missing_ranks(found: Explanation, missing: MissingRanks | None) -> Exp
 
 
 def _is_of_the_meeting(candidate: Candidate) -> bool:
-    """Whether it names why ranks could not meet, and no rank says so."""
+    """Whether it names why ranks could not meet, without coming from a rank."""
     return candidate.rank is None and candidate.subsystem in _MEETING and candidate.tier == Tier.SPECIFIC
 
 
 def _is_interrupt(candidate: Candidate) -> bool:
-    """Whether its line speaks of a Ctrl-C, or of how a launcher or a process ended by one."""
+    """Whether its line reports a Ctrl-C, or a launcher or process that ended by one."""
     if not candidate.traits.is_imposed and candidate.tier != Tier.CONFIRMATION:
         return False
     if re.search(_INTERRUPT, candidate.mention.text) is not None:
@@ -585,13 +588,13 @@ def _stands_alone(candidate: Candidate) -> bool:
 
 def _confirms(candidate: Candidate) -> bool:
     confirms = candidate.tier == Tier.CONFIRMATION and candidate.signal.severity != "warning"
-    # An envelope is a confirmation only where it says that something ended.
+    # An envelope is a confirmation only if it reports an end.
     confirms = confirms and (candidate.signal.role == CONFIRMATION or not candidate.signal.envelope)
     return confirms and not candidate.mention.weak
 
 
 def _crashed_in(crash: Candidate) -> tuple[str, ...]:
-    """Where the thread was that crashed, by the dump of Python's faulthandler."""
+    """The frame in which the thread crashed, from the dump of Python's faulthandler."""
     if crash.subsystem != "native_crash":
         return ()
     stacks = (each for each in crash.log.stacks if each.text.startswith("Current thread") and each.site)
@@ -600,8 +603,8 @@ def _crashed_in(crash: Candidate) -> tuple[str, ...]:
 
 
 def _goes_before_nan(best: Candidate, nan: Candidate) -> bool:
-    """Whether ``best`` explains the end better than non-finite values: hardware that failed before them, or what ended
-    the run and cannot have come of them. A person may have ended it because of them."""
+    """Whether ``best`` explains the end better than non-finite values: hardware that failed before them, or a failure
+    that they cannot have caused. A person's stop does not count, because they may be its reason."""
     if best.tier == Tier.FACT and best.traits.spoils_values and best.mention.order < nan.mention.order:
         return True
     ended = best.mention.fatal or best.tier == Tier.FACT
@@ -616,8 +619,8 @@ def _cause(
     hinting: Signal | None = None,
     frames: tuple[str, ...] = (),
 ) -> Cause:
-    """``kind``: error type, subsystem and confidence. ``said``: the signal and what it extracted. ``hinting``: a signal
-    whose hint fits better than its own."""
+    """A cause with its hint filled in. ``kind`` is error type, subsystem and confidence. ``said`` is the signal and its
+    extracted fields. ``hinting`` is a signal whose hint fits better than its own."""
     error_type, subsystem, confidence = kind
     signal, found = said
     known = catalogue.error_types.get(error_type) or TYPES.get(error_type)
@@ -635,7 +638,7 @@ def _cause(
         **found,
     }
     name = signal.name if signal is not None else ""
-    told = filled(hint, fields)
-    if told and confidence < LIKELY and not traits_of(error_type).says_nothing:
-        told = GUESS + told
-    return Cause(error_type, evidence, round(confidence, 2), subsystem, restartable, told, name, frames)
+    advice = filled(hint, fields)
+    if advice and confidence < LIKELY and not traits_of(error_type).says_nothing:
+        advice = GUESS + advice
+    return Cause(error_type, evidence, round(confidence, 2), subsystem, restartable, advice, name, frames)

@@ -1,8 +1,9 @@
-"""The fingerprint of a cause: the same for the same mistake on another rank, host or day, another for another mistake.
+"""The fingerprint of a cause: equal for the same mistake on another rank, host or day, different for another mistake.
 
-It is made of the error type, the signal, the letters of the evidence line without what changes from run to run
-(prefixes, times, numbers with their units, hosts, paths, addresses, ids), and of the innermost frame that people are
-shown: its file without folders, its function, and the beginning of its code. Line numbers move with every edit.
+It consists of the error type, the signal, the lasting letters of the evidence line, and the innermost frame that users
+see. Parts that change from run to run are left out: prefixes, times, numbers with units, hosts, paths, addresses, ids.
+Of the frame it takes the file without folders, the function, and the beginning of the code. Line numbers are left out,
+because they move with every edit.
 """
 
 import hashlib
@@ -15,14 +16,14 @@ from lastbeat.scanning.prefixes import origin
 from lastbeat.signals.error_types import traits_of
 
 LENGTH: Final = 12
-"""Hexadecimal digits: enough for one pair of a million causes to fall together once in hundreds of fleets."""
+"""Hexadecimal digits. With this many, one pair of a million causes collides once in hundreds of fleets."""
 _FORM: Final = "1"
-"""Goes into each: one that is made otherwise is another."""
+"""Version of the method, which is part of each fingerprint."""
 _TEMPLATE_LIMIT: Final = 200
 _CODE: Final = 30
-"""Characters of a frame's code: what people are shown of a long one is cut where its path was long."""
+"""Characters of a frame's code that count. The shown code is cut depending on the length of its path."""
 _NO_LETTERS: Final = re.compile(r"[\W\d_]+")
-"""Letters are those of any script."""
+"""Anything but letters of any script."""
 _CLASS: Final = re.compile(r"\S{0,200}(?:Error|Exception|Interrupt|Exit|Iteration|Warning|Timeout|Failure|Fault)")
 _BETWEEN: Final = re.compile(r"[\s'\"`()\[\]{},;<>|=…]+")
 _DATE: Final = re.compile(
@@ -36,7 +37,7 @@ _ADDRESS: Final = re.compile(r"0[xX][0-9a-fA-F]{1,32}")
 _HEXADECIMAL: Final = re.compile(r"(?=[a-f\d-]*\d)[a-f\d]{4,}(?:-[a-f\d]{2,}){0,8}", re.ASCII | re.IGNORECASE)
 _DIGITS: Final = re.compile(r"\d+", re.ASCII)
 _ID_PARTS: Final = 3
-"""A word with so many numbers in it names an instance, an address or a job."""
+"""A word with at least this many numbers names an instance, an address or a job."""
 _PASSING: Final = re.compile(r"(?:tmp|pymp-)[\w-]{4,}", re.ASCII)
 _SUFFIX: Final = re.compile(r"\.[A-Za-z]\w{0,7}$", re.ASCII)
 _FRAME: Final = re.compile(
@@ -45,37 +46,37 @@ _FRAME: Final = re.compile(
 
 
 def fingerprint_of(cause: Cause) -> str:
-    """:data:`LENGTH` hexadecimal digits; empty where nothing is known but an exit status, or the class of an exception
-    without a message and a frame, which many mistakes share."""
+    """:data:`LENGTH` hexadecimal digits. Empty if only an exit status is known, or only the class of an exception
+    without message and frame, which many mistakes share."""
     if cause.evidence.file in NO_FILES and traits_of(cause.error_type).says_nothing:
         return ""
-    said, raised = _said(cause.evidence.text, cause.evidence.host), _frame(cause)
-    if not raised and (not said or (len(said) == 1 and _CLASS.fullmatch(said[0]))):
+    words, raised = _lasting_words(cause.evidence.text, cause.evidence.host), _frame(cause)
+    if not raised and (not words or (len(words) == 1 and _CLASS.fullmatch(words[0]))):
         return ""
-    parts = "\0".join((_FORM, cause.error_type, cause.signal, _joined(said), raised))
+    parts = "\0".join((_FORM, cause.error_type, cause.signal, _joined(words), raised))
     return hashlib.sha256(parts.encode("utf-8", "replace")).hexdigest()[:LENGTH]
 
 
-def _joined(said: list[str]) -> str:
-    return "".join(said)[:_TEMPLATE_LIMIT]
+def _joined(words: list[str]) -> str:
+    return "".join(words)[:_TEMPLATE_LIMIT]
 
 
-def _said(line: str, host: str | None) -> list[str]:
-    """The letters that say what went wrong, of each word that has some, as far as there is room for them. ``host``: a
-    name that counts for nothing in it. Linear in the length of ``line``, which may be hostile."""
+def _lasting_words(line: str, host: str | None) -> list[str]:
+    """The lasting letters of each word in ``line``, up to ``_TEMPLATE_LIMIT`` in all. The name ``host`` is left out.
+    Linear in the length of ``line``, which may be hostile."""
     came_from = origin(line)
     hosts = {name.lower() for name in (host, came_from.host) if name}
     text = _DATE.sub("", line[came_from.begin :])
-    said: list[str] = []
+    found: list[str] = []
     room = _TEMPLATE_LIMIT
     for word in _words(text, hosts):
         letters = _NO_LETTERS.sub("", word)
         if letters:
-            said.append(letters)
+            found.append(letters)
             room -= len(letters)
         if room <= 0:
             break
-    return said
+    return found
 
 
 def _words(text: str, hosts: set[str]) -> Iterator[str]:
@@ -92,11 +93,11 @@ def _words(text: str, hosts: set[str]) -> Iterator[str]:
 
 
 def _lasting(word: str, hosts: set[str]) -> str:
-    """What of a word is the same in another run."""
+    """The part of a word that stays the same in another run."""
     if "://" in word:
         return ""
     if _is_path(word):
-        # What kind of file it is says more of the mistake than where it lies.
+        # The kind of the file identifies the mistake better than its folder.
         suffix = _SUFFIX.search(word)
         return suffix[0] if suffix is not None else ""
     if word.lower() in hosts or word.split(".", 1)[0].lower() in hosts or word.split(":", 1)[0].lower() in hosts:
@@ -115,7 +116,7 @@ def _is_path(word: str) -> bool:
 
 
 def _frame(cause: Cause) -> str:
-    """File, function and code of the innermost frame: the program's own where there is one."""
+    """File, function and code of the innermost frame, which is the program's own if there is one."""
     found = _FRAME.match(cause.frames[0]) if cause.frames else None
     if found is None:
         return ""

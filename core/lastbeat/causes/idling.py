@@ -1,4 +1,4 @@
-"""How long a job idled that had died: until its time was over, or somebody ended it."""
+"""Measures how long a dead job idled, until its time was over or a user or scheduler ended it."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -13,20 +13,20 @@ _ZONE_SLACK: Final = timedelta(seconds=90)
 _FARTHEST_ZONE: Final = timedelta(hours=14)
 _PREEMPTION: Final = "preemption"
 _SCHEDULERS: Final = frozenset({SCHEDULERS, _PREEMPTION})
-"""Subsystems whose lines the scheduler prints, by the clock and in the zone of its host."""
+"""Subsystems whose lines the scheduler prints, in the time zone of its host."""
 
 
 def end_from_outside(cause: Candidate, candidates: Sequence[Candidate]) -> tuple[str, Idle | None]:
-    """What ended the job from outside after its cause, in words, and how long the job had sat there by then; "" if
-    nothing did, as far as the lines tell."""
+    """What ended the job from outside after its cause, in words, and how long the job had idled by then. ("", None) if
+    no line shows such an end."""
     end = _end(cause, candidates)
     return ("", None) if end is None else (_in_words(end), _idle(cause, end))
 
 
 def _idle(cause: Candidate, end: Candidate) -> Idle | None:
-    """By the lines' own times; None if no line tells, or it did not.
+    """The idle time by the lines' own times; None if it is unknown or short.
 
-    Where the cause's line has no time, it happened after the newest time above it: then it idled no longer than that.
+    If the cause's line has no time, the newest time above it gives an upper bound.
     """
     died, ended = cause.mention.time or cause.mention.before, end.mention.time
     if died is None or ended is None or not has_year(died) or not has_year(ended):
@@ -43,7 +43,7 @@ def _end(cause: Candidate, candidates: Sequence[Candidate]) -> Candidate | None:
         return None
     end = ends[-1]
     if not end.traits.is_time_over and any(map(_confirms_an_end, candidates[: candidates.index(end)])):
-        # Launchers cancel what is left of a job that has ended by itself.
+        # Launchers cancel the rest of a job that has ended by itself.
         return None
     return end
 
@@ -64,7 +64,7 @@ def _confirms_an_end(candidate: Candidate) -> bool:
 
 
 def _may_be_zones(idled: timedelta) -> bool:
-    """Whether it is as long as two zones are apart: a container's clock often has another one than the scheduler's."""
+    """Whether ``idled`` may be a difference of time zones. A container often has another zone than the scheduler."""
     off = idled % _ZONE
     return idled <= _FARTHEST_ZONE and min(off, _ZONE - off) <= _ZONE_SLACK
 

@@ -1,4 +1,4 @@
-"""Parses the lines of one file: what went wrong, and what training did after that."""
+"""Parses the lines of one file for failures, and for the progress of training after them."""
 
 import re
 from collections.abc import Mapping, Sequence, Set
@@ -25,29 +25,29 @@ from lastbeat.scanning.splitting import Line
 from lastbeat.signals.error_types import UNKNOWN, traits_of
 
 StepLine = tuple[str, datetime | None]
-"""A line that may show a step, and the time that it names."""
+"""A line that may show a step, and the time in it."""
 GRADIENT: Final = "gradient"
-"""Subsystem of signals for gradients that are not finite: a single one is harmless."""
+"""Subsystem of signals for non-finite gradients, of which a single one is harmless."""
 WARNING: Final = "warning"
-"""Kind of a line that ends nothing and that people should see."""
+"""Kind of a line that ends nothing but that users should see."""
 _MOST_WARNED: Final = 8
 NETWORK: Final = "network"
-"""Kind of a line that tells over which network NCCL's traffic goes, or which one is there."""
+"""Kind of a line that names the network of NCCL's traffic, or an available one."""
 PEER: Final = "peer"
 """Kind of a line in which a launcher names a process that failed."""
 _JUST_ABOVE: Final = 2
 _ATTENTIVE_LINES: Final = 300
-"""So many lines after a report, every line is parsed."""
+"""Number of lines after a report that are all parsed."""
 _ENOUGH_FINITE: Final = 20
 _RANKS_LIMIT: Final = 64
 _LONG_AGO: Final = -(10**6)
 _TEARDOWN_LINES: Final = 50
 _WARNING_LINES: Final = 6
-"""So many lines a Python warning goes on for, unless its line of code ends it before."""
+"""Most lines of a Python warning, unless its line of code ends it before."""
 _ABOVE: Final = frozenset({"quiet", "announced", "restart", "warned"})
-"""Kinds of lines that say something of what is printed below them."""
-# What is printed after an end without showing that the program lives: the rest of messages, native frames, and the
-# clean-up of launchers, schedulers and tools.
+"""Kinds of lines that affect the meaning of the lines below them."""
+# Lines after an end that do not show a live program: the rest of messages, native frames, and the clean-up of
+# launchers, schedulers and tools.
 _AFTERMATH: Final = Pattern(
     r"\s|$|[-=*~^_#]{3,}|frame #\d|@ {1,20}0x|\*\*\* |Exception raised from|C\+\+ CapturedTraceback|Last error|"
     r"CUDA kernel errors might|For debugging consider|Compile with |Device-side assert|Set TORCH_LOGS|"
@@ -64,27 +64,27 @@ _AFTERMATH: Final = Pattern(
 
 @dataclass(slots=True)
 class Meaning:
-    """What all signals that match a line make of it together.
+    """The combined meaning of all signals that match a line.
 
-    A signal that tells what is wrong goes before an envelope, that before one that tells that something ended, and that
-    before one that knows no more than that this is an exception. Among equals the catalogue's order counts.
+    The order of precedence is: a signal that names the fault, an envelope, a signal that only reports an end, and one
+    that only recognises an exception. Among equals the catalogue's order counts.
     """
 
     report: Signal | None = None
-    """What the line reports, if it reports a failure."""
+    """The failure that the line reports, if any."""
     match: "re.Match[str] | None" = None
     exception: bool = False
-    """It looks like the last line of a traceback."""
+    """Whether it looks like the last line of a traceback."""
     kinds: dict[str, Signal] = field(default_factory=dict)
-    """What else it is: kind → signal."""
+    """Further kind of the line → signal."""
     found: dict[str, re.Match[str]] = field(default_factory=dict)
-    """Kind → where in the line."""
+    """Kind → match in the line."""
     names: list[str] = field(default_factory=list)
-    """All signals that match."""
+    """Names of all matching signals."""
 
 
 def meaning_of(matcher: Matcher, text: str) -> Meaning:
-    """What the line ``text``, without prefixes, means."""
+    """The meaning of the line ``text``, which has no prefixes."""
     meaning = Meaning()
     best = 4
     for signal, match in matcher.matches(text):
@@ -97,7 +97,7 @@ def meaning_of(matcher: Matcher, text: str) -> Meaning:
                 meaning.kinds[signal.kind], meaning.found[signal.kind] = signal, match
             continue
         elif signal.role == CONFIRMATION:
-            # A wrapper names the class of the exception that is printed below it, and is not that exception.
+            # A wrapper names the class of the exception that is printed below it, but is not that exception.
             precedence = -1 if signal.envelope or signal.subsystem == "wrapper" else 2
         elif signal.error_type is not None:
             precedence = 1 if signal.envelope else 0
@@ -109,13 +109,13 @@ def meaning_of(matcher: Matcher, text: str) -> Meaning:
 
 
 class Vocabulary(NamedTuple):
-    """What a parser needs of a catalogue."""
+    """The parts of a catalogue that a parser needs."""
 
     matcher: Matcher
     some_exception: Signal | None
-    """For an exception whose class no signal knows."""
+    """Signal for an exception of a class without a signal."""
     awaited: frozenset[str]
-    """Signals that absence rules wait for, or a restart policy reacts to."""
+    """Signals that absence rules wait for, or that a restart policy reacts to."""
 
     @classmethod
     def of(cls, catalogue: Catalogue) -> "Vocabulary":
@@ -126,31 +126,31 @@ class Vocabulary(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class ParserState:
-    """All that a parser knows, for a later process to go on with. Bounded."""
+    """The state of a parser, from which a later process continues. Bounded."""
 
     FORM: ClassVar = Form.SPARSE
 
     summary: LogSummary
-    """Without steps, mentions and stacks, which are kept below."""
+    """The summary without steps, mentions and stacks, which are kept below."""
     order: int = 0
-    """Of the line parsed last."""
+    """Order of the last parsed line."""
     reported: int = -_ATTENTIVE_LINES
     """Order of the last mention that was kept."""
     ended: int = -_ATTENTIVE_LINES
-    """Order of the last line that said that the attempt has ended."""
+    """Order of the last line that reported the end of the attempt."""
     raised: dict[str, int] = field(default_factory=dict)
-    """Rank → order of its last exception, for what is chained to it."""
+    """Rank → order of its last exception, to which the next may be chained."""
     links: dict[str, Link] = field(default_factory=dict)
     """Rank → how its next exception is chained to the last one."""
     enclosing: int = _LONG_AGO
-    """Number of the last line of an exception whose message goes on with another traceback, perhaps."""
+    """Number of the last line of an exception whose message may continue with another traceback."""
     headless: int = -1
     """Order of an exception whose message begins on the next line."""
     above: dict[str, int] = field(default_factory=dict)
     """Kind of :data:`_ABOVE` → number of its last line."""
     attempts: AttemptMarks = field(default_factory=AttemptMarks)
     finite: int = 0
-    """How many lines with a finite loss followed the last value that was not."""
+    """Number of lines with a finite loss since the last non-finite value."""
     counters: ProgressCounters = field(default_factory=ProgressCounters)
     tracebacks: TracebackParser = field(default_factory=TracebackParser)
     envelopes: OpenEnvelopes = field(default_factory=OpenEnvelopes)
@@ -162,7 +162,7 @@ class ParserState:
         return number - self.above.get(kind, _LONG_AGO)
 
     def fork(self) -> "ParserState":
-        """A copy for parsing lines of steps alone: what those change is copied, the rest shared."""
+        """A copy for parsing only lines of steps. State that such lines change is copied, the rest is shared."""
         return replace(
             self,
             summary=replace(self.summary, progress=replace(self.summary.progress)),
@@ -174,7 +174,7 @@ class ParserState:
 
 
 class LogParser:
-    """Takes the lines that are worth parsing, in their order."""
+    """Parses the relevant lines of a file, in order."""
 
     def __init__(self, vocabulary: Vocabulary, state: ParserState) -> None:
         self.state = state
@@ -186,19 +186,19 @@ class LogParser:
         self._is_error_file = error_file.is_error(state.summary.file)
 
     def is_attentive(self, order: int) -> bool:
-        """Whether the line ``order`` has to be parsed whatever it is: it may belong to something, or prove a report
-        harmless."""
+        """Whether the line ``order`` has to be parsed in any case, because it may belong to an open report, or prove
+        one harmless."""
         if self._tracebacks.open or self._stacks.open or (self._is_error_file and order < error_file.MOST_LINES):
             return True
         if self.state.attempts.wants(order) or order - self.state.ended < _ATTENTIVE_LINES:
             return True
         if self._summary.nan is not None:
-            # The line that shows a finite value again may be any.
+            # Any line may show a finite value again.
             return True
         return bool(self._window.mentions) and order - self.state.reported < _ATTENTIVE_LINES
 
     def skipped(self, bytes_count: int) -> None:
-        """Text was left out here."""
+        """Note that ``bytes_count`` bytes of text are missing here."""
         self._tracebacks.open.clear()
         self._stacks.open = False
         self.state.envelopes.open.clear()
@@ -208,11 +208,12 @@ class LogParser:
         self._summary.skipped_bytes += bytes_count
 
     def read_to(self, number: int) -> None:
-        """Line ``number`` is the last so far."""
+        """Note that line ``number`` is the last so far."""
         self._summary.lines = number
 
     def summary(self, ahead: Sequence[StepLine] = ()) -> LogSummary:
-        """What the file says so far, with the lines of steps ``ahead``, which are not parsed for good yet."""
+        """The summary of the file so far, including the lines of steps ``ahead``, which are parsed only for this
+        call."""
         if ahead:
             parser = LogParser(self._vocabulary, self.state.fork())
             for text, time in ahead:
@@ -233,14 +234,14 @@ class LogParser:
         )
 
     def progress(self, ahead: Sequence[StepLine] = ()) -> Progress:
-        """Of :meth:`summary`."""
+        """The progress in :meth:`summary`."""
         progress = replace(self._summary.progress)
         for text, _ in ahead:
             progress.read(text)
         return progress
 
     def note_awaited(self, text: str, at: datetime | None) -> None:
-        """A line of a step that is not parsed otherwise: an absence rule may wait for it."""
+        """Note awaited signals in a line of a step that is not parsed otherwise, for absence rules."""
         if self._vocabulary.awaited:
             self._note_awaited(meaning_of(self._vocabulary.matcher, text), at)
 
@@ -255,8 +256,8 @@ class LogParser:
         """Parse a line. ``order`` counts all lines of the file, each state of an overwritten one.
 
         1. A line of an open traceback belongs to it. Its last line is the exception, and a mention.
-        2. A line of a stack dump belongs to that.
-        3. Any other is matched against the signals, see :meth:`_plain`.
+        2. A line of a stack dump belongs to the dump.
+        3. Any other line is matched against the signals, see :meth:`_plain`.
         """
         self.state.order = order
         self._note_time(line.time)
@@ -274,16 +275,16 @@ class LogParser:
             self._plain(line, rank, at)
 
     def _plain(self, line: Line, rank: int | None, at: datetime | None) -> None:
-        """A line by itself.
+        """Parse a line by itself.
 
         1. A frame right below an envelope begins the traceback of its detail.
-        2. Note what it says of lines below it: a traceback to ignore, one that is logged, a restart.
+        2. Note its effect on the lines below it: a traceback to ignore, a logged traceback, a restart.
         3. The header of a traceback opens one. The sentence between two chained exceptions is kept for the second.
-        4. Training is done, or restarts: whatever was reported before did not end it.
-        5. A value that is not finite is counted; a report is kept as a mention; so are words in ``_error``. A retry
-           weakens the reports just above it.
-        6. After a report: note whether only a live program would print this.
-        7. It may show that training got further.
+        4. If training is done, or restarts, earlier reports did not end it.
+        5. A non-finite value is counted. A report is kept as a mention, and so are words in ``_error``. A retry weakens
+           the reports just above it.
+        6. After a report, note whether only a live program would print this line.
+        7. Note progress of training, if the line shows any.
         """
         state, text = self.state, line.text
         envelope = state.envelopes.around(rank, text)
@@ -317,7 +318,7 @@ class LogParser:
             self._note_end(line.number, whole=True)
         elif "restart" in kinds:
             self._advance(ENOUGH_STEPS)
-            # Nor is it what ends the run if the next attempt dies without a word.
+            # Nor do they explain the end if the next attempt dies without a report.
             self._window.passed.clear()
         if "nan" in kinds and (report is None or contexts.states_a_value(report, text)):
             self._not_finite(line, rank, meaning)
@@ -337,7 +338,7 @@ class LogParser:
         self.progressed(text, line.time, rank)
 
     def _is_printed(self, line: Line, rank: int | None) -> None:
-        """A line that reports nothing, and that only a live program prints: this one, or the next attempt."""
+        """Note a line without a report that only a live program prints: this attempt, or the next one."""
         continues_exception = line.time is None and self.state.order - 1 in self.state.raised.values()
         if self._window.mentions and not continues_exception:
             self._summary.alive_line = line.number
@@ -371,7 +372,7 @@ class LogParser:
         self._summary.efa = self.state.network.use
 
     def _note_named(self, meaning: Meaning) -> None:
-        """After a report: whom a launcher names. Rank and host stand in lines of their own, one below the other."""
+        """After a report, note the process that a launcher names. Rank and host come in successive lines."""
         if PEER not in meaning.kinds or not self._window.mentions:
             return
         one = survivors.named_in(fields_of(meaning.found[PEER].groupdict(), meaning.kinds[PEER].extract))
@@ -385,8 +386,8 @@ class LogParser:
     def _reports(
         self, line: Line, rank: int | None, report: Signal, meaning: Meaning, envelope: OpenEnvelope | None
     ) -> bool:
-        """Whether the line reports what the signal means, as opposed to speaking of it. If so, it is kept, and is a
-        detail of the ``envelope`` that it belongs to."""
+        """Whether the line reports the signal's meaning, not only mentions it. If so, it is kept, as a detail of its
+        ``envelope`` if it has one."""
         match = meaning.match
         if match is None:
             return False
@@ -401,13 +402,13 @@ class LogParser:
         if envelope is not None and _may_be_detail(report):
             self._is_detail(mention, envelope.order)
             if report.envelope:
-                # It goes on, and so may its details.
+                # The envelope continues, and so may its details.
                 envelope.renew()
         self._keep(mention, report)
         return True
 
     def _is_detail(self, mention: Mention, order: int) -> None:
-        """``mention`` is a detail of the envelope that was the mention ``order``, and so is as serious."""
+        """Make ``mention`` a detail of the envelope that is the mention ``order``, and as serious as that."""
         envelope = self._window.at(order)
         if envelope is None:
             return
@@ -417,7 +418,7 @@ class LogParser:
         mention.frames = mention.frames or envelope.frames
 
     def _is_teardown(self, line: Line, report: Signal) -> bool:
-        """Whether a launcher that has announced another attempt ends what is left of this one."""
+        """Whether a launcher that has announced another attempt ends the rest of this one."""
         says_end_only = report.role == CONFIRMATION and not report.extract and not self._window.mentions
         return says_end_only and self.state.lines_since("restart", line.number) <= _TEARDOWN_LINES
 
@@ -427,14 +428,14 @@ class LogParser:
         self.state.links[str(rank)] = link
 
     def _is_in_warning(self, line: Line, meaning: Meaning) -> bool:
-        """Whether it is the text of a Python warning that began above."""
+        """Whether the line is text of a Python warning that began above."""
         most = 1 if meaning.exception else _WARNING_LINES
         return line.time is None and 0 < self.state.lines_since("warned", line.number) <= most
 
     def _exception(
         self, line: Line, rank: int | None, traceback: OpenTraceback, body: str, at: datetime | None
     ) -> None:
-        """The last line of a traceback."""
+        """Parse the last line of a traceback."""
         state = self.state
         meaning = meaning_of(self._vocabulary.matcher, body)
         if self._vocabulary.awaited:
@@ -470,14 +471,14 @@ class LogParser:
             state.headless = mention.order
 
     def _note_end(self, number: int, *, whole: bool) -> None:
-        """Line ``number`` says that the attempt has ended, with all its ranks if ``whole``: another one's may be
-        appended to it."""
+        """Note that line ``number`` reports the end of the attempt, or of all its ranks if ``whole``. Another attempt
+        may be appended to it."""
         self.state.attempts.end(number, whole=whole)
         self.state.ended = self.state.order
 
     def _has_begun_again(self, number: int, evidence: Evidence) -> None:
-        """Whether another attempt is under way at line ``number``, which shows ``evidence``: from then on nothing
-        counts that the attempts before it said."""
+        """Switch to the next attempt if ``evidence`` shows that it is under way at line ``number``. Reports of earlier
+        attempts then no longer count."""
         attempts = self.state.attempts
         if not attempts.is_settled(number, evidence):
             return
@@ -496,7 +497,7 @@ class LogParser:
     def _keep(self, mention: Mention, signal: Signal) -> None:
         headless, self.state.headless = self.state.headless, -1
         if headless >= 0 and mention.order == headless + 1 and signal.role != CONFIRMATION:
-            # The message of an exception whose own line ends after its class.
+            # It is the message of an exception whose own line ends after the class.
             above = self._window.at(headless)
             if above is not None:
                 above.signal, above.fields = mention.signal, {**above.fields, **mention.fields}
@@ -527,10 +528,10 @@ class LogParser:
             fields=extracted,
         )
 
-    # What training does.
+    # Progress of training.
 
     def progressed(self, text: str, time: datetime | None, rank: int | None = None) -> None:
-        """A line that may show that training got further."""
+        """Read a line that may show progress of training."""
         self._note_time(time)
         summary = self._summary
         summary.progress.read(text)
@@ -556,7 +557,7 @@ class LogParser:
             self._summary.named = []
 
     def _not_finite(self, line: Line, rank: int | None, meaning: Meaning) -> None:
-        """One more value that is not finite, or the first since the last that was."""
+        """Count a non-finite value, or start a new series of them."""
         start = meaning.found["nan"].start()
         if _is_of_evaluation(line.text, start):
             return
@@ -572,8 +573,8 @@ class LogParser:
             summary.nan = replace(nan, count=nan.count + 1, weak=nan.weak and weak)
 
     def _is_finite(self, nan: Mention, text: str, rank: int | None) -> None:
-        """A line with a finite loss: the value of the same name and rank is a number again, or so many others are that
-        it was none of importance."""
+        """Read a line with a finite loss. It ends the series if it has the same name and rank, or if many other losses
+        are finite, so that the value was unimportant."""
         self.state.finite += 1
         same_rank = rank is None or nan.rank is None or rank == nan.rank
         same = same_rank and nan.fields.get("name", "") in text.lower()
@@ -582,19 +583,19 @@ class LogParser:
 
 
 def _name_of_value(text: str, start: int) -> str:
-    """The name of the loss at ``start``, in lower case: ``mlm loss``; "loss" of any other value."""
+    """The name of the loss at ``start`` in lower case, such as ``mlm loss``; "loss" for any other value."""
     named = re.search(r"[a-z_]{0,20} ?[a-z_]{0,20}loss$", text[max(0, start - 24) : start + 5].lower().rstrip("e:= "))
     return named[0].strip() if named is not None else "loss"
 
 
 def _is_vague(signal: Signal) -> bool:
-    """Whether what it reports may only follow from the death of another rank."""
+    """Whether its report may be a mere consequence of another rank's death."""
     return traits_of(signal.error_type or UNKNOWN).is_vague
 
 
 def _may_be_detail(report: Signal) -> bool:
-    """Whether it may be what an envelope speaks of: a stop from outside is not, nor what only follows from something
-    else, unless it tells of a peer."""
+    """Whether it may be the failure that an envelope reports. A stop from outside may not, nor a mere consequence,
+    unless it is about a peer."""
     traits = traits_of(report.error_type or UNKNOWN)
     if report.role == CONFIRMATION or traits.is_imposed:
         return False
@@ -602,6 +603,7 @@ def _may_be_detail(report: Signal) -> bool:
 
 
 def _is_of_evaluation(text: str, start: int) -> bool:
-    """Whether the value at ``start`` is one of an evaluation, where anything goes, or a record that is not set yet."""
+    """Whether the value at ``start`` belongs to an evaluation, where any value is harmless, or is a record that is not
+    set yet."""
     before = text[max(0, start - 12) : start + 1].lower()
     return any(word in before for word in ("val", "eval", "test", "best", "lowest", "min_", "min "))

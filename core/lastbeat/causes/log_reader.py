@@ -1,8 +1,8 @@
-"""Reads a log as it grows → a :class:`LogSummary` of what it says.
+"""Reads a growing log into a :class:`LogSummary`.
 
-The summary is the same however the text is cut and whoever reads on. In a healthy log hardly any line is parsed: those
-that may match a signal, one in :data:`EACH`, and the last few lines of steps before either. While something is open (a
-traceback, or a report that further steps may prove harmless) every line is.
+The summary does not depend on how the text is cut, or on which process continues. In a healthy log hardly any line is
+parsed: only those that may match a signal, one in :data:`EACH`, and the last few lines of steps before either. While a
+traceback is open, or a report that further steps may prove harmless, every line is parsed.
 """
 
 import json
@@ -30,14 +30,14 @@ _STEP_CHARS: Final = 500
 
 @dataclass(eq=False, repr=False)
 class ReaderState:
-    """All that a reader knows, bounded."""
+    """The bounded state of a reader."""
 
     FORM: ClassVar = Form.SPARSE
 
     parser: ParserState
     splitter: Splitter = field(default_factory=Splitter)
     order: int = 0
-    """Lines read, counting each state of an overwritten one."""
+    """Number of lines read, counting each state of an overwritten one."""
     steps: list[StepLine] = field(default_factory=list)
     """The latest lines of steps, parsed when any other line is."""
 
@@ -56,12 +56,12 @@ class LogReader:
         self._parser = LogParser(self._vocabulary, self._state.parser)
 
     def document(self) -> Any:
-        """All that a later process needs to continue, as JSON data: less than 64 KB."""
+        """The state from which a later process continues, as JSON data of less than 64 KB."""
         return codec(ReaderState).document(self._state)
 
     @classmethod
     def restore(cls, catalogue: Catalogue, document: Any) -> "LogReader":
-        """Continue where :meth:`document` was made. Raises :class:`lastbeat.codec.DamagedError`."""
+        """A reader that continues from :meth:`document`. Raises :class:`lastbeat.codec.DamagedError`."""
         state = codec(ReaderState).read(document)
         reader = cls(catalogue, state.parser.summary.file)
         reader._state, reader._parser = state, LogParser(reader._vocabulary, state.parser)
@@ -69,7 +69,7 @@ class LogReader:
 
     @property
     def next_line(self) -> int:
-        """Number of the line being read."""
+        """Number of the current line."""
         return self._state.splitter.number
 
     @property
@@ -78,29 +78,29 @@ class LogReader:
         return self._parser.progress(ahead=self._state.steps).step
 
     def feed(self, data: bytes, at: datetime | None = None) -> None:
-        """Read more text. ``at`` is when the store first had it."""
+        """Read more text, which the store first had at ``at``."""
         self._take(self._state.splitter.feed(data, at), at)
 
     def finish(self, at: datetime | None = None) -> None:
-        """The text ends here: an unfinished last line counts."""
+        """End the text, so that an unfinished last line counts."""
         self._take(self._state.splitter.finish(at), at)
 
     def skipped(self, bytes_count: int) -> None:
-        """Text was left out here."""
+        """Note that ``bytes_count`` bytes of text are missing here."""
         self._state.splitter.skip()
         self._parser.skipped(bytes_count)
 
     def summary(self) -> LogSummary:
-        """What the text says so far."""
+        """The summary of the text so far."""
         return self._parser.summary(ahead=self._state.steps)
 
     def _take(self, batch: Batch, at: datetime | None) -> None:
-        """Parse the lines of a batch that matter.
+        """Parse the relevant lines of a batch.
 
         1. The prefilter finds the lines that may match a signal.
-        2. Unless the parser is attentive, go to the next of those, or to the next that is parsed anyway. Of what is
-           skimmed, keep the last lines of steps.
-        3. Before a line is parsed, parse those steps: the parser has to know how far training had got.
+        2. Unless the parser is attentive, skip to the next of those, or to the next that is parsed in any case. Keep
+           the last lines of steps among the skipped ones.
+        3. Before a line is parsed, parse those steps, because the parser has to know the progress of training.
         """
         count = len(batch)
         if not count:
@@ -124,7 +124,7 @@ class LogReader:
         parser.read_to(batch.number(count - 1))
 
     def _skim(self, batch: Batch, start: int, stop: int, at: datetime | None) -> None:
-        """Lines of steps only, perhaps: keep the last few."""
+        """Skip lines that may only show steps, and keep the last few of those."""
         if start >= stop:
             return
         last: list[StepLine] = []
@@ -151,9 +151,9 @@ _ANSI: Final = Pattern(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 
 
 def unwrapped(line: Line) -> Line:
-    """The line that the program itself printed; of a traceback in some field, its last line. The raw text stays as
-    evidence, and the wrapping's time counts where the line names none. A level that the wrapping states goes before the
-    text that it qualifies, unless it is that of an exception."""
+    """The line that the program itself printed. For a traceback in some field, that is its last line. The raw text
+    stays as evidence, and the wrapping's time counts if the line has none. The wrapping's level is put before the text,
+    unless the text is an exception's."""
     text = line.text.strip()
     if not text.startswith("{") or not text.endswith("}") or _MESSAGE.search(text) is None:
         return line
@@ -170,9 +170,9 @@ def unwrapped(line: Line) -> Line:
     if raised and (last := raised.strip().rpartition("\n")[2].strip()):
         return line._replace(text=last if _level(level) == "ERROR" else f"{_level(level)}: {last}")
     if message is None or "\n" in message or any("\n" in text or "Error" in text for text in texts.values()):
-        # A logger's own document with an exception in some field: it is searched as it stands.
+        # A logger's own document with an exception in some field is searched unchanged.
         return line
-    # Carriage returns overwrite, so the last state is what is left.
+    # Carriage returns overwrite the line, so only its last state counts.
     own = line_of(line.number, _ANSI.sub("", message).rsplit("\r", 1)[-1])
     if level and level_of(own.text) is None:
         own = own._replace(text=f"{_level(level)}: {own.text}")

@@ -1,4 +1,4 @@
-"""What one log file says, bounded: all that the search for the cause needs."""
+"""The bounded summary of one log file, as input of the search for the cause."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,7 +16,7 @@ MOST_NAMED: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A process as a launcher, or a peer, names it."""
+    """A process that a launcher or a peer names."""
 
     FORM: ClassVar = Form.SPARSE
 
@@ -26,44 +26,44 @@ class Named:
 
 @dataclass(slots=True)
 class LogSummary:
-    """A few kilobytes, however long the file is."""
+    """The summary of one file, of a few kilobytes for a file of any length."""
 
     FORM: ClassVar = Form.SPARSE
 
     file: str
     rank: int | None = None
     lines: int = 0
-    """The last line read."""
+    """Number of the last line read."""
     alive_line: int = 0
     """Last line after a report that only a live program would print."""
     steps: int = 0
-    """How often training got further."""
+    """How often training progressed."""
     attempts: int = 1
-    """How many attempts wrote it, one after the other. Only the last one counts."""
+    """Number of attempts that wrote the file, one after the other. Only the last one counts."""
     attempt_line: int = 0
-    """Where the last of several begins."""
+    """First line of the last of several attempts."""
     mentions: list[Mention] = field(default_factory=list)
-    """In the order of the file; only a few that the run survived."""
+    """Mentions in the order of the file, including only a few that the run survived."""
     stacks: list[Stack] = field(default_factory=list)
     nan: Mention | None = None
     """The first of the latest series of lines with a non-finite loss or gradient."""
     success: Mention | None = None
-    """The line that says training is done."""
+    """The line that reports the end of training."""
     progress: Progress = field(default_factory=Progress)
     progress_time: datetime | None = None
-    """The time in the last line with a step."""
+    """Time in the last line with a step."""
     last_time: datetime | None = None
-    """The newest time in any line."""
+    """Newest time in any line."""
     last_seen: dict[str, datetime] = field(default_factory=dict)
-    """Signal → when a matching line was last new."""
+    """Signal → when the store last had a new matching line."""
     named: list[Named] = field(default_factory=list)
-    """Processes that a launcher names as failed, the latest few."""
+    """The latest few processes that a launcher names as failed."""
     warned: dict[str, Mention] = field(default_factory=dict)
     """Signal of kind ``warning`` → the latest such line."""
     efa: EfaUse = UNTOLD
-    """Over which network NCCL's traffic goes."""
+    """The network of NCCL's traffic."""
     efa_line: Evidence | None = None
-    """The line that told it last."""
+    """The last line that showed the network."""
     skipped_bytes: int = 0
     no_oom_kill: bool = False
-    """It is an ``_error`` of lastbeat's which says that no OOM kill was counted."""
+    """Whether it is an ``_error`` by lastbeat which states that no OOM kill was counted."""

@@ -1,4 +1,4 @@
-"""Mentions: the log lines in which signals were found, few enough to be kept."""
+"""Mentions: the log lines in which signals were found, bounded in number."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,19 +16,19 @@ _TEXT_LIMIT: Final = min(400, TEXT_LIMIT)
 
 FIRST: Final = 24
 LAST: Final = 12
-"""How many mentions are kept from either end of a window."""
+"""Numbers of mentions that are kept from the two ends of a window."""
 ENOUGH_STEPS: Final = 2
-"""Training that gets this many steps further has survived any error before. One step may have been under way."""
+"""Training that makes this many more steps has survived any error before. One step may have been under way."""
 _REPEATS: Final = 3
 _PASSED: Final = 3
 _NEAR_LINES: Final = 4
 
 _PROCESS: Final = Pattern(r".{0,80}? pid=(?P<pid>\d{1,10})[,)]")
-"""How Ray, SkyPilot and metaflow name the process that printed a line."""
+"""Prefix by which Ray, SkyPilot and metaflow name the process that printed a line."""
 
 Link = Literal["", "handling", "cause", "detail"]
-"""How a mention belongs to one before it: an exception that was raised during its handling, or from it; or a detail of
-an envelope, which tells what really failed."""
+"""How a mention is linked to an earlier one: an exception raised during the handling of that, or from it; or the detail
+of an envelope, which names the failure."""
 DETAIL: Final = "detail"
 
 
@@ -40,36 +40,37 @@ class Mention:
 
     signal: str
     line: int
-    """Its number, from 1."""
+    """Line number, from 1."""
     order: int
-    """Its index among all lines read, counting states of overwritten lines."""
+    """Index among all lines read, counting states of overwritten lines."""
     text: str = ""
     rank: int | None = None
     host: str | None = None
     time: datetime | None = None
-    """The time in the line itself."""
+    """Time in the line itself."""
     before: datetime | None = None
-    """The newest time in the lines above it, as far as they were parsed."""
+    """Newest time in the parsed lines above it."""
     steps: int = 0
-    """How often training had got further before it."""
+    """How often training had progressed before it."""
     fields: Mapping[str, str] = field(default_factory=dict)
-    """What its signal extracts."""
+    """Fields that its signal extracts."""
     weak: bool = False
-    """A warning, a retry, something ignored."""
+    """Whether it is a warning, a retry, or ignored by the program."""
     quiet: bool = False
-    """The end of a traceback that is announced as ignored, or was raised in a destructor."""
+    """Whether it ends a traceback that was announced as ignored, or raised in a destructor."""
     low: bool = False
-    """Logged below error level, or a traceback printed by a logger: the program carried on."""
+    """Whether it was logged below error level, or its traceback was printed by a logger, so that the program went
+    on."""
     raised: bool = False
-    """The last line of a traceback, as opposed to a logged line."""
+    """Whether it is the last line of a traceback, not a logged line."""
     fatal: bool = False
-    """The traceback began at the program's entry point: nobody caught the exception."""
+    """Whether the traceback began at the program's entry point, so that the exception was not caught."""
     where: str = ""
     """The kind of code that raised it, see ``tracebacks.place_of``."""
     site: str = ""
     """The innermost frame of the program's own code."""
     frames: tuple[str, ...] = ()
-    """Of the traceback that it ends, as people are shown it: see ``tracebacks.OpenTraceback.innermost``."""
+    """Frames for display of the traceback that it ends, see ``tracebacks.OpenTraceback.innermost``."""
     link: Link = ""
     after: int = -1
     """Order of the mention that ``link`` refers to."""
@@ -81,7 +82,7 @@ class Mention:
 
 
 def repeats(mention: Mention, cause: Mention) -> bool:
-    """Whether ``mention`` repeats the cause, as ``_error`` does with the last line of a traceback."""
+    """Whether ``mention`` repeats the cause, as ``_error`` repeats the last line of a traceback."""
     one, other = mention.text.strip(), cause.text.strip()
     ends, begins = (one.endswith(other) or other.endswith(one)), (one.startswith(other) or other.startswith(one))
     return mention.rank in {None, cause.rank} and (ends or begins)
@@ -96,39 +97,40 @@ def _is_by(mention: Mention, line: Line) -> bool:
 
 
 def is_over(mention: Mention, steps: int) -> bool:
-    """Whether the run survived it: training has got further ``steps`` times by now."""
+    """Whether the run survived ``mention``, given that training has progressed ``steps`` times by now."""
     return steps - mention.steps >= (1 if mention.weak else ENOUGH_STEPS)
 
 
 def fields_of(groups: Mapping[str, str | None], extract: Mapping[str, str]) -> dict[str, str]:
-    """What a signal extracts from a match, bounded."""
+    """The fields that a signal extracts from a match, bounded in number and length."""
     found = {name: groups.get(group) for name, group in list(extract.items())[:MOST_FIELDS]}
     return {name: value.strip()[:_FIELD_LIMIT] for name, value in found.items() if value}
 
 
 def text_of(raw: str) -> str:
-    """A line as it is kept for evidence."""
+    """``raw`` as evidence, cut to a bounded length."""
     raw = raw.rstrip()
     return raw if len(raw) <= _TEXT_LIMIT else raw[: _TEXT_LIMIT - 1] + "…"
 
 
 @dataclass(eq=False, repr=False)
 class MentionWindow:
-    """The mentions since training last got further. Those that the run survived are dropped, so it stays small."""
+    """The mentions since the last progress of training. Those that the run survived are dropped, so it stays small."""
 
     FORM: ClassVar = Form.SPARSE
 
     steps: int = 0
-    """How often training was seen to get further."""
+    """How often training progressed."""
     mentions: list[Mention] = field(default_factory=list)
     passed: list[Mention] = field(default_factory=list)
-    """The last few uncaught tracebacks that training survived anyway."""
+    """The last few uncaught tracebacks that training survived nevertheless."""
 
     def __post_init__(self) -> None:
         del self.mentions[FIRST + LAST :], self.passed[_PASSED:]
 
     def add(self, mention: Mention) -> bool:
-        """Whether the mention is kept. Of repetitions by one rank, the first few are, and a count."""
+        """Add a mention. Returns whether it is kept: of repetitions by one rank, only the first few are, with a
+        count."""
         said, rank = mention.signal, mention.rank
         same = [
             each
@@ -144,7 +146,7 @@ class MentionWindow:
         return True
 
     def advance(self, steps: int = 1) -> bool:
-        """Training got further. Returns whether no mention is left."""
+        """Note progress of training. Returns whether no mention is left."""
         self.steps += steps
         if not self.mentions:
             return True
@@ -158,14 +160,14 @@ class MentionWindow:
         return not kept
 
     def weaken_above(self, line: Line) -> None:
-        """``line`` says that something is retried or skipped: the error of its process just above it is no end."""
+        """Weaken the errors just above ``line``, in which the same process retries or skips the failed operation."""
         for mention in self.mentions:
             if line.number - mention.line <= _NEAR_LINES and not mention.fatal and _is_by(mention, line):
                 mention.weak = True
 
     def explain_above(self, raised: Mention) -> None:
-        """The traceback that ends in ``raised`` shows where the same exception was raised that was told above without
-        one, as the first line of ``_error`` does."""
+        """Give mentions of the same exception above the frames of the traceback that ends in ``raised``. The first line
+        of ``_error`` is such a mention without a traceback."""
         for mention in self.mentions:
             if not mention.where and not mention.frames and repeats(mention, raised):
                 mention.where, mention.site, mention.frames = raised.where, raised.site, raised.frames

@@ -1,4 +1,4 @@
-"""Missing ranks: those that all others waited for in a collective, known by their silence about its timeout."""
+"""Finds missing ranks: those that all others waited for in a collective. They do not report its timeout."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,7 +10,7 @@ from lastbeat.model.cause import MISSING_LIMIT, MissingRank, MissingRanks
 from lastbeat.model.pattern import Pattern
 
 _TIMEOUTS: Final = frozenset({"nccl_timeout", "distributed_timeout"})
-"""Error types of a wait for other ranks that ran out of time."""
+"""Error types of a wait for other ranks that timed out."""
 _ON_REQUEST: Final = Pattern(r"Received a (?:dump|timeout) signal")
 """A rank prints this when another one has timed out."""
 
@@ -18,11 +18,13 @@ _ON_REQUEST: Final = Pattern(r"Received a (?:dump|timeout) signal")
 def missing_ranks(
     best: Candidate, candidates: Sequence[Candidate], logs: Sequence[LogSummary], world_size: int | None
 ) -> MissingRanks | None:
-    """The ranks that do not report the timeout ``best``, given that ``logs`` were read to their end. None: unknown.
+    """The ranks that do not report the timeout ``best``, given that ``logs`` were read to their end. None if unknown,
+    which is unless both conditions hold:
 
-    1. Each rank from 0 on has a log, or reports it in a common one. Without ``world_size``, the logs' numbers tell how
-       many ranks there are.
-    2. Some rank does not report it, and at least as many do: a timeout of a few ranks is a matter of their own group.
+    1. Each rank from 0 on has a log, or reports the timeout in a common one. Without ``world_size``, the logs' numbers
+       give the number of ranks.
+    2. At least one rank does not report the timeout, and at least as many do. A timeout of a few ranks concerns only
+       their own group.
     """
     if best.tier != Tier.SYMPTOM or best.error_type not in _TIMEOUTS:
         return None
@@ -42,7 +44,7 @@ def missing_ranks(
 
 
 def _missing(rank: int, logs: Sequence[LogSummary]) -> MissingRank:
-    """By the longest of its logs: another one may hold its standard error."""
+    """A missing rank's last state, by the longest of its logs; another log may hold only its standard error."""
     log = max((log for log in logs if log.rank == rank), key=lambda each: each.lines)
     times = [time for time in (log.last_time, log.progress_time) if time is not None]
     site = next((stack.site.split(":", 2) for stack in log.stacks if stack.site), [])

@@ -1,4 +1,4 @@
-"""Tells that training gets further by the counters in its lines: they grow."""
+"""Detects progress of training by the growing counters in its lines."""
 
 from dataclasses import dataclass, field
 from itertools import islice
@@ -7,8 +7,8 @@ from typing import ClassVar, Final
 from lastbeat.model.pattern import Pattern
 from lastbeat.model.persisted import AnyFloat, Form
 
-# For lines in lower case. What must not precede a word or a number is checked behind its first character, since a
-# pattern that begins with a literal is found several times as fast.
+# For lines in lower case. Characters that must not precede a word or number are checked behind its first character,
+# because a pattern that begins with a literal is several times as fast.
 _WORDS: Final = Pattern(
     r"(?P<word>[besiurg](?<![\w/.-].)(?:(?<=g)lobal[_ ]?step|(?<=s)tep|(?<=i)teration|(?<=i)ter|(?<=e)poch|(?<=b)atch|"
     r"(?<=u)pdate|(?<=s)hard|(?<=s)ample|(?<=r)ound|(?<=e)pisode|(?<=i)t))s?\b"
@@ -19,7 +19,7 @@ _LOSS: Final = Pattern(
     r"loss(?<!val[_ /]loss)(?<!eval[_ /]loss)(?<!test[_ /]loss)(?<!valid[_ /]loss)(?:_\w{1,12})?(?: ?\([^()]{1,30}\))?"
     r"['\"]?\s{0,4}[:=]?\s{0,4}[\[(]?['\"]?[-+]?\d"
 )
-# Without a number of its own kind. Inference servers beside training print theirs as long as they live.
+# Throughput in a line without a counter. Inference servers beside training print theirs as long as they live.
 _THROUGHPUT: Final = Pattern(r"\bperf/throughput\b|\b(?:tok(?:en)?|sample|image|img|sequence)s?/s(?:ec(?:ond)?)?\b")
 _OTHERS_THROUGHPUT: Final = (
     "prompt",
@@ -32,19 +32,19 @@ _OTHERS_THROUGHPUT: Final = (
     "eval",
     "val",
 )
-# Summaries of what was measured, printed when a run is over.
+# Prefixes of summaries that are printed when a run is over.
 _SUMMARIES: Final = ("wandb:", "COMET ")
-# Lower case. "number of nan iterations: 0" is not one.
+# For lines in lower case. "number of nan iterations: 0" must not match.
 _NOT_FINITE: Final = Pattern(r"(?:[:=|(\[]|loss|norm|grad)\s{0,8}['\"]?(?:tensor\(|array\()?[-+]?nan(?![\w-])")
 _KINDS_LIMIT: Final = 16
 _FAR: Final = 2
-"""Ranks that print the same steps are at most so many strides apart; a checkpoint lies further back."""
+"""Most strides between ranks that print the same steps; a checkpoint lies further back."""
 _COUNTS_LIMIT: Final = 4
 _HEAD: Final = 500
 
 
 def has_finite_loss(text: str) -> bool:
-    """Whether a line has a finite training loss, and nothing that is not finite."""
+    """Whether a line has a finite training loss, and no non-finite value."""
     lower = text[:_HEAD].lower()
     return _LOSS.search(lower) is not None and _NOT_FINITE.search(lower) is None
 
@@ -60,18 +60,18 @@ class ProgressCounters:
     FORM: ClassVar = Form.SPARSE
 
     last: dict[str, list[AnyFloat]] = field(default_factory=dict)
-    """Least recently seen kind first: it makes room when there are too many."""
+    """Kind of line → its counters, the least recently seen kind first. That is dropped when there are too many."""
     stride: dict[str, AnyFloat] = field(default_factory=dict)
-    """How far they went from one line to the next."""
+    """Kind of line → the growth of its counters from one line to the next."""
 
     def __post_init__(self) -> None:
         self.last = dict(islice(self.last.items(), _KINDS_LIMIT))
         self.stride = dict(islice(self.stride.items(), _KINDS_LIMIT))
 
     def read(self, text: str, *, again: bool = False) -> bool:
-        """Whether ``text`` shows training further than any line of its kind before.
+        """Read ``text``. Returns whether it shows more progress than any line of its kind before.
 
-        ``again``: there may have been a restart, so a count far below the last one is where training resumed.
+        ``again`` says that a restart is possible. A count far below the last one is then where training resumed.
         """
         text = text[:_HEAD]
         if text.startswith(_SUMMARIES):
@@ -96,7 +96,7 @@ class ProgressCounters:
                 kind += " of"
                 counts.append(float(of["count"]))
             if not counts and (_LOSS.search(lower) is not None or _is_throughput(lower)):
-                # No counter at all: other numbers mean another step.
+                # Without a counter, different numbers mean another step.
                 return self._is_another_loss(text)
         if not counts:
             return False

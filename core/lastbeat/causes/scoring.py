@@ -1,4 +1,4 @@
-"""Scores a catalogue on labelled logs, and beside it the first match of any of its patterns."""
+"""Scores a catalogue on labelled logs, and a baseline that takes the first match of any of its patterns."""
 
 import json
 from collections import Counter
@@ -13,10 +13,10 @@ from lastbeat.scanning.splitting import Line
 NONE: Final = "none"
 """The label of a healthy log."""
 NEAR_LINES: Final = 2
-"""Evidence no further than this from the labelled line shows people the same place."""
+"""Most lines between evidence and the labelled line that still show users the same place."""
 MOST_CASES: Final = 100_000
 MOST_SOURCE: Final = 500
-"""Characters."""
+"""Most characters of a source or framework."""
 
 
 class LabelsError(ValueError):
@@ -31,14 +31,14 @@ class Case:
     file: str
     label: str
     acceptable: tuple[str, ...] = ()
-    """Other labels that are no mistake."""
+    """Other acceptable labels."""
     line: int | None = None
-    """Where the first evidence of the cause stands."""
+    """Line of the first evidence of the cause."""
     provenance: str = ""
     cascade: bool = False
-    """Whether the log is full of what followed from the cause."""
+    """Whether the log is full of consequences of the cause."""
     source: str = ""
-    """Where it comes from: ``owner/name#12`` of a repository, or in words."""
+    """Origin of the log: ``owner/name#12`` of a repository, or in words."""
     framework: str = ""
 
     @property
@@ -48,20 +48,20 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What was said of one log. ``error_type`` None: nothing in it ended the run."""
+    """The diagnosis of one log. ``error_type`` is None if no failure was found."""
 
     error_type: str | None
     line: int | None = None
     signal: str = ""
-    """The signal that showed it. Empty: none did."""
+    """The signal that showed the cause; empty if none did."""
     confidence: float | None = None
     grounds: str = ""
-    """What it rests on, see ``Explanation.grounds``."""
+    """The evidence behind the cause, see ``Explanation.grounds``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredCase:
-    """A log, and what was said of it."""
+    """A log and its diagnosis."""
 
     case: Case
     diagnosis: Diagnosis
@@ -80,7 +80,7 @@ class ScoredCase:
 
     @property
     def near(self) -> bool:
-        """Whether the evidence stands where the label says, whatever the type."""
+        """Whether the evidence is near the labelled line, with any error type."""
         line, expected = self.diagnosis.line, self.case.line
         return line is not None and expected is not None and abs(line - expected) <= NEAR_LINES
 
@@ -121,11 +121,11 @@ class Score:
 
     @property
     def misread(self) -> list[ScoredCase]:
-        """Healthy logs that were said to have failed."""
+        """Healthy logs that were diagnosed as failed."""
         return [row for row in self.healthy if row.diagnosis.error_type is not None]
 
     def misread_by_provenance(self) -> dict[str, tuple[int, int]]:
-        """Provenance → of its healthy logs, how many were misread, and how many there are."""
+        """Provenance → number of its healthy logs that were misread, and number of its healthy logs."""
         found: dict[str, tuple[int, int]] = {}
         for row in sorted(self.healthy, key=lambda row: row.case.provenance):
             misread, count = found.get(row.case.provenance, (0, 0))
@@ -144,13 +144,13 @@ class Score:
     def groups(self) -> dict[str, ScoreCounts]:
         """Counts of the failures: by type, all together, by provenance, and with or without a cascade."""
         failures = self.failures
-        told = {label: [row for row in failures if row.case.label == label] for label in _labels(failures)}
-        told["all failures"] = failures
+        groups = {label: [row for row in failures if row.case.label == label] for label in _labels(failures)}
+        groups["all failures"] = failures
         for provenance in sorted({row.case.provenance for row in failures} - {""}):
-            told[provenance] = [row for row in failures if row.case.provenance == provenance]
-        told["cascades"] = [row for row in failures if row.case.cascade]
-        told["others"] = [row for row in failures if not row.case.cascade]
-        return {name: ScoreCounts.of(rows) for name, rows in told.items()}
+            groups[provenance] = [row for row in failures if row.case.provenance == provenance]
+        groups["cascades"] = [row for row in failures if row.case.cascade]
+        groups["others"] = [row for row in failures if not row.case.cascade]
+        return {name: ScoreCounts.of(rows) for name, rows in groups.items()}
 
 
 def _labels(rows: Sequence[ScoredCase]) -> list[str]:
@@ -166,7 +166,7 @@ def diagnosis_of(explanation: Explanation) -> Diagnosis:
 
 
 def any_match(lines: Iterable[Line], matcher: Matcher) -> Diagnosis:
-    """What a simple monitor says: the first line that any failure signal matches is the cause."""
+    """The diagnosis of a simple monitor: the first line that any failure signal matches is the cause."""
     for line in lines:
         for signal, _ in matcher.matches(line.text):
             if signal.error_type is not None:
@@ -175,16 +175,16 @@ def any_match(lines: Iterable[Line], matcher: Matcher) -> Diagnosis:
 
 
 def score(cases: Iterable[Case], ask: Callable[[Case], Diagnosis]) -> Score:
-    """``ask`` each of ``cases``."""
+    """The score of ``ask``'s diagnoses of ``cases``."""
     return Score([ScoredCase(case, ask(case)) for case in cases])
 
 
 def read_index(text: str, name: str, labels: Iterable[str]) -> list[Case]:
-    """The cases of an ``index.jsonl``: one JSON object a line, with ``id``, ``file``, ``label`` and, of a failure,
+    """The cases of an ``index.jsonl``: one JSON object a line, with ``id``, ``file``, ``label`` and, for a failure,
     ``first_cause_lineno``; optional ``acceptable_labels``, ``provenance``, ``cascade``, ``source`` and ``framework``.
     Other keys are ignored.
 
-    Raises :class:`LabelsError` with every fault; ``labels`` are the error types that there are.
+    Raises :class:`LabelsError` with every fault; ``labels`` are the known error types.
     """
     known = {*labels, NONE}
     cases: list[Case] = []

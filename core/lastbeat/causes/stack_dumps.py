@@ -1,4 +1,4 @@
-"""Stack dumps: what faulthandler, py-spy and gdb print of threads that stand still."""
+"""Parses stack dumps of hanging threads, from faulthandler, py-spy and gdb."""
 
 import re
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ _LIBRARY: Final = Pattern(
     r"queues|pool|managers|weakref|contextlib|concurrent/\S{0,40})\.py$|\.so\b|^<|torch/"
 )
 _WAITING: Final = Pattern(r"^(?:acquire|__enter__|lock|_acquire_restore|wait_for_lock)$")
-# Locks that are only ever held for a moment: a thread that is stuck on one waits for a thread that is stuck itself.
+# Locks that are only held for a moment. A thread that is stuck on one waits for a thread that is stuck itself.
 _BRIEF_LOCK: Final = Pattern(r"logging/__init__\.py:(?:acquire|_acquireLock)|_bootstrap>?:acquire|_ModuleLock")
 _GDB: Final = "Traceback (most recent call first)"
 _STACKS_LIMIT: Final = 16
@@ -43,7 +43,7 @@ class Stack:
     site: str
     """The innermost frame of the program's own code."""
     text: str = ""
-    """The line that it begins with."""
+    """The first line of the stack."""
 
 
 @dataclass(eq=False, repr=False)
@@ -54,10 +54,10 @@ class StackDumpParser:
 
     found: list[Stack] = field(default_factory=list)
     open: bool = False
-    """The last stack may go on."""
+    """Whether the last stack may continue."""
     gdb: bool = False
     current: bool = False
-    """The last stack is of the thread that wrote the dump."""
+    """Whether the last stack is of the thread that wrote the dump."""
 
     def __post_init__(self) -> None:
         del self.found[_STACKS_LIMIT:]
@@ -69,7 +69,7 @@ class StackDumpParser:
         return text.lstrip().startswith(("Thread ", "Current thread ")) and _THREAD.match(text) is not None
 
     def read(self, rank: int | None, line: Line) -> bool:
-        """Whether the line belongs to a stack."""
+        """Read a line. Returns whether it belongs to a stack."""
         text = line.text
         if self.begins(text):
             self.open = True
@@ -82,7 +82,7 @@ class StackDumpParser:
             return False
         frame = _FAULTHANDLER.match(text) or _PY_SPY.match(text)
         if frame is None:
-            # gdb prints the code of each frame, too.
+            # gdb prints the code of each frame too.
             self.open = self.gdb and text.startswith(" ")
             return self.open
         stack = self.found[-1]
@@ -92,7 +92,7 @@ class StackDumpParser:
         if not stack.site and not _LIBRARY.search(file):
             stack.site = f"{file.rsplit('/', 1)[-1][-_NAME_LIMIT:]}:{frame['line'] or 0}:{function}"
         if self.current and function == "_bootstrap":
-            # A helper thread that writes the dump waits for nobody.
+            # A helper thread that writes the dump does not wait for others.
             stack.site = ""
         return True
 
@@ -113,10 +113,10 @@ def in_own_code(stack: Stack) -> bool:
 def is_circular(stacks: list[Stack], other_sites: list[str]) -> bool:
     """Whether threads or ranks seem to wait for each other.
 
-    1. A thread stuck on a lock that is only held for a moment: whoever holds it is stuck as well.
-    2. Threads of one process that stand in different places of their own code: each waits for what another holds.
-    3. Ranks in collectives that they entered from different places. ``other_sites`` are such places of ranks that left
-       a traceback and no stack.
+    1. A thread is stuck on a lock that is only held for a moment, so the lock's holder is stuck as well.
+    2. Threads of one process are at different places of their own code, so each waits for a lock of another.
+    3. Ranks entered collectives from different places. ``other_sites`` are such places of ranks with a traceback but no
+       stack.
     """
     if any(_BRIEF_LOCK.search(stack.innermost) for stack in stacks):
         return True

@@ -1,7 +1,7 @@
-"""Python's tracebacks: where each begins, whose it is, and the line that it ends with.
+"""Parses Python's tracebacks: finds the beginning, the rank and the last line of each.
 
-Ranks print at the same time, so one traceback is kept open for each. A log collector may put a prefix of its own
-before every line; a traceback's lines are then those with the same prefix, digits aside.
+Ranks print at the same time, so one traceback is kept open for each rank. A log collector may put a prefix of its own
+before every line. A traceback's lines are then those with the same prefix, apart from digits.
 """
 
 import re
@@ -17,7 +17,7 @@ _FRAME: Final = Pattern(
     r"\s{0,40}File \"(?P<file>[^\"]{1,400})\", line (?P<line>\d{1,9})(?:,? in (?P<function>.{1,120}))?"
 )
 _EXCEPTION: Final = Pattern(r"[A-Za-z_][\w.]{0,200}(?:\[[^\]]{0,80}\]|\([^)]{0,80}\))?(?::|\s*$)")
-# What no line of code looks like: where frames are not indented, code is not either.
+# An exception that no line of code looks like. Code is not indented if frames are not.
 _NAMED_EXCEPTION: Final = Pattern(
     r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Failure|Fault)(?::\s|\s*$)"
 )
@@ -32,12 +32,12 @@ _PATH_LIMIT: Final = 160
 _LIBRARY: Final = Pattern(
     r"site-packages|dist-packages|/lib/python\d|<frozen |<string>|<__array_function__|/bin/\w{1,40}$|\.so\b|^<"
 )
-# To people, frames of these are not their own code either, wherever they are installed.
+# Code that is not the user's own either, wherever it is installed.
 _NOT_THEIRS: Final = Pattern(
     r"(?:^|/)torch/(?:nn|optim|autograd|distributed|utils|cuda|fx|jit|amp|multiprocessing|serialization|functional|_)|"
     r"(?:^|/)lastbeat(?:_cli)?/(?:sdk|integrations|guardian|child|stores|model|training\.py|__init__\.py)"
 )
-# Trackers look on, in threads of their own.
+# Trackers observe training in threads of their own.
 _ONLOOKER: Final = Pattern(
     r"(?:site|dist)-packages/(?:wandb|tensorboardX?|mlflow|comet_ml|neptune|clearml|swanlab|aim|trackio)/"
 )
@@ -45,7 +45,7 @@ _FRAMES: Final = 2
 _FILE_LIMIT: Final = 70
 _FUNCTION_LIMIT: Final = 40
 FRAME_LIMIT: Final = 160
-"""Characters of a frame as people are shown it."""
+"""Most characters of a frame for display."""
 _INSTALLED: Final = Pattern(r"^.{0,400}(?:site-packages|dist-packages)/|^.{0,400}?/lib/python\d[\d.]{0,5}/")
 _PLACES: Final = tuple(
     (name, Pattern(pattern))
@@ -90,7 +90,7 @@ def is_frame(text: str) -> bool:
 
 
 def place_of(file: str) -> str:
-    """Which kind of code a source file is (``collective``, ``data``, ``checkpoint``, …); "" for a program's own."""
+    """The kind of code in a source file (``collective``, ``data``, ``checkpoint``, …); "" for a program's own."""
     return next((name for name, pattern in _PLACES if pattern.search(file)), "")
 
 
@@ -103,17 +103,17 @@ class OpenTraceback:
     line: int
     prefix: str = ""
     settled: bool = False
-    """A second line has confirmed the prefix."""
+    """Whether a second line has confirmed the prefix."""
     indent: int = 0
     flat: bool = False
-    """Something took the indents of its lines."""
+    """Whether its lines have lost their indents."""
     expects_code: bool = False
-    """A flat frame was the line before."""
+    """Whether the line before was a flat frame."""
     frames: int = 0
     foreign: int = 0
-    """Lines since it began that are not its own."""
+    """Number of other lines since it began."""
     seen: int = 0
-    """Lines that are."""
+    """Number of its own lines."""
     top: str = ""
     """Function of the outermost frame."""
     file: str = ""
@@ -123,16 +123,16 @@ class OpenTraceback:
     own_frames: list[str] = field(default_factory=list)
     """The innermost two frames of the program's own code, the innermost last."""
     library_frames: list[str] = field(default_factory=list)
-    """Likewise of anybody else's."""
+    """The innermost two frames of other code, the innermost last."""
     latest_is_own: bool = False
     words: str = ""
-    """File names, functions and code, shortened: what the traceback speaks of."""
+    """File names, functions and code of the traceback, shortened."""
     quiet: bool = False
-    """Announced as one to ignore."""
+    """Whether it was announced as one to ignore."""
     detail_of: int = -1
-    """It has no header, because it is the detail of an envelope: the order of that one's mention."""
+    """Order of the envelope's mention for a traceback without header, which is the detail of an envelope; else -1."""
     logged: bool = False
-    """Printed by a logger: somebody caught the exception, unless the traceback begins at the program's entry point."""
+    """Whether a logger printed it. The exception was then caught, unless the traceback begins at the entry point."""
 
     @property
     def fatal(self) -> bool:
@@ -147,11 +147,11 @@ class OpenTraceback:
 
     @property
     def innermost(self) -> tuple[str, ...]:
-        """For people: the program's own frames before a library's, of each the innermost first, two at most."""
+        """Frames for display: at most two of the program's own, then at most two of libraries, the innermost first."""
         return (*reversed(self.own_frames[-_FRAMES:]), *reversed(self.library_frames[-_FRAMES:]))
 
     def entered(self, file: str, line: str, function: str) -> None:
-        """A frame, further in than those before."""
+        """Add a frame, further in than those before."""
         foreign = _LIBRARY.search(file) is not None or _NOT_THEIRS.search(file) is not None
         shown = _INSTALLED.sub("", file) if foreign else file
         shown = shown if len(shown) <= _FILE_LIMIT else f"…{shown[1 - _FILE_LIMIT :]}"
@@ -162,7 +162,7 @@ class OpenTraceback:
         self.latest_is_own = not foreign
 
     def shows_code(self, code: str) -> None:
-        """The line of code that the latest frame was at."""
+        """Add the line of code of the latest frame."""
         frames = self.own_frames if self.latest_is_own else self.library_frames
         if frames and ": " not in frames[-1]:
             frames[-1] = f"{frames[-1]}: {code}"[:FRAME_LIMIT]
@@ -170,7 +170,7 @@ class OpenTraceback:
 
 @dataclass(eq=False, repr=False)
 class TracebackParser:
-    """The tracebacks that are open, by rank and prefix."""
+    """The open tracebacks, by rank and prefix."""
 
     open: dict[str, OpenTraceback] = field(default_factory=dict)
 
@@ -180,7 +180,7 @@ class TracebackParser:
     def begin(
         self, rank: int | None, text: str, number: int, *, quiet: bool, logged: bool = False, detail_of: int = -1
     ) -> None:
-        """``text`` holds :data:`HEADER`."""
+        """Open a traceback. ``text`` contains :data:`HEADER`."""
         prefix = text[: text.find(HEADER)]
         # A terminal echoes the keys that ended the program.
         prefix = prefix.removesuffix("Original ").removesuffix("^C").removesuffix("^\\")
@@ -194,8 +194,8 @@ class TracebackParser:
         )
 
     def read(self, rank: int | None, text: str) -> "tuple[OpenTraceback, str] | bool | None":
-        """What ``text`` is to an open traceback: its last line (then the traceback, and the line without prefix), one
-        of its lines (True), or none (None)."""
+        """Read ``text``. Returns True for a line of an open traceback, and None for another line. For the last line,
+        returns the traceback and the line without its prefix."""
         found = self._owner(rank, text)
         if found is None:
             self._age()
@@ -229,18 +229,18 @@ class TracebackParser:
                 traceback.settled = True
                 return key, traceback, text[len(traceback.prefix) :]
             if not traceback.settled and _FRAME.match(text):
-                # What stood before the header was no prefix.
+                # The text before the header was no prefix.
                 traceback.settled, traceback.prefix, traceback.indent = True, "", 0
                 return key, traceback, text
         return None
 
     def _take(self, traceback: OpenTraceback, body: str) -> bool | None:
-        """Whether ``body`` is the traceback's last line; None if it is none of its lines.
+        """Whether ``body`` is the traceback's last line; None if it does not belong to the traceback.
 
-        1. A line that is empty, but for the margin of an exception group, goes on.
-        2. A frame: remember the outermost function, the innermost code and the innermost of the program's own.
-        3. Anything indented deeper than the header is the code of a frame; so is the line behind a frame where indents
-           are lost, unless it can only be an exception.
+        1. An empty line continues it, also with the margin of an exception group.
+        2. For a frame, remember the outermost function, the innermost code and the innermost of the program's own.
+        3. A line indented deeper than the header is the code of a frame. So is the line behind a frame if indents are
+           lost, unless it can only be an exception.
         4. At the header's own indent, the exception ends it.
         """
         stripped = body.strip(" |\t")
@@ -252,15 +252,15 @@ class TracebackParser:
                 traceback.flat = body.startswith("File ") and traceback.indent == 0
                 traceback.indent = max(0, len(body) - len(body.lstrip()) - 2)
                 traceback.top = (frame["function"] or "").strip()[:_NAME_LIMIT]
-                # Python ignores what a destructor raises, wherever its announcement went.
+                # Python ignores an exception in a destructor, even if its announcement is not in this log.
                 traceback.quiet = traceback.quiet or traceback.top == "__del__"
-                # Whoever catches and logs does so in the program's own code; otherwise the top was left out.
+                # Code that catches and logs is the program's own; otherwise the top was left out.
                 traceback.logged = traceback.logged and _LIBRARY.search(frame["file"]) is None
             traceback.frames += 1
             traceback.expects_code = traceback.flat
             file, function = frame["file"], (frame["function"] or "").strip()[:_NAME_LIMIT]
             traceback.file = file[-_PATH_LIMIT:]
-            # Its end ends nothing but the thread.
+            # Its exception only ends the thread.
             if traceback.top == "_bootstrap_inner" and _ONLOOKER.search(file):
                 traceback.quiet = True
             name = file.rsplit("/", 1)[-1][-_NAME_LIMIT:]
