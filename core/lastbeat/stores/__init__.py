@@ -1,1 +1,1 @@
-"""Where runs lie: the store port and one module a kind of store."""
+"""The storage of runs: the store port, and one module for each kind of store."""

@@ -1,7 +1,7 @@
-"""What an object store answered, in our words: one short line, what to do about it, and no secrets.
+"""Turns an object store's answer into an error: one short line, advice, and no secrets.
 
-The client library gives its errors as text that holds the request's address and the server's XML, and neither
-belongs into an alert or a log. Only the status, the error code and the region are taken out of it.
+The client library gives its errors as text with the request's address and the server's XML, and neither belongs into
+an alert or a log. Only the status, the error code and the region are taken from it.
 """
 
 import re
@@ -42,7 +42,7 @@ def code_of(text: str) -> str | None:
 
 
 def explain(error: Exception, url: str, doing: str, remedies: Remedies) -> StoreError:
-    """The error to raise for ``error``, which the client met while ``doing`` (``reading run-1/_error``)."""
+    """The error to raise for ``error``, which the client raised while ``doing`` (``reading run-1/_error``)."""
     text = str(error)
     status, code = status_of(text), code_of(text)
     if found := _PROVIDER.search(text):
@@ -62,7 +62,7 @@ def explain(error: Exception, url: str, doing: str, remedies: Remedies) -> Store
 def from_answer(
     status: int, code: str | None, region: str | None, url: str, doing: str, remedies: Remedies
 ) -> StoreError:
-    """The error for an answer with this HTTP status, error code and region (where it named one)."""
+    """The error for an answer with this HTTP status, error code and region (if it named one)."""
     said = f"{status} {code}" if code else str(status)
     if code in remedies.no_place:
         return MissingStoreError(f"{url}: there is no such {remedies.place}", remedies.create)
@@ -88,7 +88,7 @@ def from_answer(
 
 
 def elsewhere(url: str, region: str | None, remedies: Remedies) -> MissingStoreError:
-    """The bucket lies in another region; ``region`` is that one, where it is known."""
+    """The error for a bucket in another region, which is ``region`` if that is known."""
     if region:
         return MissingStoreError(f"{url}: the bucket lies in region {region}", f"set {remedies.region}={region}")
     return MissingStoreError(
@@ -97,7 +97,8 @@ def elsewhere(url: str, region: str | None, remedies: Remedies) -> MissingStoreE
 
 
 def sent_on(url: str, remedies: Remedies) -> StoreError:
-    """The endpoint names another host to ask, which is not asked: the request carries what opens the store."""
+    """The error for a redirect to another host. lastbeat does not follow it, because the request carries
+    credentials."""
     names = f"{remedies.endpoint} or {remedies.region}" if remedies.region else remedies.endpoint
     return StoreError(
         f"{url}: the endpoint sends requests on to another host, which lastbeat does not follow",
@@ -106,7 +107,7 @@ def sent_on(url: str, remedies: Remedies) -> StoreError:
 
 
 def _without_token(status: int | None, url: str, doing: str, remedies: Remedies) -> StoreError:
-    """Whoever issues credentials did not. Nothing is said of the answer's text, which may hold a token."""
+    """The error for an issuer of credentials that issued none. Leaves out the answer's text, which may hold a token."""
     if status is None or status in {408, 429} or status >= 500:
         said = f"answered {status}" if status else "could not be reached"
         return UnreachableError(f"{url}: what issues this machine's credentials {said} when {doing}", remedies.login)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NAME: Final = "Azure Blob Storage"
 SCHEME: Final = "az"
 EXAMPLE: Final = "az://container/prefix"
-# They differ by region, redundancy and kind of account, and no one list is everybody's.
+# Prices differ by region, redundancy and kind of account, so no single list applies.
 TRAITS: Final = Traits(UNKNOWN)
 
 _SECRETS: Final = (
@@ -27,9 +27,9 @@ _SECRETS: Final = (
     "AZURE_STORAGE_CLIENT_SECRET",
     "AZURE_STORAGE_TOKEN",
 )
-"""Other names that obstore takes for what opens an account."""
+"""Other variables from which obstore takes credentials."""
 _ISSUERS: Final = ("login.microsoftonline.com", "169.254.169.254")
-"""Who issues tokens, to an application and on a machine of Azure's."""
+"""Issuers of tokens: for an application, and on a machine in Azure."""
 _PASSED: Final[Mapping[str, tuple[str, ...]]] = {
     "tenant_id": ("AZURE_STORAGE_TENANT_ID", "AZURE_TENANT_ID"),
     "client_id": ("AZURE_STORAGE_CLIENT_ID", "AZURE_CLIENT_ID"),
@@ -40,7 +40,7 @@ _PASSED: Final[Mapping[str, tuple[str, ...]]] = {
     "msi_resource_id": ("AZURE_MSI_RESOURCE_ID",),
     "use_azure_cli": ("AZURE_USE_AZURE_CLI",),
 }
-"""What obstore is told → the variables for it. They are passed on as they are, for a .env holds them too."""
+"""Option of obstore → the variables for it. They are passed on unchanged, because a .env may hold them too."""
 _LOGIN: Final = (
     "set AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, or give the machine a "
     "managed identity"
@@ -149,7 +149,7 @@ def parse(address: str) -> Root:
 
 
 def secrets(environ: Mapping[str, str]) -> Iterator[str]:
-    """What opens an account under another name, and the parts that do so of a signature and a connection string."""
+    """Credentials under other names, and the secret parts of a signature and a connection string."""
     yield from (text for name in _SECRETS if (text := environ.get(name, "").strip()))
     held = _parts(environ.get(AZURE_STORAGE_CONNECTION_STRING.name, ""))
     if key := held.get("accountkey"):
@@ -157,7 +157,7 @@ def secrets(environ: Mapping[str, str]) -> Iterator[str]:
     signed = (environ.get(AZURE_STORAGE_SAS_TOKEN.name, ""), held.get("sharedaccesssignature", ""))
     for signature in filter(None, signed):
         yield signature.lstrip("?")
-        # As it stands in an address, and as it reads.
+        # Both as encoded in an address, and decoded.
         yield from (found[1] for found in re.finditer(r"(?:^|[?&])sig=([^&\s]+)", signature))
         yield from parse_qs(signature.lstrip("?")).get("sig", ())
 
@@ -205,15 +205,15 @@ def open_store(
     root: Root, values: SettingValues, environ: Mapping[str, str], *, training: bool = False
 ) -> "ObjectStore":
     """As :meth:`lastbeat.stores.registry.StoreModule.open_store`."""
-    from lastbeat.stores.clock import StoreClock  # noqa: PLC0415 - what talks to a store is loaded for the chosen one
-    from lastbeat.stores.endpoint import told_time_s  # noqa: PLC0415 - as above
+    from lastbeat.stores.clock import StoreClock  # noqa: PLC0415 - only the chosen store's client is loaded
+    from lastbeat.stores.endpoint import server_time_s  # noqa: PLC0415 - as above
     from lastbeat.stores.objects import Dialect, ObjectStore  # noqa: PLC0415 - as above
 
     url, account = root.url, _account(root, values)
     return ObjectStore(
         lambda: _connect(root, account, values, environ),
         url=url,
-        clock=StoreClock(lambda: told_time_s(account.endpoint, root.place, environ), url),
+        clock=StoreClock(lambda: server_time_s(account.endpoint, root.place, environ), url),
         dialect=Dialect(TRAITS, REMEDIES, no_suffixes=True, no_offsets=True, bare_tags=True),
     )
 
@@ -228,7 +228,7 @@ def _connect(root: Root, account: _Account, values: SettingValues, env: Mapping[
         name: next((text for each in names if (text := env.get(each, "").strip())), "")
         for name, names in _PASSED.items()
     }
-    # obstore looks into the environment for what is not given, so that all is given that matters here.
+    # obstore takes missing options from the environment, so all relevant ones are given.
     config: Any = {
         **{name: text for name, text in given.items() if text},
         "account_name": account.name,
@@ -277,5 +277,5 @@ def endpoint(values: SettingValues, environ: Mapping[str, str]) -> str:
 
 
 def console_link(root: Root, values: SettingValues, environ: Mapping[str, str], run_id: str) -> str | None:
-    """None: an address in the portal has the subscription and the resource group in it, which nobody says here."""
+    """None, because an address in the portal contains the subscription and the resource group, which are unknown."""
     return None

@@ -1,17 +1,17 @@
-"""Opens what lies below a root and nothing else: no link leads out of it, not even one that is put there meanwhile.
+"""Opens only files below a root: no link leads out of it, not even one that is put there meanwhile.
 
-Every part of a key is opened below the part before it, and never through a link. Where one is met it is found out where
-it leads, and what lies there is opened in the same way, part by part, from the root on. So what was allowed is what is
-read, whoever renames and links beside it.
+Every part of a key is opened below the part before it, and never through a link. A link is resolved first, and its
+target is opened in the same way, part by part, from the root on. So the file that is read is the file that was checked,
+even if others rename and link beside it.
 
-What the owner of a run's folder may not read must not be shown to him in our alerts either. Whoever owns a run's folder
-decides what lies in it, and may put another name of somebody else's file there (a hard link). So a file has to belong
-to the folder's owner. Root and this program's own user write into others' folders, too (a container, an epilogue of the
-scheduler, ``lastbeat fail``), and others write into theirs where the mode lets them; such a file is read as long as it
-has this one name. (Where a file server squashes root, folder and files both belong to nobody, and so to one user.)
+An alert must not show the owner of a run's folder a file that this user may not read. The owner controls the folder,
+and may put another name of a foreign file there (a hard link). So a file has to belong to the folder's owner. Root and
+this program's own user write into others' folders too (a container, an epilogue of the scheduler, ``lastbeat fail``),
+and others write into theirs if the mode allows it. Such a file is read as long as it has only one name. (If a file
+server squashes root, folder and files both belong to the user nobody, and so to one user.)
 
-A link within the root is another such name, of a file that may lie where its maker cannot go: in a closed folder of
-somebody else's. So what a link leads to out of its run's folder has to belong to whoever made the link.
+A link within the root is another such name. Its target may lie where the link's maker has no access, in a closed folder
+of another user. So a target outside of the link's run folder has to belong to the maker of the link.
 """
 
 import errno
@@ -32,8 +32,8 @@ _OTHER_OWNER: Final = (
     + _TRUST
 )
 LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-"""How a folder is opened that is to be listed."""
-# Nobody has to be allowed to list a folder in order to go through it.
+"""Flags to open a folder for listing."""
+# Flags to open a folder for access to its files, which needs no permission to list it.
 THROUGH: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _ROOT: Final = 0
 _OF_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -42,7 +42,7 @@ Parts = Sequence[str]
 
 
 class UnsafePathError(PermissionError):
-    """The system might allow it, and lastbeat does not; ``strerror`` says why."""
+    """An access that lastbeat refuses even if the system allows it; ``strerror`` says why."""
 
     def __init__(self, why: str, advice: str = _OUTSIDE) -> None:
         super().__init__(errno.EPERM, why)
@@ -50,14 +50,14 @@ class UnsafePathError(PermissionError):
 
 
 class _LinkError(Exception):
-    """There is a link on the way, made by the user ``maker``."""
+    """The path contains a link, made by the user ``maker``."""
 
     def __init__(self, maker: int) -> None:
         self.maker = maker
 
 
 class _Place(NamedTuple):
-    """Where a key leads: ``name`` in the open folder ``at``, which is ``found`` there and no link."""
+    """The target of a key: ``name`` in the open folder ``at``, with the status ``found``, which is no link."""
 
     at: int
     name: str
@@ -65,15 +65,15 @@ class _Place(NamedTuple):
     run: os.stat_result
     """The folder of the key's run."""
     maker: int | None = None
-    """Who made the link that leads there out of the run's folder, if one does."""
+    """Maker of the link that leads there out of the run's folder; None without such a link."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beneath:
-    """What lies below ``root``, which may itself be a link. Keys come as their parts; none of these is ``.`` or ``..``.
+    """The files below ``root``, which may itself be a link. Keys come as their parts; none of these is ``.`` or ``..``.
 
-    With ``trusting``, links are followed wherever they lead, and files are read whoever they belong to. All methods
-    raise ``OSError``, and :class:`UnsafePathError` of what is not to be read.
+    With ``trusting``, all links are followed, and files of all owners are read. All methods raise ``OSError``, and
+    :class:`UnsafePathError` for a file that must not be read.
     """
 
     root: str
@@ -88,7 +88,7 @@ class Beneath:
 
     @contextmanager
     def folder(self, parts: Parts) -> Iterator[int]:
-        """The folder, for what is done in it while the block lasts; it need not be readable."""
+        """A descriptor of the folder inside the block. The folder need not be readable."""
         handle = self.open_folder(parts, THROUGH)
         try:
             yield handle
@@ -96,14 +96,14 @@ class Beneath:
             os.close(handle)
 
     def stat(self, parts: Parts) -> os.stat_result:
-        """What lies there; links are followed, and whoever it belongs to."""
+        """The status of the file at ``parts``, of any owner; links are followed."""
         if self.trusting:
             return os.stat(self._path(parts))  # noqa: PTH116 - names and descriptors here, no paths
         with self._reach(parts) as place:
             return place.found
 
     def open_file(self, parts: Parts) -> int | None:
-        """A descriptor of the regular file, which the caller closes; None for whatever else lies there."""
+        """A descriptor of the regular file, which the caller closes; None if it is no regular file."""
         if self.trusting:
             return open_regular(self._path(parts))
         with self._reach(parts) as place:
@@ -139,25 +139,25 @@ class Beneath:
             yield _Place(at, name, found, run, maker)
 
     def _follow(self, parts: Parts, flags: int) -> tuple[int, Parts]:
-        """The open folder, and the parts that lead there without any link."""
+        """The open folder, and its parts without any link."""
         try:
             return _down(os.open(self.root, THROUGH if parts else flags), parts, flags), parts
         except _LinkError as link:
             real, maker = self._real(parts), link.maker
         with _circles():
             handle = _down(os.open(self.root, THROUGH if real else flags), real, flags)
-        # What lies right below the root is a run anyway.
+        # A folder right below the root is a run in any case.
         if len(real) > 1 and (why := _linked_folder_refusal(os.fstat(handle), maker)) is not None:
             os.close(handle)
             raise UnsafePathError(why)
         return handle, real
 
     def _real(self, parts: Parts) -> Parts:
-        """The parts that lead to the same without any link, as of now."""
+        """The parts that lead to the same file without any link, as of now."""
         try:
             root, real = os.path.realpath(self.root), os.path.realpath(self._path(parts))
         except OSError as error:
-            # What was a link a moment ago is none any more.
+            # A link has just been replaced by a file.
             number = errno.EAGAIN if error.errno == errno.EINVAL else error.errno
             raise OSError(number, os.strerror(number or 0)) from error
         if real == root:
@@ -169,7 +169,7 @@ class Beneath:
 
 
 def _down(at: int, parts: Parts, flags: int) -> int:
-    """The folder that ``parts`` lead to from ``at``, which is closed. Raises :class:`_LinkError` at the first link."""
+    """Open the folder ``parts`` from ``at``, which is closed. Raises :class:`_LinkError` at the first link."""
     for number, part in enumerate(parts, 1):
         try:
             below = os.open(part, (THROUGH if number < len(parts) else flags) | os.O_NOFOLLOW, dir_fd=at)
@@ -192,7 +192,7 @@ def _no_link(name: str, at: int) -> os.stat_result:
 
 
 def _why_not(parts: Parts, file: os.stat_result, place: _Place) -> str | None:
-    """Why the open file is not to be read."""
+    """Why the open file must not be read, or None."""
     if place.maker is not None and (why := _linked_refusal(file, place.maker)) is not None:
         return why
     return None if _is_watchdogs(parts) else _refusal(file, place.run)
@@ -200,7 +200,7 @@ def _why_not(parts: Parts, file: os.stat_result, place: _Place) -> str | None:
 
 @contextmanager
 def _circles() -> Iterator[None]:
-    """Where every link was followed already, one more leads to itself, or came this very moment."""
+    """Report a link as a loop in the block, where all links are resolved: it leads to itself, or has just appeared."""
     try:
         yield
     except _LinkError:
@@ -208,7 +208,7 @@ def _circles() -> Iterator[None]:
 
 
 def _refusal(file: os.stat_result, folder: os.stat_result) -> str | None:
-    """Why ``file`` is not to be read in a run whose folder is ``folder``; None: it may be."""
+    """Why ``file`` must not be read in a run whose folder is ``folder``, or None."""
     if file.st_uid == folder.st_uid:
         return None
     trusted = {_ROOT, os.geteuid()}
@@ -220,17 +220,18 @@ def _refusal(file: os.stat_result, folder: os.stat_result) -> str | None:
 
 
 def _linked_refusal(file: os.stat_result, maker: int) -> str | None:
-    """Why ``file`` is not to be read by a link that ``maker`` made, out of the run's folder; None: it may be."""
+    """Why ``file`` must not be read through a link that ``maker`` made out of the run's folder, or None."""
     if file.st_uid == maker:
         return None
     return f"it belongs to user {file.st_uid}, and the link to it to user {maker}"
 
 
 def _linked_folder_refusal(folder: os.stat_result, maker: int) -> str | None:
-    """The same of a folder. Root and this program's own user may lead to anybody's: its files are then judged by it."""
+    """Why a linked folder must not be opened, or None. Root and this program's own user may link to any folder, whose
+    files are then judged by its owner."""
     return None if maker in {_ROOT, os.geteuid()} else _linked_refusal(folder, maker)
 
 
 def _is_watchdogs(parts: Sequence[str]) -> bool:
-    """Whether the key is of what watchdogs write, each as the user that it runs as. None of it is shown as it is."""
+    """Whether the key is a file that watchdogs write, as any user. Alerts never show these files themselves."""
     return parts[0] == runid.SWEEP_MARK.partition("/")[0] or (len(parts) == 2 and parts[1] == runid.RECORD)

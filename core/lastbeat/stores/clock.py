@@ -1,4 +1,4 @@
-"""The store's time, measured rarely and carried forward by a clock that nobody can set.
+"""The store's time, measured rarely and carried forward by a clock that cannot be set.
 
 measured            now                     measured again
 ───┬────────────────┬───────────────────────┬──────────────►
@@ -15,25 +15,27 @@ from datetime import datetime, timezone
 _log = logging.getLogger(__name__)
 
 MEASURE_EVERY_S = 3600.0
+"""Time in s between two measurements."""
 TRY_AGAIN_S = 300.0
+"""Time in s to the next measurement after a failed one."""
 AGREES_S = 2.0
-"""An HTTP ``Date`` counts whole seconds and a request takes a moment: less than this is no offset at all."""
+"""Smallest difference in s that counts. An HTTP ``Date`` counts whole seconds, and a request takes a moment."""
 
-# Unlike the monotonic clock it goes on while the machine sleeps; Linux alone has it.
+# Unlike the monotonic clock it advances while the machine sleeps. Only Linux has it.
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def steady() -> float:
-    """Seconds since some instant, by a clock that no time service and no person sets."""
+    """Seconds since a fixed instant, by a clock that no time service or user sets."""
     return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
 
 
 class StoreClock:
     """Calling it gives the store's time now; it never raises.
 
-    ``measure`` gives the store's time in seconds since the epoch, with an error of up to half the time that it takes,
-    or None if it cannot be had. Then this machine's clock serves, which is said once, at ``level``, and only after
-    :meth:`answered`: of a store that cannot be reached people must read that first.
+    ``measure`` returns the store's time in seconds since the epoch, with an error of up to half its duration, or None
+    if it is unknown. This machine's clock then serves instead. That is logged once, at ``level``, and only after
+    :meth:`answered`, because an unreachable store has to be reported first.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class StoreClock:
             return datetime.fromtimestamp(self._carried(self._base), tz=timezone.utc)
 
     def answered(self) -> None:
-        """The store has done something that it was asked for, so a clock that is missing is a fault of its own."""
+        """Note that the store has answered a request, so that a missing clock is a separate fault."""
         if self._has_answered:
             return
         with self._lock:
@@ -85,7 +87,7 @@ class StoreClock:
         took_s = at - asked
         if abs(store_time - expected) < AGREES_S + took_s / 2:
             return expected, at
-        # One odd answer (a broken proxy, a cached header) must not end every run: it has to say so twice.
+        # One odd answer (a broken proxy, a cached header) must not time out every run, so a second one has to agree.
         again = self._measure()
         then = self._steady()
         doubt_s = AGREES_S + (then - asked) / 2

@@ -1,4 +1,4 @@
-"""A store that counts what is asked of it: what a pass cost."""
+"""A store that counts its requests, for the cost of a pass."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -30,28 +30,29 @@ class Tally:
         self._lock = threading.Lock()
 
     def add(self, kind: str, count: int = 1) -> None:
-        """``count`` requests more of one of :data:`KINDS`."""
+        """Add ``count`` requests of one of :data:`KINDS`."""
         with self._lock:
             self._counts[kind] += count
 
     @property
     def counts(self) -> dict[str, int]:
-        """All of them as of now; every kind is there."""
+        """The counts as of now, with every kind."""
         with self._lock:
             return dict(self._counts)
 
     def since(self, before: Mapping[str, int]) -> dict[str, int]:
-        """What came on top of ``before``, an earlier :attr:`counts`."""
+        """The growth of the counts since ``before``, an earlier :attr:`counts`."""
         return {kind: count - before.get(kind, 0) for kind, count in self.counts.items()}
 
 
 class CountingStore(WrappedStore):
-    """``store``, with each call counted in ``tally`` before it is made: one that fails was asked, too.
+    """``store``, with each call counted in ``tally`` before it is made, so that failed ones count too.
 
     It belongs below :class:`~lastbeat.stores.retrying.RetryingStore`, so that each attempt counts. A call is one
-    request, but for a rare second one of S3's adapter (a read of an empty object or behind the end of one, the first
-    listing of an empty root).
-    The store's clock is not counted: it asks the endpoint, unsigned and for nothing, once an hour.
+    request. S3's adapter rarely makes an uncounted second one: for a read of an empty object or behind the end of one,
+    and for the first listing of an empty root.
+
+    The store's clock is not counted, because it makes one unsigned request an hour, which is free.
     """
 
     def __init__(self, store: Store, tally: Tally | None = None) -> None:
@@ -60,11 +61,11 @@ class CountingStore(WrappedStore):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Requests by kind until now."""
+        """Kind → number of requests until now."""
         return self.tally.counts
 
     def since(self, before: Mapping[str, int]) -> dict[str, int]:
-        """Requests by kind on top of ``before``, an earlier :attr:`counts`."""
+        """Kind → number of requests since ``before``, an earlier :attr:`counts`."""
         return self.tally.since(before)
 
     def folders(self) -> tuple[str, ...]:

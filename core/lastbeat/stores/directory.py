@@ -1,4 +1,4 @@
-"""A directory as a fleet root: this machine's own, or one on a file system that a cluster shares."""
+"""A directory as a fleet root, on this machine or on a shared file system of a cluster."""
 
 import errno
 import fcntl
@@ -53,28 +53,30 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 _LIKE_A_BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 _NEVER = datetime.fromtimestamp(0, tz=timezone.utc)
-"""When what nobody could look at was last written."""
+"""Modification time of an entry that could not be read."""
 LOCK_FILE = ".lastbeat.lock"
-"""Hidden, and never removed: two writers that lock a file before and after its removal would both go on."""
+"""Name of the lock file. It is never removed: two writers that lock before and after a removal would both proceed."""
 
 OWN_FILE_SYSTEMS = frozenset(
     {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "jfs", "tmpfs", "ramfs", "overlay"}
 )
-"""Those on which this machine's kernel stamps files, by its own clock. Others are stamped by a server (NFS, Lustre,
-CephFS), by another host of a cluster (GPFS, GFS2) or by the host around a guest (9p, virtiofs), or nobody knows."""
+"""File systems on which this machine's kernel stamps files, by its own clock. On others the stamp comes from a server
+(NFS, Lustre, CephFS), another host of a cluster (GPFS, GFS2), the host around a guest (9p, virtiofs), or an unknown
+source."""
 _MOUNTS = Path("/proc/self/mountinfo")
 _LOCK_POLL_S = 0.003
 
 
 class DirectoryStore:
-    """The port over regular files. Anything else under a key's name (a pipe, a socket, a device) is not there.
+    """The store port over regular files. Any other file (a pipe, a socket, a device) counts as missing.
 
-    Every writer of this program takes the lock of the key's folder, so that a conditional write is one step.
-    A version is inode, modification time and size; writing moves the time on, were it by a nanosecond.
-    With ``create`` a missing root is empty and is made by the first write; without, it is an error: a file system
-    that is not mounted must not look like a fleet without runs. A root that is made is ``private`` to its user if so
-    wished. Unless it is ``trusting``, nothing is read or written that a link leads to outside of the root, and of files
-    only those that their run may show (:mod:`lastbeat.stores.beneath`).
+    Every writer of this program takes the lock of the key's folder, so a conditional write is one step. A version is
+    inode, modification time and size. A write always advances the time, at least by a nanosecond.
+
+    With ``create``, a missing root is empty and the first write creates it. Without ``create`` it is an error, because
+    a file system that is not mounted must not look like a fleet without runs. With ``private``, only its user has
+    access to a created root. Unless ``trusting``, no link out of the root is followed, and only files that their run
+    may show are read (:mod:`lastbeat.stores.beneath`).
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class DirectoryStore:
                 with closing(walk(self._beneath, prefix, start_after)) as listed:
                     found = list(islice(listed, limit + 1))
             except (FileNotFoundError, NotADirectoryError):
-                # Never there, or gone by now.
+                # It never existed, or has just been removed.
                 self._check_root()
                 found = []
         return Page(tuple(self._entry(key, there) for key, there in found[:limit]), more=len(found) > limit)
@@ -192,7 +194,7 @@ class DirectoryStore:
         return Entry(key, 0, _NEVER, f"unseen-{there.errno}", fault)
 
     def _regular(self, parts: Sequence[str]) -> os.stat_result | None:
-        """What lies there, if that is a regular file."""
+        """The status of the file at ``parts`` if it is a regular one, or None."""
         try:
             found = self._beneath.stat(parts)
         except OSError as error:
@@ -208,7 +210,7 @@ class DirectoryStore:
 
     @contextmanager
     def _made_folder(self, parts: Sequence[str]) -> Iterator[int]:
-        """The open folder, made with all above it where it is missing."""
+        """The open folder, created with its parents if it is missing."""
         try:
             handle = self._beneath.open_folder(parts, THROUGH)
         except FileNotFoundError:
@@ -230,7 +232,7 @@ class DirectoryStore:
         try:
             held.enter_context(_locked(folder, self._lock_wait_s))
         except OSError as error:
-            # A heartbeat needs no lock to be of use; a condition without one would be a lie.
+            # A heartbeat is useful without a lock, but a conditional write without one would be unsafe.
             if error.errno not in _NO_LOCKS or expect is not Expect.ANYTHING:
                 raise
         except _BusyError:
@@ -268,9 +270,9 @@ class DirectoryStore:
         return StoreError(f"{self.url}: cannot {doing}: {why}")
 
     def _time_s(self) -> float | None:
-        """What the file system stamps on a file now: a file server does it by its own clock."""
+        """The time that the file system stamps on a file now, by a file server's own clock. None if unknown."""
         try:
-            # A file without a name: nothing is left behind, however this ends.
+            # A file without a name leaves nothing behind, even after a crash.
             handle = os.open(self._root, getattr(os, "O_TMPFILE", os.O_DIRECTORY) | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         except OSError:
             return self._named_time_s()
@@ -283,7 +285,7 @@ class DirectoryStore:
             os.close(handle)
 
     def _named_time_s(self) -> float | None:
-        """The same where files must have names, as on NFS."""
+        """:meth:`_time_s` by a file with a name, which some file systems require, such as NFS."""
         probe = self._root / f".lastbeat-clock-{os.getpid()}-{time.monotonic_ns()}"
         try:
             handle = os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
@@ -294,11 +296,11 @@ class DirectoryStore:
                 os.close(handle)
                 probe.unlink(missing_ok=True)
         except OSError:
-            return None  # no directory yet, or not ours to write; the clock says that it had to do without
+            return None  # the directory is missing or read-only; the clock logs that it lacks the store's time
 
 
 def _as_bucket(root: Path) -> str:
-    """``my-bucket/training-runs`` is a path; who wrote it may have meant a bucket."""
+    """Advice for a path such as ``my-bucket/training-runs``, which may be meant as a bucket; "" for other paths."""
     try:
         written = root.relative_to(Path.cwd())
     except (OSError, ValueError):
@@ -310,7 +312,7 @@ def _as_bucket(root: Path) -> str:
 
 
 def file_system_of(folder: Path, mounts: Path = _MOUNTS) -> str:
-    """The type of the file system that ``folder`` lies on, as Linux names it; "" where nobody says."""
+    """The type of the file system of ``folder`` by Linux's name; "" if unknown."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
         real = f"{os.path.realpath(folder).rstrip('/')}/"
@@ -319,7 +321,7 @@ def file_system_of(folder: Path, mounts: Path = _MOUNTS) -> str:
     found = ("", "")
     for line in lines:
         fields, _, rest = line.partition(" - ")
-        # Blanks and the like stand there as three octal digits.
+        # Blanks and similar characters are escaped as three octal digits.
         at = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields.split(" ")[4])
         if real.startswith(f"{at.rstrip('/')}/") and len(at) >= len(found[0]):
             found = (at, rest.split(" ", 1)[0])
@@ -331,7 +333,7 @@ def _parts(key: str) -> list[str]:
 
 
 def _clear(folder: int, keep: str, limit: int) -> Cleared:
-    """Remove what lies in the open ``folder``, deepest first, and follow no link."""
+    """Remove the contents of the open ``folder``, deepest first, without following links."""
     count = size = 0
     for path, folders, files, at in os.fwalk(".", topdown=False, dir_fd=folder):
         for name in files:
@@ -350,14 +352,15 @@ def _clear(folder: int, keep: str, limit: int) -> Cleared:
 
 
 def _replace(folder: int, name: str, body: bytes, before: os.stat_result | None) -> os.stat_result:
-    """Put ``body`` at ``name`` of the open folder in one step, on the disk when this returns, later than ``before``."""
+    """Write ``body`` to ``name`` in the open folder, atomically, with a later time than ``before``. It is on the disk
+    when this returns."""
     fresh = f".lastbeat-{os.getpid()}-{time.monotonic_ns()}-{os.urandom(4).hex()}"
     handle = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=folder)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(body)
             file.flush()
-            written = _moved_on(handle, before)
+            written = _advance_time(handle, before)
             os.fsync(handle)
         os.replace(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
@@ -368,9 +371,12 @@ def _replace(folder: int, name: str, body: bytes, before: os.stat_result | None)
     return written
 
 
-def _moved_on(handle: int, before: os.stat_result | None) -> os.stat_result:
-    """Inodes are used again at once, so that the time alone tells a version from the one before the last. File
-    systems keep it to a nanosecond, a microsecond or a whole second."""
+def _advance_time(handle: int, before: os.stat_result | None) -> os.stat_result:
+    """Make the file's modification time later than ``before``, and return its status.
+
+    Inodes are reused at once, so only the time distinguishes a version from the one before the last. File systems keep
+    it to a nanosecond, a microsecond or a whole second.
+    """
     now = os.fstat(handle)
     step_ns = 1
     while before is not None and now.st_mtime_ns <= before.st_mtime_ns and step_ns <= 2_000_000_000:
@@ -392,7 +398,7 @@ def _sync_folder(folder: int) -> None:
 
 
 class _BusyError(Exception):
-    """The lock was not to be had in time."""
+    """The lock could not be taken in time."""
 
 
 @contextmanager
@@ -403,36 +409,36 @@ def _locked(
     sleep: Callable[[float], None] = time.sleep,
     steady: Callable[[], float] = time.monotonic,
 ) -> Iterator[None]:
-    """Hold the lock of the open folder ``folder``, waiting for it ``wait_s`` seconds at most.
+    """Hold the lock of the open folder ``folder``, after waiting for it ``wait_s`` seconds at most.
 
-    Raises :class:`_BusyError` when it is not to be had, ``OSError`` when the file system has no locks.
+    Raises :class:`_BusyError` after that time, and ``OSError`` if the file system has no locks.
     """
     handle = _open_lock(folder)
     try:
         until = steady() + wait_s
-        while not _taken(handle):
+        while not _try_lock(handle):
             if steady() >= until:
                 raise _BusyError
             sleep(_LOCK_POLL_S)
         yield
     finally:
-        # A child that was forked meanwhile holds the handle too; closing ours would leave the lock with it.
+        # A child that was forked meanwhile shares the handle, so closing this one alone would keep the lock.
         with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
 
 
 def _open_lock(folder: int) -> int:
-    # Should it be a pipe, nobody has to come to its other end.
+    # O_NONBLOCK, because opening a pipe would wait for its other end.
     flags = os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         return os.open(LOCK_FILE, os.O_RDWR | flags, 0o666, dir_fd=folder)
     except PermissionError:
-        # Made by another user, and not ours to write. Locking it needs no more than to read it.
+        # Another user made it, and this one may not write it. Permission to read is enough for a lock.
         return os.open(LOCK_FILE, os.O_RDONLY | flags, 0o666, dir_fd=folder)
 
 
-def _taken(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The host that an object store's requests go to: what it is asked without a signature, and that none leaves it."""
+"""The host of an object store's requests: asks it for its time, unsigned, and keeps requests from other hosts."""
 
 import ipaddress
 import logging
@@ -16,22 +16,20 @@ from lastbeat.model.data import dataclass
 _log = logging.getLogger(__name__)
 
 _NOWHERE: Final = "127.0.0.1:0"
-"""Nobody can listen on port 0, so a connection there is refused at once, and nothing is sent."""
-
-
+"""Address to which no connection is possible. No program can listen on port 0, so nothing is sent."""
 CONNECT_S: Final = 3.0
-"""So long a connection may take."""
+"""Time limit in s for a connection."""
 REQUEST_S: Final = 10.0
-"""So long a whole request may."""
+"""Time limit in s for a whole request."""
 _MOST_OF_A_HEAD: Final = 64 * 1024
-"""Bytes that are read of the head of an answer."""
+"""Most bytes of an answer's head that are read."""
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointAnswer:
-    """What one small unsigned request brought. ``time_s`` is the server's time when the answer came, in seconds since
-    the epoch; None where the server did not say it. Names of ``headers`` are in lower case."""
+    """The answer to a small unsigned request. ``time_s`` is the server's time when the answer came, in seconds since
+    the epoch, or None if the server did not give it. Names of ``headers`` are in lower case."""
 
     time_s: float | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -40,12 +38,13 @@ class EndpointAnswer:
 def ask_endpoint(
     endpoint: str, place: str, *, timeout_s: float = 3.0, ca_bundle: str | None = None
 ) -> EndpointAnswer | None:
-    """Ask ``endpoint`` about its bucket or container ``place``. Any answer serves, a refusal too; None: there is none.
+    """Ask ``endpoint`` about its bucket or container ``place``. Returns any answer, also a refusal, or None without
+    one.
 
-    Returns after about ``timeout_s`` at the latest, also when the answer drips in.
+    Returns after about ``timeout_s`` at the latest, also when the answer comes in small pieces.
     """
     answers: list[EndpointAnswer | None] = []
-    # The library's own limit is one between two bytes; only somebody who does not wait for it can keep to a total.
+    # The library's limit is on the time between two bytes. A limit on the total needs a thread of its own.
     asking = threading.Thread(
         target=lambda: answers.append(_ask(endpoint, place, timeout_s, ca_bundle)),
         name="lastbeat-endpoint",
@@ -85,18 +84,18 @@ def _ask(endpoint: str, place: str, timeout_s: float, ca_bundle: str | None) -> 
         name.strip().lower(): value.strip()
         for name, _, value in (line.partition(":") for line in head.split("\r\n")[1:])
     }
-    told_s = _http_time_s(headers.get("date", ""))
-    # Cut to whole seconds, by half a second on average; and then it travelled back.
-    return EndpointAnswer(None if told_s is None else told_s + 0.5 + travel_s / 2, headers)
+    date_s = _http_time_s(headers.get("date", ""))
+    # The date is cut to whole seconds, by half a second on average, and the answer took half of the round trip.
+    return EndpointAnswer(None if date_s is None else date_s + 0.5 + travel_s / 2, headers)
 
 
 def _ascii(host: str) -> bytes:
-    # Loading what encodes other names takes 2 ms, and Python would do so for any text.
+    # Loading the codec for other names takes 2 ms, and Python would load it for any text.
     return host.encode("ascii" if host.isascii() else "idna")
 
 
 def _head(connection: socket.socket) -> str:
-    """The head of an answer, as far as it is there. Python's own HTTP client takes 15 ms to import."""
+    """The received head of an answer. Python's own HTTP client takes 15 ms to import."""
     received = b""
     while b"\r\n\r\n" not in received and len(received) < _MOST_OF_A_HEAD:
         more = connection.recv(_MOST_OF_A_HEAD)
@@ -107,7 +106,8 @@ def _head(connection: socket.socket) -> str:
 
 
 def _http_time_s(text: str) -> float | None:
-    """``Sun, 06 Nov 1994 08:49:37 GMT``, the one form in which servers may send it, in seconds since the epoch."""
+    """Seconds since the epoch for ``Sun, 06 Nov 1994 08:49:37 GMT``, the one form that servers may send; None for other
+    text."""
     try:
         _, day, month, year, clock, _ = text.split()
         hours, minutes, seconds = map(int, clock.split(":"))
@@ -117,8 +117,9 @@ def _http_time_s(text: str) -> float | None:
     return at.timestamp()
 
 
-def told_time_s(endpoint: str, place: str, env: Mapping[str, str]) -> float | None:
-    """The server's time in seconds since the epoch; None where it cannot be had. A proxy is obstore's to deal with."""
+def server_time_s(endpoint: str, place: str, env: Mapping[str, str]) -> float | None:
+    """The server's time in seconds since the epoch, or None if it is unknown, as behind a proxy, which only obstore
+    supports."""
     if goes_through_proxy(endpoint, env):
         return None
     found = ask_endpoint(endpoint, place, timeout_s=CONNECT_S)
@@ -144,12 +145,11 @@ class OneHost(TypedDict):
 
 
 def one_host(endpoint: str, *others: str) -> OneHost:
-    """What lets a client of ``endpoint`` reach its host, and names below that, and no other but the hosts ``others``.
+    """Options that let a client of ``endpoint`` reach only its host, names below that, and the hosts ``others``.
 
-    A redirect would take what opens the store to whatever host the answer names (S3's session token in a header that is
-    kept, the signature of an Azure address in ``Referer``), and obstore has no switch against following one. So every
-    other host is reached through a proxy that cannot exist, and the endpoint's own without any. ``others`` are those
-    that issue credentials.
+    A redirect would carry credentials to any host that the answer names (S3's session token in a kept header, the
+    signature of an Azure address in ``Referer``), and obstore cannot be kept from following one. So every other host is
+    reached through a proxy that cannot exist, and the endpoint's own without any. ``others`` issue credentials.
     """
     return {
         "proxy_url": f"http://{_NOWHERE}",
@@ -160,30 +160,30 @@ def one_host(endpoint: str, *others: str) -> OneHost:
 def client_options(
     endpoint: str, env: Mapping[str, str], *others: str, connect_s: float = CONNECT_S, request_s: float = REQUEST_S
 ) -> dict[str, Any]:
-    """What obstore's client of ``endpoint`` gets: limits on its time, in seconds, and the hosts that it may ask, which
-    are ``endpoint``'s and ``others``."""
+    """Options of obstore's client of ``endpoint``: time limits in seconds, and the hosts that it may reach, which are
+    ``endpoint``'s and ``others``."""
     options: dict[str, Any] = {
         "allow_http": endpoint.startswith("http://"),
         "connect_timeout": timedelta(seconds=connect_s),
         "timeout": timedelta(seconds=request_s),
     }
-    # A proxy is one for all hosts: where there is one, it has to reach the endpoint, and so reaches others, too.
+    # A proxy applies to all hosts. It has to reach the endpoint, and so reaches other hosts too.
     return options if goes_through_proxy(endpoint, env) else options | one_host(endpoint, *others)
 
 
 def was_kept(text: str) -> bool:
-    """Whether a client error with this text is about a request that was to leave the host."""
+    """Whether a client error with this text is about a request that was kept from leaving the host."""
     return _NOWHERE in text
 
 
 def _spellings(host: str) -> list[str]:
-    """``host`` as it may be compared: obstore writes addresses their shortest way, and names in ASCII."""
+    """The spellings of ``host`` that obstore may compare: it shortens addresses, and writes names in ASCII."""
     try:
         return [str(ipaddress.ip_address(host))]
     except ValueError:
         pass
     try:
-        # 127.1 and 0x7f000001 are addresses, too.
+        # 127.1 and 0x7f000001 are addresses too.
         return [host, socket.inet_ntoa(socket.inet_aton(host))]
     except (OSError, UnicodeError):
         pass

@@ -1,8 +1,8 @@
-"""The keys of a directory tree in the order in which an object store lists them, a page at a time.
+"""Lists the keys of a directory tree in an object store's order, a page at a time.
 
 A folder sorts as its name with the slash: ``a-b`` < ``a/b`` < ``a0``. Folders that lie wholly before the starting
-point are passed over unopened, so that 100,000 checkpoints in one of them cost nothing. What cannot be looked at comes
-as its key and why, and hides nothing beside it.
+point are skipped unopened, so 100,000 checkpoints in one of them cost nothing. An unreadable file comes as its key with
+the reason, and does not hide its neighbours.
 """
 
 import errno
@@ -15,23 +15,23 @@ from typing import Final, NamedTuple
 from lastbeat.stores.beneath import LISTED, Beneath, UnsafePathError
 
 MOST_DEEP: Final = 64
-"""What lies deeper than so many folders is not listed: each is kept open while what lies in it is gone through."""
+"""Deepest nesting of folders that is listed, because each is kept open during the walk of its contents."""
 _GONE: Final = {errno.ENOENT, errno.ELOOP, errno.ENAMETOOLONG}
-"""A link may lead nowhere, or to itself; a file may have been removed since its folder was read."""
+"""Errors of a link to nowhere or to itself, or of a file that was removed since its folder was read."""
 _NOT_ITS_FAULT: Final = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 _LAST: Final = "\U0010ffff".encode()
-"""No name sorts behind this."""
+"""Bytes that sort behind every name."""
 
 Found = tuple[str, os.stat_result | OSError]
 
 
 class _Name(NamedTuple):
     ordering: bytes
-    """The name as it sorts."""
+    """Sort key of the name."""
     name: str
     fault: OSError | None = None
-    """Why nobody knows what it is."""
+    """Why its kind is unknown; None if it is known."""
     linked: bool = False
 
     @property
@@ -41,7 +41,7 @@ class _Name(NamedTuple):
 
 @dataclass(slots=True)
 class _Level:
-    """An open folder, and what is still to come of it."""
+    """An open folder, and the names in it that are still to be listed."""
 
     handle: int
     prefix: str
@@ -49,9 +49,11 @@ class _Level:
 
 
 def walk(beneath: Beneath, prefix: str, start_after: str) -> Generator[Found]:
-    """Keys of the regular files that start with the folder ``prefix`` and sort after ``start_after``, lazily. Of what
-    cannot be looked at it is why; a folder's key then ends in a slash, and comes also where ``start_after`` lies within
-    the folder. Left out are names that are no UTF-8 and hidden ones, but for folders of the root.
+    """Keys and status of the regular files below the folder ``prefix`` that sort after ``start_after``, lazily.
+
+    An unreadable file or folder comes with its error instead of a status. Such a folder's key ends in a slash, and
+    comes also if ``start_after`` lies within the folder. Names that are not UTF-8 are left out, and so are hidden ones,
+    except folders of the root.
 
     Raises ``OSError`` for ``prefix`` itself.
     """
@@ -74,7 +76,7 @@ def walk(beneath: Beneath, prefix: str, start_after: str) -> Generator[Found]:
 
 
 def folder_names(beneath: Beneath) -> tuple[str, ...]:
-    """The folders right below the root that :func:`walk` looks into, or cannot look into. Raises ``OSError``."""
+    """The folders right below the root, including unreadable ones. Raises ``OSError``."""
     handle = beneath.open_folder(())
     try:
         return tuple(found.name for found in _names(handle, beneath, "", b"") if found.is_folder)
@@ -83,7 +85,7 @@ def folder_names(beneath: Beneath) -> tuple[str, ...]:
 
 
 def _open(levels: list[_Level], found: _Name, beneath: Beneath, after: bytes) -> Iterator[Found]:
-    """Go into a folder. What comes is why that cannot be done."""
+    """Enter a folder. Yields its key with the error if that fails."""
     level = levels[-1]
     key = f"{level.prefix}{found.name}/"
     try:
@@ -106,7 +108,7 @@ def _open(levels: list[_Level], found: _Name, beneath: Beneath, after: bytes) ->
 
 
 def _is_due(folder: bytes, after: bytes) -> bool:
-    """Whether something of the folder would have to come after ``after``."""
+    """Whether the folder may have keys after ``after``."""
     return folder > after or (after.startswith(folder) and b"" < after[len(folder) :] < _LAST)
 
 
@@ -143,7 +145,7 @@ def _file(level: _Level, found: _Name, beneath: Beneath) -> Iterator[Found]:
 
 
 def _names(handle: int, beneath: Beneath, prefix: str, after: bytes) -> Iterator[_Name]:
-    """What in the folder may hold or be a key after ``after``."""
+    """The names in the folder that may be, or contain, a key after ``after``."""
     start = prefix.encode()
     with os.scandir(handle) as listed:
         for entry in listed:
@@ -153,10 +155,10 @@ def _names(handle: int, beneath: Beneath, prefix: str, after: bytes) -> Iterator
             try:
                 name = entry.name.encode()
             except UnicodeEncodeError:
-                continue  # the file system gave bytes that are no text, and a key is text
+                continue  # the file system gave bytes that are not text, and a key is text
             key = start + name + b"/"
             if key <= after and not after.startswith(key):
-                # It lies before, be it a folder or a file, and each page of a listing meets it again.
+                # It sorts before ``after`` as a folder and as a file, and every page meets it again.
                 continue
             found = _kind(entry, name, beneath, at_root=not prefix)
             if found.is_folder or (start + name > after and not hidden):
@@ -180,12 +182,12 @@ def _kind(entry: "os.DirEntry[str]", name: bytes, beneath: Beneath, *, at_root: 
             raise
         if error.errno in _GONE or (isinstance(error, UnsafePathError) and _is_no_folder(entry)):
             return _Name(name, entry.name, linked=True)
-        # A file of the root is no run's, and what else may lie there is.
+        # A file of the root belongs to no run, so an unknown kind counts as a folder there.
         return _Name(name + b"/" if at_root else name, entry.name, error)
 
 
 def _is_no_folder(entry: "os.DirEntry[str]") -> bool:
-    """Whether a link that is not followed leads to something that is known to be no folder."""
+    """Whether a link that is not followed is known to lead to something other than a folder."""
     try:
         return not stat.S_ISDIR(entry.stat().st_mode)
     except OSError:

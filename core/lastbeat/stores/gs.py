@@ -1,4 +1,4 @@
-"""``gs://bucket/prefix``: Google Cloud Storage, with credentials as Google's own libraries find them."""
+"""``gs://bucket/prefix``: Google Cloud Storage. Credentials are found in the order of Google's own libraries."""
 
 import json
 import re
@@ -39,7 +39,7 @@ _ISSUERS: Final = (
     "metadata.google.internal",
     "169.254.169.254",
 )
-"""Who issues tokens, to a service account and on a machine of Google's."""
+"""Issuers of tokens: for a service account, and on a machine in Google Cloud."""
 _WELL_KNOWN: Final = ".config/gcloud/application_default_credentials.json"
 _LOGIN: Final = (
     "set GOOGLE_APPLICATION_CREDENTIALS to a service account's key file, run `gcloud auth application-default login`, "
@@ -54,7 +54,7 @@ REMEDIES: Final = Remedies(
     trust="check the endpoint, and the certificates that this system trusts",
     allow={
         "reading": "storage.objects.get",
-        # Whoever replaces an object removes the one before.
+        # Replacing an object also deletes the previous one.
         "writing": "storage.objects.create and storage.objects.delete",
         "listing": "storage.objects.list",
         "deleting": "storage.objects.delete",
@@ -113,7 +113,7 @@ def parse(address: str) -> Root:
 
 
 def secrets(environ: Mapping[str, str]) -> Iterator[str]:
-    """A token that obstore takes from the environment, and the key within the text of a key file."""
+    """A token that obstore takes from the environment, and the key in the text of a key file."""
     yield from (text for name in ("GOOGLE_BEARER_TOKEN",) if (text := environ.get(name, "").strip()))
     try:
         key = json.loads(environ.get(GOOGLE_SERVICE_ACCOUNT_KEY.name) or "{}")
@@ -128,15 +128,15 @@ def open_store(
     root: Root, values: SettingValues, environ: Mapping[str, str], *, training: bool = False
 ) -> "ObjectStore":
     """As :meth:`lastbeat.stores.registry.StoreModule.open_store`."""
-    from lastbeat.stores.clock import StoreClock  # noqa: PLC0415 - what talks to a store is loaded for the chosen one
-    from lastbeat.stores.endpoint import told_time_s  # noqa: PLC0415 - as above
+    from lastbeat.stores.clock import StoreClock  # noqa: PLC0415 - only the chosen store's client is loaded
+    from lastbeat.stores.endpoint import server_time_s  # noqa: PLC0415 - as above
     from lastbeat.stores.objects import Dialect, ObjectStore  # noqa: PLC0415 - as above
 
     url, at = root.url, values[STORAGE_EMULATOR_HOST] or _ENDPOINT
     return ObjectStore(
         lambda: _connect(root, values, environ, at),
         url=url,
-        clock=StoreClock(lambda: told_time_s(at, root.place, environ), url),
+        clock=StoreClock(lambda: server_time_s(at, root.place, environ), url),
         dialect=Dialect(TRAITS, REMEDIES, by_generation=True),
     )
 
@@ -148,10 +148,10 @@ def _connect(root: Root, values: SettingValues, env: Mapping[str, str], at: str)
     from lastbeat.stores.endpoint import client_options  # noqa: PLC0415
 
     options: Any = client_options(at, env, *_ISSUERS, *filter(None, [env.get("GCE_METADATA_HOST")]))
-    # obstore looks into the environment for what is not given, so that all is given that matters here.
+    # obstore takes missing options from the environment, so all relevant ones are given.
     config: Any = {"base_url": at, "skip_signature": False}
     if values[STORAGE_EMULATOR_HOST]:
-        # Nobody looks at it, and without one obstore would ask a metadata server for another.
+        # The emulator ignores it, but without one obstore would ask a metadata server for a token.
         config["bearer_token"] = "emulator"  # noqa: S105 - no secret
     elif key := values[GOOGLE_SERVICE_ACCOUNT_KEY]:
         config["service_account_key"] = key
@@ -167,7 +167,7 @@ def _connect(root: Root, values: SettingValues, env: Mapping[str, str], at: str)
             retry_config={"max_retries": 0},
         )
     except (BaseError, ValueError, TypeError) as error:
-        # Its text may hold what was in the key file.
+        # Its text may contain parts of the key file.
         raise StoreError(
             f"{root.url}: the Google credentials could not be understood ({type(error).__name__})",
             f"{_LOGIN}; of other kinds of credentials (workload identity federation, impersonation) none is taken",
@@ -189,7 +189,7 @@ def _check_readable(file: Path, url: str, *, named: bool) -> None:
 
 
 def _key_file(values: SettingValues, env: Mapping[str, str]) -> Path | None:
-    """The file that credentials are read from: the one that is named, else gcloud's own where there is one."""
+    """The file with the credentials: the named one, else gcloud's own if it exists, else None."""
     if named := values[GOOGLE_APPLICATION_CREDENTIALS]:
         return Path(named).expanduser()
     home = env.get("HOME", "").strip()

@@ -1,4 +1,4 @@
-"""What every kind of store brings along, before anybody asks it for anything: its address, its prices, its words."""
+"""Facts about each kind of store that need no request: its address, its prices, and its terms."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -10,9 +10,9 @@ from typing import Final
 from lastbeat.model.data import dataclass
 
 DIRECTORY: Final = "file"
-"""The scheme of directories, which nobody writes: their address is a path."""
+"""The internal scheme of directories, whose address is a path."""
 DEFAULT_DIRECTORY: Final = "training-runs"
-"""The root where none is named, in the current folder."""
+"""The default root, in the current folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,47 +23,48 @@ class Root:
     scheme: str
     place: str
     prefix: str | None = ""
-    """None: not said, so ``MONITORING_PREFIX`` applies."""
+    """None if not given, so that ``MONITORING_PREFIX`` applies."""
 
     @property
     def url(self) -> str:
-        """As people write it: ``s3://bucket/prefix``, or the path."""
+        """The root as users write it: ``s3://bucket/prefix``, or the path."""
         return (
             self.place if self.scheme == DIRECTORY else f"{self.scheme}://{self.place}/{self.prefix or ''}".rstrip("/")
         )
 
     @property
     def path(self) -> Path:
-        """Of a directory."""
+        """The path of a directory."""
         return Path(self.place)
 
 
 class Charge(Enum):
-    """What is known of what requests cost."""
+    """What is known about the prices of requests."""
 
     LISTED = "listed"
-    """The prices are a provider's list."""
+    """The prices are from a provider's list."""
     UNKNOWN = "unknown"
-    """Requests cost money, but how much is not known; people are told of requests alone."""
+    """Requests cost money, but the prices are unknown, so only numbers of requests are shown."""
     FREE = "free"
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Dollars a request, by its kind (LIST, GET, PUT, DELETE, HEAD). Where they are not a provider's own they still
-    weigh one kind against another: that is how a pass chooses between listing and reading."""
+    """Dollars per request, by its kind (LIST, GET, PUT, DELETE, HEAD). Even if they are not the provider's own, they
+    weigh one kind against another, from which a pass chooses between listing and reading."""
 
     per_request: Mapping[str, float]
     charge: Charge
     told: str
-    """Whose they are, and when they were looked up, for people."""
+    """Source and date of the prices, for display."""
 
     @property
     def free(self) -> bool:
         return self.charge is Charge.FREE
 
     def dollars(self, requests: Mapping[str, float]) -> float:
-        """What ``requests`` (kind → how many) cost; a kind without a price of its own costs what a GET does."""
+        """Price in dollars of ``requests`` (kind → number); a kind without a price of its own costs as much as a
+        GET."""
         each = self.per_request
         return sum(each.get(kind, each["GET"]) * count for kind, count in requests.items())
 
@@ -75,8 +76,8 @@ S3_LIST: Final = Prices(
     Charge.LISTED,
     "S3 Standard, us-east-1",
 )
-"""From https://aws.amazon.com/s3/pricing/ (2025-08). Every region's prices have the same proportions or nearly so, and
-other classes' requests cost no less. Elsewhere these are the weights by which one plan is compared with another."""
+"""From https://aws.amazon.com/s3/pricing/ (2025-08). Every region's prices have nearly the same proportions, and
+requests of other storage classes cost no less. For other stores they are weights to compare one plan with another."""
 
 
 FREE: Final = Prices(S3_LIST.per_request, Charge.FREE, "a directory costs nothing")
@@ -85,41 +86,41 @@ UNKNOWN: Final = Prices(S3_LIST.per_request, Charge.UNKNOWN, "nobody knows the p
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What is true of a store whatever lies in it."""
+    """Properties of a store, independent of its content."""
 
     prices: Prices
     local: bool = False
-    """Keys are files below a path that people can open. Nobody needs credentials, and who may read one file need not be
-    able to read all."""
+    """Whether keys are files below a path that users can open. No credentials are needed, and permissions may differ
+    from file to file."""
     one_clock: bool = False
-    """Files are stamped by the very clock that programs of this machine read: nobody's is off."""
+    """Whether files are stamped by the clock of this machine, so that the two never differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
-    """What an object store's answers mean, and what to do about each."""
+    """The meaning of an object store's error codes, and the advice for each."""
 
     place: str
-    """What the store calls where objects lie: a bucket, a container."""
+    """The store's term for a container of objects: bucket or container."""
     endpoint: str
     """The variable that names another endpoint."""
     login: str
-    """What to do where credentials are missing or could not be loaded."""
+    """Advice for credentials that are missing or could not be loaded."""
     expired: str
-    """The same where they were valid once."""
+    """Advice for credentials that have expired."""
     create: str
-    """What to do where the bucket or container is not there."""
+    """Advice for a missing bucket or container."""
     trust: str
-    """What to do where the server's certificate is not trusted."""
+    """Advice for a server's certificate that is not trusted."""
     allow: Mapping[str, str]
-    """First word of what was done (reading, writing, listing, deleting) → the permission for it."""
+    """First word of an operation (reading, writing, listing, deleting) → the permission for it."""
     no_place: frozenset[str]
-    """Error codes for a bucket or container that is not there."""
+    """Error codes for a missing bucket or container."""
     no_key: frozenset[str]
-    """Error codes for a key that is not there."""
+    """Error codes for a missing key."""
     denied: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Error code → what is wrong with the credentials, and what to do."""
+    """Error code → the fault of the credentials, and the advice."""
     elsewhere: frozenset[str] = frozenset()
     """Error codes for a bucket in another region."""
     region: str = ""
-    """The variable that names the region, where stores have one."""
+    """The variable that names the region; empty for stores without regions."""

@@ -1,4 +1,4 @@
-"""A store whose calls are given up after a time that whoever asks chooses, whatever the store's own limits are."""
+"""Stores whose calls are given up after the caller's time limit, in addition to the store's own limits."""
 
 import threading
 import time
@@ -12,14 +12,15 @@ T = TypeVar("T")
 
 _MOST_HANGING = 64
 _room = threading.BoundedSemaphore(_MOST_HANGING)
-"""A call that hangs keeps its thread; a process has only so many of them."""
+"""Limits the number of hanging calls in a process, because each keeps a thread."""
 
 
 class LimitedStore(WrappedStore):
-    """``store``, each call of which but the one to its clock fails with :class:`UnreachableError` after ``limit_s``
-    seconds.
+    """``store`` with a limit of ``limit_s`` seconds on each call except the clock's. A later one raises
+    :class:`UnreachableError`.
 
-    A call that was given up goes on alone, and a write may still happen then: only one with a condition does no harm.
+    A call that was given up goes on in its thread, so its write may still happen. Only a conditional write is safe
+    then.
     """
 
     def __init__(self, store: Store, limit_s: float) -> None:
@@ -33,12 +34,12 @@ class LimitedStore(WrappedStore):
 
 
 class TimelyStore(WrappedStore):
-    """``store``, whose answers are waited for until :attr:`until` and no longer, the one to its time among them."""
+    """``store`` with the deadline :attr:`until` on all calls, including the clock's."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self.until = float("inf")
-        """A time of ``time.monotonic()``, for calls from now on."""
+        """Deadline of further calls, a time of ``time.monotonic()``."""
 
     def _call(self, operation: Operation, key: str, function: Callable[[], T]) -> T:
         until = self.until
@@ -55,7 +56,7 @@ def _doing(operation: Operation, key: str) -> str:
 
 
 def _given_up(url: str, doing: str, call: Callable[[], T], limit_s: float) -> T:
-    """What ``call`` gives within ``limit_s``."""
+    """The result of ``call``. Raises :class:`UnreachableError` if it takes longer than ``limit_s``."""
     if not _room.acquire(blocking=False):
         raise UnreachableError(f"{url}: cannot {doing} now: {_MOST_HANGING} calls have not come back")
     answers: list[T] = []
@@ -69,7 +70,7 @@ def _given_up(url: str, doing: str, call: Callable[[], T], limit_s: float) -> T:
         finally:
             _room.release()
 
-    # A daemon: a call that hangs must not keep the process from ending.
+    # A daemon thread, because a call that hangs must not keep the process from ending.
     thread = threading.Thread(target=ask, name="lastbeat-limited", daemon=True)
     thread.start()
     thread.join(limit_s)

@@ -1,4 +1,4 @@
-"""A directory as a fleet root: its address and its one setting. :mod:`lastbeat.stores.directory` is the store."""
+"""The address and the one setting of a directory as a fleet root. The store is :mod:`lastbeat.stores.directory`."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -25,12 +25,13 @@ SETTINGS: Final = (FOLLOW_LINKS,)
 
 
 def parse(address: str) -> Root:
-    """The whole of the text is a path. Raises ``ValueError`` with the end of a sentence."""
+    """The whole text as a path. Raises ``ValueError``, whose text completes a sentence that begins with the address."""
     return Root(DIRECTORY, str(absolute(address)))
 
 
 def absolute(text: str) -> Path:
-    """``text`` as an absolute path. Raises ``ValueError`` with the end of a sentence."""
+    """``text`` as an absolute path. Raises ``ValueError``, whose text completes a sentence that begins with the
+    path."""
     if "\0" in text:
         raise ValueError("contains a NUL character, which no path can")
     try:
@@ -40,30 +41,30 @@ def absolute(text: str) -> Path:
 
 
 def secrets(environ: Mapping[str, str]) -> Iterator[str]:
-    """None."""
+    """No secrets: a directory needs none."""
     return iter(())
 
 
 def open_store(
     root: Root, values: SettingValues, environ: Mapping[str, str], *, training: bool = False
 ) -> "DirectoryStore":
-    """``training`` makes a directory that is not there on the first write, which for a watchdog is a fault; and it
-    writes where its user's links lead, for it can do no more there than its user may."""
+    """The store for ``root``. With ``training``, the first write creates a missing directory, which is an error for a
+    watchdog. And it follows its user's links, because its rights do not exceed its user's."""
     from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - only the chosen adapter is loaded
 
     return DirectoryStore(root.path, create=training, trusting=training or values[FOLLOW_LINKS])
 
 
 def credentials(values: SettingValues, environ: Mapping[str, str]) -> str:
-    """Nothing: a directory needs none."""
+    """Empty, because a directory needs no credentials."""
     return ""
 
 
 def endpoint(values: SettingValues, environ: Mapping[str, str]) -> str:
-    """None."""
+    """Empty, because a directory has no endpoint."""
     return ""
 
 
 def console_link(root: Root, values: SettingValues, environ: Mapping[str, str], run_id: str) -> str | None:
-    """None: a path is no link."""
+    """None, because a path is not a link."""
     return None

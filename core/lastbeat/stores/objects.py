@@ -1,4 +1,4 @@
-"""Any object store that obstore knows, as a fleet root."""
+"""Any object store that obstore supports, as a fleet root."""
 
 import logging
 import os
@@ -35,39 +35,39 @@ _log = logging.getLogger(__name__)
 
 MAX_PAGE = 1000
 WHOLE_READ_BYTES = 8 << 20
-"""The most that is read to get at an end, from a server that cannot give a part of an object."""
+"""Most bytes that are read to reach a part, from a server that only gives whole objects."""
 _ABSENT = "_watchdog/.absent"
 """A key that is never written."""
 
 _KINDS: "dict[str, Attributes]" = {
-    # What browsers get of the page has to be the newest; they still need not load again what they have.
+    # Browsers have to check for a newer page, but need not load an unchanged one again.
     ".html": {"Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-cache"},
     ".json": {"Content-Type": "application/json"},
 }
-"""End of a key → what whoever gets it from the bucket is told of it."""
+"""Suffix of a key → headers that the bucket serves it with."""
 
 _MODES: "dict[Expect, PutMode]" = {Expect.ANYTHING: "overwrite", Expect.NOTHING: "create"}
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a provider's interface differs from the others."""
+    """Differences of a provider's interface from the others."""
 
     traits: Traits
     remedies: Remedies
     by_generation: bool = False
-    """A conditional update names the object's generation, which listings do not tell."""
+    """Whether a conditional update names the object's generation, which listings do not show."""
     no_suffixes: bool = False
-    """It does not give the last bytes of an object to whoever does not know its size."""
+    """Whether reading the last bytes of an object requires its size."""
     no_offsets: bool = False
-    """It may list from the beginning whatever it was asked to start after, in the order of the keys' bytes."""
+    """Whether it may ignore where to start, and list from the beginning, in the order of the keys' bytes."""
     bare_tags: bool = False
-    """Listings write ETags without their quotes."""
+    """Whether listings write ETags without quotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relisting:
-    """Another way to list, where there is a key that obstore refuses to name (``run-1//x``)."""
+    """Another way to list, for roots with a key that obstore cannot represent (``run-1//x``)."""
 
     page: Callable[[str, str, int], Page]
     folders: Callable[[], tuple[str, ...]]
@@ -77,9 +77,10 @@ Explain = Callable[[Exception, str, str], StoreError]
 
 
 class ObjectStore:
-    """The port over an obstore store, which ``connect`` makes at the first call.
+    """The store port over an obstore store, which ``connect`` makes at the first call.
 
-    ``clock`` gives the store's time, and ``explain`` turns a client error into ours. A version is an ETag in quotes.
+    ``clock`` returns the store's time, and ``explain`` turns a client error into a :class:`StoreError`. A version is an
+    ETag in quotes.
     """
 
     _runtime_pid: ClassVar[int | None] = None
@@ -119,7 +120,7 @@ class ObjectStore:
                 else:
                     found = next(stream, [])
             except (InvalidPathError, ValueError):
-                # Somebody wrote a key that obstore has no name for; one such key must not hide a fleet.
+                # There is a key that obstore cannot represent. One such key must not hide a fleet.
                 if self._relisting is None:
                     raise StoreError(f"{self.url}: below {prefix!r} lies a key with an impossible name") from None
                 return self._relisting.page(prefix, start_after, limit)
@@ -160,9 +161,9 @@ class ObjectStore:
                 if not _gave_no_part(str(error)):
                     raise
                 if start and _starts_behind(str(error)):
-                    # It ends before that, and only a read of what is there tells where.
+                    # It ends before that, and only another read shows where.
                     return self.read(key, 0)
-                # Nothing in it to give a part of, or a server that does not give parts.
+                # The object is empty, or the server does not give parts.
                 try:
                     found = backend.get(key)
                     body = self._bounded(found, wanted, from_end=from_end, start=start)
@@ -183,9 +184,9 @@ class ObjectStore:
             if isinstance(expect, str) and self._dialect.by_generation:
                 mode = {"e_tag": expect, "version": self._generation(backend, key, expect)}
             try:
-                written = backend.put(key, body, mode=mode, use_multipart=False, attributes=_told(key))
+                written = backend.put(key, body, mode=mode, use_multipart=False, attributes=_headers(key))
             except (AlreadyExistsError, PreconditionError) as error:
-                # 404 is how S3 says that there is nothing to update, and 409 that another writer was faster.
+                # S3 answers 404 if there is nothing to update, and 409 if another writer was faster.
                 refused = (
                     answers.status_of(str(error)) != 404 or answers.code_of(str(error)) in self._dialect.remedies.no_key
                 )
@@ -214,8 +215,8 @@ class ObjectStore:
         return self._clock()
 
     def _connect(self) -> "Backend":
-        # obstore runs its requests on threads of its own, and a forked child has none of them: a request there
-        # would wait for ever, whatever its time limit.
+        # obstore runs its requests on threads of its own, and a forked child has none of them. A request there would
+        # wait for ever, even with a time limit.
         if ObjectStore._runtime_pid not in {None, os.getpid()}:
             raise StoreError(
                 f"{self.url}: this process was forked from one that already used the store",
@@ -234,15 +235,15 @@ class ObjectStore:
             yield backend
             self._clock.answered()
         except (_client_error(), FileNotFoundError, NotImplementedError) as error:
-            # The cause is not chained: its text holds what the server said, which may be a signature.
+            # The cause is not chained, because its text has the server's answer, which may contain a signature.
             raise self._explain(error, self.url, doing) from None
 
     def _explained(self, error: Exception, url: str, doing: str) -> StoreError:
         return answers.explain(error, url, doing, self._dialect.remedies)
 
     def _generation(self, backend: "Backend", key: str, version: str) -> str:
-        """The generation of ``key``, which has to be at ``version`` still. A write under it is refused if the key moves
-        on in between, so asking first opens no gap."""
+        """The generation of ``key``, which still has to be at ``version``. A write for this generation is refused if
+        the key changes in between, so there is no race."""
         try:
             found = backend.head(key)
         except FileNotFoundError:
@@ -252,14 +253,16 @@ class ObjectStore:
         return str(found["version"])
 
     def _absent(self, error: FileNotFoundError, doing: str) -> None:
-        """A missing key is no error. A missing bucket is one, and so is a web server that knows no keys at all."""
+        """Accept a missing key. Raises :class:`StoreError` for a missing bucket, or a server that is no object
+        store."""
         text = str(error)
         if answers.status_of(text) is not None and answers.code_of(text) not in self._dialect.remedies.no_key:
             raise self._explain(error, self.url, doing) from None
 
     def _prove(self) -> None:
-        """An empty listing may be an empty folder, or a web page from something that is no object store.
-        Only an object store says of one key that it does not exist. Asked at most until the first good answer."""
+        """Check that an empty listing comes from an object store, not from another web server.
+
+        Only an object store reports a single key as missing. The check is made until the first good answer."""
         with self._answering("listing the root") as backend:
             try:
                 answer = backend.get(_ABSENT, options={"range": (0, 1)})
@@ -296,10 +299,10 @@ class ObjectStore:
         return str(meta["e_tag"])
 
     def _entries(self, found: "Sequence[ObjectMeta]", prefix: str, start_after: str) -> "Iterator[Entry]":
-        """In the server's order, which is that of the keys' bytes on S3, and folder by folder on SeaweedFS.
+        """The entries in the server's order, which is that of the keys' bytes on S3, and folder by folder on SeaweedFS.
 
-        A folder's marker ``run-1/x/`` reaches us as an empty ``run-1/x``. Where that stands behind a longer name or a
-        real ``run-1/x`` it is out of its order, and a listing that went on from there could go round in circles.
+        obstore shows a folder's marker ``run-1/x/`` as an empty ``run-1/x``. After a longer name or a real ``run-1/x``
+        it is out of order, and a listing that continued from there could loop.
         """
         before = start_after
         for meta in found:
@@ -313,8 +316,8 @@ class ObjectStore:
                 yield Entry(key, meta["size"], _modified(meta), version)
 
 
-def _told(key: str) -> "Attributes | None":
-    return next((told for end, told in _KINDS.items() if key.endswith(end)), None)
+def _headers(key: str) -> "Attributes | None":
+    return next((headers for end, headers in _KINDS.items() if key.endswith(end)), None)
 
 
 def _client_error() -> type[Exception]:
@@ -324,12 +327,12 @@ def _client_error() -> type[Exception]:
 
 
 def _modified(meta: "ObjectMeta") -> datetime:
-    """In whole seconds, as an answer's ``Last-Modified`` has it: GCS lists milliseconds, and both must agree."""
+    """The modification time in whole seconds, to agree with ``Last-Modified``; GCS lists milliseconds."""
     return meta["last_modified"].replace(microsecond=0)
 
 
 def _behind(stream: "Iterable[Sequence[ObjectMeta]]", start_after: str, limit: int) -> "Sequence[ObjectMeta]":
-    """The first ``limit`` or more of what sorts after ``start_after``."""
+    """At least the first ``limit`` objects that sort after ``start_after``, if there are as many."""
     after = start_after.encode()
     found: list[ObjectMeta] = []
     for listed in stream:
@@ -340,11 +343,11 @@ def _behind(stream: "Iterable[Sequence[ObjectMeta]]", start_after: str, limit: i
 
 
 def _end_of(backend: "Backend", key: str, wanted: int) -> "tuple[GetResult, bytes]":
-    """The last ``wanted`` bytes; one request where that is all there is."""
+    """The last ``wanted`` bytes, with one request if the object has no more."""
     found = backend.get(key, options={"range": (0, wanted)})
     if found.meta["size"] > wanted:
         size = found.meta["size"]
-        # Should it be written again meanwhile, these are bytes of the new one: as of some instant, they lay there.
+        # If it is rewritten meanwhile, these are bytes of the new version, which existed at some instant too.
         found = backend.get(key, options={"range": (max(0, size - wanted), size)})
     return found, bytes(found.bytes())
 
@@ -359,8 +362,8 @@ def _starts_behind(text: str) -> bool:
 
 
 def _offset(start_after: str) -> str | None:
-    """obstore cuts a slash off the end, and so would begin too early. Of all the names that it can read a blank alone
-    is the first, and so nothing but a file of that name is passed over."""
+    """The offset for obstore. It cuts a final slash off, and so would begin too early. A blank sorts before all other
+    names that it can represent, so only a file of that name is skipped."""
     if start_after.startswith("/"):
-        return None  # it cuts that one off too; what comes too early is dropped below
+        return None  # it cuts a leading slash off too; _entries drops keys that come too early
     return start_after + " " if start_after.endswith("/") else start_after or None

@@ -1,4 +1,4 @@
-"""The store port: what lastbeat asks of an object store or a directory, and how it may fail.
+"""The store port: the operations of an object store or a directory, and their errors.
 
     StoreError
     ├── UnreachableError   no answer, a time-out, 5xx, throttling: may work in a moment (retryable)
@@ -20,7 +20,7 @@ from lastbeat.stores.kind import Traits
 
 
 class StoreError(Exception):
-    """``str()`` says what was wrong and where, in one line without secrets; ``advice`` what to do."""
+    """``str()`` names the fault and its place, in one line without secrets; ``advice`` says what to do."""
 
     retryable = False
 
@@ -30,7 +30,7 @@ class StoreError(Exception):
 
 
 class UnreachableError(StoreError):
-    """After a *write* this means that nobody knows whether it happened."""
+    """No answer came. After a *write*, it is unknown whether that happened."""
 
     retryable = True
 
@@ -48,11 +48,11 @@ class ConflictError(StoreError):
 
 
 class Expect(Enum):
-    """Condition of a write; a version string instead means: only if the key still is at that version."""
+    """Condition of a write. A version string in its place means that the key still has to be at that version."""
 
     ANYTHING = "anything"
     NOTHING = "nothing"
-    """Create only."""
+    """The key must not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ class Entry:
     modified: datetime
     version: str
     fault: StoreError | None = field(default=None, compare=False)
-    """Why nobody could look at it: then all else but ``key`` says nothing, and a key that ends in a slash is that of a
-    folder of which nothing could be listed."""
+    """Why it could not be read, or None. All other fields but ``key`` are then meaningless. A key that ends in a slash
+    is a folder that could not be listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Entries in the order of their keys' UTF-8 bytes; ``more`` says whether the listing goes on."""
+    """Entries in the order of their keys' UTF-8 bytes; ``more`` says whether the listing continues."""
 
     entries: tuple[Entry, ...]
     more: bool
@@ -78,7 +78,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """What was read: at most the asked number of bytes of ``size_bytes``."""
+    """The result of a read: at most the requested number of the key's ``size_bytes`` bytes."""
 
     body: bytes
     size_bytes: int
@@ -88,7 +88,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """What was removed of a folder; ``more`` says whether there is more to remove."""
+    """Number and size of the keys removed from a folder; ``more`` says whether more are left."""
 
     count: int
     size_bytes: int
@@ -100,63 +100,63 @@ class Store(Protocol):
 
     @property
     def url(self) -> str:
-        """The root as people write it, without secrets: ``s3://bucket/prefix`` or an absolute path."""
+        """The root as users write it, without secrets: ``s3://bucket/prefix`` or an absolute path."""
         ...
 
     @property
     def traits(self) -> Traits:
-        """What is true of such a store: what it costs, and whose clock it goes by. Asks nobody."""
+        """Properties of such a store: its prices, and the clock of its stamps. Makes no request."""
         ...
 
     def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
-        """One request: the keys that start with the folder ``prefix`` (ends in ``/``, or is empty for all)
-        and sort after ``start_after``; ``limit`` is at most 1000.
+        """The keys that start with the folder ``prefix`` (ends in ``/``, or is empty for all) and sort after
+        ``start_after``, by one request. ``limit`` is at most 1000.
 
-        What cannot be looked at below ``prefix`` is an entry with its ``fault``: a single folder hides no other. Such a
-        folder is listed also where ``start_after`` lies within it."""
+        An unreadable file or folder below ``prefix`` is an entry with a ``fault``, and hides no other. Such a folder is
+        listed also if ``start_after`` lies within it."""
         ...
 
     def folders(self) -> tuple[str, ...]:
-        """The names of the folders right below the root, in no particular order: one request for each 1,000."""
+        """The names of the folders right below the root, in no particular order, by one request for each 1,000."""
         ...
 
     def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:
-        """The first (or last) ``limit_bytes`` of ``key``; ``None`` when the key does not exist.
+        """The first (or last) ``limit_bytes`` of ``key``; ``None`` if the key does not exist.
 
-        With ``start`` the first of what lies from that byte on: none, and no error, where ``key`` ends before it.
-        It is not for reads from the end."""
+        With ``start``, the first from that byte on. They are empty, without an error, if ``key`` ends before it.
+        ``start`` is not for reads from the end."""
         ...
 
     def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
-        """Write the whole of ``key`` atomically and return its new version, the same token that a listing
-        and a read then show. Raises :class:`ConflictError` when ``expect`` does not hold."""
+        """Write the whole of ``key`` atomically and return its new version, the same token that a listing and a read
+        then show. Raises :class:`ConflictError` if ``expect`` does not hold."""
         ...
 
     def delete(self, key: str) -> None:
-        """Remove ``key``; that it does not exist is no error."""
+        """Remove ``key``. A missing key is no error."""
         ...
 
     def clear(self, prefix: str, *, keep: str = "", limit: int = 1000) -> Cleared:
-        """Remove at most ``limit`` keys of the folder ``prefix``, which lies right below the root, but for the key
-        ``keep`` in it. Of a link the link itself is removed, and nothing that it leads to; a folder that is a link
-        itself is refused. A folder with nothing left in it goes, too. One request for a listing, and one for each key.
+        """Remove at most ``limit`` keys of the folder ``prefix``, which lies right below the root, except the key
+        ``keep`` in it. A link is removed without its target, and a folder that is itself a link is refused. An emptied
+        folder is removed too. Makes one request for a listing, and one for each key.
         """
         ...
 
     def clock(self) -> datetime:
-        """The store's own time now, which ``modified`` is measured by. May cost one small request."""
+        """The store's own time now, by which ``modified`` is stamped. May make one small request."""
         ...
 
 
 def check_key(key: str) -> str:
-    """Return ``key`` unchanged, or raise ``ValueError``: keys are made by this program, never by training."""
+    """Return ``key`` unchanged. Raises ``ValueError`` for an invalid one, which is a bug: only lastbeat makes keys."""
     if "\0" in key or any(part in {"", ".", ".."} for part in key.split("/")):
         raise ValueError(f"{key[:80]!r} is no key: its parts must be names, separated by single slashes")
     return key
 
 
 def check_folder(prefix: str) -> str:
-    """Return ``prefix`` unchanged, or raise ``ValueError``: a folder ends in a slash, and "" is the root."""
+    """Return ``prefix`` unchanged. Raises ``ValueError`` unless it ends in a slash, or is "" for the root."""
     if prefix:
         if not prefix.endswith("/"):
             raise ValueError(f"{prefix[:80]!r} is no folder: it must end in a slash")
@@ -165,7 +165,7 @@ def check_folder(prefix: str) -> str:
 
 
 def check_run_folder(prefix: str) -> str:
-    """Return the name of the folder ``prefix``, or raise ``ValueError`` unless it lies right below the root."""
+    """Return the name of the folder ``prefix``. Raises ``ValueError`` unless it lies right below the root."""
     name = check_folder(prefix)[:-1]
     if not name or "/" in name:
         raise ValueError(f"{prefix[:80]!r} is no folder right below the root")
@@ -173,7 +173,8 @@ def check_run_folder(prefix: str) -> str:
 
 
 def check_prefix(text: str) -> str:
-    """A fleet root's folder without slashes at its ends. Raises ``ValueError`` with the end of a sentence."""
+    """A fleet root's folder without slashes at its ends. Raises ``ValueError``, whose text completes a sentence that
+    begins with the address."""
     prefix = text.strip("/")
     if prefix and any(part in {"", ".", ".."} for part in prefix.split("/")):
         raise ValueError("has an empty, '.' or '..' part")

@@ -1,4 +1,4 @@
-"""A store that is only read: what a dry run looks at, so that nothing in it can write by mistake."""
+"""A read-only store for dry runs, which cannot be written by mistake."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -11,7 +11,7 @@ _READS: Final = frozenset[Operation]({"list", "folders", "read", "clock"})
 
 
 class ReadingStore(WrappedStore):
-    """``store``, which refuses each write and each deletion."""
+    """``store`` that refuses every write and deletion."""
 
     def _call(self, operation: Operation, key: str, function: Callable[[], T]) -> T:
         if operation not in _READS:

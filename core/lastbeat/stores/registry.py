@@ -1,4 +1,4 @@
-"""Every kind of store there is: a new one is a module and a line here."""
+"""The registry of all kinds of stores. A new one needs a module, and a line here."""
 
 import importlib
 import re
@@ -19,45 +19,46 @@ KINDS: Final[dict[str, str]] = {
 
 
 class StoreModule(Protocol):
-    """What a store's module offers."""
+    """The interface of a store's module."""
 
     NAME: str
-    """As people are told of it."""
+    """Name of the kind for display."""
     EXAMPLE: str
-    """An address."""
+    """An example of an address."""
     SETTINGS: tuple[Setting[Any], ...]
     TRAITS: Traits
 
     def parse(self, address: str) -> Root:
-        """What follows the scheme, as a root. Raises ``ValueError`` with the end of a sentence."""
+        """The root for ``address``, which follows the scheme. Raises ``ValueError``, whose text completes a sentence
+        that begins with the address."""
         ...
 
     def secrets(self, environ: Mapping[str, str]) -> Iterator[str]:
-        """Texts in ``environ`` that open such a store and stand in no setting of their own."""
+        """Secrets in ``environ`` for such a store that are not the value of a setting."""
         ...
 
     def open_store(
         self, root: Root, values: SettingValues, environ: Mapping[str, str], *, training: bool = False
     ) -> Store:
-        """The store, which asks nobody yet and does not try again. Raises ``ValueError`` for settings that only the
-        adapter can judge, and :class:`StoreError` where something is missing that it cannot do without."""
+        """The store, without retries and before any request. Raises ``ValueError`` for settings that only the adapter
+        can check, and :class:`StoreError` if something necessary is missing."""
         ...
 
     def credentials(self, values: SettingValues, environ: Mapping[str, str]) -> str:
-        """For ``doctor``: what the store will be opened with, in words that follow "accepted"; "" says nothing."""
+        """The credentials for ``doctor``, in words that follow "accepted", or ""."""
         ...
 
     def endpoint(self, values: SettingValues, environ: Mapping[str, str]) -> str:
-        """The variable that leads to another store than the provider's own; "" where none does."""
+        """The variable that leads to another store than the provider's own, or ""."""
         ...
 
     def console_link(self, root: Root, values: SettingValues, environ: Mapping[str, str], run_id: str) -> str | None:
-        """The folder of a run where its provider shows it; None where there is no such page."""
+        """The address of a run's folder in its provider's console, or None if there is no such page."""
         ...
 
 
 def module(scheme: str) -> StoreModule:
-    """The module of the stores of ``scheme``; raises ``KeyError`` for one that is not in KINDS."""
+    """The module of the stores of ``scheme``. Raises ``KeyError`` for one that is not in KINDS."""
     return cast("StoreModule", importlib.import_module(KINDS[scheme]))
 
 
@@ -72,12 +73,13 @@ def settings() -> tuple[Setting[Any], ...]:
 
 
 def secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Every text in ``environ`` that opens a store and stands in no setting of its own."""
+    """All secrets in ``environ`` for stores that are not the value of a setting."""
     return tuple(text for scheme in KINDS for text in module(scheme).secrets(environ))
 
 
 def parse(text: str) -> Root:
-    """A fleet root as people write it. Raises ``ValueError`` with the end of a sentence."""
+    """The fleet root for a user's ``text``. Raises ``ValueError``, whose text completes a sentence that begins with
+    it."""
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?", text)
     name = scheme[1].lower() if scheme else ""
     if scheme and name in KINDS and name != DIRECTORY:
@@ -90,18 +92,18 @@ def parse(text: str) -> Root:
 
 
 def prices(url: str) -> Prices:
-    """What requests cost of the store at ``url``; of one that is in no registry nobody knows."""
+    """The prices of the store at ``url``; unknown ones for a store that is not in the registry."""
     scheme, found, _ = url.partition("://")
     name = scheme if found else DIRECTORY
     return module(name).TRAITS.prices if name in KINDS else UNKNOWN
 
 
 def is_address(text: str) -> bool:
-    """Whether ``text`` is meant as the address of a store that has a scheme."""
+    """Whether ``text`` begins with the scheme of a store."""
     scheme, found, _ = text.partition("://")
     return bool(found) and scheme.lower() in KINDS and scheme != DIRECTORY
 
 
 def examples() -> tuple[str, ...]:
-    """An address of each kind, a directory's last."""
+    """An example of an address of each kind, a directory's last."""
     return tuple(module(scheme).EXAMPLE for scheme in KINDS)

@@ -1,4 +1,4 @@
-"""A store that tries again, where trying again cannot do harm."""
+"""A store that retries operations for which a retry is safe."""
 
 import os
 import time
@@ -16,15 +16,15 @@ _REPEATED: Final = frozenset[Operation]({"list", "folders", "read", "write", "de
 
 
 def _fraction() -> float:
-    """Between 0 and 1, at random, without 4 ms of importing ``random``."""
+    """A random number between 0 and 1, without the 4 ms for importing ``random``."""
     return int.from_bytes(os.urandom(4), "big") / 2**32
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """At most ``tries`` attempts, none of which begins later than ``total_s`` seconds after the first. The n-th
-    pause is drawn evenly from 0 to ``base_s * 2 ** (n - 1)`` seconds ("full jitter", from M. Brooker's "Exponential
-    Backoff And Jitter"), so that many watchers of one store do not come back all at once."""
+    """Limits of retries: at most ``tries`` attempts, none of which begins later than ``total_s`` seconds after the
+    first. The n-th pause is drawn evenly from 0 to ``base_s * 2 ** (n - 1)`` seconds ("full jitter", from M. Brooker's
+    "Exponential Backoff And Jitter"), so that many watchers of one store do not return all at once."""
 
     tries: int = 3
     base_s: float = 0.3
@@ -32,10 +32,10 @@ class Patience:
 
 
 class RetryingStore(WrappedStore):
-    """``store``, tried again with ``patience`` while its errors are retryable.
+    """``store`` with retries by ``patience`` while its errors are retryable.
 
-    A conditional write is never repeated: with its answer lost nobody knows whether it happened, and the repetition
-    would be refused by its own first success. Whoever wrote has to read what is there.
+    A conditional write is never repeated. If its answer is lost, it is unknown whether it happened, and its own first
+    success would refuse the repetition. The writer has to read the key instead.
     """
 
     def __init__(

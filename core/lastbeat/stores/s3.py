@@ -1,4 +1,4 @@
-"""``s3://bucket/prefix``: where it lies, as boto3 would find it, and the store for it."""
+"""``s3://bucket/prefix``: finds its region and endpoint in boto3's way, and opens the store."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,9 +23,10 @@ EXAMPLE: Final = "s3://bucket/prefix"
 TRAITS: Final = Traits(S3_LIST)
 ENDPOINTS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
-"""boto3's own variables, which are no settings of ours."""
+"""boto3's own variables, which are not settings of lastbeat."""
 _SECRET_CHARS: Final = 16
-"""Real ones have 40; "test", as local S3 servers take it, would be masked out of run ids."""
+"""Least characters of a secret that is masked. Real ones have 40; masking "test" of a local server would spoil run
+ids."""
 
 _AWS_REGION = Pattern(r"[a-z]{2,5}(-[a-z]+)+-\d{1,2}")
 _URL = Pattern(r"s3://(?P<bucket>[A-Za-z0-9][A-Za-z0-9._-]{1,254})(?:/(?P<prefix>.*))?", re.DOTALL)
@@ -75,7 +76,7 @@ REMEDIES: Final = Remedies(
 
 
 def bucket_name(text: str) -> str:
-    """Raises ``ValueError`` with the end of a sentence."""
+    """``text`` as a bucket's name. Raises ``ValueError``, whose text completes a sentence that begins with it."""
     if "/" in text:
         bare = text.rpartition("://")[2].partition("/")[0]
         raise ValueError(
@@ -135,7 +136,7 @@ def open_store(
 
 
 def credentials(values: SettingValues, environ: Mapping[str, str]) -> str:
-    """Nothing: what boto3 finds is boto3's to say."""
+    """Empty, because boto3 finds the credentials itself."""
     return ""
 
 
@@ -174,7 +175,7 @@ class Place:
 
 
 def parse_s3_url(url: str) -> tuple[str, str]:
-    """``s3://bucket/prefix/`` → ``("bucket", "prefix")``; ``ValueError`` says what is wrong with it."""
+    """``s3://bucket/prefix/`` → ``("bucket", "prefix")``. Raises ``ValueError`` that names the fault."""
     found = _URL.fullmatch(url)
     if found is None:
         raise ValueError(f"{url[:120]!r} is no S3 address; use for example s3://my-bucket/training-runs")
@@ -192,13 +193,13 @@ def parse_s3_url(url: str) -> tuple[str, str]:
 def s3_store(
     url: str, env: Mapping[str, str], *, region: str, connect_s: float = 3.0, request_s: float = 10.0
 ) -> "ObjectStore":
-    """The store for ``url``; nothing is imported, asked or connected before its first call.
+    """The store for ``url``. Its client is imported and connected only at its first call.
 
-    ``env`` are the environment variables that boto3 knows (``AWS_…``, proxies). ``connect_s`` bounds the
-    connection and ``request_s`` each whole request, in seconds. Raises ``ValueError`` for a malformed url or
-    region, and :class:`StoreError` when the AWS configuration files cannot be understood.
+    ``env`` are the environment variables that boto3 knows (``AWS_…``, proxies). ``connect_s`` limits the connection and
+    ``request_s`` each whole request, in seconds. Raises ``ValueError`` for a malformed url or region, and
+    :class:`StoreError` if the AWS configuration files cannot be understood.
     """
-    # These load what talks to a store, which nobody needs who merely reads settings.
+    # Reading settings alone must not load the client of a store.
     from lastbeat.stores import answers  # noqa: PLC0415
     from lastbeat.stores.clock import StoreClock  # noqa: PLC0415
     from lastbeat.stores.endpoint import EndpointAnswer, ask_endpoint, goes_through_proxy, was_kept  # noqa: PLC0415
@@ -210,14 +211,14 @@ def s3_store(
     configured = _configured(env)
     given = _endpoint(env, configured.endpoint)
     if given is None and not _AWS_REGION.fullmatch(region):
-        # Other stores call theirs what they like.
+        # Other stores may use any name for a region.
         raise ValueError(f"{MONITORING_REGION.name}={shown(region)} is no AWS region{_nearly(region)}")
     at = given or _aws_endpoint(env, region)
     ca_bundle = env.get("AWS_CA_BUNDLE") or configured.ca_bundle
     place = Place(bucket, prefix, region, at, ca_bundle, connect_s, request_s)
 
-    def asked() -> EndpointAnswer:
-        # A proxy is obstore's to deal with; what the endpoint would have told is a help and not a need.
+    def endpoint_answer() -> EndpointAnswer:
+        # Only obstore supports a proxy. The endpoint's own answer is helpful, but not necessary.
         found = None
         if not goes_through_proxy(at, env):
             found = ask_endpoint(at, bucket, timeout_s=connect_s, ca_bundle=ca_bundle)
@@ -227,13 +228,13 @@ def s3_store(
         explained = answers.explain(error, where, doing, REMEDIES)
         sent_on = was_kept(str(error))
         if given is None and isinstance(explained, UnreachableError) and "dns error" in str(error):
-            # AWS has a name for the store of each region that there is.
+            # AWS has a host name for the store of each existing region.
             remedy = f"check the network, and that there is a region {region} ({MONITORING_REGION.name})"
             return UnreachableError(str(explained), remedy)
         if not sent_on and str(explained) != str(answers.elsewhere(where, None, REMEDIES)):
             return explained
         # Only the headers of that answer name the region, and obstore does not pass them on.
-        own = asked().headers.get("x-amz-bucket-region")
+        own = endpoint_answer().headers.get("x-amz-bucket-region")
         return (
             answers.sent_on(where, REMEDIES)
             if sent_on and own in {None, place.region}
@@ -253,7 +254,7 @@ def s3_store(
     return ObjectStore(
         lambda: _connect(place, env),
         url=place.url,
-        clock=StoreClock(lambda: asked().time_s, place.url),
+        clock=StoreClock(lambda: endpoint_answer().time_s, place.url),
         dialect=Dialect(TRAITS, REMEDIES),
         relisting=Relisting(relist, refolder),
         explain=explain,
@@ -270,7 +271,7 @@ def _connect(place: Place, env: Mapping[str, str]) -> "Backend":
     options: Any = client_options(place.endpoint, env, connect_s=place.connect_s, request_s=place.request_s)
     if place.ca_bundle:
         options["root_certificate"] = _certificates(place)
-    # obstore looks into the environment for what is not given, so that all is given that matters here.
+    # obstore takes missing options from the environment, so all relevant ones are given.
     config: Any = {
         "region": place.region,
         "endpoint": place.endpoint,
@@ -300,7 +301,7 @@ def _certificates(place: Place) -> bytes:
 
 
 def _nearly(region: str) -> str:
-    """What was probably meant: ``eu-west1`` and ``eu-west-1a`` are ``eu-west-1``."""
+    """A suggestion for a mistyped region: ``eu-west-1`` for ``eu-west1`` or ``eu-west-1a``."""
     bare = re.sub(r"(\d)[a-z]$", r"\1", region)
     bare = re.sub(r"(?<=[a-z])(?=\d+$)", "-", bare)
     return (
@@ -339,8 +340,8 @@ class _Configured:
 
 
 def _configured(env: Mapping[str, str]) -> _Configured:
-    """What the AWS configuration files say of the endpoint. botocore, which reads them as boto3 does, takes 0.15 s
-    to import, so that it is asked only when one of them speaks of these things at all."""
+    """The endpoint and certificates in the AWS configuration files. botocore, which reads them like boto3, takes 0.15 s
+    to import, so it is used only if one of the files mentions either."""
     files = (
         env.get("AWS_CONFIG_FILE") or "~/.aws/config",
         env.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials",

@@ -1,4 +1,4 @@
-"""Credentials and profile settings as boto3 finds them, and botocore only where it is needed to find them."""
+"""Finds credentials and profile settings in boto3's way, and loads botocore only if that needs it."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from obstore.store import S3Credential
 
 ASK_AGAIN_S = 60.0
-"""How long obstore may keep credentials that botocore renews by itself some minutes before they expire."""
+"""Time in s that obstore may keep credentials which botocore renews some minutes before they expire."""
 
 _ADVICE = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, run `aws sso login`, or give the machine a role"
@@ -21,10 +21,10 @@ Provider = Callable[[], "S3Credential"]
 
 
 def credential_provider(env: Mapping[str, str], url: str) -> Provider:
-    """What obstore asks for credentials. The environment's own keys outrank any profile, as in boto3, and cost no
-    import; all else (profiles, SSO, web identity, containers, instance roles) is botocore's work.
+    """The provider of credentials for obstore. Keys in the environment outrank any profile, as in boto3, and need no
+    import. botocore finds all else (profiles, SSO, web identity, containers, instance roles).
 
-    Raises :class:`DeniedError` when there are none.
+    Raises :class:`DeniedError` if there are none.
     """
     fixed = keys_in(env)
     if fixed is not None:
@@ -34,7 +34,7 @@ def credential_provider(env: Mapping[str, str], url: str) -> Provider:
 
 
 def keys_in(env: Mapping[str, str]) -> tuple[str, str, str | None] | None:
-    """Access key, secret key and session token as the environment gives them; None when it does not."""
+    """Access key, secret key and session token from the environment, or None if it has none."""
     access, secret = env.get("AWS_ACCESS_KEY_ID"), env.get("AWS_SECRET_ACCESS_KEY")
     token = env.get("AWS_SESSION_TOKEN") or env.get("AWS_SECURITY_TOKEN")
     return (access, secret, token or None) if access and secret else None
@@ -48,33 +48,33 @@ def _from_botocore(env: Mapping[str, str], url: str) -> Provider:
     from botocore.credentials import RefreshableCredentials  # noqa: PLC0415
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
-    def told(error: Exception) -> DeniedError:
-        # Its type says enough, and its text may hold an address with a token in it.
+    def denied(error: Exception) -> DeniedError:
+        # The type of the error is enough, and its text may hold an address with a token.
         return DeniedError(f"{url}: the AWS credentials could not be loaded ({type(error).__name__})", _ADVICE)
 
     try:
         held = session(env).get_credentials()
     except BotoCoreError as error:
-        raise told(error) from None
+        raise denied(error) from None
     if held is None:
         raise DeniedError(f"{url}: no AWS credentials were found", _ADVICE)
     renews = isinstance(held, RefreshableCredentials)
 
     def provide() -> "S3Credential":
         try:
-            # Renews them first when their end is near, by what their issuer said.
+            # Renews them first if they expire soon.
             frozen = held.get_frozen_credentials()
         except (BotoCoreError, ClientError) as error:
-            raise told(error) from None
+            raise denied(error) from None
         expires_at = datetime.now(timezone.utc) + timedelta(seconds=ASK_AGAIN_S) if renews else None
         return _credential(frozen.access_key or "", frozen.secret_key or "", frozen.token, expires_at)
 
-    provide()  # so that what is wrong with them is known here, and not on a thread of obstore's
+    provide()  # so that faulty credentials raise here, not on a thread of obstore's
     return provide
 
 
 def session(env: Mapping[str, str]) -> "botocore.session.Session":
-    """A botocore session that sees ``env`` where that differs from this process's own environment."""
+    """A botocore session that uses ``env`` where that differs from this process's own environment."""
     from botocore.session import Session  # noqa: PLC0415
 
     made = Session()
@@ -88,9 +88,9 @@ def session(env: Mapping[str, str]) -> "botocore.session.Session":
 
 
 def profile_settings(env: Mapping[str, str]) -> dict[str, str | None]:
-    """``endpoint`` and ``ca_bundle`` of the profile in use, its ``services`` section before its own line.
+    """``endpoint`` and ``ca_bundle`` of the profile in use, whose ``services`` section outranks its own line.
 
-    Raises :class:`StoreError` when the files or the profile cannot be understood.
+    Raises :class:`StoreError` if the files or the profile cannot be understood.
     """
     from botocore.exceptions import BotoCoreError  # noqa: PLC0415
 

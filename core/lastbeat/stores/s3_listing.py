@@ -1,4 +1,4 @@
-"""Listings through boto3, for those in which somebody wrote a key that obstore refuses to name."""
+"""Lists through boto3, for roots with a key that obstore cannot represent."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def list_page(place: "Place", env: Mapping[str, str], folder: str, start_after: str, limit: int) -> Page:
-    """One request, as :meth:`lastbeat.stores.port.Store.list`. Such keys are listed like any other."""
+    """A page by one request, as :meth:`lastbeat.stores.port.Store.list`. Such keys are listed like any other."""
     root = _root(place)
     with _asking(place, env, f"listing {folder or 'the root'}") as client:
         asked = {"Bucket": place.bucket, "Prefix": root + folder, "MaxKeys": limit}
@@ -42,7 +42,7 @@ def _root(place: "Place") -> str:
 
 @contextmanager
 def _asking(place: "Place", env: Mapping[str, str], doing: str) -> Iterator[Any]:
-    """A client of its own, with the store's limits, whose errors become ours."""
+    """A boto3 client with the store's limits. Its errors become :class:`StoreError`."""
     from botocore.config import Config  # noqa: PLC0415
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 

@@ -1,4 +1,5 @@
-"""Does a store refuse what it must refuse? Some that speak S3 ignore conditions and let every writer win."""
+"""Tests that a store honours conditional writes. Some S3-compatible stores ignore conditions and let every writer
+win."""
 
 from lastbeat.stores.port import ConflictError, Expect, Store
 
@@ -6,14 +7,14 @@ from lastbeat.stores.port import ConflictError, Expect, Store
 def honours_conditions(store: Store, key: str, body: bytes, version: str) -> bool:
     """Whether ``store`` refuses a create-only write of an existing key, and a write with a wrong version.
 
-    ``key`` must hold ``body`` at ``version``. Both probes write that very ``body``, so that a store which takes
-    them is left with what it had. Raises :class:`StoreError` when the store cannot be asked.
+    ``key`` must hold ``body`` at ``version``. Both probes write the same ``body``, so a store that accepts them keeps
+    its content. Raises :class:`StoreError` if the store does not answer.
     """
     return _refuses(store, key, body, Expect.NOTHING) and _refuses(store, key, body, _other(version))
 
 
 def conditions_ignored(store: Store) -> str:
-    """What people are told of a store that does not refuse what it must."""
+    """The note about a store that ignores conditional writes."""
     return f"{store.url} ignores conditional writes: with more than one watcher an alert may go out twice."
 
 

@@ -1,4 +1,4 @@
-"""A store in this process's memory, for what has nowhere else to be."""
+"""A store in this process's memory, for state without another place."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -11,7 +11,7 @@ IN_MEMORY: Final = Traits(FREE)
 
 
 class VolatileStore:
-    """Forgets everything when the process ends; not for more than one thread."""
+    """A store that loses everything when the process ends. For one thread only."""
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self.clock = clock

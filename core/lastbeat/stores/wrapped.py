@@ -1,4 +1,4 @@
-"""A store around another one: the base of those that limit, count, repeat or refuse what is asked of it."""
+"""The base of stores around another store, which limit, count, repeat or refuse its operations."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -13,10 +13,10 @@ Operation = Literal["list", "folders", "read", "write", "delete", "clear", "cloc
 
 
 class WrappedStore(ABC):
-    """``store``, each operation of which passes through :meth:`_call`.
+    """``store`` with each operation passed through :meth:`_call`.
 
-    A wrapper sees every operation there, also one that the port gets later. It overrides an operation itself only where
-    it needs the arguments or the answer.
+    A wrapper sees every operation there, including ones that are added to the port later. It overrides an operation
+    itself only if it needs the arguments or the answer.
     """
 
     def __init__(self, store: Store) -> None:
@@ -24,7 +24,7 @@ class WrappedStore(ABC):
 
     @abstractmethod
     def _call(self, operation: Operation, key: str, function: Callable[[], T]) -> T:
-        """Return what ``function`` does, which asks the store for ``operation`` on ``key``: a key, a folder or ""."""
+        """Return the result of ``function``, which performs ``operation`` on ``key``: a key, a folder or ""."""
         ...
 
     @property
