@@ -1,2 +1,1 @@
-"""Ends a command that hangs or has failed, and starts it again within its job: what ``lastbeat exec --max-restarts``
-does."""
+"""``lastbeat exec --max-restarts``: ends a command that hangs or has failed, and restarts it within its job."""

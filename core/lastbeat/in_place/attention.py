@@ -1,4 +1,4 @@
-"""Waiting while nothing of the command runs: a signal that asks for the end of this process is heard then, too."""
+"""Waits between two starts of the command, and reacts to signals that end this process meanwhile."""
 
 import logging
 import signal
@@ -18,7 +18,7 @@ _POLL_S: Final = 0.05
 
 
 class StoppedError(Exception):
-    """A signal asked for the end of this process."""
+    """A signal has asked this process to end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"signal {number}")
@@ -26,7 +26,7 @@ class StoppedError(Exception):
 
 
 class AskedToEndError(Exception):
-    """A person asked for the end of the run while nothing of it ran."""
+    """A user has asked the run to end between two starts."""
 
     def __init__(self, request: StopRequest) -> None:
         super().__init__(request.summary)
@@ -34,13 +34,13 @@ class AskedToEndError(Exception):
 
 
 class _Work(Generic[T]):
-    """Some work and what came of it."""
+    """Some work and its result."""
 
     def __init__(self, work: Callable[[], T], otherwise: T) -> None:
         self._work, self.found, self.over = work, otherwise, threading.Event()
 
     def do(self) -> None:
-        """Do it. Whatever it raises is its own affair."""
+        """Do the work. An exception leaves the default result."""
         try:
             self.found = self._work()
         finally:
@@ -48,15 +48,15 @@ class _Work(Generic[T]):
 
 
 class Attention:
-    """Waits, and hears signals meanwhile."""
+    """Waits, and reacts to signals meanwhile."""
 
     def __init__(self, signals: SignalQueue, more: Collection[int] = ()) -> None:
-        """``more``: what else asks for the end of this process."""
+        """``more`` are further signals that end this process."""
         self._signals = signals
         self._stops = _STOPS | set(more)
 
     def pause(self, seconds: float) -> None:
-        """Wait so long. Raises :class:`StoppedError`."""
+        """Wait for ``seconds``. Raises :class:`StoppedError`."""
         deadline = time.monotonic() + seconds
         while (left_s := deadline - time.monotonic()) > 0:
             received = self._signals.wait(min(left_s, 1.0))
@@ -64,7 +64,7 @@ class Attention:
                 raise StoppedError(received.number)
 
     def until(self, done: Callable[[], bool], limit_s: float) -> bool:
-        """Wait until ``done``; False if it is not after ``limit_s``. Raises :class:`StoppedError`."""
+        """Wait until ``done`` returns True. Returns False after ``limit_s``. Raises :class:`StoppedError`."""
         deadline = time.monotonic() + limit_s
         while not done():
             if time.monotonic() >= deadline:
@@ -73,8 +73,8 @@ class Attention:
         return True
 
     def while_doing(self, work: Callable[[], T], limit_s: float, otherwise: T) -> T:
-        """What ``work`` returns, in a thread of its own; ``otherwise`` where it raised or was not done within
-        ``limit_s``. Raises :class:`StoppedError`."""
+        """The result of ``work`` in a thread of its own; ``otherwise`` if it raised or was not done within ``limit_s``.
+        Raises :class:`StoppedError`."""
         doing = _Work(work, otherwise)
         if not begin_thread(doing.do, "lastbeat-in-place-work"):
             return otherwise
@@ -82,8 +82,8 @@ class Attention:
 
 
 def begin_thread(work: Callable[[], object], name: str) -> bool:
-    """Do ``work`` in a thread that nobody waits for. Whether one could be started: where the machine has none left, the
-    command goes on without it."""
+    """Do ``work`` in a thread without waiting for it. Returns whether a thread could be started; at the machine's limit
+    of threads, the command goes on without it."""
     try:
         threading.Thread(target=_quietly, args=(work,), name=name, daemon=True).start()
     except RuntimeError as fault:

@@ -1,8 +1,8 @@
-"""Ends all that a command has started, wherever it has put itself: two trainings that write into one folder of
-checkpoints are worse than none.
+"""Ends all processes of a command, in any session: two runs that write into one folder of checkpoints are worse than
+none.
 
-This process becomes the reaper of its descendants, so that whatever is below it stays below it: in sessions of its own,
-as torchrun's workers are, and when its parent is gone.
+This process becomes the reaper of its descendants, so that all of them stay below it. That includes processes in
+sessions of their own, such as torchrun's workers, and processes whose parent is gone.
 """
 
 import ctypes
@@ -23,13 +23,13 @@ _SUBREAPER: Final = 36
 """PR_SET_CHILD_SUBREAPER."""
 _POLL_S: Final = 0.1
 _INSISTS: Final = 2
-"""Who asks so often does not want to wait any longer."""
+"""Number of requests to end that cut the grace period short."""
 KILLED_S: Final = 20.0
-"""How long after SIGKILL a process may still be there: a driver may have to give its GPU back first."""
+"""Longest time in s that a process may outlive SIGKILL: a driver may have to free its GPU first."""
 
 
 def become_reaper() -> bool:
-    """Have orphans below this process become its children. Whether the system does that."""
+    """Make orphans below this process its children. Returns whether the system supports that."""
     try:
         return bool(ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0) == 0)
     except (OSError, AttributeError):
@@ -37,7 +37,7 @@ def become_reaper() -> bool:
 
 
 def left_below(spared: Collection[int]) -> set[ProcessIdentity]:
-    """What runs below this process, but for ``spared``."""
+    """The processes below this one, except ``spared``."""
     return {each for each in processes.below(os.getpid()) if each.pid not in spared}
 
 
@@ -49,12 +49,11 @@ def end_all(
     *,
     killed_s: float = KILLED_S,
 ) -> tuple[ChildExit | None, set[ProcessIdentity]]:
-    """SIGTERM to all that is below this process, and SIGKILL after ``grace_s``, or as soon as somebody asks for the end
-    of this process for a second time. Signals that come meanwhile are passed on. ``ended`` is how the command itself
-    did, if it has.
+    """Send SIGTERM to all processes below this one, and SIGKILL after ``grace_s``, or at the second request to end this
+    process. Signals that come meanwhile are passed on. ``ended`` is the command's exit, or None if it still runs.
 
-    Returns how the command ended, and what is left ``killed_s`` after SIGKILL: what hangs in the kernel cannot be
-    ended, and nothing may be started beside it.
+    Returns the command's exit, and the processes left ``killed_s`` after SIGKILL. A process that hangs in the kernel
+    cannot be ended, and no start may run beside it.
     """
     began, before = time.monotonic(), child.times_asked()
     asked = set[ProcessIdentity]()
@@ -68,7 +67,7 @@ def end_all(
         if spent_s > grace_s + killed_s:
             break
         late = spent_s > grace_s
-        # What was started in between is asked, too.
+        # Processes that were started in between get the signal too.
         for process in left if late else left - asked:
             with suppress(PermissionError):
                 processes.send(process, signal.SIGKILL if late else signal.SIGTERM)
@@ -82,7 +81,7 @@ def end_all(
 
 
 def _reap() -> None:
-    """Take note of orphans that have ended."""
+    """Reap orphans that have ended."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             continue

@@ -1,4 +1,4 @@
-"""How a start ended, as restart policies have it, and what a policy says about that."""
+"""Describes how a start ended in terms of restart policies, and applies a policy to it."""
 
 import re
 from collections.abc import Sequence
@@ -22,40 +22,41 @@ from lastbeat.sdk.run import CANCELLED
 from lastbeat.signals.error_types import HANG, UNKNOWN
 
 QUICK_S: Final = 60.0
-"""Who lives no longer than that and makes no step has failed at once."""
+"""A start that lives no longer than this many s without a step has failed at once."""
 LONGEST_PAUSE_S: Final = 60.0
+"""Longest pause in s before a start."""
 FAILED: Final = 1
-"""Exit status after a command that was ended, and would not have ended by itself."""
+"""Exit status after a command that lastbeat had to end."""
 _RANK: Final = re.compile(r"ranks/(\d{1,7})\.error")
 
 
 @dataclass(frozen=True, slots=True)
 class HowItEnded:
-    """All that is known of the end of one start."""
+    """The end of one start."""
 
     exit: ChildExit | None
-    """None: it could not be ended."""
+    """Exit of the command; None if it could not be ended."""
     hang: str | None = None
-    """Why it counted as hanging, and was ended."""
+    """Why it counted as hanging and was ended; None if it did not hang."""
     text: bytes = b""
-    """The end of its output."""
+    """Tail of its output."""
     error: str = ""
-    """What its ``_error`` says, if it is not started again."""
+    """Text of its ``_error`` if it is not restarted."""
     left: LeftBehind = field(default_factory=LeftBehind)
     lived_s: float = 0.0
     step: int | None = None
-    """The last step that was seen."""
+    """The last observed step."""
     resumed_from: str | None = None
-    """The checkpoint that it was given, and its step."""
+    """The checkpoint that it resumed from. ``resumed_step`` is its step."""
     resumed_step: int | None = None
     node: str = ""
 
 
 def explained(ended: HowItEnded, catalogue: Catalogue) -> Explanation:
-    """The cause, as its output, its ranks' errors, its exit status and what would be its ``_error`` show it: what
-    watchers will find, too."""
+    """The cause shown by its output, its ranks' errors, its exit status and its potential ``_error``. Watchers will
+    find the same."""
     logs = [_summary(ended.text, catalogue, "output", None), _summary(ended.error.encode(), catalogue, FILE, None)]
-    # Of one that hung its ranks say that they were ended.
+    # After a hang, the ranks only report that they were ended.
     for each in ended.left.errors if ended.hang is None else ():
         named = _RANK.fullmatch(each.name)
         logs.append(_summary(each.text.encode(), catalogue, each.name, int(named[1]) if named is not None else None))
@@ -71,8 +72,8 @@ def _summary(text: bytes, catalogue: Catalogue, name: str, rank: int | None) -> 
 
 
 def error_text(ended: HowItEnded, program: str, error: str | None, tail: str, last_words: str) -> str:
-    """What ``_error`` says of it: training's own word where there is one. ``error`` is the exception that the output
-    ends with, ``tail`` its last lines; ``last_words`` those before a hang was ended."""
+    """The text of ``_error``, which is training's own error if there is one. ``error`` is the exception at the end of
+    the output, ``tail`` its last lines, and ``last_words`` those before a hang was ended."""
     if ended.hang is not None:
         words = f"The last lines of its output:\n{last_words}\n" if last_words else ""
         return f"Hang: {ended.hang}; lastbeat exec ended {program}\n\n{words}"
@@ -84,7 +85,7 @@ def error_text(ended: HowItEnded, program: str, error: str | None, tail: str, la
 
 
 def job_end(ended: HowItEnded, why: Explanation, *, stop_wanted: str | None = None) -> JobEnd:
-    """The end as a policy has it, but for its checkpoints. ``stop_wanted``: who or what had asked training to end
+    """The end in the terms of a policy, without its checkpoints. ``stop_wanted`` names the origin of a request to end
     early."""
     cause = why.cause
     stepped = ended.step is not None and ended.step != ended.resumed_step
@@ -127,10 +128,10 @@ def ruled(
     history: Sequence[RestartEntry],
     now: datetime,
 ) -> RestartDecision:
-    """What ``policy`` says after the restarts in ``history``.
+    """The decision of ``policy`` after the restarts in ``history``.
 
-    Some ends are none that anybody starts again in place: what had already ended well, what could not be ended, and
-    what asks for other hardware.
+    Three ends are never followed by a restart in place: one after success, one with processes that could not be ended,
+    and one that asks for other hardware.
     """
     if ended.exit is None:
         return RestartDecision(restart=False, reason="some of its processes could not be ended, and still run")
@@ -138,14 +139,14 @@ def ruled(
         return RestartDecision(restart=False, reason=f"it had ended already ({ended.left.done})")
     decision = decide_restart(policy, end, history, now, delay_s=0.0, chance=0.0)
     if decision.restart and end.exit_code == RESUME_ELSEWHERE:
-        # On the same device nobody would learn anything.
+        # A restart on the same device would be useless.
         reason = f"exit status {RESUME_ELSEWHERE}: it asks to be resumed on other hardware, so in another job"
         return RestartDecision(restart=False, reason=reason)
     return decision
 
 
 def within(decision: RestartDecision, made: int, most: int) -> RestartDecision:
-    """``decision``, where ``made`` of the ``most`` restarts in place that this job may have are made."""
+    """``decision``, limited to ``most`` restarts in place in this job, of which ``made`` are used."""
     if not decision.restart or made < most:
         return decision
     times = "once" if most == 1 else f"{most} times"
@@ -154,8 +155,8 @@ def within(decision: RestartDecision, made: int, most: int) -> RestartDecision:
 
 
 def resumes(found: CheckpointSurvey | None, given: str | None, given_step: int | None) -> tuple[str | None, int | None]:
-    """The checkpoint that the next start is given, and its step: the newest complete one that was ``found``, else what
-    was ``given`` to this start, unless it lies where there is none that may be taken."""
+    """Checkpoint and step for the next start: the newest complete one in ``found``, or else that ``given`` to this
+    start. (None, None) if the given one lies in a folder without a usable checkpoint."""
     if found is None:
         return given, given_step
     if found.chosen is not None:
@@ -165,16 +166,16 @@ def resumes(found: CheckpointSurvey | None, given: str | None, given_step: int |
 
 
 def exit_status(ended: HowItEnded, *, asked: bool, asked_by: int | None, followed: bool) -> int:
-    """The exit status of ``lastbeat exec`` after its last start, which did not end well; or minus the signal to die by.
+    """The exit status of ``lastbeat exec`` after its last start, which failed; or minus the signal to die by.
 
-    ``asked``: somebody wanted the end, by the signal ``asked_by``, if by one: then the status is the command's own,
-    whatever it is. ``followed``: the command was ended because those on other nodes were.
+    ``asked`` says that the end was requested, by the signal ``asked_by`` if that is set. The status is then the
+    command's own. ``followed`` says that the command was ended because those on other nodes were.
     """
     by_itself = ended.exit is not None and ended.hang is None
     if asked and by_itself and ended.exit is not None:
         return ended.exit.status
     if asked_by is not None:
-        # It did not end by itself, so it ends as it was asked to.
+        # The command did not end by itself, so this process dies by the signal.
         return -asked_by
     if ended.exit is None or not by_itself or followed:
         return FAILED
@@ -182,7 +183,7 @@ def exit_status(ended: HowItEnded, *, asked: bool, asked_by: int | None, followe
 
 
 def pause_s(history: Sequence[RestartEntry], end: JobEnd, lived_s: float) -> float:
-    """How long to wait before the next start: not at all, unless it fails at once, and again."""
+    """Pause in s before the next start: 0, unless starts fail at once repeatedly."""
     if lived_s >= QUICK_S or end.first_step:
         return 0.0
     quick = 1

@@ -1,4 +1,4 @@
-"""What follows once a start has ended: another one, from which checkpoint, or none."""
+"""Decides what follows the end of a start: another one, from which checkpoint, or none."""
 
 import os
 from collections.abc import Mapping
@@ -25,50 +25,50 @@ from lastbeat.settings.table import SIGNALS
 from lastbeat.stores.port import StoreError
 
 GPU_S: Final = 60.0
-"""How long the memory of the GPUs is awaited."""
+"""Longest wait in s for the memory of the GPUs."""
 _STARTED_S: Final = 30.0
-"""What else a start may take."""
+"""Time in s for the rest of a start."""
 _STEP_DIGITS: Final = 19
 
 
 @dataclass(frozen=True, slots=True)
 class InPlaceTerms:
-    """When a command is started again within its job."""
+    """The terms for restarts of a command within its job."""
 
     most: int
-    """So often at most."""
+    """Most restarts in place."""
     policy: RestartPolicy
     checkpoints: str
-    """Where it saves them; empty: lastbeat does not know."""
+    """Folder of its checkpoints; empty if unknown."""
     grace_s: float
-    """Between SIGTERM and SIGKILL."""
+    """Time in s between SIGTERM and SIGKILL."""
     sections: SectionLimits
     stall_s: float | None
     launch: str
-    """Of this job."""
+    """Name of this job's launch."""
     own: Participant
-    """Which of several commands of this job it is."""
+    """This command among those of the job."""
 
     @property
     def takes_s(self) -> float:
-        """How long it may be from a hang to the next start, if all goes well."""
+        """Longest time in s from a hang to the next start, if all goes well."""
         return self.grace_s + KILLED_S + GPU_S + PAID_EACH_S + _STARTED_S
 
     @property
     def gather_s(self) -> float:
-        """How long the others are awaited: they have to notice, and to end theirs."""
+        """Longest wait in s for the others, which have to notice and to end their commands."""
         return self.takes_s + 2 * PAID_EACH_S
 
     @property
     def node(self) -> str:
-        """Who speaks, for people on other nodes."""
+        """Name of this command for users on other nodes."""
         host = os.uname().nodename
         return host if self.own.count == 1 else f"{host}, {self.own.number} of {self.own.count}"
 
 
 @dataclass(frozen=True, slots=True)
 class StartOrder:
-    """One start of the command, as it was decided."""
+    """The order for one start of the command."""
 
     number: int = 0
     history: tuple[RestartEntry, ...] = ()
@@ -77,19 +77,19 @@ class StartOrder:
 
     @classmethod
     def first(cls, environ: Mapping[str, str]) -> "StartOrder":
-        """With the checkpoint that whoever started this job has given it."""
+        """The first start, with the checkpoint from the job's environment."""
         step = environ.get(RESUME_STEP, "")
         known = step.isascii() and step.isdigit() and len(step) < _STEP_DIGITS
         return cls(resume_from=environ.get(RESUME_FROM) or None, resume_step=int(step) if known else None)
 
     @classmethod
     def of(cls, starts: StartsInPlace) -> "StartOrder":
-        """As the others know it, too."""
+        """The order for ``starts``, which all commands of the job share."""
         return cls(starts.number, starts.restarts, starts.resume_from, starts.resume_step)
 
     def environment(self) -> dict[str, str | None]:
-        """What training finds of it in its environment; None: nothing, whatever lastbeat itself was given. Empty of
-        the first start, whose checkpoint is whoever's who gave it."""
+        """Environment variables for training; None removes a variable. Empty for the first start, which keeps the
+        variables of the job."""
         if not self.number:
             return {}
         step = None if self.resume_step is None else str(self.resume_step)
@@ -98,7 +98,7 @@ class StartOrder:
 
 @dataclass(frozen=True, slots=True)
 class EndRuling:
-    """What becomes of the run after a start has ended."""
+    """The decision after the end of a start."""
 
     decision: RestartDecision
     end: JobEnd
@@ -108,23 +108,23 @@ class EndRuling:
 def rule(
     settings: Settings, terms: InPlaceTerms, order: StartOrder, ended: HowItEnded, stop_wanted: str | None
 ) -> EndRuling:
-    """What the policy says after the start ``order``. ``stop_wanted``: who or what had asked training to end early.
+    """The policy's decision after the start ``order``. ``stop_wanted`` names the origin of a request to end early.
 
-    Reads the checkpoints, which may take as long as their store does. Raises :class:`StoreError` if the run's cannot
-    be opened.
+    Reads the checkpoints, which may take as long as their store takes. Raises :class:`StoreError` if the run's store
+    cannot be opened.
     """
     now = opening.bare_store(settings, training=True).clock()
     why = ends.explained(ended, catalogues.catalogue(settings[SIGNALS]))
     end = ends.job_end(ended, why, stop_wanted=stop_wanted)
     found = None
     if terms.checkpoints and end.asked_by is None:
-        # What this start died on counts, too.
+        # The checkpoint on which this start died counts too.
         kept_from = quarantined((*order.history, entry(end, now)))
         try:
             place = opening.place(settings, terms.checkpoints)
             found = survey(place, crashed_at=place.clock(), quarantined=kept_from, stop_at_first=True)
         except StoreError as fault:
-            # Without them it would begin anew, beside what it has saved.
+            # Without them it would start from scratch, beside its checkpoints.
             decision = RestartDecision(restart=False, reason=f"its checkpoints cannot be looked at: {fault}")
             return EndRuling(decision, end)
         end = replace(end, checkpoint_step=found.newest_step)
@@ -133,7 +133,7 @@ def rule(
 
 
 def next_starts(terms: InPlaceTerms, order: StartOrder, ended: HowItEnded, ruling: EndRuling) -> StartsInPlace:
-    """The start after ``order``, which ``ended`` and is followed by another one."""
+    """The start after ``order``, which has ``ended``."""
     resume_from, resume_step = ends.resumes(ruling.found, order.resume_from, order.resume_step)
     history = (*order.history, entry(ruling.end, datetime.now(timezone.utc)))[-KEPT:]
     why = ended.hang or ruling.decision.reason
@@ -141,7 +141,7 @@ def next_starts(terms: InPlaceTerms, order: StartOrder, ended: HowItEnded, rulin
 
 
 def common_pause_s(starts: StartsInPlace) -> float:
-    """How long all commands of a job wait before ``starts``: whoever failed at once has said so."""
+    """Pause in s of all commands of a job before ``starts``, by the report of the command that failed."""
     last = starts.restarts[-1] if starts.restarts else None
     if last is None or last.first_step is not False:
         return 0.0

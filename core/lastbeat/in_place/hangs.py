@@ -1,4 +1,4 @@
-"""Whether a command hangs, by what it prints and by what it says of itself in the store. Pure but for one memory."""
+"""Decides whether a command hangs, by its output and its reports in the store. Pure, apart from its own memory."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,20 +7,20 @@ from lastbeat.model.times import format_duration
 from lastbeat.sdk.sections import STEP, SectionLimits
 
 SEEN_LATELY_S: Final = 60.0
-"""A look at the store that is older says nothing of now."""
+"""Oldest check of the store in s that still shows the present."""
 SILENT_S: Final = 600.0
-"""A rank of which nothing is heard for so long, where nothing is printed either, counts by what it said last: before,
-the store may be out of its reach."""
+"""A rank that is silent for this many s, without output either, counts by its last report. Before that, it may merely
+be unable to reach the store."""
 ASLEEP_S: Final = 5.0
-"""Who is not asked for so long has been suspended, and the command with him."""
+"""A gap of this many s between two checks means that machine or job were suspended, and the command with them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What the command has printed."""
+    """The output of the command so far."""
 
     step: object = None
-    """The last step in it; None: none so far."""
+    """The last step in the output; None before the first."""
     bytes_count: int = 0
 
 
@@ -36,25 +36,25 @@ class Hang:
 
 @dataclass(frozen=True, slots=True)
 class SaidOfItself:
-    """What training says in the store, as one look saw it."""
+    """Training's reports in the store at one check."""
 
     at: float
-    """By the monotonic clock."""
+    """Time of the check by the monotonic clock."""
     reports: bool = False
-    """It writes its heartbeats itself, with the SDK."""
+    """Whether training writes its heartbeats itself, with the SDK."""
     late: Hang | None = None
-    """A rank of it is in a section for longer than it may."""
+    """A rank that has overrun the limit of a section, or None."""
     late_limit_s: float = 0.0
-    """Of that section."""
+    """Limit in s of that section."""
     silent: Hang | None = None
-    """The same of a rank that has not been heard of for :data:`SILENT_S`."""
+    """A rank that had overrun a limit and has been silent for :data:`SILENT_S`, or None."""
     busy: bool = False
-    """Rank 0 is in a section with a limit, other than a step, in time."""
+    """Whether rank 0 is in a section other than a step, within its limit."""
     step: int | None = None
 
 
 class HangWatch:
-    """Of one start. All times are by the monotonic clock, in s."""
+    """Watches one start for hangs. All times are by the monotonic clock, in s."""
 
     def __init__(self, began: float, limits: SectionLimits, stall_s: float | None) -> None:
         self._limits = limits
@@ -66,48 +66,48 @@ class HangWatch:
 
     @property
     def any(self) -> bool:
-        """Whether it has a limit of its own."""
+        """Whether any limit is set."""
         return self._limits.any or self._stall_s is not None
 
     def note(self, printed: Printed, said: SaidOfItself | None, now: float) -> None:
-        """Take note of what is new. Asked twice a second; where that was not so, machine or job were suspended, and no
+        """Note new output and reports. Called twice a second; after a longer gap, machine or job were suspended, and no
         time has passed for the command either."""
         if now - self._asked > ASLEEP_S:
             self._stepped = self._moved = self._resumed = self._woke = now
         self._asked = now
-        told = said.step if said is not None else self._step[1]
+        reported = said.step if said is not None else self._step[1]
         if said is not None and not said.reports and printed.step is not None:
-            # Who prints its steps and does not report itself: what the store has of it came from here, and later.
-            told = self._step[1]
-        step = (printed.step, told)
+            # Training prints its steps and does not report itself, so the step in the store is from this process.
+            reported = self._step[1]
+        step = (printed.step, reported)
         if step != self._step:
             self._step, self._stepped = step, now
         if printed.bytes_count != self._bytes:
             self._bytes, self._moved = printed.bytes_count, now
         if said is not None and said.busy:
-            # What a checkpoint takes is no standstill: the clock begins anew when it is done.
+            # Saving a checkpoint is no stall, so the clock restarts when it is done.
             self._resumed = now
 
     def hang(self, said: SaidOfItself | None, now: float) -> Hang | None:
-        """Returns the hang, or None if the command does not count as hanging.
+        """The hang, or None if the command does not count as hanging.
 
-        1. What training says of its ranks counts as it says it, while the store can be read; of a rank that is silent,
-           what it said last, once nothing was printed for as long.
-        2. Without a report of its own, its sections are those that its output shows: steps, and all before the first.
-           Where nobody could see yet whether it reports itself, nothing follows.
-        3. No new step for the stall limit; where none was ever seen, no output.
+        1. While the store can be read, training's own reports about its ranks count. A silent rank counts by its last
+           report, once there was no output for as long.
+        2. If training does not report itself, its sections come from its output: steps, and the time before the first.
+           While it is unknown whether it reports itself, this does not apply.
+        3. There was no new step for the stall limit, or no output if no step was ever seen.
         """
         fresh = said is not None and now - said.at <= SEEN_LATELY_S
         if said is not None and fresh and said.late is not None and now - self._woke > said.late_limit_s:
             return said.late
         if said is not None and fresh and said.silent is not None and now - self._moved > SILENT_S:
             return said.silent
-        # A step that it has not printed was written by itself.
+        # Training itself wrote a step that it has not printed.
         if said is not None and not said.reports and (self._step[0] is not None or self._step[1] is None):
             late = self._late(now)
             if late is not None:
                 return late
-        # What it does not print, only the store shows.
+        # Without printed steps, only the store shows them.
         return self._stalled(now) if fresh or self._step[0] is not None else None
 
     def _late(self, now: float) -> Hang | None:

@@ -1,4 +1,4 @@
-"""What the store shows of the training that this process has started: looked at again and again, in a thread."""
+"""Polls the store in a thread for the reports of the training that this process has started."""
 
 import threading
 import time
@@ -27,7 +27,8 @@ from lastbeat.stores.port import Blob, DeniedError, Store, StoreError
 
 FREE_EACH_S: Final = 2.0
 PAID_EACH_S: Final = 10.0
-"""Time between two looks, where each costs something: a listing and what is new. Some four cents a day in S3."""
+"""Time in s between two checks if requests cost money. Each is a listing and the new files; some four cents a day in
+S3."""
 _METADATA_BYTES: Final = 64 * 1024
 _ERROR_BYTES: Final = 64 * 1024
 MOST_ERRORS: Final = 16
@@ -37,32 +38,32 @@ _TWO: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class RankError:
-    """What one rank said when it failed."""
+    """The error that one rank wrote when it failed."""
 
     name: str
-    """Its file below the run's folder."""
+    """Name of its file below the run's folder."""
     modified: datetime
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind:
-    """What a start that has ended left in the store. Unknown where that could not be read in time."""
+    """The files that an ended start left in the store; not ``known`` if they could not be read in time."""
 
     known: bool = False
     done: str | None = None
-    """It has written ``_complete`` or ``_preempted``."""
+    """``_complete`` or ``_preempted`` if it has written that."""
     asked: StopRequest | None = None
-    """A person asked for its end."""
+    """A user's request to end it, if any."""
     errors: tuple[RankError, ...] = ()
-    """Those of its ranks, the first one first."""
+    """Errors of its ranks, the oldest first."""
     step: int | None = None
     rerun: RerunReport | None = None
-    """What re-runs of its steps have shown, as its last heartbeat says."""
+    """Result of re-runs of its steps, from its last heartbeat."""
 
 
 class StoreLook:
-    """Looks at one start of one run."""
+    """Reads the reports of one start of one run."""
 
     def __init__(
         self, store: Store, run_id: str, ours: InPlace, began: float, mask: Callable[[str], str] = str
@@ -75,11 +76,11 @@ class StoreLook:
         self._reports = False
         self._metadata_version = ""
         self._attempt: tuple[datetime | None, int | None] | None = None
-        """Start and number of the attempt, as its metadata.json last said."""
+        """Start and number of the attempt, from its last metadata.json."""
 
     def look(self) -> SaidOfItself | None:
-        """What it says now. None: nobody knows, for metadata.json is another one's: the last start's, as long as this
-        one has not begun, or that of a second launch of the run. Raises :class:`StoreError`."""
+        """Training's current reports. None if metadata.json belongs to another start: the previous one, or a concurrent
+        launch. Raises :class:`StoreError`."""
         at, now = time.monotonic(), self._store.clock()
         seen, _ = self._observer.look()
         metadata = seen.metadata if isinstance(seen, Seen) else None
@@ -100,26 +101,26 @@ class StoreLook:
         step = metadata.step
         if progress is not None and not is_leftover(progress.modified, self._started()):
             step = progress.step
-        # What trains may be over, and its command go on without it.
+        # The training process may be over while its command goes on.
         silent = tuple(each for each in late if each.silent and seen.end is None)
         late = tuple(each for each in late if not each.silent)
         return SaidOfItself(
             at,
             self._reports,
-            Hang(self._told(late, attempt, seen, now), late[0].open_s) if late else None,
+            Hang(self._late_text(late, attempt, seen, now), late[0].open_s) if late else None,
             late[0].limit_s if late else 0.0,
             Hang(f"{told_of(silent)}; it is silent", silent[0].open_s) if silent else None,
             _is_busy(metadata),
             step,
         )
 
-    def _told(self, late: tuple[LateSection, ...], attempt: Attempt, seen: Seen, now: datetime) -> str:
-        """Which ranks are late, and whether they wait for one that is behind and is not late itself: what that one says
-        of its step has to be younger than the wait."""
-        told = told_of(late)
+    def _late_text(self, late: tuple[LateSection, ...], attempt: Attempt, seen: Seen, now: datetime) -> str:
+        """The late ranks in words, with a rank that they wait for, if one is behind but not late itself. Its report of
+        its step has to be younger than the wait."""
+        text = told_of(late)
         world_size = seen.metadata.world_size if seen.metadata is not None else None
         if world_size is None or world_size < _TWO:
-            return told
+            return text
         looked = look_at_ranks(self._store, self._run_id, self._mask, attempt, None, world_size)
         since = now - timedelta(seconds=late[0].open_s)
         steps: dict[int | None, int | None] = {0: leader_step(seen, since)}
@@ -127,19 +128,19 @@ class StoreLook:
         steps |= {each.rank: each.step for each in late}
         last = behind(steps)
         if last is None or any(each.rank == last for each in late):
-            return told
-        return f"{told}; rank {last} is behind the others, at step {steps[last]:,}"
+            return text
+        return f"{text}; rank {last} is behind the others, at step {steps[last]:,}"
 
     def sees_report(self) -> bool:
-        """Whether training reports itself: it does once it has, whoever wrote metadata.json last. Asked before each
-        beat of ours, so that none of its own goes unseen. Raises :class:`StoreError`."""
+        """Whether training has ever reported itself, even if this process wrote metadata.json last. Called before each
+        beat of this process, so that no report of training is missed. Raises :class:`StoreError`."""
         if not self._reports:
             blob = self._store.read(f"{self._run_id}/{runid.METADATA}", _METADATA_BYTES)
             self._reports = blob is not None and reported_by_training(blob.body, self._ours)
         return self._reports
 
     def left_behind(self) -> LeftBehind:
-        """What it left, now that it has ended. Raises :class:`StoreError`."""
+        """The files that the ended start left. Raises :class:`StoreError`."""
         started, folder = self._started(), f"{self._run_id}/"
         done = next(
             (name for name in (runid.COMPLETE, runid.PREEMPTED) if self._is_there(folder + name, started)), None
@@ -156,8 +157,7 @@ class StoreLook:
         return LeftBehind(True, done, self.asked(), self._errors(started), step, rerun)
 
     def asked(self) -> StopRequest | None:
-        """Who has asked for the end of this attempt, though the next one has begun by now. Raises
-        :class:`StoreError`."""
+        """A user's request to end this attempt, even if the next one has begun, or None. Raises :class:`StoreError`."""
         request = self._read(f"{self._run_id}/{runid.STOP}", LIMIT_BYTES)
         found = read_request(request.body) if request is not None else None
         return found if found is not None and self._attempt is not None and found.is_of(*self._attempt) else None
@@ -181,7 +181,7 @@ class StoreLook:
         try:
             return self._store.read(key, limit_bytes)
         except DeniedError:
-            # Some policies let training write and not read.
+            # Some policies let training write but not read.
             return None
 
     def _is_there(self, key: str, started: datetime) -> bool:
@@ -193,7 +193,7 @@ class StoreLook:
 
 
 class StoreWatch:
-    """The thread that looks, from the beginning of a start to its end."""
+    """The thread that polls the store from the beginning of a start to its end."""
 
     def __init__(
         self, make: Callable[[], tuple[Store, StoreLook]], also: Callable[[Store], None] = lambda _: None
@@ -202,17 +202,17 @@ class StoreWatch:
         :class:`StoreError`."""
         self._make, self._also = make, also
         self.said: SaidOfItself | None = None
-        """As the last look that could see had it."""
+        """Result of the last successful check."""
         self.look: StoreLook | None = None
         self._stop = threading.Event()
         self._warnings = WarnOnce()
 
     def start(self) -> None:
-        """Begin looking."""
+        """Start polling."""
         begin_thread(self._run, "lastbeat-in-place")
 
     def stop(self) -> None:
-        """Look no more. Does not wait."""
+        """Stop polling, without waiting for the thread."""
         self._stop.set()
 
     def _run(self) -> None:
@@ -227,7 +227,7 @@ class StoreWatch:
                 self._also(store)
             except StoreError as fault:
                 self._warnings.warn("store", "lastbeat cannot see how its command is: %s", str(fault))
-            except Exception as fault:  # noqa: BLE001 - whatever it is, the command goes on and is looked at again
+            except Exception as fault:  # noqa: BLE001 - whatever it is, the command goes on and is polled again
                 self._warnings.warn("fault", "lastbeat cannot see how its command is: %s", fault_text(fault))
             self._stop.wait(each_s)
 

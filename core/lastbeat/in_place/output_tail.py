@@ -1,4 +1,4 @@
-"""The end of what a command has printed, for the cause of its end."""
+"""Keeps the tail of a command's output, to find the cause of its end."""
 
 import threading
 from collections import deque
@@ -8,7 +8,7 @@ LIMIT_BYTES: Final = 1 << 20
 
 
 class OutputTail:
-    """At most about ``limit_bytes`` of it. Safe to use from two threads."""
+    """The tail of the output, of about ``limit_bytes`` at most. Safe to use from two threads."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
         self._limit = limit_bytes
@@ -17,7 +17,7 @@ class OutputTail:
         self._lock = threading.Lock()
 
     def add(self, chunk: bytes) -> None:
-        """More of it."""
+        """Add output."""
         with self._lock:
             self._chunks.append(chunk)
             self._size += len(chunk)
@@ -25,6 +25,6 @@ class OutputTail:
                 self._size -= len(self._chunks.popleft())
 
     def text(self) -> bytes:
-        """What is kept."""
+        """The kept tail."""
         with self._lock:
             return b"".join(self._chunks)[-self._limit :]

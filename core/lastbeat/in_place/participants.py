@@ -1,11 +1,11 @@
-"""Which of several commands of one job this is: one on each node, or one for each rank."""
+"""Identifies this command among several of one job: one on each node, or one for each rank."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-# The rank that a launcher gives to what it starts, and how many there are. Of Slurm only what a step says: a batch
-# script is one process, however many tasks its job may have.
+# Variables for the rank that a launcher gives to its commands, and for their number. For Slurm, only those of a step
+# count, because a batch script is one process in a job of any number of tasks.
 _SOURCES: Final = (
     ("RANK", "WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -24,21 +24,21 @@ _LAUNCHES: Final = (
     ("OMPI_MCA_ess_base_jobid",),
     ("OMPI_MCA_orte_ess_jobid",),
 )
-"""Words that are the same for all of one launch, and others for each; those behind the first may be missing."""
+"""Variables that together identify a launch and are equal on all of its nodes; those after the first may be missing."""
 MOST: Final = 100_000
 _WORD_CHARS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """One of ``count`` that are started and ended together."""
+    """One of ``count`` commands that are started and ended together."""
 
     number: int = 0
     count: int = 1
 
 
 def participant_of(environ: Mapping[str, str]) -> Participant:
-    """As the launcher says; the only one where none says anything."""
+    """The participant by the launcher's variables; the only one without such variables."""
     for rank, size in _SOURCES:
         number, count = _whole(environ.get(rank)), _whole(environ.get(size))
         if number is not None and count is not None and number < count <= MOST:
@@ -47,11 +47,12 @@ def participant_of(environ: Mapping[str, str]) -> Participant:
 
 
 def launch_of(environ: Mapping[str, str]) -> str | None:
-    """A word for this launch that all of its participants come to, and those of no other. None: nobody says one."""
+    """A name for this launch that all of its participants derive, and those of no other. None without a launcher's
+    variable."""
     for first, *more in _LAUNCHES:
         word = environ.get(first, "").strip()
         if word and word != "none":
-            # A job that lastbeat supervises has the number of its attempt, whatever its launcher calls it.
+            # A job that lastbeat supervises also has the number of its attempt.
             parts = [
                 word,
                 *(environ.get(each, "").strip() or "0" for each in more),

@@ -1,14 +1,14 @@
-"""Several commands of one job, on its nodes or one for each rank, are ended and started again together, or not at all.
+"""Ends and restarts several commands of one job together, or not at all: one on each node, or one for each rank.
 
-The present start is a number in ``in_place.json``, which only grows, by compare-and-set. Whoever sees that its own
-command hangs or has failed, and is to be started again, asks for the next number; of several at once one is heard, and
-the others follow it. All look at the file every few seconds. Who sees a higher number ends its own command, leaves a
-mark that it is ready, and starts when the marks of all are there::
+The present start is a number in ``in_place.json``, which only grows, by compare-and-set. A participant whose command
+hangs or has failed, and should restart, asks for the next number. Of several requests at once one wins, and the others
+follow it. All poll the file every few seconds. A participant that sees a higher number ends its command, leaves a mark
+that it is ready, and starts when all marks exist::
 
     node 0    start 0 ····················· sees 1: ends start 0 ── mark 1/0 ── all are there: start 1
     node 1    start 0 ── fails ── asks for 1 ────── mark 1/1 ·················· all are there: start 1
 
-Nothing is started where the store cannot be read, or one of them does not come: none goes on alone.
+No command is started if the store cannot be read, or a participant does not come. None continues alone.
 """
 
 import json
@@ -28,7 +28,7 @@ _AGAIN_S: Final = 0.5
 
 
 class Together:
-    """One of several, and what it knows of the others."""
+    """One participant, with its knowledge of the others."""
 
     def __init__(
         self, run_id: str, launch: str, own: Participant, *, pause: Callable[[float], None] = time.sleep
@@ -37,47 +37,48 @@ class Together:
         self._folder = f"{run_id}/{FOLDER}"
         self._launch, self.own, self._pause = launch, own, pause
         self.number = 0
-        """Of the start that is its own."""
+        """Number of its own start."""
         self._seen: StartsInPlace | None = None
 
     @property
     def called(self) -> StartsInPlace | None:
-        """What the others do, and this one does not yet: a later start, or none any more."""
+        """The others' decision that this participant has not followed yet: a later start, or the end. None without
+        one."""
         seen = self._seen
         return seen if seen is not None and (seen.over or seen.number > self.number) else None
 
     def look(self, store: Store) -> None:
-        """See what the others do. Raises :class:`StoreError`."""
+        """Read the others' decision. Raises :class:`StoreError`."""
         self._seen = self._read(store)[0]
 
     def ask_for(self, store: Store, wanted: StartsInPlace, limit_s: float) -> StartsInPlace | None:
-        """Have all of them make the start ``wanted``, or end. Returns what they do: what somebody else asked for at the
-        same time, where that was heard first. None: the store did not answer within ``limit_s``, and nobody knows."""
+        """Ask all participants to make the start ``wanted``, or to end. Returns the common decision, which is another
+        participant's if that came first. None if the store did not answer within ``limit_s``."""
         deadline = time.monotonic() + limit_s
-        while (done := self._asked(store, wanted)) is None and time.monotonic() < deadline:
+        while (done := self._try_to_ask(store, wanted)) is None and time.monotonic() < deadline:
             self._pause(_AGAIN_S)
         return done
 
-    def _asked(self, store: Store, wanted: StartsInPlace) -> StartsInPlace | None:
-        """One try."""
+    def _try_to_ask(self, store: Store, wanted: StartsInPlace) -> StartsInPlace | None:
+        """Ask once. Returns the common decision, or None if it is still unknown."""
         try:
             found, blob = self._read(store)
-            # Whoever came first is followed, also if it was this one and the answer was lost.
+            # The first request wins, also if it was this participant's and its answer was lost.
             if found is not None and (found.over or found.number >= max(wanted.number, self.number + 1)):
                 return found
             store.write(self._key, encode_starts(wanted), Expect.NOTHING if blob is None else blob.version)
         except StoreError:
-            # Somebody else was faster, or it does not answer.
+            # Another participant was faster, or the store does not answer.
             return None
         return wanted
 
     def gather(self, store: Store, number: int, limit_s: float) -> tuple[StartsInPlace | None, tuple[int, ...]]:
-        """Wait until all are ready for start ``number``. Returns those that did not come within ``limit_s``; and what
-        the others do, if that is something else by now."""
+        """Wait until all are ready for start ``number``. Returns the others' decision if that is another one by now,
+        and the participants that did not come within ``limit_s``."""
         deadline, place = time.monotonic() + limit_s, f"{self._folder}{self._launch}-{number}/"
         marked, missing = False, tuple(each for each in range(self.own.count) if each != self.own.number)
         while True:
-            # A store that does not answer says of nobody that he is there.
+            # While the store does not answer, no participant counts as ready.
             with suppress(StoreError):
                 if not marked:
                     store.write(f"{place}{self.own.number}", b"")
@@ -102,7 +103,7 @@ class Together:
             after = page.entries[-1].key
 
     def _read(self, store: Store) -> tuple[StartsInPlace | None, Blob | None]:
-        """What this launch does, and the file as it is: an earlier launch's says nothing."""
+        """The decision of this launch, and the file. The decision of an earlier launch counts as None."""
         blob = store.read(self._key, _LIMIT_BYTES)
         if blob is None:
             return None, None
@@ -114,5 +115,5 @@ class Together:
 
 
 def encode_starts(starts: StartsInPlace) -> bytes:
-    """The document."""
+    """``starts`` as a document."""
     return encode(codec(StartsInPlace).document(starts))
