@@ -1,1 +1,1 @@
-"""Telling people: the outbox, the message, one module a channel."""
+"""Sends alerts: the outbox, the message, and one module for each channel."""

@@ -1,12 +1,12 @@
 """Apprise: e-mail, Teams, Discord, Telegram, ntfy and a hundred other services, each by its URL.
 
-Each URL is a destination of its own, with its own deliveries: one that is down does not repeat the others. So give one
-recipient a URL. A URL is a secret as a whole; of it, only the scheme is ever shown.
+Each URL is a destination with deliveries of its own, so one that is down does not repeat the others. Use one URL for
+each recipient. A URL is a secret as a whole; only its scheme is ever shown.
 
-Alerts go out as plain text, cut to what the service takes, with the log's newest lines. Apprise escapes plain text for
-services that render HTML or Markdown. Some render Markdown even in plain text, and chats know mentions besides, so
-:func:`harmless` breaks whatever could mention people or hide a link. Nothing is attached, no file is read,
-and Apprise's own configuration, plug-ins and storage stay out.
+Alerts are sent as plain text, cut to the service's limit, with the log's newest lines. Apprise escapes plain text for
+services that render HTML or Markdown. Some render Markdown even in plain text, and chats have mentions, so
+:func:`harmless` breaks any text that could mention people or hide a link. Nothing is attached, no file is read, and
+Apprise's own configuration, plug-ins and storage are not used.
 """
 
 import logging
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,30}://", re.IGNORECASE)
 _SEPARATOR = re.compile(rf"[\s,]+(?={_SCHEME.pattern})", re.IGNORECASE)
 _NO_SERVICES: Final = frozenset({"file", "ftp", "ftps", "sftp", "config", "data"})
-"""Files and configurations, whatever Apprise may make of them one day."""
+"""Schemes of files and configurations, which are refused even if Apprise supports them one day."""
 _MOST_URLS: Final = 50
 _TALKERS: Final = ("urllib3.connectionpool", "urllib3.connection", "urllib3.util.retry", "requests_oauthlib")
 
@@ -74,7 +74,7 @@ SETTINGS: tuple[Setting[Any], ...] = (APPRISE_URLS,)
 
 _FAVOURABLE: Final = frozenset({Event.SUCCEEDED, Event.RECOVERED, Event.STARTED, Event.SIGHTED})
 _JOINER: Final = "\u2060"
-"""Invisible, without width, and no part of any syntax."""
+"""An invisible character without width, which is not part of any syntax."""
 _LIVELY: Final = re.compile(
     rf"<(?=[^\s{_JOINER}])"  # HTML, Slack's links and mentions, Discord's mentions
     r"|\](?=[(\[:])"  # links and images of Markdown
@@ -90,7 +90,7 @@ def channels(values: SettingValues) -> "tuple[AppriseUrl, ...]":
 
 
 def doubts(values: SettingValues) -> Iterator[str]:
-    """What is likely to be wrong with the settings, in a sentence each."""
+    """Likely mistakes in the settings, in a sentence each."""
     if values[APPRISE_URLS] and is_missing("apprise"):
         yield f"{APPRISE_URLS.name} is set, but Apprise is not installed, so its alerts wait; {install('apprise')}"
 
@@ -108,20 +108,20 @@ class AppriseUrl:
 
     @property
     def describe(self) -> str:
-        # The fingerprint tells two of one kind apart: hosts and users may be secrets.
+        # The fingerprint distinguishes two of one kind, because hosts and users may be secrets.
         return f"Apprise ({self._scheme} {fingerprint(self.url)[:4]})"
 
-    def send(self, message: Message, receipt: Receipt | None = None) -> None:  # noqa: ARG002 - each is told by itself
+    def send(self, message: Message, receipt: Receipt | None = None) -> None:  # noqa: ARG002 - alerts are independent
         demand("apprise", "apprise", to=self.describe)
         within(self.limits.total_s, lambda: self._send(message.masked(self._mask)), to=self.describe)
 
     def preview(self, message: Message) -> str:
-        """The whole text; services that take less get less."""
+        """The whole text. Services with a lower limit get less."""
         hidden = message.masked(self._mask)
         return f"{harmless(headline(hidden))}\n\n{body(hidden, 30_000)}"
 
     def check(self) -> str:
-        """Whether Apprise knows the service, and whether a host that the URL names can be reached; sends nothing."""
+        """Check that Apprise supports the service, and that a host in the URL can be reached. Sends nothing."""
         demand("apprise", "apprise", to=self.describe)
         return within(self.limits.total_s, self._check, to=self.describe)
 
@@ -131,7 +131,7 @@ class AppriseUrl:
 
     @property
     def _mask(self) -> Redactor:
-        # Any part of it may be the token, depending on the service.
+        # Depending on the service, any part of the URL may be the token.
         place, _, query = self.url.partition("://")[2].partition("?")
         values = [pair.partition("=")[2] for pair in query.split("&")]
         parts = {part for text in (place, *values) for part in re.split(r"[/@:,]+", text) if len(part) >= SHORTEST}
@@ -152,7 +152,7 @@ class AppriseUrl:
                 title, first = "", f"{title}\n"
             wanted = room = plugin.body_maxlen
             text = first + body(message, room - len(first))
-            # What is escaped is longer.
+            # Escaping makes text longer.
             while (longer := len(convert(NotifyFormat.TEXT, shape, text))) > room and wanted > 1:
                 wanted = max(1, min(wanted - 1, wanted * room // longer))
                 text = fit(first + body(message, wanted - len(first)), wanted)
@@ -164,7 +164,7 @@ class AppriseUrl:
                     overflow=OverflowMode.TRUNCATE,
                     body_format=NotifyFormat.TEXT,
                 )
-            except Exception as error:  # noqa: BLE001 - a hundred services by many hands; their text may hold the URL
+            except Exception as error:  # noqa: BLE001 - plug-ins may raise anything, with the URL in the text
                 raise DeliveryError(f"{self.describe}: it broke: {type(error).__name__}", retryable=True) from None
         if not done:
             advice = f"alerts wait and are sent again; if it stays so, check {APPRISE_URLS.name}"
@@ -220,13 +220,13 @@ class AppriseUrl:
 
 
 def harmless(text: str) -> str:
-    """``text``, which reads the same, without a way to mention people or to hide a link, wherever it is shown."""
+    """``text`` with the same appearance, but without mentions of people or hidden links in any rendering."""
     return _LIVELY.sub(rf"\g<0>{_JOINER}", text)
 
 
 def body(message: Message, limit: int) -> str:
-    """The alert without its headline in at most ``limit`` characters: facts first, then as much of the newest log lines
-    as fits. Pure."""
+    """The alert without its headline in at most ``limit`` characters: the facts, then the newest log lines that fit.
+    Pure."""
     whole = harmless("\n".join(_after_headline(message)))
     if len(whole) <= limit:
         return whole
@@ -243,8 +243,8 @@ def _after_headline(message: Message) -> list[str]:
 
 
 def _place(plugin: "NotifyBase") -> tuple[str, int] | None:
-    """Host and port of a server of the user's own, None for a service's. What stands where a host would may be a
-    token, which must not be looked up."""
+    """Host and port of a user's own server, or None for a public service. For those, the host part of the URL may be a
+    token, which must not be resolved."""
     secure = bool(getattr(plugin, "secure", False))
     mail = getattr(plugin, "smtp_host", None)
     if isinstance(mail, str) and mail:
@@ -257,8 +257,8 @@ def _place(plugin: "NotifyBase") -> tuple[str, int] | None:
 
 @contextmanager
 def _overheard() -> Iterator[list[str]]:
-    """What Apprise and the libraries below it would log in this thread meanwhile, warnings and worse. None of it is
-    logged: it may hold the URL."""
+    """Collects the warnings and errors that Apprise and its libraries log in this thread. They are kept out of the log,
+    because they may contain the URL."""
     said: list[str] = []
     here = threading.get_ident()
 

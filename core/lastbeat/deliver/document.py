@@ -8,39 +8,39 @@ Stable: a field is never renamed, retyped or left out. Unknown values are null.
                  BLIND SIGHTED TEST; ALERT is one that training raised itself
     severity     critical warning info
     run_id status reason cause action attempt phase instance_id where link
-    confidence   how sure the cause is, from 0 to 1
-    second_cause what it may be as well, where it is undecided which of the two; null: it is decided
+    confidence   confidence in the cause, from 0 to 1
+    second_cause the other likely cause if two are undecided; null if decided
     evidence     the line that shows the cause: file line text rank host time, the last three may be null
-    frames       where its exception was raised: your own frames before a library's, of each the innermost first, two at
-                 most; empty if no traceback shows it
-    ranks        of a distributed training: which ranks stand out (failed, silent, behind), in one line; null: none does
+    frames       where its exception was raised: at most two of your own frames, then at most two of libraries, the
+                 innermost first; empty if no traceback shows it
+    ranks        in distributed training, the notable ranks (failed, silent, behind) in one line; null if there are none
     also_seen    downstream errors and other candidates, at most three lines
-    similar      the last failure of the same cause and what became of it, in one line; null: none is known
-    conditions   name → what was seen
+    similar      the last failure of the same cause and its outcome, in one line; null if none is known
+    conditions   name → observation
     at           ISO 8601, UTC; last_beat_at likewise
-    since        since when the run is what it is, as far as the evidence shows; null: unknown, or it goes on as before
-    restart      what becomes of its job; null: nothing is decided
-    checkpoint   the last complete checkpoint, in one line; null: unknown
+    since        when the status began, by the evidence; null if unknown, or the run goes on as before
+    restart      the decision about its job; null if there is none
+    checkpoint   the last complete checkpoint, in one line; null if unknown
     duration_s step total_steps
-    step_age_s   how long it had been at step, in seconds; null: not for long, unknown, or it has ended
-    loss         a number, or "NaN", "Infinity", "-Infinity", which JSON has no numbers for
-    log_name     which log these lines are of; null: the run's main log
+    step_age_s   how long it had been at step, in seconds; null if not long, unknown, or it has ended
+    loss         a number, or "NaN", "Infinity", "-Infinity", which JSON cannot represent as numbers
+    log_name     the log that these lines are from; null for the run's main log
     log_tail     last log lines, oldest first
     stack        where the main thread hangs if training makes no progress, innermost frame last
     notes        remarks on the alert itself
-    member_count of an alert about many runs: how many; 0: it is about run_id alone, which otherwise is "_groups"
-    members      their ids, as many as there is room for
+    member_count number of runs in an alert about many; 0 if it is about run_id alone, which otherwise is "_groups"
+    members      ids of those runs, as many as fit
     members_left_out
-                 how many of them are not among members; 0: all are
+                 number of those runs that are not among members; 0 if all are
     member_notes how and when each of the first of them ended, in their order; empty if there is nothing to say
-    shared       what they have in common: name → value and how many have it
-    group        number of the group that it is about; 0: none. Alerts with the same one are about the same trouble
-    still_out    how many runs of that group are timed out
-    level        of an ALERT: info, warning or error
-    owner team   whose run it is, as training says
-    mentions     whom routes mention: name slack email pagerduty, the last three may be null
+    shared       what they have in common: name → value, and the number of runs that have it
+    group        number of the alert's group; 0 for none. Alerts with the same group are about the same trouble
+    still_out    number of runs of that group that are timed out
+    level        level of an ALERT: info, warning or error
+    owner team   owner of the run, from training
+    mentions     people whom routes mention: name slack email pagerduty, the last three may be null
 
-All text is bounded and free of control characters. It is still what training wrote: escape it.
+All text is bounded and free of control characters. Training wrote some of it, so escape it.
 """
 
 import json
@@ -55,15 +55,15 @@ from lastbeat.model.text import clean, fit, newest, one_line, owner_name
 from lastbeat.model.times import format_time
 
 MAX_BYTES = 250_000
-"""Bound of the document as UTF-8. SNS takes 262,144 bytes with the attributes."""
+"""Most bytes of the document as UTF-8. SNS accepts 262,144 bytes with the attributes."""
 
 # A character takes at most 4 bytes in UTF-8. With these numbers the worst document has 195,000 bytes without members.
 _LONG, _MEDIUM, _SHORT, _LOG, _STACK = 2500, 1000, 300, 18_000, 4000
 _FRAME = 160
 _NOTE = 80
-"""Limit of a member note, in bytes."""
+"""Most bytes of a member note."""
 _NAME = 200
-"""Of the many names, bytes: a run id has no more."""
+"""Most bytes of a member's name, which no run id exceeds."""
 _BESIDE_NAME = len('    "",\n')
 """Bytes that a name takes in the text besides itself."""
 
@@ -80,7 +80,7 @@ def document(message: Message) -> dict[str, object]:
 
 
 def encode(message: Message) -> str:
-    """The document as text: indented, because SNS puts it into e-mails as it is. At most MAX_BYTES in UTF-8."""
+    """The document as text of at most MAX_BYTES in UTF-8, indented, because SNS puts it into e-mails unchanged."""
     return _encoded(document(message))
 
 
@@ -89,7 +89,7 @@ def _encoded(found: Mapping[str, object]) -> str:
 
 
 def _members(message: Message, room: int) -> list[str]:
-    """The first of them, as many as fit into ``room`` bytes."""
+    """The first members, as many as fit into ``room`` bytes."""
     names = []
     for run_id in message.members:
         name = fit(one_line(run_id), _NAME, _json_bytes)
@@ -192,5 +192,5 @@ def _finite(value: float | None) -> bool:
 
 
 def _integer(value: int | None) -> int | None:
-    """None for numbers beyond 64 bits, which come from damaged documents."""
+    """``value``, or None for a number beyond 64 bits, which comes from a damaged document."""
     return value if value is not None and -(2**63) <= value < 2**63 else None

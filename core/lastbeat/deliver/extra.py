@@ -1,4 +1,4 @@
-"""Channels whose library is an extra: what a user is told where it is missing, and a limit on how long it may take."""
+"""Helpers for channels whose library is an extra: the advice if it is missing, and a time limit on its calls."""
 
 import threading
 from collections.abc import Callable
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def install(extra: str) -> str:
-    """What to do where the library of ``extra`` is missing."""
+    """The advice if the library of ``extra`` is missing."""
     return f"install it where lastbeat runs: pip install 'lastbeat[{extra}]'"
 
 
@@ -21,17 +21,17 @@ def is_missing(library: str) -> bool:
 
 
 def demand(library: str, extra: str, *, to: str) -> None:
-    """Raise :class:`DeliveryError` where ``library`` is missing. It may be installed later, or another watcher may have
+    """Raise :class:`DeliveryError` if ``library`` is missing. It may be installed later, or another watcher may have
     it, so the alert waits."""
     if is_missing(library):
         raise DeliveryError(f"{to}: {library} is not installed", retryable=True, advice=install(extra))
 
 
 def within(seconds: float, call: Callable[[], T], *, to: str) -> T:
-    """What ``call`` returns or raises, or :class:`DeliveryError` after ``seconds``.
+    """The result of ``call``. Raises what ``call`` raises, or :class:`DeliveryError` after ``seconds``.
 
-    Libraries bound each wait for the network, not all of them together. A call that takes longer goes on alone, and may
-    still succeed: the alert then comes twice.
+    Libraries limit each wait for the network, not all of them together. A call that takes longer goes on in its thread,
+    and may still succeed. The alert then comes twice.
     """
     results: list[T] = []
     errors: list[Exception] = []

@@ -1,4 +1,4 @@
-"""The facts of an alert, their wording and order: the same on every channel that people read."""
+"""The facts of an alert, with the same wording and order on every channel for people."""
 
 import math
 import re
@@ -13,7 +13,7 @@ from lastbeat.model.status import Event, Status, steps_done
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
 
-# A sign and a word for each, so that nobody needs to see a colour.
+# A sign and a word for each, so that colour is never needed.
 _HEADLINES = {
     Event.FAILED: "❌ FAILED: {run}",
     Event.TIMED_OUT: "⏰ TIMED_OUT: {run}",
@@ -33,7 +33,7 @@ _HEADLINES = {
 }
 _WARNED = "⚠️ SUCCEEDED, with warnings: {run}"
 RESTARTING = "restarting"
-"""How a note begins that says that a run is restarted."""
+"""Prefix of a note about a restart."""
 ACTION = "👉 Action required: "
 OWNER = "Owner"
 FOR = "For"
@@ -51,15 +51,15 @@ _MOST = 10**15  # No step, total or second of a real run; larger numbers come fr
 
 
 _KEY_CHARS: Final = 60
-"""As many characters of two lines are compared to tell whether both say the same."""
+"""Number of characters of two lines that are compared to detect a repetition."""
 _SHORTEST_KEY: Final = 12
 _PREFIX: Final = re.compile(r"^(?:\[[a-z]{1,20}\d{1,6}\]:|\d{1,5}:)\s?")
-"""What a launcher puts before a line."""
+"""Prefix that a launcher puts before a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One labelled value. ``ours``: the value is our own wording; otherwise it is hostile text."""
+    """One labelled value. ``ours`` says that lastbeat worded the value; otherwise it is hostile text."""
 
     label: str
     value: str
@@ -70,23 +70,23 @@ def headline(message: Message) -> str:
     """Sign, word, run: the first line of an alert, and all that a phone shows of it."""
     sign = _WARNED if message.event is Event.SUCCEEDED and message.conditions else _HEADLINES[message.event]
     restart = one_line(message.restart or "")
-    # What becomes of it belongs to the first line; why nothing does, to the facts.
+    # A restart belongs to the first line; the reason against one belongs to the facts.
     more = f" → {restart}" if restart.startswith(RESTARTING) else ""
     return sign.format(run=one_line(message.subject)) + more
 
 
 def facts(message: Message) -> tuple[Fact, ...]:
-    """Those that are not among the first lines, the most important first. Unknown ones are left out."""
+    """The facts that are not among the first lines, the most important first. Unknown ones are left out."""
     known = (
         Fact(_status_label(message), _status(message)),
-        _theirs("Cause", cause(message.cause, message.confidence, message.second_cause)),
-        _ours("Step", _aged_step(message)),
-        _ours("Loss", None if message.loss is None else number(message.loss)),
-        _theirs("Phase", message.phase),
-        _theirs("Instance", message.instance_id),
-        _ours("Last heartbeat", _last_beat(message)),
-        _ours("Duration", _duration(message.duration_s)),
-        _ours("Attempt", None if message.member_count > 0 else _count(message.attempt)),
+        _foreign("Cause", cause(message.cause, message.confidence, message.second_cause)),
+        _worded("Step", _aged_step(message)),
+        _worded("Loss", None if message.loss is None else number(message.loss)),
+        _foreign("Phase", message.phase),
+        _foreign("Instance", message.instance_id),
+        _worded("Last heartbeat", _last_beat(message)),
+        _worded("Duration", _duration(message.duration_s)),
+        _worded("Attempt", None if message.member_count > 0 else _count(message.attempt)),
         Fact("Time", moment(message.at)),
     )
     return tuple(fact for fact in known if fact is not None)
@@ -98,7 +98,7 @@ def moment(at: datetime) -> str:
 
 
 def cause(error_type: str | None, confidence: float | None, second: str | None = None) -> str | None:
-    """A cause and, if it is not certain, its confidence in a word: ``oom (likely)``, ``oom or cancelled (perhaps)``."""
+    """A cause, with its confidence in a word unless it is certain: ``oom (likely)``, ``oom or cancelled (perhaps)``."""
     if not error_type or confidence is None or confidence >= CERTAIN:
         return error_type
     from lastbeat.signals.error_types import traits_of  # noqa: PLC0415 - only where a cause is not certain
@@ -129,12 +129,12 @@ def place(evidence: Evidence) -> str:
 
 
 def evidence(message: Message) -> Fact | None:
-    """The line that shows the cause, labelled with its place; empty if the reason says it. Both are hostile text."""
+    """The line that shows the cause, labelled with its place; empty if the reason repeats it. Both are hostile text."""
     if message.evidence is None:
         return None
-    said = one_line(message.evidence.text)
-    # The error stands in an alert once.
-    return Fact(place(message.evidence), "" if repeats(said, message.reason) else said, ours=False) if said else None
+    text = one_line(message.evidence.text)
+    # An alert shows the error once.
+    return Fact(place(message.evidence), "" if repeats(text, message.reason) else text, ours=False) if text else None
 
 
 def frames(message: Message) -> tuple[str, ...]:
@@ -143,9 +143,9 @@ def frames(message: Message) -> tuple[str, ...]:
 
 
 def similar(message: Message) -> str:
-    """The last failure of the same cause, in one line; empty where none is known."""
-    told = one_line(message.similar or "")
-    return f"{SIMILAR}{told}" if told else ""
+    """The last failure of the same cause, in one line; empty if none is known."""
+    text = one_line(message.similar or "")
+    return f"{SIMILAR}{text}" if text else ""
 
 
 def also_seen(message: Message) -> tuple[str, ...]:
@@ -155,12 +155,12 @@ def also_seen(message: Message) -> tuple[str, ...]:
 
 
 def error_texts(message: Message) -> tuple[str, ...]:
-    """What an alert says of its error above the rest: the reason, and the line that shows the cause."""
+    """The texts of an alert that already show its error: the reason, and the line that shows the cause."""
     return message.reason, *(() if message.evidence is None else (message.evidence.text,))
 
 
 def repeats(line: str, *texts: str) -> bool:
-    """Whether ``line`` says what one of ``texts`` says."""
+    """Whether ``line`` repeats one of ``texts``."""
     return any(_same(one_line(line), one_line(text)) for text in texts)
 
 
@@ -170,28 +170,28 @@ def _same(one: str, other: str) -> bool:
 
 
 def conditions(message: Message) -> tuple[Fact, ...]:
-    """The warnings beside the status, unless the reason already tells them."""
+    """The warnings beside the status, unless the reason already contains them."""
     listed = [Fact(one_line(name), one_line(text), ours=False) for name, text in message.conditions.items()]
-    told = all(f"{name}: {text}" in message.reason for name, text in message.conditions.items())
-    return () if told else tuple(fact for fact in listed if fact.label)
+    contained = all(f"{name}: {text}" in message.reason for name, text in message.conditions.items())
+    return () if contained else tuple(fact for fact in listed if fact.label)
 
 
 def members(message: Message, most: int) -> tuple[tuple[Fact, ...], int]:
-    """Of an alert about many runs: the names it shows, each with what there is to say of it, and how many more there
-    are. Hostile text."""
+    """The names that an alert about many runs shows, each with its note, and the number of further ones. Hostile
+    text."""
     notes = zip_longest(message.members[:most], message.member_notes[:most], fillvalue="")
     named = tuple(Fact(one_line(name), one_line(note), ours=False) for name, note in notes if one_line(name))
     return named, max(0, min(message.member_count, _MOST) - len(named))
 
 
 def shared(message: Message) -> tuple[Fact, ...]:
-    """What these runs have in common."""
+    """The facts that these runs have in common."""
     known = (Fact(one_line(name), one_line(value), ours=False) for name, value in message.shared.items())
     return tuple(fact for fact in known if fact.label)
 
 
 def number(value: float) -> str:
-    """A measured number for people: ``2.346``, ``NaN``, ``inf``."""
+    """A measured number for display: ``2.346``, ``NaN``, ``inf``."""
     return "NaN" if math.isnan(value) else f"{value:.4g}"
 
 
@@ -235,10 +235,10 @@ def _duration(seconds: float | None) -> str | None:
     return format_duration(seconds) if seconds is not None and 0 <= seconds < _MOST else None
 
 
-def _ours(label: str, value: str | None) -> Fact | None:
+def _worded(label: str, value: str | None) -> Fact | None:
     return None if value is None else Fact(label, value)
 
 
-def _theirs(label: str, value: str | None) -> Fact | None:
+def _foreign(label: str, value: str | None) -> Fact | None:
     shown = one_line(value or "")
     return Fact(label, shown, ours=False) if shown else None

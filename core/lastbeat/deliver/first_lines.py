@@ -1,5 +1,5 @@
-"""The first lines of an alert, which have to fit a phone: what happened and since when, what to do, where, whose it is,
-whether it restarts, and a command to paste."""
+"""The first lines of an alert, short enough for a phone: the event and its start, the action, the place, the owner, the
+restart decision, and a command to paste."""
 
 import re
 import shlex
@@ -13,10 +13,10 @@ from lastbeat.model.times import format_duration
 
 RESTART: Final = "Restart"
 _REASON_CHARS: Final = 120
-"""Three lines of a phone."""
+"""Most characters of the reason, which are three lines on a phone."""
 _ACTION_CHARS: Final = 180
 _LONGEST_SENTENCE: Final = 280
-"""Characters. Commands make sentences long, and half a command is worse than none."""
+"""Most characters of the first sentence of an action. Commands make sentences long, and half a command is useless."""
 _FACT_CHARS: Final = 160
 _PLACE_CHARS: Final = 400
 _UNWELL: Final = frozenset({Status.FAILED, Status.TIMED_OUT, Status.PREEMPTED})
@@ -25,7 +25,7 @@ _RUN: Final = re.compile(r"[A-Za-z0-9._\-+=@:]{1,200}")
 
 
 def since(message: Message) -> str:
-    """``Since 2025-08-04 17:14:02 UTC, 2m 19s before this alert``, or when it was decided."""
+    """``Since 2025-08-04 17:14:02 UTC, 2m 19s before this alert``, or the time of the decision."""
     if message.since is None:
         return f"At {moment(message.at)}"
     age_s = (message.at - message.since).total_seconds()
@@ -40,17 +40,17 @@ def named_cause(message: Message) -> str:
 
 
 def sentence(message: Message) -> str:
-    """The reason, as many sentences of it as fit."""
+    """The sentences of the reason that fit."""
     return _sentences(one_line(message.reason), _REASON_CHARS, _REASON_CHARS)
 
 
 def action(message: Message) -> str:
-    """What to do: as many sentences of the hint as fit, one at least."""
+    """The sentences of the hint that fit, at least one."""
     return _sentences(clean(message.action or "").strip(), _ACTION_CHARS, _LONGEST_SENTENCE)
 
 
 def continued(message: Message) -> tuple[Fact, ...]:
-    """What the first lines leave out of the reason and the hint. Hostile text."""
+    """The parts of the reason and the hint that the first lines leave out. Hostile text."""
     texts = (
         ("Reason, continued", one_line(message.reason), sentence(message)),
         ("What to do, continued", clean(message.action or "").strip(), action(message)),
@@ -60,7 +60,7 @@ def continued(message: Message) -> tuple[Fact, ...]:
 
 
 def _sentences(text: str, limit: int, longest: int) -> str:
-    """The first sentences of ``text``, as many as fit into ``limit``; of the first one at most ``longest``."""
+    """The first sentences of ``text`` that fit into ``limit``. The first is always kept, cut to ``longest``."""
     ends = [found.start() for found in _SENTENCE_END.finditer(text[: limit + 1])]
     if len(text) <= limit or not ends:
         first = _SENTENCE_END.search(text, 0, longest + 1)
@@ -76,7 +76,7 @@ def place(message: Message) -> str:
 
 
 def first_facts(message: Message) -> tuple[Fact, ...]:
-    """Whose it is, for whom, and whether it restarts. Hostile text."""
+    """The owner, the mentioned people, and the restart decision. Hostile text."""
     names = ", ".join(each.name for each in message.mentions[:10])
     known = ((OWNER, whose(message.owner, message.team)), (FOR, names), (RESTART, _restart(message)))
     texts = ((label, fit(one_line(text or ""), _FACT_CHARS)) for label, text in known)
@@ -94,7 +94,7 @@ def above(message: Message) -> frozenset[str]:
 
 
 def command(message: Message) -> str:
-    """The command that shows more: ``lastbeat show RUN --root ROOT``. Empty if there is no such run."""
+    """The command that shows more: ``lastbeat show RUN --root ROOT``. Empty if no command applies."""
     where = one_line(message.where).rstrip("/")
     if not where:
         return ""
@@ -107,7 +107,7 @@ def command(message: Message) -> str:
 
 
 def _place(message: Message) -> tuple[str, str | None]:
-    """The rank and node that it is about."""
+    """The label and text for the rank and node of the alert."""
     if message.ranks:
         return RANKS, message.ranks
     shows, node = message.evidence, message.instance_id
@@ -116,7 +116,7 @@ def _place(message: Message) -> tuple[str, str | None]:
     from lastbeat.signals.error_types import traits_of  # noqa: PLC0415 - only where there is a cause
 
     rank = f"rank {shows.rank}" if shows.rank is not None and abs(shows.rank) < 10**9 else ""
-    # One that waited for others, or lost its connection to them, is not where it began.
+    # A rank that waited for others, or lost its connection to them, only reported the failure.
     saw = message.cause is not None and traits_of(message.cause).is_vague
     return "Reported by" if saw else "Where", " on ".join(filter(None, (rank, shows.host or node)))
 

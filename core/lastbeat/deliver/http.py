@@ -1,11 +1,11 @@
-"""HTTP to a webhook: one POST, bounded in time and bytes, with failures classified and the address never shown.
+"""HTTP to a webhook: one POST, limited in time and bytes. Failures are classified, and the address is never shown.
 
 An answer means the same for every webhook:
 
     2xx                         delivered
-    408 425 429 5xx             may work later, not before Retry-After
-    no answer, reset, DNS, TLS  may work later
-    any other                   will never work: a redirect would hand the alert to a third party
+    408 425 429 5xx             retried, not before Retry-After
+    no answer, reset, DNS, TLS  retried
+    any other                   not retried; following a redirect would hand the alert to a third party
 
 This module imports requests, so channels import it only when they send or check.
 """
@@ -59,8 +59,8 @@ def deliver(  # noqa: PLR0913 - as below
 ) -> None:
     """POST ``body`` once. Raises :class:`DeliveryError` unless the answer is 2xx.
 
-    ``to`` names the destination for people, without secrets, and ``setting`` is where they set its address; ``advice``
-    says what to do about an answer, by its text.
+    ``to`` names the destination for display, without secrets, and ``setting`` names the setting with its address.
+    ``advice`` maps the text of an answer to advice.
     """
     answer = post(url, body, headers, to=to, limits=limits, setting=setting)
     if not 200 <= answer.status < 300:
@@ -91,7 +91,7 @@ def _remedy(status: int, setting: str) -> str:
 
 
 def _without_answer(words: str, setting: str) -> str:
-    """What to do where there was no answer, for the reason that :func:`in_words` gave."""
+    """The advice if there was no answer, by the reason from :func:`in_words`."""
     if words.startswith("the proxy"):
         return "check HTTPS_PROXY and HTTP_PROXY"
     if "TLS" in words or "certificate" in words:
@@ -113,8 +113,8 @@ def post(  # noqa: PLR0913 - all but the first three are given by name
     setting: str,
     secrets: Iterable[str] = (),
 ) -> HttpAnswer:
-    """POST ``body`` once and return any answer. Raises :class:`DeliveryError` if there is none. ``secrets`` are masked
-    in what the server says, as the address is."""
+    """POST ``body`` once and return any answer. Raises :class:`DeliveryError` if there is none. ``secrets`` and the
+    address are masked in the server's text."""
     masked = Redactor([url, *secrets])
     outcome = _attempt(url, body, headers, limits, masked)
     # Raised outside the handler, so that no exception with the URL in it is chained.
@@ -153,7 +153,7 @@ def _read(response: requests.Response, masked: Redactor) -> HttpAnswer:
     wait = retry_after_s(response.headers.get("Retry-After"), response.headers.get("Date"))
     body = b""
     if not 200 <= status < 300:
-        # The status decides. The body only explains, so any part of it will do.
+        # The status decides. The body only explains it, so any part is enough.
         with suppress(requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError):
             while len(body) < _ANSWER_BYTES and (byte := response.raw.read(1, decode_content=False)):
                 body += byte
@@ -164,10 +164,10 @@ def _read(response: requests.Response, masked: Redactor) -> HttpAnswer:
 
 
 def retry_after_s(value: str | None, date: str | None = None) -> float | None:
-    """Seconds that a ``Retry-After`` header asks for, 0 to 3600; None when it is missing or nonsense.
+    """Seconds that a ``Retry-After`` header asks for, 0 to 3600; None if it is missing or invalid.
 
-    An HTTP date is measured from the answer's own ``Date``, so that our clock does not matter, and from
-    our clock only where there is none.
+    An HTTP date is measured from the answer's own ``Date``, so that this machine's clock does not matter, and from this
+    machine's clock only without one.
     """
     if value is None:
         return None
@@ -191,7 +191,8 @@ def _http_date(text: str) -> datetime | None:
 
 
 def reach(url: str, *, to: str, limits: HttpTimeouts, setting: str) -> str:
-    """Whether the host of ``url`` answers: resolve, connect, TLS handshake. Sends nothing; returns one line for people.
+    """Check that the host of ``url`` answers: resolve, connect, TLS handshake. Sends nothing; returns one line for
+    display.
 
     Raises :class:`DeliveryError`.
     """
@@ -208,7 +209,7 @@ def reach(url: str, *, to: str, limits: HttpTimeouts, setting: str) -> str:
 
 
 def _handshake(host: str, port: int, secure: bool, verify: object, limits: HttpTimeouts) -> str | None:
-    """None: it worked. Otherwise why it did not, in words."""
+    """Connect and handshake. Returns why that failed, in words, or None if it worked."""
     try:
         with socket.create_connection((host, port), timeout=limits.connect_s) as plain:
             if secure:
@@ -220,7 +221,7 @@ def _handshake(host: str, port: int, secure: bool, verify: object, limits: HttpT
 
 
 def _tls(verify: object) -> ssl.SSLContext:
-    """The authorities that requests trusts: certifi's, or REQUESTS_CA_BUNDLE."""
+    """A context with the authorities that requests trusts: certifi's, or REQUESTS_CA_BUNDLE."""
     bundle = Path(verify) if isinstance(verify, str) else Path(DEFAULT_CA_BUNDLE_PATH)
     if bundle.is_dir():
         return ssl.create_default_context(capath=bundle)

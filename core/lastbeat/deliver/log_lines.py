@@ -1,4 +1,4 @@
-"""The log lines of an alert: without runs of healthy steps, and without what the alert says already."""
+"""The log lines of an alert, without series of healthy steps, and without lines that the alert shows already."""
 
 from typing import Final
 
@@ -9,11 +9,11 @@ from lastbeat.model.text import CUT, clean, counted
 _ERROR: Final = f"{CUT} the error above"
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _STEPS_SHOWN: Final = 2
-"""How many lines of a run of healthy steps are shown, its last ones."""
+"""Number of last lines that are shown of a series of healthy steps."""
 
 
 def log_lines(message: Message) -> tuple[str, ...]:
-    """What people are shown of ``message.log_tail``, oldest first. Hostile text."""
+    """The lines of ``message.log_tail`` for display, oldest first. Hostile text."""
     texts = error_texts(message)
     shown: list[str] = []
     steps: list[str] = []
@@ -30,7 +30,7 @@ def log_lines(message: Message) -> tuple[str, ...]:
             shown.append(line)
             continue
         if traceback is not None and message.frames:
-            # The alert says where it was raised.
+            # The alert shows these frames already.
             del shown[traceback:]
         traceback = None
         if shown[-1:] != [_ERROR]:
@@ -44,7 +44,7 @@ def _last_of(steps: list[str]) -> list[str]:
 
 
 def _is_step(line: str) -> bool:
-    """Whether healthy training prints such a line."""
+    """Whether the line is a step of healthy training."""
     from lastbeat.model.progress_lines import Progress  # noqa: PLC0415 - only where there is a log
 
     progress = Progress()

@@ -1,4 +1,4 @@
-"""From a group's notice to a channel-neutral message."""
+"""Turns a group's notice into a channel-neutral message."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ _UNLIKE = (
 
 
 def compose_notice(notice: Notice, watched: int, where: str, now: datetime) -> Message:
-    """The alert of a group. ``watched``: the number of runs being watched, including those that timed out."""
+    """The alert of a group. ``watched`` is the number of watched runs, including those that timed out."""
     lost = notice.event is Event.TIMED_OUT
     watched = max(watched, len(notice.out))
     return Message(
@@ -60,10 +60,10 @@ _LOOK = f"See them with: lastbeat fleet, and why one failed with: lastbeat show 
 
 
 def compose_first_look(found: Sequence[DeferredAlert], where: str, now: datetime, *, again: bool = False) -> Message:
-    """The alert of what had ended before a fleet was first looked at. ``again``: another one went out before."""
+    """The alert about runs that had ended before a fleet was first watched. ``again`` says that one was sent before."""
     unwell = [each for event in _UNWELL for each in found if each.event is event]
     well = [each for each in found if each.event not in _UNWELL]
-    # A success with a warning is for people, too.
+    # A success with a warning is worth reading too.
     named = [*unwell, *(each for each in well if each.message.conditions)] or well
     status = Status.SUCCEEDED
     if unwell:
@@ -97,21 +97,21 @@ def _ended(found: Sequence[DeferredAlert]) -> Iterator[str]:
         of_it = [each.message for each in found if each.event is event]
         if not of_it:
             continue
-        told = _causes(of_it) if event in _UNWELL else []
+        details = _causes(of_it) if event in _UNWELL else []
         warned = sum(bool(message.conditions) for message in of_it) if event is Event.SUCCEEDED else 0
-        told += [f"{warned} with warnings"] if warned else []
-        why = ", ".join(told)
+        details += [f"{warned} with warnings"] if warned else []
+        why = ", ".join(details)
         yield f"{len(of_it)} {word} ({why})" if why else f"{len(of_it)} {word}"
 
 
 def _members(run_ids: Sequence[str]) -> tuple[str, ...]:
-    """The first of them: a channel for programs names as many as it takes, one for people fewer."""
+    """The first run ids that fit. A channel for programs may list all of these, one for people lists fewer."""
     sizes = accumulate(len(run_id) for run_id in run_ids)
     return tuple(run_id for run_id, size in zip(run_ids, sizes, strict=False) if size <= MEMBERS_LIMIT_BYTES)
 
 
 def _causes(messages: Sequence[Message]) -> list[str]:
-    """How many ended of which cause. The numbers add up to that of ``messages``, unless no cause is known at all."""
+    """The number of runs for each cause. They add up to the number of ``messages``; empty if no cause is known."""
     causes = Counter(message.cause for message in messages if message.cause)
     if not causes:
         return []

@@ -1,19 +1,19 @@
 """PagerDuty, by its Events API v2: trouble opens an incident, and its end resolves it.
 
-What happens         incident   what PagerDuty gets
+Event                incident   sent to PagerDuty
 FAILED TIMED_OUT     trouble    trigger, critical
 FLAPPING             trouble    trigger, warning
 WARNING              warning    trigger, warning; so does a SUCCEEDED with a warning
-ALERT                warning    trigger, as severe as training says; nothing where that is info
+ALERT                warning    trigger with training's severity; nothing for info
 BLIND                blindness  trigger, warning; resolved by SIGHTED
 TEST                 test       trigger, info
 anything else        trouble    resolve, if it is open. A group's is open until none of its runs is timed out
 
-A warning is resolved by the next alert that no longer has one, and by the end of the attempt. So a run has one open
-incident of a kind at a time, whatever is sent twice: PagerDuty joins events by their ``dedup_key``.
+The next alert without a warning resolves it, and so does the end of the attempt. A run has at most one open incident of
+a kind, even if events are sent twice, because PagerDuty joins events by their ``dedup_key``.
 
-The receipt says which incidents are open, and by which key: only those are resolved. Alerts come in the order in which
-they were decided, see ``effects.outbox``.
+The receipt lists the open incidents with their keys, and only those are resolved. Alerts come in the order of their
+decisions, see ``effects.outbox``.
 """
 
 import hashlib
@@ -75,10 +75,11 @@ _TRIGGERS: Final[Mapping[Event, tuple[str, str]]] = {
     Event.BLIND: (_BLINDNESS, "warning"),
     Event.TEST: (_TEST, "info"),
 }
-"""Event → the incident that it opens, and how severe it is."""
+"""Event → the incident that it opens, and its severity."""
 _ATTEMPT_ENDS: Final = frozenset({Event.FAILED, Event.SUCCEEDED, Event.CANCELLED, Event.PREEMPTED, Event.RESTARTED})
 _SUMMARY_LIMIT: Final = 1024
-"""Characters, by PagerDuty's documentation. The whole event may have 512 KB; the document has less than half."""
+"""Most characters of a summary, by PagerDuty's documentation. An event may have 512 KB; the document has less than
+half."""
 
 
 def channels(values: SettingValues) -> "tuple[PagerDuty, ...]":
@@ -111,7 +112,7 @@ class PagerDuty:
             try:
                 self._post(event(self._masked(message), step, self.key), len(steps))
             except DeliveryError as error:
-                # The next try knows what was done.
+                # The next try continues from here.
                 error.receipt = _written(incidents) if incidents != known else None
                 raise
             incidents[step.kind] = step.key if step.severity else ""
@@ -125,7 +126,7 @@ class PagerDuty:
         return json.dumps(shown[0], ensure_ascii=False, allow_nan=False, indent=2)
 
     def check(self) -> str:
-        """Connects, and sends nothing: whether the key is a service's only an event would show."""
+        """Check the connection without sending. Only an event would show whether the key is valid."""
         from lastbeat.deliver.http import reach  # noqa: PLC0415 - requests: 0.15 s that few passes need
 
         return reach(self.url, to=self.describe, limits=self.limits, setting=PAGERDUTY_URL.name)
@@ -157,12 +158,12 @@ class Step:
 
     kind: str
     severity: str
-    """Empty: it resolves."""
+    """Severity of a trigger; empty to resolve."""
     key: str
 
 
 def plan(message: Message, known: Mapping[str, str]) -> Iterator[Step]:
-    """The events that ``message`` makes of the ``known`` incidents: kind → key, empty if it is not open. Pure."""
+    """The events to send for ``message``. ``known`` maps kinds of incidents to keys, empty for closed ones. Pure."""
     opens = _opens(message)
     if opens is not None:
         kind, severity = opens
@@ -173,7 +174,7 @@ def plan(message: Message, known: Mapping[str, str]) -> Iterator[Step]:
 
 
 def dedup_key(message: Message, kind: str) -> str:
-    """The same for one run (or group) of one fleet and one kind of incident, at most 255 characters."""
+    """The key of one kind of incident of one run (or group) in one fleet, at most 255 characters."""
     digest = hashlib.sha256(f"{message.where}\n{message.run_id}".encode("utf-8", "replace")).hexdigest()[:16]
     parts = ("lastbeat", digest, fit(one_line(message.run_id), 200), message.topic, kind)
     return fit("/".join(part for part in parts if part), 255)
@@ -247,7 +248,7 @@ def _written(incidents: Mapping[str, str]) -> Receipt:
 
 
 def _read(receipt: Receipt | None) -> dict[str, str]:
-    """Kind → key. Whatever is damaged is left out."""
+    """Kind → key of the incidents in a receipt. Damaged entries are left out."""
     try:
         rows = json.loads(receipt or "{}")
     except ValueError:

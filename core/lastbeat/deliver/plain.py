@@ -41,12 +41,12 @@ _BAR = "│ "
 
 
 def render(message: Message) -> str:
-    """Several lines without a newline at the end, without control characters, none longer than 500. Pure."""
+    """The alert in lines of at most 500 characters, without control characters or a final newline. Pure."""
     return "\n".join((_BAR + fit(line, 498)).rstrip() for line in lines(message))
 
 
 def lines(message: Message) -> Iterator[str]:
-    """The same without the bar, the headline first; not bounded in length."""
+    """The lines of the alert without the bar, the headline first; their length is not limited."""
     yield headline(message)
     yield from filter(None, (sentence(message),))
     yield " · ".join(filter(None, (since(message), named_cause(message))))

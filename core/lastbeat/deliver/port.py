@@ -1,20 +1,20 @@
-"""The channel port: how an alert is sent, and how that may fail."""
+"""The channel port: the interface that sends alerts, and its errors."""
 
 from typing import NewType, Protocol
 
 from lastbeat.model.alert import Message
 
 Receipt = NewType("Receipt", str)
-"""What a channel wants to know when it sends the next alert on the same topic (see ``Message.topic``): the thread that
-it began, the incident that it opened. Kept in the record; at most 1,000 characters, without secrets."""
+"""State of a channel for the next alert on the same topic (see ``Message.topic``): the thread that it began, or the
+incident that it opened. Kept in the record; at most 1,000 characters, without secrets."""
 
 
 class DeliveryError(Exception):
-    """``what`` is what the channel answered, in one line without secrets, ``advice`` what to do about it, and ``str()``
-    both.
+    """A failed delivery. ``what`` is the channel's answer in one line without secrets, ``advice`` what to do about it,
+    and ``str()`` has both.
 
-    ``retryable``: the channel is down for now, and a later pass tries again, after ``retry_after_s`` at the earliest.
-    Otherwise it will never accept this alert. ``receipt``: what was done of it nevertheless, for the next try.
+    ``retryable`` says that the channel is down for now, and a later pass retries, after ``retry_after_s`` at the
+    earliest. Otherwise the channel will never accept this alert. ``receipt`` is the partial progress, for the next try.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class DeliveryError(Exception):
 
 
 def named(channel: str, what: str) -> str:
-    """``what`` became of a message, with the name of its channel once."""
+    """``what`` happened to a message, prefixed with its channel's name unless it begins with that."""
     return what if what.startswith(channel) else f"{channel}: {what}"
 
 
@@ -44,19 +44,19 @@ class Channel(Protocol):
 
     @property
     def identity(self) -> str:
-        """``name:fingerprint``: the same on every host for the same destination, without revealing it."""
+        """``name:fingerprint``, equal on every host for the same destination, without revealing it."""
         ...
 
     @property
     def describe(self) -> str:
-        """The destination for people, without secrets: ``Slack (hooks.slack.com)``."""
+        """The destination for display, without secrets: ``Slack (hooks.slack.com)``."""
         ...
 
     def send(self, message: Message, receipt: Receipt | None = None) -> Receipt | None:
         """Deliver once, within the channel's own time limit, or raise :class:`DeliveryError`.
 
-        ``receipt`` is the latest that this channel gave for this topic, None if there is none. Returns the next one, or
-        None to leave it as it is. A receipt may be lost or out of date, so it is never more than a help.
+        ``receipt`` is the latest receipt of this channel for this topic, or None. Returns the next one, or None to keep
+        it. A receipt may be lost or out of date, so it is only a hint.
         """
         ...
 
@@ -65,6 +65,6 @@ class Channel(Protocol):
         ...
 
     def check(self) -> str:
-        """Check, without notifying anybody, whether the channel can work. Returns one line for people; raises
+        """Check without an alert whether the channel can work. Returns one line for display. Raises
         :class:`DeliveryError` if it cannot."""
         ...

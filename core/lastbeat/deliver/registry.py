@@ -1,4 +1,4 @@
-"""All channels. A new one is a module and a line here."""
+"""The registry of all channels. A new one needs a module, and a line here."""
 
 import importlib
 from collections.abc import Container, Mapping, Sequence
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class ChannelEntry(NamedTuple):
-    """Where a channel is, and what sets it up."""
+    """The module of a channel, and the names of its settings."""
 
     module: str
-    """Imported where one of its settings is given. Importing it loads no network library."""
+    """Name of the module, which is imported if one of its settings is given. Importing it loads no network library."""
     settings: tuple[str, ...]
     """The names of its settings."""
 
@@ -37,7 +37,7 @@ CHANNELS: dict[str, ChannelEntry] = {
 
 
 class ChannelModule(Protocol):
-    """What a channel's module provides."""
+    """The interface of a channel's module."""
 
     SETTINGS: tuple[Setting[Any], ...]
 
@@ -57,7 +57,8 @@ def setting_names() -> tuple[str, ...]:
 
 
 def settings(given: Container[str] | None = None) -> tuple[Setting[Any], ...]:
-    """The settings of the channels for which one is among ``given``, or of every channel; in the order of CHANNELS."""
+    """The settings of channels with a setting in ``given``, or of every channel if that is None, in order of
+    CHANNELS."""
     wanted = (name for name, line in CHANNELS.items() if given is None or _is_among(line, given))
     return tuple(setting for name in wanted for setting in module(name).SETTINGS)
 
@@ -68,13 +69,13 @@ def channels(values: SettingValues) -> "tuple[Channel, ...]":
 
 
 def doubts(values: SettingValues) -> tuple[str, ...]:
-    """What is likely to be wrong with the settings of channels, though each may be so: a sentence each."""
+    """Likely mistakes in the settings of channels, although each setting is valid; in a sentence each."""
     asked = (getattr(module(name), "doubts", None) for name in _read(values))
     return tuple(doubt for ask in asked if ask is not None for doubt in ask(values))
 
 
 def _read(values: SettingValues) -> tuple[str, ...]:
-    """The channels whose settings were read, whatever they are."""
+    """The channels whose settings were read, with any value."""
     return tuple(name for name, line in CHANNELS.items() if _is_among(line, values))
 
 

@@ -16,7 +16,7 @@ from lastbeat.web.limits import HttpTimeouts
 
 def _parse(text: str) -> str:
     url = check_address(text, plain_http=False)
-    # Workflows have addresses on that host, too, which take no messages.
+    # Workflows have addresses on that host too, which accept no messages.
     if host(url) in {"hooks.slack.com", "hooks.slack-gov.com"} and not urlsplit(url).path.startswith("/services/"):
         raise ValueError("is not the address of an Incoming Webhook")
     return url
@@ -45,7 +45,7 @@ _ADVICE = {
     "action_prohibited": "an administrator restricts who may post there; ask for it to be allowed",
     "posting_to_general_channel_denied": "an administrator restricts who may post there; use another channel",
 }
-# The answer of a working webhook to a message without text, which nobody gets to see.
+# Answers of a working webhook to a message without text, which Slack does not post.
 _HARMLESS = frozenset({"no_text", "invalid_payload", "missing_text_or_fallback_or_attachments"})
 _HEADERS = {"Content-Type": "application/json; charset=utf-8"}
 
@@ -71,7 +71,7 @@ class Slack:
     def describe(self) -> str:
         return f"Slack ({host(self.url)})"
 
-    def send(self, message: Message, receipt: Receipt | None = None) -> None:  # noqa: ARG002 - each alert is told by itself
+    def send(self, message: Message, receipt: Receipt | None = None) -> None:  # noqa: ARG002 - alerts are independent
         from lastbeat.deliver.http import deliver  # noqa: PLC0415 - requests: 0.15 s that few passes need
 
         body = json.dumps(self._payload(message), ensure_ascii=False, allow_nan=False).encode()
@@ -89,7 +89,7 @@ class Slack:
         return json.dumps(self._payload(message), ensure_ascii=False, allow_nan=False, indent=2)
 
     def check(self) -> str:
-        """Posts a message without text: a working webhook refuses it, and nobody sees anything."""
+        """Check the webhook by a message without text, which a working webhook refuses without posting it."""
         from lastbeat.deliver.http import post, refusal  # noqa: PLC0415 - as in send
 
         setting = SLACK_WEBHOOK_URL.name

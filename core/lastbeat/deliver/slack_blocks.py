@@ -1,8 +1,8 @@
-"""Message → Slack's Block Kit, within Slack's limits and without a way out, whatever the input.
+"""Message → Slack's Block Kit, within Slack's limits, and safe for any input.
 
-Text that training wrote stands in code spans, code blocks or ``plain_text`` objects, where Slack formats
-nothing, with ``& < >`` escaped, without which no mention, ping or link exists. Backticks, which would end
-a code span, become a look-alike. ``verbatim`` keeps Slack from finding links and names on its own.
+Text from training is put into code spans, code blocks or ``plain_text`` objects, where Slack formats nothing. ``& < >``
+are escaped, and no mention, ping or link works without them. Backticks, which would end a code span, become a
+look-alike. ``verbatim`` keeps Slack from finding links and names on its own.
 
 Limits, by Slack's documentation: 50 blocks; 150 characters in a header; 3,000 in a section; ten fields of
 2,000; ten elements of a context. They are counted after escaping, in UTF-16 units, the most cautious way.
@@ -64,8 +64,8 @@ Block = dict[str, Any]
 def payload(message: Message) -> Block:
     """The JSON document of an Incoming Webhook. Pure.
 
-    The link is one in text, not a button: Slack shows a warning beside a button's link once it is clicked
-    unless the app has a server that takes clicks.
+    The link is in text, not in a button: Slack shows a warning beside a clicked button unless the app has a server that
+    accepts clicks.
     """
     blocks = (
         *_first_blocks(message),
@@ -94,7 +94,7 @@ def payload(message: Message) -> Block:
 
 
 def head(message: Message) -> Block:
-    """The head of a thread: how it is now, in brief, for the alerts are replies below it. Pure."""
+    """The head of a thread, with the current state in brief. The alerts are replies below it. Pure."""
     known = [fact for fact in facts(message) if fact.label in {"Step", "Attempt"}]
     as_of = f"As of {escape(moment(message.at), 100)} · the alerts are in this thread"
     blocks = (
@@ -106,7 +106,7 @@ def head(message: Message) -> Block:
 
 
 def _first_blocks(message: Message) -> list[Block | None]:
-    """What a phone shows of an alert: the first lines."""
+    """The first lines of an alert, which a phone shows."""
     began = " · ".join(filter(None, (since(message), named_cause(message))))
     restart = [f"*{fact.label}* {_code(fact.value, 160)}" for fact in first_facts(message) if fact.label == RESTART]
     more = [f"`{escape(typed.replace('`', _TICK), 700)}`" for typed in [command(message)] if typed]
@@ -136,12 +136,12 @@ def escape(text: str, limit: int) -> str:
 
 
 def _code(text: str, limit: int) -> str:
-    """``text``, one line, in a code span of at most ``limit`` and two; a dash when there is none."""
+    """``text`` as one line in a code span of at most ``limit`` + 2 characters; a dash if it is empty."""
     return f"`{escape(one_line(text).replace('`', _TICK), limit) or '-'}`"
 
 
 def _plain(text: str, limit: int) -> Block:
-    # Otherwise ":skull:" in an error would become an emoji.
+    # With emoji on, ":skull:" in an error would become an emoji.
     return {"type": "plain_text", "text": escape(text, limit), "emoji": False}
 
 
@@ -159,7 +159,7 @@ def _field(fact: Fact) -> Block:
 
 
 def _whose(message: Message) -> list[str]:
-    """The owner, as training says, and whom routes mention. Only what people wrote may mention anybody."""
+    """The owner from training, and the people that routes mention. Only text from a route may be a mention."""
     owner = whose(message.owner, message.team)
     parts = [f"*{OWNER}* {_code(owner, 250)}"] if owner else []
     if message.mentions:
@@ -168,7 +168,7 @@ def _whose(message: Message) -> list[str]:
 
 
 def _mention(person: MentionedPerson) -> str:
-    # Whoever can write to the store may have written it.
+    # The text may come from any program with write access to the store.
     trusted = person.slack is not None and _MENTION.fullmatch(person.slack)
     return str(person.slack) if trusted else _code(person.name, 100)
 
@@ -197,7 +197,7 @@ def _also(message: Message) -> Block | None:
 
 
 def _members(message: Message) -> list[Block]:
-    """At most six sections, since one takes no more than ten of the longest rows."""
+    """At most six sections, because one holds at most ten of the longest rows."""
     if message.member_count <= 0:
         return []
     named, more = members(message, NAMES_LIMIT)
@@ -229,7 +229,7 @@ def _files(message: Message) -> Block | None:
 
 
 def _address(link: str | None) -> str | None:
-    """``link`` as it may stand in a Slack link, where ``< > |`` would end it; None when it is no web address."""
+    """``link`` quoted for a Slack link, which ``< > |`` would end; None if it is no web address."""
     if link is None or len(link) > 2000:
         return None
     try:
@@ -266,5 +266,5 @@ def _fallback(message: Message) -> str:
     if message.where:
         sentences.append(f"Files: {one_line(message.where)}")
     cut = (fit(sentence, 600, cost).rstrip(".") for sentence in sentences if sentence)
-    # Slack-compatible servers show only this text, and some notify everybody on a bare "@here".
+    # Slack-compatible servers show only this text, and some notify all members on a bare "@here".
     return escape(_BELLS.sub("@\u2060", ". ".join(cut)), 3000)

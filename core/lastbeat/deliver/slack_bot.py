@@ -1,10 +1,10 @@
-"""Slack, by a bot's token: all alerts of a run (or of a group) are one thread, whose head shows how it is now.
+"""Slack, by a bot's token: all alerts of a run (or of a group) form one thread, whose head shows the current state.
 
-The head is posted with the first alert and edited with each later one; every alert is a reply in full. Editing notifies
-nobody, so a reply that is critical is shown in the channel, too, unless the head was posted with it.
+The head is posted with the first alert and edited with each later one. Every alert is a full reply. Editing sends no
+notification, so a critical reply is shown in the channel too, unless the head was posted with it.
 
-The receipt says where the head is. Without it, or if the head was deleted, a new one is posted: so a pass that dies
-right after posting a head leaves one that no longer changes. An alert that comes late is a reply, and leaves the head.
+The receipt has the place of the head. Without it, or if the head was deleted, a new one is posted. So a pass that dies
+right after posting a head leaves one that no longer changes. A late alert is a reply, and does not change the head.
 """
 
 import hashlib
@@ -104,7 +104,7 @@ _GONE: Final = frozenset(
     {"message_not_found", "thread_not_found", "cant_update_message", "edit_window_closed", "cannot_reply_to_message",
      "is_inactive"}
 )  # fmt: skip
-"""The head was deleted, or can no longer be edited: a new one is posted."""
+"""Errors for a head that was deleted, or can no longer be edited, so that a new one is posted."""
 
 
 def channels(values: SettingValues) -> "tuple[SlackBot, ...]":
@@ -114,7 +114,7 @@ def channels(values: SettingValues) -> "tuple[SlackBot, ...]":
 
 
 def doubts(values: SettingValues) -> Iterator[str]:
-    """What is likely to be wrong with the settings, in a sentence each."""
+    """Likely mistakes in the settings, in a sentence each."""
     token, name = values[SLACK_BOT_TOKEN], values[SLACK_CHANNEL]
     if bool(token) != bool(name):
         there, missing = (SLACK_BOT_TOKEN, SLACK_CHANNEL) if token else (SLACK_CHANNEL, SLACK_BOT_TOKEN)
@@ -125,13 +125,13 @@ def doubts(values: SettingValues) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """Where a thread is, and what its head shows."""
+    """The place of a thread, and the alert that its head shows."""
 
     channel: str
-    """Slack's id of the channel: only the posting of a message takes a name."""
+    """Slack's id of the channel. Only the posting of a message accepts a name."""
     ts: str
     order: tuple[datetime, int]
-    """That of the alert which the head shows."""
+    """Order of the alert that the head shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class SlackBot:
 
     @property
     def identity(self) -> str:
-        # A new token of the same workspace goes to the same people.
+        # A new token of the same workspace reaches the same people.
         workspace = re.match(r"(?:xoxe\.)?xox[a-z]-(?:\d-)?(\d{6,})-", self.token)
         named = f"{workspace[1] if workspace else self.token}/{self.channel}"
         return f"slack_bot:{hashlib.sha256(named.encode()).hexdigest()[:8]}"
@@ -159,12 +159,12 @@ class SlackBot:
         return within(self.limits.total_s, lambda: self._send(message, _read(receipt)), to=self.describe)
 
     def preview(self, message: Message) -> str:
-        """The reply; the head is its beginning."""
+        """The payload of the reply; the head is its beginning."""
         shown = {"channel": self.channel, **payload(self._masked(message))}
         return json.dumps(shown, ensure_ascii=False, allow_nan=False, indent=2)
 
     def check(self) -> str:
-        """Asks whose token it is. Whether the bot may post to the channel only a message would show."""
+        """Check the token. Only a message would show whether the bot may post to the channel."""
         demand("slack_sdk", "slack", to=self.describe)
         return within(self.limits.total_s, self._check, to=self.describe)
 
@@ -196,13 +196,13 @@ class SlackBot:
                 thread = self._begun(shown)
                 self._reply(thread, whole, loud=False)
         except DeliveryError as error:
-            # The next try goes on in the same thread.
+            # The next try continues in the same thread.
             error.receipt = _written(thread) if thread is not None else None
             raise
         return _written(thread)
 
     def _updated(self, thread: Thread, message: Message) -> Thread | None:
-        """None: the head is gone."""
+        """Edit the head. Returns the updated thread, or None if the head is gone."""
         shown = head(message)
         try:
             self._ask(
@@ -236,8 +236,8 @@ class SlackBot:
         from slack_sdk import WebClient  # noqa: PLC0415 - an extra, and only to send
         from slack_sdk.errors import SlackApiError, SlackClientError  # noqa: PLC0415
 
-        # Its own log would show what is sent; and it tries nothing again, for the outbox does.
-        silent = logging.Logger("slack_sdk", logging.CRITICAL + 1)  # noqa: LOG001 - nobody else is to find it
+        # Its own log would show sent messages. It does not retry, because the outbox does.
+        silent = logging.Logger("slack_sdk", logging.CRITICAL + 1)  # noqa: LOG001 - for this client alone
         fault: DeliveryError
         try:
             client = WebClient(
@@ -272,7 +272,7 @@ class SlackBot:
 
 
 class _GoneError(DeliveryError):
-    """The message that was named does not exist, or cannot be edited or replied to."""
+    """The given message does not exist, or cannot be edited or replied to."""
 
 
 def _header(answer: "SlackResponse", name: str) -> str | None:

@@ -1,7 +1,7 @@
-"""Amazon SNS: subject for people, JSON body and message attributes for programs.
+"""Amazon SNS: a subject for people, and a JSON body with message attributes for programs.
 
-Attributes for filter policies, each a String: ``run_id``, ``status``, ``severity`` (critical, warning, info)
-and ``cause``, which is ``none`` where no cause is known. The body is :mod:`lastbeat.deliver.document`.
+Attributes for filter policies, each a String: ``run_id``, ``status``, ``severity`` (critical, warning, info) and
+``cause``, which is ``none`` if no cause is known. The body is :mod:`lastbeat.deliver.document`.
 A FIFO topic gets the run as message group and the alert's key for deduplication.
 """
 
@@ -85,7 +85,7 @@ class Sns:
         region, _, topic = self._parts()
         return f"SNS ({topic} in {region})"
 
-    def send(self, message: Message, receipt: Receipt | None = None) -> None:  # noqa: ARG002 - each alert is told by itself
+    def send(self, message: Message, receipt: Receipt | None = None) -> None:  # noqa: ARG002 - alerts are independent
         self._ask(lambda client: client.publish(**request(self.arn, message)))
 
     def preview(self, message: Message) -> str:
@@ -96,7 +96,7 @@ class Sns:
         return f"Subject: {wanted['Subject']}\n{attributes}\n{wanted['Message']}"
 
     def check(self) -> str:
-        """Asks for the topic's attributes and publishes nothing."""
+        """Check the topic by its attributes. Publishes nothing."""
         try:
             self._ask(lambda client: client.get_topic_attributes(TopicArn=self.arn))
         except _ForbiddenError:
@@ -132,7 +132,7 @@ class Sns:
 
 
 class _ForbiddenError(DeliveryError):
-    """AWS knows the caller but does not allow this call."""
+    """AWS accepts the caller's identity but does not allow this call."""
 
 
 def request(arn: str, message: Message) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def _refusal(error: Any, to: str) -> DeliveryError:
 
 
 def _trouble(error: Exception, to: str) -> DeliveryError:
-    """The error if there is no answer. Never the original text: it may contain a proxy's password."""
+    """The error if there is no answer. Leaves out the original text, which may contain a proxy's password."""
     from botocore import exceptions  # noqa: PLC0415 - loaded already: this is one of its errors
 
     if isinstance(error, exceptions.ParamValidationError):

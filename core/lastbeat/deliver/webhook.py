@@ -11,8 +11,8 @@ Headers of a request:
                             sha256=<hex> (only with a secret): HMAC-SHA256 with LASTBEAT_WEBHOOK_SECRET as UTF-8
                             over the timestamp header's value, one full stop, and the body's bytes as they came
 
-A receiver computes the same and compares in constant time, then refuses a timestamp that is minutes old:
-whoever recorded a request cannot send it again later.
+A receiver computes the same, compares in constant time, and refuses a timestamp that is minutes old. Then a recorded
+request cannot be replayed later.
 """
 
 import hashlib
@@ -70,7 +70,7 @@ class Webhook:
     def describe(self) -> str:
         return f"webhook ({host(self.url)})"
 
-    def send(self, message: Message, receipt: Receipt | None = None) -> None:  # noqa: ARG002 - each alert is told by itself
+    def send(self, message: Message, receipt: Receipt | None = None) -> None:  # noqa: ARG002 - alerts are independent
         from lastbeat.deliver.http import deliver  # noqa: PLC0415 - requests: 0.15 s that few passes need
 
         body = self._document(message).encode()
@@ -85,13 +85,13 @@ class Webhook:
         return self._document(message)
 
     def check(self) -> str:
-        """Connects, with TLS for https, and sends nothing."""
+        """Check the connection, with TLS for https, without sending."""
         from lastbeat.deliver.http import reach  # noqa: PLC0415 - as in send
 
         return reach(self.url, to=self.describe, limits=self.limits, setting=WEBHOOK_URL.name)
 
     def _document(self, message: Message) -> str:
-        # Training may print its environment; these must not get into an alert.
+        # Training may print its environment, and these secrets must not get into an alert.
         secrets = [self.url] if self.secret is None else [self.url, self.secret]
         return encode(message.masked(Redactor(secrets)))
 
@@ -104,5 +104,5 @@ def signature(body: bytes, secret: str, sent_at: int) -> dict[str, str]:
 
 
 def _header(text: str) -> str:
-    """``text`` as a header can carry it: printable ASCII, bounded."""
+    """``text`` for a header: printable ASCII of bounded length."""
     return one_line(text).encode("ascii", errors="replace").decode()[:300]

@@ -1,4 +1,4 @@
-"""The address of a web hook: checked, named without being shown, and how long a call to it may take.
+"""The address of a web hook: checks it, names it without showing it, and limits the time of a call to it.
 
 A web hook's address is its password, so no message here ever contains one.
 """
@@ -10,13 +10,13 @@ from urllib.parse import SplitResult, urlsplit
 from lastbeat.web.limits import HttpTimeouts
 
 LIMITS = HttpTimeouts()
-"""For every webhook. The whole stays below the lease of a claimed delivery, or another pass would send the alert
-again."""
+"""Time limits for every webhook. Their total stays below the lease of a claimed delivery, or another pass would send
+the alert again."""
 
 
 def check_address(text: str, *, plain_http: bool) -> str:
-    """Return ``text`` when it is a usable http(s) address, or raise ``ValueError`` with what is wrong, as the end of a
-    sentence. Without ``plain_http``, http is for this machine's own addresses only."""
+    """Return ``text`` if it is a usable http(s) address. Raises ``ValueError``, whose text completes a sentence that
+    begins with the address. Without ``plain_http``, http is allowed only for this machine's own addresses."""
     fault = _fault(text, plain_http=plain_http)
     if fault is not None:
         raise ValueError(fault)
@@ -45,7 +45,7 @@ def _fault(text: str, *, plain_http: bool) -> str | None:
 
 
 def _possible(host: str) -> bool:
-    """Whether ``host`` can be asked for at all: DNS takes labels of 1 to 63 characters, 253 together."""
+    """Whether ``host`` is a possible name: DNS allows labels of 1 to 63 characters, and 253 in all."""
     labels = host.rstrip(".").split(".")
     return ":" in host or (len(host) <= 253 and all(1 <= len(label) <= 63 for label in labels))
 

@@ -1,4 +1,4 @@
-"""From a decision to a channel-neutral message."""
+"""Turns a decision into a channel-neutral message."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from lastbeat.model.restart import FoundCheckpoint
 from lastbeat.model.status import BEATS_MISSED, STALLED, Event, Status
 from lastbeat.model.times import format_duration
 
-_OLD_STEP_S = 300.0  # The age of a step is in alerts from this on, in seconds.
+_OLD_STEP_S = 300.0  # Alerts show the age of a step that is older than this many seconds.
 _LOG_LIMIT_CHARS = 4000
 _STACK_LIMIT_CHARS = 2000
 _OVER = frozenset({Status.FAILED, Status.TIMED_OUT, Status.CANCELLED, Status.PREEMPTED, Status.SUCCEEDED})
@@ -21,47 +21,47 @@ _OVER = frozenset({Status.FAILED, Status.TIMED_OUT, Status.CANCELLED, Status.PRE
 
 @dataclass(frozen=True, slots=True)
 class RunLocation:
-    """Where people can look at a run's files."""
+    """Where users can view a run's files."""
 
     where: str
     """Path or ``s3://`` URL."""
     link: str | None = None
-    """A web address, when there is one."""
+    """A web address, or None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpts:
-    """What was read of a run for its alerts alone; oldest line and outermost frame first."""
+    """Parts of a run's files that were read only for its alerts; oldest line and outermost frame first."""
 
     log_tail: Sequence[str] = ()
     stack: Sequence[str] = ()
     notes: Sequence[str] = ()
     ranks: str | None = None
     log_name: str = ""
-    """Whose lines ``log_tail`` has, if it is not the run's main log."""
+    """Name of the log that ``log_tail`` is from, unless it is the run's main log."""
 
 
 def ranks_matter(decision: Decision) -> bool:
-    """Whether people want to know which rank of a distributed training it was."""
+    """Whether the alert should name the affected ranks of distributed training."""
     verdict, metadata = decision.verdict, decision.seen.metadata
     troubled = verdict.status in {Status.TIMED_OUT, Status.FAILED} or bool(
         {STALLED, BEATS_MISSED} & {*verdict.conditions}
     )
     if not troubled or metadata is None:
         return False
-    # The SDK says how many ranks there are if there is more than one. Whoever writes by hand need not.
+    # The SDK reports the number of ranks if there is more than one. Handwritten documents need not.
     return (metadata.world_size or 0) > 1 or (metadata.world_size is None and metadata.beat_s is None)
 
 
 def hangs(decision: Decision) -> bool:
-    """Whether the stack of a hanging run belongs into the alert, and training has written it."""
+    """Whether the alert is about a hang, and training has written its stacks."""
     verdict = decision.verdict
     stuck = verdict.status is Status.TIMED_OUT or STALLED in verdict.conditions
     return stuck and decision.seen.stacks is not None
 
 
 def compose(decision: Decision, event: Event, place: RunLocation, read: Excerpts, now: datetime) -> Message:
-    """The alert's content, from what was seen of the current attempt. Pure."""
+    """The alert's content, from the observations of the current attempt. Pure."""
     record, verdict = decision.record, decision.verdict
     metadata = decision.seen.metadata or Heartbeat(now, "")
     progress = decision.seen.knows_step or Heartbeat(now, "")
@@ -129,7 +129,7 @@ def _last_beat(decision: Decision) -> datetime | None:
 
 
 def _step_age_s(decision: Decision, step: int | None, now: datetime) -> float | None:
-    """For how long a run that has not ended had been at ``step``, where that is more than some minutes."""
+    """How long in s a run that has not ended had been at ``step``; None if not longer than some minutes."""
     seen = decision.record.step_seen
     if seen is None or seen[0] != step or decision.verdict.status not in {Status.RUNNING, Status.TIMED_OUT}:
         return None
@@ -138,7 +138,7 @@ def _step_age_s(decision: Decision, step: int | None, now: datetime) -> float | 
 
 
 def _duration_s(decision: Decision, now: datetime) -> float | None:
-    """From the attempt's start to its end, or to its last proof of life, in the store's time."""
+    """Seconds from the attempt's start to its end, or to its last sign of life, in the store's time."""
     record, seen = decision.record, decision.seen
     if record.attempt.start_time is None:
         return None
@@ -151,7 +151,7 @@ def _duration_s(decision: Decision, now: datetime) -> float | None:
 
 
 def _shown(lines: Sequence[str], room: int) -> tuple[str, ...]:
-    """The newest lines that fit into ``room`` characters: they are kept in the record, too."""
+    """The newest lines that fit into ``room`` characters, because they are kept in the record too."""
     kept: list[str] = []
     for line in reversed(lines):
         room -= len(line) + 1
