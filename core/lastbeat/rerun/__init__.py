@@ -1,8 +1,8 @@
-"""Runs a training step again whose result is bad, and finds out whose fault it is; see docs/rerun.md.
+"""Runs a training step with a bad result again, and finds the fault; see docs/rerun.md.
 
     from lastbeat.rerun import RerunDataIterator, RerunStateMachine
 
-Without any dependency: torch and numpy count where training has loaded them.
+This package has no dependencies. It uses torch and numpy only if training has loaded them.
 """
 
 from lastbeat.model.rerun import (

@@ -1,14 +1,14 @@
-"""Who is to blame for a bad result: the hardware, by chance or for good, or the computation. Pure.
+"""Attributes a bad result to the hardware, as a transient or persistent error, or to the computation. Pure.
 
-A step whose result is rejected is run again on the same device, with the same data and the same random numbers. A bad
-result that does not come back was the hardware's, by chance. One that does is computed once more on another device,
-after a resume: if that gives another result, the first device computes wrongly; if it gives the same, so does the
-computation. The method is that of Megatron-LM's re-run state machine.
+A step with a rejected result is run again on the same device, with the same data and the same random numbers. A bad
+result that does not come back was a transient error of the hardware. One that does is computed once more on another
+device, after a resume. If that gives another result, the first device computes wrongly; if it gives the same, the
+computation is wrong. The method is that of Megatron-LM's re-run state machine.
 
-A result *comes back* where it is the same within the tolerance, or is rejected once more: two bad results that differ
-are no good one. So hardware is blamed only where one device rejects what another, or the same one, accepts.
+A result *comes back* if it is the same within the tolerance, or is rejected once more: two different bad results do not
+make a good one. So hardware is blamed only if one device rejects a result that another, or the same one, accepts.
 
-``READY → INITIAL → READY`` is a step without anything to tell. With a rejected result, on any rank::
+``READY → INITIAL → READY`` is a step without a rejected result. With one, on any rank::
 
     INITIAL → IN_PLACE ┬ came back on any rank ─────────► LEAVING (checkpoint, 16) ~ resumed ~► ELSEWHERE
                        ├ something else was rejected ───► IN_PLACE (three times at most, then LEAVING)
@@ -33,24 +33,24 @@ from lastbeat.model.rerun import (
 )
 
 MOST_RERUNS: Final = 3
-"""In place, of one step."""
+"""Most re-runs of one step in place."""
 
 
 class RerunPhase(str, Enum):
-    """Where a training is in a step."""
+    """The phase of a step in training."""
 
     READY = "ready"
     """Between two steps."""
     INITIAL = "initial_run"
     IN_PLACE = "rerunning_in_place"
     LEAVING = "will_rerun_from_checkpoint"
-    """The step is done, and its result bad: training is to save a checkpoint and to be resumed elsewhere."""
+    """The step is done with a bad result, so training should save a checkpoint and be resumed elsewhere."""
     ELSEWHERE = "rerunning_from_checkpoint"
-    """In that step again, after a resume."""
+    """In the same step again, after a resume."""
     STUCK = "rerunning_again_from_checkpoint"
-    """Done again, but on the same device: as LEAVING, with the checkpoint that is there."""
+    """The step was repeated on the same device. As LEAVING, but with the existing checkpoint."""
     FAILED = "failed"
-    """Done again, and nothing is to be resumed."""
+    """The step was repeated, and training should not be resumed."""
 
     @property
     def in_step(self) -> bool:
@@ -71,22 +71,22 @@ _LEAVES: Final = {
 
 
 class PassEvent(str, Enum):
-    """What one rank's pass through a step showed. All ranks tell each other these, in this order."""
+    """The finding of one rank's pass through a step. All ranks exchange these flags in this order."""
 
     REJECTED = "rejected"
-    """A result was rejected of which nothing is known yet."""
+    """A result was rejected for the first time."""
     NOT_REPRODUCED = "not_reproduced"
     REPRODUCED = "reproduced"
     SAME_DEVICE = "same_device"
     DIFFERS = "differs"
     """Another device gave another result."""
     SAME_RESULT = "same_result"
-    """Another device gave the same."""
+    """Another device gave the same result."""
     FATAL = "fatal"
-    """And that is to end training."""
+    """Another device gave the same result, which ends training."""
     UNREACHED = "unreached"
-    """The pass did not come to the result again, or nobody could compare the two, or what was rejected once on one
-    device is good on another."""
+    """No verdict: the pass did not reach the result again, the two could not be compared, or a result that was rejected
+    only once on one device is good on another."""
 
 
 VERDICTS: Final = {
@@ -105,38 +105,38 @@ class Suspect:
 
     name: str
     number: int
-    """Which result of that name in the step, from 1."""
+    """Number of the result among those of its name in the step, from 1."""
     value: object
     why: str
-    """What was wrong with it."""
+    """Why it was rejected."""
     iteration: int
     rank: int
     device: str
     host: str
     fatal: bool = False
-    """Training is to end where it turns out to be correct."""
+    """Whether training should end if it turns out to be correct."""
     injected: bool = False
     once: bool = False
-    """Nobody has tried it again on that device: a good result of another says nothing about it."""
+    """Whether it was not repeated on that device, so that a good result on another proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedResult:
-    """One result of a pass, looked at."""
+    """One checked result of a pass."""
 
     name: str
     number: int
     value: object
     why: str | None
-    """Why it is rejected. None: it is not."""
+    """Why it is rejected; None if it is accepted."""
     same_as: Callable[[object], bool | None]
-    """Whether another value is the same within the tolerance. None: nobody can tell."""
+    """Returns whether another value is the same within the tolerance, or None if they cannot be compared."""
     fatal: bool = False
     injected: bool = False
-    """It is rejected on purpose: its value says nothing."""
+    """Whether it is rejected on purpose, so that its value does not matter."""
 
     def is_again(self, suspect: Suspect) -> bool | None:
-        """Whether ``suspect`` has come back in it."""
+        """Whether ``suspect`` has come back in it; None if unknown."""
         if self.injected or suspect.injected:
             return self.why is not None
         return True if self.why is not None else self.same_as(suspect.value)
@@ -144,21 +144,21 @@ class CheckedResult:
 
 @dataclass(frozen=True, slots=True)
 class PassOutcome:
-    """What a pass showed on this rank."""
+    """The outcome of a pass on this rank."""
 
     events: frozenset[PassEvent]
     again: CheckedResult | None = None
-    """The result that was in doubt before the pass, as it came now."""
+    """This pass's value of the result that was in doubt before."""
     fresh: CheckedResult | None = None
-    """The first one that is rejected, and was not in doubt before."""
+    """The first rejected result that was not in doubt before."""
 
 
 def look(
     phase: RerunPhase, suspect: Suspect | None, results: Sequence[CheckedResult], device: str, settled: Collection[str]
 ) -> PassOutcome:
-    """What a pass with ``results`` says of ``suspect``, the result in doubt on this rank, if there is one.
+    """The outcome of a pass with ``results``. ``suspect`` is the result in doubt on this rank, if there is one.
 
-    ``settled`` are the names of results that are known to be bad because of the computation, and are not run again.
+    ``settled`` are the names of results that are known to be bad because of the computation, and cause no re-run.
     """
     again, found, known = None, set[PassEvent](), set(settled)
     call: tuple[str, int] | None = None
@@ -167,7 +167,7 @@ def look(
         again = next((each for each in results if (each.name, each.number) == call), None)
         found = _of_suspect(phase, suspect, again, device)
         if PassEvent.SAME_RESULT in found:
-            # Its maths are to blame, and would be again for each other result of that name.
+            # Its computation is wrong, and so would be each other result of that name.
             known.add(suspect.name)
     others = (each for each in results if (each.name, each.number) != call and each.name not in known)
     fresh = next((each for each in others if each.why is not None), None)
@@ -183,7 +183,7 @@ def _of_suspect(phase: RerunPhase, suspect: Suspect, again: CheckedResult | None
     if phase is RerunPhase.IN_PLACE:
         return {PassEvent.REPRODUCED if came_back else PassEvent.NOT_REPRODUCED}
     if not (device and suspect.device):
-        # Nobody knows whether it is another one.
+        # It is unknown whether the device is another one.
         return {PassEvent.UNREACHED}
     if not came_back and suspect.once:
         return {PassEvent.UNREACHED}
@@ -193,7 +193,7 @@ def _of_suspect(phase: RerunPhase, suspect: Suspect, again: CheckedResult | None
 
 
 def following(phase: RerunPhase, agreed: Collection[PassEvent], reruns: int) -> RerunPhase:
-    """The phase after a pass that showed ``agreed``, on all ranks together, and was the ``reruns``-th in place."""
+    """The phase after a pass with the events ``agreed`` on all ranks together, which was the ``reruns``-th in place."""
     if phase is RerunPhase.ELSEWHERE:
         for event, then in _ELSEWHERE:
             if event in agreed:
@@ -212,4 +212,4 @@ _ELSEWHERE: Final = (
     (PassEvent.FATAL, RerunPhase.FAILED),
     (PassEvent.REJECTED, RerunPhase.IN_PLACE),
 )
-"""The first that any rank has found decides."""
+"""Event → next phase. The first event that any rank has found decides."""

@@ -1,4 +1,4 @@
-"""The batches of a step, so that it can be run again with the same ones."""
+"""Keeps the batches of a step, so that it can be run again with the same ones."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -10,23 +10,23 @@ T = TypeVar("T")
 
 
 class RerunDataIterator(Iterator[T], Generic[T]):
-    """Hands on the batches of ``iterable``, and keeps those of the present step for a re-run of it.
+    """Iterates over the batches of ``iterable``, and keeps those of the current step for a re-run.
 
-    A batch is kept as it is, and not copied: training must not change it in place.
+    A batch is kept without a copy, so training must not change it in place.
     """
 
     def __init__(self, iterable: Iterable[T]) -> None:
         self._iterable = iterable
         self._wrapped = iter(iterable)
         self._batches: list[T] = []
-        """Of the present step, as far as they were fetched."""
+        """The fetched batches of the current step."""
         self._next = 0
-        """Which of them comes next; behind the last one, the next is fetched."""
+        """Index of the next batch; after the last one, the next is fetched."""
         self._random: list[RandomState | None] = []
-        """What the random numbers were behind each of them: a loader may draw some."""
+        """The random state after each batch, because a loader may draw random numbers."""
         self._guarded: Callable[[Callable[[], Any]], Any] | None = None
         self.raised = False
-        """The present step got no further than to a fetch that raised."""
+        """Whether the current step ended with a fetch that raised."""
 
     def __next__(self) -> T:
         if self._next == len(self._batches):
@@ -43,27 +43,27 @@ class RerunDataIterator(Iterator[T], Generic[T]):
         return batch
 
     def note_random(self, guarded: Callable[[Callable[[], Any]], Any]) -> None:
-        """Steps may be run again: a batch that comes again leaves the random numbers as its fetch did. ``guarded``
-        calls what may raise."""
+        """Keep random states, so that a repeated batch leaves the same random state as its fetch. ``guarded`` makes
+        calls that may raise."""
         self._guarded = guarded
 
     @property
     def fetched(self) -> bool:
-        """Whether the present pass has any batch of it."""
+        """Whether the current pass has taken a batch."""
         return self._next > 0
 
     def rewind(self) -> None:
-        """The step is run again: its first batch comes next."""
+        """Start the step's batches again from the first."""
         self._next, self.raised = 0, False
 
     def advance(self) -> None:
-        """The step is done: its batches are let go of. Those of a step that was resumed and not run yet stay."""
+        """Drop the batches of the finished step. Batches of a resumed step that was not run yet stay."""
         del self._batches[: self._next], self._random[: self._next]
         self._next, self.raised = 0, False
 
     def state_dict(self) -> dict[str, Any]:
-        """For a checkpoint: the batches of a step that is to be run again, none otherwise, and the state of
-        ``iterable``, where it has one (``state_dict``, as torchdata's loaders do)."""
+        """The state for a checkpoint: the batches of a step that will be run again, and the state of ``iterable`` if it
+        has one (``state_dict``, like torchdata's loaders)."""
         wrapped = self._stateful()
         return {
             "batches": list(self._batches),
@@ -72,8 +72,8 @@ class RerunDataIterator(Iterator[T], Generic[T]):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """As :meth:`state_dict` left it: the batches in it come first. An iterable without a state of its own has to go
-        on behind them by itself."""
+        """Restore the state from :meth:`state_dict`. Its batches come first. An iterable without a state of its own has
+        to continue after them by itself."""
         wrapped = self._stateful()
         if wrapped is not None and state.get("wrapped") is not None:
             wrapped.load_state_dict(state["wrapped"])

@@ -1,4 +1,4 @@
-"""On which device this rank computes."""
+"""Identifies the device that this rank computes on."""
 
 import platform
 import sys
@@ -11,15 +11,15 @@ from lastbeat.model.text import fit, one_line
 
 @dataclass(frozen=True, slots=True)
 class ComputeDevice:
-    """Where a result comes from."""
+    """The device of a result."""
 
     id: str
-    """The same for the same hardware, and no other: ``GPU-`` and its UUID, or ``host/cuda:0``."""
+    """Unique id of the hardware: ``GPU-`` and its UUID, or ``host/cuda:0``."""
     host: str
 
 
 def present_device(named: str | None = None) -> ComputeDevice:
-    """The one that was ``named`` by hand, or the CUDA device that torch computes on, or whatever else it does."""
+    """The device ``named`` by hand, or else torch's current CUDA device, other accelerator, or CPU."""
     host = platform.node()
     if named is not None:
         return ComputeDevice("-".join(fit(one_line(named), TEXT_LIMIT).split()), host)
@@ -28,10 +28,10 @@ def present_device(named: str | None = None) -> ComputeDevice:
 
 def _found(host: str) -> str:
     torch = sys.modules.get("torch")
-    # A training that has not touched CUDA is not made to.
+    # Querying an uninitialised CUDA would initialise it.
     if torch is not None and torch.cuda.is_initialized():
         index = torch.cuda.current_device()
-        # PyTorch before 2.5 does not know it.
+        # PyTorch before 2.5 has no uuid.
         uuid = getattr(torch.cuda.get_device_properties(index), "uuid", None)
         return f"GPU-{uuid}" if uuid is not None else f"{host}/cuda:{index}"
     accelerator: Any = getattr(torch, "accelerator", None)

@@ -1,4 +1,4 @@
-"""The results of a pass as training gives them, and what they say when they are read."""
+"""Collects the results of a pass from training, and reads them after the pass."""
 
 import sys
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from lastbeat.sdk.safe_log import WarnOnce, fault_text
 from lastbeat.sdk.values import as_text, type_name
 
 MOST_RESULTS: Final = 4096
-"""Of one pass; more are not looked at."""
+"""Most results of one pass that are checked."""
 MOST_NAMES: Final = 64
 _NAME_CHARS: Final = 60
 _VALUE_CHARS: Final = 40
@@ -19,38 +19,38 @@ _VALUE_CHARS: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class GivenResult:
-    """One result. Not read before the pass is over, since reading waits for the device."""
+    """One result. It is read only after the pass, because reading waits for the device."""
 
     name: str
     number: int
-    """Which of that name in the pass, from 1."""
+    """Number among the results of its name in the pass, from 1."""
     value: object
     rejects: Callable[[Any], str | None]
-    """Why a value is bad; None: it is not."""
+    """Returns why a value is bad, or None if it is good."""
     compare: Callable[[Any, Any], float]
-    """The relative difference of two values."""
+    """Returns the relative difference of two values."""
     tolerance: float
     fatal: bool
     is_loss: bool
-    """It is a number, and good ones say what is usual."""
+    """Whether it is a number, whose good values define the usual magnitude."""
 
 
 class GivenResults:
-    """The results of the present pass. Nothing here raises into training, and each fault is logged once."""
+    """The results of the current pass. No method raises into training, and each fault is logged once."""
 
     def __init__(self, warnings: WarnOnce) -> None:
         self._warnings = warnings
         self.all: list[GivenResult] = []
         self._counts: dict[str, int] = {}
         self._names: dict[str, str] = {}
-        """As training gave them → as they are told."""
+        """Name from training → name for display."""
 
     def begin(self) -> None:
-        """A pass begins."""
+        """Begin a pass."""
         self.all, self._counts = [], {}
 
     def name_of(self, given: object) -> str:
-        """``given`` as it is told: one short line."""
+        """The name ``given`` as one short line."""
         text = given if type(given) is str else as_text(given) or type_name(given)
         known = self._names.get(text)
         if known is None:
@@ -59,7 +59,7 @@ class GivenResults:
                 self._names[text] = known
         return known
 
-    def take(  # noqa: PLR0913 - all that a result is looked at by
+    def take(  # noqa: PLR0913 - all properties of a result
         self,
         result: object,
         name: str,
@@ -70,7 +70,7 @@ class GivenResults:
         fatal: bool,
         is_loss: bool,
     ) -> None:
-        """One more, as it is now."""
+        """Add a result with its current value."""
         if len(self.all) >= MOST_RESULTS or (name not in self._counts and len(self._counts) >= MOST_NAMES):
             what = "lastbeat.rerun looks at %d results of a step, of %d names, and leaves the others out"
             self._warnings.warn("most", what, MOST_RESULTS, MOST_NAMES)
@@ -84,7 +84,7 @@ class GivenResults:
         self.all.append(GivenResult(name, number, value, rejects, compare, tolerance, fatal, is_loss))
 
     def read(self, given: GivenResult) -> tuple[Any, str | None] | None:
-        """The value of ``given``, and why it is bad. None: it cannot be read."""
+        """The value of ``given``, and why it is bad (None if it is good). None if it cannot be read."""
         try:
             value = float(given.value) if given.is_loss else given.value  # type: ignore[arg-type]
             return value, given.rejects(value)
@@ -93,7 +93,7 @@ class GivenResults:
             return None
 
     def difference(self, given: GivenResult, one: object, other: object) -> float | None:
-        """How far two values of ``given`` are apart. None: nobody can tell."""
+        """The difference of two values of ``given``, or None if they cannot be compared."""
         try:
             return abs(float(given.compare(one, other)))
         except Exception as fault:  # noqa: BLE001 - as above
@@ -106,7 +106,7 @@ class GivenResults:
 
 
 def _kept(result: object) -> object:
-    """``result`` as it is now: a tensor's copy on its own device, which waits for nothing."""
+    """``result`` with its current value: a tensor is copied on its own device, which waits for nothing."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(result, torch.Tensor):
         return result.detach().clone()
@@ -114,12 +114,12 @@ def _kept(result: object) -> object:
 
 
 def difference(one: Any, other: Any) -> float:
-    """:func:`relative_difference` of whatever is a number."""
+    """:func:`relative_difference` of two values that convert to numbers."""
     return relative_difference(float(one), float(other))
 
 
 def number(value: Any) -> float | None:
-    """``value`` as a number, where it is one."""
+    """``value`` as a number, or None if it is none."""
     try:
         return float(value)
     except Exception:  # noqa: BLE001 - a result may be of any type
@@ -127,13 +127,13 @@ def number(value: Any) -> float | None:
 
 
 def shown(value: object) -> str:
-    """``value`` for people."""
+    """``value`` for display."""
     found = number(value)
     return f"{found:.6g}" if found is not None else fit(one_line(type_name(value)), _VALUE_CHARS)
 
 
 def shown_apart(one: object, other: object) -> tuple[str, str]:
-    """Both for people, with enough digits to tell two different numbers apart."""
+    """Both values for display, with enough digits to distinguish two different numbers."""
     texts = shown(one), shown(other)
     numbers = number(one), number(other)
     if texts[0] != texts[1] or None in numbers or numbers[0] == numbers[1]:

@@ -1,4 +1,4 @@
-"""Errors on purpose, to try out what follows from one."""
+"""Injects errors on purpose, to test their handling."""
 
 import random
 from collections.abc import Mapping
@@ -20,14 +20,14 @@ class Injection:
     """A result that counts as bad."""
 
     kind: str
-    """Of :data:`TYPES`: what re-runs are to find."""
+    """The verdict that re-runs should find, from :data:`TYPES`."""
     name: str
     number: int
     device: str
-    """On which it happened."""
+    """The device on which it was injected."""
 
     def strikes(self, name: str, number: int, device: str, phase: RerunPhase) -> bool:
-        """Whether this result counts as bad, too."""
+        """Whether this result also counts as bad."""
         if (name, number) != (self.name, self.number):
             return False
         if self.kind == RerunVerdict.TRANSIENT_ERROR.value:
@@ -35,15 +35,15 @@ class Injection:
         return self.kind == RerunVerdict.CORRECT_RESULT.value or device == self.device
 
     def document(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """The injection for a checkpoint."""
         return asdict(self)
 
 
 class ErrorInjector:
-    """Makes one result in ``rate`` bad, by random numbers of its own. 0: none."""
+    """Makes one result in ``rate`` bad, by random numbers of its own; 0 for none."""
 
     def __init__(self, rate: int, kind: str, seed: int) -> None:
-        """Raises ValueError, where there is no such rate or kind."""
+        """Raises ValueError for an invalid rate or kind."""
         if rate < 0:
             raise ValueError(f"error_injection_rate={rate} is negative; 1000 makes one result in a thousand bad")
         if kind not in TYPES:
@@ -58,7 +58,7 @@ class ErrorInjector:
         return self._rate > 0 or self.active is not None
 
     def begin(self) -> None:
-        """A new step begins: what was injected before is dealt with."""
+        """Begin a new step, without the previous injection."""
         self.active = None
 
     def strikes(self, name: str, number: int, device: str, phase: RerunPhase) -> bool:
@@ -72,7 +72,7 @@ class ErrorInjector:
 
 
 def read_injection(value: object) -> Injection | None:
-    """What :meth:`Injection.document` made; None for anything else."""
+    """The injection that :meth:`Injection.document` made; None for any other value."""
     if not isinstance(value, Mapping):
         return None
     kind, name, number, device = (value.get(each) for each in ("kind", "name", "number", "device"))

@@ -1,4 +1,4 @@
-"""All ranks of a training decide the same: by torch.distributed, where that is in use. Nothing of torch is imported."""
+"""Lets all ranks of a run reach the same decision through torch.distributed, if that is in use. Never imports torch."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from lastbeat.sdk.ranks import rank_of
 
 
 def own_rank() -> int:
-    """As torch.distributed has it, else as the launcher says."""
+    """The rank from torch.distributed, or else from the launcher."""
     dist = in_use()
     return int(dist.get_rank()) if dist is not None else rank_of(os.environ).number
 
@@ -22,30 +22,30 @@ def decides_alone() -> bool:
 
 
 def tells_for_all() -> bool:
-    """Whether what all ranks have decided is this one's to tell. Who decides alone tells it, too."""
+    """Whether this rank reports the decisions of all ranks: rank 0, or a rank that decides alone."""
     dist = in_use()
     return dist is None or dist.get_rank() == 0
 
 
 def on_any(flags: Sequence[bool]) -> list[bool]:
-    """Each of ``flags`` as soon as any rank has it: an all-reduce of a few numbers, which waits for the other ranks.
-    Raises what that does, when a peer has died."""
+    """``flags``, each true if it is true on any rank: an all-reduce of a few numbers, which waits for the other ranks.
+    Raises what that raises when a peer has died."""
     dist = in_use()
     if dist is None:
         return list(flags)
     torch = sys.modules["torch"]
-    told = torch.tensor(
+    any_rank = torch.tensor(
         [int(each) for each in flags], dtype=torch.int32, device=device_for(torch, str(dist.get_backend()))
     )
-    dist.all_reduce(told, op=dist.ReduceOp.MAX)
-    return [bool(each) for each in told.tolist()]
+    dist.all_reduce(any_rank, op=dist.ReduceOp.MAX)
+    return [bool(each) for each in any_rank.tolist()]
 
 
-def from_all(said: Any) -> list[Any]:
-    """What each rank says, in their order. Raises as :func:`on_any` does."""
+def from_all(value: Any) -> list[Any]:
+    """The value of each rank, in order of ranks. Raises like :func:`on_any`."""
     dist = in_use()
     if dist is None:
-        return [said]
+        return [value]
     found = [None] * dist.get_world_size()
-    dist.all_gather_object(found, said)
+    dist.all_gather_object(found, value)
     return found

@@ -1,5 +1,5 @@
-"""The state of all random number generators of a training: of Python, numpy, and torch on the CPU and on this rank's
-CUDA device. Only libraries that training has loaded count, so nothing is imported for it."""
+"""The state of all random number generators of training: Python's, numpy's, and torch's on the CPU and on this rank's
+CUDA device. Only libraries that training has loaded count, so none is imported."""
 
 import base64
 import random
@@ -13,7 +13,7 @@ _USUAL: Final = "MT19937"
 
 @dataclass(frozen=True, slots=True)
 class RandomState:
-    """As each library tells of it. None: it is not loaded."""
+    """The random state of each library; None for one that is not loaded."""
 
     python: tuple[Any, ...]
     numpy: Mapping[str, Any] | None = None
@@ -22,18 +22,18 @@ class RandomState:
 
     @classmethod
     def now(cls) -> "RandomState":
-        """The present state. Takes some microseconds, and waits for no device."""
+        """The current state. Takes some microseconds, and waits for no device."""
         numpy, torch = _numpy(), _torch()
         return cls(
             random.getstate(),
-            # Not as a tuple, which takes several times as long.
+            # legacy=False, because a tuple takes several times as long.
             numpy.random.get_state(legacy=False) if numpy is not None else None,
             torch.get_rng_state() if torch is not None else None,
             torch.cuda.get_rng_state() if torch is not None and _uses_cuda(torch) else None,
         )
 
     def restore(self) -> None:
-        """Make it the present state again."""
+        """Restore this state."""
         random.setstate(self.python)
         numpy, torch = _numpy(), _torch()
         if numpy is not None and self.numpy is not None:
@@ -44,10 +44,10 @@ class RandomState:
             torch.cuda.set_rng_state(self.cuda)
 
     def document(self) -> dict[str, Any]:
-        """For a checkpoint: numbers and text alone, about 20 KB."""
+        """The state for a checkpoint: only numbers and text, about 20 KB."""
         version, words, gauss = self.python
         found: dict[str, Any] = {"python": [version, list(words), gauss]}
-        # A generator of another kind than numpy's usual one tells of itself in other ways.
+        # Generators other than numpy's usual one have other fields.
         if self.numpy is not None and self.numpy["bit_generator"] == _USUAL:
             state, gauss = self.numpy["state"], float(self.numpy["gauss"])
             found["numpy"] = [state["key"].tolist(), int(state["pos"]), int(self.numpy["has_gauss"]), gauss]
@@ -58,7 +58,7 @@ class RandomState:
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> "RandomState":
-        """What :meth:`document` made. Raises ValueError, KeyError or TypeError for anything else."""
+        """The state that :meth:`document` made. Raises ValueError, KeyError or TypeError for any other document."""
         version, words, gauss = document["python"]
         numpy, torch = _numpy(), _torch()
         named = document.get("numpy")
@@ -86,10 +86,10 @@ def _numpy() -> Any:
 
 def _torch() -> Any:
     torch = sys.modules.get("torch")
-    # While it is being imported, it is there and has nothing.
+    # During its import, the module exists but is empty.
     return torch if hasattr(torch, "get_rng_state") else None
 
 
 def _uses_cuda(torch: Any) -> bool:
-    # A training that has not touched CUDA is not made to.
+    # Querying an uninitialised CUDA would initialise it.
     return bool(torch.cuda.is_initialized())

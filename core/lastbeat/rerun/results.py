@@ -1,4 +1,4 @@
-"""Which results are bad, and which are the same."""
+"""Judges which results are bad, and which are the same."""
 
 import math
 from bisect import bisect_left, insort
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 LATEST: Final = 64
-"""So many good results say what is usual."""
+"""Number of latest good results that define the usual magnitude."""
 LEAST: Final = 16
-"""With fewer nothing is a spike."""
+"""Least number of good results for the detection of spikes."""
 
 
 def not_finite(value: float) -> str | None:
@@ -20,8 +20,8 @@ def not_finite(value: float) -> str | None:
 
 
 def relative_difference(one: float, other: float) -> float:
-    """How far two results are apart, relative to their mean magnitude: from 0 for the same (NaN and NaN, too) to 2, and
-    infinite where only one of them is finite, or they are infinite with different signs."""
+    """The difference of two results relative to their mean magnitude: from 0 for equal ones (including two NaN) to 2.
+    Infinite if only one is finite, or both are infinite with different signs."""
     if one == other or (math.isnan(one) and math.isnan(other)):
         return 0.0
     if not (math.isfinite(one) and math.isfinite(other)):
@@ -32,7 +32,7 @@ def relative_difference(one: float, other: float) -> float:
 
 
 class UsualMagnitude:
-    """The median magnitude of the latest good results: single outliers do not move it."""
+    """The median magnitude of the latest good results, which single outliers do not affect."""
 
     def __init__(self, latest: Sequence[float] = ()) -> None:
         self._latest = deque[float](maxlen=LATEST)
@@ -42,11 +42,11 @@ class UsualMagnitude:
 
     @property
     def latest(self) -> list[float]:
-        """Those that it knows, oldest first."""
+        """The known magnitudes, oldest first."""
         return list(self._latest)
 
     def add(self, value: float) -> None:
-        """One more good result. What is not finite is none."""
+        """Add a good result. A non-finite one is ignored."""
         magnitude = abs(value)
         if not math.isfinite(magnitude):
             return
@@ -57,7 +57,7 @@ class UsualMagnitude:
 
     @property
     def median(self) -> float | None:
-        """None: too few are known."""
+        """The median; None while too few results are known."""
         known = self._sorted
         middle = len(known) // 2
         if len(known) < LEAST:
@@ -65,7 +65,7 @@ class UsualMagnitude:
         return known[middle] if len(known) % 2 else known[middle - 1] / 2 + known[middle] / 2
 
     def spike(self, value: float, factor: float) -> str | None:
-        """What is unusual about ``value``, whose magnitude is more than ``factor`` times the usual one."""
+        """Why ``value`` is a spike, with more than ``factor`` times the usual magnitude; None if it is not."""
         usual = self.median
         if usual is None or abs(value) <= factor * usual:
             return None

@@ -1,4 +1,4 @@
-"""The re-run state machine as training holds it: runs a step again whose result is bad, and says who is to blame."""
+"""The re-run state machine for training: runs a step with a bad result again, and reports the fault."""
 
 import logging
 import platform
@@ -41,41 +41,41 @@ _EVENTS: Final = tuple(PassEvent)
 _FORMAT: Final = 1
 _RANDOM: Final = "the state of the random numbers"
 _ALERTED: Final = (RerunVerdict.TRANSIENT_ERROR, RerunVerdict.CORRECT_RESULT)
-"""Training goes on after these, so no end of it tells them."""
+"""Verdicts after which training goes on, so that an alert has to report them."""
 
 
 class RerunMode(str, Enum):
-    """What is run again."""
+    """Which steps are run again."""
 
     DISABLED = "disabled"
     VALIDATE_RESULTS = "validate_results"
-    """A step whose result is rejected."""
+    """Steps with a rejected result."""
     REPORT_STATS = "report_stats"
-    """Every step, to measure by how much its results differ."""
+    """Every step, to measure the variation of its results."""
 
 
 class Rewindable(Protocol):
-    """What :class:`lastbeat.rerun.RerunDataIterator` does for a re-run."""
+    """The interface of :class:`lastbeat.rerun.RerunDataIterator` for re-runs."""
 
     def rewind(self) -> None:
-        """The batches of the step come again."""
+        """Start the batches of the step again."""
         ...
 
     def advance(self) -> None:
-        """The step is done."""
+        """Drop the batches of the finished step."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """The state for a checkpoint."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """As it was saved."""
+        """Restore a saved state."""
         ...
 
 
 class RerunStateMachine:
-    """Runs steps again, and finds out whose fault a bad result is; see docs/rerun.md.
+    """Runs steps again, and attributes bad results; see docs/rerun.md.
 
     ::
 
@@ -94,11 +94,11 @@ class RerunStateMachine:
                 sys.exit(exit_code)
             optimizer.step()
 
-    Every rank calls it alike. Where torch.distributed is in use, each pass ends with an all-reduce of eight numbers,
-    and raises what that raises when a peer has died. Nothing else is raised into training.
+    All ranks make the same calls. With torch.distributed, each pass ends with an all-reduce of eight numbers, and
+    raises what that raises when a peer has died. Nothing else is raised into training.
     """
 
-    def __init__(  # noqa: PLR0913 - each is a choice of its own, by name
+    def __init__(  # noqa: PLR0913 - independent options, by name
         self,
         *,
         mode: "RerunMode | str" = RerunMode.DISABLED,
@@ -112,14 +112,14 @@ class RerunStateMachine:
         state_save_func: Callable[[], Any] | None = None,
         state_restore_func: Callable[[Any], None] | None = None,
     ) -> None:
-        """``device`` identifies the hardware that this rank computes on; without it torch's CUDA device is asked for
-        its UUID. A loss is a spike whose magnitude is more than ``spike_factor`` times the median of the last 64. Two
-        results are the same up to the relative difference ``tolerance``; without it what ``report_stats`` has measured
-        holds, else none. One result in ``error_injection_rate`` is made bad, 0 for none; what re-runs are to find then
-        is ``error_injection_type``. ``state_save_func`` and ``state_restore_func`` keep what else a pass changes.
+        """``device`` identifies this rank's hardware; the default is the UUID of torch's CUDA device. A loss is a spike
+        if its magnitude is more than ``spike_factor`` times the median of the last 64. Two results are the same up to
+        the relative difference ``tolerance``; the default is the one that ``report_stats`` has measured, or else 0. One
+        result in ``error_injection_rate`` is made bad, 0 for none, and re-runs should find ``error_injection_type``.
+        ``state_save_func`` and ``state_restore_func`` keep further state that a pass changes.
 
-        The latest machine is the one that :func:`get_rerun_state_machine` gives. Raises ValueError for a mode, a rate
-        or a type that there is not: training has not begun yet.
+        :func:`get_rerun_state_machine` returns the latest machine. Raises ValueError for an invalid mode, rate or type,
+        because training has not begun yet.
         """
         try:
             self.mode = RerunMode(mode)
@@ -135,16 +135,16 @@ class RerunStateMachine:
         self._save_other, self._restore_other = state_save_func, state_restore_func
         self._phase = RerunPhase.READY
         self._resumed = False
-        """The next step is one that was run before the resume."""
+        """Whether the next step was already run before the resume."""
         self._reruns = 0
-        """How often the step was run again in place."""
+        """Number of re-runs of the step in place."""
         self.iteration = -1
-        """Steps so far, from 0."""
+        """Number of the current step, from 0."""
         self._warnings = WarnOnce()
         self._given = GivenResults(self._warnings)
         self._suspect: Suspect | None = None
         self._settled: set[str] = set()
-        """Names of results that are bad because of the computation, until one of them is good."""
+        """Names of results that are bad because of the computation, until one is good again."""
         self._usual: dict[str, UsualMagnitude] = {}
         self._measurement = Measurement()
         self._measured: dict[str, float] = {}
@@ -152,11 +152,11 @@ class RerunStateMachine:
         self._random: RandomState | None = None
         self._other: Any = None
         self._batches: list[Any] | None = None
-        """States of the data iterators of a step that is to be run again after a resume."""
+        """States of the data iterators of a step that will be run again after a resume."""
         self._iterators: tuple[Rewindable, ...] = ()
         self._findings: tuple[RerunFinding, ...] = ()
         self.verdicts: tuple[RerunFinding, ...] = ()
-        """What was found in the present step, on all ranks."""
+        """Findings of the current step, on all ranks."""
         _Present.machine = self
 
     # The loop.
@@ -180,10 +180,10 @@ class RerunStateMachine:
     def validate(
         self, result: object, *, name: str = "loss", tolerance: float | None = None, fatal: bool = False
     ) -> None:
-        """Look at a loss (a number, or a tensor with one): NaN and Inf are bad, and spikes where they are looked for.
+        """Check a loss (a number, or a tensor with one): NaN and Inf are bad, and so are spikes if enabled.
 
-        Returns at once: a tensor is read when the pass is over. ``name`` tells several losses apart. ``fatal`` ends
-        training with exit status 17 where the bad loss turns out to be correct, and not the hardware's.
+        Returns at once; a tensor is read after the pass. ``name`` distinguishes several losses. ``fatal`` ends training
+        with exit status 17 if the bad loss turns out to be correct, not an error of the hardware.
         """
         if not self._looks():
             return
@@ -204,8 +204,8 @@ class RerunStateMachine:
         tolerance: float = 0.0,
         fatal: bool = True,
     ) -> None:
-        """Look at any result: ``rejection_func(result)`` is true where it is bad, ``comparison_func(one, other)`` the
-        relative difference of two. Both are called when the pass is over, and whatever they raise is logged."""
+        """Check any result. ``rejection_func(result)`` returns whether it is bad, and ``comparison_func(one, other)``
+        the relative difference of two. Both are called after the pass, and their exceptions are logged."""
         if not self._looks():
             return
         name = self._given.name_of(message)
@@ -217,7 +217,7 @@ class RerunStateMachine:
         self._given.take(result, name, rejects, compare, tolerance, fatal=fatal, is_loss=False)
 
     def _looks(self) -> bool:
-        """Whether results are looked at now."""
+        """Whether results are checked now."""
         if self.mode is RerunMode.DISABLED:
             return False
         if not self._phase.in_step:
@@ -225,22 +225,22 @@ class RerunStateMachine:
         return self._phase.in_step
 
     def should_checkpoint_and_exit(self) -> tuple[bool, bool, int]:
-        """After the step: whether to save a checkpoint (without having applied the step), whether to end then, and with
-        which exit status. Ask before the optimizer's step."""
+        """Whether to save a checkpoint (without applying the step), whether to end then, and the exit status. Call it
+        after the passes, before the optimizer's step."""
         return self._phase.leaves if self.mode is RerunMode.VALIDATE_RESULTS else (False, False, 0)
 
     def stats(self) -> dict[str, VariationSummary]:
-        """What ``report_stats`` has measured on this rank so far, by the result's name."""
+        """Name of a result → variation that ``report_stats`` has measured on this rank so far."""
         return self._measurement.summaries()
 
     # Checkpoints.
 
     def state_dict(self, data_iterator: "Rewindable | Sequence[Rewindable] | None" = None) -> dict[str, Any]:
-        """For a checkpoint; one for each rank. Numbers and text alone, but for the batches of ``data_iterator`` and for
-        results that are no numbers."""
+        """The state for a checkpoint, one for each rank. It holds only numbers and text, except the batches of
+        ``data_iterator`` and results that are not numbers."""
         again = self._resumed or self._phase in {RerunPhase.LEAVING, RerunPhase.STUCK}
         injected = self._injector.active if again else None
-        # Without its batches a step that is run again is another one.
+        # Without its batches, a re-run would be a different step.
         iterators = _listed(data_iterator) or (self._iterators if again else ())
         batches = self._batches
         if batches is None and iterators:
@@ -262,15 +262,15 @@ class RerunStateMachine:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on as :meth:`state_dict` left it. Mode and arguments stay those of this machine. What does not make sense
-        is left out, with a line in the log."""
+        """Continue from :meth:`state_dict`. Mode and arguments stay those of this machine. Invalid state is left out,
+        with a line in the log."""
         if self.mode is RerunMode.DISABLED:
             safe_log(logging.INFO, "lastbeat.rerun is disabled, and leaves the state in the checkpoint alone")
             return
         try:
             self._load(state)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as fault:
-            # What is computed without all of it is another step, and says nothing about the first.
+            # Without all of it the step would be a different one, and prove nothing about the first.
             self._suspect, self._batches = None, None
             safe_log(logging.WARNING, "lastbeat.rerun cannot use its state in the checkpoint: %s", fault_text(fault))
 
@@ -296,7 +296,7 @@ class RerunStateMachine:
     # A step.
 
     def _begin(self, data_iterator: "Rewindable | Sequence[Rewindable] | None") -> None:
-        """A step begins: a new one, or the one that was run before the resume."""
+        """Begin a step: a new one, or the one that was run before the resume."""
         self._iterators = _listed(data_iterator)
         if self._phase.leaves[1]:
             self._ignored()
@@ -319,7 +319,7 @@ class RerunStateMachine:
         self._given.begin()
 
     def _put_batches(self) -> None:
-        """The data goes on as it was saved."""
+        """Restore the saved states of the data iterators."""
         saved, self._batches = self._batches or [], None
         if len(saved) == len(self._iterators):
             for iterator, state in zip(self._iterators, saved, strict=True):
@@ -330,9 +330,9 @@ class RerunStateMachine:
             self._suspect = None
 
     def _give_up_step(self, iterators: tuple[Rewindable, ...]) -> None:
-        """Where a fetch has raised and training comes with new ``iterators``, it has left the step: the next one begins
-        in its place. With the same ones, or having fetched of these, it may have made do within the pass. Other ranks
-        may wait for the end of this pass: so it ends there."""
+        """Give up the step if a fetch has raised and training comes with new ``iterators``, so that it has left the
+        step. With the same iterators, or after a fetch from the new ones, it may have continued within the pass. Other
+        ranks may wait for the end of this pass, so it then ends normally."""
         raised = any(isinstance(each, RerunDataIterator) and each.raised for each in self._iterators)
         if not self._phase.in_step or not raised or iterators == self._iterators:
             return
@@ -348,7 +348,8 @@ class RerunStateMachine:
             iterator.advance()
 
     def _ignored(self) -> None:
-        """Training was to end and goes on: what it accepts is not run again with each step."""
+        """Note that training goes on although it should end. Results that it accepts are not run again with each
+        step."""
         what = "lastbeat.rerun had asked for the end of this training (exit status %d), and it goes on"
         self._warnings.warn("ignored", what, self._phase.leaves[2])
         if self._suspect is not None:
@@ -356,7 +357,7 @@ class RerunStateMachine:
         tell(RerunReport(self._findings, None), (), leads=tells_for_all())
 
     def _again(self) -> bool:
-        """The same pass once more."""
+        """Start the same pass once more."""
         self._phase = RerunPhase.IN_PLACE
         self._reruns += 1
         self._given.begin()
@@ -375,22 +376,22 @@ class RerunStateMachine:
             self._guarded("state_restore_func", partial(self._restore_other, self._other))
 
     def _guarded(self, what: str, call: Callable[[], Any]) -> Any:
-        """What ``call`` returns; None where it raised, with a line in the log: training goes on without it."""
+        """The result of ``call``. None if it raised, with a line in the log, because training goes on without it."""
         try:
             return call()
-        except Exception as fault:  # noqa: BLE001 - a training's own function may raise anything
+        except Exception as fault:  # noqa: BLE001 - training's own function may raise anything
             self._warnings.warn(what, "lastbeat.rerun runs steps again without %s: %s", what, fault_text(fault))
             return None
 
     def _after_pass(self) -> bool:
-        """What follows from the pass that has just ended.
+        """Decide what follows the pass that has just ended. Returns whether to run it again.
 
-        1. Look at its results, on this rank.
-        2. All ranks tell each other what they found, and draw the same conclusion.
-        3. Where there was a result in doubt, all hear of each verdict: the log, metadata.json and the alert tell it.
-        4. Run the step again, or leave it: as it began, if it is to be run again elsewhere.
+        1. Check its results on this rank.
+        2. Exchange the findings of all ranks, which then draw the same conclusion.
+        3. If a result was in doubt, exchange the verdicts, and report them in the log, metadata.json and an alert.
+        4. Run the step again, or leave it. If it will be run again elsewhere, restore its beginning first.
         """
-        found, results = self._looked_at()
+        found, results = self._check_results()
         agreed = {
             each for each, on in zip(_EVENTS, on_any([each in found.events for each in _EVENTS]), strict=True) if on
         }
@@ -410,13 +411,13 @@ class RerunStateMachine:
             self._rewind()
         return False
 
-    def _looked_at(self) -> tuple[PassOutcome, list[CheckedResult]]:
+    def _check_results(self) -> tuple[PassOutcome, list[CheckedResult]]:
         results = [each for each in map(self._checked, self._given.all) if each is not None]
         device = self._device().id if self._suspect is not None else ""
         return look(self._phase, self._suspect, results, device, self._settled), results
 
     def _next_suspect(self, found: PassOutcome) -> Suspect | None:
-        """The result that is in doubt on this rank from now on."""
+        """The result that is in doubt on this rank from now on, or None."""
         if found.events & {PassEvent.REPRODUCED, PassEvent.SAME_DEVICE}:
             return self._suspect
         fresh = found.fresh
@@ -430,7 +431,7 @@ class RerunStateMachine:
         )  # fmt: skip
 
     def _done(self, results: Sequence[CheckedResult]) -> None:
-        """The step's results stand."""
+        """Accept the step's results."""
         bad = {each.name for each in results if each.why is not None}
         self._settled -= {each.name for each in results} - bad
         self._settled |= bad
@@ -443,7 +444,7 @@ class RerunStateMachine:
         self._advance()
 
     def _judge(self, found: PassOutcome) -> None:
-        """Have all ranks hear of each verdict, and tell people."""
+        """Exchange the verdicts of all ranks, and report them."""
         mine = list[dict[str, Any]]()
         suspect = self._suspect
         verdict = next((VERDICTS[each] for each in _EVENTS if each in found.events and each in VERDICTS), None)
@@ -455,12 +456,12 @@ class RerunStateMachine:
             finding = RerunFinding(verdict, suspect.rank, suspect.host, suspect.device, suspect.iteration, what)
             self._say_verdict(finding, suspect, then, now)
             mine.append(finding.document())
-        told = tuple(each for said in from_all(mine) for each in read_findings(said))
-        self.verdicts = (*self.verdicts, *told)
-        self._findings = (*self._findings, *told)[-MOST_FINDINGS:]
+        new = tuple(each for document in from_all(mine) for each in read_findings(document))
+        self.verdicts = (*self.verdicts, *new)
+        self._findings = (*self._findings, *new)[-MOST_FINDINGS:]
         leaves = self._phase.leaves
         report = RerunReport(self._findings, leaves[2] if leaves[1] else None)
-        tell(report, told, leads=tells_for_all())
+        tell(report, new, leads=tells_for_all())
 
     def _say_rejected(self, fresh: CheckedResult) -> None:
         what = "Unexpected result %s on rank %d at iteration #%d invocation #%d (message='%s')"
@@ -495,7 +496,7 @@ class RerunStateMachine:
     # Results.
 
     def _checked(self, given: GivenResult) -> CheckedResult | None:
-        """``given``, read. None: it cannot be."""
+        """``given`` with its value read and checked; None if it cannot be read."""
         read = self._given.read(given)
         if read is None:
             return None
@@ -525,14 +526,14 @@ class RerunStateMachine:
         return f"{name} is {found}" if found is not None else None
 
     def _device(self) -> ComputeDevice:
-        """Asked for once a step, where somebody has to know."""
+        """The current device, determined at most once a step."""
         if self._present_device is None:
             found = self._guarded("the device's name", partial(present_device, self._named_device))
             self._present_device = found if found is not None else ComputeDevice("", platform.node())
         return self._present_device
 
     def _after_measured_pass(self) -> bool:
-        """The step is run twice, and goes on with its second results."""
+        """Run the step twice, and continue with its second results. Returns whether to run it again."""
         if self._phase is RerunPhase.INITIAL:
             self._measurement.first(self._given.all)
             return self._again()
@@ -546,9 +547,8 @@ class RerunStateMachine:
 
 
 def tell(report: RerunReport, new: Sequence[RerunFinding], *, leads: bool) -> None:
-    """Where a run is open in this process, put ``report`` into its metadata.json, and raise an alert for those of
-    ``new`` that no end of training will tell: where ``leads``, on the one rank that tells for all. Never raises, and
-    waits for nothing."""
+    """Put ``report`` into the metadata.json of the run that is open in this process, if any. With ``leads``, also raise
+    an alert for findings in ``new`` that no end of training will report. Never raises, and waits for nothing."""
     run = open_run()
     if run is None:
         return
@@ -566,7 +566,7 @@ class _Present:
 
 
 def get_rerun_state_machine() -> RerunStateMachine:
-    """The machine of this process: the one that was made last, or a disabled one."""
+    """The latest machine of this process, or a disabled one."""
     return _Present.machine or RerunStateMachine()
 
 
@@ -578,7 +578,8 @@ def _listed(given: "Rewindable | Sequence[Rewindable] | None") -> tuple[Rewindab
 
 
 def _read_batches(value: object) -> list[Any] | None:
-    """Raises ValueError for what :meth:`RerunStateMachine.state_dict` does not make."""
+    """The iterators' states in ``value``, or None. Raises ValueError for other values than those of
+    :meth:`RerunStateMachine.state_dict`."""
     if value is None:
         return None
     if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):

@@ -1,4 +1,4 @@
-"""By how much results of the same step differ on the same device: what ``report_stats`` measures."""
+"""Measures for ``report_stats`` the variation of results of the same step on the same device."""
 
 import math
 from collections import deque
@@ -11,11 +11,11 @@ from lastbeat.rerun.given import GivenResult, GivenResults
 from lastbeat.rerun.peers import from_all, tells_for_all
 
 KEPT: Final = 4096
-"""So many of the latest differences give the percentiles."""
+"""Number of latest differences that give the percentiles."""
 MARGIN: Final = 2.0
-"""A tolerance is so many times the largest difference that was seen."""
+"""Factor from the largest observed difference to the tolerance."""
 REPORT_EACH: Final = 1024
-"""Reported after so many steps; before, after 1, 2, 4, 8, …"""
+"""Number of steps between two reports; the first come after 1, 2, 4, 8, … steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +24,16 @@ class VariationSummary:
 
     samples: int
     identical: int
-    """How many of them did not differ at all."""
+    """Number of samples without a difference."""
     unequal: int
-    """How many were finite in one of the two runs alone: no tolerance covers that."""
+    """Number of samples that were finite in only one of the two runs, which no tolerance covers."""
     median: float
     percentile_99: float
     largest: float
 
     @property
     def tolerance(self) -> float:
-        """What the measurement makes of ``tolerance``."""
+        """The tolerance that follows from the measurement."""
         return MARGIN * self.largest
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class VariationSummary:
 
 
 class Variation:
-    """Adds differences up."""
+    """Accumulates differences."""
 
     def __init__(self) -> None:
         self._samples = self._identical = self._unequal = 0
@@ -56,7 +56,7 @@ class Variation:
         self._latest = deque[float](maxlen=KEPT)
 
     def add(self, difference: float) -> None:
-        """One more, from 0 to infinity."""
+        """Add a difference, from 0 to infinity."""
         self._samples += 1
         if not math.isfinite(difference):
             self._unequal += 1
@@ -66,7 +66,7 @@ class Variation:
         self._latest.append(difference)
 
     def summary(self) -> VariationSummary:
-        """What is known so far. Percentiles are by nearest rank."""
+        """The summary so far. Percentiles are by nearest rank."""
         known = sorted(self._latest)
 
         def percentile(share: float) -> float:
@@ -78,7 +78,7 @@ class Variation:
 
 
 def combined(ranks: list[dict[str, Any]]) -> dict[str, VariationSummary]:
-    """The same of several ranks' summaries, by name. Percentiles are those of the rank that has the largest."""
+    """Name → summary of several ranks' summaries. Percentiles are those of the rank with the largest."""
     found = dict[str, VariationSummary]()
     for name in sorted({name for each in ranks for name in each}):
         known = [VariationSummary(**each[name]) for each in ranks if name in each]
@@ -94,18 +94,18 @@ def combined(ranks: list[dict[str, Any]]) -> dict[str, VariationSummary]:
 
 
 class Measurement:
-    """What this rank has measured so far."""
+    """The measurements of this rank so far."""
 
     def __init__(self) -> None:
         self._variations: dict[str, Variation] = {}
         self._first: dict[tuple[str, int], GivenResult] = {}
 
     def first(self, results: Sequence[GivenResult]) -> None:
-        """The first pass of a step is over."""
+        """Keep the results of the first pass of a step."""
         self._first = {(each.name, each.number): each for each in results}
 
     def second(self, results: GivenResults) -> None:
-        """The second pass of that step is over."""
+        """Compare the results of the second pass of that step with the first."""
         for given in results.all:
             first = self._first.get((given.name, given.number))
             difference = results.difference(given, first.value, given.value) if first is not None else None
@@ -114,12 +114,12 @@ class Measurement:
         self._first = {}
 
     def summaries(self) -> dict[str, VariationSummary]:
-        """By the result's name."""
+        """Name of a result → its summary."""
         return {name: each.summary() for name, each in self._variations.items()}
 
     def report(self, steps: int) -> dict[str, float] | None:
-        """Where it is due after so many ``steps``: add up what all ranks have measured, say it once, and return the
-        largest difference of each result."""
+        """If a report is due after ``steps``, combine all ranks' measurements, announce them once, and return the
+        largest difference of each result. Otherwise return None."""
         if steps & (steps - 1) and steps % REPORT_EACH:
             return None
         found = combined(from_all({name: asdict(each) for name, each in self.summaries().items()}))
