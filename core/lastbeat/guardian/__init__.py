@@ -1,1 +1,1 @@
-"""A small process beside training that sees how it ended, and writes that down where training could not."""
+"""A small process beside training that observes its end, and reports that if training could not."""

@@ -1,6 +1,6 @@
 """The guardian's process, started by ``start.py`` as a script: ``python -I -S …/lastbeat/guardian/__main__.py``.
 
-Standard input is the socket that training's processes connect to. Nothing else of training's stays open.
+Standard input is the socket that training's processes connect to. No other descriptor of training stays open.
 """
 
 import os
@@ -14,12 +14,12 @@ _NAME = "lastbeat-guard"
 
 
 def _detach() -> None:
-    """Be nobody's child and in nobody's way."""
+    """Detach from training: ignore signals, leave its children, and close its files."""
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     if sys.argv[1:] != ["detached"]:
-        # Training must not find a child that it did not start when it waits for its own. Without room for another
-        # process: then as a child.
+        # Training must not find a child that it did not start when it waits for its own. If no process can be forked,
+        # this one stays a child.
         with suppress(OSError):
             if os.fork():
                 os._exit(0)
@@ -29,7 +29,7 @@ def _detach() -> None:
         if descriptor > 2:
             with suppress(OSError):
                 os.close(descriptor)
-    # What `ps` and `killall` call it.
+    # Its name in `ps` and `killall`.
     with suppress(OSError):
         Path("/proc/self/comm").write_text(_NAME, "ascii")
 
@@ -37,7 +37,7 @@ def _detach() -> None:
 def _main() -> None:
     _detach()
     here = Path(__file__).absolute().parent
-    # The folder that lastbeat lies in, instead of this one, whose modules are not to be found by their short names.
+    # The parent folder of lastbeat replaces this folder, whose modules must not be importable by their short names.
     sys.path[:] = [str(here.parent.parent), *(entry for entry in sys.path if entry != str(here))]
     from lastbeat.guardian.watch import serve  # noqa: PLC0415 - only now it can be found
 

@@ -1,4 +1,4 @@
-"""A process that is not our child: when it ends, and how, as far as the kernel says."""
+"""Observes a process that is not a child: when it ends, and how, as far as the kernel reports."""
 
 import fcntl
 import os
@@ -9,29 +9,30 @@ _GET_INFO = 0xC040FF0B
 """PIDFD_GET_INFO with the 64 bytes of its first version."""
 _INFO_EXIT = 1 << 3
 _SPIN_S = 0.05
-"""How long an end that has begun is looked at without pause: its parent takes its exit status away within moments."""
+"""Time in s for which a beginning end is polled without pause, because the parent reaps the exit status within
+moments."""
 
 
 class Process:
-    """The process ``pid``, which lives now or has just ended. ``pidfd`` refers to it where the kernel has handed one
-    out, and is then ours."""
+    """The process ``pid``, which lives or has just ended. ``pidfd`` is the kernel's descriptor of it, if there is one,
+    and is closed here."""
 
     def __init__(self, pid: int, pidfd: int | None = None) -> None:
         self.pid = pid
         self._last: int | None = None
-        """Wait status seen while it was on its way out."""
+        """Wait status observed while it was ending."""
         self._stat = _open(f"/proc/{pid}/stat")
         self.pidfd = _pidfd(pid) if pidfd is None else pidfd
-        """Readable once it has ended; None on kernels before 5.3, and where it has been forbidden."""
+        """Descriptor that is readable once it has ended; None on kernels before 5.3, or if forbidden."""
 
     def ended(self) -> bool:
-        """Whether it has, where ``pidfd`` cannot tell."""
+        """Whether it has ended, for a process without ``pidfd``."""
         fields = self._fields()
-        # A main thread that has ended before the others is a zombie, too.
+        # A main thread that has ended before the others is a zombie too.
         return fields is None or (fields[0] in "ZX" and int(fields[17]) <= 1)
 
     def catch_end(self) -> None:
-        """To be called when it seems to be ending: look at its exit status before its parent does."""
+        """Read its exit status before its parent reaps it. Call this when it seems to be ending."""
         until = time.monotonic() + _SPIN_S
         while time.monotonic() < until:
             fields = self._fields()
@@ -44,8 +45,8 @@ class Process:
                 return
 
     def wait_status(self) -> int | None:
-        """How it ended, as ``waitpid`` tells it: exit status times 256, or the signal, plus 128 with a core file. None:
-        nobody knows. To be called once it has ended."""
+        """Its wait status as in ``waitpid``: exit status times 256, or the signal, plus 128 with a core file. None if
+        unknown. Call this once it has ended."""
         fields = self._fields()
         if fields is not None and fields[0] == "Z":
             return int(fields[49])
@@ -59,7 +60,7 @@ class Process:
         self.pidfd = self._stat = None
 
     def _fields(self) -> list[str] | None:
-        """What /proc/PID/stat says from the state on; None once its parent has been told of its end."""
+        """The fields of /proc/PID/stat from the state on; None once its parent has reaped it."""
         if self._stat is None:
             return None
         try:
@@ -71,7 +72,7 @@ class Process:
         return fields if len(fields) > 49 else None
 
     def _from_pidfd(self) -> int | None:
-        """What kernels from 6.15 on remember of a process that is gone."""
+        """The wait status that kernels from 6.15 on keep of a process that is gone, or None."""
         if self.pidfd is None:
             return None
         info = bytearray(64)

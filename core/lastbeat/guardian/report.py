@@ -1,9 +1,9 @@
-"""Once a process of training has ended and left its run open: what became of it goes into the store.
+"""Reports to the store the end of a process of training that left its run open.
 
-Nothing that training or another attempt wrote is touched: ``_error`` is created, in the place of one that is older than
-this attempt at most, and only while metadata.json is this attempt's. Should a new attempt begin in the very moment, it
-is taken back. One thing is moved: what another rank wrote after this one had ended follows from that, and goes to that
-rank's own file.
+Nothing that training or another attempt wrote is touched. ``_error`` is created, or replaces one that is older than
+this attempt, and only while metadata.json belongs to this attempt. If a new attempt begins at that moment, it is
+deleted again. One thing is moved: another rank's error after this one's end is a consequence, and goes to that rank's
+own file.
 """
 
 import logging
@@ -33,9 +33,9 @@ log = logging.getLogger("lastbeat")
 
 _RETRY_S = 0.5
 _PATIENCE_S = 8.0
-"""Less than a guardian may take in all."""
+"""Longest wait in s for rank 0, which is less than a guardian's total time."""
 _START_S = 60.0
-"""So much later than another rank even a slow rank 0 has begun."""
+"""Longest time in s by which even a slow rank 0 begins later than another rank."""
 _METADATA_BYTES = 64 * 1024
 _ERROR_BYTES = 1024 * 1024
 _PLACE = re.compile(rb"[^\n]*\nrank (\d{1,6}) of ")
@@ -50,10 +50,10 @@ Said = Mapping[str, Any]
 
 
 def report(said: Said) -> None:
-    """Write what became of one run to the store that its settings name. Its caller ends this after a while.
+    """Write the end of one run to the store that its settings name. The caller ends this after a while.
 
-    ``said`` is what its process told when it began (see ``start.py``), whether it has ``begun``, how it is ``ending``
-    where it came to say so, its ``wait_status`` where that is known, when it ended (``ended_monotonic``), and
+    ``said`` has the reports of its process at its begin (see ``start.py``), whether it has ``begun``, how it is
+    ``ending`` if it reported that, its ``wait_status`` if known, when it ended (``ended_monotonic``), and
     ``oom_kills``.
     """
     settings = configuration.load(said["settings"], dict(os.environ), Path(os.devnull), channels=False, training=True)
@@ -64,8 +64,8 @@ def report(said: Said) -> None:
 def settle(
     store: Store, said: Said, masked: Redactor, *, pause_s: float = _RETRY_S, patience_s: float = _PATIENCE_S
 ) -> None:
-    """Write what became of it; again and again, after ``pause_s`` each, while the store does not answer. A rank 0 that
-    has not begun yet is waited for, see ``first_error``."""
+    """Write the end of the run, with retries after ``pause_s`` while the store does not answer. Waits for a rank 0 that
+    has not begun yet, see ``first_error``."""
     ending = _ending(said, masked)
     while ending is not None:
         try:
@@ -79,7 +79,7 @@ def settle(
 
 
 def _ending(said: Said, masked: Redactor) -> tuple[str, str] | None:
-    """Sentinel and text; None where there is nothing to tell."""
+    """Sentinel and text, or None if there is nothing to report."""
     follows = said["rank"] > 0
     if "ending" in said:
         sentinel, text = said["ending"]
@@ -89,7 +89,7 @@ def _ending(said: Said, masked: Redactor) -> tuple[str, str] | None:
         return sentinel, text
     death = _death(said)
     if follows and death is not None and (death.succeeded or death.cancelled):
-        # Who stops a whole training stops rank 0, too; and that one alone completes a run.
+        # A stop of the whole run reaches rank 0 too, and only rank 0 completes a run.
         return None
     return runid.ERROR, masked(describe(said))
 
@@ -103,7 +103,7 @@ def _death(said: Said) -> ChildExit | None:
 
 
 def describe(said: Said) -> str:
-    """The text of ``_error`` where training said nothing of its end."""
+    """The text of ``_error`` if training did not report its end."""
     who, death = said["who"], _death(said)
     if death is None:
         message = (
@@ -125,7 +125,7 @@ def describe(said: Said) -> str:
 
 
 def _fatal_error(stderr: Said) -> str:
-    """What Python's faulthandler wrote to the file that training's stderr is."""
+    """The report of Python's faulthandler in the file to which training's stderr goes."""
     try:
         descriptor = os.open(stderr["path"], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -147,7 +147,7 @@ def _write(store: Store, said: Said, ending: tuple[str, str], patience_s: float)
     try:
         whose = _metadata(store, run)
     except DeniedError:
-        # Some policies let training write and not read.
+        # Some policies let training write but not read.
         whose = b""
     if rank == 0 and whose and start_time_of(whose) != said["start_time"]:
         log.info("the guardian of %s leaves it alone: metadata.json is another attempt's", run)
@@ -176,8 +176,9 @@ def _write(store: Store, said: Said, ending: tuple[str, str], patience_s: float)
 
 
 def _moves_what_followed(store: Store, key: str, body: bytes, said: Said) -> bool:
-    """Whether ``body`` has taken the place of what another rank wrote after this one had ended without a word. That a
-    connection broke or a launcher stopped it, it says within milliseconds, sooner than a store is opened here."""
+    """Put ``body`` in the place of another rank's error, if that came after this rank's silent end. Returns whether it
+    did. The other rank reports a broken connection or a launcher's stop within milliseconds, before a store is open
+    here."""
     death = _death(said)
     if said["world"] < 2 or "ending" in said or (death is not None and (death.cancelled or death.succeeded)):
         return False
@@ -185,7 +186,7 @@ def _moves_what_followed(store: Store, key: str, body: bytes, said: Said) -> boo
         theirs = store.read(key, _ERROR_BYTES)
     except DeniedError:
         return False
-    # A stamp of whole seconds tells no order within its second: then whoever was first stays.
+    # A stamp of whole seconds gives no order within its second, so the first error stays.
     if theirs is None or theirs.modified <= started_at(store, time.monotonic() - said["ended_monotonic"]):
         return False
     whose = _PLACE.match(theirs.body)
@@ -205,14 +206,13 @@ def _metadata(store: Store, run: str) -> bytes | None:
 
 
 def _is_gone(said: Said) -> bool:
-    """Whether a run without metadata.json had some: then somebody has cleaned up."""
+    """Whether a run without metadata.json once had one, so that its files were removed."""
     lived_s = time.monotonic() - said["started_monotonic"]
     return said.get("begun", False) if said["rank"] == 0 else bool(lived_s > _START_S)
 
 
 def _completed(store: Store, run: str, began: datetime) -> bool:
-    """Whether rank 0 has completed the run, or ended it early: then what a rank dies of while it leaves is no
-    failure."""
+    """Whether rank 0 has completed the run, or ended it early, so that the death of a leaving rank is no failure."""
     for name in (runid.COMPLETE, runid.PREEMPTED):
         try:
             blob = store.read(f"{run}/{name}", 0)
@@ -224,7 +224,7 @@ def _completed(store: Store, run: str, began: datetime) -> bool:
 
 
 def _signed(text: str, said: Said, whose: bytes | None) -> str:
-    """``text`` with who ended in its second line, as :func:`lastbeat.sdk.ranks.with_rank` has it."""
+    """``text`` with the rank that ended in its second line, as in :func:`lastbeat.sdk.ranks.with_rank`."""
     if said["world"] < 2 or text.startswith("{"):
         return text
     first, _, rest = text.partition("\n")
@@ -233,7 +233,7 @@ def _signed(text: str, said: Said, whose: bytes | None) -> str:
 
 
 def _take_back_if_late(store: Store, run: str, key: str, body: bytes, whose: bytes | None) -> None:
-    """A new attempt that began while this was written has not failed."""
+    """Delete the error if a new attempt began while it was written, because that has not failed."""
     if not whose:
         return
     now = _metadata(store, run)

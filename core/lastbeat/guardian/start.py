@@ -1,9 +1,8 @@
-"""Training's side: starts the guardian of this node, or finds the one that another rank has started, and tells it how
-the run stands.
+"""Training's side: starts the guardian of this node, or finds the one that another rank has started, and reports the
+state of the run to it.
 
-A socket in Linux's abstract namespace is the meeting place: whoever binds its name starts the guardian, which then
-listens to it; the others connect. The name is free again as soon as the guardian stops listening. Nothing of this
-raises.
+They meet at a socket in Linux's abstract namespace. The process that binds its name starts the guardian, which then
+listens; the others connect. The name is free again as soon as the guardian stops listening. Nothing here raises.
 """
 
 import contextlib
@@ -34,13 +33,13 @@ from lastbeat.settings.table import MONITORING_PREFIX, MONITORING_ROOT
 from lastbeat.stores.kind import DIRECTORY
 
 WRAPPED: Final = "_LASTBEAT_EXEC_RUN"
-"""The run that ``lastbeat exec`` reports, which sees the end of what it started itself."""
+"""Variable with the run that ``lastbeat exec`` reports, which sees the end of its command itself."""
 _SEND_S = 0.2
 _CHILD_S = 1.0
-"""How long the start of a run may wait for what starts the guardian, which takes some 2 ms."""
+"""Longest wait in s of a run's start for the process that starts the guardian, which takes some 2 ms."""
 _UNHEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _SHELL = "/bin/sh"
-# Shells give what runs in the background no standard input but one that is named.
+# Shells give background commands only a standard input that is named.
 _DETACHES = 'exec 3<&0; "$@" <&3 3<&- &'
 _TRIES = 4
 _TEXT_CHARS = 20_000
@@ -48,10 +47,10 @@ _DROPPED = ("LD_PRELOAD",)
 
 
 class GuardianClient(Guard):
-    """One run of this process, and the guardian that sees its end.
+    """Reports one run of this process to the guardian.
 
-    Made where the run begins: what starts the guardian is a child for a moment, which must not be found by a training
-    that then waits for its own. All else is for the beat thread.
+    Create it where the run begins: the process that starts the guardian is a child for a moment, and training must not
+    find it when it waits for its own children. All methods are for the beat thread.
     """
 
     def __init__(self, settings: Settings, run_id: str) -> None:
@@ -59,7 +58,7 @@ class GuardianClient(Guard):
         self._run_id = run_id
         self._begin: dict[str, Any] = {}
         self._heard = False
-        """The guardian has answered."""
+        """Whether the guardian has answered."""
         self._begun = False
         self._ending_told = False
         self._line: _Line | None = None
@@ -67,7 +66,7 @@ class GuardianClient(Guard):
             self._line = _join(settings, run_id)
 
     def begin(self, rank: Rank, started_unix: float, started_monotonic: float) -> None:
-        """The run is reported from now on; ``started_unix`` is the start time in its metadata."""
+        """Begin reporting the run; ``started_unix`` is the start time in its metadata."""
         with _quietly():
             self._begin = {
                 "start_time": iso_time(started_unix),
@@ -83,7 +82,7 @@ class GuardianClient(Guard):
             self._say("begin", **self._begin)
 
     def beat(self, *, begun: bool) -> None:
-        """The run beats; ``begun`` says that its metadata is in the store."""
+        """Report a beat; ``begun`` says that the run's metadata is in the store."""
         with _quietly():
             if not self._heard and self._line is not None:
                 answer = self._line.answer()
@@ -97,14 +96,14 @@ class GuardianClient(Guard):
                 self._begun = self._say("begun")
 
     def ending(self, sentinel: str, text: str) -> None:
-        """The run is over for training, and its sentinel is about to be written."""
+        """Report that training has ended the run, and its sentinel is about to be written."""
         if not self._ending_told:
             self._ending_told = True
             with _quietly():
                 self._say("ending", ending=[sentinel, text[:_TEXT_CHARS]])
 
     def over(self) -> None:
-        """Its sentinel is written: nothing is left for the guardian to do."""
+        """Report that the sentinel is written, so that the guardian has nothing left to do."""
         with _quietly():
             self._say("over")
             if self._line is not None:
@@ -116,7 +115,7 @@ class GuardianClient(Guard):
 
 
 class _Line:
-    """The connection of this process to its guardian; there is one at a time, for all of its runs."""
+    """The connection of this process to its guardian, one at a time for all of its runs."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.settimeout(_SEND_S)
@@ -126,7 +125,7 @@ class _Line:
 
     @property
     def open(self) -> bool:
-        """Whether it can be used here: nobody hung up, and this is no fork."""
+        """Whether it can be used: the guardian has not closed it, and this is no fork."""
         return self._process == os.getpid() and self._connection.fileno() >= 0 and self.answer() is not False
 
     def say(self, line: bytes) -> bool:
@@ -134,14 +133,14 @@ class _Line:
             with _lock:
                 left = memoryview(line)
                 while left:
-                    # Without SIGPIPE, which would end a training that has set it to its default.
+                    # Without SIGPIPE, which would end training that has reset it to its default.
                     left = left[self._connection.send(left, socket.MSG_NOSIGNAL) :]
         except OSError:
             return False
         return True
 
     def answer(self) -> bool | None:
-        """Whether the guardian has answered, and not hung up; None as long as it does neither."""
+        """Whether the guardian has answered and not closed the connection; None while it has done neither."""
         ready = select.poll()
         ready.register(self._connection, select.POLLIN)
         if not ready.poll(0):
@@ -152,7 +151,7 @@ class _Line:
             return False
 
     def leave(self, run_id: str) -> None:
-        """The last of its runs hangs up."""
+        """Remove a run; the last one closes the connection."""
         with _lock:
             self.runs.discard(run_id)
             if not self.runs:
@@ -162,7 +161,7 @@ class _Line:
                 self.close()
 
     def close(self) -> None:
-        """Give our end of it back."""
+        """Close this end of the connection."""
         self._connection.close()
 
 
@@ -171,7 +170,7 @@ _line: _Line | None = None
 
 
 def _forget() -> None:
-    """In a fork: the guardian is the parent's, and nobody here can give the lock back."""
+    """Reset the state in a fork: the guardian belongs to the parent, and the lock may be held by a missing thread."""
     global _lock, _line
     _lock, _line = threading.Lock(), None
 
@@ -181,8 +180,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def guard(settings: Settings, run_id: str) -> Guard:
-    """What sees the end of ``run_id`` in this process; nobody where that is not possible, or done by ``lastbeat exec``.
-    Never raises."""
+    """The guard that reports the end of ``run_id`` in this process. It does nothing if no guardian is possible, or
+    ``lastbeat exec`` reports that. Never raises."""
     with _quietly():
         if _possible() and os.environ.get(WRAPPED) != run_id:
             return GuardianClient(settings, run_id)
@@ -191,7 +190,7 @@ def guard(settings: Settings, run_id: str) -> Guard:
 
 def _possible() -> bool:
     """Whether a process can be started here that outlives this one and sees its end."""
-    # A process 1 takes all others of its container along.
+    # All other processes of a container end with its process 1.
     if sys.platform != "linux" or not hasattr(os, "posix_spawn") or os.getpid() == 1:
         return False
     # In a program that embeds Python, this is that program, or nothing.
@@ -203,7 +202,7 @@ _SCRIPT = Path(__file__).with_name("__main__.py")
 
 
 def _join(settings: Settings, run_id: str) -> "_Line | None":
-    """The connection of this process, made if there is none that works."""
+    """The connection of this process, created if none works; None if that fails."""
     global _line  # noqa: PLW0603 - a process has one guardian
     with _lock:
         if _line is None or not _line.open:
@@ -242,22 +241,22 @@ def _connected(settings: Settings, run_id: str) -> _Line | None:
 
 
 def _name(settings: Settings, run_id: str) -> bytes:
-    """The same for all ranks of a run on this node, and for nobody else."""
-    told = f"{root_url(settings)}\n{run_id}\n{__version__}".encode("utf-8", "surrogateescape")
-    return f"\0lastbeat-guardian-{os.getuid()}-{zlib.crc32(told):08x}-{run_id[:60]}".encode("ascii")
+    """The socket's name, which is equal for exactly the ranks of a run on this node."""
+    identity = f"{root_url(settings)}\n{run_id}\n{__version__}".encode("utf-8", "surrogateescape")
+    return f"\0lastbeat-guardian-{os.getuid()}-{zlib.crc32(identity):08x}-{run_id[:60]}".encode("ascii")
 
 
 def _user(connection: socket.socket) -> int:
-    """Who listens: anybody may bind any name."""
+    """The user of the listening process, because any user may bind any name."""
     _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return int(user)
 
 
 def _spawn(settings: Settings, listener: socket.socket) -> None:
-    """Start the guardian, which listens to ``listener``, in a session of its own and without any file of ours.
+    """Start the guardian, which listens on ``listener``, in a session of its own and without any file of this process.
 
-    Training must not find a child that it did not start when it waits for its own: so a shell starts the guardian and
-    ends, which takes a millisecond or two; without one the guardian does so itself.
+    Training must not find a child that it did not start when it waits for its own. So a shell starts the guardian and
+    ends, which takes a millisecond or two. Without a shell the guardian detaches itself.
     """
     environment = {
         name: value
@@ -279,19 +278,19 @@ def _spawn(settings: Settings, listener: socket.socket) -> None:
             (os.POSIX_SPAWN_OPEN, 2, nothing, os.O_WRONLY, 0),
         ],
         setsid=True,
-        # Until it ignores them itself.
+        # Blocked until the guardian ignores them itself.
         setsigmask=_UNHEEDED,
         setsigdef=sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}),
     )
     until = time.monotonic() + _CHILD_S
-    # Training may have seen to all children that there are.
+    # Training may have reaped all children already.
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(child, os.WNOHANG)[0] == 0 and time.monotonic() < until:
             time.sleep(0.0002)
 
 
 def _place(settings: Settings) -> dict[str, str]:
-    """The arguments that name the same fleet root wherever they are read."""
+    """Settings that name the same fleet root in any directory."""
     root = settings.root
     place = {MONITORING_ROOT.name: root_url(settings)}
     if root.scheme != DIRECTORY and not root.prefix:
@@ -300,13 +299,13 @@ def _place(settings: Settings) -> dict[str, str]:
 
 
 def _program() -> str:
-    """What people call this process."""
+    """The name of this process for display."""
     name = os.path.basename(sys.argv[0]) if sys.argv else ""  # noqa: PTH119 - of any text
     return name if name and name != "-c" else "training"
 
 
 def _stderr_file() -> dict[str, Any] | None:
-    """Where to find what a crash wrote to stderr, if that is a file."""
+    """The file behind stderr, where a crash report may be; None if it is no file."""
     try:
         found = os.fstat(2)
         if not stat.S_ISREG(found.st_mode):
@@ -319,7 +318,7 @@ def _stderr_file() -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Whatever goes wrong here, training and its heartbeats go on as without a guardian."""
+    """Suppress any fault in the block, so that training and its heartbeats go on as without a guardian."""
     try:
         yield
     except Exception as fault:  # noqa: BLE001 - as above

@@ -1,8 +1,8 @@
-"""What the guardian does while training lives: wait, with next to nothing in memory.
+"""The guardian's work while training lives: it waits, with next to nothing in memory.
 
-Each process of this node's training connects to one socket and says a line of JSON at a time: which run it ``begin``s,
-that it has ``begun``, how it is ``ending``, and that it is ``over``, which is when its own words are in the store. Who
-ends before that has left it to the guardian. The store is only loaded then, in a fork that has 15 s for it.
+Each process of training on this node connects to one socket and sends a line of JSON at a time: the run that it
+``begin``s, that it has ``begun``, how it is ``ending``, and that it is ``over``, once its own report is in the store.
+If a process ends before that, the guardian reports its end. Only then is the store loaded, in a fork that has 15 s.
 """
 
 import json
@@ -21,36 +21,35 @@ from lastbeat.child.exit_reason import OomKillCounter
 from lastbeat.guardian.process import Process
 
 LIMIT_S = 15
-"""How long the guardian may take for an end, whatever the store does."""
+"""Time limit in s for the report of an end, even if the store hangs."""
 _FIRST_S = 30.0
-"""How long the first process may take to connect."""
+"""Longest wait in s for the first process to connect."""
 _PACE_S = 60.0
-"""Between two looks at how often the kernel ran out of memory. What it ended longer ago than two of them did not end
-training."""
+"""Time in s between two checks of the OOM counters. Kills before the last two checks did not end training."""
 _UNSEEN_PACE_S = 1.0
-"""Between two looks at processes whose end the kernel does not report."""
+"""Time in s between two checks of processes whose end the kernel does not report."""
 _MOST_BYTES = 1 << 20
 _PEER_PIDFD = 77
-"""SO_PEERPIDFD, on every architecture that counts."""
+"""SO_PEERPIDFD, on every relevant architecture."""
 
 Said = Mapping[str, Any]
 
 
 class _Member:
-    """A process of training, and what it said of its runs."""
+    """A process of training, and its reports about its runs."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
-        # The kernel's word: of who connected, in our own numbering.
+        # The connecting process by the kernel, in this process's pid namespace.
         pid, self.user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         self.connection: socket.socket | None = connection
         self.process = Process(pid, _pidfd_of(connection))
         self.runs: dict[str, dict[str, Any]] = {}
-        """Run id → what was said of it, for those that are not over."""
+        """Run id → its reports, for runs that are not over."""
         self._text = b""
 
     def hear(self) -> None:
-        """Take in what it has said; ``connection`` is None once it can say nothing more."""
+        """Read its new reports; ``connection`` is None after the last one."""
         while self.connection is not None:
             try:
                 chunk = self.connection.recv(1 << 16)
@@ -63,11 +62,11 @@ class _Member:
                 self.hang_up()
         *lines, self._text = self._text.split(b"\n")
         for line in lines:
-            # Cut short, or of another program.
+            # The line is incomplete, or from another program.
             with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
-                self._heard(json.loads(line))
+                self._take_report(json.loads(line))
 
-    def _heard(self, said: dict[str, Any]) -> None:
+    def _take_report(self, said: dict[str, Any]) -> None:
         run, what = str(said["run"]), said.pop("say")
         if what == "begin":
             self.runs[run] = said
@@ -92,7 +91,7 @@ class _Member:
 
 
 def _pidfd_of(connection: socket.socket) -> int | None:
-    """Who connected, even if it is gone already, from Linux 6.5 on."""
+    """A pidfd of the connecting process, from Linux 6.5 on, even if that is gone already; else None."""
     try:
         return connection.getsockopt(socket.SOL_SOCKET, _PEER_PIDFD)
     except OSError:
@@ -100,7 +99,7 @@ def _pidfd_of(connection: socket.socket) -> int | None:
 
 
 class _Memory:
-    """How often the kernel ran out of memory lately, for the processes of this node."""
+    """The latest OOM kills by the kernel, for the processes of this node."""
 
     def __init__(self) -> None:
         self._latest = self._before = OomKillCounter()
@@ -128,17 +127,17 @@ class _Guardian:
         self._listener: socket.socket | None = listener
         self._members: list[_Member] = []
         self._reports: dict[int, float] = {}
-        """Process that writes an end → until when it may, by the monotonic clock."""
+        """Process that writes a report → its deadline, by the monotonic clock."""
         self._memory = _Memory()
         self._until: float | None = time.monotonic() + _FIRST_S
-        """Until when it is waited for the first process; None once that has come."""
+        """Deadline for the first process; None once that has come."""
 
     def watch(self) -> None:
-        """Until all that it watches has ended."""
+        """Watch until all processes have ended."""
         while True:
             self._bury()
             if not self._members and (self._until is None or time.monotonic() > self._until):
-                # Who comes from now on finds nobody, and makes a guardian of their own.
+                # A process that comes from now on starts a guardian of its own.
                 self._stop_listening()
                 if not self._members and not self._reports:
                     return
@@ -174,7 +173,7 @@ class _Guardian:
             if member.connection is None and member.runs:
                 process.catch_end()
         if process.pidfd in found or (process.pidfd is None and process.ended()):
-            # What it said last may have come since.
+            # Its last report may just have come.
             member.hear()
             self._ended(member)
         elif member.connection is None and not member.runs:
@@ -191,7 +190,7 @@ class _Guardian:
                 return
             member = _Member(connection)
             if member.user != os.getuid() or member.process.pid <= 0:
-                # Somebody else, or a process of a container that cannot be seen from here.
+                # It is another user, or a process of a container that is not visible from here.
                 member.close()
                 continue
             self._until = None
@@ -200,7 +199,7 @@ class _Guardian:
             self._memory.look(member.process.pid)
 
     def _replaced(self, other: _Member, member: _Member) -> bool:
-        """Whether ``other`` is what the same process was before it began another program."""
+        """Whether ``other`` is the same process before it executed another program. Closes it then."""
         gone = other.process.pid == member.process.pid and other.connection is None
         if gone:
             other.close()
@@ -221,13 +220,13 @@ class _Guardian:
         try:
             process = os.fork()
         except OSError:
-            # No more processes or memory: silence tells.
+            # No process or memory is left; the watchdog will notice the silence.
             return
         if process:
             self._reports[process] = time.monotonic() + LIMIT_S
             return
         try:
-            # Ends this process in whatever native code it is.
+            # SIGALRM ends this process even in native code.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(LIMIT_S)
             self._close()
@@ -252,7 +251,7 @@ class _Guardian:
                 self._listener = None
 
     def _bury(self) -> None:
-        """Take note of the reports that are written, and end those that take too long."""
+        """Reap the processes with finished reports, and end those that take too long."""
         for process, until in list(self._reports.items()):
             try:
                 if time.monotonic() > until:

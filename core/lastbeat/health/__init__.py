@@ -1,1 +1,1 @@
-"""How a node is: what its GPUs, memory, disks and network say, and what of that is worth a warning."""
+"""The health of a node: samples its GPUs, memory, disks and network, and raises warnings."""

@@ -1,4 +1,4 @@
-"""The GPUs of this node, asked for in a process of its own: a driver that hangs keeps that one, and nobody else.
+"""Queries the GPUs of this node in a separate process, so that a driver that hangs blocks only that process.
 
 ``python -m lastbeat.health.asking`` is that process; it prints one JSON object.
 """
@@ -18,20 +18,20 @@ _REAP_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class GpusAsked:
-    """What came of asking the driver."""
+    """The driver's answer."""
 
     gpus: tuple[Gpu, ...] | None = None
-    """None: it told nothing."""
+    """State of the GPUs; None without an answer."""
     why: str = ""
-    """Why it did not."""
+    """Why there is no answer."""
     hangs: bool = False
-    """It did not answer in time."""
+    """Whether the driver did not answer in time."""
 
 
 def ask_gpus(limit_s: float) -> GpusAsked:
-    """Ask the driver, for ``limit_s`` seconds at most and a moment more. Never raises for the driver."""
+    """Query the driver, for little more than ``limit_s`` seconds at most. Never raises for a fault of the driver."""
     command = [sys.executable, "-m", __name__, str(limit_s)]
-    # Of its own session, so that Ctrl-C does not leave it half ended; it has nothing to tidy up.
+    # In a session of its own, so that Ctrl-C does not interrupt it; it has nothing to clean up.
     child = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -39,7 +39,7 @@ def ask_gpus(limit_s: float) -> GpusAsked:
         said, _ = child.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         child.kill()
-        # A process inside a driver that hangs cannot be killed, nor waited for.
+        # A process that hangs in a driver can neither be killed nor waited for.
         with suppress(subprocess.TimeoutExpired):
             child.communicate(timeout=_REAP_S)
         return GpusAsked(why=f"it has not answered within {limit_s:g} s", hangs=True)

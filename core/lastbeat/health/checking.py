@@ -1,4 +1,4 @@
-"""Whether a node may be used for training, before a job starts there: one line for each thing that was looked at."""
+"""Checks whether a node is fit for training before a job starts there, with one line for each check."""
 
 import os
 import time
@@ -28,13 +28,13 @@ from lastbeat.sdk.timed_calls import call_with_timeout
 
 DISK_LIMIT_S: Final = 10.0
 RECENT_S: Final = 3600.0
-"""An Xid in the kernel's log that is no older than this is worth a word."""
+"""Oldest Xid in the kernel's log that is reported, in s."""
 _HOT_C: Final = 80
-"""A GPU that nobody uses yet should be cooler."""
+"""Temperature in °C that an unused GPU should not reach."""
 _USED_BYTES: Final = 1 << 30
-"""So much memory of a GPU in use before anybody has begun belongs to somebody else."""
+"""Bytes of a GPU's memory in use before a job begins that indicate another process."""
 _FULL_BYTES: Final = 256 << 20
-"""Where less is free, nothing can be saved."""
+"""Least free bytes for saving a file."""
 _DEVICES: Final = "nvidia[0-9]*"
 
 Word = Literal["ok", "warn", "fail"]
@@ -42,7 +42,7 @@ Word = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class NodeCheck:
-    """One line of the answer: ``fail`` means that the node is not to be used."""
+    """One line of the answer; ``fail`` means that the node must not be used."""
 
     name: str
     word: Word
@@ -52,17 +52,17 @@ class NodeCheck:
 
 @dataclass(frozen=True, slots=True)
 class NodeNeeds:
-    """What a job expects of a node."""
+    """A job's requirements of a node."""
 
     gpus: int | None = None
-    """So many; None: as many as there are."""
+    """Required number of GPUs; None for any number."""
     paths: tuple[str, ...] = ()
-    """On file systems that it writes to."""
+    """Paths on file systems that the job writes to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where all of this is found out."""
+    """The sources of all checks."""
 
     places: Places = field(default_factory=Places)
     devices: Path = Path("/dev")
@@ -71,7 +71,7 @@ class Sources:
 
 
 def check_node(needs: NodeNeeds, limit_s: float, sources: Sources | None = None) -> Iterator[NodeCheck]:
-    """Every check, each made when the one before it was taken. ``limit_s``: how long NVIDIA's driver may take."""
+    """Every check, made lazily one after the other. ``limit_s`` is the time limit of NVIDIA's driver."""
     sources = sources or Sources()
     asked = sources.ask(limit_s)
     has_devices = any(sources.devices.glob(_DEVICES))
@@ -85,7 +85,7 @@ def check_node(needs: NodeNeeds, limit_s: float, sources: Sources | None = None)
 
 
 def check_gpus(asked: GpusAsked, wanted: int | None, *, has_devices: bool) -> Iterator[NodeCheck]:
-    """What the driver told. ``has_devices``: /dev has NVIDIA GPUs, whatever it told."""
+    """Checks of the driver's answer. ``has_devices`` says that /dev has NVIDIA GPUs."""
     if asked.gpus is None:
         yield _unknown_gpus(asked, wanted, has_devices=has_devices)
         return
@@ -111,7 +111,7 @@ def _unknown_gpus(asked: GpusAsked, wanted: int | None, *, has_devices: bool) ->
         return NodeCheck("gpus", "ok", f"there are none here ({asked.why})")
     told = f"nobody can tell how they are: {asked.why}"
     remedy = "nvidia-smi has to work here; with it, pip install 'lastbeat[gpu]' is all that is needed"
-    # A job that needs GPUs cannot use a node where none answers, unless it is lastbeat alone that cannot ask.
+    # A job that needs GPUs cannot use a node where none answers, unless only lastbeat cannot query them.
     broken = wanted is not None and wanted > 0 and not has_devices
     return NodeCheck("gpus", "fail" if broken else "warn", told, remedy)
 
@@ -149,8 +149,8 @@ def _kernel_log(path: Path, gpus: Sequence[Gpu]) -> Iterator[NodeCheck]:
 
 
 def recent_xids(lines: Iterable[XidLine], now_s: float, gpus: Sequence[Gpu]) -> list[tuple[str, str]]:
-    """What the kernel's log says of GPUs' hardware in the hour before ``now_s`` (seconds since boot): a line for each
-    GPU and Xid, and the condition that it is a sign of."""
+    """Xids of GPUs' hardware in the kernel's log, in the hour before ``now_s`` (seconds since boot): a line for each
+    GPU and Xid, and the condition that it indicates."""
     labels = {short_bus(str(gpu["bus"])): gpu_label(gpu) for gpu in gpus if "bus" in gpu}
     counts: dict[tuple[str, int], int] = {}
     for line in lines:
@@ -176,7 +176,7 @@ def _memory(node: NodeReading) -> NodeCheck:
 
 
 def check_disk(path: str, limit_s: float = DISK_LIMIT_S) -> NodeCheck:
-    """Whether something can be saved at ``path``. A server that does not answer is waited for ``limit_s``."""
+    """Check that files can be saved at ``path``. Waits at most ``limit_s`` for a file server."""
 
     def look() -> Disk | str:
         try:

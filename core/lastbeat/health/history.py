@@ -1,4 +1,4 @@
-"""The last hours of a node, few values and always as many at most."""
+"""The last hours of a node's health, in a bounded number of values."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 EACH_S: Final = 150.0
 MOST: Final = 96
-"""So many times :data:`EACH_S` are kept: four hours."""
+"""Number of intervals of :data:`EACH_S` that are kept, which is four hours."""
 
 
 @dataclass(slots=True)
@@ -19,12 +19,12 @@ class _Bucket:
 
 @dataclass(slots=True)
 class NodeHistory:
-    """The mean of each series over each :data:`EACH_S` seconds; where nothing was known, none."""
+    """The mean of each series over each :data:`EACH_S` seconds, or None without values."""
 
     _buckets: deque[_Bucket] = field(default_factory=lambda: deque(maxlen=MOST))
 
     def add(self, at: float, values: Mapping[str, float | None]) -> None:
-        """Take what was known at ``at`` (monotonic seconds)."""
+        """Add the values at ``at`` (monotonic seconds)."""
         number = int(at // EACH_S)
         if not self._buckets or self._buckets[-1].number < number:
             self._buckets.append(_Bucket(number))
@@ -35,8 +35,8 @@ class NodeHistory:
                 bucket.counts[name] = bucket.counts.get(name, 0) + 1
 
     def document(self, at: float, unix: float) -> dict[str, Any] | None:
-        """``from`` (Unix time of the first value), ``each_s`` and ``series``, which are of one length; None before the
-        first value. ``unix`` is the time at ``at``."""
+        """``from`` (Unix time of the first value), ``each_s`` and ``series`` of equal length; None before the first
+        value. ``unix`` is the Unix time at ``at``."""
         if not self._buckets:
             return None
         last = self._buckets[-1].number

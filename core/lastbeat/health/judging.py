@@ -1,7 +1,7 @@
-"""What is worth a warning about a node while training runs, look by look. Pure but for what it remembers.
+"""Raises warnings about a node while training runs, sample by sample. Pure, apart from its own memory.
 
 A condition is raised once its fact has held for a while without a break, and cleared once the opposite has, so that it
-is told once (:class:`Latch`). What a look could not see is neither: it raises and clears nothing.
+is reported once (:class:`Latch`). An unknown fact neither raises nor clears it.
 """
 
 from collections import deque
@@ -31,30 +31,31 @@ from lastbeat.sdk.gpus import Gpu
 
 IDLE_S: Final = 600.0
 DRIVER_SILENT_S: Final = 300.0
-"""A driver that has not answered for so long hangs, as it does when a GPU has fallen off the bus."""
+"""A driver that has not answered for this many s hangs, as when a GPU has fallen off the bus."""
 _SILENT_AGAIN_S: Final = 20.0
-"""It is looked at once more, so much later: a process that was suspended has not given it time to answer."""
+"""Time in s to a second check of a silent driver. If this process was suspended, the driver had no time to answer."""
 XID_S: Final = 1800.0
-"""For so long an Xid tells how things are."""
+"""Time in s for which an Xid counts as current."""
 TEXT_LIMIT: Final = 300
 _LATCHES: Final = {
     names.GPU_LOST: (0.0, 600.0),
     names.GPU_ECC: (0.0, 600.0),
     names.GPU_THROTTLED: (120.0, 600.0),
-    # Idleness is counted below.
+    # The time of idleness is measured below.
     names.GPU_IDLE: (0.0, 60.0),
     names.RAM_LOW: (30.0, 300.0),
     names.DISK_LOW: (30.0, 600.0),
     names.NETWORK_ERRORS: (120.0, 900.0),
 }
-"""Condition → for how many seconds it has to hold, and then to be over."""
+"""Condition → seconds that it has to hold before it is raised, and seconds that it has to be over before it is
+cleared."""
 _ERRORS_A_MINUTE: Final = (10.0, 1.0)
-"""Errors of an interface from which on it is bad, and below which it is well."""
+"""Errors per minute from which an interface is bad, and below which it is good again."""
 _RETRANSMITTED: Final = (0.03, 0.01)
 _LEAST_RETRANSMITTED: Final = 500
 _FREE_SPAN_S: Final = 3600.0
 _FREE_LEAST_S: Final = 3300.0
-"""From a shorter time nobody can tell: a checkpoint is written at once, and an older one deleted later."""
+"""Shortest time in s for a trend of free space, because checkpoints are written at once and deleted later."""
 _FREE_EACH_S: Final = 60.0
 _COUNTER_SPAN_S: Final = 300.0
 _COUNTER_LEAST_S: Final = 60.0
@@ -63,35 +64,35 @@ _MOST_POINTS: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What training does meanwhile."""
+    """The activity of training at a sample."""
 
     steps: int = 0
-    """Steps that it has reported so far."""
+    """Number of steps reported so far."""
     computes: bool = False
-    """It is where its GPUs should be busy."""
+    """Whether its GPUs should be busy now."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLook:
-    """All that was seen of a node at one moment."""
+    """One sample of a node."""
 
     at: float
     """Monotonic seconds."""
     node: NodeReading = field(default_factory=NodeReading)
     gpus: Sequence[Gpu] | None = None
-    """None: the driver has not answered since the last look, or there is none."""
+    """State of the GPUs; None if the driver has not answered since the last sample, or there is none."""
     shown_by: Mapping[str, str] = field(default_factory=dict)
-    """The variables that said which GPUs these are."""
+    """The environment variables that selected these GPUs."""
     driver_silent_s: float = 0.0
-    """For how long it has owed an answer."""
+    """Age in s of the driver's pending query."""
     xids: Sequence[tuple[str, int]] = ()
-    """What came since the last look: ``GPU 3`` and the number."""
+    """Xids since the last sample: ``GPU 3`` and the number."""
     activity: Activity = field(default_factory=Activity)
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """A condition that holds."""
+    """A raised condition."""
 
     name: str
     text: str
@@ -101,21 +102,23 @@ class Raised:
 
 @dataclass(slots=True)
 class Latch:
-    """Raised once its fact has held for ``raise_s`` without a break, cleared once the opposite has for ``clear_s``.
+    """Is raised once its fact has held for ``raise_s`` without a break, and cleared once the opposite has for
+    ``clear_s``.
 
-    So it is raised once in ``raise_s + clear_s`` at most, whatever the fact does. What is unknown breaks either: it is
-    no sign of trouble, and none of its end.
+    So it is raised at most once in ``raise_s + clear_s``. An unknown fact breaks either wait, because it is evidence
+    neither of trouble nor of its end.
     """
 
     raise_s: float
     clear_s: float
     since: float | None = None
-    """Since when it has been raised; None: it is not."""
+    """When it was raised; None if it is not."""
     _turning: float | None = None
-    """Since when the fact has said the opposite of what the latch says."""
+    """Since when the fact has contradicted the latch; None if it does not."""
 
     def update(self, holds: bool | None, now: float) -> bool:
-        """Whether it is raised at ``now`` (monotonic seconds), when the fact ``holds`` (None: nobody knows)."""
+        """Update the latch at ``now`` (monotonic seconds) with a fact that ``holds`` (None if unknown). Returns whether
+        it is raised."""
         raised = self.since is not None
         if holds is None or holds is raised:
             self._turning = None
@@ -131,20 +134,20 @@ class Latch:
 
 @dataclass(slots=True)
 class FreeSpace:
-    """How the free space of a file system changes."""
+    """The trend of a file system's free space."""
 
     _points: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_MOST_POINTS))
 
     def add(self, at: float, free_bytes: int) -> None:
-        """Take what was free at ``at`` (monotonic seconds); of a minute, one value is kept."""
+        """Add the free bytes at ``at`` (monotonic seconds); one value per minute is kept."""
         if not self._points or at - self._points[-1][0] >= _FREE_EACH_S:
             self._points.append((at, free_bytes))
         while self._points and at - self._points[0][0] > _FREE_SPAN_S:
             self._points.popleft()
 
     def full_in_s(self, at: float, free_bytes: int) -> float | None:
-        """Seconds until nothing is free, by the median of the slopes between any two of the last hour's points: a
-        checkpoint or two move it little. None: it does not get less, or nobody can tell yet."""
+        """Seconds until nothing is free, by the median slope between any two points of the last hour, which a
+        checkpoint or two hardly affect. None if the space does not shrink, or the trend is unknown."""
         points = [*self._points, (at, free_bytes)]
         if at - points[0][0] < _FREE_LEAST_S:
             return None
@@ -155,17 +158,17 @@ class FreeSpace:
 
 @dataclass(frozen=True, slots=True)
 class NetworkChange:
-    """What was counted lately."""
+    """The latest changes of network counters."""
 
     span_s: float
     errors: Mapping[str, int]
-    """Of those interfaces, ports and links that counted any."""
+    """Name → errors, for interfaces, ports and links that counted any."""
     sent: int
     retransmitted: int
 
     @property
     def retransmitted_share(self) -> float:
-        """Of all TCP segments."""
+        """Share of all TCP segments that were retransmitted."""
         return self.retransmitted / self.sent if self.sent else 0.0
 
 
@@ -178,8 +181,8 @@ class NetworkCounters:
     )
 
     def add(self, at: float, network: Network, nvlink: Mapping[str, int]) -> NetworkChange | None:
-        """What was counted in the last minutes, up to these counters. ``nvlink``: errors by GPU. None: too short a time
-        has passed, or nothing is counted here. A counter that went back was set to zero, and tells nothing."""
+        """The changes in the last minutes, up to these counters. ``nvlink`` has errors by GPU. None if too little time
+        has passed, or no counters exist. A counter that went back was reset, and counts as unchanged."""
         now = (at, {**network.errors, **nvlink}, network.sent, network.retransmitted)
         while len(self._looks) > 1 and at - self._looks[1][0] >= _COUNTER_SPAN_S:
             self._looks.popleft()
@@ -201,30 +204,30 @@ def _grown(before: int | None, now: int | None) -> int:
 
 
 class NodeJudge:
-    """Remembers what looks showed, within bounds, and tells which conditions hold."""
+    """Remembers samples, within bounds, and derives the conditions that hold."""
 
     def __init__(self) -> None:
         self._latches = {name: Latch(*spans) for name, spans in _LATCHES.items()}
         self._texts: dict[str, str] = {}
-        """What was last to be said of each."""
+        """Condition → its last text."""
         self._xids: dict[tuple[str, int], float] = {}
         """GPU and Xid → when it last came."""
         self._most_gpus = 0
         self._shown_by: Mapping[str, str] = {}
         self._silent_at: float | None = None
-        """The first of the looks in a row at which the driver had been silent for too long."""
+        """First of the successive samples at which the driver had been silent for too long."""
         self._ecc_before: dict[str, int] = {}
-        """GPU → errors that were counted before this attempt."""
+        """GPU → errors counted before this attempt."""
         self._steps: int | None = None
         self._got_on_at: float | None = None
-        """When a look last found more steps than the one before."""
+        """When a sample last had more steps than the previous one."""
         self._idle_since: float | None = None
         """Since when all GPUs have been idle without a break."""
         self._space: dict[str, FreeSpace] = {}
         self._counters = NetworkCounters()
 
     def judge(self, look: NodeLook) -> list[Raised]:
-        """The conditions that hold after this look, worst first."""
+        """The conditions that hold after this sample, worst first."""
         for gpu, number in look.xids:
             if number in XIDS:
                 self._xids[gpu, number] = look.at
@@ -256,7 +259,7 @@ class NodeJudge:
         if look.gpus is None:
             return _fact(told, known=False)
         if look.shown_by != self._shown_by:
-            # Training chose others, or fewer: none is gone for that.
+            # Training has selected other GPUs, or fewer, so none is lost.
             self._most_gpus, self._shown_by = 0, look.shown_by
         self._most_gpus = max(self._most_gpus, len(look.gpus))
         gone = [gpu_label(gpu) for gpu in look.gpus if gpu.get("lost")]
@@ -267,7 +270,7 @@ class NodeJudge:
         return _fact(told)
 
     def _ecc(self, look: NodeLook) -> "HealthFact":
-        # What has happened stays: the GPU is no better for having been quiet since.
+        # Past errors count, because a GPU that was quiet since is no better.
         told = self._told_xids(names.GPU_ECC)
         if look.gpus is None:
             return _fact(told, known=False)
@@ -283,7 +286,7 @@ class NodeJudge:
         return _fact(told, known=known)
 
     def _idling(self, look: NodeLook) -> "HealthFact":
-        """Whether all GPUs have been idle since training last got on. One of several may be none that it uses."""
+        """Whether all GPUs have been idle since the last progress of training. A single one may simply be unused."""
         before, self._steps = self._steps, look.activity.steps
         got_on = before is not None and look.activity.steps != before
         if got_on:
@@ -313,7 +316,7 @@ class NodeJudge:
         told = []
         for disk in look.node.disks:
             if disk.read_only:
-                # Nothing is saved there; images are full, always.
+                # Training does not save there; file systems of images are always full.
                 continue
             space = self._space.setdefault(disk.path, FreeSpace())
             space.add(look.at, disk.free_bytes)
@@ -341,7 +344,7 @@ class NodeJudge:
         return HealthFact(False if well else None)
 
     def _told_xids(self, condition: str, now: float | None = None) -> list[str]:
-        """The Xids that raise ``condition``; with ``now`` those of the last half hour."""
+        """The Xids that raise ``condition``; with ``now`` only those of the last half hour."""
         return [
             f"{gpu}: Xid {number} ({XIDS[number].text})"
             for (gpu, number), at in self._xids.items()
@@ -351,10 +354,10 @@ class NodeJudge:
 
 @dataclass(frozen=True, slots=True)
 class HealthFact:
-    """What one look says of a condition."""
+    """The fact about a condition in one sample."""
 
     holds: bool | None
-    """None: not known, or neither."""
+    """Whether the condition holds; None if unknown, or in between."""
     text: str = ""
 
 
@@ -385,7 +388,7 @@ def _network_faults(change: NetworkChange) -> list[str]:
 
 
 def _fact(told: Sequence[str], *, known: bool = True) -> HealthFact:
-    """It holds where there is something to tell; where there is not, it does not if that is ``known``."""
+    """The fact that holds with any text in ``told``. Without one it does not hold, or is unknown unless ``known``."""
     return HealthFact(True, "; ".join(told)) if told else HealthFact(False if known else None)
 
 

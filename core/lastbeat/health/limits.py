@@ -1,4 +1,4 @@
-"""From where on memory, a disk or a GPU is worth a warning. Pure; used while training runs and before it starts."""
+"""Limits for warnings about memory, disks and GPUs. Pure; used before training starts and while it runs."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,9 +8,9 @@ from lastbeat.sdk.gpus import Gpu
 from lastbeat.sdk.resources import Memory
 
 IDLE_SHARE: Final = 0.05
-"""A GPU that is in use for less of the time is idle."""
+"""A GPU with a lower utilization (0 to 1) is idle."""
 _RAM_LOW, _RAM_ENOUGH = (0.05, 8 << 30), (0.08, 12 << 30)
-"""A share of all there is, and bytes: of a large machine a share alone would be much."""
+"""A share of all memory, and bytes. On a large machine, the share alone would be too much."""
 _DISK_LOW, _DISK_ENOUGH = (0.05, 20 << 30), (0.08, 30 << 30)
 _INODES_LOW, _INODES_ENOUGH = 0.02, 0.03
 _FULL_SOON_S, _FULL_LATER_S = 3600.0, 7200.0
@@ -23,12 +23,12 @@ THROTTLE_WORDS: Final = {
 
 
 def is_low(left: int, total: int, limit: tuple[float, int]) -> bool:
-    """Whether less than the limit (a share of ``total``, or bytes if those are less) is left."""
+    """Whether less is left than the limit, which is a share of ``total``, or bytes if those are less."""
     return left < min(limit[0] * total, limit[1])
 
 
 def ram_is_low(memory: Memory) -> bool | None:
-    """Whether memory runs out; None: not known, or between the two limits."""
+    """Whether memory runs out; None if unknown, or between the two limits."""
     if memory.available is None or not memory.total:
         return None
     if is_low(memory.available, memory.total, _RAM_LOW):
@@ -37,8 +37,8 @@ def ram_is_low(memory: Memory) -> bool | None:
 
 
 def disk_is_low(disk: Disk, full_in_s: float | None = None) -> bool | None:
-    """Whether a file system runs full, in space or in inodes; None: between the limits. ``full_in_s``: when it will be
-    full if it goes on like this."""
+    """Whether a file system runs full, in space or in inodes; None between the limits. ``full_in_s`` is the time until
+    it is full by its trend."""
     if disk.total_bytes <= 0:
         return None
     inodes = None if disk.free_inodes is None or not disk.total_inodes else disk.free_inodes / disk.total_inodes
@@ -51,7 +51,7 @@ def disk_is_low(disk: Disk, full_in_s: float | None = None) -> bool | None:
 
 
 def gpu_label(gpu: Gpu) -> str:
-    """What people call it: ``GPU 3``."""
+    """Name of the GPU for display: ``GPU 3``."""
     index = gpu.get("index")
     return f"GPU {index}" if isinstance(index, int) else f"GPU {gpu['uuid']}" if gpu.get("uuid") else "a GPU"
 
@@ -63,7 +63,7 @@ def memory_text(memory: Memory, swap_used: int | None = None, swap_total: int | 
 
 
 def disk_text(disk: Disk) -> str:
-    """``/data: 12.0 GB of 1.8 TB free``, or its inodes where those are what is short."""
+    """``/data: 12.0 GB of 1.8 TB free``, or its inodes if those are short."""
     inodes = disk.free_inodes, disk.total_inodes
     if inodes[0] is not None and inodes[1] and inodes[0] / inodes[1] < _INODES_ENOUGH:
         return f"{disk.path}: {inodes[0]:,} of {inodes[1]:,} inodes free"
@@ -71,7 +71,7 @@ def disk_text(disk: Disk) -> str:
 
 
 def memory_faults(gpu: Gpu) -> list[str]:
-    """What is wrong with a GPU's memory whatever it has counted."""
+    """Faults of a GPU's memory, apart from its counted errors."""
     told = []
     if gpu.get("rows_failed"):
         told.append("its memory could not be remapped any more")
@@ -81,14 +81,14 @@ def memory_faults(gpu: Gpu) -> list[str]:
 
 
 def throttle_text(gpu: Gpu) -> str:
-    """Why a GPU is slowed down: ``GPU 3: too hot, slowed down by its hardware (91 °C)``."""
+    """The reason why a GPU is slowed down: ``GPU 3: too hot, slowed down by its hardware (91 °C)``."""
     reasons = "; ".join(THROTTLE_WORDS.get(word, word) for word in gpu.get("throttle") or ())
     hot = f" ({gpu['temperature_c']} °C)" if "temperature_c" in gpu else ""
     return f"{gpu_label(gpu)}: {reasons}{hot}"
 
 
 def size(count: float) -> str:
-    """Bytes as people read them: ``1.8 TB``."""
+    """Bytes for display: ``1.8 TB``."""
     for unit in ("B", "KB", "MB", "GB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

@@ -1,5 +1,5 @@
-"""What the kernel tells of this node: processor, memory, swap, file systems, network. Reads /proc, /sys and cgroups of
-both versions; what cannot be read is None, never 0."""
+"""Reads the state of this node from the kernel: processor, memory, swap, file systems, network. The sources are /proc,
+/sys and cgroups of both versions; an unreadable value is None, never 0."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,9 +11,9 @@ from lastbeat.sdk.kernel_files import cgroup_folders, read_file, table, whole_nu
 from lastbeat.sdk.resources import Memory, available_memory
 
 MOST_PORTS: Final = 64
-"""So many network interfaces, and so many InfiniBand ports, are read."""
+"""Most network interfaces, and most InfiniBand ports, that are read."""
 _VIRTUAL: Final = ("lo", "docker", "veth", "br-", "cali", "cni", "flannel", "virbr", "tun", "tap")
-"""How the names of interfaces begin behind which no cable is."""
+"""Prefixes of the names of virtual interfaces, which have no cable."""
 _PORT_ERRORS: Final = (
     "symbol_error",
     "link_error_recovery",
@@ -22,12 +22,12 @@ _PORT_ERRORS: Final = (
     "local_link_integrity_errors",
     "excessive_buffer_overrun_errors",
 )
-"""Counters of an InfiniBand port that stand still while its cable is well."""
+"""Error counters of an InfiniBand port, which do not grow while its cable is good."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the kernel's files are."""
+    """Places of the kernel's files."""
 
     processes: Path = Path("/proc")
     cgroups: Path = Path("/sys/fs/cgroup")
@@ -36,25 +36,25 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """Counters since boot, of the whole machine unless it says otherwise."""
+    """Counters since boot, for the whole machine unless stated otherwise."""
 
     busy_ticks: int | None = None
     all_ticks: int | None = None
     limit_cores: float | None = None
-    """What the cgroup of this process may use, in cores."""
+    """Limit of this process's cgroup in cores."""
     throttled_s: float | None = None
-    """How long that cgroup, or one around it, had to wait because it had used that up."""
+    """Time in s that this cgroup, or an enclosing one, was throttled for exceeding its limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A file system, by a path on it. Counts are of what an ordinary user may still use."""
+    """A file system, by a path on it. Free space is that for ordinary users."""
 
     path: str
     free_bytes: int
     total_bytes: int
     free_inodes: int | None = None
-    """None: it has no fixed number of them."""
+    """None if the file system has no fixed number of inodes."""
     total_inodes: int | None = None
     read_only: bool = False
 
@@ -64,17 +64,17 @@ class Network:
     """Counters since boot."""
 
     errors: Mapping[str, int] = field(default_factory=dict)
-    """Interface (``eth0``) or InfiniBand port (``mlx5_0/1``) → errors that it has counted."""
+    """Interface (``eth0``) or InfiniBand port (``mlx5_0/1``) → its counted errors."""
     down: Sequence[str] = ()
-    """InfiniBand ports whose link is there and does not come up."""
+    """InfiniBand ports with a link that does not come up."""
     sent: int | None = None
-    """TCP segments."""
+    """Number of TCP segments sent."""
     retransmitted: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReading:
-    """What the kernel told at one moment. None, or nothing: not known."""
+    """The kernel's state of a node at one moment. None or empty if unknown."""
 
     memory: Memory = field(default_factory=Memory)
     swap_used_bytes: int | None = None
@@ -85,7 +85,7 @@ class NodeReading:
 
 
 def read_node(places: Places | None = None) -> NodeReading:
-    """All but the disks, which may hang: see :func:`read_disk`. Never raises for a file that is not there."""
+    """The reading without disks, which may hang: see :func:`read_disk`. Never raises for a missing file."""
     places = places or Places()
     info = table(read_file(places.processes / "meminfo"))
     total, free = info.get("SwapTotal:"), info.get("SwapFree:")
@@ -99,8 +99,8 @@ def read_node(places: Places | None = None) -> NodeReading:
 
 
 def read_disk(path: str) -> Disk:
-    """The file system that ``path`` is on, or the nearest folder of it that exists. Raises OSError; may hang where a
-    server does not answer."""
+    """The file system of ``path``, or of its nearest existing parent. Raises OSError; may hang on a server that does
+    not answer."""
     there = Path(path).absolute()
     while not there.exists() and there != there.parent:
         there = there.parent
@@ -123,7 +123,7 @@ def _cpu(places: Places) -> Cpu:
     limits = [cores for cores, _ in _cpu_groups(places) if cores is not None]
     waits = [waited for _, waited in _cpu_groups(places) if waited is not None]
     return Cpu(
-        # Idle, and waiting for a disk.
+        # Ticks 3 and 4 are idle and waiting for a disk.
         busy_ticks=sum(ticks) - ticks[3] - ticks[4] if known else None,
         all_ticks=sum(ticks) if known else None,
         limit_cores=min(limits, default=None),
@@ -132,7 +132,7 @@ def _cpu(places: Places) -> Cpu:
 
 
 def _cpu_groups(places: Places) -> Iterator[tuple[float | None, float | None]]:
-    """The limit in cores and the seconds of waiting of each cgroup round this process."""
+    """The limit in cores and the throttled seconds of each cgroup around this process."""
     for version, folder in cgroup_folders("cpu", places.cgroups, places.processes):
         told = table(read_file(folder / "cpu.stat"))
         if version == 2:
@@ -142,7 +142,7 @@ def _cpu_groups(places: Places) -> Iterator[tuple[float | None, float | None]]:
             quota, period = (read_file(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
             waited = _scaled(told.get("throttled_time"), 1e-9)
         allowed, each = whole_number(quota), whole_number(period)
-        # "max", and -1 in version 1, is no limit.
+        # "max", or -1 in version 1, means no limit.
         yield (allowed / each if allowed is not None and each else None), waited
 
 
@@ -162,7 +162,8 @@ def _network(places: Places) -> Network:
 
 
 def _interfaces(processes: Path) -> dict[str, int]:
-    """Errors of each interface, received and sent. Packets that were dropped are none: what nobody listens for is."""
+    """Receive and send errors of each interface. Dropped packets do not count: packets without a listener are dropped
+    too."""
     found: dict[str, int] = {}
     for line in read_file(processes / "net" / "dev").splitlines():
         name, colon, rest = line.partition(":")
@@ -176,7 +177,7 @@ def _interfaces(processes: Path) -> dict[str, int]:
 
 
 def _ports(system: Path) -> tuple[dict[str, int], list[str]]:
-    """Errors of each InfiniBand port that is up, and those that do not come up. Raises nothing."""
+    """Errors of each InfiniBand port that is up, and the ports that do not come up. Never raises."""
     found: dict[str, int] = {}
     down: list[str] = []
     try:
@@ -196,7 +197,7 @@ def _ports(system: Path) -> tuple[dict[str, int], list[str]]:
 
 
 def _tcp(snmp: str) -> dict[str, int]:
-    """The row ``Tcp:`` of /proc/net/snmp, whose names stand in the row before it."""
+    """The row ``Tcp:`` of /proc/net/snmp, whose names are in the row before it."""
     rows = [line.split()[1:] for line in snmp.splitlines() if line.startswith("Tcp:")]
     if len(rows) != 2 or len(rows[0]) != len(rows[1]):
         return {}

@@ -1,5 +1,5 @@
-"""Samples a node's health in a beat thread. Nothing here waits for long: a driver, a disk or a counter that hangs keeps
-a thread of its own, and is unknown meanwhile."""
+"""Samples a node's health in a beat thread. Nothing here waits long: a driver, disk or counter that hangs blocks a
+thread of its own, and is unknown meanwhile."""
 
 import re
 import time
@@ -21,15 +21,15 @@ from lastbeat.sdk.timed_calls import CallThread
 
 T = TypeVar("T")
 _READ_LIMIT_S: Final = 0.5
-"""How long a beat waits for the kernel's files, and for the disks."""
+"""Most time in s that a beat waits for the kernel's files, and for the disks."""
 _NOT_COMPUTING: Final = re.compile(
     r"check.?point|sav|load|stor|resum|set.?up|init|fetch|prepar|data|token|wait|idle|eval|valid|test", re.IGNORECASE
 )
-"""In sections of such names GPUs may idle."""
+"""Names of sections in which GPUs may be idle."""
 
 
 class NodeSampler:
-    """The health of the node that this process is on, for its beat thread."""
+    """Samples the health of this process's node, for its beat thread."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class NodeSampler:
         *,
         saves_there: bool = True,
     ) -> None:
-        """``every_s``: how often it is sampled. ``paths``: on file systems that training writes to. ``saves_there``: it
-        saves its checkpoints there, so that it is worth a warning if they run full."""
+        """``every_s`` is the time between two samples. ``paths`` are on file systems that training writes to.
+        ``saves_there`` says that it saves its checkpoints there, so that a full file system is worth a warning."""
         self.gpus = gpus or GpuMonitor()
         self._every_s, self._paths, self._places = every_s, tuple(paths), places or Places()
         self._saves_there = saves_there
@@ -55,7 +55,7 @@ class NodeSampler:
         self._before: NodeReading | None = None
         self._told: dict[str, Any] | None = None
         self._labels: dict[str, str] = {}
-        """Place on the PCI bus → what people call that GPU."""
+        """Place on the PCI bus → name of the GPU for display."""
 
     @property
     def wait_s(self) -> float:
@@ -63,8 +63,8 @@ class NodeSampler:
         return 0.0 if self._sampled_at is None else max(0.0, self._sampled_at + self._every_s - time.monotonic())
 
     def sample(self, run: Run) -> Mapping[str, Any] | None:
-        """``health`` of metadata.json: the conditions that hold, the node's figures and their history. The last one
-        again until the next sample is due."""
+        """The field ``health`` of metadata.json: the conditions that hold, the node's figures and their history.
+        Returns the last sample until the next is due."""
         now = time.monotonic()
         if self._sampled_at is None or now - self._sampled_at >= self._every_s:
             self._sampled_at = now
@@ -72,7 +72,7 @@ class NodeSampler:
         return self._told
 
     def close(self) -> None:
-        """Let go of the kernel's log and the threads."""
+        """Release the kernel's log and the threads."""
         self._log.close()
         self._reader.close()
         self._disk_reader.close()
@@ -95,7 +95,7 @@ class NodeSampler:
         }
 
     def _gpus(self, now: float) -> tuple[list[Gpu] | None, list[tuple[str, int]]]:
-        """The GPUs, where the driver has answered since the last sample, and the Xids that came since then."""
+        """The GPUs, if the driver has answered since the last sample, and the Xids since then."""
         answered = self.gpus.answered_at
         if answered is None or now - answered > self._every_s / 2:
             self.gpus.read(LIMIT_S)
@@ -104,9 +104,9 @@ class NodeSampler:
         for gpu in gpus or ():
             if "bus" in gpu:
                 self._labels[short_bus(str(gpu["bus"]))] = gpu_label(gpu)
-        # Beats may have asked more often than samples are taken, and an Xid comes once.
+        # Beats may query more often than samples are taken, and each Xid comes only once.
         xids = [(gpu_label(gpu), number) for gpu, number in self.gpus.take_xids()]
-        # The log is of the whole machine: what it says of other jobs' GPUs is none of this one's business.
+        # The log is of the whole machine, and lines about other jobs' GPUs do not matter here.
         xids += [(self._labels[line.bus], line.number) for line in self._log.news() if line.bus in self._labels]
         return gpus, xids
 
@@ -130,20 +130,20 @@ def _disk_at(path: str) -> Disk | None:
     try:
         return read_disk(path)
     except OSError:
-        # Nothing is known of it, then; training will hear of it when it saves.
+        # It is unknown then; training will notice when it saves.
         return None
 
 
 def activity_of(run: Run) -> Activity:
-    """What training does now: whether it is where its GPUs should be busy. Before its first step it may load and
-    compile, unless it says that it is in a step."""
+    """Training's current activity, and whether its GPUs should be busy. Before its first step it may load and compile,
+    unless it is in the section of a step."""
     names = [span.name for span in run.sections.spans() if span.name is not None]
     elsewhere = any(_NOT_COMPUTING.search(name) for name in names)
     return Activity(run.steps, computes=not run.ended and not elsewhere and (run.steps > 0 or STEP in names))
 
 
 def figures_of(node: NodeReading, before: NodeReading | None, gpus: Sequence[Gpu] | None) -> dict[str, float | None]:
-    """What is drawn of a node: shares from 0 to 1, °C and W. None: not known."""
+    """The figures of a node that are drawn: shares from 0 to 1, °C and W. None if unknown."""
     memory = node.memory
     loads = [gpu["utilization"] for gpu in gpus or () if "utilization" in gpu]
     hot = [gpu["temperature_c"] for gpu in gpus or () if "temperature_c" in gpu]
@@ -163,7 +163,7 @@ def figures_of(node: NodeReading, before: NodeReading | None, gpus: Sequence[Gpu
 
 
 def conditions_document(raised: Raised, now: float, unix: float) -> dict[str, Any]:
-    """A condition as documents have it. ``unix`` is the time at ``now``, by the monotonic clock."""
+    """A condition as documents have it. ``unix`` is the Unix time at the monotonic time ``now``."""
     return {"name": raised.name, "text": raised.text, "since": iso_time(unix - (now - raised.since))}
 
 
@@ -177,20 +177,20 @@ def _busy(node: NodeReading, before: NodeReading | None) -> float | None:
 
 
 def _counted(node: NodeReading) -> dict[str, Any]:
-    """What the kernel has counted, without what is not known."""
+    """The kernel's counters, without unknown ones."""
     network = node.network
-    told = {
+    counters = {
         "swap_used_bytes": node.swap_used_bytes,
         "swap_total_bytes": node.swap_total_bytes,
         "cpu_limit": node.cpu.limit_cores,
         "cpu_throttled_s": None if node.cpu.throttled_s is None else round(node.cpu.throttled_s, 1),
-        "disks": [_known(asdict(disk)) for disk in node.disks] or None,
+        "disks": [_without_unknown(asdict(disk)) for disk in node.disks] or None,
         "network_errors": dict(network.errors) or None,
         "tcp_sent": network.sent,
         "tcp_retransmitted": network.retransmitted,
     }
-    return _known(told)
+    return _without_unknown(counters)
 
 
-def _known(found: dict[str, Any]) -> dict[str, Any]:
+def _without_unknown(found: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}

@@ -1,7 +1,7 @@
-"""Errors that NVIDIA's driver reports of a GPU by a number, an Xid, and which of them are of the hardware.
+"""Xids, the error numbers of NVIDIA's driver for a GPU: their meanings, and those caused by hardware.
 
-After NVIDIA's catalogue of Xid errors. Those that a program causes (13, 31, 43, 45 and others) are no fault of a GPU's
-and are left to the run's log.
+The source is NVIDIA's catalogue of Xid errors. Errors that a program causes (13, 31, 43, 45 and others) are no fault of
+a GPU, and are left to the run's log.
 """
 
 import os
@@ -16,13 +16,13 @@ from lastbeat.model.status import GPU_ECC, GPU_LOST, NETWORK_ERRORS
 KERNEL_LOG: Final = Path("/dev/kmsg")
 _XID: Final = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]{4,20})\): (\d{1,4})\b")
 _MOST_RECORDS: Final = 50_000
-"""So many lines of the kernel's log are read at once; its buffer rarely holds more."""
+"""Most lines of the kernel's log that are read at once; its buffer rarely holds more."""
 _RECORD_BYTES: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class XidMeaning:
-    """What an Xid says, and which condition it raises."""
+    """The meaning of an Xid, and the condition that it raises."""
 
     text: str
     condition: str
@@ -56,11 +56,11 @@ class XidLine:
 
 
 class KernelLog:
-    """Xids in the kernel's log, those alone that came since the last call. Reading it takes a right that few users
-    have; without it there are none."""
+    """Reads new Xids in the kernel's log. Reading it needs a permission that few users have; without it there are
+    none."""
 
     def __init__(self, path: Path = KERNEL_LOG, *, past: bool = False) -> None:
-        """``past``: the first call tells of what is there already."""
+        """``past`` makes the first call include existing lines."""
         self._file: int | None = None
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -71,11 +71,11 @@ class KernelLog:
 
     @property
     def readable(self) -> bool:
-        """Whether it can be read at all."""
+        """Whether the kernel's log can be read."""
         return self._file is not None
 
     def news(self) -> list[XidLine]:
-        """What came since the last call, oldest first; bounded. Never raises."""
+        """The Xids since the last call, oldest first; bounded. Never raises."""
         return [line for record in self._records() if (line := xid_in(record)) is not None]
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class KernelLog:
             if self._file is None:
                 return
             try:
-                # The kernel gives one record at a time, and EPIPE where some were overwritten meanwhile.
+                # The kernel returns one record at a time, and EPIPE if some were overwritten meanwhile.
                 read = os.read(self._file, _RECORD_BYTES)
             except BrokenPipeError:
                 continue

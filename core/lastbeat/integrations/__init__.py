@@ -1,1 +1,2 @@
-"""Callbacks for training frameworks, one module a framework; each imports its framework, and nothing imports them."""
+"""Callbacks for training frameworks, one module each. A module imports its framework, and lastbeat imports none of
+them."""

@@ -1,4 +1,4 @@
-"""Keras 3, on whichever backend: a callback for ``model.fit``.
+"""Keras 3, on any backend: a callback for ``model.fit``.
 
 model.fit(x, y, epochs=3, callbacks=[LastbeatCallback("my-run")])
 """
@@ -15,8 +15,8 @@ from lastbeat.sdk.values import immediate_int
 class LastbeatCallback(ContextCallback, Callback):
     """Reports each ``model.fit()`` as an attempt of ``run_id``.
 
-    ``options`` go to :func:`lastbeat.start` (``root``, ``resume``, …). Keras tells its callbacks nothing of
-    exceptions. An uncaught one, ``sys.exit`` and SIGTERM are seen all the same. If exceptions are caught, as in a
+    ``options`` go to :func:`lastbeat.start` (``root``, ``resume``, …). Keras does not report exceptions to its
+    callbacks. Uncaught exceptions, ``sys.exit`` and SIGTERM are noticed nevertheless. If exceptions are caught, as in a
     notebook, use the callback as a context manager around ``model.fit()``.
     """
 
@@ -37,12 +37,12 @@ class LastbeatCallback(ContextCallback, Callback):
 
     @never_raises
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Epochs count from 0, and from ``initial_epoch`` where training is resumed."""
+        """Note the epoch. Epochs count from 0, or from ``initial_epoch`` in resumed training."""
         self._epoch = epoch
 
     @never_raises
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """One batch. The loss is the mean of the epoch so far, as Keras shows it."""
+        """Report one batch. The loss is the mean of the epoch so far, as in Keras."""
         run = self._session.run
         if run is not None:
             self._steps += 1
@@ -51,17 +51,17 @@ class LastbeatCallback(ContextCallback, Callback):
 
     @never_raises
     def on_test_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        """An evaluation during training."""
+        """Enter the phase of an evaluation during training."""
         self._session.set_phase("evaluation")
 
     @never_raises
     def on_test_end(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Back to training."""
+        """Return to the phase of training."""
         self._session.set_phase("training")
 
     @never_raises
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
-        """The training has ended, early or not."""
+        """End the run, also after an early stop."""
         self._session.end()
 
 

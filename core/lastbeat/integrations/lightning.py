@@ -26,11 +26,11 @@ class LastbeatCallback(ContextCallback, Callback):
 
     ``options`` go to :func:`lastbeat.start` (``root``, ``resume``, …).
 
-    ``stop_early``: a training that is told to stop (SIGTERM and the rest, as in ``run.should_stop``) saves a checkpoint
-    after its step and ends, with ``SystemExit(0)`` out of ``trainer.fit()``, as it is ended by Lightning's own handler
-    of SIGTERM, which is not called then. All ranks ask each other after every step, so give it on all of them or on
-    none, or training hangs. The checkpoint lies beside those of ``ModelCheckpoint``; hand its path, as ``_preempted``
-    names it, to ``trainer.fit(ckpt_path=…)``.
+    With ``stop_early``, a request to stop (SIGTERM and the others of ``run.should_stop``) makes training save a
+    checkpoint after its step and end. It ends with ``SystemExit(0)`` out of ``trainer.fit()``, like Lightning's own
+    handler of SIGTERM, which is not called then. All ranks synchronise after every step, so set it on all of them or on
+    none, or training hangs. The checkpoint is beside those of ``ModelCheckpoint``; pass its path from ``_preempted`` to
+    ``trainer.fit(ckpt_path=…)``.
     """
 
     def __init__(self, run_id: str | None = None, *, stop_early: bool = False, **options: Any) -> None:
@@ -44,7 +44,7 @@ class LastbeatCallback(ContextCallback, Callback):
 
     @never_raises
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Begin an attempt, before anything that may take long."""
+        """Begin an attempt, before any long operation."""
         if stage == "fit":
             self._session.begin(None, trainer.global_rank, trainer.world_size)
             self._total_known = False
@@ -52,34 +52,34 @@ class LastbeatCallback(ContextCallback, Callback):
             self._session.set_phase("setup")
             # ``on_save_checkpoint`` comes before a save, and no hook after it.
             self._session.report_saves(trainer, "save_checkpoint")
-            # Lightning puts its own handler there after this.
+            # Lightning installs its own handler after this.
             self._sigterm_before = signal.getsignal(signal.SIGTERM)
 
     @never_raises
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """The first epoch begins."""
+        """Enter the phase of training when the first epoch begins."""
         self._session.set_phase("training")
         self._asked_step = trainer.global_step
         in_main = threading.current_thread() is threading.main_thread()
         if self._stop_early and in_main and self._sigterm_before is not None:
             # Lightning's handler ends training at once, and waits for the other ranks, which may have got no signal.
-            # When training is over it puts back what was there.
+            # When training is over, it restores the previous handler.
             signal.signal(signal.SIGTERM, self._sigterm_before)
             self._session.heed()
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """One batch; the step is the optimizer's. With ``stop_early`` a run that is to stop saves a checkpoint after
-        it, and ends."""
+        """Report one batch with the optimizer's step. With ``stop_early`` and a request to stop, save a checkpoint and
+        end training."""
         self._report(trainer, outputs)
         if self._stop_early:
             self._ask(trainer)
         if self._stops:
-            # Not guarded: an error while it saves is one.
+            # Not guarded, because an error during the save is an error of training.
             self._save_and_leave(trainer)
 
     @never_raises
     def _ask(self, trainer: Any) -> None:
-        # Not between two batches of one step: the gradients of the first would be lost.
+        # Never between two batches of one step, because the gradients of the first would be lost.
         if trainer.global_step == self._asked_step:
             return
         self._asked_step = trainer.global_step
@@ -88,7 +88,7 @@ class LastbeatCallback(ContextCallback, Callback):
     def _save_and_leave(self, trainer: Any) -> None:
         beside = getattr(trainer.checkpoint_callback, "dirpath", None)
         folder = str(beside or f"{trainer.default_root_dir}/checkpoints")
-        # As Lightning names its own.
+        # The same name as Lightning's own checkpoints.
         path = f"{folder}/epoch={trainer.current_epoch}-step={trainer.global_step}.ckpt"
         trainer.save_checkpoint(path)
         self._session.saved(path, trainer.global_step)
@@ -101,7 +101,7 @@ class LastbeatCallback(ContextCallback, Callback):
         if run is None:
             return
         if not self._total_known:
-            # With the first batch, when Lightning has loaded its data and asking costs nothing. Only once, even if it
+            # At the first batch, Lightning has loaded its data, so the total is free to read. Only once, even if it
             # fails.
             self._total_known = True
             total = trainer.estimated_stepping_batches
@@ -113,17 +113,17 @@ class LastbeatCallback(ContextCallback, Callback):
 
     @never_raises
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """An evaluation, or the few batches that Lightning tries before training."""
+        """Enter the phase of an evaluation, also for the few batches that Lightning tries before training."""
         self._session.set_phase("evaluation")
 
     @never_raises
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """Back to training, or to the setup before it."""
+        """Return to the phase of training, or to the setup before it."""
         self._session.set_phase("setup" if trainer.sanity_checking else "training")
 
     @never_raises
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Lightning hands over whatever ends a training, including Ctrl-C and SIGTERM."""
+        """End the run with the exception. Lightning passes every one here, including Ctrl-C and SIGTERM."""
         if type(exception).__name__ == "SIGTERMException" and self._session.active and self._session.run is not None:
             # From Lightning's own handler: a SystemExit without a code, which would look like success.
             self._session.run.cancel("received signal 15 (SIGTERM)")
@@ -131,5 +131,5 @@ class LastbeatCallback(ContextCallback, Callback):
 
     @never_raises
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        """The training has ended, early or not."""
+        """End the run, also after an early stop."""
         self._session.end()

@@ -1,13 +1,13 @@
-"""What all callbacks share: one run for each training, ended however the training ends.
+"""The common part of all callbacks: one run for each call of the framework's training, with every kind of end.
 
-Frameworks tell their callbacks when a training begins, advances and ends, but most say nothing of an exception. Three
-things make up for that, and a training ends by whichever comes first:
+Frameworks notify their callbacks when training begins, advances and ends, but most do not report exceptions. Three
+mechanisms fill that gap, and the first one that applies ends the run:
 
 - :func:`lastbeat.start` sees an uncaught exception, ``sys.exit`` and SIGTERM.
 - A callback is also a context manager: ``with LastbeatCallback("my-run") as callback: …`` ends the run with the
   exception that leaves the block. Notebooks need this, because no hook sees their exceptions.
-- If the process ends while a training has neither ended nor raised, that is an error, not a success: something caught
-  the exception, and went on without the training.
+- If the process ends while training has neither ended nor raised, that is an error, not a success: some code caught
+  the exception, and went on without training.
 """
 
 import atexit
@@ -27,14 +27,14 @@ from lastbeat.sdk.values import immediate_int, plain_str
 ABANDONED = "training did not reach its end: what stopped it was caught, and the program went on without it"
 REPLACED = "training did not reach its end: another one began in the same process"
 _ARGUMENTS = {"self", "step", "loss", "learning_rate", "epoch", "tokens"}
-"""Names that ``run.step`` has for its own arguments, so that no metric can have them."""
+"""Names of the arguments of ``run.step``, which no metric can have."""
 
 _P = ParamSpec("_P")
 _C = TypeVar("_C", bound="ContextCallback")
 
 
 def never_raises(method: Callable[_P, None]) -> Callable[_P, None]:
-    """``method``, with its errors logged instead of raised into training, each type of error once."""
+    """``method`` wrapped so that its errors are logged, each type once, instead of raised into training."""
     logged: set[type[Exception]] = set()
 
     @functools.wraps(method)
@@ -52,7 +52,7 @@ def never_raises(method: Callable[_P, None]) -> Callable[_P, None]:
 
 
 def metrics_of(logs: Mapping[Any, object] | None) -> dict[str, Any]:
-    """What a framework logs under a name of its own. Names that are not text are left out."""
+    """The metrics in a framework's logs. Names that are not text are left out."""
     named = ((plain_str(name), value) for name, value in (logs or {}).items() if issubclass(type(name), str))
     return {name: value for name, value in named if name not in _ARGUMENTS}
 
@@ -63,9 +63,9 @@ class _Wrapped(NamedTuple):
     owner: object
     name: str
     saving: Callable[..., Any]
-    """What stands for it meanwhile."""
+    """The wrapper in its place."""
     before: Callable[..., Any] | None
-    """What ``owner`` itself had under that name; None: its class has the method."""
+    """The previous attribute of ``owner`` itself; None if only its class has the method."""
 
 
 class Session:
@@ -82,11 +82,11 @@ class Session:
 
     @property
     def active(self) -> bool:
-        """Whether a training has begun and not ended."""
+        """Whether a run has begun and not ended."""
         return self.run is not None and not self.run.ended
 
     def begin(self, total_steps: Any, rank: int | None = None, world_size: int | None = None) -> Run:
-        """A training begins. If the previous one has not ended, it fails."""
+        """Begin a run. A previous one that has not ended fails."""
         self._unwrap()
         if self.run is not None and not self.run.ended:
             self.run.fail(REPLACED)
@@ -95,18 +95,19 @@ class Session:
         self.run.set_phase("training")
         self._stopping, self._saved = False, None
         self._pid = os.getpid()
-        # Registered after start() registers its own exit function, so called before that, which would report success.
+        # Registered after start() has registered its own exit function, so it is called before that, which would report
+        # success.
         atexit.unregister(self.leave)
         atexit.register(self.leave)
         return self.run
 
     def heed(self) -> None:
-        """From now on the training ends by itself when it is told to, as :meth:`stops` says."""
+        """Note that training checks :meth:`stops`, and so ends by itself on request."""
         if self.run is not None:
             _ = self.run.should_stop
 
     def stops(self) -> bool:
-        """Whether the training is to save a checkpoint and end, on all of its ranks; ask on each of them at the same
+        """Whether training should save a checkpoint and end, on all of its ranks. Call it on each of them at the same
         steps."""
         if self.run is None or self.run.ended:
             return False
@@ -114,11 +115,11 @@ class Session:
         return self._stopping
 
     def saved(self, checkpoint: str, step: object) -> None:
-        """A checkpoint is written."""
+        """Note a written checkpoint."""
         self._saved = checkpoint, step
 
     def end(self, error: BaseException | None = None) -> None:
-        """The training has ended, with this exception or without one."""
+        """End the run, with this exception or without one."""
         atexit.unregister(self.leave)
         self._unwrap()
         if self.run is None or self.run.ended:
@@ -130,13 +131,13 @@ class Session:
 
     @property
     def _all_done(self) -> bool:
-        """Whether the checkpoint holds the last step of all, counted from 1, so that nothing was cut short."""
+        """Whether the checkpoint contains the last of all steps, counted from 1, so that training is complete."""
         step = immediate_int(self._saved[1]) if self._saved is not None else None
         total = immediate_int(self.run.total_steps) if self.run is not None else None
         return step is not None and total is not None and step >= total
 
     def leave(self, error: BaseException | None = None) -> None:
-        """The block or the process ends. If the training has not ended, that is an error."""
+        """End the run with the block or the process. If training has not ended, that is an error."""
         if self.active and self.run is not None and os.getpid() == self._pid:
             error = error if error is not None else known_exit()
             if error is None:
@@ -145,8 +146,9 @@ class Session:
                 self.run.end_with(error)
 
     def report_saves(self, owner: object, name: str) -> None:
-        """Have each call of the method ``name`` of ``owner`` reported as the phase ``saving``, until the training ends.
-        For frameworks that do not tell their callbacks when they save."""
+        """Report each call of the method ``name`` of ``owner`` as the phase ``saving``, until training ends.
+
+        For frameworks that do not notify their callbacks of saves."""
         save = getattr(owner, name)
 
         @functools.wraps(save)
@@ -157,7 +159,7 @@ class Session:
                 return save(*args, **kwargs)
 
         before = save if name in vars(owner) else None
-        # Past a ``__setattr__`` of the framework's own, which would count it as a part of the model.
+        # Bypasses the framework's own ``__setattr__``, which would register it as a part of the model.
         object.__setattr__(owner, name, saving)
         self._wrapped.append(_Wrapped(owner, name, saving, before))
 
@@ -172,19 +174,19 @@ class Session:
                 object.__setattr__(each.owner, each.name, each.before)
 
     def set_phase(self, name: str) -> None:
-        """Name what a training does, if one is active."""
+        """Set the phase of the active run, if any."""
         if self.active and self.run is not None:
             self.run.set_phase(name)
 
 
 class ContextCallback:
-    """Makes a callback a context manager: the exception that leaves its block ends the run."""
+    """Makes a callback a context manager, which ends the run with the exception that leaves its block."""
 
     _session: Session
 
     @property
     def run(self) -> Run | None:
-        """The run of the training that began last."""
+        """The run that began last."""
         return self._session.run
 
     def __enter__(self: _C) -> _C:

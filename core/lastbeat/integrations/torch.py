@@ -1,11 +1,11 @@
-"""PyTorch: tells a run how long its steps wait in collectives, and times its sections ``compute`` on the GPU.
+"""PyTorch: measures how long steps wait in collectives, and times the sections ``compute`` on the GPU.
 
     run = lastbeat.start("my-run", stragglers=True)
     watch_steps(run)
 
-Both are for stragglers; see docs/stragglers.md. On the CPU (gloo) a wait is the host's time in it. On a GPU the host
-does not wait, so events are recorded around it in the current stream, which does; they are looked at once they have
-happened, and nothing ever waits for them.
+Both are for stragglers; see docs/stragglers.md. On the CPU (gloo) the host's time in a wait counts. On a GPU the host
+does not wait, but the current stream does, so events are recorded around the wait in that stream. They are read once
+they have happened, and nothing ever waits for them.
 """
 
 import functools
@@ -24,54 +24,54 @@ from lastbeat.sdk.safe_log import fault_text, safe_log
 from lastbeat.sdk.step_times import StepTimes
 
 _PENDING: Final = 1024
-"""So many spans wait for the GPU at most."""
+"""Most spans that are pending on the GPU."""
 _OPERATIONS: Final = (
     "allreduce", "allreduce_coalesced", "allgather", "allgather_coalesced", "_allgather_base",
     "allgather_into_tensor_coalesced", "reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced",
     "alltoall", "alltoall_base", "broadcast", "reduce", "gather", "scatter", "barrier", "send", "recv",
 )  # fmt: skip
-"""Those of a process group. Some versions of PyTorch run them in the current stream, and then nobody waits for them."""
+"""Methods of a process group. Some versions of PyTorch run them in the current stream, without a wait."""
 
 
 class GpuEvent(Protocol):
     """A ``torch.cuda.Event`` with timing."""
 
     def record(self) -> None:
-        """Put it into the current stream."""
+        """Record the event in the current stream."""
         ...
 
     def query(self) -> bool:
-        """Whether the GPU has come to it."""
+        """Whether the GPU has reached the event."""
         ...
 
     def elapsed_time(self, end: Any) -> float:
-        """Milliseconds from this one to ``end``."""
+        """Milliseconds from this event to ``end``."""
         ...
 
 
 class GpuSpans:
-    """Spans of the current stream's time, told to ``times`` once the GPU has been through them. Never waits for it."""
+    """Measures spans of the current stream, and adds them to ``times`` once the GPU has passed them. Never waits."""
 
     def __init__(self, times: StepTimes, new_event: Callable[[], GpuEvent], capturing: Callable[[], bool]) -> None:
         self._times, self._new_event, self._capturing = times, new_event, capturing
         self._free: list[GpuEvent] = []
         self._open: list[GpuEvent | None] = []
-        """The beginning of each section ``compute`` that is open. None: it is not measured."""
+        """Start event of each open section ``compute``; None for one that is not measured."""
         self._pending: deque[tuple[GpuEvent, GpuEvent, Callable[[float], None]]] = deque()
         self._broken = False
 
     def begin(self) -> None:
-        """Training enters ``compute``."""
+        """Note that training enters ``compute``."""
         self._open.append(self.mark())
 
     def end(self) -> None:
-        """Training leaves it."""
+        """Note that training leaves ``compute``."""
         began = self._open.pop() if self._open else None
         times, number = self._times, self._times.count
         self.ended(began, lambda seconds: times.own.append((number, seconds)))
 
     def mark(self) -> GpuEvent | None:
-        """An event that is recorded now. None: this step is not measured, or not measurable."""
+        """An event that is recorded now; None if this step is not measured, or cannot be."""
         try:
             if self._broken or not self._times.measured or self._capturing() or len(self._pending) >= _PENDING:
                 self._settle()
@@ -84,7 +84,7 @@ class GpuSpans:
         return event
 
     def ended(self, began: GpuEvent | None, tell: Callable[[float], None]) -> None:
-        """The span that ``began`` ends now; ``tell`` takes its seconds, sooner or later."""
+        """End the span that ``began``. ``tell`` gets its seconds once they are known."""
         end = self.mark() if began is not None else None
         if began is None or end is None:
             return
@@ -107,26 +107,26 @@ class GpuSpans:
 
 
 class _Hearing:
-    """Who is told of collectives: one run of this process at a time."""
+    """The receiver of collectives' durations, for one run of this process at a time."""
 
     def __init__(self) -> None:
         self.times: StepTimes | None = None
         self.spans: GpuSpans | None = None
         self.patched = False
         self.within = threading.local()
-        """Of each thread: whether it is in a collective already; some are made of others."""
+        """Whether each thread is in a collective already, because some collectives call others."""
 
 
 _hearing = _Hearing()
 
 
 def watch_steps(run: Run) -> None:
-    """Have ``run`` know what each step waits for, and on a GPU how long its sections ``compute`` take there.
+    """Measure for ``run`` the waits of each step, and on a GPU the duration of its sections ``compute``.
 
-    Call it once, after ``lastbeat.run`` and after the process has chosen its GPU. It changes no result: waits of Python
-    code (``torch.distributed.all_reduce`` and its kin, ``Work.wait``) are timed where they happen. What DDP exchanges
-    during ``backward`` is not seen: it happens in C++. Does nothing for a run that does not look for stragglers, and
-    never raises.
+    Call it once, after ``lastbeat.run`` and after the process has chosen its GPU. It changes no result: waits in Python
+    code (``torch.distributed.all_reduce`` and similar calls, ``Work.wait``) are timed where they happen. DDP's exchange
+    during ``backward`` is not measured, because it happens in C++. Does nothing for a run without straggler detection,
+    and never raises.
     """
     times = run.sections.steps
     if times is None:

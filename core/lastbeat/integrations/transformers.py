@@ -15,13 +15,13 @@ from lastbeat.sdk.values import immediate_int
 class LastbeatCallback(ContextCallback, TrainerCallback):
     """Reports each ``trainer.train()`` as an attempt of ``run_id``.
 
-    ``options`` go to :func:`lastbeat.start` (``root``, ``resume``, …). ``Trainer`` tells its callbacks nothing of
-    exceptions. An uncaught one, ``sys.exit`` and SIGTERM are seen all the same. If exceptions are caught, as in a
+    ``options`` go to :func:`lastbeat.start` (``root``, ``resume``, …). ``Trainer`` does not report exceptions to its
+    callbacks. Uncaught exceptions, ``sys.exit`` and SIGTERM are noticed nevertheless. If exceptions are caught, as in a
     notebook, use the callback as a context manager around ``trainer.train()``.
 
-    ``stop_early``: a training that is told to stop (SIGTERM and the rest, as in ``run.should_stop``) saves a checkpoint
-    after its step and ends. All ranks then ask each other after every step, so give it on all of them or on none, or
-    training hangs.
+    With ``stop_early``, a request to stop (SIGTERM and the others of ``run.should_stop``) makes training save a
+    checkpoint after its step and end. All ranks then synchronise after every step, so set it on all of them or on none,
+    or training hangs.
     """
 
     def __init__(self, run_id: str | None = None, *, stop_early: bool = False, **options: Any) -> None:
@@ -36,7 +36,7 @@ class LastbeatCallback(ContextCallback, TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Begin an attempt. Trying again with a smaller batch that fits into memory is the same attempt."""
+        """Begin an attempt. A retry with a smaller batch that fits into memory is the same attempt."""
         total = state.max_steps if state.max_steps > 0 else None
         self._metrics, self._loss, self._rate, self._tokens = {}, None, None, _tokens_seen(state)
         if self._session.active and args.auto_find_batch_size and self._session.run is not None:
@@ -46,7 +46,7 @@ class LastbeatCallback(ContextCallback, TrainerCallback):
 
     @never_raises
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """One optimizer step. With ``stop_early`` a run that is to stop saves a checkpoint after it, and ends."""
+        """Report one optimizer step. With ``stop_early`` and a request to stop, save a checkpoint and end training."""
         self._step(state)
         if self._stop_early and self._session.stops():
             control.should_save = control.should_training_stop = True
@@ -61,7 +61,7 @@ class LastbeatCallback(ContextCallback, TrainerCallback):
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Loss and learning rate come only with the logs; between two logs the last ones are used."""
+        """Take loss and learning rate, which come only with the logs. Between two logs the last ones are used."""
         found = logs or {}
         self._loss = found.get("loss", self._loss)
         self._rate = found.get("learning_rate", self._rate)
@@ -72,24 +72,24 @@ class LastbeatCallback(ContextCallback, TrainerCallback):
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Evaluation and saving may follow."""
+        """Enter the phase of an evaluation or a save, if one follows."""
         self._phase(control)
 
     @never_raises
     def on_prediction_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """One batch of an evaluation."""
+        """Enter the phase of an evaluation at each of its batches."""
         self._session.set_phase("evaluation")
 
     @never_raises
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """An evaluation has ended."""
+        """Enter the phase after an evaluation."""
         self._phase(control)
 
     @never_raises
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """A checkpoint is written."""
+        """Note a written checkpoint."""
         self._session.saved(f"{args.output_dir}/checkpoint-{state.global_step}", state.global_step)
         self._session.set_phase("training")
 
@@ -97,7 +97,7 @@ class LastbeatCallback(ContextCallback, TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """The training has ended, early or not."""
+        """End the run, also after an early stop."""
         self._session.end()
 
     def _step(self, state: TrainerState) -> None:
