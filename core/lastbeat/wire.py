@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lastbeat.page.writing import PageOfFleet
     from lastbeat.stores.counting import Tally
     from lastbeat.supervision.lease import SupervisorLease
+    from lastbeat.supervision.pass_reports import PassReports
     from lastbeat.supervision.reactions import Reactions
     from lastbeat.supervision.supervisor import SupervisedRun, Supervisor
     from lastbeat.views.one_run import RunWatch
@@ -105,9 +106,10 @@ def supervise(  # noqa: PLR0913 - what is supervised, how, and by whom
     *,
     at: Store | None = None,
     launcher: "Launcher | None" = None,
+    reports: "PassReports | None" = None,
 ) -> "SupervisedRun":
     """What looks after the jobs of ``run_id``, as ``supervision`` says. ``lease`` is renewed meanwhile. ``at`` as for
-    :func:`watch`; ``launcher`` is one that is there already."""
+    :func:`watch`; ``launcher`` is one that is there already; ``reports`` are those of an agent's passes."""
     from lastbeat.launchers import registry as launchers  # noqa: PLC0415 - only who supervises needs these
     from lastbeat.launchers.port import JobRefusedError  # noqa: PLC0415 - as above
     from lastbeat.supervision import surroundings  # noqa: PLC0415 - as above
@@ -136,6 +138,7 @@ def supervise(  # noqa: PLR0913 - what is supervised, how, and by whom
         settings[table.RESTART_DELAY_SECONDS],
         lease=lease,
         reads_output=not supervision.logs and not supervision.spec.output,
+        reports=reports,
     )
     supervisor.reactions = _reactions(settings, supervisor, supervision)
     inherited = surroundings.kept(state_dir, url, run_id, supervision.begun_at)

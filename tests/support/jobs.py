@@ -1,7 +1,7 @@
 """A launcher in memory, and supervised runs on it. It counts what nobody may do twice."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -23,6 +23,7 @@ from lastbeat.supervision.agent import Agent
 from lastbeat.supervision.beginning import begin
 from lastbeat.supervision.commands import Commands
 from lastbeat.supervision.lease import SupervisorLease
+from lastbeat.supervision.pass_reports import PassReports
 from lastbeat.supervision.reactions import Reactions
 from lastbeat.supervision.restarting import RestartExecutor, last_written, spec_of
 from lastbeat.supervision.stopping import StopExecutor
@@ -104,6 +105,18 @@ class FakeLauncher:
             self.after("state", job)
         except LauncherError as error:
             return JobReport(JobState.UNKNOWN, reason=str(error))
+        return self._report(job)
+
+    def states(self, jobs: Collection[str]) -> Mapping[str, JobReport]:
+        """As Slurm answers: of jobs that have ended it has to be asked one by one."""
+        try:
+            self._enter("states", " ".join(sorted(jobs)))
+            self.after("states", "")
+        except LauncherError as error:
+            return dict.fromkeys(jobs, JobReport(JobState.UNKNOWN, reason=str(error)))
+        return {job: self._report(job) for job in jobs if job in self.jobs and not self.jobs[job].state.ended}
+
+    def _report(self, job: str) -> JobReport:
         found = self.jobs.get(job)
         if found is None:
             return JobReport(JobState.GONE, "gone", "nobody knows it")
@@ -207,12 +220,15 @@ class SupervisedScene:
         """A watcher that cannot ask the launcher, as a sweep or a Lambda has it."""
         return Watch(RUN, WatchContext(self.store, (self.channel,), self.limits, self.store.clock))
 
-    def watch(self, *, supervises: bool = True, lease: SupervisorLease | None = None) -> Watch:
+    def watch(
+        self, *, supervises: bool = True, lease: SupervisorLease | None = None, reports: PassReports | None = None
+    ) -> Watch:
         """A watcher of its own, as another process has it."""
         place = self.checkpoints
         opened = None if place is None else lambda: place
         supervisor = Supervisor(RUN, self.store, self.launcher, self.policy, opened, self.delay_s, lambda: 0.5, lease)
         supervisor.reactions = self._reactions(opened)
+        supervisor.reports = reports
         executor = RestartExecutor(
             self.launcher,
             lambda action: spec_of(self.supervision, action, RUN, "memory://"),
@@ -234,10 +250,11 @@ class SupervisedScene:
 
     def agent(self, *, trusts: bool = True) -> Agent:
         """An agent of its own, as another login node has it."""
+        reports = PassReports(self.launcher, self.store.clock)
         return Agent(
             self.store,
-            self.launcher,
-            lambda _run_id, _supervision: self.watch(),
+            reports,
+            lambda _run_id, _supervision: self.watch(reports=reports),
             trusts=lambda _run_id: trusts,
             by="ada@login",
             interval_s=30.0,

@@ -16,6 +16,7 @@ from lastbeat.settings import Settings, SettingsError
 from lastbeat.stores.kind import DIRECTORY
 from lastbeat.stores.port import Store
 from lastbeat.supervision.agent import Agent, AgentPass, UnfitError
+from lastbeat.supervision.pass_reports import PassReports
 from lastbeat.watchdog import Watch
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.author import author
@@ -41,10 +42,11 @@ def run(
     except JobRefusedError as error:
         raise SettingsError([error.told]) from None
     store = opening.store(settings)
+    reports = PassReports(launcher, store.clock)
     agent = Agent(
         store,
-        launcher,
-        _watches(settings, given, store),
+        reports,
+        _watches(settings, given, store, reports),
         trusts=_trusts(settings),
         by=author(),
         interval_s=interval_s,
@@ -73,7 +75,9 @@ def run(
     return exits.OK if seen.blind is None else exits.UNKNOWN
 
 
-def _watches(settings: Settings, given: dict[str, str | None], store: Store) -> Callable[[str, Supervision], Watch]:
+def _watches(
+    settings: Settings, given: dict[str, str | None], store: Store, reports: PassReports
+) -> Callable[[str, Supervision], Watch]:
     channels = wire.channels(settings)
     if not channels:
         _log.warning(

@@ -1,6 +1,6 @@
 """The launcher port."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -73,6 +73,11 @@ class Launcher(Protocol):
 
     def state(self, job: str) -> JobReport:
         """What is known of the job. Never raises: a launcher that does not answer is ``UNKNOWN``."""
+        ...
+
+    def states(self, jobs: Collection[str]) -> Mapping[str, JobReport]:
+        """What one query tells of many jobs: the same as :meth:`state`, which has to be asked about each job that the
+        query leaves out. Never raises: while the launcher does not answer, all of them are ``UNKNOWN``."""
         ...
 
     def output(self, job: str, most: int) -> bytes | None:

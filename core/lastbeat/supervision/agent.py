@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from lastbeat.codec import DamagedError
 from lastbeat.effects import actions
-from lastbeat.launchers.port import Launcher, LauncherError
+from lastbeat.launchers.port import LauncherError
 from lastbeat.model import runid
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.reaction import STOP_KIND
@@ -26,9 +26,11 @@ from lastbeat.record.agent_mark import AgentMark, leave_mark
 from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat.supervision.commands import unfinished
+from lastbeat.supervision.pass_reports import PassReports
 from lastbeat.supervision.restart_decisions import present_job
 from lastbeat.watchdog import Watch
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 8
@@ -52,6 +54,8 @@ class _Known:
     """Until then a supervisor of its own looks after it."""
     due_at: datetime | None = None
     """When something waits to be done for it."""
+    job: str | None = None
+    """Id of its present job, if that had not ended when its record was read or written."""
 
 
 @dataclass
@@ -69,26 +73,27 @@ class AgentPass:
 
 
 class Agent:
-    """Looks after the runs whose jobs run in the place of ``launcher``."""
+    """Looks after the runs whose jobs run in the place of its launcher."""
 
     def __init__(
         self,
         store: Store,
-        launcher: Launcher,
+        reports: PassReports,
         watch: Callable[[str, Supervision], Watch],
         *,
         trusts: Callable[[str], bool],
         by: str,
         interval_s: float,
     ) -> None:
-        """``watch`` makes the watch of a run that supervises it, or raises :class:`UnfitError`. ``trusts`` tells of a
-        run's id whether its record may say what is run here. ``by`` is ``user@host``."""
+        """``watch`` makes the watch of a run that supervises it and goes by ``reports``, or raises :class:`UnfitError`.
+        ``trusts`` tells of a run's id whether its record may say what is run here. ``by`` is ``user@host``."""
         self._store = store
-        self._launcher = launcher
+        self._launcher = reports.launcher
         self._watch = watch
         self._trusts = trusts
         self._by = by
         self._interval_s = interval_s
+        self._reports = reports
         self._place: str | None = None
         self._known: dict[str, _Known] = {}
         self._lock = threading.Lock()
@@ -98,9 +103,10 @@ class Agent:
         """One pass. Never raises for anything that the store, the launcher or a run does.
 
         1. Find out which place the launcher serves: jobs of another cluster, or machine, are not for this agent.
-        2. List the fleet; read the records that changed since.
-        3. Look after the runs that are for this agent, some in parallel.
-        4. Leave the mark that tells others that somebody carries out restarts.
+        2. List the fleet; read the records that changed since, some in parallel.
+        3. Ask the launcher about the jobs of all runs that are for this agent, with one query where it knows such.
+        4. Look after these runs, some in parallel.
+        5. Leave the mark that tells others that somebody carries out restarts.
         """
         done = AgentPass()
         try:
@@ -109,12 +115,19 @@ class Agent:
             done.blind = error.told
             return done
         now = self._store.clock()
-        listing, listed = FleetListing(self._store, rank_pages=RANK_PAGES), set[str]()
+        listing, listed, noted = FleetListing(self._store, rank_pages=RANK_PAGES), set[str](), list[RunFiles]()
         try:
-            with ThreadPoolExecutor(AT_ONCE, "lastbeat-agent") as pool:
-                list(pool.map(lambda run: self._work_on(run, now, done), _noted(listing, listed)))
+            for run in _noted(listing, listed):
+                noted.append(run)
         except StoreError as error:
+            # The runs that it listed before are looked after all the same.
             done.blind = str(error)
+        with ThreadPoolExecutor(AT_ONCE, "lastbeat-agent") as pool:
+            read = pool.map(lambda run: (run, self._read(run, now, done)), noted)
+            ours = [(run, known) for run, known in read if known is not None]
+            with self._reports.asked([known.job for _, known in ours if known.job is not None]):
+                list(pool.map(lambda each: self._look(each[0].run_id, each[1], done, each[0]), ours))
+        if done.blind is not None:
             return done
         if listing.done:
             for gone in self._known.keys() - listed:
@@ -133,23 +146,26 @@ class Agent:
         done, now = AgentPass(), self._store.clock()
         due = [(run_id, each) for run_id, each in self._known.items() if each.due_at is not None and each.due_at <= now]
         with ThreadPoolExecutor(AT_ONCE, "lastbeat-agent") as pool:
-            list(pool.map(lambda each: self._guarded(each[0], lambda: self._look(each[0], each[1], done), done), due))
+            list(pool.map(lambda each: self._look(each[0], each[1], done), due))
         return done
 
-    def _work_on(self, run: RunFiles, now: datetime, done: AgentPass) -> None:
-        def work() -> None:
-            known = self._remembered(run.run_id, run.files[runid.RECORD], now)
-            if known.free_at is not None:
-                with self._lock:
-                    done.others += 1
-            if known.supervision is not None:
-                self._look(run.run_id, known, done, run)
-
-        self._guarded(run.run_id, work, done)
+    def _read(self, run: RunFiles, now: datetime, done: AgentPass) -> _Known | None:
+        """What is known of the run, or None if it is not for this agent now."""
+        known = self._guarded(run.run_id, lambda: self._remembered(run.run_id, run.files[runid.RECORD], now), done)
+        if known is not None and known.free_at is not None:
+            with self._lock:
+                done.others += 1
+        return None if known is None or known.supervision is None else known
 
     def _look(self, run_id: str, known: _Known, done: AgentPass, listed: RunFiles | None = None) -> None:
+        outcome = self._guarded(run_id, lambda: self._tick(run_id, known, listed), done)
+        if outcome is not None:
+            with self._lock:
+                done.outcomes.append(outcome)
+
+    def _tick(self, run_id: str, known: _Known, listed: RunFiles | None) -> Outcome | None:
         if known.supervision is None:
-            return
+            return None
         known.watch = known.watch or self._watch(run_id, known.supervision)
         if listed is None:
             outcome = known.watch.tick()
@@ -157,15 +173,17 @@ class Agent:
             outcome = known.watch.tick(listed.files, listed.at, ranks=listed.ranks)
         record = outcome.record
         known.version = known.watch.record_version or known.version
+        if record is not None:
+            known.job = _live_job(record, self._launcher.kind)
         known.due_at = None if record is None else _due_at(record, outcome.at)
         if record is not None and _is_over(record, known.supervision):
             self._known[run_id] = _Known(known.version)
-        with self._lock:
-            done.outcomes.append(outcome)
+        return outcome
 
-    def _guarded(self, run_id: str, work: Callable[[], None], done: AgentPass) -> None:
+    def _guarded(self, run_id: str, work: Callable[[], T], done: AgentPass) -> T | None:
+        """What ``work`` returns, or None if it failed: then ``done`` says why."""
         try:
-            work()
+            return work()
         except LauncherError as error:
             why = error.told
         except (StoreError, UnfitError) as error:
@@ -173,10 +191,9 @@ class Agent:
         except Exception as error:
             log.exception("the look at %s broke", run_id)
             why = f"lastbeat itself broke over it: {type(error).__name__}"
-        else:
-            return
         with self._lock:
             done.faults[run_id] = why
+        return None
 
     def _remembered(self, run_id: str, entry: Entry, now: datetime) -> _Known:
         """What is known of the run, read anew where somebody else has changed its record."""
@@ -193,6 +210,7 @@ class Agent:
             return fresh
         if record is not None:
             fresh.supervision, fresh.free_at = self._mine(record, now)
+            fresh.job = _live_job(record, self._launcher.kind)
         if known is not None and known.supervision == fresh.supervision:
             # It keeps what it has read of the run's logs.
             fresh.watch, fresh.due_at = known.watch, known.due_at
@@ -233,6 +251,11 @@ def _noted(listing: FleetListing, listed: set[str]) -> Iterator[RunFiles]:
         listed.add(run.run_id)
         if run.fault is None and runid.RECORD in run.files:
             yield run
+
+
+def _live_job(record: Record, kind: str) -> str | None:
+    job = present_job(record, kind)
+    return None if job is None or job.state.ended else job.id
 
 
 def _due_at(record: Record, now: datetime) -> datetime | None:

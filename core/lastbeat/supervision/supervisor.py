@@ -42,6 +42,7 @@ from lastbeat.stores.port import Store, StoreError
 from lastbeat.supervision.job_log import BroughtLog, log_fault
 from lastbeat.supervision.lease import SupervisorLease
 from lastbeat.supervision.lingering import end_lingering
+from lastbeat.supervision.pass_reports import PassReports
 from lastbeat.supervision.reactions import Reactions
 from lastbeat.supervision.restart_decisions import (
     NUMBER_IN_NAME,
@@ -93,6 +94,8 @@ class Supervisor:
     """What the policy's ``on:`` does; None: it has none."""
     reads_output: bool = False
     """No log was named, so the job's output is read, wherever the launcher says that it goes."""
+    reports: PassReports | None = None
+    """What the launcher said of all jobs of this pass, or None if nothing asks it for more than one."""
     _said: tuple[str, JobState] | None = None
 
     def __post_init__(self) -> None:
@@ -105,7 +108,8 @@ class Supervisor:
         )
         if memory is None:
             return None
-        report = self.launcher.state(memory.id)
+        known = None if self.reports is None or record is None else self.reports.take(memory.id, record.written_at)
+        report = known or self.launcher.state(memory.id)
         self._log_state(memory, report, record.job if record is not None else None)
         if report.state is JobState.UNKNOWN:
             return JobSight(memory, report)

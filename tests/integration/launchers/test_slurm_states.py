@@ -58,6 +58,19 @@ def submit(launcher: SlurmLauncher, tmp_path: Path) -> Submit:
     return one
 
 
+def test_one_query_reports_of_jobs_what_scontrol_shows_of_each(
+    conf: Path, launcher: SlurmLauncher, submit: Submit, tmp_path: Path
+) -> None:
+    odd = submit("sleep 600", output=str(tmp_path / "%x a|b,c-%j-%N.log"))
+    held, wants_too_much = submit("sleep 600", "--hold"), submit("sleep 600", "--nodes=99")
+    ended = submit("exit 3")
+    until(lambda: launcher.state(odd), lambda report: report.state is JobState.RUNNING)
+    until(lambda: launcher.state(ended), lambda report: report.state.ended)
+    told = launcher.states([odd, held, wants_too_much, ended])
+    assert told == {job: launcher.state(job) for job in (odd, held, wants_too_much)}
+    assert HASTY.states([]) == {}
+
+
 def ended(launcher: SlurmLauncher, job: str) -> JobReport:
     return until(lambda: launcher.state(job), lambda report: report.state.ended, limit_s=180)
 

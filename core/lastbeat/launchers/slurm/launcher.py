@@ -8,14 +8,15 @@ neither knows is gone; where one could not be asked, nobody knows.
 import logging
 import os
 import re
+import secrets
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from lastbeat.launchers.asking import Answer, ask
+from lastbeat.launchers.asking import MOST_BYTES, Answer, ask
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, Preview
 from lastbeat.launchers.slurm import reports, sbatch
 from lastbeat.launchers.slurm.reports import ACCOUNTED, accounted, controlled, local_time, node_in_output
@@ -34,6 +35,12 @@ _NOT_SET_UP: Final = ("configuration source", "Unable to process configuration f
 """This machine does not know where its Slurm is."""
 _DATABASE: Final = "try 'sacctmgr show cluster': slurmdbd may be down"
 _NO_JOB: Final = ("Invalid job id specified", "Invalid job id")
+_NO_FORMAT: Final = ("Invalid job format", "unrecognized option", "invalid option")
+"""This squeue is too old for the form that is asked for."""
+_ASKED_AT_ONCE: Final = 500
+"""Jobs that one squeue is asked about: some 5 KB of its command line."""
+_MOST_QUEUED: Final = 8 << 20
+"""Bytes of its answer: each job has the path of its output, its name and its nodes."""
 _NO_ACCOUNTING: Final = "accounting storage is disabled"
 _NOT_SENT: Final = ("connect failure", "Connection refused", "Unable to resolve", "Unable to contact slurm controller")
 _UNCLEAR: Final = ("Socket timed out", "Zero Bytes were transmitted", "timed out", "Message receive failure")
@@ -195,12 +202,44 @@ class SlurmLauncher:
             answer = self._ask(["scontrol", "show", "job", number], cluster)
             if answer.code == 0 and answer.out.strip():
                 self._late_since.pop(job, None)
-                return controlled(answer.out, self._host(answer.out, cluster))
+                return controlled(answer.out, self._host(node_in_output(answer.out), cluster))
             if answer.code != 0 and not answer.says(_NO_JOB):
                 return JobReport(JobState.UNKNOWN, reason=_unanswered(answer).told)
             return self._forgotten(job, number, cluster)
         except LauncherError as error:
             return JobReport(JobState.UNKNOWN, reason=error.told)
+
+    def states(self, jobs: Collection[str]) -> Mapping[str, JobReport]:
+        """As the port says, by one squeue for each cluster and some hundred jobs. Jobs that have ended are left out."""
+        clusters: dict[str, list[str]] = {}
+        for job in jobs:
+            found = _JOB_ID.fullmatch(job)
+            if found is not None and found[1].isdecimal():
+                clusters.setdefault(found[2] or "", []).append(job)
+        told: dict[str, JobReport] = {}
+        for cluster, asked in clusters.items():
+            for start in range(0, len(asked), _ASKED_AT_ONCE):
+                told |= self._queued(asked[start : start + _ASKED_AT_ONCE], cluster)
+        return told
+
+    def _queued(self, jobs: Sequence[str], cluster: str) -> dict[str, JobReport]:
+        """What one squeue tells of ``jobs`` of ``cluster``."""
+        # No value of a job can hold it: jobs' names and paths have any character.
+        separator = f"|{secrets.token_hex(8)}|"
+        form = ",".join(f"{name}:{separator}" for name in reports.QUEUED)
+        ids = ",".join(job.partition("@")[0] for job in jobs)
+        command = ["squeue", "--noheader", "--me", f"--jobs={ids}", f"--Format={form}"]
+        try:
+            answer = self._ask(command, cluster, most=_MOST_QUEUED)
+            if answer.code != 0:
+                if answer.says(_NO_JOB) or answer.says(_NO_FORMAT):
+                    return {}
+                raise _unanswered(answer)
+            found = reports.queued(answer.out, separator)
+            shown = {job: found[number] for job in jobs if (number := job.partition("@")[0]) in found}
+            return {job: each.report(self._host(each.node_in_output, cluster)) for job, each in shown.items()}
+        except LauncherError as error:
+            return dict.fromkeys(jobs, JobReport(JobState.UNKNOWN, reason=error.told))
 
     def output(self, job: str, most: int) -> bytes | None:  # noqa: ARG002 - it is in files
         return None
@@ -265,9 +304,8 @@ class SlurmLauncher:
             log.warning("%.100r is no node of the cluster, so it is not excluded", name)
         return list(dict.fromkeys(node for node in known.values() if node is not None))
 
-    def _host(self, text: str, cluster: str) -> str | None:
-        """The host's name, where the job's output is named after it and the node may have another."""
-        node = node_in_output(text)
+    def _host(self, node: str | None, cluster: str) -> str | None:
+        """The name of the host of ``node``, which may differ from the node's own, or None without a node."""
         if node is None:
             return None
         if node not in self._host_names:
@@ -283,18 +321,18 @@ class SlurmLauncher:
             raise _unanswered(answer)
         return answer.out
 
-    def _ask(self, command: Sequence[str], cluster: str) -> Answer:
+    def _ask(self, command: Sequence[str], cluster: str, *, most: int = MOST_BYTES) -> Answer:
         if self._awaited_place:
             # Another cluster knows nothing of these jobs, so to it they would be gone.
             here = self.place()
             if here != self._awaited_place:
                 raise LauncherError(f"its jobs are in {self._awaited_place}, and this is {here}", "go on with it there")
             self._awaited_place = ""
-        return self._answer(command, cluster)
+        return self._answer(command, cluster, most)
 
-    def _answer(self, command: Sequence[str], cluster: str) -> Answer:
+    def _answer(self, command: Sequence[str], cluster: str, most: int = MOST_BYTES) -> Answer:
         asked = [command[0], *([f"--clusters={cluster}"] if cluster else ()), *command[1:]]
-        return ask(asked, _plain(os.environ), self._call_s, advice=_PING)
+        return ask(asked, _plain(os.environ), self._call_s, advice=_PING, most=most)
 
 
 def _unanswered(answer: Answer) -> LauncherError:

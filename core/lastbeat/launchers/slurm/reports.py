@@ -1,10 +1,10 @@
-"""What scontrol and sacct say of a job, in our words: pure."""
+"""What scontrol, squeue and sacct say of jobs, in our words: pure."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Final
+from typing import Final, NamedTuple
 
 from lastbeat.model.job import JobReport, JobState
 
@@ -28,7 +28,16 @@ STATES: Final[Mapping[str, JobState]] = {
 
 ACCOUNTED: Final = "State,ExitCode,Start,End,NodeList,JobName"
 """The columns that :func:`accounted` reads. A name may have any character, so it is the last."""
+QUEUED: Final = (
+    *("JobID", "JobArrayID", "State", "Reason", "RestartCnt", "StartTime", "NodeList", "BatchHost", "UserName"),
+    *("STDOUT", "Name"),
+)
+"""The columns that :func:`queued` reads, as squeue's --Format calls them."""
+_NOTHING: Final = frozenset({"", "(null)", "N/A", "None", "Unknown"})
+"""How Slurm's commands write that there is no value."""
 _NUMBERS: Final = "aAjJnts"
+_NO_ARRAY: Final = "4294967294"
+"""Number of the task of a job that is none of an array."""
 _PLACEHOLDER: Final = re.compile(r"%(\d{0,2})([%aAjJnNstux])")
 _RESUBMITTED: Final = {
     "Partition": "--partition",
@@ -53,7 +62,7 @@ def controlled(text: str, host: str | None = None) -> JobReport:
 
     def field(name: str) -> str:
         found = re.search(rf"^ {{3}}(?:\w+=\S* )*?{name}=(\S*)", text, re.MULTILINE)
-        return "" if found is None or found[1] in {"(null)", "N/A", "None", "Unknown"} else found[1]
+        return "" if found is None or found[1] in _NOTHING else found[1]
 
     code, number = _exit(field("ExitCode"))
     restarts = field("Restarts")
@@ -90,7 +99,7 @@ def options(text: str) -> tuple[str, ...]:
     found = []
     for name, option in _RESUBMITTED.items():
         said = re.search(rf"^ {{3}}(?:\S+ )*?{name}=(\S+)", text, re.MULTILINE)
-        if said is not None and said[1] not in {"(null)", "N/A", "None", "Unknown", "UNLIMITED"}:
+        if said is not None and said[1] not in _NOTHING | {"UNLIMITED"}:
             # A number of nodes is a range while the job waits.
             found.append(f"{option}={said[1].partition('-')[0] if name == 'NumNodes' else said[1]}")
     return tuple(found)
@@ -101,6 +110,60 @@ def node_in_output(text: str) -> str | None:
     named = re.search(r"^ {3}StdOut=.*%\d{0,2}N", text, re.MULTILINE)
     node = re.search(r"^ {3}BatchHost=(\S+)", text, re.MULTILINE)
     return node[1] if named is not None and node is not None else None
+
+
+class QueuedJob(NamedTuple):
+    """A single job that waits or runs, as squeue lists it: the columns of QUEUED."""
+
+    job: str
+    array_id: str
+    """The same id, but for tasks of an array and components of a heterogeneous job."""
+    state: str
+    reason: str
+    restarts: str
+    start: str
+    nodes: str
+    batch_host: str
+    user: str
+    output: str
+    name: str
+
+    @property
+    def node_in_output(self) -> str | None:
+        """The job's first node, if the output's name has the name of that node's host."""
+        return self.batch_host if re.search(r"%\d{0,2}N", self.output) else None
+
+    def report(self, host: str | None = None) -> JobReport:
+        """The same as :func:`controlled` makes of what ``scontrol show job`` says."""
+        values = {"j": self.job, "A": self.job, "a": _NO_ARRAY, "u": self.user, "x": self.name, "N": host or ""}
+        return _translated(
+            JobReport(
+                JobState.UNKNOWN,
+                self.state,
+                # As scontrol writes it.
+                "" if self.reason in _NOTHING else self.reason.replace(" ", "_"),
+                nodes=node_names(self.nodes),
+                started_at=local_time(self.start),
+                outputs=_output(self.output, values),
+                restarts=int(self.restarts) if self.restarts.isdecimal() else 0,
+            )
+        )
+
+
+def queued(text: str, separator: str) -> dict[str, QueuedJob]:
+    """The jobs that squeue lists as waiting or running, by their ids. ``separator`` ends each column.
+
+    Left out are jobs that have ended, for scontrol says more of them, and arrays and heterogeneous jobs, which are
+    several jobs. An answer that has not the form of QUEUED lists none.
+    """
+    columns = text.split(separator)[:-1]
+    if len(columns) % len(QUEUED):
+        return {}
+    rows = (columns[start : start + len(QUEUED)] for start in range(0, len(columns), len(QUEUED)))
+    # A line before the first row may name the cluster.
+    jobs = (QueuedJob(row[0].rpartition("\n")[2], *row[1:]) for row in rows)
+    states = {JobState.PENDING, JobState.RUNNING}
+    return {each.job: each for each in jobs if each.array_id == each.job and STATES.get(each.state) in states}
 
 
 def accounted(text: str) -> JobReport | None:
@@ -161,17 +224,23 @@ def output_path(pattern: str, values: Mapping[str, str]) -> str:
 
 def _outputs(text: str, host: str) -> tuple[str, ...]:
     output = re.search(r"^ {3}StdOut=(.+)$", text, re.MULTILINE)
-    if output is None or output[1] in {"/dev/null", "(null)"}:
+    if output is None:
         return ()
     head = re.match(r"JobId=(\d+)(?: ArrayJobId=(\d+) ArrayTaskId=(\d+))? JobName=(.*)$", text, re.MULTILINE)
     user = re.search(r"^ {3}UserId=([^(\s]*)", text, re.MULTILINE)
-    job = "" if head is None else head[1]
-    # The batch script runs on the first node, as its task 0.
-    values = {"j": job, "J": job, "n": "0", "t": "0", "s": "batch", "N": host, "u": user[1] if user else ""}
+    values = {"N": host, "u": user[1] if user else ""}
     if head is not None:
-        values |= {"A": head[2] or job, "a": head[3] or "4294967294", "x": head[4]}
-    path = output_path(output[1], {letter: value for letter, value in values.items() if value})
-    return (path,)
+        values |= {"j": head[1], "A": head[2] or head[1], "a": head[3] or _NO_ARRAY, "x": head[4]}
+    return _output(output[1], values)
+
+
+def _output(pattern: str, values: Mapping[str, str]) -> tuple[str, ...]:
+    """The file of a batch job's output; ``values`` by their letters, without those that all batch jobs share."""
+    if pattern in {"/dev/null", *_NOTHING}:
+        return ()
+    # The batch script runs on the first node, as its task 0.
+    values = {"J": values.get("j", ""), "n": "0", "t": "0", "s": "batch", **values}
+    return (output_path(pattern, {letter: value for letter, value in values.items() if value}),)
 
 
 def _translated(report: JobReport) -> JobReport:

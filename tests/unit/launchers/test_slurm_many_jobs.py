@@ -1,0 +1,139 @@
+"""One squeue answers for all jobs of an agent's pass."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.launchers.slurm.launcher import SlurmLauncher
+from lastbeat.launchers.slurm.reports import QUEUED, queued
+from lastbeat.model.job import JobReport, JobState
+from support.fake_slurm import FakeSlurm, job
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    found = FakeSlurm(tmp_path / "bin")
+    found.install()
+    monkeypatch.setenv("PATH", f"{found.folder}{os.pathsep}{os.environ['PATH']}")
+    return found
+
+
+def test_one_query_answers_for_200_jobs(slurm: FakeSlurm) -> None:
+    slurm.show(*map(job, range(1, 201)))
+    told = SlurmLauncher().states([f"{number}" for number in range(1, 201)])
+    assert {report.state for report in told.values()} == {JobState.RUNNING}
+    assert (len(told), len(slurm.calls())) == (200, 1)
+
+
+def test_more_jobs_than_one_command_line_should_hold_take_a_few_queries(slurm: FakeSlurm) -> None:
+    slurm.show(*map(job, range(1, 1201)))
+    assert len(SlurmLauncher().states([f"{number}" for number in range(1, 1201)])) == 1200
+    assert len(slurm.calls()) == 3
+
+
+def test_each_cluster_is_asked_about_its_own_jobs(slurm: FakeSlurm) -> None:
+    slurm.show(job(1), job(2), job(3, "PENDING"))
+    told = SlurmLauncher().states(["1@east", "2@west", "3@west", "4"])
+    assert {name: report.state.value for name, report in told.items()} == {
+        "1@east": "RUNNING",
+        "2@west": "RUNNING",
+        "3@west": "PENDING",
+    }
+    asked = {(call[1], next(word for word in call if word.startswith("--jobs="))) for call in slurm.calls()}
+    assert {("--clusters=east", "--jobs=1"), ("--clusters=west", "--jobs=2,3")} < asked
+    assert len(asked) == 3
+
+
+LEFT_OUT = [
+    ("it has ended", job(7, "FAILED")),
+    ("its state is a word of a later version", job(7, "TELEPORTED")),
+    ("it is a task of an array", job(7, JobArrayID="6_1")),
+    ("it is a component of a heterogeneous job", job(7, JobArrayID="7+0")),
+    ("squeue does not know it", job(8)),
+]
+
+
+@pytest.mark.parametrize("listed", [row[1] for row in LEFT_OUT], ids=[row[0] for row in LEFT_OUT])
+def test_a_job_is_asked_about_by_itself_where(slurm: FakeSlurm, listed: dict[str, str]) -> None:
+    slurm.show(listed)
+    assert SlurmLauncher().states(["7"]) == {}
+
+
+@pytest.mark.parametrize("name", ["", "7_1", "no id", "7;rm -rf", "--me"])
+def test_what_is_no_job_of_its_own_is_not_asked_about(slurm: FakeSlurm, name: str) -> None:
+    assert SlurmLauncher().states([name]) == {}
+    assert slurm.calls() == []
+
+
+AWAY = [
+    ("hangs", "sleep 600", "did not answer within 0.5 s"),
+    ("floods", "exec cat /dev/zero", "more than 8 MiB"),
+    ("fails", "echo squeue: error: Unable to contact slurm controller >&2; exit 1", "Unable to contact"),
+    ("fails without a word", "exit 1", "exit status 1"),
+]
+
+
+@pytest.mark.parametrize(("script", "why"), [row[1:] for row in AWAY], ids=[row[0] for row in AWAY])
+def test_of_no_job_anything_is_known_where_squeue(slurm: FakeSlurm, script: str, why: str) -> None:
+    (slurm.folder / "squeue").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    hasty = SlurmLauncher(call_s=0.5 if script.startswith("sleep") else 60.0)
+    told = hasty.states(["1", "2@west"])
+    assert {report.state for report in told.values()} == {JobState.UNKNOWN}
+    assert len(told) == 2
+    assert all(why in report.reason for report in told.values())
+
+
+CANNOT = [
+    ("does not know the form", "echo squeue: error: Invalid job format specification: JobArrayID >&2; exit 1"),
+    ("knows none of the jobs", "echo slurm_load_jobs error: Invalid job id specified >&2; exit 1"),
+    ("prints another form", "echo 1 main wrap ada R 0:05 1 n1"),
+    ("prints what is no text", r"printf '\377\376\n\000'"),
+    ("prints nothing", "exit 0"),
+]
+
+
+@pytest.mark.parametrize("script", [row[1] for row in CANNOT], ids=[row[0] for row in CANNOT])
+def test_each_job_is_asked_about_by_itself_where_squeue(slurm: FakeSlurm, script: str) -> None:
+    (slurm.folder / "squeue").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    assert SlurmLauncher().states(["1", "2"]) == {}
+
+
+def test_in_a_place_that_is_not_the_jobs_nothing_is_known_of_them(slurm: FakeSlurm) -> None:
+    slurm.show(job(1))
+    told = SlurmLauncher(place="elsewhere@head uid 7").states(["1"])
+    assert told["1"].state is JobState.UNKNOWN
+    assert "its jobs are in elsewhere@head uid 7" in told["1"].reason
+
+
+def test_a_job_is_reported_as_scontrol_shows_it(slurm: FakeSlurm) -> None:
+    waits = {"Reason": "ReqNodeNotAvail, UnavailableNodes:n2", "StartTime": "2027-01-01T00:00:00", "NodeList": ""}
+    slurm.show(
+        job(1, NodeList="n[1-2]", RestartCnt="2", STDOUT="/home/%u/%x-%j.log", Name="llama-r0"),
+        job(2, "PENDING", **waits),
+    )
+    told = SlurmLauncher().states(["1", "2"])
+    runs, pends = told["1"], told["2"]
+    assert (runs.nodes, runs.restarts, runs.outputs) == (("n1", "n2"), 2, ("/home/ada/llama-r0-1.log",))
+    assert (runs.reason, runs.started_at is not None) == ("", True)
+    assert pends == JobReport(
+        JobState.PENDING,
+        "PENDING",
+        "ReqNodeNotAvail,_UnavailableNodes:n2",
+        outputs=("/scratch/2.log",),
+    )
+
+
+HOSTILE = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+
+
+@given(name=HOSTILE, output=HOSTILE, reason=HOSTILE)
+def test_no_value_of_a_job_makes_another_one_of_it(name: str, output: str, reason: str) -> None:
+    rows = [job(1, Name=name, STDOUT=output, Reason=reason), job(2)]
+    separator = "|0123456789abcdef|"
+    text = "".join("".join(f"{row[column]}{separator}" for column in QUEUED) + "\n" for row in rows)
+    found = queued(text, separator)
+    assert set(found) == {"1", "2"}
+    assert (found["1"].name, found["1"].output, found["2"].name) == (name, output, "run-2-r0")
