@@ -90,7 +90,7 @@ def _watches(
         try:
             run_settings = asked.as_recorded(given, supervision)
             policy = asked.restart_policy(run_settings, supervision)
-            supervised = wire.supervise(run_settings, run_id, supervision, policy, at=store)
+            supervised = wire.supervise(run_settings, run_id, supervision, policy, at=store, reports=reports)
         except SettingsError as error:
             raise UnfitError(str(error)) from None
         return wire.supervised_watch(run_settings, supervised, channels, clock=clock)

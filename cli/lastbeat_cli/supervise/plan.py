@@ -7,7 +7,7 @@ from typing import Final
 from lastbeat import opening
 from lastbeat.decide.restart import budgets_used
 from lastbeat.launchers import registry
-from lastbeat.launchers.port import JobRefusedError, Preview
+from lastbeat.launchers.port import JobPreview, JobRefusedError
 from lastbeat.model.action import Action
 from lastbeat.model.checkpoint import Checkpoint
 from lastbeat.model.job import JobSpec
@@ -121,7 +121,7 @@ def _next(settings: Settings, run_id: str, supervision: Supervision, chosen: Che
     return spec_of(supervision, action, run_id, opening.root_url(settings))
 
 
-def _preview(launcher: str, spec: JobSpec, name: str, now: datetime) -> Preview:
+def _preview(launcher: str, spec: JobSpec, name: str, now: datetime) -> JobPreview:
     """What the launcher would submit. Raises :class:`SettingsError` if that would be refused."""
     try:
         return registry.module(launcher).preview(spec, name, now)

@@ -31,7 +31,7 @@ class JobRefusedError(LauncherError):
     """It certainly did not happen, and never will as it is: an unknown partition, a script that is not there."""
 
 
-class Preview(NamedTuple):
+class JobPreview(NamedTuple):
     """What a launcher would hand over to its cluster. Empty: no more than the job's own command and options."""
 
     fields: Mapping[str, object] = MappingProxyType({})

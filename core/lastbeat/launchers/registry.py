@@ -10,7 +10,7 @@ from lastbeat.launchers.traits import LauncherTraits
 from lastbeat.model.job import AdoptedJob, JobSpec
 
 if TYPE_CHECKING:
-    from lastbeat.launchers.port import Launcher, Preview
+    from lastbeat.launchers.port import JobPreview, Launcher
 
 LAUNCHERS: Final[dict[str, str]] = {
     "kubernetes": "lastbeat.launchers.kubernetes",
@@ -40,7 +40,7 @@ class LauncherModule(Protocol):
         :class:`LauncherError` where it could not be asked."""
         ...
 
-    def preview(self, spec: JobSpec, name: str, now: datetime) -> "Preview":
+    def preview(self, spec: JobSpec, name: str, now: datetime) -> "JobPreview":
         """What would be handed over at ``now`` to start ``spec`` under ``name``. Starts nothing. Raises
         :class:`JobRefusedError` for what would be refused."""
         ...

@@ -26,7 +26,7 @@ from lastbeat.launchers.kubectl import AbsentError, Kubectl, check_label, check_
 from lastbeat.launchers.kubernetes import manifests, reports
 from lastbeat.launchers.kubernetes.kinds import JOB, KINDS, RAYJOB, Kind, Object, listed, mapping, text
 from lastbeat.launchers.kubernetes.reports import Pod
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, Preview
+from lastbeat.launchers.port import JobPreview, JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
 from lastbeat.model.text import one_line
 from lastbeat.stores.port import Store
@@ -111,14 +111,14 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     )
 
 
-def preview(spec: JobSpec, name: str, now: datetime) -> Preview:
+def preview(spec: JobSpec, name: str, now: datetime) -> JobPreview:
     """The object that would be created, made of the manifest. The end of its name is made of ``now``."""
     if not spec.manifest:
-        return Preview()
+        return JobPreview()
     made = manifests.rendered(spec, name, now)
     shown = yaml.safe_dump(made, sort_keys=False, allow_unicode=True, width=120).splitlines()
     # As text: a file of a supervision is not nested so deeply.
-    return Preview({"manifest": json.dumps(made)}, ("kubectl create -f - <<'EOF'", *shown, "EOF"))
+    return JobPreview({"manifest": json.dumps(made)}, ("kubectl create -f - <<'EOF'", *shown, "EOF"))
 
 
 class KubernetesLauncher:

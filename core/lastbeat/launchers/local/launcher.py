@@ -27,7 +27,7 @@ from typing import Any, Final
 from lastbeat.launchers import processes
 from lastbeat.launchers.local import keeper
 from lastbeat.launchers.local.keeper import EXIT, JOB, SPEC
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, Preview
+from lastbeat.launchers.port import JobPreview, JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.launchers.processes import ProcessIdentity
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
 from lastbeat.stores.port import Store
@@ -81,9 +81,9 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     return AdoptedJob(identity, began_at, cwd, files)
 
 
-def preview(spec: JobSpec, name: str, now: datetime) -> Preview:
+def preview(spec: JobSpec, name: str, now: datetime) -> JobPreview:
     """The command is all that there is to show."""
-    return Preview()
+    return JobPreview()
 
 
 class LocalLauncher:

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, Preview
+from lastbeat.launchers.port import JobPreview, JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.launchers.ray import jobs as ray_jobs
 from lastbeat.launchers.ray import submission
 from lastbeat.launchers.ray.jobs import JobsApi, RayAddress, RayJobs, TooLongError
@@ -66,9 +66,9 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     return adopted(RayJobs(_address(wanted, "", os.environ)), job)
 
 
-def preview(spec: JobSpec, name: str, now: datetime) -> Preview:
+def preview(spec: JobSpec, name: str, now: datetime) -> JobPreview:
     """The command and the options are all that there is to show."""
-    return Preview()
+    return JobPreview()
 
 
 def adopted(jobs: JobsApi, job: str) -> AdoptedJob:

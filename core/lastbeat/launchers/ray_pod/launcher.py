@@ -31,7 +31,7 @@ from lastbeat.launchers.kubectl import (
     container_status,
     containers,
 )
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, Preview
+from lastbeat.launchers.port import JobPreview, JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.launchers.ray_pod.pod_files import PodFiles
 from lastbeat.launchers.ray_pod.pod_python import PodPython, Said, bytes_of
 from lastbeat.model.job import AdoptedJob, GpuUse, JobReport, JobSpec, JobState
@@ -62,9 +62,9 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     return RayPodLauncher(_python(options)).adoption(job)
 
 
-def preview(spec: JobSpec, name: str, now: datetime) -> Preview:
+def preview(spec: JobSpec, name: str, now: datetime) -> JobPreview:
     """The command and the options are all that there is to show."""
-    return Preview()
+    return JobPreview()
 
 
 def _python(options: Sequence[str]) -> PodPython:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from lastbeat.launchers.asking import MOST_BYTES, Answer, ask
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, Preview
+from lastbeat.launchers.port import JobPreview, JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.launchers.slurm import reports, sbatch
 from lastbeat.launchers.slurm.reports import ACCOUNTED, accounted, controlled, local_time, node_in_output
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
@@ -107,12 +107,12 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     )
 
 
-def preview(spec: JobSpec, name: str, now: datetime) -> Preview:
+def preview(spec: JobSpec, name: str, now: datetime) -> JobPreview:
     """sbatch's arguments and the script. A job that lastbeat adopted without a command has none."""
     if not spec.command:
-        return Preview()
+        return JobPreview()
     asked = sbatch.submission(spec, name, os.environ)
-    return Preview(
+    return JobPreview(
         {"sbatch": list(asked.arguments), "script": asked.stdin},
         (f"sbatch {shlex.join(asked.arguments)}", *(f"  {line}" for line in asked.stdin.splitlines())),
     )
