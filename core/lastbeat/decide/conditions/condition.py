@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import cached_property
 from typing import NamedTuple
 
 from lastbeat.decide.evidence import AttemptEvidence
@@ -11,7 +12,7 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.record import LimitName
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Check:
     """One check of a run: the evidence of its attempt, the limits that count for it, and the store's time."""
 
@@ -19,7 +20,7 @@ class Check:
     policy: Policy
     now: datetime
 
-    @property
+    @cached_property
     def ages_s(self) -> dict[str, float]:
         """Heartbeat, as people know it → seconds since its last proof of life."""
         return {name: self.age_s(at) for name, at in self.evidence.beats.items()}
