@@ -56,7 +56,7 @@ _SECRET = re.compile(r"^(SlackWebhookUrl|PagerDutyKey|PingUrl)=.*", re.DOTALL)
 _STACK = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}")
 _PARAMETER = re.compile(r"[A-Za-z]+=[^\0\n]*")
 _CHECKOUT: Final = Path(__file__).resolve().parents[2]
-_BROUGHT: Final = Path(__file__).resolve().parent / "deployed"
+_PACKAGED: Final = Path(__file__).resolve().parent / "deployed"
 _INFRA: Final = ("template.yaml", "package.sh", "bundle.py", "requirements.txt", "requirements-fast.txt")
 
 
@@ -161,9 +161,9 @@ def _lay_out(folder: Path) -> None:
     try:
         (folder / "infra").mkdir(parents=True, exist_ok=True)
         for name in _INFRA:
-            shutil.copyfile(_BROUGHT / "infra" / name, folder / "infra" / name)
-        shutil.copyfile(_BROUGHT / "LICENSE", folder / "LICENSE")
-        _renew(_BROUGHT / "lambda", folder / "lambda")
+            shutil.copyfile(_PACKAGED / "infra" / name, folder / "infra" / name)
+        shutil.copyfile(_PACKAGED / "LICENSE", folder / "LICENSE")
+        _renew(_PACKAGED / "lambda", folder / "lambda")
         _renew(Path(lastbeat.__file__).resolve().parent, folder / "core" / "lastbeat")
     except OSError as fault:
         why = f"{os.strerror(fault.errno)}: {fault.filename}" if fault.errno else str(fault)

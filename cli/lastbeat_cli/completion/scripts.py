@@ -1,7 +1,7 @@
 """The completion script of each shell: it passes the current line to lastbeat, and reads the answer.
 
-An answer has one line for each completion, with parts separated by tabs: ``plain``, a word and its meaning; or ``file``
-or ``dir``, which the shell completes by itself. An error yields an empty answer.
+An answer has one line for each completion. Its parts are separated by tabs: ``plain``, a word and its meaning. Instead
+of ``plain`` it may say ``file`` or ``dir``, which the shell completes by itself. An error yields an empty answer.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
 """Single runs for all browsers, read once an interval each, and the budget of requests that pays for these reads.
 
-A dashboard costs one listing an interval. While single runs are open in a browser, the fleet gives them every other
-interval: in it they are read again for the price of one listing of the fleet. The first read of a run is not charged,
-because it happens once a click.
+A dashboard costs one listing an interval. While a browser shows single runs, every other interval is theirs: their
+reads may then cost as much as one listing of the fleet. The first read of a run is not charged, because it happens
+once a click.
 """
 
 import threading

@@ -1,5 +1,7 @@
-"""A supervisor at one run: waits for the lease, makes passes until the run is over or the user leaves, and says what
-happens to the job then. Also the lines that it prints meanwhile."""
+"""Supervises one run: waits for the lease, and makes passes until the run is over or the user leaves.
+
+At the end it says what happens to the job. The lines that it prints meanwhile are here too.
+"""
 
 import logging
 import os
