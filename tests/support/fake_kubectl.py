@@ -18,16 +18,13 @@ that answered as an API server does, and of public reports of older versions.
 import fcntl
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -86,8 +83,8 @@ class FakeCluster:
         """Have such a pod, in the place of one that there may be of that name. Returns the folder that is its HOME."""
         if self._state.pod(name, namespace) is not None:
             self.delete_pod(name, namespace)
-        uid = str(uuid.uuid4())
-        running = {"running": {"startedAt": _now()}}
+        uid = fresh_uid()
+        running = {"running": {"startedAt": now()}}
         statuses = [{"name": each, "restartCount": 0, "ready": True, "state": running} for each in containers]
         pod = {
             "apiVersion": "v1",
@@ -123,7 +120,7 @@ class FakeCluster:
 
     def end_container(self, name: str, reason: str = "Error", namespace: str = "default", *, number: int = 0) -> None:
         """A container of the pod ends, with all that runs in the pod, and is not started again yet."""
-        ended = {"terminated": {"exitCode": 137, "reason": reason, "finishedAt": _now()}}
+        ended = {"terminated": {"exitCode": 137, "reason": reason, "finishedAt": now()}}
         waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}}
 
         def change(pod: dict[str, Any]) -> None:
@@ -137,12 +134,14 @@ class FakeCluster:
     ) -> None:
         """It is started again, with a file system as fresh as its image; ``keeps_tmp``: /tmp is a volume."""
         if not keeps_tmp:
-            shutil.rmtree(self.home(name, namespace) / "tmp")
+            old = self._state.folder / "gone" / fresh_uid()
+            old.parent.mkdir(exist_ok=True)
+            (self.home(name, namespace) / "tmp").rename(old)
             (self.home(name, namespace) / "tmp").mkdir()
 
         def change(pod: dict[str, Any]) -> None:
             status = pod["status"]["containerStatuses"][number]
-            status.update(state={"running": {"startedAt": _now()}}, restartCount=status["restartCount"] + 1)
+            status.update(state={"running": {"startedAt": now()}}, restartCount=status["restartCount"] + 1)
 
         self.change_pod(name, change, namespace)
 
@@ -151,7 +150,7 @@ class FakeCluster:
 
         def change(pod: dict[str, Any]) -> None:
             pod["status"].update(phase=phase, **({"reason": reason} if reason else {}))
-            ended = {"terminated": {"exitCode": 137, "reason": "Error", "finishedAt": _now()}}
+            ended = {"terminated": {"exitCode": 137, "reason": "Error", "finishedAt": now()}}
             for each in pod["status"]["containerStatuses"]:
                 each.update(state=ended, ready=False)
 
@@ -196,20 +195,18 @@ class FakeCluster:
             _write(self._state.troubles, [*_read(self._state.troubles, []), trouble])
 
 
-@dataclass
 class Call:
     """What kubectl was told to do."""
 
-    namespace: str = "default"
-    context: str = ""
-    container: str = ""
-    output: str = ""
-    stdin: bool = False
-    words: list[str] = field(default_factory=list)
-    command: list[str] = field(default_factory=list)
-    """What stands behind ``--``."""
-    options: list[str] = field(default_factory=list)
-    """Those that are the verb's own business."""
+    def __init__(self) -> None:
+        self.namespace = "default"
+        self.context = self.container = self.output = ""
+        self.stdin = False
+        self.words: list[str] = []
+        self.command: list[str] = []
+        """What stands behind ``--``."""
+        self.options: list[str] = []
+        """Those that are the verb's own business."""
 
 
 class _State:
@@ -292,7 +289,7 @@ def _run(home: Path, pod: str, call: Call) -> int:
         "TMPDIR": str(home / "tmp"),
         "HOSTNAME": pod,
     }
-    if shutil.which(call.command[0], path=environment["PATH"]) is None:
+    if not any(os.access(Path(each) / call.command[0], os.X_OK) for each in environment["PATH"].split(":")):
         why = f'exec: "{call.command[0]}": executable file not found in $PATH: unknown'
         sys.stderr.write(f"OCI runtime exec failed: exec failed: unable to start container process: {why}\n")
         return _ended(127)
@@ -311,7 +308,7 @@ def _run(home: Path, pod: str, call: Call) -> int:
     assert process.stdin is not None
     threading.Thread(target=_feed, args=(process.stdin, text), daemon=True).start()
     copies = [
-        threading.Thread(target=shutil.copyfileobj, args=pair)
+        threading.Thread(target=_copy, args=pair)
         for pair in ((process.stdout, sys.stdout.buffer), (process.stderr, sys.stderr.buffer))
     ]
     for each in copies:
@@ -322,6 +319,11 @@ def _run(home: Path, pod: str, call: Call) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     return 0 if code == 0 else _ended(code if code > 0 else 128 - code)
+
+
+def _copy(source: IO[bytes], target: IO[bytes]) -> None:
+    while chunk := source.read(65536):
+        target.write(chunk)
 
 
 def _feed(stream: IO[bytes], text: bytes) -> None:
@@ -403,7 +405,13 @@ def main(folder: str, arguments: Sequence[str]) -> int:
     return code
 
 
-def _now() -> str:
+def fresh_uid() -> str:
+    """A uid as no other object has it."""
+    return os.urandom(16).hex()
+
+
+def now() -> str:
+    """The time as the API writes it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 

@@ -15,18 +15,16 @@ import io
 import json
 import os
 import re
-import secrets
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from support import fake_kubectl
-from support.fake_kubectl import Call, FakeCluster
+from support.fake_kubectl import Call, FakeCluster, fresh_uid, now
 
 Object = dict[str, Any]
 RESOURCES = {
@@ -58,7 +56,7 @@ class FakeKubernetes(FakeCluster):
             (folder / name).mkdir(exist_ok=True)
         self.folder = folder
         (folder / "installed.json").write_text(json.dumps([RESOURCES[each] for each in ("Job", *operators)]))
-        self.put("configmap", "kube-root-ca.crt", {"metadata": {"uid": secrets.token_hex(16), "namespace": "default"}})
+        self.put("configmap", "kube-root-ca.crt", {"metadata": {"uid": fresh_uid(), "namespace": "default"}})
         (self.bin / "kubectl").write_text(
             f"#!{sys.executable} -IS\n{_HERE}sys.exit(fake_kubernetes.main({str(folder)!r}, sys.argv[1:]))\n",
             encoding="utf-8",
@@ -117,7 +115,7 @@ class FakeKubernetes(FakeCluster):
                     "status": "True",
                     "reason": reason,
                     "message": message,
-                    "lastTransitionTime": _now(),
+                    "lastTransitionTime": now(),
                 }
             )
             server.end_pod(fresh)
@@ -129,14 +127,14 @@ class FakeKubernetes(FakeCluster):
         """Have such an event."""
         with self._state.locked():
             event = {
-                "metadata": {"name": f"{about}.{secrets.token_hex(4)}", "namespace": namespace},
+                "metadata": {"name": f"{about}.{fresh_uid()[:8]}", "namespace": namespace},
                 "involvedObject": {"name": about},
                 "type": kind,
                 "reason": reason,
                 "message": message,
-                "lastTimestamp": _now(),
+                "lastTimestamp": now(),
             }
-            event["metadata"]["creationTimestamp"] = _now()  # type: ignore[index]
+            event["metadata"]["creationTimestamp"] = now()  # type: ignore[index]
             _Server(self.folder).put("events", event)
 
     def end_all(self) -> None:
@@ -225,7 +223,7 @@ class _Server:
                 self.end_pod(pod)
             _set(job, "Suspended", "JobSuspended", "Job suspended")
         elif status.get("succeeded", 0) >= wanted and not active:
-            status["completionTime"] = _now()
+            status["completionTime"] = now()
             _set(job, "Complete", "CompletionsReached", "Reached expected number of succeeded pods")
         elif status.get("failed", 0) > spec.get("backoffLimit", 6):
             _set(job, "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
@@ -233,13 +231,13 @@ class _Server:
                 self.end_pod(pod)
             self._decide(job, active)
         else:
-            status.setdefault("startTime", _now())
+            status.setdefault("startTime", now())
             for _ in range(min(spec.get("parallelism", 1), wanted - status.get("succeeded", 0)) - len(active)):
                 self._begin_pod(job)
 
     def _begin_pod(self, job: Object) -> None:
         template = copy.deepcopy(job["spec"]["template"])
-        name = f"{job['metadata']['name']}-{secrets.token_hex(3)[:5]}"
+        name = f"{job['metadata']['name']}-{fresh_uid()[:5]}"
         labels = {
             **template.get("metadata", {}).get("labels", {}),
             "batch.kubernetes.io/job-name": job["metadata"]["name"],
@@ -253,8 +251,8 @@ class _Server:
                 **template.get("metadata", {}),
                 "name": name,
                 "namespace": _namespace(job),
-                "uid": secrets.token_hex(16),
-                "creationTimestamp": _now(),
+                "uid": fresh_uid(),
+                "creationTimestamp": now(),
                 "labels": labels,
             },
             "spec": template["spec"],
@@ -310,7 +308,7 @@ class _Server:
             self.remove(pod)
             return
         if not pod["metadata"].get("deletionTimestamp"):
-            pod["metadata"]["deletionTimestamp"] = _now()
+            pod["metadata"]["deletionTimestamp"] = now()
             grace = pod["spec"].get("terminationGracePeriodSeconds", 30)
             _write(self.folder / "kubelet" / f"{pod['metadata']['uid']}.stop", {"grace": grace})
         self.put("pods", pod)
@@ -332,7 +330,7 @@ def _create(state: Any, call: Call) -> int:
         if server.get(resource, call.namespace, name) is not None:
             said = f'{resource} "{name}" already exists'
             return _failed(f'Error from server (AlreadyExists): error when creating "STDIN": {said}')
-        value["metadata"] |= {"namespace": call.namespace, "uid": secrets.token_hex(16), "creationTimestamp": _now()}
+        value["metadata"] |= {"namespace": call.namespace, "uid": fresh_uid(), "creationTimestamp": now()}
         server.put(resource, value)
         server.reconcile(call.namespace)
     sys.stdout.write(f"{resource}/{name}\n")
@@ -426,7 +424,7 @@ def _delete(state: Any, call: Call) -> int:
         found = server.get(call.words[1], call.namespace, call.words[2])
         if found is None:
             return _failed(f'Error from server (NotFound): {call.words[1]} "{call.words[2]}" not found')
-        found["metadata"]["deletionTimestamp"] = _now()
+        found["metadata"]["deletionTimestamp"] = now()
         server.put(call.words[1], found)
         server.reconcile(call.namespace)
     return 0
@@ -505,7 +503,7 @@ def keep(place: str, uid: str) -> None:
     command = [_expanded(each, variables) for each in (*container.get("command", []), *container.get("args", []))]
     home = here / f"{uid}.home"
     home.mkdir()
-    started = _now()
+    started = now()
     path = os.pathsep.join((str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"))
     with (here / f"{uid}.log").open("wb") as output:
         try:
@@ -519,7 +517,7 @@ def keep(place: str, uid: str) -> None:
                 start_new_session=True,
             )
         except OSError:
-            _write(here / f"{uid}.exit", {"code": 128, "reason": "StartError", "started": started, "at": _now()})
+            _write(here / f"{uid}.exit", {"code": 128, "reason": "StartError", "started": started, "at": now()})
             return
     (here / f"{uid}.begun").write_text(started)
     killed_at, reason = None, None
@@ -542,7 +540,7 @@ def keep(place: str, uid: str) -> None:
     # With its first process a container ends as a whole.
     _kill(process.pid)
     code = process.returncode
-    end = {"code": code if code >= 0 else 128 - code, "reason": reason, "started": started, "at": _now()}
+    end = {"code": code if code >= 0 else 128 - code, "reason": reason, "started": started, "at": now()}
     _write(here / f"{uid}.exit", end)
 
 
@@ -587,7 +585,7 @@ def _condition(value: Object, name: str) -> Object:
 def _set(value: Object, name: str, reason: str, message: str) -> None:
     if not _condition(value, name):
         value["status"].setdefault("conditions", []).append(
-            {"type": name, "status": "True", "reason": reason, "message": message, "lastTransitionTime": _now()}
+            {"type": name, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now()}
         )
 
 
@@ -604,10 +602,6 @@ def _installed(folder: Path) -> list[str]:
 def _failed(said: str) -> int:
     sys.stderr.write(said + "\n")
     return 1
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _read(path: Path) -> Object:
