@@ -2,8 +2,8 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from typing import NamedTuple
 
 from lastbeat.stores import s3
 from lastbeat.stores.port import Blob, Cleared, ConflictError, Entry, Expect, Page, StoreError, check_run_folder
@@ -16,8 +16,7 @@ class Killed(BaseException):
     """Stands for SIGKILL: nothing of the watcher runs after it."""
 
 
-@dataclass(frozen=True)
-class _Held:
+class _Held(NamedTuple):
     body: bytes
     modified: datetime
     version: str
@@ -75,14 +74,12 @@ class MemoryStore:
     def put_text(self, key: str, text: str, *, modified: datetime | None = None) -> None:
         """What training does, without the faults that the watchdog meets."""
         with self._lock:
-            self._set(key, text.encode())
-            if modified is not None:
-                self.held[key] = replace(self.held[key], modified=modified)
+            # S3 gives LastModified in whole seconds.
+            self._set(key, text.encode(), modified or self.now.replace(microsecond=0))
 
-    def _set(self, key: str, body: bytes) -> str:
+    def _set(self, key: str, body: bytes, modified: datetime) -> str:
         self._writes += 1
-        # S3 gives LastModified in whole seconds.
-        self.held[key] = _Held(body, self.now.replace(microsecond=0), f"v{self._writes}")
+        self.held[key] = _Held(body, modified, f"v{self._writes}")
         return self.held[key].version
 
     def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
@@ -91,7 +88,7 @@ class MemoryStore:
         with self._lock:
             keys = {k for k in self.held if k.startswith(prefix) and k > start_after and self._shut(k) is None}
             keys |= {k for k in self.closed if k.startswith(prefix) and k != prefix and self._is_due(k, start_after)}
-            found = sorted(keys, key=str.encode)
+            found = sorted(keys)
             entries = tuple(self._entry(k) for k in found[:limit])
         self.after("list", prefix)
         return Page(entries, more=len(found) > limit)
@@ -104,6 +101,8 @@ class MemoryStore:
 
     def _shut(self, key: str) -> StoreError | None:
         """Why ``key`` cannot be looked at, be it for a folder that it lies in."""
+        if not self.closed:
+            return None
         return next((why for each, why in self.closed.items() if each == key or key.startswith(_folder(each))), None)
 
     def _is_due(self, closed: str, start_after: str) -> bool:
@@ -144,7 +143,7 @@ class MemoryStore:
                 if expect is Expect.NOTHING
                 else isinstance(expect, str) and (held is None or held.version != expect)
             )
-            version = "" if refused else self._set(key, body)
+            version = "" if refused else self._set(key, body, self.now.replace(microsecond=0))
         self.after("write", key)
         if refused:
             raise ConflictError(f"{key} is not as expected ({expect})")

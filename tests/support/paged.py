@@ -1,5 +1,9 @@
 """A store in memory whose pages are small, so that few runs make a long listing, in either order of stores."""
 
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
 from lastbeat.stores import s3
 from lastbeat.stores.port import Entry, Page
 from support.memory import MemoryStore
@@ -19,8 +23,9 @@ class PagedStore(MemoryStore):
     def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
         self._enter("list", prefix)
         with self._lock:
-            begin = self._order(start_after)
-            keys = sorted((k for k in self.held if k.startswith(prefix) and self._order(k) > begin), key=self._order)
+            order: Callable[[str], Any] = _by_folder if self.by_folder else str
+            begin = order(start_after)
+            keys = sorted((k for k in self.held if k.startswith(prefix) and order(k) > begin), key=order)
             held = [(key, self.held[key]) for key in keys[: min(limit, self.most)]]
         self.after("list", prefix)
         return Page(
@@ -28,5 +33,7 @@ class PagedStore(MemoryStore):
             more=len(keys) > min(limit, self.most),
         )
 
-    def _order(self, key: str) -> tuple[bytes, ...]:
-        return tuple(part.encode() for part in key.split("/")) if self.by_folder else (key.encode(),)
+
+@lru_cache(maxsize=100_000)
+def _by_folder(key: str) -> tuple[str, ...]:
+    return tuple(key.split("/"))

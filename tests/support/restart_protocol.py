@@ -154,11 +154,11 @@ class WitnessStore(MemoryStore):
         self.writer = ""
         """The actor whose pass writes now."""
 
-    def _set(self, key: str, body: bytes) -> str:
+    def _set(self, key: str, body: bytes, modified: datetime) -> str:
         held = self.held.get(key)
         if key == RECORD:
             self._compare(None if held is None else decode_record(held.body), decode_record(body))
-        return super()._set(key, body)
+        return super()._set(key, body, modified)
 
     def _compare(self, old: Record | None, new: Record) -> None:
         """Each ruling is told once, in the write that records it; and once more when the job that it left is dead. A
