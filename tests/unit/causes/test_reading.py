@@ -101,7 +101,7 @@ def test_what_is_remembered_stays_small_whatever_is_printed() -> None:
         "OSError: [Errno 28] No space left on device",
         "slurmstepd: error: *** JOB 6 ON n1 CANCELLED AT x ***",
     )
-    for number in range(3000):
+    for number in range(1000):
         rank = number % 500
         reader.feed(
             f'[rank{rank}]: Traceback (most recent call last):\n[rank{rank}]:   File "{"d" * 300}.py", line 3, in <module>\n'

@@ -178,7 +178,7 @@ def askings(draw: st.DrawFn) -> WantedSupervision:
     )  # fmt: skip
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(askings())
 def test_what_is_printed_asks_for_the_same(asked: WantedSupervision) -> None:
     printed = config.dump(config.document(asked))

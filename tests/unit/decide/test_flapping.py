@@ -205,7 +205,7 @@ def _lived(steps: Sequence[tuple[float, Act]]) -> World:
 
 
 @given(_lives)
-@settings(max_examples=examples(60, 5000))
+@settings(max_examples=examples(30, 5000))
 def test_whatever_a_run_does_people_are_told_what_its_history_asks_for(steps: list[tuple[float, Act]]) -> None:
     world = _lived(steps)
     record = world.record_after_look()
@@ -215,7 +215,7 @@ def test_whatever_a_run_does_people_are_told_what_its_history_asks_for(steps: li
 
 
 @given(_lives, st.booleans())
-@settings(max_examples=examples(40, 5000))
+@settings(max_examples=examples(20, 5000))
 def test_the_last_that_people_were_told_is_right_once_it_is_steady(steps: list[tuple[float, Act]], alive: bool) -> None:
     world = _lived(steps)
     for _ in range(9):
@@ -232,7 +232,7 @@ def test_the_last_that_people_were_told_is_right_once_it_is_steady(steps: list[t
 
 
 @given(st.lists(st.tuples(st.sampled_from([20.0, 25.0, 61.0]), _acts), max_size=30))
-@settings(max_examples=examples(30, 5000))
+@settings(max_examples=examples(20, 5000))
 def test_with_at_most_three_flips_an_hour_every_one_is_told(steps: list[tuple[float, Act]]) -> None:
     world = _lived(steps)
     record = world.record_after_look()

@@ -282,7 +282,7 @@ def adds_up(found: Goodput | None) -> None:
     assert found.ettr is None or 0 <= found.ettr <= (found.ettr_most or 0) <= 1
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(150))
 @given(
     st.lists(times, min_size=1, max_size=6),
     st.integers(-100, 4000),

@@ -24,7 +24,7 @@ def strict(text: str) -> Any:
 
 
 @given(hostile_messages)
-@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_message_is_bounded_json_with_all_fields(message: Message) -> None:
     text = encode(message)
     assert len(text.encode()) <= MAX_BYTES
@@ -38,12 +38,12 @@ def test_nothing_of_a_message_is_left_out() -> None:
 
 @pytest.mark.parametrize("filling", ["🔥", '"', "\\", "字", "\ufffd"])
 def test_the_largest_message_is_within_the_bound(filling: str) -> None:
-    text = filling * 100_000
+    text = filling * 20_000
     largest = replace(
         FAILED, run_id=text, reason=text, cause=text, action=text, instance_id=text, phase=text, where=text,
-        link=text, key=text, notes=(text,) * 100, frames=(text,) * 9, log_tail=(text,) * 1000, stack=(text,) * 1000,
-        conditions={f"{n}{text}": text for n in range(100)}, members=(text,) * 1000, member_count=2**62,
-        member_notes=(text,) * 1000, log_name=text, checkpoint=text, restart=text,
+        link=text, key=text, notes=(text,) * 100, frames=(text,) * 9, log_tail=(text,) * 200, stack=(text,) * 200,
+        conditions={f"{n}{text}": text for n in range(100)}, members=(text,) * 200, member_count=2**62,
+        member_notes=(text,) * 200, log_name=text, checkpoint=text, restart=text,
         shared={f"{n}{text}": text for n in range(100)},
     )  # fmt: skip
     assert len(encode(largest).encode()) <= MAX_BYTES

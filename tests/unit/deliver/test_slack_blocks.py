@@ -114,7 +114,7 @@ EVERYWHERE = [
     pytest.param("``` <!channel> ```", id="the end of a code block"),
     pytest.param("`*out*`", id="the end of a code span"),
     pytest.param("&lt;!channel&gt;", id="what is escaped already"),
-    pytest.param("x" * 100_000, id="a very long word"),
+    pytest.param("x" * 20_000, id="a very long word"),
     pytest.param("&" * 5000, id="what grows fivefold when it is escaped"),
     pytest.param("🔥" * 5000, id="what counts twice in UTF-16"),
     pytest.param("", id="nothing"),
@@ -131,7 +131,7 @@ def test_hostile_text_in_every_place(text: str) -> None:
             phase=text, log_tail=(text,) * 50, stack=(text,) * 50,
             evidence=Evidence(text, 7, text, host=text), frames=(text,) * 9, also_seen=(text,) * 9, similar=text,
             notes=(text,) * 50, where=text, link="https://x.example/" + text,
-            key=text, members=(text,) * 200, member_count=300, shared={text: text}, member_notes=(text,) * 200,
+            key=text, members=(text,) * 60, member_count=300, shared={text: text}, member_notes=(text,) * 60,
             log_name=text, checkpoint=text, restart=text, ranks=text, owner=text, team=text,
         )
     )  # fmt: skip

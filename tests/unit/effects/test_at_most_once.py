@@ -22,6 +22,7 @@ from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.port import ConflictError, StoreError, UnreachableError
 from support.channel import ListChannel
 from support.cluster import Cluster, ClusterExecutor, no_answer
+from support.laws import examples
 from support.memory import START, Killed, MemoryStore
 
 KEY = "mistral/_watchdog.json"
@@ -342,9 +343,7 @@ class Protocol(RuleBasedStateMachine):
 
 
 TestProtocol = Protocol.TestCase
-TestProtocol.settings = settings(
-    max_examples=100 if settings().derandomize else 3000, stateful_step_count=30, deadline=None
-)
+TestProtocol.settings = settings(max_examples=examples(50, 3000), stateful_step_count=30, deadline=None)
 
 
 def test_a_lost_race_carries_nothing_out() -> None:

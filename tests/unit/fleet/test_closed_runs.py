@@ -13,10 +13,16 @@ DAY_S = 86400.0
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
-@pytest.mark.parametrize("error", [DENIED, STALE], ids=["denied", "unreachable"])
 @pytest.mark.parametrize(
-    "closed",
-    ["run-0013/", "run-0013/metadata.json", "run-0013/_error", "run-0013/_complete", "run-0013/_watchdog.json"],
+    ("closed", "error"),
+    [
+        ("run-0013/", DENIED),
+        ("run-0013/", STALE),
+        ("run-0013/metadata.json", DENIED),
+        ("run-0013/_error", STALE),
+        ("run-0013/_complete", DENIED),
+        ("run-0013/_watchdog.json", STALE),
+    ],
 )
 def test_a_closed_run_costs_itself_only(closed: str, error: StoreError, restarted: bool) -> None:
     world = running(20)

@@ -187,7 +187,7 @@ class Sweeping(RuleBasedStateMachine):
 
 TestSweeping = Sweeping.TestCase
 TestSweeping.settings = settings(
-    max_examples=examples(30, 5000),
+    max_examples=examples(15, 5000),
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -152,7 +152,7 @@ def asked_between(status: Status) -> bool:
 
 
 @pytest.mark.parametrize("url", ["memory://runs", "s3://bucket/runs"], ids=["listing", "asking in between"])
-@settings(max_examples=examples(30, 1500))
+@settings(max_examples=examples(15, 1500))
 @example(steps=[("time", 590.0), ("log", "logged"), ("drop", ("logged", LOG)), ("time", 30.0)])
 @example(steps=[("attempt", "a"), ("time", 700.0), ("log", "a")])
 @example(steps=[("time", 700.0), ("limits", [{"runs": "*", "stall_minutes": 5}]), ("beat", "a"), ("limits", None)])
@@ -174,7 +174,7 @@ def test_a_sweep_says_of_each_run_what_a_look_at_it_says(url: str, steps: list[S
 
 
 @pytest.mark.parametrize("by_folder", [False, True], ids=["keys in order", "folder by folder"])
-@settings(max_examples=examples(20, 1000))
+@settings(max_examples=examples(10, 1000))
 @example(steps=[("attempt", "o00"), ("both", "new"), ("both", "a-0")], most=3)
 @given(steps=steps_of((*RUNS, *LATE, *OVER)), most=st.integers(2, 6))
 def test_where_a_listing_is_long_a_round_of_it_finds_what_is_new(by_folder: bool, steps: list[Step], most: int) -> None:

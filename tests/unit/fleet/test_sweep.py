@@ -38,17 +38,17 @@ def test_every_run_is_looked_at_once_and_its_end_is_told() -> None:
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
 def test_a_healthy_fleet_costs_its_listing_and_a_few_reads(restarted: bool) -> None:
-    world = running(1000)
+    world = running(400)
     world.sweep()
     world.after(60)
     world.beat_all()
     world.store.calls.clear()
     report = world.sweep(restarted=restarted)
     counts = _requests(world)
-    assert counts["list"] == 4  # 3,001 keys: two heartbeats and a record each, and the memory
-    assert counts["read"] <= 200  # a twentieth of the fleet, as each minute
+    assert counts["list"] == 2  # 1,201 keys: two heartbeats and a record each, and the memory
+    assert counts["read"] <= 80  # a twentieth of the fleet, as each minute
     assert counts.get("write", 0) <= 1
-    assert report.statuses == {"RUNNING": 1000}
+    assert report.statuses == {"RUNNING": 400}
 
 
 def test_a_small_fleet_is_read_in_each_pass() -> None:
@@ -253,10 +253,10 @@ def test_folders_without_a_run_s_files_are_no_runs() -> None:
 
 
 def test_stalls_are_found_in_a_fleet() -> None:
-    world = running(100, policy=Policy(stall_s=1200.0), fleet=FleetPolicy(group_runs=50))
+    world = running(60, policy=Policy(stall_s=1200.0), fleet=FleetPolicy(group_runs=50))
     for minute in range(50):
         world.after(60)
-        for number in range(100):
+        for number in range(60):
             run = world.run(f"run-{number:04}")
             run.beat()
             run.progress(7 if number == 42 and minute > 3 else minute)
@@ -266,10 +266,10 @@ def test_stalls_are_found_in_a_fleet() -> None:
 
 
 def test_a_fleet_learns_how_long_each_run_may_be_without_a_step() -> None:
-    world = running(20, policy=Policy(learns=True), fleet=FleetPolicy(group_runs=50))
+    world = running(13, policy=Policy(learns=True), fleet=FleetPolicy(group_runs=50))
     for minute in range(240):
         world.after(60)
-        for number in range(20):
+        for number in range(13):
             run = world.run(f"run-{number:04}")
             run.beat()
             run.progress(7 if number == 12 and minute > 200 else minute // 10 if number == 3 else minute)

@@ -34,11 +34,11 @@ def test_every_run_is_found_with_its_own_files() -> None:
 
 
 @pytest.mark.parametrize("folder", ["_x", "checkpoints", "logs", "logs2", "n", "outputs", "zz", "größe"])
-def test_a_hundred_thousand_checkpoints_cost_no_more_than_two_requests_more(folder: str) -> None:
+def test_ten_thousand_checkpoints_cost_no_more_than_two_requests_more(folder: str) -> None:
     store = _fleet("run-1", "run-2", "run-3")
     pages = FleetListing(store)
     list(pages)
-    for number in range(100_000):
+    for number in range(10_000):
         store.put_text(f"run-2/{folder}/{number:06}.pt", "")
     listing = FleetListing(store)
     assert _found(listing) == {run: set(FILES) for run in ("run-1", "run-2", "run-3")}

@@ -552,7 +552,7 @@ DEVICES = st.sampled_from(["GPU-1", "GPU-2", "GPU-3"])
 
 
 @given(st.lists(LOSSES, min_size=1, max_size=30), st.lists(DEVICES, min_size=1, max_size=8), st.booleans())
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_a_deterministic_computation_never_blames_the_hardware(
     losses: list[float], devices: list[str], spikes: bool
 ) -> None:

@@ -165,7 +165,7 @@ def test_built_in_signals_lose_no_line_either(data: bytes) -> None:
         assert index in prefilter or not found
 
 
-@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(draw=st.data(), around=st.sampled_from(["{}", "[rank3]: {}", "error: {} failed, exit 1", "{} its loss nan"]))
 def test_text_made_of_a_built_in_pattern_is_found_as_the_pattern_alone_finds_it(
     draw: st.DataObject, around: str

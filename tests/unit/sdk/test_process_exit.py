@@ -19,6 +19,11 @@ def ready():
 """
 # Neither lets a Python handler run before it is done, which takes minutes; the GIL is free meanwhile.
 NATIVE = "import hashlib; ready(); hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)"
+# A deadlock, as of a library whose peer is gone: no signal ends the wait, and it takes no processor.
+DEADLOCK = (
+    "import ctypes; wait = ctypes.CDLL(None).pthread_mutex_lock; mutex = ctypes.create_string_buffer(128);"
+    " wait(mutex); ready(); wait(mutex)"
+)
 PYTHON = "ready(); time.sleep(300)"
 LIMIT_S = 30.0
 
@@ -63,7 +68,7 @@ def test_sigterm_ends_a_training_in_the_midst_of_native_code(tmp_path: Path) -> 
 
 
 def test_a_training_that_looks_and_hangs_in_native_code_is_ended_by_a_later_sigterm(tmp_path: Path) -> None:
-    process = start(tmp_path, f"run.should_stop; {NATIVE}")
+    process = start(tmp_path, f"run.should_stop; {DEADLOCK}")
     began = time.monotonic()
     try:
         while process.poll() is None and time.monotonic() < began + LIMIT_S:

@@ -127,9 +127,15 @@ def test_a_run_whose_steps_take_long_gets_a_longer_grace_period() -> None:
     assert cancels(scene) == 1
 
 
-@pytest.mark.parametrize("keeps", [True, False], ids=["one supervisor", "a supervisor of its own for each look"])
-@pytest.mark.parametrize("limits", [Policy(learns=True), Policy(stall_s=7200.0)], ids=["learned", "by hand"])
-@pytest.mark.parametrize("shows", ["progress.json", "a log"])
+@pytest.mark.parametrize(
+    ("shows", "limits", "keeps"),
+    [
+        pytest.param("progress.json", Policy(learns=True), True, id="a heartbeat, learned, one supervisor"),
+        pytest.param("progress.json", Policy(stall_s=7200.0), False, id="a heartbeat, by hand, another for each look"),
+        pytest.param("a log", Policy(learns=True), False, id="a log, learned, another for each look"),
+        pytest.param("a log", Policy(stall_s=7200.0), True, id="a log, by hand, one supervisor"),
+    ],
+)
 def test_steps_that_take_long_are_known_whoever_set_its_limits(shows: str, limits: Policy, *, keeps: bool) -> None:
     scene = running(SupervisedScene(policy=TRANSIENT, limits=limits))
     text, watch = "", scene.watch()

@@ -249,7 +249,7 @@ class ProtocolOfOneMachine(RestartProtocol):
             self.dead.add(self.pids.pop(actor))
 
 
-OFTEN = settings(max_examples=examples(60, 2000), stateful_step_count=40, deadline=None)
+OFTEN = settings(max_examples=examples(30, 2000), stateful_step_count=40, deadline=None)
 TestRestartProtocol = RestartProtocol.TestCase
 TestRestartProtocol.settings = OFTEN
 TestProtocolOfOneMachine = ProtocolOfOneMachine.TestCase

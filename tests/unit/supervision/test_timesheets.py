@@ -213,7 +213,7 @@ def test_a_record_of_an_older_version_begins_with_what_is_there() -> None:
 DEEDS = ("step", "back", "fail", "cancel", "complete", "silence", "requeue", "pend", "run", "gone", "log", "clean")
 
 
-@settings(max_examples=examples(60, hunted=600), deadline=None)
+@settings(max_examples=examples(30, hunted=600), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(DEEDS), st.integers(0, 900)), max_size=40), st.integers(0, 2**16))
 def test_the_account_adds_up_whatever_happens_and_whoever_looks(deeds: list[tuple[str, int]], seed: int) -> None:
     chance = random.Random(seed)

@@ -276,7 +276,7 @@ class Watching(RuleBasedStateMachine):
 
 TestWatching = Watching.TestCase
 TestWatching.settings = settings(
-    max_examples=examples(60, 5000),
+    max_examples=examples(30, 5000),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

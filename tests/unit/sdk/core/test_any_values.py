@@ -56,7 +56,7 @@ def end(run: Run, how: str, said: Any, error: BaseException, wait_s: Any) -> Non
         run.end_with(error, wait_s=wait_s)
 
 
-@settings(max_examples=300 if settings().derandomize else 5000)
+@settings(max_examples=100 if settings().derandomize else 5000)
 @given(
     drawn=st.fixed_dictionaries(dict.fromkeys(NAMES, ANYTHING)),
     rank=st.one_of(st.none(), ANYTHING),

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +134,7 @@ def test_what_is_told_of_one(driver: StubDriver, lines: list[str], expected: dic
     assert told == {name: value for name, value in known.items() if value is not None}
 
 
-@pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION])
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize(("name", "code"), list(zip(QUESTIONS, cycle([NOT_SUPPORTED, NO_PERMISSION]), strict=False)))
 def test_a_question_without_an_answer_costs_no_other_answer(driver: StubDriver, name: str, code: str) -> None:
     told = run(LOOK, driver.says(f"1.{name} {code}"))
     assert told[0] == A
