@@ -111,12 +111,12 @@ def test_in_a_place_that_is_not_the_jobs_nothing_is_known_of_them(slurm: FakeSlu
 def test_a_job_is_reported_as_scontrol_shows_it(slurm: FakeSlurm) -> None:
     waits = {"Reason": "ReqNodeNotAvail, UnavailableNodes:n2", "StartTime": "2027-01-01T00:00:00", "NodeList": ""}
     slurm.show(
-        job(1, NodeList="n[1-2]", RestartCnt="2", STDOUT="/home/%u/%x-%j.log", Name="llama-r0"),
+        job(1, NodeList="n[1-2]", RestartCnt="2", STDOUT="/scratch/%u/%x-%j.log", Name="llama-r0"),
         job(2, "PENDING", **waits),
     )
     told = SlurmLauncher().states(["1", "2"])
     runs, pends = told["1"], told["2"]
-    assert (runs.nodes, runs.restarts, runs.outputs) == (("n1", "n2"), 2, ("/home/ada/llama-r0-1.log",))
+    assert (runs.nodes, runs.restarts, runs.outputs) == (("n1", "n2"), 2, ("/scratch/ada/llama-r0-1.log",))
     assert (runs.reason, runs.started_at is not None) == ("", True)
     assert pends == JobReport(
         JobState.PENDING,
