@@ -4,7 +4,7 @@
         for step, batch in enumerate(loader):
             run.step(step, loss=train(batch))
 
-Importing this loads next to nothing; what a run needs is loaded when it begins.
+Importing this module loads next to nothing; a run loads its modules when it begins.
 """
 
 from lastbeat.model.version import __version__
@@ -31,12 +31,12 @@ def alert(
     *,
     root: "str | PathLike[str] | None" = None,
 ) -> bool:
-    """Have people told of something about a run, from a script that does not report that run itself.
+    """Raise an alert about a run, from a script that does not report that run itself.
 
-    ``status`` is a word for it that heads the alert: info, warning or error, or a status such as ``FAILED``. It changes
-    nothing of the run. ``context`` are further values by their names. Watchers of the fleet root send it on their
-    channels. Waits for the store, at most some seconds, and never raises: False says that it was not written, and the
-    log says why.
+    ``status`` is a word that heads the alert: info, warning or error, or a status such as ``FAILED``. It does not
+    change the run. ``context`` are further values by their names. Watchers of the fleet root send the alert on their
+    channels. Waits at most some seconds for the store, and never raises. Returns False if the alert was not written;
+    the log has the reason.
     """
     from lastbeat.training import raise_alert  # noqa: PLC0415 - importing lastbeat must cost nothing
 
@@ -66,49 +66,48 @@ def run(  # noqa: PLR0913 - all of them by name
 ) -> "Run":
     """Report a training run from a ``with`` block: leaving it writes ``_complete``, an exception writes ``_error``.
 
-    Without ``run_id`` it has one of its own: a scheduler's job its name and number (``llama-12345``), anything else its
-    script's name and the time. The log says which.
+    Without ``run_id`` the run gets an id of its own, and logs it. A scheduler's job gets its name and number
+    (``llama-12345``), any other run its script's name and the time.
 
-    A name that is no run id becomes one (``my exp!`` is ``my-exp``), and a setting that is wrong keeps its default. The
-    log says so. Only if what says where runs lie is wrong, the run is not watched.
+    A name that is no run id becomes one (``my exp!`` becomes ``my-exp``), and a wrong setting keeps its default, each
+    with a line in the log. Only a wrong place of runs leaves the run without a watchdog.
 
-    Never raises: what is wrong with the settings or the store is logged, and training goes on. Values that are reported
-    may be of any type (Python's numbers, numpy's, tensors, text). What cannot be read is left out, with one line in the
-    log.
+    Never raises: faults of the settings or the store are logged, and training goes on. Reported values may be of any
+    type (Python's numbers, numpy's, tensors, text). An unreadable value is left out, with one line in the log.
 
-    ``root`` is the fleet root (``s3://bucket/prefix`` or a directory); the settings name it otherwise. Every start is a
-    new attempt, and its number follows that of the last attempt whose files are still there. ``resume`` says that there
-    was an attempt before, even if its files are gone.
+    ``root`` is the fleet root (``s3://bucket/prefix`` or a directory), else that of the settings. Every start is a new
+    attempt, numbered after the last attempt whose files are still there. ``resume`` means that there was an earlier
+    attempt, even if its files are gone.
 
-    In a distributed training, call this on every rank. The launcher's environment (torchrun, Slurm, MPI, Flux) says
-    which rank this is, unless ``rank`` and ``world_size`` do. Rank 0 writes the run's documents; every rank writes a
-    heartbeat of its own.
+    In distributed training, call this on every rank. The launcher's environment (torchrun, Slurm, MPI, Flux) determines
+    the rank, unless ``rank`` and ``world_size`` do. Rank 0 writes the run's documents; every rank writes a heartbeat of
+    its own.
 
-    ``log_file`` is the file that training logs to. Its last 256 KB are shipped with every beat, secrets masked.
-    ``capture`` ships what this process prints through ``sys.stdout`` and ``sys.stderr`` instead. That leaves out the
-    output of C libraries and child processes.
+    ``log_file`` is training's log file. Its last 256 KB are shipped with every beat, secrets masked. ``capture`` ships
+    the output of this process through ``sys.stdout`` and ``sys.stderr`` instead, without that of C libraries and child
+    processes.
 
-    ``stale_minutes`` and ``stall_minutes`` are limits of this run's own, for silence and for standing still. They
-    outrank the watcher's.
+    ``stale_minutes`` and ``stall_minutes`` are this run's own limits for silence and for stalls. They outrank the
+    watcher's.
 
-    ``owner`` says whose run it is (a name, an address, a chat handle), and ``team`` of which team. Alerts name them,
-    and routes send by them. Else LASTBEAT_OWNER, SLURM_JOB_USER and LASTBEAT_TEAM say so.
+    ``owner`` (a name, an address, a chat handle; else LASTBEAT_OWNER or SLURM_JOB_USER) and ``team`` (else
+    LASTBEAT_TEAM) own the run. Alerts name them, and routes use them.
 
-    ``exit_signal`` (``"SIGUSR1"``, ``signal.SIGTERM``; else LASTBEAT_EXIT_SIGNAL) sets ``run.should_stop`` and does
-    nothing else. Nor does the first SIGTERM, if it is given or training has looked at ``run.should_stop``.
+    ``exit_signal`` (``"SIGUSR1"``, ``signal.SIGTERM``; else LASTBEAT_EXIT_SIGNAL) only sets ``run.should_stop``. So
+    does the first SIGTERM, if ``exit_signal`` is given or training has read ``run.should_stop``.
 
-    ``sections`` are seconds that each section (``with run.section("checkpointing"):``) may last before the run is
-    TIMED_OUT, as ``{"setup": 600, "step": 180, "checkpointing": 420}``; ``run.step`` alone tells of ``step``.
-    ``out_of_section`` are seconds without a step, a section or the end of one: 300 where sections have limits, and 1800
-    at least before the first step. 0 means no limit. Else LASTBEAT_SECTION_TIMEOUTS and LASTBEAT_OUT_OF_SECTION_TIMEOUT
-    say so. No watcher needs to know of them. ``learn`` has the run set itself limits where it has none, by how long its
-    sections and steps have taken so far; else LASTBEAT_LEARN says so.
+    ``sections`` has the longest duration in s of each section (``with run.section("checkpointing"):``) before the run
+    is TIMED_OUT, as ``{"setup": 600, "step": 180, "checkpointing": 420}``; else LASTBEAT_SECTION_TIMEOUTS. Only
+    ``run.step`` reports the section ``step``. ``out_of_section`` is the longest time in s without a step, a section or
+    the end of one; else LASTBEAT_OUT_OF_SECTION_TIMEOUT. Its default is 300 if sections have limits, and at least 1800
+    before the first step. 0 means no limit. No watcher needs to know the limits. ``learn`` (else LASTBEAT_LEARN) has
+    the run set missing limits itself, by the durations of its sections and steps so far.
 
-    ``stragglers`` has it find out which of its ranks are slow, by the time of their sections ``compute``; with
-    ``"stop"``, ``run.should_stop`` is true once one is. Else LASTBEAT_STRAGGLERS says so.
+    ``stragglers`` (else LASTBEAT_STRAGGLERS) has the run find its slow ranks, by the time of their sections
+    ``compute``. With ``"stop"``, ``run.should_stop`` is true once a rank is slow.
 
-    ``simulate_fault`` (``"rank_killed:2:30"``: type, rank, seconds; else LASTBEAT_SIMULATE_FAULT) has a rank fail on
-    purpose, once, to try out what becomes of the training then.
+    ``simulate_fault`` (``"rank_killed:2:30"``: type, rank, seconds; else LASTBEAT_SIMULATE_FAULT) makes a rank fail on
+    purpose, once, to test the reaction of training.
     """
     from lastbeat.training import begin  # noqa: PLC0415 - importing lastbeat must cost nothing
 
@@ -157,8 +156,8 @@ def start(  # noqa: PLR0913 - as above
 ) -> "Run":
     """Like :func:`run`, for scripts without a block: the end of the process ends the run.
 
-    An uncaught exception and ``sys.exit(n)`` write ``_error``; Ctrl-C and SIGTERM write one that says cancelled;
-    anything else writes ``_complete``. An exception that ended only a thread is reported with it.
+    An uncaught exception and ``sys.exit(n)`` write ``_error``; Ctrl-C and SIGTERM write one that says cancelled; any
+    other end writes ``_complete``. The sentinel also reports an exception that ended only a thread.
 
     ``raise SystemExit(n)`` cannot be seen and counts as success: use ``sys.exit(n)``. After ``os._exit(n)``, a crash or
     SIGKILL the guardian writes ``_error``; without a guardian the run is TIMED_OUT.
@@ -189,10 +188,10 @@ def start(  # noqa: PLR0913 - as above
 
 
 def ignore_stop_signals(worker: object = None) -> None:
-    """Ignore the signals by which a training is told to stop (SIGTERM, SIGUSR1, SIGUSR2), in a worker of it.
+    """Ignore the signals that request training's stop (SIGTERM, SIGUSR1, SIGUSR2), in one of its workers.
 
-    ``DataLoader(worker_init_fn=lastbeat.ignore_stop_signals)``: workers that a scheduler's signal reaches, too, go on
-    until training has saved its checkpoint.
+    With ``DataLoader(worker_init_fn=lastbeat.ignore_stop_signals)``, workers survive a scheduler's signal until
+    training has saved its checkpoint.
     """
     from lastbeat.sdk.exit_signals import ignore_stop_signals as ignore  # noqa: PLC0415 - as above
 
@@ -205,12 +204,12 @@ def find_checkpoints(
     """The checkpoints in ``place`` (a directory, ``s3://…``, ``gs://…``, ``az://…``), the newest first.
 
     ``.chosen`` is the one to resume from (``.chosen.url``, ``.chosen.step``), or None. ``.checkpoints`` has all of
-    them, each with why it is complete or not. Nothing is unpickled. With ``crashed_at``, by the store's clock, what was
-    being written when the last attempt died does not count. Files that were written a moment ago are looked at again
-    after ``settle_s``.
+    them, each with the reason why it is complete or not. Nothing is unpickled. With ``crashed_at``, by the store's
+    clock, files in writing at the last attempt's death do not count. Files that have just been written are checked
+    again after ``settle_s``.
 
     Raises ``lastbeat.stores.port.StoreError`` if the place cannot be read, and ``lastbeat.settings.SettingsError``, a
-    ``ValueError``, for a place or settings that are wrong.
+    ``ValueError``, for a wrong place or wrong settings.
     """
     from os import fspath  # noqa: PLC0415 - as above
 

@@ -1,6 +1,6 @@
 """Files that people write by hand: YAML → a pydantic model, or all faults, each with its line.
 
-For users' own files only: this imports PyYAML and pydantic, which would slow down every look at a run.
+It is only for users' own files, because it imports PyYAML and pydantic, which would slow down every look at a run.
 """
 
 import math
@@ -29,11 +29,11 @@ from lastbeat.model.file_fault import FileFault
 from lastbeat.model.near_names import nearest
 
 SIZE_LIMIT: Final = 1_000_000
-"""Characters of a file."""
+"""Most characters of a file."""
 DEPTH_LIMIT: Final = 10
 NODES_LIMIT: Final = 100_000
 MOST_FAULTS: Final = 200
-"""Per file. Nobody reads more."""
+"""Most reported faults of a file."""
 TEXT_LIMIT: Final = 2000
 
 Place = tuple[str | int, ...]
@@ -78,7 +78,7 @@ def _no_nul(text: str) -> str:
 
 
 def not_blank(text: str) -> str:
-    """``text``, if it says something."""
+    """``text``, if it is not blank. Raises ``ValueError``."""
     if not text.strip():
         raise ValueError("is empty; write what it is to be, or remove the key")
     return _no_nul(text)
@@ -132,7 +132,7 @@ class Document:
         return self.lines[place][0] if place in self.lines else self.line(*place)
 
     def unit(self, place: Place) -> Place:
-        """What is unusable because of a fault at ``place``: the whole entry, if it is in a named one."""
+        """The part that a fault at ``place`` makes unusable: the whole entry, if it is in a named one."""
         return place[:2] if place and place[0] in self.named else place
 
 
@@ -320,17 +320,17 @@ def checked(model: type[M], document: Document, faults: list[FileFault]) -> tupl
         if not reported:
             faults += [_fault(error, model, document) for error in errors[: max(0, MOST_FAULTS - len(faults))]]
         left_out |= {document.unit(error["loc"]) for error in errors}
-        value = _without(document.value, left_out, ())
+        value = _prune(document.value, left_out, ())
     return None, left_out
 
 
-def _without(value: Any, left_out: Collection[Place], place: Place) -> Any:
+def _prune(value: Any, left_out: Collection[Place], place: Place) -> Any:
     if isinstance(value, dict):
         parts = ((key, part, (*place, key)) for key, part in value.items())
-        return {key: _without(part, left_out, inside) for key, part, inside in parts if inside not in left_out}
+        return {key: _prune(part, left_out, inside) for key, part, inside in parts if inside not in left_out}
     if isinstance(value, list):
         items = ((item, (*place, index)) for index, item in enumerate(value))
-        return [_without(item, left_out, inside) for item, inside in items if inside not in left_out]
+        return [_prune(item, left_out, inside) for item, inside in items if inside not in left_out]
     return value
 
 
@@ -369,7 +369,7 @@ def _fault(error: ErrorDetails, model: type[BaseModel], document: Document) -> F
 
 
 def _sentence(where: str, what: str) -> str:
-    """``where`` is empty or ends in a colon, which some of what is said does without."""
+    """``what`` as a sentence about ``where``, which is empty or ends in a colon; some sentences omit the colon."""
     return f"{where.removesuffix(': ') or 'the file'} {what}" if what.startswith(("is ", "has ")) else where + what
 
 
@@ -410,7 +410,7 @@ def _shown(value: object) -> str:
 
 
 def _kind(value: object) -> str:
-    """What ``value`` is, in words."""
+    """The kind of ``value``, in words."""
     if isinstance(value, _Refused):
         known = {"seq": "a list", "map": "a mapping", "timestamp": "a time"}
         return known.get(value.tag) or f"tagged {value.tag[:60]!r}, which is not taken"

@@ -1,4 +1,4 @@
-"""lastbeat's own log: through :mod:`logging`, as LASTBEAT_LOG_LEVEL and LASTBEAT_LOG_FILE say, with secrets masked."""
+"""lastbeat's own log: through :mod:`logging`, by LASTBEAT_LOG_LEVEL and LASTBEAT_LOG_FILE, with secrets masked."""
 
 import logging
 import time
@@ -42,8 +42,8 @@ def file_handler(path: Path, formatter: logging.Formatter) -> logging.Handler:
 
 
 def announce(text: str, name: str = NAMES[0]) -> None:
-    """Tell people something in the log of training, by the logger of that ``name``, also where that shows warnings
-    alone: then on stderr. Not where the settings show even less. Never raises."""
+    """Log ``text`` for people in training's log, by the logger of that ``name``. A logger that shows only warnings
+    prints it on stderr; one that shows even less does not. Never raises."""
     own = logging.getLogger(name)
     try:
         if own.isEnabledFor(logging.INFO) and own.hasHandlers():
@@ -53,11 +53,12 @@ def announce(text: str, name: str = NAMES[0]) -> None:
             for handler in own.handlers or ([logging.lastResort] if logging.lastResort is not None else []):
                 handler.handle(record)
     except Exception as fault:  # noqa: BLE001 - training's handlers may do anything
-        own.debug("could not be told: %s", fault)
+        own.debug("cannot log an announcement: %s", fault)
 
 
 def begin_in_training(settings: Settings) -> None:
-    """Set up logging within a program that has its own: change only what the settings name. Never raises."""
+    """Set up logging within a program that has its own, and change only the parts that the settings name. Never
+    raises."""
     own = logging.getLogger("lastbeat")
     wanted = level(settings)
     if wanted != logging.WARNING:
@@ -74,7 +75,7 @@ def begin_in_training(settings: Settings) -> None:
         except OSError as fault:
             own.warning("LASTBEAT_LOG_FILE=%s cannot be written: %s", path, fault.strerror or fault)
     elif wanted < logging.WARNING and not own.hasHandlers():
-        # Nobody configured logging, and what Python does then shows warnings alone.
+        # Logging is not configured, so Python's last resort would show only warnings.
         handler = logging.StreamHandler()
         handler.setFormatter(MaskingFormatter(settings.redactor))
     if handler is not None:

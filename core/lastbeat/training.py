@@ -1,4 +1,4 @@
-"""Settings → a run that reports itself: the SDK's entry, as ``wire`` is the watchdog's."""
+"""Builds a run that reports itself from settings: the SDK's entry, as ``wire`` is the watchdog's."""
 
 import faulthandler
 import logging
@@ -72,12 +72,12 @@ if TYPE_CHECKING:
     from lastbeat.stores.port import Store
 
 _MOST_STALL_MINUTES = 30 * 24 * 60
-"""Nobody means a longer limit."""
+"""Largest plausible stall limit in minutes."""
 _OUTSIDE_S: Final = 300.0
 _STARTING_S: Final = 1800.0
-"""Before its first step training loads data, compiles and warms up, and may take as long at least."""
+"""Least limit in s before the first step, while training loads data, compiles and warms up."""
 _ARGUMENT_LIMIT_S = 2.0
-"""How long a start takes to read an argument that may run training's code."""
+"""Time limit in s for reading an argument of a start that may run training's code."""
 
 
 def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
@@ -104,13 +104,13 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
 ) -> Run:
     """Begin an attempt of ``run_id``. Never raises; see :func:`lastbeat.run`.
 
-    1. Load the settings and name the run, now and not in the beat thread: later training may have changed its directory
-       or environment. If what says where runs lie is wrong, log it and return a run that reports nothing. Any other
-       setting that is wrong keeps its default, and a name that is no run id becomes one, each with a line in the log.
-    2. Start the guardian, now and not in the beat thread: what starts it is a child of this process for a moment, which
-       training must not meet when it waits for its own.
+    1. Load the settings and name the run now, because training may have changed its directory or environment before the
+       beat thread runs. If the place of runs is wrong, log that and return a run that reports nothing. Any other wrong
+       setting keeps its default, and a name that is no run id becomes one, each with a line in the log.
+    2. Start the guardian now, before the beat thread. The process that starts it is briefly a child of this process,
+       which training must not find when it waits for its own.
     3. Have native crashes print a traceback, and set up the log to ship.
-    4. Start the beat thread. It connects to the store, so that training need not wait.
+    4. Start the beat thread. It connects to the store, so that training does not wait for that.
     5. Watch the end of threads, and with ``at_exit`` the end of the process.
     """
     try:
@@ -170,7 +170,7 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     tasks = _log_tasks(log_file, captures=_flag("capture", capture))
 
     def find_url() -> str | None:
-        from lastbeat import opening  # noqa: PLC0415 - only for who asks
+        from lastbeat import opening  # noqa: PLC0415 - only on request
 
         return opening.run_link(settings, name)
 
@@ -199,20 +199,20 @@ def _log_tasks(log_file: str | os.PathLike[str] | None, *, captures: bool) -> "t
 
 
 def _take_times(run: Run, settings: Settings, *, learns: bool, word: str) -> None:
-    """From now on, and not from its first beat on, the run notes how long what it does takes, where anybody asks."""
+    """Have the run measure its sections and steps from now on, if it learns limits or watches for stragglers."""
     if learns:
-        from lastbeat.sdk.learning import SpanTimes  # noqa: PLC0415 - few trainings learn
+        from lastbeat.sdk.learning import SpanTimes  # noqa: PLC0415 - few runs learn
 
-        # What takes long is often the start.
+        # Not from the first beat on, because the start often takes longest.
         run.sections.times = SpanTimes()
     if word != OFF:
-        from lastbeat.sdk.step_times import StepTimes  # noqa: PLC0415 - few trainings look for stragglers
+        from lastbeat.sdk.step_times import StepTimes  # noqa: PLC0415 - few runs watch for stragglers
 
         run.sections.steps = StepTimes(settings[STRAGGLER_EVERY])
 
 
 def _straggler_word(settings: Settings, given: object) -> str:
-    """``off``, ``on``, or ``stop`` where a straggler ends training."""
+    """``off``, ``on``, or ``stop`` if a straggler ends training."""
     if given is None:
         return settings[STRAGGLERS]
     if given is True or given is False:
@@ -226,7 +226,7 @@ def _straggler_word(settings: Settings, given: object) -> str:
 
 
 def _straggler_watch(settings: Settings, environment: RunEnvironment, word: str) -> "StragglerWatch":
-    from lastbeat.model.stragglers import Thresholds  # noqa: PLC0415 - few trainings look for stragglers
+    from lastbeat.model.stragglers import Thresholds  # noqa: PLC0415 - few runs watch for stragglers
     from lastbeat.sdk.stragglers import LOGGER, StragglerOptions, StragglerWatch  # noqa: PLC0415 - as above
 
     chosen = settings[STRAGGLER_SCORES]
@@ -261,7 +261,7 @@ def _exit_signal(given: object, settings: Settings) -> int | None:
 def _fault(given: object, settings: Settings) -> "FaultRequest | None":
     if given is None:
         return settings[SIMULATE_FAULT]
-    from lastbeat.model.simulated_fault import read_fault  # noqa: PLC0415 - only where training said so
+    from lastbeat.model.simulated_fault import read_fault  # noqa: PLC0415 - only with this argument
 
     try:
         return read_fault(plain_str(given)) if issubclass(type(given), str) else _no_fault()
@@ -271,13 +271,13 @@ def _fault(given: object, settings: Settings) -> "FaultRequest | None":
 
 
 def _with_learning(environment: RunEnvironment, limits: SectionLimits) -> RunEnvironment:
-    from lastbeat.sdk.learning import Learning  # noqa: PLC0415 - few trainings learn
+    from lastbeat.sdk.learning import Learning  # noqa: PLC0415 - few runs learn
 
     return replace(environment, learning=Learning(limits))
 
 
 def _with_fault(environment: RunEnvironment, asked: "FaultRequest", settings: Settings) -> RunEnvironment:
-    from lastbeat.sdk.simulated_faults import FaultSimulation  # noqa: PLC0415 - only for who asked for one
+    from lastbeat.sdk.simulated_faults import FaultSimulation  # noqa: PLC0415 - only on request
 
     simulation = FaultSimulation(asked, environment.store, environment.rank, settings.environ)
     return replace(environment, on_entered=(*environment.on_entered, simulation.start))
@@ -288,7 +288,7 @@ def _no_fault() -> NoReturn:
 
 
 def section_limits(settings: Settings) -> SectionLimits:
-    """What the settings say of how long training may be in its sections."""
+    """The time limits of training's sections, by the settings."""
     reader = ValueReader()
     found = _section_limits(settings, None, None, reader)
     reader.close()
@@ -296,7 +296,7 @@ def section_limits(settings: Settings) -> SectionLimits:
 
 
 def _section_limits(settings: Settings, sections: object, outside: object, reader: ValueReader) -> SectionLimits:
-    """What training said, else what the settings say: of each section by itself."""
+    """The limit of each section by training's arguments, else by the settings."""
     named: dict[str, object] = {}
     if issubclass(type(sections), dict):
         items: list[Any] = list(dict.items(sections))[:MOST_SECTIONS]  # type: ignore[arg-type]
@@ -310,7 +310,7 @@ def _section_limits(settings: Settings, sections: object, outside: object, reade
     limits = dict(stated or {})
     without = set[str]()
     for name, seconds in zip(named, given, strict=True):
-        # 0: it has none, whatever the settings say.
+        # 0 means no limit, regardless of the settings.
         limits.pop(name, None)
         if _is_span(seconds) and seconds > 0:
             limits[name] = float(seconds)
@@ -327,7 +327,7 @@ def _section_limits(settings: Settings, sections: object, outside: object, reade
 
 
 def _with_stacks(environment: RunEnvironment) -> "tuple[BeatTask, ...]":
-    """Its tasks, with one that writes the stacks when a section takes too long."""
+    """The environment's tasks, with one that writes the stacks when a section takes too long."""
     from lastbeat.sdk.stacks import StackDump  # noqa: PLC0415 - as below
 
     if any(isinstance(task, StackDump) for task in environment.tasks):
@@ -342,7 +342,7 @@ def _is_span(seconds: object) -> bool:
 def _owner(given: str | None) -> str | None:
     if given is None:
         return None
-    from lastbeat.model.text import owner_name  # noqa: PLC0415 - only where training said so
+    from lastbeat.model.text import owner_name  # noqa: PLC0415 - only with this argument
 
     return owner_name(given)
 
@@ -351,7 +351,7 @@ _LEVEL_OF: Final = {
     "error": "error", "failed": "error", "timed_out": "error", "critical": "error", "fatal": "error",
     "warning": "warning", "warn": "warning", "cancelled": "warning", "unknown": "warning",
 }  # fmt: skip
-"""What people call how things stand → level; anything else is info."""
+"""Status word → level of the alert; any other word is info."""
 _CONTEXT_MOST: Final = 20
 
 
@@ -381,7 +381,7 @@ def raise_alert(
 
 
 def told_place(url: str, run_id: str, *, given: bool = False) -> str:
-    """What people are told when reporting begins. ``given``: where it goes is not what the settings say."""
+    """The line for people at the begin of reporting. ``given`` says that the root differs from that of the settings."""
     root = f" --root {url}" if given else ""
     return f"lastbeat: reporting to {url} as run {run_id}; see it with: lastbeat show {run_id}{root}"
 
@@ -389,10 +389,10 @@ def told_place(url: str, run_id: str, *, given: bool = False) -> str:
 def enable_faulthandler() -> None:
     """Have a native crash (SIGSEGV, SIGABRT, …) print a Python traceback on stderr, unless that is set up already.
 
-    A process that dies like that can ship nothing any more. The text reaches whatever keeps its stderr (``lastbeat
-    exec``, a scheduler's log, a terminal), but not the store by itself.
+    A process that crashes can no longer ship anything. The text reaches the target of its stderr (``lastbeat exec``, a
+    scheduler's log, a terminal), but not the store by itself.
     """
-    # Without a stderr, or if it is not a file (in a notebook, for example), there is nowhere to write to.
+    # Without a stderr, or with one that is not a file (as in a notebook), nothing can be written.
     with suppress(Exception):
         if not faulthandler.is_enabled():
             faulthandler.enable()
@@ -405,8 +405,8 @@ def run_environment(
     world_size: int | None = None,
     stall_minutes: float | None = None,
 ) -> RunEnvironment:
-    """What a training process reports to. A fleet root that is a directory is created if it is missing.
-    ``stall_minutes`` is the run's own limit for standing still, which outranks that of ``settings``.
+    """The environment to which a training process reports. A fleet root that is a directory is created if it is
+    missing. ``stall_minutes`` is the run's own stall limit, which outranks that of ``settings``.
 
     Raises as :func:`lastbeat.opening.store` does.
     """
@@ -417,7 +417,7 @@ def run_environment(
     from lastbeat.sdk.instance import cloud_instance, local_instance  # noqa: PLC0415 - as above
 
     known = local_instance(settings.environ, platform.node())
-    # Without retries: the beat thread tries a failed beat again, with what is new by then.
+    # Without retries, because the beat thread tries a failed beat again with newer values.
     store = opening.bare_store(settings, training=True)
     which = rank_of(settings.environ, platform.node(), rank, world_size)
     return RunEnvironment(
@@ -459,7 +459,7 @@ def _notices(settings: Settings) -> "tuple[Callable[[Run], None], ...]":
 
 
 def _health(settings: Settings, rank: "Rank") -> "HealthSource | None":
-    """What samples this node: one rank of it does."""
+    """The source that samples this node's health, on one of its ranks; None on the others."""
     if settings[HEALTH_SECONDS] <= 0 or rank.local not in {None, 0} or (rank.local is None and not rank.leads):
         return None
     from lastbeat.health.sampler import NodeSampler  # noqa: PLC0415 - as in run_environment
@@ -469,7 +469,7 @@ def _health(settings: Settings, rank: "Rank") -> "HealthSource | None":
     if saves_to:
         return NodeSampler(settings[HEALTH_SECONDS], (saves_to,))
     try:
-        # Training may go elsewhere later.
+        # Training may change its directory later.
         here = [os.getcwd()]  # noqa: PTH109 - text, and no more imports
     except OSError:
         here = []
@@ -488,7 +488,7 @@ def _guard(settings: Settings, run_id: str) -> Guard:
 
 
 def _starter(run_id: str) -> "InPlace | None":
-    """Who starts this training again in its place, if anybody does."""
+    """The starter that restarts this training in place; None without one."""
     if "_LASTBEAT_IN_PLACE" not in os.environ:
         return None
     from lastbeat.sdk.exec_in_place import started_by  # noqa: PLC0415 - only below lastbeat exec --max-restarts
@@ -512,14 +512,14 @@ def _tasks(settings: Settings, store: "Store", stall_minutes: float | None) -> "
 
 
 def _stop_beats(store: "Store") -> int:
-    """In how many beats a request to end is looked for once."""
+    """Number of beats from one check for a stop request to the next."""
     from lastbeat.sdk.stop_check import EVERY_BEATS  # noqa: PLC0415 - as above
 
     return 1 if store.traits.prices.free else EVERY_BEATS
 
 
 def _own_run_id(settings: Settings, rank: object, world_size: object) -> str:
-    """Raises :class:`lastbeat.sdk.run_ids.NoRunIdError`."""
+    """The run id of a run without a given one. Raises :class:`lastbeat.sdk.run_ids.NoRunIdError`."""
     import platform  # noqa: PLC0415 - as in run_environment
 
     from lastbeat.sdk.run_ids import own_run_id  # noqa: PLC0415 - only where it is needed
@@ -533,7 +533,7 @@ def _own_run_id(settings: Settings, rank: object, world_size: object) -> str:
 
 
 def _run_id(given: object, find_own: "Callable[[], str]") -> tuple[str, str]:
-    """The id of a run that training calls ``given``, and what to say of that; of one without a name, its own."""
+    """The id of a run that training calls ``given``, or its own id without a name, and a note for the log."""
     fault = None
     try:
         if given is not None:
@@ -545,7 +545,7 @@ def _run_id(given: object, find_own: "Callable[[], str]") -> tuple[str, str]:
 
 
 def _as_run_id(given: object) -> str:
-    """Raises ``ValueError``."""
+    """``given`` as text. Raises ``ValueError``."""
     if issubclass(type(given), str):
         return plain_str(given)
     number = immediate_int(given)

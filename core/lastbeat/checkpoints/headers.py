@@ -39,7 +39,7 @@ def check(store: Store, entry: Entry) -> bool:
     if start.startswith(_ZIP):
         _check_zip(store, entry)
         return True
-    # Torch wrote plain pickles until 1.6; where one ends can only be told by running it.
+    # Torch wrote plain pickles until 1.6, whose end is known only by running them.
     if not start.startswith(_PICKLE) and entry.key.endswith((".pt", ".pth", ".ckpt")):
         raise BrokenFileError("begins like no file of torch")
     return False

@@ -50,7 +50,7 @@ class CheckpointFiles:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a layout says of a candidate. ``marked``: a marker that is written last proves it."""
+    """A layout's judgement of a candidate. ``marked`` means that a marker that is written last proves it."""
 
     layout: str
     step: int | None

@@ -21,13 +21,13 @@ from lastbeat.stores.port import Entry, Store, StoreError
 
 MOST_FILES: Final = 200_000
 MOST_CHECKPOINTS: Final = 200
-"""Newest ones that are judged."""
+"""Number of newest checkpoints that are judged."""
 SETTLED_S: Final = 60.0
-"""What was last written longer ago than this is not being written any more."""
+"""Age in s of the last write from which a checkpoint counts as finished."""
 MARKED_S: Final = 2.0
-"""The same where a marker that is written last is there."""
+"""The same age in s for a checkpoint with a marker that is written last."""
 CRASH_MARGIN_S: Final = 30.0
-"""What no marker proves must be older than the crash by so much: the crash may have come in the middle of it."""
+"""Least time in s from a checkpoint without a marker to the crash, which may have interrupted its writing."""
 _ALIASES: Final = ("latest", "last", "best")
 """Links of these names to a checkpoint show its files a second time."""
 
@@ -92,7 +92,7 @@ def newly_saved(
     """The complete checkpoints that ``is_new`` says are, the oldest first, and how many listing requests that took: one
     for each 1,000 files, and of a folder whose name is ``skipped`` one in all. Raises :class:`StoreError`.
 
-    Nothing waits here: what may still be written to is found by a later look. ``over``: nobody writes any more;
+    This never waits, so a later look finds files that may still change. ``over`` means that all writers have ended;
     ``crashed_at`` as for :func:`survey`.
     """
     entries, _, requests = _pages(store, "", skipped)

@@ -16,10 +16,10 @@ def pipe() -> tuple[int, int]:
 
 
 def open_streams() -> tuple[int, ...]:
-    """Which of stdout (1) and stderr (2) are open. Call it before opening any other file.
+    """The open ones of stdout (1) and stderr (2). Call this before opening any other file.
 
-    Closed ones among 0, 1 and 2 are filled with /dev/null, so that no file of ours gets their number. The child does
-    not inherit that, and still finds them closed.
+    Closed ones among 0, 1 and 2 are opened as /dev/null, so that no other file gets their number. The child does not
+    inherit that, and still finds them closed.
     """
     found = []
     for stream in (0, 1, 2):
@@ -32,7 +32,7 @@ def open_streams() -> tuple[int, ...]:
 
 
 class StandardInput:
-    """Our stdin, and where a command that inherits it begins to read."""
+    """The stdin of this process, and the position at which a command that inherits it begins to read."""
 
     def __init__(self) -> None:
         self._began: int | None = None
@@ -41,7 +41,7 @@ class StandardInput:
                 self._began = os.lseek(0, 0, os.SEEK_CUR)
 
     def rewind(self) -> None:
-        """Let the next command read a file as the first one did. What came out of a pipe is gone."""
+        """Have the next command read a file from the same position as the first one. Data of a pipe is gone."""
         if self._began is not None:
             with suppress(OSError):
                 os.lseek(0, self._began, os.SEEK_SET)

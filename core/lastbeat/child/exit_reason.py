@@ -18,8 +18,8 @@ _MEANINGS = {
     "SIGXCPU": "its CPU time limit",
     "SIGPIPE": "the reader of its output went away",
 }
-_SIGKILL_TOLD = re.compile(r"\bSIGKILL\b|\bexit ?code\s{0,8}:? -9\b|\bKilled\b")
-"""How output says that a process was killed, as launchers and shells do."""
+_SIGKILL_IN_OUTPUT = re.compile(r"\bSIGKILL\b|\bexit ?code\s{0,8}:? -9\b|\bKilled\b")
+"""Words of launchers and shells in output for a process that was killed."""
 _STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 
 
@@ -30,23 +30,23 @@ class ChildExit:
     status: int
     """Exit status, or minus the number of the signal that killed it."""
     oom_kills: int | None = None
-    """How many processes of its cgroup the kernel's OOM killer killed while it ran. None: nobody knows."""
+    """Number of processes of its cgroup that the kernel's OOM killer killed while it ran; None if unknown."""
     signals: tuple[int, ...] = ()
-    """Signals that reached us, and so the child, shortly before its exit, oldest first."""
+    """Signals that reached this process, and so the child, shortly before the exit, oldest first."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether a signal from outside told it to stop."""
+        """Whether a signal from outside stopped it."""
         return any(number in _STOP_SIGNALS for number in self.signals) or self.status == -signal.SIGINT
 
     @property
     def succeeded(self) -> bool:
-        """Exit status 0, and not told to stop."""
+        """Whether its exit status is 0 and no signal stopped it."""
         return self.status == 0 and not self.cancelled
 
 
 def signal_name(number: int) -> str:
-    """``SIGTERM`` for 15; ``signal 40`` for one without a name."""
+    """The signal's name, as ``SIGTERM`` for 15; ``signal 40`` for one without a name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -54,8 +54,8 @@ def signal_name(number: int) -> str:
 
 
 def reason(child_exit: ChildExit, *, one_was_killed: bool = False) -> str:
-    """``exit status 3``, or ``killed by SIGSEGV (signal 11): …``. ``one_was_killed``: its output says that a process of
-    its was, by SIGKILL."""
+    """The reason of the exit: ``exit status 3``, or ``killed by SIGSEGV (signal 11): …``. ``one_was_killed`` says that
+    by its output, SIGKILL ended one of its processes."""
     if child_exit.status >= 0:
         said = f"exit status {child_exit.status}"
         if 128 < child_exit.status < 128 + signal.NSIG:
@@ -82,7 +82,7 @@ def reason(child_exit: ChildExit, *, one_was_killed: bool = False) -> str:
 
 def first_line(child_exit: ChildExit, program: str, error: str | None = None, tail: str = "") -> str:
     """The first line of ``_error``. ``error`` is the exception that the output ends with, ``tail`` its last lines."""
-    told = reason(child_exit, one_was_killed=_SIGKILL_TOLD.search(tail) is not None)
+    told = reason(child_exit, one_was_killed=_SIGKILL_IN_OUTPUT.search(tail) is not None)
     if child_exit.cancelled:
         stop = next((number for number in reversed(child_exit.signals) if number in _STOP_SIGNALS), signal.SIGINT)
         # Both words, so that a search for either finds it.
@@ -107,7 +107,7 @@ def sentinel_text(child_exit: ChildExit, program: str, error: str | None, tail: 
 class OomKillCounter:
     """Counts the kernel's OOM kills in a process's memory cgroups, version 2 or 1.
 
-    ``cgroups`` is where cgroups are mounted, ``processes`` is /proc. Without readable counters the count is not known.
+    ``cgroups`` is the mount point of cgroups, ``processes`` is /proc. Without readable counters the count is unknown.
     """
 
     def __init__(self, cgroups: Path = Path("/sys/fs/cgroup"), processes: Path = Path("/proc")) -> None:
@@ -139,7 +139,7 @@ class OomKillCounter:
 
     @property
     def count(self) -> int | None:
-        """OOM kills so far. None: no counter could be read, or one that shows none cannot be read any more."""
+        """OOM kills so far; None if no counter could be read, or one without kills has become unreadable."""
         counts = [(_oom_kills(_read(file)), before) for file, before in self._known.items()]
         seen = sum(max(0, now - before) for now, before in counts if now is not None)
         return seen if seen or (counts and all(now is not None for now, _ in counts)) else None

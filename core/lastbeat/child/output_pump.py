@@ -41,7 +41,7 @@ class OutputPump(threading.Thread):
         """Set once everything that the child wrote before its exit has been passed on."""
 
     def child_exited(self) -> None:
-        """Call once the child is dead: all that it ever wrote is in the source by then."""
+        """Note the child's death. Call this once all of its output is in the source."""
         self._exited_at = time.monotonic()
         os.write(self._wake_write, b"\0")
 
@@ -95,7 +95,7 @@ class OutputPump(threading.Thread):
             chunk = os.read(self._source, _CHUNK_BYTES)
         except OSError as error:
             if error.errno == errno.EIO:
-                # A pseudo-terminal's end of file: nobody holds its other end any more.
+                # The end of file of a pseudo-terminal: no process holds its other end any more.
                 return b""
             raise
         if self._remaining is not None:
@@ -103,7 +103,7 @@ class OutputPump(threading.Thread):
         return chunk
 
     def _pass_on(self, chunk: bytes) -> bool:
-        """Write all of ``chunk``. False if nobody reads any more."""
+        """Write all of ``chunk``. Returns False if its reader is gone."""
         rest = memoryview(chunk)
         while rest:
             written = self._write(rest)
@@ -113,7 +113,7 @@ class OutputPump(threading.Thread):
         return True
 
     def _write(self, data: memoryview) -> int | None:
-        """How many bytes are done with; None if the reader went away."""
+        """Number of bytes that were written or dropped; None if the reader went away."""
         try:
             written = os.write(self._target, data)
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""What is kept of a program's output as it passes: the last lines, the exception it ends with, its progress."""
+"""Summarizes a program's output as it passes: the last lines, the exception at its end, its progress."""
 
 import re
 import threading
@@ -50,7 +50,7 @@ class OutputSummary:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, stream: int, chunk: bytes) -> bool:
-        """Read ``chunk`` of ``stream``. Whether it reported progress. Linear in its size, and bounded."""
+        """Read ``chunk`` of ``stream``. Returns whether it reported progress. Linear in its size, and bounded."""
         with self._lock:
             self._bytes += len(chunk)
             state = self._streams.setdefault(stream, _Stream())
@@ -96,7 +96,7 @@ class OutputSummary:
             self._error = (plain, self._count)
 
     def count(self) -> int:
-        """How many bytes it has printed so far."""
+        """Number of bytes printed so far."""
         with self._lock:
             return self._bytes
 

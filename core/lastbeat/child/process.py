@@ -26,9 +26,9 @@ log = logging.getLogger("lastbeat")
 
 _TICK_S = 1.0
 _LAST_OUTPUT_S = 1.0
-"""How long an exit waits for the child's last output, which a slow reader may delay."""
+"""Longest wait in s of an exit for the child's last output, which a slow reader may delay."""
 _GRACE_S = 600.0
-"""A signal counts as the reason for an exit that follows within this time."""
+"""Longest time in s from a signal to an exit that counts as its effect."""
 _STOP_WAITING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 # Python ignores these. A program started by a shell finds their default actions.
 _RESET_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -52,23 +52,23 @@ class ChildProcess:
     signals: SignalQueue
     group_signals: GroupSignalMonitor
     reaps_all: bool = False
-    """Every orphan below us becomes our child, and has to be reaped."""
+    """Whether every orphaned descendant becomes a child of this process, and has to be reaped."""
     stops: frozenset[int] = frozenset(_STOP_WAITING)
-    """Signals that ask for its end."""
+    """Signals that request its end."""
     _oom_kills: OomKillCounter = field(default_factory=OomKillCounter)
     _forwarded: list[tuple[float, int]] = field(default_factory=list)
     """Monotonic time and number of the latest signals."""
 
     def wait(self) -> ChildExit:
-        """Forward signals until the command exits, and say how it exited."""
+        """Forward signals until the command exits. Returns its exit."""
         ended = None
         while ended is None:
             ended = self.wait_until(lambda: False)
         return ended
 
     def wait_until(self, enough: Callable[[], bool], tick_s: float = _TICK_S) -> ChildExit | None:
-        """Forward signals until the command exits, and say how it exited; None if ``enough`` is true before, which is
-        asked each ``tick_s``.
+        """Forward signals until the command exits. Returns its exit, or None if ``enough`` is true before, which is
+        called each ``tick_s``.
 
         1. Count the OOM kills of our cgroup and of the child's, each from the first look on.
         2. Once a second, and at each signal: forward the signal, then ask whether the child has exited.
@@ -95,7 +95,7 @@ class ChildProcess:
         return ChildExit(status, self._oom_kills.count, self.recent_signals())
 
     def wait_for(self, done: Callable[[], bool]) -> bool:
-        """Wait for ``done`` and for the rest of the output. False if a signal told us to stop waiting."""
+        """Wait for ``done`` and for the rest of the output. Returns False if a signal ended the wait."""
         while not done() or any(pump.is_alive() for pump in self.pumps):
             received = self.signals.wait(0.02)
             if received is not None and received.number in _STOP_WAITING:
@@ -104,36 +104,37 @@ class ChildProcess:
 
     @property
     def told_to_stop(self) -> bool:
-        """Whether a signal that asks for its end has come."""
+        """Whether a signal that requests its end has come."""
         return self.times_asked() > 0
 
     @property
     def told_by(self) -> int | None:
-        """The latest signal that asks for its end."""
+        """The latest signal that requests its end, or None."""
         return next((number for _, number in reversed(self._received()) if number in self.stops), None)
 
     def times_asked(self) -> int:
-        """How many signals that ask for its end have come."""
+        """Number of signals so far that request its end."""
         return sum(number in self.stops for _, number in self._received())
 
     def _received(self) -> list[tuple[float, int]]:
-        """What has been sent to it, oldest first: through us, and by keys on its terminal."""
+        """Times and numbers of signals to the child, oldest first: those forwarded, and those of keys on its
+        terminal."""
         keys = [each for terminal in self.terminals for each in terminal.interrupts.copy()]
         return sorted([*self._forwarded, *keys])
 
     def recent_signals(self) -> tuple[int, ...]:
-        """Those of the last ``_GRACE_S``, oldest first."""
+        """Signals of the last ``_GRACE_S``, oldest first."""
         now = time.monotonic()
         return tuple(number for at, number in self._received() if now - at < _GRACE_S)
 
     def hear(self, most_s: float) -> None:
-        """It is dead: wait for a signal to us so long, and remember it."""
+        """Wait up to ``most_s`` for a signal to this process after the child's death, and remember it."""
         received = self.signals.wait(most_s)
         if received is not None and received.number != signal.SIGCHLD:
             self._forwarded.append((time.monotonic(), received.number))
 
     def abandon(self) -> None:
-        """It cannot be ended: from here on nobody waits for its output either."""
+        """Give up a child that cannot be ended, so that its output is no longer waited for."""
         for pump in self.pumps:
             pump.child_exited()
 
@@ -143,8 +144,8 @@ class ChildProcess:
             terminal.restore()
 
     def let_go(self, most_s: float) -> None:
-        """The command is dead, and another one takes its place: give it the terminal, keyboard and all, and wait up to
-        ``most_s`` for the rest of the output."""
+        """Leave the terminal and its keyboard to the command that replaces this dead one. Waits up to ``most_s`` for
+        the rest of the output."""
         deadline = time.monotonic() + most_s
         for terminal in self.terminals:
             terminal.let_go()

@@ -13,7 +13,7 @@ from typing import Any
 
 _INTERRUPTS = 100
 _KEYS_S = 2.0
-"""How long a relay may take to notice that it is over; it looks twice a second."""
+"""Longest wait in s for a relay to notice its end, which it checks twice a second."""
 _SIZE = struct.Struct("HHHH")  # rows, columns, width and height in pixels
 
 
@@ -31,7 +31,7 @@ class PseudoTerminal:
         self._settings_before: list[Any] | None = None
         """The real terminal's settings before it was made raw."""
         self.interrupts: deque[tuple[float, int]] = deque(maxlen=_INTERRUPTS)
-        """When keys sent the child a signal that asks for its end, by the monotonic clock, and which."""
+        """Monotonic times and numbers of signals by keys that requested the child's end."""
         self._keyboard = threading.Event()
         self._over = False
         self._relaying: threading.Thread | None = None
@@ -101,7 +101,7 @@ class PseudoTerminal:
         self.restore()
 
     def _signal_of(self, keys: bytes) -> int | None:
-        """The signal that these keys mean to the child, as its terminal is set now: its kernel sends it, not we."""
+        """The signal that the kernel sends the child for these keys, by its terminal's current settings, or None."""
         settings = termios.tcgetattr(self.our_end)
         if not settings[3] & termios.ISIG:
             return None

@@ -35,10 +35,10 @@ class SignalQueue:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         numbers = {number for number in forwarded if signal.getsignal(number) != signal.SIG_IGN}
         self.forwarded = frozenset(int(number) for number in numbers)
-        """Those that are not ignored."""
+        """Signals to forward, without ignored ones."""
         self._blocked = numbers | {signal.SIGCHLD}
         self.original_mask: set[int] = set()
-        """What was blocked before: the child starts with this mask."""
+        """Signals that were blocked before; the child starts with this mask."""
 
     def __enter__(self) -> "SignalQueue":
         self.original_mask = {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, self._blocked)}

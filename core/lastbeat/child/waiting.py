@@ -1,9 +1,9 @@
-"""Where the processes of a command hang: Python's stacks by py-spy, where that is installed, and what the kernel says
-that each of the others waits for.
+"""Finds where the processes of a command hang: Python's stacks by py-spy, if that is installed, and the kernel's
+information about the others.
 
-Nothing here stops a process or waits for one. py-spy only reads memory (``--nonblocking``), for a limited time. Of
-/proc those files alone are read that need no lock of a process's memory map: behind that lock whoever reads ``cmdline``
-or ``maps`` of a stuck process hangs as well.
+Nothing here stops a process or waits for one. py-spy only reads memory (``--nonblocking``), for a limited time. Only
+files of /proc are read that need no lock of a process's memory map, because a reader of ``cmdline`` or ``maps`` of a
+stuck process would hang at that lock as well.
 """
 
 import os
@@ -27,7 +27,7 @@ _TREE_LINES: Final = 5
 _READ_BYTES: Final = 4096
 _PY_SPY_BYTES: Final = 256 * 1024
 _EACH_S: Final = 3.0
-"""What py-spy may take for one process; a tenth of a second is usual."""
+"""Time limit in s of py-spy for one process; it usually takes a tenth of a second."""
 _ALL_S: Final = 6.0
 _NAME_LIMIT: Final = 60
 _LINE_LIMIT: Final = 200
@@ -41,7 +41,7 @@ _STATES: Final = {
     "Z": "dead, and its parent has not taken note",
     "I": "idle",
 }
-# By the numbers of x86_64, the only ones that are not the same everywhere that matter here.
+# Number → name of system calls on x86_64, the only relevant architecture with numbers of its own.
 _CALLS: Final = {
     0: "read", 1: "write", 7: "poll", 17: "pread64", 23: "select", 35: "nanosleep", 42: "connect", 43: "accept",
     45: "recvfrom", 47: "recvmsg", 61: "wait4", 74: "fsync", 202: "futex", 230: "clock_nanosleep", 232: "epoll_wait",
@@ -56,13 +56,13 @@ _HARMFUL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True, slots=True)
 class WaitingThread:
-    """A thread, or a process by its main thread, and what it waits for."""
+    """A thread, or a process by its main thread, and the place where it waits."""
 
     number: int
     name: str
     state: str
     waits_in: str = ""
-    """The kernel's function and the system call, as far as it tells."""
+    """The kernel's function and the system call, as far as known."""
     kernel_frames: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -76,10 +76,10 @@ class WaitingProcess:
     main: WaitingThread
     depth: int
     leaf: bool
-    """It has no children."""
+    """Whether it has no children."""
     is_python: bool
     threads: tuple[WaitingThread, ...] = ()
-    """Further ones."""
+    """Further threads."""
 
 
 def dump_waiting(
@@ -104,7 +104,7 @@ def dump_waiting(
 
 
 def _first_block(tree: Sequence[WaitingProcess], stacks: dict[int, list[str]]) -> str:
-    """For people at a glance. Of several leaves the first one with a stack counts: rank 0, mostly."""
+    """The block for alerts. It shows the first leaf with a stack, which is mostly rank 0."""
     leaves = [process for process in tree if process.leaf] or list(tree)
     shown = next((process for process in leaves if stacks.get(process.main.number)), leaves[0] if leaves else None)
     lines = [f"  {'  ' * process.depth}{process.main}"[:_LINE_LIMIT] for process in tree[:_TREE_LINES]]
@@ -124,11 +124,11 @@ def _kernel_blocks(process: WaitingProcess) -> Iterator[str]:
         yield "\n".join((f'Thread "{thread.name} {thread.number}":', f"  {thread}"[:_LINE_LIMIT], *frames))
 
 
-# What Linux tells.
+# Information from Linux.
 
 
 def _tree(root: int, numbers: Collection[int], processes: Path) -> list[WaitingProcess]:
-    """``root`` first, then everyone below their parent."""
+    """``root`` first, then every process below its parent."""
     parents = {number: _parent(number, processes) for number in sorted({root, *numbers})[: 4 * MOST_PROCESSES]}
     below: dict[int, list[int]] = {}
     for number, parent in parents.items():
@@ -202,7 +202,7 @@ def _read(path: Path) -> str:
         return ""
 
 
-# What py-spy tells.
+# Information from py-spy.
 
 
 def _python_stacks(tree: Sequence[WaitingProcess], py_spy: str | None) -> dict[int, list[str]]:
@@ -222,7 +222,7 @@ def _python_stacks(tree: Sequence[WaitingProcess], py_spy: str | None) -> dict[i
 
 
 def _printed(command: Sequence[str], until: float) -> str:
-    """What ``command`` prints until then, and no more than can be used. Empty where it cannot be run."""
+    """The bounded output of ``command`` until then; empty if it cannot be run."""
     if time.monotonic() >= until:
         return ""
     try:
@@ -245,7 +245,7 @@ def _printed(command: Sequence[str], until: float) -> str:
         process.kill()
         if process.stdout is not None:
             process.stdout.close()
-        # One that is stuck in the kernel is left to itself.
+        # A process that is stuck in the kernel is abandoned.
         with suppress(subprocess.TimeoutExpired):
             process.wait(0.5)
     return taken.decode("utf-8", "replace")

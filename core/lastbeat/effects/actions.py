@@ -11,7 +11,7 @@
 Nothing is done without a claim, and nothing begins that could outlast its claim. A claim is over before its time only
 where its holder is known to be dead and to have nothing on its way. A later claim begins by asking the world, so the
 action happens at most once wherever an executor dies. One case is left, which only the world could guard against: a
-process that is suspended between its look at the clock and the deed for longer than its claim lasts.
+process that is suspended between its check of the clock and the action for longer than its claim lasts.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,9 +26,9 @@ from lastbeat.model.data import dataclass
 from lastbeat.model.record import Record
 
 KEPT: Final = 20
-"""How many settled actions of a kind are kept. An action that is not settled is kept however old it is."""
+"""Number of settled actions of a kind that are kept. An unsettled action is kept regardless of its age."""
 MOST_OPEN: Final = 20
-"""Requests beyond this are refused: a policy that asks without end is wrong."""
+"""Most unsettled actions of a kind. Further requests are refused, because a policy that requests endlessly is wrong."""
 _BACKOFF_S: Final = 5.0
 _BACKOFF_CAP_S: Final = 600.0
 _RETRY_AFTER_CAP_S: Final = 3600.0
@@ -42,7 +42,7 @@ class Performed:
 
 
 ActionResult = Performed | ExecutorError
-"""What came of a claimed action."""
+"""The result of a claimed action."""
 
 
 def request(record: Record, action: Action) -> Record:
@@ -64,7 +64,7 @@ def due(action: Action, kinds: Collection[str], now: datetime) -> bool:
 def claim(
     record: Record, kinds: Collection[str], token: str, now: datetime, lease_s: float
 ) -> tuple[Record, tuple[Action, ...]]:
-    """DeliveryClaim whatever is due for the holder of ``token``; the claimed actions as they are in the record then."""
+    """Claim all due actions for the holder of ``token``. Returns the record, and the claimed actions as in it."""
     claimed: list[Action] = []
 
     def one(action: Action) -> Action:
@@ -86,8 +86,8 @@ def claim(
 
 
 def freed(record: Record, token: str) -> Record:
-    """``record`` without the claims of the holder of ``token``, who is certainly dead and has nothing on its way any
-    more. What it had begun stays in doubt: whoever claims it next asks the world first."""
+    """``record`` without the claims of the holder of ``token``, which is certainly dead, with no request under way. The
+    actions that it began stay in doubt: the next holder of a claim asks the world first."""
     actions = tuple(
         replace(each, claimed_until=None) if each.claimed_by == token and not each.settled else each
         for each in record.actions
@@ -96,7 +96,7 @@ def freed(record: Record, token: str) -> Record:
 
 
 def settle(record: Record, answers: Mapping[str, ActionResult], token: str, now: datetime) -> Record:
-    """Record what came of the actions that the holder of ``token`` had claimed: action's name → result."""
+    """Record the results of the actions that the holder of ``token`` had claimed: action's name → result."""
 
     def one(action: Action) -> Action:
         answer = answers.get(action.name)
@@ -106,7 +106,7 @@ def settle(record: Record, answers: Mapping[str, ActionResult], token: str, now:
             # True even if another watcher has the claim now.
             return _ended(action, done_at=now, result=answer.result)
         if action.claimed_by != token:
-            # Another watcher has claimed it since, and knows more.
+            # Another watcher has claimed it since, and has newer knowledge.
             return action
         if isinstance(answer, RefusedError):
             return _ended(action, failed=str(answer))
@@ -127,7 +127,7 @@ def settle(record: Record, answers: Mapping[str, ActionResult], token: str, now:
 
 
 def wake_at(record: Record, kinds: Collection[str], now: datetime) -> datetime | None:
-    """When a watcher with executors of ``kinds`` has something to do next. None: not before something changes."""
+    """The next time at which a watcher with executors of ``kinds`` can act; None if not before a change."""
     times = [
         max([now, *(at for at in (action.claimed_until, action.not_before) if at is not None)])
         for action in record.actions

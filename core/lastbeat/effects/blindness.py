@@ -1,4 +1,4 @@
-"""The blindness alert: a watchdog that cannot observe for too long says so once.
+"""The blindness alert: a watchdog that cannot observe for too long reports that once.
 
 Its memory cannot lie in the store that cannot be reached. It is a record with an outbox of its own in the state
 directory, or in this process if there is none.
@@ -28,7 +28,7 @@ from lastbeat.stores.volatile import VolatileStore
 log = logging.getLogger(__name__)
 
 _SAME_S = 60.0
-"""Two estimates of the same moment, across a pass and two clocks, differ by less."""
+"""Largest difference in s between two estimates of the same moment, across a pass and two clocks."""
 _ADVICE = "Check the network, the credentials and the store, or run: lastbeat doctor"
 
 
@@ -46,7 +46,7 @@ def state_key(kind: str, url: str, run_id: str) -> str:
 
 
 class Subject(NamedTuple):
-    """What cannot be seen: as a sentence first names it, and later."""
+    """The invisible thing, with its name at a first mention and at later ones."""
 
     named: str
     again: str
@@ -71,7 +71,7 @@ class BlindnessAlert:
         subject: Subject = RUN,
         routing: Routing | None = None,
     ) -> None:
-        # A store that cannot be seen is not asked since when there are channels.
+        # An unreachable store is not asked for the begin of channels.
         routing = replace(routing or Routing(), known=None)
         self._runner = EffectRunner(repository, channels, policy.lease_s, clock, routing=routing)
         self._blind_s = policy.blind_s
@@ -80,19 +80,19 @@ class BlindnessAlert:
         self._clock = clock
 
     def lost(self, run_id: str, reason: str, since: datetime | None = None) -> None:
-        """A pass could not observe. ``reason`` is without secrets. ``since``: the begin of the blindness, if the caller
-        knows it better; an earlier one that is remembered here then counts as ended."""
+        """Note that a pass could not observe. ``reason`` is without secrets. ``since`` is the begin of the blindness,
+        if the caller knows it better; an earlier blindness in memory then counts as ended."""
         self._with_memory(lambda: self._lost(run_id, reason, since))
 
     def regained(self, run_id: str) -> None:
-        """A pass could observe. If there was a BLIND alert, people are told that this has ended."""
+        """Note that a pass could observe. If there was a BLIND alert, an alert reports its end."""
         self._with_memory(lambda: self._regained(run_id))
 
     def _with_memory(self, act: Callable[[], None]) -> None:
         try:
             act()
         except ConflictError:
-            # Another watcher on this host was faster. The next pass sees what it wrote.
+            # Another watcher on this host was faster. The next pass reads its record.
             return
         except StoreError as error:
             repository = self._runner.repository

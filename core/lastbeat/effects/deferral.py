@@ -1,9 +1,9 @@
-"""Deferred alerts: they wait in the run's record until they are released, or a group's notice tells them. Pure.
+"""Deferred alerts: they wait in the run's record until they are released, or a group's notice reports them. Pure.
 
     a look                     the end of the pass                       and if it dies before
     ──────                     ───────────────────                       ─────────────────────
     write: transition + alert, few like it: released, sent alone         the next sweep decides; when the deferral
-    deferred until ``until``   many: a group's notice tells it           has expired, any other watcher sends it
+    deferred until ``until``   many: a group's notice reports it         has expired, any other watcher sends it
 
 A delivery is deferred if it has a ``not_before`` and was neither tried nor claimed.
 """
@@ -19,16 +19,16 @@ from lastbeat.model.record import Record
 from lastbeat.model.status import Event
 
 GROUPED = frozenset({Event.TIMED_OUT, Event.RECOVERED, Event.STARTED})
-"""Events that groups tell. All other alerts go out alone and at once, but for what a first look at a fleet finds."""
+"""Events that groups report. All other alerts go out alone and at once, except those of a first look at a fleet."""
 _BACK = frozenset({Event.RECOVERED, Event.STARTED})
 LONGEST_S = 1800.0
-"""An alert older than this is not deferred again once its deferral has expired. It covers the wait for a group's next
-notice plus a few passes that die: an alert sent alone and told by the group as well would be told twice."""
+"""Age in s from which an alert is not deferred again once its deferral has expired. It covers the wait for a group's
+next notice plus a few passes that die, so that an alert is not sent both alone and in the group's notice."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryCounts:
-    """What became of deliveries."""
+    """Numbers of deliveries by result."""
 
     sent: int = 0
     failed: int = 0
@@ -40,12 +40,12 @@ class DeliveryCounts:
 
 
 def defer(record: Record, decided_after: int, identities: Iterable[str], now: datetime, until: datetime) -> Record:
-    """Defer the alerts that a group may tell until ``until``:
+    """Defer the alerts that a group may report until ``until``:
 
     1. those decided just now: with a number above ``decided_after``;
     2. those that other watchers decided, on channels of ``identities`` that have not got them yet;
-    3. those deferred before, if that expires: a group may have told them already, and the end of this pass finds out.
-       Not so if a newer alert of the run waits for them.
+    3. those deferred before, if that expires and no newer alert of the run waits for them. A group may have reported
+       them already, and the end of this pass finds out.
 
     Passes that never finish do not defer an alert forever: see :data:`LONGEST_S`.
     """
@@ -85,7 +85,7 @@ def deferred_numbers(record: Record, identities: Iterable[str]) -> tuple[int, ..
 
 
 def holds_up(record: Record, number: int, identities: Iterable[str]) -> bool:
-    """Whether an alert that no group tells waits for that one to go out first."""
+    """Whether an alert that no group reports waits for that one to go out first."""
     return any(
         each in alert.deliveries and not alert.deliveries[each].settled
         for alert in record.outbox
@@ -107,16 +107,17 @@ def prolong(record: Record, identities: Iterable[str], *, numbers: Collection[in
 def settle_as_told(
     record: Record, identities: Iterable[str], *, numbers: Collection[int], key: str, now: datetime
 ) -> Record:
-    """The group's alert ``key`` has told them. One that is being sent stays as it is.
+    """Settle the alerts ``numbers``, which the group's alert ``key`` has reported. One that is being sent stays as it
+    is.
 
     A channel that keeps a receipt of this run (its own thread, an open incident), or has yet to send an alert of it
-    alone, gets the run's return as well: the notice of the group ends no incident of the run.
+    alone, gets the run's return as well, because the notice of the group ends no incident of the run.
     """
     back = {alert.number for alert in record.outbox if alert.number in numbers and alert.event in _BACK}
     here = {each for each in identities if each in record.receipts or _sends_alone(record, each)}
-    told = _change_deferred(record, numbers, set(identities) - here, not_before=None, sent_at=now, told_by=key)
-    told = _change_deferred(told, set(numbers) - back, here, not_before=None, sent_at=now, told_by=key)
-    return release(told, here, numbers=back)
+    settled = _change_deferred(record, numbers, set(identities) - here, not_before=None, sent_at=now, told_by=key)
+    settled = _change_deferred(settled, set(numbers) - back, here, not_before=None, sent_at=now, told_by=key)
+    return release(settled, here, numbers=back)
 
 
 def failed_deliveries(record: Record, numbers: Collection[int], identities: Iterable[str]) -> int:

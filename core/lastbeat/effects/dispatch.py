@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 DeliveryResults = dict[tuple[int, str], DeliveryResult]
 
 SEND_LIMIT_S = 15.0
-"""The longest that one send takes, by the channels' own limits. None begins without that much time left."""
+"""Longest duration of one send in s, by the channels' own limits. No send begins with less time left."""
 
 
 def dispatch(claims: Iterable[DeliveryClaim], channels: Sequence[Channel], time_limit_s: float) -> DeliveryResults:
@@ -37,7 +37,7 @@ def dispatch(claims: Iterable[DeliveryClaim], channels: Sequence[Channel], time_
         for claim in tuple(begun):
             late = DeliveryError(f"no answer within {time_limit_s:g} s", retryable=True)
             results.setdefault((claim.number, claim.identity), late)
-    # A thread that still runs may add to ``results`` later. What is returned no longer changes.
+    # A thread that still runs may add to ``results`` later, but the returned copy no longer changes.
     return dict(results)
 
 

@@ -6,13 +6,13 @@ from lastbeat.model.action import Action
 
 
 class ExecutorError(Exception):
-    """Nobody knows whether it happened: there was no answer, or an unclear one. ``str()`` is one line without secrets.
-    The claim stands until it expires; then the world is asked by the action's name."""
+    """It is unknown whether the action happened, because there was no clear answer. ``str()`` is one line without
+    secrets. The claim stands until it expires; then the world is asked by the action's name."""
 
 
 class NotDoneError(ExecutorError):
-    """It certainly did not happen, and may be tried again, after ``retry_after_s`` at the earliest. ``begun``: a part
-    of it has, so it must not be taken back."""
+    """The action certainly did not happen, and may be tried again, after ``retry_after_s`` at the earliest. ``begun``
+    says that a part of it has happened, so that it must not be taken back."""
 
     def __init__(self, what: str, *, retry_after_s: float | None = None, begun: bool = False) -> None:
         super().__init__(what)
@@ -21,7 +21,7 @@ class NotDoneError(ExecutorError):
 
 
 class RefusedError(ExecutorError):
-    """It certainly did not happen, and never will."""
+    """The action certainly did not happen, and never will."""
 
 
 class Executor(Protocol):
@@ -34,7 +34,7 @@ class Executor(Protocol):
 
     @property
     def limit_s(self) -> float:
-        """The longest that one call takes, in s. No call begins with less time left on the claim."""
+        """Longest duration of one call in s. No call begins with less time left on the claim."""
         ...
 
     def find(self, action: Action) -> str | None:

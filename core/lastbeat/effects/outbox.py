@@ -1,4 +1,4 @@
-"""The outbox: alerts that are recorded, and what became of them on each channel.
+"""The outbox: recorded alerts, and their deliveries on each channel.
 
     one pass                                     another pass
     ────────                                     ────────────
@@ -28,11 +28,11 @@ from lastbeat.model.route import LEFT_OUT
 OUTBOX_LIMIT = 50
 RECEIPTS_LIMIT = 50
 ADOPT_S = 24 * 3600.0
-"""Within this time a channel takes on an alert that was decided by a watcher without that channel. It does not if a
+"""Age in s up to which a channel takes on an alert that was decided by a watcher without that channel. It does not if a
 channel of its name has delivered the alert, which is the same channel under a new address, or if it did not exist yet,
-see :func:`without_new`. Later it is old news."""
+see :func:`without_new`."""
 ORDER_S = 24 * 3600.0
-"""An alert that is older than this and still fails holds up newer ones no longer: a channel may refuse it alone."""
+"""Age in s from which a failing alert no longer holds up newer ones, because a channel may refuse only this one."""
 _BACKOFF_S = 5.0
 _BACKOFF_CAP_S = 900.0
 _RETRY_AFTER_CAP_S = 3600.0
@@ -40,36 +40,36 @@ _RETRY_AFTER_CAP_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class DeliveryClaim:
-    """One alert on one channel that this pass alone may send for now."""
+    """One alert on one channel that only this pass may send for now."""
 
     number: int
     identity: str
     message: Message
     receipt: Receipt | None = None
-    """What the channel gave for an earlier alert on the same topic."""
+    """The channel's receipt of an earlier alert on the same topic."""
     keeps_order: bool = True
-    """If it fails for now, the channel gets nothing newer in this pass."""
+    """Whether the channel gets nothing newer in this pass if this alert fails for now."""
 
 
 DeliveryResult = DeliveryError | Receipt | None
-"""What became of one: it failed, or it was sent, with or without a new receipt."""
+"""The result of one delivery: an error, or success with or without a new receipt."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoutedTo:
-    """Where routes send an alert."""
+    """The destinations to which routes send an alert."""
 
     to: tuple[str, ...]
-    """Destinations by name; see :func:`answers_to`. Empty: it is dropped."""
+    """Destinations by name, see :func:`answers_to`; empty if the alert is dropped."""
     by: tuple[str, ...]
     """The routes that took it."""
     left_out: tuple[str, ...] = ()
-    """Channels of this watcher that do not get it."""
+    """Channels of this watcher that do not get the alert."""
 
 
 def enqueue(record: Record, message: Message, identities: Iterable[str] = (), routed: RoutedTo | None = None) -> Record:
-    """Add an alert for the channels ``identities``; others may take it on, see :data:`ADOPT_S`, where it is ``routed``
-    only those that routes name.
+    """Add an alert for the channels ``identities``. Other channels may take it on, see :data:`ADOPT_S`; if it is
+    ``routed``, only those that routes name.
 
     A full outbox drops its oldest entries, settled ones first, and counts unsettled ones that it dropped.
     """
@@ -89,7 +89,7 @@ def enqueue(record: Record, message: Message, identities: Iterable[str] = (), ro
 
 
 def addressed(alert: Alert, identities: Iterable[str], routed: RoutedTo | None) -> Alert:
-    """``alert`` with a delivery for each of ``identities``. For a channel that is left out it counts as delivered."""
+    """``alert`` with a delivery for each of ``identities``. It counts as delivered on a channel that is left out."""
     deliveries = {identity: Delivery() for identity in identities}
     if routed is None:
         return replace(alert, deliveries=deliveries)
@@ -107,8 +107,8 @@ def without_new(alert: Alert, identities: Iterable[str]) -> Alert:
 def claim(
     record: Record, identities: Iterable[str], token: str, now: datetime, lease_s: float
 ) -> tuple[Record, tuple[DeliveryClaim, ...]]:
-    """Claim what is due on the channels ``identities`` for the holder of ``token``: on each, the oldest open alerts up
-    to the first that is not due."""
+    """Claim the due alerts on the channels ``identities`` for the holder of ``token``. Each channel has its oldest open
+    alerts up to the first that is not due."""
     claims: list[DeliveryClaim] = []
     outbox = list(_forget_old(record.outbox, now))
     for identity in identities:
@@ -133,8 +133,8 @@ def claim(
 
 
 def settle(record: Record, results: Mapping[tuple[int, str], DeliveryResult], token: str, now: datetime) -> Record:
-    """Record what became of the deliveries that ``token`` had claimed: sent, failed for good, or to be tried again.
-    Those without a result were not begun, and are free again."""
+    """Record the results of the deliveries that ``token`` had claimed: sent, failed for good, or to be tried again.
+    Deliveries without a result were not begun, and are free again."""
     outbox, sent, receipts = list(record.outbox), 0, dict(record.receipts)
     for index, alert in enumerate(outbox):
         deliveries = dict(alert.deliveries)
@@ -148,7 +148,7 @@ def settle(record: Record, results: Mapping[tuple[int, str], DeliveryResult], to
             result = results[alert.number, identity]
             error = result if isinstance(result, DeliveryError) else None
             if error is not None and delivery.claimed_by != token:
-                # The claim expired and another watcher has it: our failure says nothing about its try.
+                # The claim expired and another watcher has it, so this failure does not count for its try.
                 continue
             receipt = receipt_of(result)
             if receipt is not None:
@@ -179,7 +179,7 @@ def pending(record: Record, identities: Iterable[str], now: datetime) -> int:
 
 
 def failures(record: Record, now: datetime) -> tuple[str, ...]:
-    """Failed deliveries that have not succeeded since, a line each. Refused ones are listed for a day."""
+    """Failed deliveries that have not succeeded since, one line each. Refused ones are listed for a day."""
     lines = []
     for alert in record.outbox:
         for identity, delivery in alert.deliveries.items():
@@ -198,12 +198,12 @@ def delivered_under_name(alert: Alert, identity: str) -> bool:
 
 
 def name_of(identity: str) -> str:
-    """``slack`` of ``slack:1f2e3d4c``, and ``slack:oncall`` of ``slack:oncall:1f2e3d4c``."""
+    """The channel's name, as ``slack`` for ``slack:1f2e3d4c`` and ``slack:oncall`` for ``slack:oncall:1f2e3d4c``."""
     return identity.rpartition(":")[0] or identity
 
 
 def answers_to(identity: str) -> frozenset[str]:
-    """The destinations that it belongs to: ``slack:oncall`` is both that and ``oncall``, ``apprise-discord`` also
+    """The destinations to which a channel belongs: ``slack:oncall`` also to ``oncall``, ``apprise-discord`` also to
     ``apprise``."""
     name = name_of(identity)
     kind, _, own = name.partition(":")
@@ -211,12 +211,12 @@ def answers_to(identity: str) -> frozenset[str]:
 
 
 def may_take(alert: Alert, identity: str) -> bool:
-    """Whether no route keeps it from that channel."""
+    """Whether the alert's routes allow that channel."""
     return alert.routed_to is None or not answers_to(identity).isdisjoint(alert.routed_to)
 
 
 def _takes_on(alert: Alert, identity: str, now: datetime) -> bool:
-    """Whether a channel that was not there when it was decided still has to deliver it."""
+    """Whether a channel that was missing at the alert's decision still has to deliver it."""
     return _adoptable(alert, now) and may_take(alert, identity) and not delivered_under_name(alert, identity)
 
 
@@ -225,7 +225,7 @@ def _settled(alert: Alert) -> bool:
 
 
 def _spent(alert: Alert, now: datetime) -> bool:
-    """Whether nobody waits for it: every channel is done with it, or none took it on in time."""
+    """Whether an alert has no open delivery: every channel has settled it, or none took it on in time."""
     return _settled(alert) if alert.deliveries else not _adoptable(alert, now)
 
 
@@ -234,7 +234,7 @@ def _adoptable(alert: Alert, now: datetime) -> bool:
 
 
 def _forget_old(outbox: Iterable[Alert], now: datetime) -> Iterable[Alert]:
-    """Without the alerts that no channel can need any more."""
+    """``outbox`` without the alerts that no channel can need any more."""
     return (alert for alert in outbox if _adoptable(alert, now) or not _spent(alert, now))
 
 
@@ -251,9 +251,10 @@ def _due(alert: Alert, identity: str, now: datetime) -> bool:
 
 
 def _channel_waits(outbox: Iterable[Alert], identity: str, now: datetime) -> bool:
-    """Whether the channel asked for a pause or is down. Then every alert waits, not only the one that failed."""
+    """Whether the channel requested a pause or is down, so that every alert waits, including those that have not
+    failed."""
     asked = (alert.deliveries[identity] for alert in outbox if identity in alert.deliveries)
-    # One that was never tried is deferred, which says nothing about the channel.
+    # An alert that was never tried is deferred, so it is no sign of the channel's state.
     return any(each.tries and each.not_before is not None and each.not_before > now for each in asked)
 
 

@@ -1,7 +1,7 @@
-"""Which channels an alert is enqueued for.
+"""Selects the channels for which an alert is enqueued.
 
-No alert is lost: where nobody can tell the routes, and where none of the channels that they name is set up, it goes to
-more channels than were meant, with a note in it that says why. Only a route that says so drops one.
+No alert is lost. If the routes are unknown, or none of the channels that they name is set up, it goes to more channels
+than were meant, with a note of the reason. Only a route that explicitly drops an alert does so.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,8 @@ from lastbeat.record.routes import Routes, RoutesNow
 
 _TROUBLE: Final = frozenset({Event.FAILED, Event.TIMED_OUT, Event.WARNING, Event.FLAPPING, Event.BLIND})
 _ENDS: Final = frozenset({Event.RECOVERED, Event.STARTED, Event.RESTARTED, Event.SUCCEEDED, Event.SIGHTED})
-"""Alerts that end a trouble: whoever was told of it is told of its end, or an incident would stay open for ever."""
+"""Alerts that end a problem. They go to every receiver of the alert about it, or an incident would stay open
+forever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +39,19 @@ class Routing:
     """Enqueues alerts for the channels that the routes of a fleet name."""
 
     routes: Routes | None = None
-    """None: there are none, and each alert goes everywhere."""
+    """The fleet's routes; None without routes, so that each alert goes to every channel."""
     known: KnownChannels | None = None
-    """Since when there are channels. None: each of them counts as an old one."""
+    """The begin of each channel's existence; None if every channel counts as old."""
 
     def add(
         self, record: Record, message: Message, identities: Sequence[str], members: Iterable[Message] = ()
     ) -> Record:
-        """``record`` with the alert ``message`` for those of ``identities`` that it goes to.
+        """``record`` with the alert ``message`` for its channels among ``identities``.
 
-        ``members`` are the alerts of the runs that it is about, if it is about many.
+        ``members`` are the alerts of its runs, if it is about many.
         """
         if not identities:
-            # Whoever has channels takes it on, and routes it then.
+            # A watcher with channels takes it on, and routes it then.
             if self.known is not None:
                 self.known.begin(message.at)
             return enqueue(record, message)
@@ -59,13 +60,13 @@ class Routing:
         return enqueue(record, message, taken, routed)
 
     def register(self, identities: Sequence[str], now: datetime) -> None:
-        """Note that there are these channels, though nothing is to be told yet. Never raises."""
+        """Record the existence of these channels before a first alert. Never raises."""
         if self.known is not None and identities:
             self.known.since(map(name_of, identities), now)
 
     def late(self, record: Record, identities: Sequence[str], now: datetime) -> Record:
-        """``record`` with routes for the alerts that a watcher without channels decided, and without deliveries on
-        channels that did not exist when an alert was decided."""
+        """``record`` with routes for alerts that a watcher without channels decided, and without deliveries on channels
+        that did not exist at an alert's decision."""
         if not identities:
             return record
         since = self.known.since(map(name_of, identities), now) if self.known is not None else {}
@@ -92,12 +93,12 @@ class Routing:
             note = f"This alert went to every channel, because {held.fault}" if held.fault else None
             return None, message if note is None else replace(message, notes=(*message.notes, note))
         choice = _chosen(held.table, message, members)
-        return applied(choice, message, identities, told_of_trouble(record, message))
+        return applied(choice, message, identities, problem_destinations(record, message))
 
     def _held(self, message: Message) -> RoutesNow:
         if self.routes is None:
             return RoutesNow()
-        # Who is blind asks nobody: the answer would be late, if it came at all.
+        # A blind watcher does not read the routes from the store, because the answer would be late or missing.
         return self.routes.held if message.event is Event.BLIND else self.routes.now(message.at)
 
 
@@ -113,8 +114,8 @@ def _chosen(table: RouteTable, message: Message, members: Iterable[Message]) -> 
     return choose_together(table, about) if about else choose(table, message)
 
 
-def told_of_trouble(record: Record, message: Message) -> tuple[str, ...]:
-    """Where the trouble was told that ``message`` ends."""
+def problem_destinations(record: Record, message: Message) -> tuple[str, ...]:
+    """The destinations of the alert about the problem that ``message`` ends."""
     if message.event not in _ENDS:
         return ()
     troubles = (alert for alert in reversed(record.outbox) if alert.event in _TROUBLE)
@@ -127,12 +128,13 @@ def told_of_trouble(record: Record, message: Message) -> tuple[str, ...]:
 def applied(
     choice: RouteChoice, message: Message, identities: Sequence[str], also: tuple[str, ...] = ()
 ) -> tuple[RoutedTo | None, Message]:
-    """What follows from ``choice`` for a watcher that has the channels ``identities``; pure. None: each gets it.
+    """The routes and the message by ``choice``, for a watcher with the channels ``identities``; pure. None instead of
+    routes means every channel.
 
-    1. What is dropped is dropped.
-    2. Whoever was told of a trouble is told of its end, too.
-    3. If no channel of this watcher is meant, the default's stand in, and if there are none either, all of them.
-    4. A name that this watcher does not have is kept: another that has it takes the alert on.
+    1. A choice without destinations drops the alert.
+    2. The receivers of an alert about a problem also receive the alert about its end.
+    3. If no channel of this watcher is named, the default's replace them, and if there are none either, all of them.
+    4. A name that this watcher lacks is kept, so that a watcher with that channel takes the alert on.
     """
     message = replace(message, mentions=choice.mentions, team=message.team or choice.team)
     if not choice.to:

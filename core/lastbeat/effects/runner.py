@@ -27,30 +27,30 @@ from lastbeat.stores.port import ConflictError, StoreError
 log = logging.getLogger(__name__)
 
 ACTION_LEASE_S: Final = 300.0
-"""How long an action stays claimed."""
+"""Duration of an action's claim in s."""
 _FIRST_TRY_S: Final = 2.0
 _LONGEST_TRY_S: Final = 8.0
-"""Time limit of a request that settles: for the first try, and the most after doubling with each. A store answers in a
-fraction of it unless the request hangs; one that really is that slow gets the longer time."""
+"""Longest time limit in s of a request that settles; the limit of the first try doubles with each one. A store answers
+in a fraction of it unless the request hangs, and a really slow one gets the longer time."""
 _PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 4.0
-"""Pause before the third try, and the most after doubling."""
+"""Longest pause in s between tries; the pause before the third try doubles with each one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimedEffects:
-    """A record as written, and the effects that its writer alone has to carry out now."""
+    """A written record, and the effects that only its writer has to carry out now."""
 
     record: Record
     alerts: tuple[DeliveryClaim, ...] = ()
     actions: tuple[Action, ...] = ()
     at: float = 0.0
-    """When the claims began, by the monotonic clock."""
+    """Begin of the claims, by the monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class EffectResults:
-    """What came of them: ``(alert's number, channel)`` → its error, or what it left; action's name → result."""
+    """The results of effects: ``(alert's number, channel)`` → error or receipt; action's name → result."""
 
     alerts: DeliveryResults = field(default_factory=dict)
     actions: Mapping[str, ActionResult] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class EffectRunner:
     repository: RecordRepository
     channels: Sequence[Channel]
     lease_s: float
-    """How long a delivery stays claimed."""
+    """Duration of a delivery's claim in s."""
     clock: Callable[[], datetime]
     """The store's time."""
     executors: Sequence[Executor] = ()
@@ -113,7 +113,7 @@ class EffectRunner:
         """Write ``record`` if anything in it has to be kept, with claims on all effects that are due.
 
         1. Add results of an earlier round that could not be recorded.
-        2. Claim due alerts and actions. The claims begin now: the look may have been slow.
+        2. Claim due alerts and actions. The claims begin now, because the look may have been slow.
         3. Write the record under its condition; without news or claims keep it in memory only.
 
         Raises :class:`StoreError` if it could not be written (:class:`ConflictError` if another watcher was faster):
@@ -135,18 +135,20 @@ class EffectRunner:
         return ClaimedEffects(record, alerts, to_do, claimed_at)
 
     def carry_out(self, claimed: ClaimedEffects) -> EffectResults:
-        """Carry out what was claimed, as far as the claims leave time for it. Never raises."""
+        """Carry out the claimed effects, as far as the claims leave time for it. Never raises."""
         if not claimed.alerts and not claimed.actions:
             return EffectResults()
-        told: DeliveryResults = {}
-        telling = threading.Thread(target=lambda: told.update(self._tell(claimed)), name="lastbeat-tell", daemon=True)
+        delivered: DeliveryResults = {}
+        sending = threading.Thread(
+            target=lambda: delivered.update(self._send_alerts(claimed)), name="lastbeat-tell", daemon=True
+        )
         if claimed.actions and claimed.alerts:
             # Alerts and actions do not wait for each other.
-            telling.start()
-            done = self._do(claimed)
-            telling.join()
-            return EffectResults(told, done)
-        return EffectResults(self._tell(claimed), self._do(claimed))
+            sending.start()
+            done = self._perform_actions(claimed)
+            sending.join()
+            return EffectResults(delivered, done)
+        return EffectResults(self._send_alerts(claimed), self._perform_actions(claimed))
 
     def settle(self, claimed: ClaimedEffects, results: EffectResults, *, until: float = float("inf")) -> Record:
         """Record the results of the claims. Returns the record as it is afterwards.
@@ -157,7 +159,7 @@ class EffectRunner:
            clock).
         2. Give each request a small part of that time: one that hangs must not use up all of it.
         3. After a lost race, settle the record as the winner left it.
-        4. Keep what could not be recorded for the next round.
+        4. Keep unrecorded results for the next round.
         """
         if not results:
             return claimed.record
@@ -192,7 +194,7 @@ class EffectRunner:
         record = outbox.settle(record, results.alerts, self.repository.token, now)
         return actions.settle(record, results.actions, self.repository.token, now)
 
-    def _tell(self, claimed: ClaimedEffects) -> DeliveryResults:
+    def _send_alerts(self, claimed: ClaimedEffects) -> DeliveryResults:
         if not claimed.alerts:
             return {}
         # Sending must end before the claims do.
@@ -206,7 +208,7 @@ class EffectRunner:
                 log.warning("alert %d was not delivered on %s: %s", number, identity.split(":")[0], result)
         return results
 
-    def _do(self, claimed: ClaimedEffects) -> dict[str, ActionResult]:
+    def _perform_actions(self, claimed: ClaimedEffects) -> dict[str, ActionResult]:
         answers: dict[str, ActionResult] = {}
         executors = {executor.kind: executor for executor in self.executors}
         for action in claimed.actions:
@@ -224,14 +226,14 @@ class EffectRunner:
         return answers
 
     def _perform(self, executor: Executor, action: Action, until: float) -> ActionResult | None:
-        """None: too little of the claim is left to begin, so nothing was done."""
+        """Perform one action. Returns its result, or None if the claim left too little time to begin."""
         try:
             if self.steady() + executor.limit_s > until:
                 return None
             try:
                 known = executor.find(action)
             except ExecutorError as error:
-                # Where nobody has begun it, it has not happened: no answer is needed for that.
+                # An action that was never begun has not happened, even without an answer.
                 return error if action.in_doubt else NotDoneError(str(error))
             if known is not None:
                 return Performed(known)
@@ -241,6 +243,6 @@ class EffectRunner:
         except ExecutorError as error:
             return error
         except Exception as error:
-            # Unforeseen, so nobody knows how far it came. The next claim begins by asking the world.
+            # An unforeseen error leaves the action's progress unknown. The next claim begins by asking the world.
             log.exception("the executor of %s broke on %s", action.kind, action.name)
             return ExecutorError(f"the executor broke: {type(error).__name__}")

@@ -27,16 +27,16 @@ log = logging.getLogger(__name__)
 
 KEY: Final = "_watchdog/index.html"
 MOST_RUNS: Final = 100
-"""So many runs have their details in a page, those that need people first."""
+"""Most runs with details in a page; those that need people come first."""
 PAGE_S: Final = 30.0
-"""The most that writing one takes of a pass's time."""
+"""Time limit in s of a pass for writing one page."""
 _WRITE_S: Final = 2.0
-"""What is kept of that for the writing itself."""
+"""Part of that time in s that is reserved for the write itself."""
 _AHEAD_S: Final = 60.0
 _AT_ONCE: Final = 8
 _COSTS_S: Final = 3600.0
 _COSTS_RECORDS: Final = 300
-"""So many records are read at most for what failures cost, each time that the page is written."""
+"""Most records that are read for the cost of failures at each write of the page."""
 _COSTS_GROUPS: Final = 20
 
 
@@ -50,11 +50,11 @@ class _Known:
 
 
 class PageOfFleet:
-    """Writes the page at the end of a pass, at most every ``every_s`` seconds, whoever wrote the last one.
+    """Writes the page at the end of a pass, at most every ``every_s`` seconds across all processes.
 
-    When that was stands beside the page itself, as the time of its last change, so that processes that know nothing of
-    each other keep to it together. ``watch`` and what ``runs`` gives remember what they read, and so does this.
-    ``tally`` counts what ``store`` and both of them are asked, and ``losses``, which reads what failures cost.
+    Processes read the time of the last write from the page's own time of change, so that they keep the interval
+    together. ``watch`` and the readers from ``runs`` remember their documents, and so does this. ``tally`` counts the
+    requests to ``store`` of this, of both of them and of ``losses``, which reads the cost of failures.
     """
 
     def __init__(  # noqa: PLR0913 - what a page is made of, each by its name

@@ -24,7 +24,7 @@ from lastbeat.scanning.regex_tree import (
 )
 
 STEPS_LIMIT: Final = 2e8
-"""The most steps of a search on the worst line: a few tenths of a second."""
+"""Most steps of a search on the worst line, which take a few tenths of a second."""
 _FEW_TIMES: Final = 8
 """A loop that runs no more often than this cannot blow up, however ambiguous its body."""
 _COPIES_LIMIT: Final = 4
@@ -102,9 +102,9 @@ def _excerpt(node: Node) -> str:
 @dataclass(slots=True)
 class _Automaton:
     masks: list[int] = field(default_factory=list)
-    """Of each position: the characters that it takes."""
+    """Position → the characters that it takes."""
     follow: list[set[int]] = field(default_factory=list)
-    """Of each position: which may come next."""
+    """Position → the positions that may come next."""
     joined_twice: bool = False
     """Whether some position follows another in two ways, which is ambiguous by itself."""
 

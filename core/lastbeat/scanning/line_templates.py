@@ -45,7 +45,7 @@ def fold(character: str, *, ignore_case: bool) -> str:
 
 
 def demand(pattern: str, *, ignore_case: bool, substring: bool) -> str:
-    """What the template of a line must contain for the pattern to match it. Empty: nothing is known.
+    """The text that a line's template must contain for the pattern to match; empty if unknown.
 
     1. Words in lower case: at least one must occur, in any case.
     2. A semicolon.

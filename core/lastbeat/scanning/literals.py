@@ -16,7 +16,7 @@ Fold = Callable[[str], str]
 ALL: Final = "&"
 ANY: Final = "|"
 _WIDTH: Final = 24
-"""Spellings of one stretch of text that are told apart."""
+"""Most spellings of one stretch of text that are distinguished."""
 _LENGTH: Final = 40
 # What healthy training prints all the time. A literal that is in here rules out few lines.
 ORDINARY_LINES: Final = (

@@ -26,7 +26,7 @@ class Prefilter:
 
     Lines that match a signal of :data:`EACH_STEP` and no other are kept apart, because a reader only wants the last of
     them before something happens: :meth:`lines` says what happened, :meth:`progress` gives the candidates for the last
-    step before it, last one first. What either says of a line does not depend on its batch.
+    step before it, last one first. Neither result for a line depends on its batch.
     """
 
     def __init__(self, matcher: Matcher) -> None:
@@ -112,7 +112,7 @@ class Prefilter:
     def _examined(
         self, closer: "TemplatePrefilter", count: Mapping[bytes, int], suspicious: Mapping[bytes, tuple[int, ...]]
     ) -> dict[bytes, frozenset[int]]:
-        """Of each template that is frequent: the signals that it can still match when it is examined."""
+        """Frequent template → the signals that it can still match after its examination."""
         often: dict[bytes, frozenset[int]] = {}
         for template in [template for template in count if count[template] >= OFTEN]:
             known = frozenset(suspicious[template])

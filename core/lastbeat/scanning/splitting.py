@@ -98,7 +98,7 @@ class Splitter:
     FORM: ClassVar = Form.SPARSE
 
     number: int = 1
-    """Of the line that is being read."""
+    """Number of the current line."""
     partial: Base64 = b""
     """What was read of the unfinished line, or of its latest state."""
     returned: bool = False
@@ -192,7 +192,7 @@ def _cut(piece: bytes) -> bytes:
 
 
 def _states(line: bytes) -> list[bytes]:
-    """Of a line that may be very long."""
+    """The states of a line, which may be very long."""
     return [clean for state in line.split(b"\r") for clean in _cleaned(_cut(state)).split(b"\r")]
 
 

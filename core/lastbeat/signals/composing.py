@@ -86,9 +86,9 @@ def in_order(roots: Sequence[str], draft_of: Callable[[str], Draft | None], faul
 
 
 class Composition:
-    """A catalogue in the making. What a file says is checked against what it extends, built-in files apart.
+    """A catalogue under construction. Each file is checked against the files that it extends, except built-in ones.
 
-    Signals of a file come before those that it stands on: where several match a line, the first is meant.
+    Signals of a file come before those that it extends, because the first match of a line counts.
     """
 
     def __init__(self, faults: list[FileFault]) -> None:
@@ -149,7 +149,7 @@ class Composition:
         self._signals.pop(name, None)
         self._absences.pop(name, None)
         for rule in [rule for rule, absence in self._absences.items() if absence.signal == name]:
-            # Nobody looks for that line any more, so that it would always be missing.
+            # That line is no longer searched for, so it would always be missing.
             del self._absences[rule]
 
     def _signal(self, draft: Draft, name: str, entry: DraftEntry) -> None:

@@ -60,7 +60,7 @@ _VERDICTS: Final = {
     "TerminationAction": "crash",
     "FinishAction": "success",
 }
-"""What a state, a mode or an action says of the line that it belongs to."""
+"""State, mode or action → the meaning of its line."""
 _KINDS: Final = {"new_checkpoint": "checkpoint", "progress_update": "progress"}
 _DONE: Final = (None, "completion", "completed", "complete", "done", "finished", "success")
 _PARTICULAR: Final = ("traceback", "chain", "exception", "nan", "restart", "retry", "quiet", "announced", "expected")
@@ -496,7 +496,7 @@ class _Entry:
         severity = _SEVERITIES.get(str(metadata.get("severity")).lower())
         error_type = _word(metadata.get("error_type"))
         kind = self._kind(metadata, verdict)
-        known = _known(found) if error_type is None else None
+        known = _builtin_meaning(found) if error_type is None else None
         if verdict == "success" and self.actions.classes and known is not None:
             self.note("FinishAction", "the line tells of a failure, and is taken for one")
             verdict, kind = "crash", None
@@ -592,8 +592,8 @@ def _conditions(said: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(each for each in found if each not in _NOTHING)
 
 
-def _known(found: Mapping[str, Any]) -> dict[str, str] | None:
-    """What lastbeat itself makes of the text that a line has to have; None: nothing, or no failure."""
+def _builtin_meaning(found: Mapping[str, Any]) -> dict[str, str] | None:
+    """The meaning of the pattern's required text in the built-in catalogue; None without one, or for no failure."""
     plain = found.get("substring")
     texts = (plain,) if plain else literals.required(found["pattern"], ignore_case=False, substring=False)[:8]
     catalogue = load(DEFAULT)

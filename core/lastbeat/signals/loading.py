@@ -173,7 +173,7 @@ def _built_in(name: str) -> Draft:
         name,
         dict.fromkeys(said.get("extends", ()), CHECKED),
         said.get("description", ""),
-        # A catalogue of somebody's own that was compiled may also change what others have.
+        # A user's compiled catalogue may also change signals of others.
         {each: DraftEntry(fields) for each, fields in signals if "pattern" not in fields},
         {
             each: Signal(each, source=name, **{**fields, "literals": tuple(fields["literals"])})

@@ -43,7 +43,7 @@ def translate_pattern(pattern: str, groups: Mapping[str, object]) -> TranslatedP
     """The regular expression ``pattern``; ``groups`` maps fields to groups by name, by number, or :data:`WHOLE`."""
     flags = _FLAGS.match(pattern)
     letters = flags[1] if flags is not None else ""
-    # Of flags that are said first: i has a key of its own, a and m say nothing here, u is not to be had.
+    # Leading flags: i has a key of its own, a and m have no effect here, u is not supported.
     kept = "".join(letter for letter in "sux" if letter in letters)
     prefix = f"(?{kept})" if kept else ""
     pattern = _ANY_TAIL.sub(r"\1", pattern[flags.end() :] if flags is not None else pattern)
