@@ -12,7 +12,7 @@ from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.stores.volatile import VolatileStore
-from lastbeat.watchdog import WatchContext
+from lastbeat.watch.watchdog import WatchContext
 
 PASS_S = 60.0
 WARM_PASSES = 30

@@ -4,14 +4,14 @@ import json
 import sys
 import time
 
-from lastbeat.sdk.run import Run
+from lastbeat.training.sdk.run import Run
 
 
 def main(samples: int) -> None:
     run = Run("bench", None, 0)
     began = time.perf_counter()
-    from lastbeat.health.history import EACH_S, MOST  # noqa: PLC0415 - what is measured
-    from lastbeat.health.sampler import NodeSampler  # noqa: PLC0415 - as above
+    from lastbeat.training.node.history import EACH_S, MOST  # noqa: PLC0415 - what is measured
+    from lastbeat.training.node.sampler import NodeSampler  # noqa: PLC0415 - as above
 
     imported = time.perf_counter() - began
     sampler = NodeSampler(0.0, ["."])

@@ -13,7 +13,7 @@ from bench import signals_grep, signals_logs
 from bench.server import CHECKOUT
 from bench.signals_child import CATALOGUE, lines_told
 from bench.signals_logs import MB
-from lastbeat.signals.loading import load
+from lastbeat.explain.signals.loading import load
 
 PEERS = CHECKOUT / "build" / "bench-matchers"
 """hyperscan and ripgrep: measured, and not used."""
@@ -26,11 +26,11 @@ QUICK_S = 0.2
 # What a pass over a run has loaded anyhow is loaded before the clock starts.
 _FRESH = """
 import sys, time
-import lastbeat.watchdog, lastbeat.wire
+import lastbeat.watch.watchdog, lastbeat.wire
 data = open(sys.argv[1], "rb").read()
 began = time.process_time()
-from lastbeat.signals.loading import load
-from lastbeat.causes.log_reader import LogReader
+from lastbeat.explain.signals.loading import load
+from lastbeat.explain.causes.log_reader import LogReader
 reader = LogReader(load(sys.argv[2]), "training_log_latest.txt")
 reader.feed(data)
 reader.summary()

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from lastbeat.explain.scanning.backtracking import unshared
+from lastbeat.explain.scanning.matching import Matcher, compiled
+from lastbeat.explain.scanning.prefilter import EACH_STEP, Prefilter
+from lastbeat.explain.scanning.splitting import Splitter, line_of
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.signal import Signal
-from lastbeat.scanning.backtracking import unshared
-from lastbeat.scanning.matching import Matcher, compiled
-from lastbeat.scanning.prefilter import EACH_STEP, Prefilter
-from lastbeat.scanning.splitting import Splitter, line_of
-from lastbeat.signals.loading import load
 
 CATALOGUE = "megatron_production"
 CHUNK = 1 << 20

@@ -6,10 +6,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from lastbeat.explain.scanning import regex_tree
+from lastbeat.explain.scanning.matching import compiled
+from lastbeat.explain.scanning.prefilter import EACH_STEP
 from lastbeat.model.signal import Signal
-from lastbeat.scanning import regex_tree
-from lastbeat.scanning.matching import compiled
-from lastbeat.scanning.prefilter import EACH_STEP
 
 _NEWLINE = 1 << ord("\n")
 

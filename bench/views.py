@@ -20,7 +20,7 @@ from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 from lastbeat.fleet.mark import MarkWriter
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.policy import FleetPolicy, Policy
-from lastbeat.watchdog import WatchContext
+from lastbeat.watch.watchdog import WatchContext
 
 SIZES = (10, 1000, 5000)
 ROUNDS = 8

@@ -22,7 +22,8 @@ class Looker:
     """What people look with, as its environment sets it up."""
 
     def __init__(self) -> None:
-        from lastbeat import opening, settings, wire  # noqa: PLC0415 - each process loads its own
+        from lastbeat import settings, wire  # noqa: PLC0415 - each process loads its own
+        from lastbeat.settings import opening  # noqa: PLC0415 - each process loads its own
         from lastbeat.stores.counting import Tally  # noqa: PLC0415 - as above
 
         self._wire, self._settings, self._tally = wire, settings.load(), Tally()

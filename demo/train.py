@@ -20,7 +20,7 @@ import numpy.typing as npt
 import lastbeat
 
 if TYPE_CHECKING:
-    from lastbeat.sdk.run import Run
+    from lastbeat.training.sdk.run import Run
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

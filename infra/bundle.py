@@ -66,8 +66,8 @@ def _compile_signals(root: Path, stage: Path, signals: str) -> bool:
             file=sys.stderr,
         )
         return False
-    out = stage / "lastbeat" / "signals" / "catalog" / "compiled.json"
-    command = [sys.executable, "-m", "lastbeat.signals.compiling", "--own", signals, "--out", str(out)]
+    out = stage / "lastbeat" / "explain" / "signals" / "catalog" / "compiled.json"
+    command = [sys.executable, "-m", "lastbeat.explain.signals.compiling", "--own", signals, "--out", str(out)]
     return subprocess.run(command, env={**os.environ, "PYTHONPATH": str(root / "core")}, check=False).returncode == 0
 
 

@@ -4,16 +4,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import click
 
-from lastbeat import opening
-from lastbeat.codec import DamagedError
 from lastbeat.fleet.leaving import Leaving
+from lastbeat.model.codec import DamagedError
 from lastbeat.model.record import Record
 from lastbeat.model.runid import RECORD
 from lastbeat.model.silence import is_pattern
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_time
-from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
+from lastbeat.settings import opening
 from lastbeat.stores.port import Store, StoreError
+from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump

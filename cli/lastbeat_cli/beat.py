@@ -2,7 +2,7 @@
 
 import click
 
-from lastbeat.sdk import one_shot
+from lastbeat.training.sdk import one_shot
 from lastbeat_cli import exits, logs, options, report, values
 
 EPILOG = f"""\

@@ -56,7 +56,7 @@ def command(
 
     Prints one line for each check, with the remedy.
     """
-    from lastbeat.health.checking import NodeCheck, NodeNeeds, check_node  # noqa: PLC0415 - only for this command
+    from lastbeat.training.node.checking import NodeCheck, NodeNeeds, check_node  # noqa: PLC0415 - only for this command
 
     logs.verbose(on=verbose)
     made: list[NodeCheck] = []

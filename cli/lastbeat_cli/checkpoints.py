@@ -7,17 +7,16 @@ from typing import Any
 
 import click
 
-from lastbeat import opening
 from lastbeat import settings as configuration
-from lastbeat.checkpoints.survey import survey
-from lastbeat.decide.quarantine import quarantined
+from lastbeat.jobs.checkpoints.survey import survey
 from lastbeat.model import runid
 from lastbeat.model.checkpoint import Checkpoint, CheckpointSurvey
 from lastbeat.model.record import Record
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration, format_time, parse_time
-from lastbeat.record.repository import RecordRepository
-from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings import Settings, SettingsError, opening
+from lastbeat.watch.decide.quarantine import quarantined
+from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import exits, logs, options, places, report, values
 from lastbeat_cli.document import dump, masked_throughout
 from lastbeat_cli.lines import size

@@ -4,14 +4,13 @@ from collections.abc import Iterator
 
 import click
 
-from lastbeat import opening
 from lastbeat import settings as configuration
 from lastbeat.fleet import cost
 from lastbeat.fleet.cost import Bill, MonthEstimate
 from lastbeat.fleet.mark import PassMark, read_mark
 from lastbeat.model import runid
 from lastbeat.model.times import format_time
-from lastbeat.settings import Settings, table
+from lastbeat.settings import Settings, opening, table
 from lastbeat.stores import registry
 from lastbeat.stores.kind import S3_LIST, Charge, Prices
 from lastbeat.stores.port import StoreError

@@ -178,7 +178,7 @@ def _renew(source: Path, target: Path) -> None:
 
 def _names(own: str) -> str:
     """LASTBEAT_SIGNALS for a function whose zip holds the catalogues that ``own`` names."""
-    from lastbeat.signals import compiling  # noqa: PLC0415 - imports PyYAML and pydantic, only for --signals
+    from lastbeat.explain.signals import compiling  # noqa: PLC0415 - imports PyYAML and pydantic, only for --signals
 
     try:
         return compiling.compile_user_catalogues(own).setting

@@ -14,25 +14,25 @@ from uuid import uuid4
 
 import click
 
-from lastbeat import opening, training
 from lastbeat import settings as configuration
-from lastbeat.child import process as child_process
-from lastbeat.child.descriptors import open_streams
-from lastbeat.child.group_signals import GroupSignalMonitor
-from lastbeat.child.output_summary import OutputSummary
-from lastbeat.child.signal_queue import SignalQueue, exit_by_signal
-from lastbeat.guardian.start import WRAPPED
-from lastbeat.sdk.capture import Capture
-from lastbeat.sdk.resources import ResourceMeter
-from lastbeat.sdk.run import Run
-from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.settings.table import MONITORING_BUCKET, MONITORING_PREFIX, MONITORING_ROOT
+from lastbeat.training import entry as training
+from lastbeat.training.exec.child import process as child_process
+from lastbeat.training.exec.child.descriptors import open_streams
+from lastbeat.training.exec.child.group_signals import GroupSignalMonitor
+from lastbeat.training.exec.child.output_summary import OutputSummary
+from lastbeat.training.exec.child.signal_queue import SignalQueue, exit_by_signal
+from lastbeat.training.guardian.start import WRAPPED
+from lastbeat.training.sdk.capture import Capture
+from lastbeat.training.sdk.resources import ResourceMeter
+from lastbeat.training.sdk.run import Run
 from lastbeat_cli import logs, options, report, values
 from lastbeat_cli.exec_reporting import ask_child, on_output, reporter, start_or_run, write_sentinel
 
 if TYPE_CHECKING:
-    from lastbeat.in_place.participants import Participant
     from lastbeat.model.restart import RestartPolicy
+    from lastbeat.training.exec.in_place.participants import Participant
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +160,7 @@ def command(  # noqa: PLR0913 - its options
             os.environ[MONITORING_ROOT.name] = opening.root_url(settings)
     if asked is None or settings is None:
         return _report(command, streams, name, phase, steps, settings)
-    from lastbeat.in_place.following import InPlaceTerms  # noqa: PLC0415 - only restarts in place need it
+    from lastbeat.training.exec.in_place.following import InPlaceTerms  # noqa: PLC0415 - only restarts in place need it
     from lastbeat_cli.exec_in_place import CommandInPlace  # noqa: PLC0415 - as above
 
     terms = InPlaceTerms(
@@ -196,7 +196,7 @@ def _in_place(
         if named and not faults:
             faults.append(f"{named[0]} needs --max-restarts; use for example --max-restarts 3")
         return None
-    from lastbeat.restarts.loading import RECOMMENDED, RestartPolicyError, load  # noqa: PLC0415 - as in command
+    from lastbeat.jobs.restarts.loading import RECOMMENDED, RestartPolicyError, load  # noqa: PLC0415 - as in command
 
     program = os.path.basename(command[0]) if command else ""  # noqa: PTH119 - a name as typed, which need be no path
     if program in _LAUNCHERS:
@@ -225,7 +225,7 @@ def _in_place(
 
 def _participant(said: Mapping[str, str | None], faults: list[str]) -> tuple["Participant", str | None]:
     """This node's number among all nodes, and the launch id or None."""
-    from lastbeat.in_place.participants import MOST, Participant, launch_of, launch_word, participant_of  # noqa: PLC0415
+    from lastbeat.training.exec.in_place.participants import MOST, Participant, launch_of, launch_word, participant_of  # noqa: PLC0415
 
     own = participant_of(os.environ)
     if said["--nodes"] is not None or said["--node-rank"] is not None:

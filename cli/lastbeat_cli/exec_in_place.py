@@ -10,21 +10,27 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from lastbeat import opening
-from lastbeat.child import process as child_process
-from lastbeat.child.descriptors import StandardInput
-from lastbeat.child.exit_reason import ChildExit, first_line, signal_name
-from lastbeat.child.group_signals import GroupSignalMonitor
-from lastbeat.child.output_summary import OutputSummary
-from lastbeat.child.process import ChildProcess
-from lastbeat.child.signal_queue import SignalQueue, exit_by_signal
-from lastbeat.child.waiting import dump_waiting
-from lastbeat.guardian.start import WRAPPED
-from lastbeat.in_place import ends
-from lastbeat.in_place.attention import AskedToEndError, Attention, StoppedError, begin_thread
-from lastbeat.in_place.ending import become_reaper, end_all, left_below
-from lastbeat.in_place.ends import HowItEnded
-from lastbeat.in_place.following import (
+from lastbeat.model import runid
+from lastbeat.model.in_place import RESTARTS_VARIABLE, VARIABLE, InPlace
+from lastbeat.model.restart import JobEnd, Mode, RestartDecision
+from lastbeat.model.starts_in_place import FOLDER, KEY, StartsInPlace
+from lastbeat.model.text import fit, one_line
+from lastbeat.settings import Settings, catalogues, opening
+from lastbeat.settings.table import EXIT_SIGNAL, SIGNALS
+from lastbeat.stores.port import Expect, Store, StoreError
+from lastbeat.training.exec.child import process as child_process
+from lastbeat.training.exec.child.descriptors import StandardInput
+from lastbeat.training.exec.child.exit_reason import ChildExit, first_line, signal_name
+from lastbeat.training.exec.child.group_signals import GroupSignalMonitor
+from lastbeat.training.exec.child.output_summary import OutputSummary
+from lastbeat.training.exec.child.process import ChildProcess
+from lastbeat.training.exec.child.signal_queue import SignalQueue, exit_by_signal
+from lastbeat.training.exec.child.waiting import dump_waiting
+from lastbeat.training.exec.in_place import ends
+from lastbeat.training.exec.in_place.attention import AskedToEndError, Attention, StoppedError, begin_thread
+from lastbeat.training.exec.in_place.ending import become_reaper, end_all, left_below
+from lastbeat.training.exec.in_place.ends import HowItEnded
+from lastbeat.training.exec.in_place.following import (
     GPU_S,
     EndRuling,
     InPlaceTerms,
@@ -33,26 +39,19 @@ from lastbeat.in_place.following import (
     next_starts,
     rule,
 )
-from lastbeat.in_place.gpu_memory import MemoryWatch
-from lastbeat.in_place.hangs import Hang, HangWatch, Printed
-from lastbeat.in_place.looking import LeftBehind, StoreLook, StoreWatch
-from lastbeat.in_place.output_tail import OutputTail
-from lastbeat.in_place.together import Together, encode_starts
-from lastbeat.model import runid
-from lastbeat.model.in_place import RESTARTS_VARIABLE, VARIABLE, InPlace
-from lastbeat.model.restart import JobEnd, Mode, RestartDecision
-from lastbeat.model.starts_in_place import FOLDER, KEY, StartsInPlace
-from lastbeat.model.text import fit, one_line
-from lastbeat.sdk.capture import Capture
-from lastbeat.sdk.gpus import GpuMonitor
-from lastbeat.sdk.process_mark import process_mark
-from lastbeat.sdk.ranks import Rank
-from lastbeat.sdk.reporter import Reporter, RunEnvironment
-from lastbeat.sdk.resources import ResourceMeter, tree_of
-from lastbeat.sdk.run import CANCELLED, Run
-from lastbeat.settings import Settings, catalogues
-from lastbeat.settings.table import EXIT_SIGNAL, SIGNALS
-from lastbeat.stores.port import Expect, Store, StoreError
+from lastbeat.training.exec.in_place.gpu_memory import MemoryWatch
+from lastbeat.training.exec.in_place.hangs import Hang, HangWatch, Printed
+from lastbeat.training.exec.in_place.looking import LeftBehind, StoreLook, StoreWatch
+from lastbeat.training.exec.in_place.output_tail import OutputTail
+from lastbeat.training.exec.in_place.together import Together, encode_starts
+from lastbeat.training.guardian.start import WRAPPED
+from lastbeat.training.sdk.capture import Capture
+from lastbeat.training.sdk.gpus import GpuMonitor
+from lastbeat.training.sdk.process_mark import process_mark
+from lastbeat.training.sdk.ranks import Rank
+from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.resources import ResourceMeter, tree_of
+from lastbeat.training.sdk.run import CANCELLED, Run
 from lastbeat_cli import logs
 from lastbeat_cli.exec_reporting import ask_child, on_output, reporter, say, start_or_run, write_sentinel
 

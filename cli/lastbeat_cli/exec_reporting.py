@@ -9,18 +9,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from lastbeat import training
-from lastbeat.child.exit_reason import ChildExit, sentinel_text
-from lastbeat.child.output_summary import OutputSummary
-from lastbeat.sdk.capture import Capture
-from lastbeat.sdk.log_shipping import CaptureFeed, LogShipping
-from lastbeat.sdk.reporter import Reporter, RunEnvironment
-from lastbeat.sdk.resources import ResourceMeter, send_to_tree, tree_of
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.stacks import StackDump
-from lastbeat.sdk.stop_check import StopCheck
 from lastbeat.settings import Settings
 from lastbeat.settings.table import EXIT_SIGNAL, TIME_MARGIN_SECONDS
+from lastbeat.training import entry as training
+from lastbeat.training.exec.child.exit_reason import ChildExit, sentinel_text
+from lastbeat.training.exec.child.output_summary import OutputSummary
+from lastbeat.training.sdk.capture import Capture
+from lastbeat.training.sdk.log_shipping import CaptureFeed, LogShipping
+from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.resources import ResourceMeter, send_to_tree, tree_of
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.stacks import StackDump
+from lastbeat.training.sdk.stop_check import StopCheck
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def reporter(
         return adapt(replace(environment, tasks=tuple(tasks), time_limit=limit, on_entered=notices))
 
     def dump(head: str) -> bytes:
-        from lastbeat.child.waiting import dump_waiting  # noqa: PLC0415 - only for a command that hangs
+        from lastbeat.training.exec.child.waiting import dump_waiting  # noqa: PLC0415 - only for a command that hangs
 
         root = meter.root
         return dump_waiting(root, tree_of(root), head) if root is not None else head.encode()

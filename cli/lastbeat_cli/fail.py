@@ -5,7 +5,7 @@ import sys
 import click
 
 from lastbeat.model.secrets import mask_tokens
-from lastbeat.sdk import one_shot
+from lastbeat.training.sdk import one_shot
 from lastbeat_cli import exits, logs, options, report, values
 
 _HEAD_CHARS = 4 * 1024

@@ -2,10 +2,10 @@
 
 import click
 
-from lastbeat import opening
 from lastbeat.fleet.leaving import Leaving, Removed
 from lastbeat.model.silence import is_pattern
 from lastbeat.model.text import counted, one_line
+from lastbeat.settings import opening
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump

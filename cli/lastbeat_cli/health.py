@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lastbeat import opening, wire
+from lastbeat import wire
 from lastbeat.model import runid
 from lastbeat.model.secrets import mask_tokens
-from lastbeat.record.repository import RecordRepository
-from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.stores.port import MissingStoreError
+from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump, masked_throughout
 from lastbeat_cli.run import one_run

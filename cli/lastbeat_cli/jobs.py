@@ -9,16 +9,16 @@ from typing import Final
 
 import click
 
-from lastbeat import opening
 from lastbeat.fleet.all_records import FleetRecords, all_records, ended_long_ago, never_supervised
 from lastbeat.fleet.index import FleetIndex
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_duration
-from lastbeat.observe.fleet import RunFiles
-from lastbeat.record.agent_mark import agent_at_work
+from lastbeat.settings import opening
 from lastbeat.stores.port import MissingStoreError
 from lastbeat.views.excerpts import Safe
 from lastbeat.views.jobs import JobRow, in_order, job_row, jobs_document
+from lastbeat.watch.observe.fleet import RunFiles
+from lastbeat.watch.record.agent_mark import agent_at_work
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
 from lastbeat_cli.run import one_run

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import click
 
-from lastbeat import opening
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.limits import EVERY_RUN, FIXED, LEARNED, LIMITS, LimitEntry, limits_of
 from lastbeat.model.policy import Policy
@@ -16,9 +15,10 @@ from lastbeat.model.setting import number
 from lastbeat.model.silence import check_glob, is_pattern
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time
-from lastbeat.record.limits import FleetLimits, check_minutes
+from lastbeat.settings import opening
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.views.limits import in_force, limits_shown
+from lastbeat.watch.record.limits import FleetLimits, check_minutes
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump
@@ -192,7 +192,7 @@ def _clear(limits: FleetLimits, runs: str, store: Store, *, as_json: bool) -> No
 
 def _show(limits: FleetLimits, store: Store, runs: str | None, policy: Policy, *, as_json: bool) -> int:
     """Show the fleet's limits, or the limits in force for one run. Raises :class:`StoreError` for a faulty file."""
-    from lastbeat.record.limits_file import faults_of  # noqa: PLC0415 - imports pydantic, to check edits by hand
+    from lastbeat.watch.record.limits_file import faults_of  # noqa: PLC0415 - imports pydantic, to check edits by hand
 
     faults, strange = faults_of(store)
     if faults:

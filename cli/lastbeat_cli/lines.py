@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from lastbeat.deliver import facts
+from lastbeat.alerts import facts
 from lastbeat.model.document import heartbeat
 from lastbeat.model.status import STALLED, Status, steps_done
 from lastbeat.model.text import one_line

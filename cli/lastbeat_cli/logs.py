@@ -3,9 +3,8 @@
 import logging
 import sys
 
-from lastbeat import own_log
 from lastbeat.model.redact import Redactor
-from lastbeat.settings import Settings
+from lastbeat.settings import Settings, own_log
 from lastbeat.settings.table import LOG_FILE
 
 

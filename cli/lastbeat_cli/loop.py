@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
 from types import TracebackType
 
-from lastbeat.decide.over import is_over, retry_in_s
 from lastbeat.model.outcome import Outcome
 from lastbeat.stores.clock import steady
+from lastbeat.watch.decide.over import is_over, retry_in_s
 
 
 class Stop:

@@ -13,7 +13,7 @@ from rich.panel import Panel as Box
 from rich.table import Table
 from rich.text import Text
 
-from lastbeat.deliver.facts import number
+from lastbeat.alerts.facts import number
 from lastbeat.model.document import heartbeat
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status, steps_done

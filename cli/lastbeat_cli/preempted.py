@@ -4,7 +4,7 @@ import click
 
 from lastbeat.model.preemption import Preemption
 from lastbeat.model.secrets import mask_tokens
-from lastbeat.sdk import one_shot
+from lastbeat.training.sdk import one_shot
 from lastbeat_cli import exits, logs, options, report, values
 
 EPILOG = f"""\

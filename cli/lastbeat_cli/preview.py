@@ -6,12 +6,12 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from lastbeat.deliver.plain import render
-from lastbeat.deliver.port import Channel
-from lastbeat.effects.outbox import claim
+from lastbeat.alerts.plain import render
+from lastbeat.alerts.port import Channel
 from lastbeat.model.alert import Message
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
+from lastbeat.watch.effects.outbox import claim
 
 _NARROWEST = 40
 _PIPED = 120

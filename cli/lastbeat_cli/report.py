@@ -6,12 +6,12 @@ import platform
 import sys
 from collections.abc import Mapping
 
-from lastbeat import training
 from lastbeat.model import runid
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
-from lastbeat.sdk.ranks import Rank
-from lastbeat.sdk.reporter import RunEnvironment
-from lastbeat.sdk.run_ids import job_run_id, own_run_id
+from lastbeat.training import entry as training
+from lastbeat.training.sdk.ranks import Rank
+from lastbeat.training.sdk.reporter import RunEnvironment
+from lastbeat.training.sdk.run_ids import job_run_id, own_run_id
 from lastbeat_cli import logs, options, values
 
 log = logging.getLogger(__name__)

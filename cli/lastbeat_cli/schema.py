@@ -29,7 +29,7 @@ Example, for an editor that knows the YAML language server:
 @click.argument("document", type=click.Choice(list(DOCUMENTS)))
 def command(*, document: str) -> int:
     """Print the JSON Schema (draft 2020-12) of DOCUMENT."""
-    from lastbeat import schemas  # noqa: PLC0415 - imports pydantic
+    from lastbeat.views import schemas  # noqa: PLC0415 - imports pydantic
 
     print(json.dumps(schemas.schema(document), indent=2))
     return exits.OK

@@ -5,11 +5,11 @@ from datetime import datetime
 
 import click
 
-from lastbeat import opening
 from lastbeat.model.silence import LEAST_S, MOST_S, InvalidSilenceError, Silence, check_glob, check_why
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_duration, format_time, parse_duration
-from lastbeat.record.silences import Silences
+from lastbeat.settings import opening
+from lastbeat.watch.record.silences import Silences
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump

@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 
 from lastbeat.model.silence import SILENCES, Silence, is_pattern
 from lastbeat.model.times import format_time
-from lastbeat.record.silences import Silences
 from lastbeat.stores.port import Store, StoreError
+from lastbeat.watch.record.silences import Silences
 from lastbeat_cli import logs
 from lastbeat_cli.run import one_run
 

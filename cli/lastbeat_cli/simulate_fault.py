@@ -12,7 +12,6 @@ from typing import Final, NoReturn
 
 import click
 
-from lastbeat import opening
 from lastbeat.model import runid
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.simulated_fault import (
@@ -25,8 +24,9 @@ from lastbeat.model.simulated_fault import (
 )
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration
-from lastbeat.sdk.ranks import rank_key
+from lastbeat.settings import opening
 from lastbeat.stores.port import Store, StoreError
+from lastbeat.training.sdk.ranks import rank_key
 from lastbeat_cli import exits, logs, options, report, values
 from lastbeat_cli.document import dump
 from lastbeat_cli.held_process import hold

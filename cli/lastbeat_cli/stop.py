@@ -9,7 +9,8 @@ from datetime import datetime
 
 import click
 
-from lastbeat import opening, wire
+from lastbeat import wire
+from lastbeat.jobs.supervision.calling_off import CalledOff, TooLateError, call_off
 from lastbeat.launchers import registry as launchers
 from lastbeat.launchers.port import Launcher, LauncherError
 from lastbeat.model import runid
@@ -20,12 +21,11 @@ from lastbeat.model.status import Status
 from lastbeat.model.stop_request import GRACE_S, LIMIT_BYTES, WHY_LIMIT, StopRequest, encode_request, read_request
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, parse_duration
-from lastbeat.record.repository import RecordRepository
-from lastbeat.sdk.resources import send_to_tree
-from lastbeat.settings import Settings
+from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import Blob, ConflictError, Expect, Store, StoreError
-from lastbeat.supervision.calling_off import CalledOff, TooLateError, call_off
+from lastbeat.training.sdk.resources import send_to_tree
 from lastbeat.views.one_run import RunWatch
+from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import exits, logs, options, report, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump

@@ -6,12 +6,13 @@ from datetime import datetime, timezone
 
 import click
 
-from lastbeat import opening, wire
 from lastbeat import settings as configuration
-from lastbeat.deliver.port import Channel, DeliveryError, named
+from lastbeat import wire
+from lastbeat.alerts.port import Channel, DeliveryError, named
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
 from lastbeat.model.text import one_line
+from lastbeat.settings import opening
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
 

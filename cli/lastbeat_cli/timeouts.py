@@ -7,10 +7,8 @@ from typing import Any
 
 import click
 
-from lastbeat import opening
-from lastbeat.codec import DamagedError
-from lastbeat.decide import step_waits
 from lastbeat.model import runid
+from lastbeat.model.codec import DamagedError
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, Heartbeat, read_heartbeat
 from lastbeat.model.learned_limits import (
     CEILING_S,
@@ -29,14 +27,15 @@ from lastbeat.model.learned_limits import (
 from lastbeat.model.record import Record, StepWaits
 from lastbeat.model.text import fit
 from lastbeat.model.times import format_duration, parse_time
-from lastbeat.record import compare_and_set
-from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
-from lastbeat.record.repository import RecordRepository
-from lastbeat.sdk.learning import EVERY_S
-from lastbeat.sdk.sections import STEP
-from lastbeat.settings import Settings
+from lastbeat.settings import Settings, opening
 from lastbeat.settings.table import LEARN, OUT_OF_SECTION_TIMEOUT, SECTION_TIMEOUTS
 from lastbeat.stores.port import Blob, Store
+from lastbeat.training.sdk.learning import EVERY_S
+from lastbeat.training.sdk.sections import STEP
+from lastbeat.watch.decide import step_waits
+from lastbeat.watch.record import compare_and_set
+from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
+from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import exits, logs, options, report, values
 from lastbeat_cli.document import dump, masked_throughout
 from lastbeat_cli.run import one_run

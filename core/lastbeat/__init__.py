@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import SupportsFloat, SupportsInt
 
     from lastbeat.model.checkpoint import CheckpointSurvey
-    from lastbeat.sdk.run import Run
+    from lastbeat.training.sdk.run import Run
 
 __all__ = ["__version__", "alert", "find_checkpoints", "ignore_stop_signals", "run", "start"]
 
@@ -38,7 +38,7 @@ def alert(
     channels. Waits at most some seconds for the store, and never raises. Returns False if the alert was not written;
     the log has the reason.
     """
-    from lastbeat.training import raise_alert  # noqa: PLC0415 - importing lastbeat must cost nothing
+    from lastbeat.training.entry import raise_alert  # noqa: PLC0415 - importing lastbeat must cost nothing
 
     return raise_alert(run_id, status, text, context, root)
 
@@ -109,7 +109,7 @@ def run(  # noqa: PLR0913 - all of them by name
     ``simulate_fault`` (``"rank_killed:2:30"``: type, rank, seconds; else LASTBEAT_SIMULATE_FAULT) makes a rank fail on
     purpose, once, to test the reaction of training.
     """
-    from lastbeat.training import begin  # noqa: PLC0415 - importing lastbeat must cost nothing
+    from lastbeat.training.entry import begin  # noqa: PLC0415 - importing lastbeat must cost nothing
 
     return begin(
         run_id,
@@ -162,7 +162,7 @@ def start(  # noqa: PLR0913 - as above
     ``raise SystemExit(n)`` cannot be seen and counts as success: use ``sys.exit(n)``. After ``os._exit(n)``, a crash or
     SIGKILL the guardian writes ``_error``; without a guardian the run is TIMED_OUT.
     """
-    from lastbeat.training import begin  # noqa: PLC0415 - as above
+    from lastbeat.training.entry import begin  # noqa: PLC0415 - as above
 
     return begin(
         run_id,
@@ -193,7 +193,7 @@ def ignore_stop_signals(worker: object = None) -> None:
     With ``DataLoader(worker_init_fn=lastbeat.ignore_stop_signals)``, workers survive a scheduler's signal until
     training has saved its checkpoint.
     """
-    from lastbeat.sdk.exit_signals import ignore_stop_signals as ignore  # noqa: PLC0415 - as above
+    from lastbeat.training.sdk.exit_signals import ignore_stop_signals as ignore  # noqa: PLC0415 - as above
 
     ignore(worker)
 
@@ -213,8 +213,9 @@ def find_checkpoints(
     """
     from os import fspath  # noqa: PLC0415 - as above
 
-    from lastbeat import opening, settings  # noqa: PLC0415 - as above
-    from lastbeat.checkpoints.survey import survey  # noqa: PLC0415 - as above
+    from lastbeat import settings  # noqa: PLC0415 - as above
+    from lastbeat.jobs.checkpoints.survey import survey  # noqa: PLC0415 - as above
+    from lastbeat.settings import opening  # noqa: PLC0415 - as above
 
     store = opening.place(settings.load({}, channels=False, training=True), fspath(place))
     return survey(store, crashed_at=crashed_at, settle_s=settle_s)

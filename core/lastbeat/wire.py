@@ -8,34 +8,33 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastbeat import opening
-from lastbeat.deliver import registry
-from lastbeat.deliver.port import Channel
-from lastbeat.effects.blindness import state_key
-from lastbeat.effects.routing import Routing
-from lastbeat.observe.log_observer import LogSettings
-from lastbeat.record.channels import KnownChannels
-from lastbeat.record.known_failures import KnownFailures
-from lastbeat.record.limits import LISTED_FOR_S, FleetLimits
-from lastbeat.record.routes import Routes
-from lastbeat.record.silences import Silences
-from lastbeat.settings import Settings, SettingsError, catalogues, table
+from lastbeat.alerts import registry
+from lastbeat.alerts.port import Channel
+from lastbeat.settings import Settings, SettingsError, catalogues, opening, table
 from lastbeat.stores.port import Store
 from lastbeat.stores.reading import ReadingStore
-from lastbeat.watchdog import Watch, WatchContext
+from lastbeat.watch.effects.blindness import state_key
+from lastbeat.watch.effects.routing import Routing
+from lastbeat.watch.observe.log_observer import LogSettings
+from lastbeat.watch.record.channels import KnownChannels
+from lastbeat.watch.record.known_failures import KnownFailures
+from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits
+from lastbeat.watch.record.routes import Routes
+from lastbeat.watch.record.silences import Silences
+from lastbeat.watch.watchdog import Watch, WatchContext
 
 if TYPE_CHECKING:
     from lastbeat.fleet.sweep import Sweep
+    from lastbeat.jobs.supervision.lease import SupervisorLease
+    from lastbeat.jobs.supervision.pass_reports import PassReports
+    from lastbeat.jobs.supervision.reactions import Reactions
+    from lastbeat.jobs.supervision.supervisor import SupervisedRun, Supervisor
     from lastbeat.launchers.port import Launcher
     from lastbeat.model.fleet import Shard
     from lastbeat.model.restart import RestartPolicy, Supervision
-    from lastbeat.page.writing import PageOfFleet
     from lastbeat.stores.counting import Tally
-    from lastbeat.supervision.lease import SupervisorLease
-    from lastbeat.supervision.pass_reports import PassReports
-    from lastbeat.supervision.reactions import Reactions
-    from lastbeat.supervision.supervisor import SupervisedRun, Supervisor
     from lastbeat.views.one_run import RunWatch
+    from lastbeat.views.page.writing import PageOfFleet
     from lastbeat.views.watching import FleetWatch
 
 
@@ -110,11 +109,11 @@ def supervise(  # noqa: PLR0913 - what is supervised, how, and by whom
 ) -> "SupervisedRun":
     """What looks after the jobs of ``run_id``, as ``supervision`` says. ``lease`` is renewed meanwhile. ``at`` as for
     :func:`watch`; ``launcher`` is one that is there already; ``reports`` are those of an agent's passes."""
+    from lastbeat.jobs.supervision import surroundings  # noqa: PLC0415 - as above
+    from lastbeat.jobs.supervision.restarting import RestartExecutor, last_written, spec_of  # noqa: PLC0415 - as above
+    from lastbeat.jobs.supervision.supervisor import SupervisedRun, Supervisor  # noqa: PLC0415 - as above
     from lastbeat.launchers import registry as launchers  # noqa: PLC0415 - only who supervises needs these
     from lastbeat.launchers.port import JobRefusedError  # noqa: PLC0415 - as above
-    from lastbeat.supervision import surroundings  # noqa: PLC0415 - as above
-    from lastbeat.supervision.restarting import RestartExecutor, last_written, spec_of  # noqa: PLC0415 - as above
-    from lastbeat.supervision.supervisor import SupervisedRun, Supervisor  # noqa: PLC0415 - as above
 
     needs_state = launcher is None and launchers.traits(supervision.launcher).needs_state
     writes = needs_state or (policy is not None and bool(policy.reactions))
@@ -153,11 +152,11 @@ def supervise(  # noqa: PLR0913 - what is supervised, how, and by whom
 
 def _reactions(settings: Settings, supervisor: "Supervisor", supervision: "Supervision") -> "Reactions | None":
     """What carries out the policy's ``on:``; None: it has none."""
+    from lastbeat.jobs.supervision import commands  # noqa: PLC0415 - as above
+    from lastbeat.jobs.supervision.reactions import Reactions  # noqa: PLC0415 - as above
+    from lastbeat.jobs.supervision.stopping import StopExecutor  # noqa: PLC0415 - as above
     from lastbeat.launchers import registry as launchers  # noqa: PLC0415 - as above
     from lastbeat.launchers.local.launcher import LocalLauncher  # noqa: PLC0415 - as above
-    from lastbeat.supervision import commands  # noqa: PLC0415 - as above
-    from lastbeat.supervision.reactions import Reactions  # noqa: PLC0415 - as above
-    from lastbeat.supervision.stopping import StopExecutor  # noqa: PLC0415 - as above
 
     policy = supervisor.policy
     if policy is None or not policy.reactions or settings.state_dir is None:
@@ -254,8 +253,8 @@ def _page(settings: Settings, root: Store, shard: "Shard | None", tally: "Tally"
     # Of a fleet that is split one part writes the page of all of it.
     if every_s <= 0 or (shard is not None and shard.after):
         return None
-    from lastbeat.page.writing import PageOfFleet  # noqa: PLC0415 - only where it is turned on
     from lastbeat.views.fleet_losses import LossReader  # noqa: PLC0415 - as above
+    from lastbeat.views.page.writing import PageOfFleet  # noqa: PLC0415 - only where it is turned on
 
     limits = FleetLimits(root, LISTED_FOR_S)
     return PageOfFleet(

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from lastbeat import opening, wire
 from lastbeat import settings as configuration
-from lastbeat.deliver.port import Channel
+from lastbeat import wire
+from lastbeat.alerts.port import Channel
 from lastbeat.fleet.deadlines import half_until
 from lastbeat.fleet.report import pass_document
 from lastbeat.model.document import outcome_document
 from lastbeat.model.fleet import Shard
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
-from lastbeat.settings import Settings, table
+from lastbeat.settings import Settings, opening, table
 from lastbeat.stores.clock import steady
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.stores.s3 import MONITORING_REGION

@@ -328,7 +328,7 @@ def test_frames_of_lastbeat_are_not_among_those_that_hang(page: Page) -> None:
     open_run(page, scenes.HANGS)
     stacks = section(page, "Where it hangs")
     expect(stacks).to_contain_text("all_reduce")
-    expect(stacks).not_to_contain_text("lastbeat/sdk")
+    expect(stacks).not_to_contain_text("lastbeat/training/sdk")
     expect(stacks).to_contain_text("of lastbeat's own frames are not shown")
 
 

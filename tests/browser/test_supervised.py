@@ -6,14 +6,14 @@ from pathlib import Path
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from lastbeat.jobs.restarts.compiling import compiled
+from lastbeat.jobs.restarts.loading import load
 from lastbeat.model.job import JobMemory, JobSpec, JobState
 from lastbeat.model.reaction import CommandRun, PolicyNote, ReactionMemory
 from lastbeat.model.record import Record, Transition
 from lastbeat.model.restart import FoundCheckpoint, Mode, RestartEntry, RestartRuling, Supervision
 from lastbeat.model.status import Status
-from lastbeat.record.codec import encode
-from lastbeat.restarts.compiling import compiled
-from lastbeat.restarts.loading import load
+from lastbeat.watch.record.codec import encode
 from support.browser import PHONE, OpenTab
 from support.cli import LASTBEAT, RunFolder, call
 from support.seen_page import open_run, row, section

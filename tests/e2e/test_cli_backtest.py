@@ -10,7 +10,7 @@ import pytest
 
 from lastbeat.model.record import Attempt, Record, Transition
 from lastbeat.model.status import Status
-from lastbeat.record.codec import encode
+from lastbeat.watch.record.codec import encode
 from support.cli import LASTBEAT, call
 from support.s3 import S3Server
 

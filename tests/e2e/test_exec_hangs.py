@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.observe.run import innermost
+from lastbeat.watch.observe.run import innermost
 from support.cli import LIMIT_S
 from support.wrapped import exec_command, left, python, settings
 

@@ -52,7 +52,9 @@ def test_it_knows_its_signals(tmp_path: Path) -> None:
     assert len(json.loads(said.stdout)["signals"]) > 100
     # Made of the files beside it, which people may want to read.
     python = Path(os.environ["INSTALLED_LASTBEAT"]).with_name("python")
-    probe = "import lastbeat.signals as s, pathlib; print(*pathlib.Path(s.__file__).parent.glob('catalog/*.yaml'))"
+    probe = (
+        "import lastbeat.explain.signals as s, pathlib; print(*pathlib.Path(s.__file__).parent.glob('catalog/*.yaml'))"
+    )
     files = subprocess.run([python, "-I", "-c", probe], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert "megatron_production.yaml" in files
 
@@ -64,9 +66,8 @@ def test_it_brings_the_whole_page_along(tmp_path: Path) -> None:
     assert page.count(b"<script>") > 10
     # The licence of what is in it that others wrote, beside it.
     python = Path(os.environ["INSTALLED_LASTBEAT"]).with_name("python")
-    probe = (
-        "import lastbeat.page as p, pathlib; print(*pathlib.Path(p.__file__).parent.glob('assets/vendor/*/LICENSE'))"
-    )
+    folder = "pathlib.Path(p.__file__).parent"
+    probe = f"import lastbeat.views.page as p, pathlib; print(*{folder}.glob('assets/vendor/*/LICENSE'))"
     said = subprocess.run([python, "-I", "-c", probe], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert "uPlot" in said
 
@@ -83,7 +84,7 @@ def test_it_builds_the_function_that_it_deploys(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     with zipfile.ZipFile(tmp_path / "uploaded.zip") as archive:
         names = set(archive.namelist())
-    assert {"handler.py", "lastbeat/watchdog.py", "lastbeat_lambda/events.py", "LICENSE"} <= names
+    assert {"handler.py", "lastbeat/watch/watchdog.py", "lastbeat_lambda/events.py", "LICENSE"} <= names
     assert any(name.startswith("obstore/") for name in names)
 
 

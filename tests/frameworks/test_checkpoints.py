@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from lastbeat.checkpoints.survey import survey  # noqa: E402 - after what it needs
+from lastbeat.jobs.checkpoints.survey import survey  # noqa: E402 - after what it needs
 from lastbeat.model.checkpoint import CheckpointSurvey  # noqa: E402 - as above
 from lastbeat.stores.directory import DirectoryStore  # noqa: E402 - as above
 

@@ -12,9 +12,9 @@ import torch
 import torch.distributed as dist
 
 from lastbeat.integrations.torch import GpuSpans, watch_steps
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.step_times import StepTimes
-from lastbeat.sdk.straggler_exchange import TorchExchange
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.step_times import StepTimes
+from lastbeat.training.sdk.straggler_exchange import TorchExchange
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """The table of conditions in docs/statuses.md against the table in the code."""
 
-from lastbeat.decide.conditions import table
-from lastbeat.decide.conditions.condition import Condition
+from lastbeat.explain.signals.error_types import TYPES
 from lastbeat.model.health import HEALTH_CONDITIONS
-from lastbeat.signals.error_types import TYPES
+from lastbeat.watch.decide.conditions import table
+from lastbeat.watch.decide.conditions.condition import Condition
 from support.condition_pages import PAGE, filled
 
 COMMAND = "to update it: PYTHONPATH=core:cli:tests .venv/bin/python -m support.condition_pages"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.causes.explaining import explain_text
-from lastbeat.causes.scoring import Score, diagnosis_of, read_index, score
-from lastbeat.signals.error_types import TYPES
-from lastbeat.signals.loading import load
+from lastbeat.explain.causes.explaining import explain_text
+from lastbeat.explain.causes.scoring import Score, diagnosis_of, read_index, score
+from lastbeat.explain.signals.error_types import TYPES
+from lastbeat.explain.signals.loading import load
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus_further"
 

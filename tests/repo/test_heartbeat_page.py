@@ -15,12 +15,12 @@ from lastbeat.model.rerun import RerunReport
 from lastbeat.model.runid import METADATA, PROGRESS
 from lastbeat.model.straggler_lines import report_fields
 from lastbeat.model.stragglers import RankWindow, StragglerReport, window_fields
-from lastbeat.sdk.documents import AttemptIdentity, ProgressHistory, encode, metadata_document, process_fields
-from lastbeat.sdk.instance import Instance
-from lastbeat.sdk.ranks import Rank, rank_document, rank_zero_fields
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.sections import OpenSpan, SectionLimits, section_fields
 from lastbeat.stores.port import Blob
+from lastbeat.training.sdk.documents import AttemptIdentity, ProgressHistory, encode, metadata_document, process_fields
+from lastbeat.training.sdk.instance import Instance
+from lastbeat.training.sdk.ranks import Rank, rank_document, rank_zero_fields
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.sections import OpenSpan, SectionLimits, section_fields
 from lastbeat.views.heartbeats import HeartbeatFields, fields_of, read_told
 from support.heartbeat_pages import PAGE, page
 

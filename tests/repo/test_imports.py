@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.codec import codec
+from lastbeat.jobs.restarts.compiling import compiled
+from lastbeat.jobs.restarts.loading import load
+from lastbeat.model.codec import codec
 from lastbeat.model.compiled_policy import CompiledPolicy
-from lastbeat.restarts.compiling import compiled
-from lastbeat.restarts.loading import load
 from support.checkout import ROOT
 
 HEAVY = (
@@ -58,11 +58,11 @@ def test_re_runs_load_no_framework_and_nothing_of_the_watchdog() -> None:
 PASS = (
     "import sys, json; from lastbeat_cli.main import main; main(sys.argv[1:]); print(json.dumps(sorted(sys.modules)))"
 )
-CHECKS_FILES = ("yaml", "pydantic", "lastbeat.handwritten", "lastbeat.signals.catalogue_files")
+CHECKS_FILES = ("yaml", "pydantic", "lastbeat.explain.handwritten", "lastbeat.explain.signals.catalogue_files")
 READS_LOGS = (
-    "lastbeat.observe.logs",
-    "lastbeat.signals.loading",
-    "lastbeat.scanning.matching",
+    "lastbeat.watch.observe.logs",
+    "lastbeat.explain.signals.loading",
+    "lastbeat.explain.scanning.matching",
     "lastbeat.model.signal",
 )
 
@@ -97,15 +97,18 @@ sys.exit(status)
 """
 NOT_FOR_A_HEALTHY_RUN = (
     # what starts jobs, rules on them and answers failures
-    "lastbeat.launchers", "lastbeat.restarts", "lastbeat.supervision", "lastbeat.checkpoints", "lastbeat.in_place",
-    "lastbeat.decide.goodput", "lastbeat.decide.reactions", "lastbeat.decide.restart", "lastbeat.decide.similar",
+    "lastbeat.launchers", "lastbeat.jobs.restarts", "lastbeat.jobs.supervision", "lastbeat.jobs.checkpoints",
+    "lastbeat.training.exec.in_place",
+    "lastbeat.watch.decide.goodput", "lastbeat.watch.decide.reactions", "lastbeat.watch.decide.restart",
+    "lastbeat.watch.decide.similar",
     # what reads and explains logs
-    "lastbeat.causes.explaining", "lastbeat.observe.logs", "lastbeat.scanning", "lastbeat.signals.loading",
+    "lastbeat.explain.causes.explaining", "lastbeat.watch.observe.logs", "lastbeat.explain.scanning",
+    "lastbeat.explain.signals.loading",
     # fleets, and people who look at them
-    "lastbeat.fleet", "lastbeat.model.group", "lastbeat.model.fleet", "lastbeat.views", "lastbeat.page",
+    "lastbeat.fleet", "lastbeat.model.group", "lastbeat.model.fleet", "lastbeat.views", "lastbeat.views.page",
     # channels that are not set up, and how one sends
-    "lastbeat.deliver.pagerduty", "lastbeat.deliver.slack_bot", "lastbeat.deliver.sns", "lastbeat.deliver.webhook",
-    "lastbeat.deliver.apprise_urls", "lastbeat.deliver.http", "lastbeat.deliver.slack_blocks",
+    "lastbeat.alerts.pagerduty", "lastbeat.alerts.slack_bot", "lastbeat.alerts.sns", "lastbeat.alerts.webhook",
+    "lastbeat.alerts.apprise_urls", "lastbeat.alerts.http", "lastbeat.alerts.slack_blocks",
     "asyncio", "boto3", "concurrent", "dotenv", "email", "http", "pydantic", "requests", "rich", "ssl", "statistics",
     "typing_extensions", "yaml",
 )  # fmt: skip
@@ -237,8 +240,8 @@ WATCHDOGS = (
 @pytest.mark.parametrize(
     ("options", "most"),
     [
-        pytest.param("", 79, id="as most begin"),
-        pytest.param("log_file='train.log', rank=0, world_size=2, resume=True", 81, id="with all there is"),
+        pytest.param("", 80, id="as most begin"),
+        pytest.param("log_file='train.log', rank=0, world_size=2, resume=True", 82, id="with all there is"),
     ],
 )
 def test_a_training_process_loads_nothing_of_the_watchdog(tmp_path: Path, options: str, most: int) -> None:

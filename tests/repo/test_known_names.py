@@ -8,10 +8,10 @@ import re
 import pytest
 
 import lastbeat
-from lastbeat import training
+from lastbeat.jobs.restarts import files
 from lastbeat.model import learned_limits
-from lastbeat.restarts import files
-from lastbeat.sdk.run import Run
+from lastbeat.training import entry as training
+from lastbeat.training.sdk.run import Run
 from support.checkout import ROOT
 from support.markdown import Document
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.causes.explaining import explain_text
-from lastbeat.causes.scoring import Case, Diagnosis, Score, any_match, diagnosis_of, read_index, score
+from lastbeat.explain.causes.explaining import explain_text
+from lastbeat.explain.causes.scoring import Case, Diagnosis, Score, any_match, diagnosis_of, read_index, score
+from lastbeat.explain.scanning.matching import matcher_of
+from lastbeat.explain.scanning.splitting import Splitter
+from lastbeat.explain.signals.error_types import TYPES
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import Explanation
-from lastbeat.scanning.matching import matcher_of
-from lastbeat.scanning.splitting import Splitter
-from lastbeat.signals.error_types import TYPES
-from lastbeat.signals.loading import load
 
 GAP = re.compile(r"(?:^|[\s=(])\?(?:\W|$)|\{[a-z_]{2,40}\}| ms\b")
 """A place that was not filled, or a time that nobody reads at night."""

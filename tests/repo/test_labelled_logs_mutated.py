@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
-from lastbeat.causes.explaining import explain, explain_text
-from lastbeat.causes.log_reader import LogReader
-from lastbeat.causes.scoring import Case, read_index
+from lastbeat.explain.causes.explaining import explain, explain_text
+from lastbeat.explain.causes.log_reader import LogReader
+from lastbeat.explain.causes.scoring import Case, read_index
+from lastbeat.explain.scanning.splitting import line_of
+from lastbeat.explain.signals.error_types import TYPES
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import Explanation
-from lastbeat.scanning.splitting import line_of
-from lastbeat.signals.error_types import TYPES
-from lastbeat.signals.loading import load
 from support.checkout import ROOT
 
 CORPUS = ROOT / "tests" / "corpus"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.signals import error_types
+from lastbeat.explain.signals import error_types
 from support.checkout import ROOT
 
 ROOMS = ("core", "cli", "lambda")
@@ -17,7 +17,7 @@ SHARED = {
     "LastbeatCallback": "the callback of a training framework",
 }
 
-DECIDING = ("core/lastbeat/causes", "core/lastbeat/decide", "core/lastbeat/deliver", "cli/lastbeat_cli")
+DECIDING = ("core/lastbeat/explain", "core/lastbeat/watch/decide", "core/lastbeat/alerts", "cli/lastbeat_cli")
 
 
 def _modules(*folders: str) -> Iterator[tuple[str, ast.Module]]:
@@ -91,8 +91,10 @@ def test_no_behaviour_hangs_on_the_name_of_an_error_type() -> None:
         pytest.param("x = cause in {None, 'oom'}", id="looked for in a set"),
         pytest.param("match cause:\n    case 'oom': pass", id="matched"),
         pytest.param("VAGUE = 'unknown'\nx = cause == VAGUE", id="compared by a name for it"),
-        pytest.param("from lastbeat.signals.error_types import UNKNOWN\nx = cause != UNKNOWN", id="imported"),
-        pytest.param("from lastbeat.signals import error_types\nx = cause != error_types.HANG", id="of the table"),
+        pytest.param("from lastbeat.explain.signals.error_types import UNKNOWN\nx = cause != UNKNOWN", id="imported"),
+        pytest.param(
+            "from lastbeat.explain.signals import error_types\nx = cause != error_types.HANG", id="of the table"
+        ),
     ],
 )
 def test_the_test_would_see_it(code: str) -> None:

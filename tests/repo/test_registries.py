@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from lastbeat.deliver.registry import CHANNELS
+from lastbeat.alerts.registry import CHANNELS
 from lastbeat.stores.kind import DIRECTORY
 from lastbeat.stores.registry import KINDS
 from support.checkout import ROOT

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.causes.explaining import explain_text
-from lastbeat.causes.scoring import read_index
+from lastbeat.explain.causes.explaining import explain_text
+from lastbeat.explain.causes.scoring import read_index
+from lastbeat.explain.signals.error_types import TIMEOUT, TYPES
+from lastbeat.explain.signals.loading import load
+from lastbeat.jobs.restarts.loading import load as policy
 from lastbeat.model.restart import DEFAULT_LEAST_CONFIDENCE, Mode
-from lastbeat.restarts.loading import load as policy
-from lastbeat.signals.error_types import TIMEOUT, TYPES
-from lastbeat.signals.loading import load
 
 TESTS = Path(__file__).resolve().parents[1]
 RESTARTED = policy("megatron_transient").rules[Mode.CRASH].error_types - {TIMEOUT}

@@ -3,7 +3,7 @@
 import importlib
 from pathlib import Path
 
-from lastbeat.deliver.registry import channels
+from lastbeat.alerts.registry import channels
 from lastbeat.model.setting import Setting
 from lastbeat.settings import every_setting, load, table
 from lastbeat.stores import registry

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from lastbeat.explain.signals.loading import load_setting
 from lastbeat.model.signal import Catalogue
-from lastbeat.signals.loading import load_setting
 
 
 def read(files: Mapping[str, str], setting: str = "/own.yaml") -> Catalogue:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.child.exit_reason import OomKillCounter
+from lastbeat.training.exec.child.exit_reason import OomKillCounter
 
 V1, V2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
 

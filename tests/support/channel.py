@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from lastbeat.deliver.port import DeliveryError, Receipt
+from lastbeat.alerts.port import DeliveryError, Receipt
 from lastbeat.model.alert import Message
 
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from lastbeat.effects.executor import ExecutorError
 from lastbeat.model.action import Action
+from lastbeat.watch.effects.executor import ExecutorError
 
 LIMIT_S = 20.0
 

@@ -7,9 +7,9 @@ writes it; a test holds that it is in step.
 
 from collections.abc import Iterator
 
-from lastbeat.decide.conditions import table
 from lastbeat.model.policy import Policy
 from lastbeat.model.signal import Absence
+from lastbeat.watch.decide.conditions import table
 from support.checkout import ROOT
 
 PAGE = ROOT / "docs" / "statuses.md"

@@ -2,7 +2,7 @@
 
     PYTHONPATH=core:cli:tests .venv/bin/python -m support.confidence_levels
 
-writes the measured numbers of core/lastbeat/causes/confidence.py anew, and the tables of docs/signals.md.
+writes the measured numbers of core/lastbeat/explain/causes/confidence.py anew, and the tables of docs/signals.md.
 
 The logs of each repository are read without the signals that they alone need, as if nobody had seen them: rules that
 have seen a log are right about it nearly always, which says nothing of other logs.
@@ -13,16 +13,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lastbeat.causes.by_repository import repository_of, share
-from lastbeat.causes.calibration import told
-from lastbeat.causes.confidence import MEASURED, MOST, Grounds
-from lastbeat.causes.scoring import ScoredCase
-from lastbeat.signals import loading
+from lastbeat.explain.causes.by_repository import repository_of, share
+from lastbeat.explain.causes.calibration import told
+from lastbeat.explain.causes.confidence import MEASURED, MOST, Grounds
+from lastbeat.explain.causes.scoring import ScoredCase
+from lastbeat.explain.signals import loading
 from lastbeat_cli.signals.labelled_folders import FolderScorer, together
 from support.checkout import ROOT
 
 CORPORA = (ROOT / "tests" / "corpus", ROOT / "tests" / "corpus_further")
-MODULE = ROOT / "core" / "lastbeat" / "causes" / "confidence.py"
+MODULE = ROOT / "core" / "lastbeat" / "explain" / "causes" / "confidence.py"
 _CAUTION: Final = 0.674490
 """Standard deviations: three of four true values lie above the lower end of such an interval."""
 FEWEST: Final = 10

@@ -8,7 +8,7 @@ from lastbeat.model.record import Attempt, HeartbeatMemory, Record, RecordedCaus
 from lastbeat.model.similar import WENT_ON, SimilarFailure
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import AttemptTimes, Timesheet
-from lastbeat.record.codec import encode
+from lastbeat.watch.record.codec import encode
 
 _START = datetime.now(timezone.utc).replace(microsecond=0) - timedelta(days=3)
 _RUNNING, _FAILED = Status.RUNNING, Status.FAILED

@@ -2,10 +2,10 @@
 
 import json
 
-from lastbeat.codec import codec
-from lastbeat.observe.log_following import follow
-from lastbeat.observe.log_source import StoredLog
-from lastbeat.observe.tailed_log import Readers, TailedLog
+from lastbeat.model.codec import codec
+from lastbeat.watch.observe.log_following import follow
+from lastbeat.watch.observe.log_source import StoredLog
+from lastbeat.watch.observe.tailed_log import Readers, TailedLog
 from support.log_recorder import recorders
 from support.memory import MemoryStore
 

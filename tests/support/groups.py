@@ -6,9 +6,9 @@ from lastbeat.fleet.groups import GroupedAlerts, Groups, WatchedRuns, apply_to
 from lastbeat.model.group import LEDGER, Ledger
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Status
-from lastbeat.record.codec import decode_ledger
 from lastbeat.stores.port import StoreError
-from lastbeat.watchdog import Watch
+from lastbeat.watch.record.codec import decode_ledger
+from lastbeat.watch.watchdog import Watch
 from support.world import World
 
 HOLD_S = 120.0

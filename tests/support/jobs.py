@@ -8,27 +8,27 @@ from typing import Any
 
 import pytest
 
-from lastbeat.checkpoints.survey import survey
+from lastbeat.jobs.checkpoints.survey import survey
+from lastbeat.jobs.restarts.compiling import compiled
+from lastbeat.jobs.restarts.loading import load
+from lastbeat.jobs.supervision.agent import Agent
+from lastbeat.jobs.supervision.beginning import begin
+from lastbeat.jobs.supervision.commands import Commands
+from lastbeat.jobs.supervision.lease import SupervisorLease
+from lastbeat.jobs.supervision.pass_reports import PassReports
+from lastbeat.jobs.supervision.reactions import Reactions
+from lastbeat.jobs.supervision.restarting import RestartExecutor, last_written, spec_of
+from lastbeat.jobs.supervision.stopping import StopExecutor
+from lastbeat.jobs.supervision.supervisor import SupervisedRun, Supervisor
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import GpuUse, JobReport, JobSpec, JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RestartPolicy, Supervision
-from lastbeat.observe.log_observer import LogSettings, default_catalogue
-from lastbeat.record.repository import RecordRepository
-from lastbeat.restarts.compiling import compiled
-from lastbeat.restarts.loading import load
 from lastbeat.stores.port import Store
-from lastbeat.supervision.agent import Agent
-from lastbeat.supervision.beginning import begin
-from lastbeat.supervision.commands import Commands
-from lastbeat.supervision.lease import SupervisorLease
-from lastbeat.supervision.pass_reports import PassReports
-from lastbeat.supervision.reactions import Reactions
-from lastbeat.supervision.restarting import RestartExecutor, last_written, spec_of
-from lastbeat.supervision.stopping import StopExecutor
-from lastbeat.supervision.supervisor import SupervisedRun, Supervisor
-from lastbeat.watchdog import Watch, WatchContext
+from lastbeat.watch.observe.log_observer import LogSettings, default_catalogue
+from lastbeat.watch.record.repository import RecordRepository
+from lastbeat.watch.watchdog import Watch, WatchContext
 from support.channel import ListChannel
 from support.memory import Killed, MemoryStore
 

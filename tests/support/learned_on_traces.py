@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from lastbeat.model.learned_limits import FLOOR_S, Learned, LearnedState, together
-from lastbeat.sdk.learning import EVERY_S, SpanTimes, with_learned
-from lastbeat.sdk.sections import OpenSpan, Section, SectionLimits, Sections
+from lastbeat.training.sdk.learning import EVERY_S, SpanTimes, with_learned
+from lastbeat.training.sdk.sections import OpenSpan, Section, SectionLimits, Sections
 from support.step_traces import STEP, Span
 
 

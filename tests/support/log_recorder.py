@@ -6,7 +6,7 @@ from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
-from lastbeat.observe.tailed_log import Readers, TextReader
+from lastbeat.watch.observe.tailed_log import Readers, TextReader
 
 GAP = "<gap>"
 

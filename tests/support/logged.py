@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from lastbeat.decide.transition import Decision, decide
 from lastbeat.model.cause import NOTHING, Cause, Evidence, Explanation
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import NeverSeen, Seen, Sentinel
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
+from lastbeat.watch.decide.transition import Decision, decide
 
 START = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 OOM = Cause("oom", Evidence("train.log", 120, "CUDA out of memory", rank=3), 0.9, hint="Use a smaller batch.")

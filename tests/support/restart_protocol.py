@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from lastbeat.jobs.supervision.calling_off import TooLateError, call_off
+from lastbeat.jobs.supervision.lease import Machine
 from lastbeat.launchers.port import LauncherError
 from lastbeat.launchers.processes import ProcessIdentity
 from lastbeat.model.job import JobReport, JobSpec, JobState
@@ -14,9 +16,7 @@ from lastbeat.model.record import Record
 from lastbeat.model.restart import Mode, RestartPolicy, RestartRule
 from lastbeat.model.status import Status
 from lastbeat.model.stop_request import StopRequest, encode_request
-from lastbeat.record.codec import decode_record
-from lastbeat.supervision.calling_off import TooLateError, call_off
-from lastbeat.supervision.lease import Machine
+from lastbeat.watch.record.codec import decode_record
 from support.channel import ListChannel
 from support.jobs import RUN, FakeJob, FakeLauncher, SupervisedScene
 from support.memory import MemoryStore

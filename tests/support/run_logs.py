@@ -4,11 +4,11 @@ import json
 from datetime import datetime, timedelta
 from typing import Any
 
-from lastbeat.codec import codec
+from lastbeat.explain.signals.loading import load
+from lastbeat.model.codec import codec
 from lastbeat.model.log_report import LogReport
-from lastbeat.observe.listing import run_files
-from lastbeat.observe.logs import LogReadLimits, RunLogs, RunLogsState
-from lastbeat.signals.loading import load
+from lastbeat.watch.observe.listing import run_files
+from lastbeat.watch.observe.logs import LogReadLimits, RunLogs, RunLogsState
 from support.memory import MemoryStore
 
 RUN = "run-1"

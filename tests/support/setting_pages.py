@@ -8,7 +8,7 @@ writes them anew; a test holds that they are in step.
 import textwrap
 from collections.abc import Iterator
 
-from lastbeat.deliver import registry
+from lastbeat.alerts import registry
 from lastbeat.model.setting import Setting
 from lastbeat.settings import table
 from lastbeat.stores import registry as stores

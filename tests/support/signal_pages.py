@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lastbeat.causes.by_repository import repository_of, shares, uses
-from lastbeat.causes.calibration import brier, calibration_error
-from lastbeat.causes.confidence import LEVELS, MEASURED, Grounds
-from lastbeat.causes.scoring import Score, ScoreCounts, ScoredCase
+from lastbeat.explain.causes.by_repository import repository_of, shares, uses
+from lastbeat.explain.causes.calibration import brier, calibration_error
+from lastbeat.explain.causes.confidence import LEVELS, MEASURED, Grounds
+from lastbeat.explain.causes.scoring import Score, ScoreCounts, ScoredCase
+from lastbeat.explain.signals import loading
+from lastbeat.explain.signals.error_types import TYPES
 from lastbeat.model.times import format_duration
-from lastbeat.signals import loading
-from lastbeat.signals.error_types import TYPES
 from lastbeat_cli.signals.evaluation import interval
 from lastbeat_cli.signals.labelled_folders import FolderScorer, together
 from support.checkout import ROOT

@@ -13,7 +13,7 @@ from typing import Any
 
 from lastbeat import settings as configuration
 from lastbeat import wire
-from lastbeat.deliver import registry
+from lastbeat.alerts import registry
 from lastbeat.model.document import outcome_document
 from lastbeat_cli import exits
 from lastbeat_cli.document import dump

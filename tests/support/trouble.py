@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from lastbeat.deliver.port import DeliveryError, Receipt
+from lastbeat.alerts.port import DeliveryError, Receipt
 from lastbeat.model.alert import Message
 from lastbeat.stores.port import StoreError, UnreachableError
 from support.channel import ListChannel

@@ -11,9 +11,9 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from lastbeat.sdk.error_text import error_text
-from lastbeat.sdk.stacks import dump_stacks
 from lastbeat.stores.port import Store
+from lastbeat.training.sdk.error_text import error_text
+from lastbeat.training.sdk.stacks import dump_stacks
 from support.channel import ListChannel, down
 from support.memory import MemoryStore
 from support.view_hostile import hostile
@@ -239,8 +239,8 @@ def _stacks(run: Training) -> str:
         f'{own}\n\nThread "MainThread" (main), most recent call last:\n{main}\n\n'
         f'Thread "data-prefetch-0", most recent call last:\n{loader}\n\n'
         f'Thread "lastbeat-beat", most recent call last:\n'
-        f'  File "/usr/lib/python3/dist-packages/lastbeat/sdk/reporter.py", line 288, in _work\n'
-        f'  File "/usr/lib/python3/dist-packages/lastbeat/sdk/stacks.py", line 63, in write\n'
+        f'  File "/usr/lib/python3/dist-packages/lastbeat/training/sdk/reporter.py", line 288, in _work\n'
+        f'  File "/usr/lib/python3/dist-packages/lastbeat/training/sdk/stacks.py", line 63, in write\n'
     )
 
 

@@ -18,12 +18,12 @@ from lastbeat.fleet.mark import MarkWriter
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.policy import FleetPolicy, Policy
-from lastbeat.record.silences import Silences
-from lastbeat.sdk.documents import AttemptIdentity, ProgressHistory, metadata_document
-from lastbeat.sdk.instance import Instance
-from lastbeat.sdk.ranks import Rank, rank_document, rank_zero_fields
-from lastbeat.sdk.run import Run
-from lastbeat.watchdog import WatchContext
+from lastbeat.training.sdk.documents import AttemptIdentity, ProgressHistory, metadata_document
+from lastbeat.training.sdk.instance import Instance
+from lastbeat.training.sdk.ranks import Rank, rank_document, rank_zero_fields
+from lastbeat.training.sdk.run import Run
+from lastbeat.watch.record.silences import Silences
+from lastbeat.watch.watchdog import WatchContext
 from support.channel import ListChannel, down
 from support.memory import MemoryStore
 from support.view_places import Place, place_of

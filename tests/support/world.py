@@ -15,9 +15,9 @@ from lastbeat.model.fleet import PassReport
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.record import Record
-from lastbeat.record.codec import decode_record
-from lastbeat.record.silences import Silences
-from lastbeat.watchdog import Watch, WatchContext
+from lastbeat.watch.record.codec import decode_record
+from lastbeat.watch.record.silences import Silences
+from lastbeat.watch.watchdog import Watch, WatchContext
 from support.channel import ListChannel
 from support.memory import START, MemoryStore
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.codec import DamagedError, NewerError, codec
+from lastbeat.model.codec import DamagedError, NewerError, codec
 from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import FLAT, TRANSIENT, AnyFloat, Base64, Columns, Form, Persisted, UnixTime, part
 

@@ -13,13 +13,13 @@ import yaml
 from jsonschema import Draft202012Validator, FormatChecker
 
 from lastbeat.model.record import Record
-from lastbeat.schemas import SCHEMAS, schema
+from lastbeat.views.schemas import SCHEMAS, schema
 from lastbeat_cli.schema import DOCUMENTS
 from support.checkout import ROOT
 from support.cli import LASTBEAT, RunFolder, call
 from support.row_by_row import check_each
 
-CATALOG = ROOT / "core" / "lastbeat" / "signals" / "catalog"
+CATALOG = ROOT / "core" / "lastbeat" / "explain" / "signals" / "catalog"
 
 
 def faults(name: str, document: object) -> list[str]:

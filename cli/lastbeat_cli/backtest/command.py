@@ -8,14 +8,13 @@ from typing import Final
 
 import click
 
-from lastbeat import opening
-from lastbeat.decide.backtest import backtest, past_run
 from lastbeat.fleet.all_records import FleetRecords, all_records
+from lastbeat.jobs.restarts import loading
 from lastbeat.model.backtest import Backtest
 from lastbeat.model.restart import RestartPolicy
-from lastbeat.restarts import loading
-from lastbeat.settings import Settings, table
+from lastbeat.settings import Settings, opening, table
 from lastbeat.stores.port import MissingStoreError
+from lastbeat.watch.decide.backtest import backtest, past_run
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.backtest.kept_times import FleetTimeouts, read_timeouts
 from lastbeat_cli.backtest.told import FleetBacktest, backtest_document, backtest_lines

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from lastbeat.decide.past_timeouts import past_timeouts
 from lastbeat.fleet.all_records import FleetRecords
 from lastbeat.model import runid
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
@@ -16,6 +15,7 @@ from lastbeat.model.past_timeouts import Came, KeptTimes, PastTimeouts, StepPoin
 from lastbeat.model.record import Record
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.views.heartbeats import read_told
+from lastbeat.watch.decide.past_timeouts import past_timeouts
 
 _THREADS: Final = 16
 

@@ -7,12 +7,12 @@ from datetime import datetime
 from itertools import count
 from typing import Final
 
+from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.fleet.all_records import FleetRecords
 from lastbeat.model.backtest import Backtest, Hindsight, PastDecision, PastEnd, Worth
 from lastbeat.model.status import Status
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_time
-from lastbeat.signals.error_types import traits_of
 from lastbeat_cli.terminal.paint import Line, cells, cut, line, wrapped
 
 SCHEMA: Final = 1

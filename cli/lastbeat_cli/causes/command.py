@@ -6,8 +6,8 @@ from typing import Final
 
 import click
 
-from lastbeat import opening
 from lastbeat.model.losses import Dimension
+from lastbeat.settings import opening
 from lastbeat.stores.port import MissingStoreError
 from lastbeat.views.fleet_losses import LossReader, losses_document
 from lastbeat_cli import exits, logs, options, values

@@ -9,8 +9,8 @@ from urllib.parse import parse_qs
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import fit, one_line
-from lastbeat.page.assembling import HtmlPage
 from lastbeat.stores.port import StoreError
+from lastbeat.views.page.assembling import HtmlPage
 from lastbeat_cli import logs
 from lastbeat_cli.dashboard.answer import (
     HTML,

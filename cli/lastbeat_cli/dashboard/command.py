@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from lastbeat import opening, wire
+from lastbeat import wire
 from lastbeat.model.redact import Redactor
-from lastbeat.settings import Settings, table
+from lastbeat.settings import Settings, opening, table
 from lastbeat_cli import document, exits, logs, options, values
 from lastbeat_cli.loop import Stop
 
@@ -121,11 +121,11 @@ def _serve(settings: Settings, host: str, port: int, interval_s: float, *, opens
 
 
 def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, FleetLook]":
-    from lastbeat.page.assembling import page  # noqa: PLC0415 - as above
-    from lastbeat.record.limits import LISTED_FOR_S, FleetLimits  # noqa: PLC0415 - as above
     from lastbeat.stores.counting import Tally  # noqa: PLC0415 - as above
     from lastbeat.views.fleet_losses import LOSSES_SINCE_S, LossReader, losses_document  # noqa: PLC0415 - as above
+    from lastbeat.views.page.assembling import page  # noqa: PLC0415 - as above
     from lastbeat.views.run_document import run_document  # noqa: PLC0415 - as above
+    from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits  # noqa: PLC0415 - as above
     from lastbeat_cli.dashboard.app import App  # noqa: PLC0415 - as above
     from lastbeat_cli.dashboard.fleet import FleetLook  # noqa: PLC0415 - as above
     from lastbeat_cli.dashboard.losses import LossLooks  # noqa: PLC0415 - as above

@@ -17,11 +17,11 @@ from typing import Any, Final
 import click
 
 from lastbeat import settings as configuration
+from lastbeat.jobs.restarts import loading
+from lastbeat.jobs.restarts.names import KnownNames
 from lastbeat.launchers import registry
 from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model.restart import RestartPolicy
-from lastbeat.restarts import loading
-from lastbeat.restarts.names import KnownNames
 from lastbeat.settings import SettingsError, catalogues, every_setting, table
 from lastbeat.settings.named import is_named
 from lastbeat_cli import exits, logs, options, values

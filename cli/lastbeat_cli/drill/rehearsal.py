@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
-from lastbeat import opening
+from lastbeat.jobs.supervision.restarting import CLOCKS, job_name
 from lastbeat.launchers import registry
 from lastbeat.launchers.port import Launcher, LauncherError
 from lastbeat.model import runid
@@ -22,10 +22,9 @@ from lastbeat.model.job import JobState
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND, RestartRuling
 from lastbeat.model.times import format_duration
-from lastbeat.record.repository import RecordRepository
-from lastbeat.settings import Settings
+from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import StoreError
-from lastbeat.supervision.restarting import CLOCKS, job_name
+from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli.drill.faults import NotInjectedError, Saboteur
 
 T = TypeVar("T")

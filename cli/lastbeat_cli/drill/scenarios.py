@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from lastbeat.explain.signals.error_types import CANCELLED, HANG
+from lastbeat.jobs.supervision.restarting import EXCLUDED_NODES, job_name
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND, Mode, RestartPolicy, RestartRuling
 from lastbeat.model.text import counted
-from lastbeat.signals.error_types import CANCELLED, HANG
-from lastbeat.supervision.restarting import EXCLUDED_NODES, job_name
 from lastbeat_cli.drill.faults import NotInjectedError, lose
 from lastbeat_cli.drill.rehearsal import RUNS, Rehearsal, UnexpectedError
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lastbeat import opening
 from lastbeat import settings as configuration
 from lastbeat.model import runid
 from lastbeat.model.near_names import did_you_mean, near_names
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean
-from lastbeat.settings import Settings, SettingsError, table
+from lastbeat.settings import Settings, SettingsError, opening, table
 from lastbeat.stores import registry
 from lastbeat.stores.port import MissingStoreError, StoreError
 from lastbeat_cli import exits, logs, options
@@ -90,7 +89,7 @@ def command(
     settings, wrong = _settings(given)
     looking = _Looking(settings, wrong)
     sources = looking.sources(named)
-    from lastbeat.causes import exit_codes  # noqa: PLC0415 - as below
+    from lastbeat.explain.causes import exit_codes  # noqa: PLC0415 - as below
     from lastbeat_cli.explain import reading  # noqa: PLC0415 - only once there are logs to read
     from lastbeat_cli.signals import command as signals  # noqa: PLC0415 - as above
 
@@ -233,7 +232,7 @@ class _Looking:
 
     def compared(self, story: "ExplainReport") -> "ExplainReport":
         """``story`` with its fingerprint and, if the user named a run, with the fleet's last similar failure."""
-        from lastbeat.causes.fingerprint import fingerprint_of  # noqa: PLC0415 - only if there is a cause
+        from lastbeat.explain.causes.fingerprint import fingerprint_of  # noqa: PLC0415 - only if there is a cause
 
         cause = story.explanation.cause
         if cause is None:
@@ -241,8 +240,8 @@ class _Looking:
         story = replace(story, fingerprint=fingerprint_of(cause))
         if self._run_id is None or self._settings is None:
             return story
-        from lastbeat.decide.similar import aftermath  # noqa: PLC0415 - files need no store
-        from lastbeat.record.known_failures import KnownFailures  # noqa: PLC0415 - as above
+        from lastbeat.watch.decide.similar import aftermath  # noqa: PLC0415 - files need no store
+        from lastbeat.watch.record.known_failures import KnownFailures  # noqa: PLC0415 - as above
 
         store = opening.store(self._settings)
         now = store.clock()

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from lastbeat.deliver.facts import SIMILAR, number
+from lastbeat.alerts.facts import SIMILAR, number
+from lastbeat.explain.signals.error_types import traits_of
+from lastbeat.explain.signals.hints import GUESS, restart_hint
 from lastbeat.model.cause import CERTAIN, Cause, Evidence, sureness
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_time
-from lastbeat.signals.error_types import traits_of
-from lastbeat.signals.hints import GUESS, restart_hint
 from lastbeat_cli.explain.story import ExplainReport, LogRead, hint, place, restartable
 from lastbeat_cli.explain.timeline import CAUSE, DONE, FOLLOWED, PERHAPS, TimelineRow, bare, events, ranks_told
 from lastbeat_cli.lines import percent

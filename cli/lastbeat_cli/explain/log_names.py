@@ -6,7 +6,7 @@ from typing import Final
 
 from lastbeat.model import runid
 from lastbeat.model.text import counted
-from lastbeat.observe import log_files
+from lastbeat.watch.observe import log_files
 
 MOST_FILES: Final = 4096
 """Most logs read from one folder: as many as a large run has ranks."""

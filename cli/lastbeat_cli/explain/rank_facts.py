@@ -45,7 +45,7 @@ class RankFacts:
         if self.store is None:
             return {}
         from lastbeat.model.record import Attempt  # noqa: PLC0415 - as above
-        from lastbeat.observe.ranks import rank_hosts  # noqa: PLC0415 - as above
+        from lastbeat.watch.observe.ranks import rank_hosts  # noqa: PLC0415 - as above
 
         return rank_hosts(self.store, self.run_id, self.mask, ranks, Attempt())
 

@@ -8,14 +8,14 @@ from datetime import datetime, timedelta, timezone
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from lastbeat.causes.explaining import explain
-from lastbeat.causes.log_reader import LogReader
+from lastbeat.explain.causes.explaining import explain
+from lastbeat.explain.causes.log_reader import LogReader
+from lastbeat.explain.scanning.prefixes import UNKNOWN_YEAR
+from lastbeat.explain.scanning.splitting import line_of
 from lastbeat.model import runid
 from lastbeat.model.cause import Evidence
 from lastbeat.model.text import one_line
-from lastbeat.observe.log_times import last_time
-from lastbeat.scanning.prefixes import UNKNOWN_YEAR
-from lastbeat.scanning.splitting import line_of
+from lastbeat.watch.observe.log_times import last_time
 from lastbeat_cli.explain import context
 from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError
 from lastbeat_cli.explain.log_sources import LogInput
@@ -24,7 +24,7 @@ from lastbeat_cli.explain.story import ExplainReport, LogRead
 from lastbeat_cli.terminal import paint
 
 if TYPE_CHECKING:
-    from lastbeat.causes.log_summary import LogSummary
+    from lastbeat.explain.causes.log_summary import LogSummary
     from lastbeat.model.signal import Catalogue
 
 MOST_NOTES: Final = 100

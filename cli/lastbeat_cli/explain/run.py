@@ -6,15 +6,14 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from lastbeat import opening
 from lastbeat.model import runid
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.times import format_time
-from lastbeat.observe import log_files
-from lastbeat.observe.listing import run_files
-from lastbeat.observe.local_logs import local_logs
-from lastbeat.settings import Settings, table
+from lastbeat.settings import Settings, opening, table
 from lastbeat.stores.port import Entry, Store, StoreError
+from lastbeat.watch.observe import log_files
+from lastbeat.watch.observe.listing import run_files
+from lastbeat.watch.observe.local_logs import local_logs
 from lastbeat_cli.explain import log_sources
 from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError, text_chunks
 from lastbeat_cli.explain.log_sources import LogInput

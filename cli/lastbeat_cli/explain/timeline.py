@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from lastbeat.explain.scanning.splitting import line_of
 from lastbeat.model.cause import Evidence
-from lastbeat.scanning.splitting import line_of
 from lastbeat_cli.explain.story import ExplainReport
 
 _HEAD_CHARS = 2000

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from lastbeat import opening, wire
+from lastbeat import wire
 from lastbeat.model.view import FleetView, Row
-from lastbeat.settings import Settings
+from lastbeat.settings import Settings, opening
 from lastbeat.views.order import select
 from lastbeat.views.watching import FleetWatch
 from lastbeat_cli import exits

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from lastbeat import opening, wire
+from lastbeat import wire
 from lastbeat.model.times import format_time
-from lastbeat.settings import Settings
+from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import MissingStoreError, StoreError
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump

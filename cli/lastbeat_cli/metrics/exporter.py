@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lastbeat import opening
 from lastbeat.model.fleet import PassReport
-from lastbeat.settings import Settings, table
+from lastbeat.settings import Settings, opening, table
 from lastbeat_cli import logs
 from lastbeat_cli.dashboard.door import is_loopback
 from lastbeat_cli.metrics.endpoint import Endpoint

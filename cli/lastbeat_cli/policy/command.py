@@ -8,13 +8,13 @@ from typing import Any, Final
 import click
 
 from lastbeat import settings as configuration
-from lastbeat.decide.restart import decide_restart
+from lastbeat.jobs.restarts import loading
+from lastbeat.jobs.restarts.names import KnownNames
 from lastbeat.model.near_names import nearest
 from lastbeat.model.restart import JobEnd, Mode, Reaction, RestartDecision, RestartEntry, RestartPolicy, RestartRule
 from lastbeat.model.times import format_duration
-from lastbeat.restarts import loading
-from lastbeat.restarts.names import KnownNames
 from lastbeat.settings import SettingsError, catalogues, table
+from lastbeat.watch.decide.restart import decide_restart
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
 

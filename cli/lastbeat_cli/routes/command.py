@@ -7,10 +7,8 @@ from pathlib import Path
 
 import click
 
-from lastbeat import opening, wire
-from lastbeat.decide.routes import choose
-from lastbeat.deliver.port import Channel
-from lastbeat.effects.routing import applied
+from lastbeat import wire
+from lastbeat.alerts.port import Channel
 from lastbeat.model import runid
 from lastbeat.model.alert import Message
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
@@ -19,10 +17,12 @@ from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.model.status import Event, Status
 from lastbeat.model.text import clean, counted, owner_name
 from lastbeat.model.times import format_time, parse_time
-from lastbeat.record import routes
-from lastbeat.record.routes_file import LIMIT_BYTES, compiled
-from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.stores.port import Store, StoreError
+from lastbeat.watch.decide.routes import choose
+from lastbeat.watch.effects.routing import applied
+from lastbeat.watch.record import routes
+from lastbeat.watch.record.routes_file import LIMIT_BYTES, compiled
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump, masked_throughout
 from lastbeat_cli.routes.lines import absent, described, table_document

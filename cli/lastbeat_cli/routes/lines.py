@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from lastbeat.deliver.port import Channel
-from lastbeat.effects.outbox import answers_to
+from lastbeat.alerts.port import Channel
 from lastbeat.model.route import ALL, DAYS, NOBODY, THE_OWNER, Route, RouteTable
+from lastbeat.watch.effects.outbox import answers_to
 
 _SPECIAL = frozenset({ALL, NOBODY})
 

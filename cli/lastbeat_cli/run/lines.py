@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from lastbeat.deliver import facts
+from lastbeat.alerts import facts
+from lastbeat.explain.signals.hints import restart_hint, shortened
 from lastbeat.model.cause import CERTAIN
 from lastbeat.model.record import RecordedCause
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time
 from lastbeat.model.view import Excerpt, RunView
-from lastbeat.signals.hints import restart_hint, shortened
 from lastbeat.views.account import Account, account, trimmed
 from lastbeat_cli.lines import age, standstill
 from lastbeat_cli.run import history, state

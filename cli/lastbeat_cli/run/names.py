@@ -36,8 +36,8 @@ def beginning_with(typed: str, given: Mapping[str, Any], limit_s: float = LIMIT_
 
 
 def _list_names(typed: str, given: Mapping[str, Any], until: float) -> list[str]:
-    from lastbeat import opening  # noqa: PLC0415 - the time limit covers these imports, too
     from lastbeat import settings as configuration  # noqa: PLC0415 - as above
+    from lastbeat.settings import opening  # noqa: PLC0415 - the time limit covers these imports, too
     from lastbeat_cli import options  # noqa: PLC0415 - as above
 
     texts = {name: text for name, text in given.items() if isinstance(text, str)}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from lastbeat.deliver import facts
+from lastbeat.alerts import facts
 from lastbeat.model.status import Status, steps_done
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.model.view import RunView

@@ -4,7 +4,8 @@ import sys
 
 import click
 
-from lastbeat import opening, wire
+from lastbeat import wire
+from lastbeat.settings import opening
 from lastbeat.stores.port import MissingStoreError
 from lastbeat_cli import logs, options, values
 from lastbeat_cli.document import dump

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
-from lastbeat.deliver.facts import number
+from lastbeat.alerts.facts import number
 from lastbeat.model.resources import Gpu, Resources
 from lastbeat.model.status import Status, steps_done
 from lastbeat.model.times import format_duration

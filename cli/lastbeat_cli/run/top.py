@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from lastbeat import opening, wire
+from lastbeat import wire
+from lastbeat.settings import opening
 from lastbeat.stores.port import MissingStoreError
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump

@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from lastbeat import opening
+from lastbeat.settings import opening
 from lastbeat.stores.port import MissingStoreError
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.run import one_run
@@ -119,9 +119,9 @@ def _grep(pattern: str | None, faults: list[str], *, ignore_case: bool) -> Grep 
         if ignore_case:
             faults.append("--ignore-case says something of --grep, which is missing")
         return None
+    from lastbeat.explain.scanning import matching  # noqa: PLC0415 - as above
+    from lastbeat.explain.signals import pattern_checks  # noqa: PLC0415 - as above
     from lastbeat.model.signal import Signal  # noqa: PLC0415 - only with --grep
-    from lastbeat.scanning import matching  # noqa: PLC0415 - as above
-    from lastbeat.signals import pattern_checks  # noqa: PLC0415 - as above
 
     wrong = pattern_checks.faults(pattern, ignore_case=ignore_case)
     if wrong:

@@ -6,11 +6,11 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from lastbeat.model import runid
-from lastbeat.observe import log_files
-from lastbeat.observe.log_files import FOLDER, MOST, choose, is_log, is_of_now
-from lastbeat.observe.log_source import LogSource, StoredLog
 from lastbeat.settings import Settings, table
 from lastbeat.stores.port import Entry, Store
+from lastbeat.watch.observe import log_files
+from lastbeat.watch.observe.log_files import FOLDER, MOST, choose, is_log, is_of_now
+from lastbeat.watch.observe.log_source import LogSource, StoredLog
 
 EXTRA: Final = (runid.ERROR, runid.STACKS)
 """Texts of a run besides its logs; shown only by name."""
@@ -48,7 +48,7 @@ def local(settings: Settings) -> tuple[list[LogSource], list[str]]:
     patterns = settings[table.LOGS]
     if not patterns:
         return [], []
-    from lastbeat.observe.local_logs import local_logs  # noqa: PLC0415 - only if LASTBEAT_LOGS is set
+    from lastbeat.watch.observe.local_logs import local_logs  # noqa: PLC0415 - only if LASTBEAT_LOGS is set
 
     found, notes, hidden = local_logs(patterns)
     return list(found), [*notes, *hidden]

@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from lastbeat.observe.log_cursor import Cursor
-from lastbeat.observe.log_following import follow
-from lastbeat.observe.log_source import LogSource
-from lastbeat.observe.tailed_log import PARTIAL_KEPT_BYTES, Readers, TailedLog, TextReader
 from lastbeat.stores.port import Blob, StoreError
+from lastbeat.watch.observe.log_cursor import Cursor
+from lastbeat.watch.observe.log_following import follow
+from lastbeat.watch.observe.log_source import LogSource
+from lastbeat.watch.observe.tailed_log import PARTIAL_KEPT_BYTES, Readers, TailedLog, TextReader
 from lastbeat_cli.loop import Stop
 from lastbeat_cli.run_logs.printing import LINE_BYTES, Lines, Printer, note
 
 if TYPE_CHECKING:
-    from lastbeat.causes.log_summary import LogSummary
+    from lastbeat.explain.causes.log_summary import LogSummary
 
 ROOM_BYTES: Final = 16 * 1024 * 1024
 """Most new bytes of one file that are read at once."""

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lastbeat.observe.log_cursor import REACH_BYTES, Cursor
-from lastbeat.observe.log_source import LogSource
 from lastbeat.stores.port import Blob
+from lastbeat.watch.observe.log_cursor import REACH_BYTES, Cursor
+from lastbeat.watch.observe.log_source import LogSource
 from lastbeat_cli.run_logs.printing import Lines, Printer
 
 _FIRST_BYTES: Final = 64 * 1024

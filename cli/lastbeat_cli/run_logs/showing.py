@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from lastbeat import wire
 from lastbeat.model import runid
 from lastbeat.model.times import format_duration, format_time
-from lastbeat.observe.listing import run_files
-from lastbeat.observe.log_source import LogSource
 from lastbeat.settings import Settings
 from lastbeat.stores.port import Entry, Store, StoreError
+from lastbeat.watch.observe.listing import run_files
+from lastbeat.watch.observe.log_source import LogSource
 from lastbeat_cli import logs
 from lastbeat_cli.document import dump
 from lastbeat_cli.lines import size

@@ -7,13 +7,13 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Final
 
-from lastbeat.causes import by_repository, scoring
-from lastbeat.causes.by_repository import SignalUse
-from lastbeat.causes.explaining import explain_text
-from lastbeat.causes.scoring import Case, Diagnosis, LabelsError, Score, ScoredCase
+from lastbeat.explain.causes import by_repository, scoring
+from lastbeat.explain.causes.by_repository import SignalUse
+from lastbeat.explain.causes.explaining import explain_text
+from lastbeat.explain.causes.scoring import Case, Diagnosis, LabelsError, Score, ScoredCase
+from lastbeat.explain.scanning.matching import matcher_of
+from lastbeat.explain.scanning.splitting import Line, Splitter
 from lastbeat.model.signal import Catalogue
-from lastbeat.scanning.matching import matcher_of
-from lastbeat.scanning.splitting import Line, Splitter
 from lastbeat.settings import SettingsError
 
 INDEX: Final = "index.jsonl"

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
+from lastbeat.explain.signals import loading
 from lastbeat.model.error_type import ErrorType
 from lastbeat.model.near_names import nearest
 from lastbeat.model.signal import Absence, Catalogue, Signal
 from lastbeat.model.text import counted
 from lastbeat.settings import SettingsError
-from lastbeat.signals import loading
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
 from lastbeat_cli.signals import command as signals

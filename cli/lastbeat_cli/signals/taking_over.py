@@ -11,7 +11,7 @@ from lastbeat.settings import SettingsError
 from lastbeat_cli import exits, logs, options
 
 if TYPE_CHECKING:
-    from lastbeat.restarts.importing import ImportedConfiguration
+    from lastbeat.jobs.restarts.importing import ImportedConfiguration
 
 EPILOG = """\
 \b
@@ -49,9 +49,9 @@ def command(*, file: Path, out: Path | None, policy_out: Path | None, verbose: b
     commands, notes and stops become a policy. Entries without a counterpart are listed on stderr, with alternatives.
     """
     logs.verbose(on=verbose)
-    from lastbeat.restarts.importing import import_configuration  # noqa: PLC0415 - PyYAML and pydantic
-    from lastbeat.restarts.loading import RestartPolicyError  # noqa: PLC0415 - as above
-    from lastbeat.signals import loading  # noqa: PLC0415 - as above
+    from lastbeat.explain.signals import loading  # noqa: PLC0415 - as above
+    from lastbeat.jobs.restarts.importing import import_configuration  # noqa: PLC0415 - PyYAML and pydantic
+    from lastbeat.jobs.restarts.loading import RestartPolicyError  # noqa: PLC0415 - as above
 
     try:
         found = import_configuration(loading.read_file(str(file)), str(file))

@@ -7,15 +7,15 @@ from typing import Final
 
 import click
 
+from lastbeat.explain.scanning.matching import Matcher, matcher_of
+from lastbeat.explain.scanning.prefilter import Prefilter
+from lastbeat.explain.scanning.splitting import Batch, Splitter
+from lastbeat.explain.signals.hints import filled
+from lastbeat.explain.signals.loading import is_path
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.signal import Catalogue, Signal
 from lastbeat.model.text import counted, one_line
-from lastbeat.scanning.matching import Matcher, matcher_of
-from lastbeat.scanning.prefilter import Prefilter
-from lastbeat.scanning.splitting import Batch, Splitter
 from lastbeat.settings import SettingsError
-from lastbeat.signals.hints import filled
-from lastbeat.signals.loading import is_path
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
 from lastbeat_cli.explain import log_sources

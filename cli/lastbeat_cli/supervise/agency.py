@@ -5,19 +5,19 @@ import os
 import time
 from collections.abc import Callable
 
-from lastbeat import opening, wire
+from lastbeat import wire
+from lastbeat.jobs.supervision.agent import Agent, AgentPass, UnfitError
+from lastbeat.jobs.supervision.pass_reports import PassReports
 from lastbeat.launchers import registry as launchers
 from lastbeat.launchers.port import JobRefusedError
 from lastbeat.model.document import outcome_document
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.restart import Supervision
 from lastbeat.model.times import format_time
-from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.stores.kind import DIRECTORY
 from lastbeat.stores.port import Store
-from lastbeat.supervision.agent import Agent, AgentPass, UnfitError
-from lastbeat.supervision.pass_reports import PassReports
-from lastbeat.watchdog import Watch
+from lastbeat.watch.watchdog import Watch
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from lastbeat import opening
+from lastbeat.jobs.restarts import loading
+from lastbeat.jobs.restarts.compiling import compiled
+from lastbeat.jobs.restarts.names import KnownNames
 from lastbeat.launchers import registry
 from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model import runid
@@ -14,12 +16,9 @@ from lastbeat.model.job import JobSpec
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RestartPolicy, Supervision
 from lastbeat.model.runid import InvalidRunIdError, safe_run_id
-from lastbeat.record.repository import RecordRepository
-from lastbeat.restarts import loading
-from lastbeat.restarts.compiling import compiled
-from lastbeat.restarts.names import KnownNames
-from lastbeat.settings import Settings, SettingsError, catalogues, table
+from lastbeat.settings import Settings, SettingsError, catalogues, opening, table
 from lastbeat.stores.kind import DIRECTORY
+from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import values
 from lastbeat_cli.author import author
 from lastbeat_cli.run import one_run

@@ -9,17 +9,17 @@ from typing import Final
 
 import click
 
-from lastbeat import opening, wire
+from lastbeat import wire
+from lastbeat.jobs.supervision import surroundings
+from lastbeat.jobs.supervision.beginning import NotBegunError, begin
+from lastbeat.jobs.supervision.lease import SupervisorLease
+from lastbeat.jobs.supervision.supervisor import SupervisedRun
 from lastbeat.launchers import registry
 from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model.job import AdoptedJob
 from lastbeat.model.restart import Supervision
-from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.stores.kind import DIRECTORY
-from lastbeat.supervision import surroundings
-from lastbeat.supervision.beginning import NotBegunError, begin
-from lastbeat.supervision.lease import SupervisorLease
-from lastbeat.supervision.supervisor import SupervisedRun
 from lastbeat_cli import exits, logs, options, places, values
 from lastbeat_cli.author import author
 from lastbeat_cli.loop import Stop, steady_clock
@@ -306,7 +306,7 @@ def _begin(
     opened = supervised.supervisor.checkpoints
     found = None
     if opened is not None:
-        from lastbeat.checkpoints.survey import survey  # noqa: PLC0415 - only where there are checkpoints
+        from lastbeat.jobs.checkpoints.survey import survey  # noqa: PLC0415 - only where there are checkpoints
 
         with places.named_by("correct --checkpoint-dir"):
             found = survey(opened(), stop_at_first=True).chosen

@@ -12,18 +12,18 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from lastbeat import handwritten
-from lastbeat.handwritten import UNSAID, Document, HandwrittenModel, MaybeBlank, Name, Text
+from lastbeat.explain import handwritten
+from lastbeat.explain.handwritten import UNSAID, Document, HandwrittenModel, MaybeBlank, Name, Text
+from lastbeat.explain.signals import loading as signals
+from lastbeat.jobs.restarts import files, loading
+from lastbeat.jobs.restarts.names import KnownNames
 from lastbeat.launchers.kubernetes.manifests import MOST_BYTES
 from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model.document import clean
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.near_names import nearest
 from lastbeat.model.secrets import is_secret
-from lastbeat.restarts import files, loading
-from lastbeat.restarts.names import KnownNames
 from lastbeat.settings import SettingsError, catalogues, table
-from lastbeat.signals import loading as signals
 from lastbeat_cli.supervise import manifest
 
 MOST_ARGUMENTS: Final = 10_000

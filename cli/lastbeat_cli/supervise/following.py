@@ -11,6 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from lastbeat.jobs.supervision.calling_off import TooLateError, call_off
+from lastbeat.jobs.supervision.lease import SupervisorLease
+from lastbeat.jobs.supervision.restart_decisions import present_job
+from lastbeat.jobs.supervision.rhythm import is_over, sooner
+from lastbeat.jobs.supervision.supervisor import SupervisedRun
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model import runid
 from lastbeat.model.job import JobMemory
@@ -20,15 +25,10 @@ from lastbeat.model.restart import RESTART_KIND, RestartRuling
 from lastbeat.model.status import Status
 from lastbeat.model.stop_request import StopRequest
 from lastbeat.model.times import format_time
-from lastbeat.record.repository import RecordRepository
 from lastbeat.settings import SettingsError
 from lastbeat.stores.port import ConflictError, StoreError
-from lastbeat.supervision.calling_off import TooLateError, call_off
-from lastbeat.supervision.lease import SupervisorLease
-from lastbeat.supervision.restart_decisions import present_job
-from lastbeat.supervision.rhythm import is_over, sooner
-from lastbeat.supervision.supervisor import SupervisedRun
-from lastbeat.watchdog import Watch
+from lastbeat.watch.record.repository import RecordRepository
+from lastbeat.watch.watchdog import Watch
 from lastbeat_cli import exits
 from lastbeat_cli.author import author
 from lastbeat_cli.loop import Stop, next_due

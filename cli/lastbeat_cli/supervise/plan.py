@@ -4,8 +4,8 @@ import shlex
 from datetime import datetime, timezone
 from typing import Final
 
-from lastbeat import opening
-from lastbeat.decide.restart import budgets_used
+from lastbeat.jobs.supervision.restarting import NUMBER, job_name, spec_of
+from lastbeat.jobs.supervision.supervisor import SupervisedRun
 from lastbeat.launchers import registry
 from lastbeat.launchers.port import JobPreview, JobRefusedError
 from lastbeat.model.action import Action
@@ -13,9 +13,8 @@ from lastbeat.model.checkpoint import Checkpoint
 from lastbeat.model.job import JobSpec
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND, RESUME_FROM, RESUME_STEP, Budget, Supervision
-from lastbeat.settings import Settings, SettingsError, table
-from lastbeat.supervision.restarting import NUMBER, job_name, spec_of
-from lastbeat.supervision.supervisor import SupervisedRun
+from lastbeat.settings import Settings, SettingsError, opening, table
+from lastbeat.watch.decide.restart import budgets_used
 from lastbeat_cli import exits, places
 from lastbeat_cli.policy.command import document as policy_document
 from lastbeat_cli.supervise import config
@@ -33,7 +32,7 @@ def show(
     as_json: bool,
 ) -> int:
     """Print the first job, or the next one of a run with a ``record``. Returns the exit status."""
-    from lastbeat.checkpoints.survey import survey  # noqa: PLC0415 - only where there are checkpoints
+    from lastbeat.jobs.checkpoints.survey import survey  # noqa: PLC0415 - only where there are checkpoints
 
     opened = supervised.supervisor.checkpoints
     with places.named_by("correct --checkpoint-dir"):

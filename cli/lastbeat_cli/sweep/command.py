@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from lastbeat import opening, wire
+from lastbeat import wire
 from lastbeat.model.fleet import PassReport
-from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat_cli import logs, options, values
 from lastbeat_cli.loop import Stop, next_due, steady_clock
 from lastbeat_cli.sweep.show import Shown

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lastbeat.deliver.port import Channel, Receipt
+from lastbeat.alerts.port import Channel, Receipt
 from lastbeat.model.alert import Message
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.text import counted

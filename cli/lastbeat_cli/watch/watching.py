@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lastbeat import opening, wire
 from lastbeat import settings as configuration
-from lastbeat.deliver.port import Channel
+from lastbeat import wire
+from lastbeat.alerts.port import Channel
 from lastbeat.model.observation import NeverSeen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
-from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.loop import Stop, follow, steady_clock
 from lastbeat_cli.plain import Plain

@@ -8,15 +8,15 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from lastbeat.codec import DamagedError
 from lastbeat.fleet.index import SETTLED_S, FleetIndex, newest_of
 from lastbeat.fleet.index_store import read_index
 from lastbeat.model import runid
+from lastbeat.model.codec import DamagedError
 from lastbeat.model.record import Record
 from lastbeat.model.text import counted
-from lastbeat.observe.fleet import FleetListing, RunFiles
-from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.stores.port import Entry, Store, StoreError
+from lastbeat.watch.observe.fleet import FleetListing, RunFiles
+from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
 
 MOST: Final = 5000
 """Most records that are read; the newest are preferred."""

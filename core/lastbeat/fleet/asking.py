@@ -5,8 +5,8 @@ from lastbeat.model import runid
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, Heartbeat, read_heartbeat
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
-from lastbeat.observe.listing import run_files
 from lastbeat.stores.port import Blob, Store
+from lastbeat.watch.observe.listing import run_files
 
 _ENDED = {"completed", "cancelled", "failed", "preempted"}
 """Statuses that the SDK writes into its last metadata.json, before the sentinel."""

@@ -6,7 +6,6 @@ from collections import OrderedDict
 from dataclasses import replace
 from datetime import datetime
 
-from lastbeat.effects.dispatch import SEND_LIMIT_S
 from lastbeat.fleet.deadlines import BoundedCalls
 from lastbeat.fleet.groups import Groups
 from lastbeat.fleet.index_store import FleetIndexStore
@@ -15,9 +14,10 @@ from lastbeat.fleet.shared_channel import SharedChannel
 from lastbeat.fleet.worker_pool import WorkerPool
 from lastbeat.model.fleet import Shard
 from lastbeat.model.policy import FleetPolicy, Policy
-from lastbeat.record.limits import LISTED_FOR_S, FleetLimits
 from lastbeat.stores.limited import TimelyStore
-from lastbeat.watchdog import Watch, WatchContext
+from lastbeat.watch.effects.dispatch import SEND_LIMIT_S
+from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits
+from lastbeat.watch.watchdog import Watch, WatchContext
 
 KEPT = 10_000
 """Most watches that are kept, of some 3 KB each."""

@@ -17,22 +17,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
-from lastbeat.decide.first_look import FirstLookDecision, FirstPass, decide_first_look
-from lastbeat.decide.groups import GroupDecision, Numbers, decide_groups, idle
-from lastbeat.deliver.notice import compose_first_look, compose_notice
-from lastbeat.deliver.port import Channel
-from lastbeat.effects.deferral import (
-    DeliveryCounts,
-    deferred_numbers,
-    failed_deliveries,
-    holds_up,
-    prolong,
-    release,
-    settle_as_told,
-)
-from lastbeat.effects.outbox import DeliveryClaim, claim, pending
-from lastbeat.effects.routing import Routing
-from lastbeat.effects.runner import EffectRunner
+from lastbeat.alerts.notice import compose_first_look, compose_notice
+from lastbeat.alerts.port import Channel
 from lastbeat.model.alert import Message
 from lastbeat.model.group import LEDGER, LEDGER_ID, DeferredAlert, Ledger, Notice
 from lastbeat.model.heartbeat import Heartbeat
@@ -42,11 +28,25 @@ from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.record import Record
 from lastbeat.model.status import Status
 from lastbeat.model.text import counted, fit, one_line
-from lastbeat.record.codec import LEDGER_LIMIT_BYTES
-from lastbeat.record.compare_and_set import RACES
-from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError, UnreachableError
-from lastbeat.watchdog import Watch
+from lastbeat.watch.decide.first_look import FirstLookDecision, FirstPass, decide_first_look
+from lastbeat.watch.decide.groups import GroupDecision, Numbers, decide_groups, idle
+from lastbeat.watch.effects.deferral import (
+    DeliveryCounts,
+    deferred_numbers,
+    failed_deliveries,
+    holds_up,
+    prolong,
+    release,
+    settle_as_told,
+)
+from lastbeat.watch.effects.outbox import DeliveryClaim, claim, pending
+from lastbeat.watch.effects.routing import Routing
+from lastbeat.watch.effects.runner import EffectRunner
+from lastbeat.watch.record.codec import LEDGER_LIMIT_BYTES
+from lastbeat.watch.record.compare_and_set import RACES
+from lastbeat.watch.record.repository import RecordRepository
+from lastbeat.watch.watchdog import Watch
 
 log = logging.getLogger(__name__)
 
@@ -162,7 +162,7 @@ class Groups:
         ``entry`` is the ledger's entry in the pass's listing; an unchanged ledger is not read again. ``listed`` means
         that the listing covered the ledger, so that no entry means no ledger. ``until`` is as in
         :meth:`EffectRunner.settle`. ``looking`` is set if the fleet was never watched before; see
-        :mod:`lastbeat.decide.first_look`.
+        :mod:`lastbeat.watch.decide.first_look`.
 
         Never raises for a fault of the store or a channel.
         """

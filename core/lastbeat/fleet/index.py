@@ -11,11 +11,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Annotated, ClassVar, Final
 
-from lastbeat.decide.evidence import last_alive
-from lastbeat.decide.flapping import settles_at
-from lastbeat.decide.late_sections import when_late
-from lastbeat.decide.silence import learned_limit_s, silence_limit_s
-from lastbeat.decide.silent_ranks import seeming_silent
 from lastbeat.model import runid
 from lastbeat.model.fleet import RunLine
 from lastbeat.model.heartbeat import Heartbeat
@@ -26,8 +21,13 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt, HeartbeatMemory, Record
 from lastbeat.model.status import METADATA_STALE, Status
 from lastbeat.model.text import fit, one_line
-from lastbeat.observe.run import newest_log
 from lastbeat.stores.port import Entry
+from lastbeat.watch.decide.evidence import last_alive
+from lastbeat.watch.decide.flapping import settles_at
+from lastbeat.watch.decide.late_sections import when_late
+from lastbeat.watch.decide.silence import learned_limit_s, silence_limit_s
+from lastbeat.watch.decide.silent_ranks import seeming_silent
+from lastbeat.watch.observe.run import newest_log
 
 SETTLED_S: Final = 86400.0
 """Time in s after its end until a run is no longer polled. A listing still shows when it begins again."""

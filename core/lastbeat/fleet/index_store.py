@@ -16,14 +16,14 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from lastbeat.codec import codec
 from lastbeat.fleet.index import FleetIndex, IndexedRun, LeftOutRun
 from lastbeat.fleet.scan_plan import READS_PER_PAGE, SMALL_PAGES
 from lastbeat.model import runid
+from lastbeat.model.codec import codec
 from lastbeat.model.fleet import WHOLE, Shard
 from lastbeat.model.text import owner_name
-from lastbeat.record import compare_and_set
 from lastbeat.stores.port import Blob, ConflictError, DeniedError, Entry, Store, StoreError
+from lastbeat.watch.record import compare_and_set
 
 log = logging.getLogger(__name__)
 

@@ -10,19 +10,19 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from lastbeat.decide.leaving import back, without
-from lastbeat.effects.blindness import state_key
 from lastbeat.fleet.index import newest_of
 from lastbeat.fleet.index_store import drop_from_index
 from lastbeat.model import runid
 from lastbeat.model.group import LEDGER, Ledger
 from lastbeat.model.record import LeftOut, Record
 from lastbeat.model.status import Status
-from lastbeat.observe.listing import run_files
-from lastbeat.record.codec import LEDGER_LIMIT_BYTES
-from lastbeat.record.forgotten import drop_old_words, leave_word
-from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.port import Entry, Store
+from lastbeat.watch.decide.leaving import back, without
+from lastbeat.watch.effects.blindness import state_key
+from lastbeat.watch.observe.listing import run_files
+from lastbeat.watch.record.codec import LEDGER_LIMIT_BYTES
+from lastbeat.watch.record.forgotten import drop_old_words, leave_word
+from lastbeat.watch.record.repository import RecordRepository
 
 
 @dataclass(frozen=True, slots=True)

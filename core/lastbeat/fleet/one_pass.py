@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import partial
 from math import inf
 
-from lastbeat.decide.first_look import FirstPass
 from lastbeat.fleet.asking import ask
 from lastbeat.fleet.context import SweepContext
 from lastbeat.fleet.deadlines import half_until
@@ -25,9 +24,10 @@ from lastbeat.model.observation import RankFiles
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
 from lastbeat.model.text import counted, fit, one_line
-from lastbeat.observe.listing import ask_files, run_files
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat.stores.selftest import conditions_ignored
+from lastbeat.watch.decide.first_look import FirstPass
+from lastbeat.watch.observe.listing import ask_files, run_files
 
 log = logging.getLogger(__name__)
 

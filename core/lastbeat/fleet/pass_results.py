@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
-from lastbeat.effects.deferral import prolong, release, settle_as_told
-from lastbeat.effects.outbox import DeliveryClaim, claim
 from lastbeat.fleet.groups import GroupedAlerts
 from lastbeat.fleet.index import FleetIndex, IndexedRun
 from lastbeat.fleet.shared_channel import SharedChannel
@@ -15,6 +13,8 @@ from lastbeat.model.group import DeferredAlert
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record, Transition
 from lastbeat.model.status import Status
+from lastbeat.watch.effects.deferral import prolong, release, settle_as_told
+from lastbeat.watch.effects.outbox import DeliveryClaim, claim
 
 _NEED = (Status.FAILED, Status.TIMED_OUT, Status.UNKNOWN)
 _NOTES_LIMIT = 10

@@ -11,12 +11,12 @@ import logging
 import threading
 from collections.abc import Callable
 
-from lastbeat.deliver.port import DeliveryError
-from lastbeat.deliver.weburl import host
+from lastbeat.alerts.port import DeliveryError
+from lastbeat.alerts.web.limits import HttpTimeouts
+from lastbeat.alerts.weburl import host
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.redact import Redactor
 from lastbeat.model.text import counted, fit, one_line
-from lastbeat.web.limits import HttpTimeouts
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Ping:
         return thread
 
     def _post(self, path: str, text: str) -> None:
-        from lastbeat.deliver.http import deliver  # noqa: PLC0415 - requests: 0.15 s that few passes need
+        from lastbeat.alerts.http import deliver  # noqa: PLC0415 - requests: 0.15 s that few passes need
 
         body = fit(one_line(self._mask(text)), _BODY_CHARS).encode("utf-8", errors="replace")
         headers = {"Content-Type": "text/plain; charset=utf-8"}

@@ -1,6 +1,6 @@
 """Decides from a listing whether a run needs a look, so that a healthy fleet costs only its listing. Pure.
 
-A look reads, decides and records (:class:`lastbeat.watchdog.Watch`); this module decides no status. A screen must not
+A look reads, decides and records (``watchdog.Watch``); this module decides no status. A screen must not
 miss a change that a look would act on. An unnecessary look costs three requests.
 """
 

@@ -18,9 +18,9 @@ from lastbeat.model.fleet import Shard
 from lastbeat.model.limits import LIMITS
 from lastbeat.model.runid import is_hardly_a_run
 from lastbeat.model.status import Status
-from lastbeat.observe.fleet import FleetListing, RunFiles
-from lastbeat.observe.listing import RANK_PAGES
 from lastbeat.stores.port import Entry, StoreError
+from lastbeat.watch.observe.fleet import FleetListing, RunFiles
+from lastbeat.watch.observe.listing import RANK_PAGES
 
 _NEW_AT_ONCE = 200
 _FREE_READS = 6

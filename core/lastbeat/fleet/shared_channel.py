@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from lastbeat.deliver.port import Channel, DeliveryError, Receipt
+from lastbeat.alerts.port import Channel, DeliveryError, Receipt
 from lastbeat.model.alert import Message
 
 log = logging.getLogger(__name__)

@@ -8,11 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
-from lastbeat.codec import DamagedError
-from lastbeat.decide.first_look import goes_on
-from lastbeat.deliver.port import Channel
-from lastbeat.effects.blindness import FLEET, RUN, SOME_RUNS, BlindnessAlert, Subject, state_key
-from lastbeat.effects.message import RunLocation
+from lastbeat.alerts.port import Channel
 from lastbeat.fleet.context import SweepContext
 from lastbeat.fleet.deadlines import PassTimes, half_until
 from lastbeat.fleet.index import FleetIndex
@@ -20,18 +16,22 @@ from lastbeat.fleet.mark import MarkWriter
 from lastbeat.fleet.one_pass import Pass, Progress
 from lastbeat.fleet.ping import Ping, ping_pass
 from lastbeat.fleet.scan_plan import choose, split
+from lastbeat.model.codec import DamagedError
 from lastbeat.model.fleet import WHOLE, PassReport, Shard
 from lastbeat.model.group import LEDGER
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.runid import SWEEP_MARK
 from lastbeat.model.status import Status
 from lastbeat.model.text import counted
-from lastbeat.record.codec import LEDGER_LIMIT_BYTES, decode_ledger
-from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.counting import Tally
 from lastbeat.stores.port import StoreError
 from lastbeat.stores.volatile import VolatileStore
-from lastbeat.watchdog import WatchContext
+from lastbeat.watch.decide.first_look import goes_on
+from lastbeat.watch.effects.blindness import FLEET, RUN, SOME_RUNS, BlindnessAlert, Subject, state_key
+from lastbeat.watch.effects.message import RunLocation
+from lastbeat.watch.record.codec import LEDGER_LIMIT_BYTES, decode_ledger
+from lastbeat.watch.record.repository import RecordRepository
+from lastbeat.watch.watchdog import WatchContext
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ _SOME = "_some"
 
 
 class PageWriter(Protocol):
-    """Writes the page of the fleet: ``lastbeat.page.writing.PageOfFleet``."""
+    """Writes the page of the fleet: ``lastbeat.views.page.writing.PageOfFleet``."""
 
     def write(self, report: PassReport, until: float) -> PassReport:
         """Write the page if it is due, before ``until``; never raises."""

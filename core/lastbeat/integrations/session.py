@@ -19,10 +19,10 @@ from types import TracebackType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import lastbeat
-from lastbeat.sdk.process_exit import known_exit
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.safe_log import fault_text, safe_log
-from lastbeat.sdk.values import immediate_int, plain_str
+from lastbeat.training.sdk.process_exit import known_exit
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.safe_log import fault_text, safe_log
+from lastbeat.training.sdk.values import immediate_int, plain_str
 
 ABANDONED = "training did not reach its end: what stopped it was caught, and the program went on without it"
 REPLACED = "training did not reach its end: another one began in the same process"

@@ -19,9 +19,9 @@ from typing import Any, Final, Protocol
 import torch
 from torch import distributed as dist
 
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.safe_log import fault_text, safe_log
-from lastbeat.sdk.step_times import StepTimes
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.safe_log import fault_text, safe_log
+from lastbeat.training.sdk.step_times import StepTimes
 
 _PENDING: Final = 1024
 """Most spans that are pending on the GPU."""

@@ -9,7 +9,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from lastbeat.integrations.session import ContextCallback, Session, metrics_of, never_raises
-from lastbeat.sdk.values import immediate_int
+from lastbeat.training.sdk.values import immediate_int
 
 
 class LastbeatCallback(ContextCallback, TrainerCallback):

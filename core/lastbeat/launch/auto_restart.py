@@ -17,8 +17,15 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Final
 
-from lastbeat import opening, wire
 from lastbeat import settings as configuration
+from lastbeat import wire
+from lastbeat.jobs.restarts import loading
+from lastbeat.jobs.restarts.compiling import compiled
+from lastbeat.jobs.supervision.beginning import NotBegunError, begin
+from lastbeat.jobs.supervision.lease import SupervisorLease
+from lastbeat.jobs.supervision.restart_decisions import KEPT_RESTARTS, present_job
+from lastbeat.jobs.supervision.restarting import RestartExecutor, last_written, spec_of
+from lastbeat.jobs.supervision.rhythm import is_over, sooner
 from lastbeat.launch.by_kubectl import RAY_EXEC, PodCluster
 from lastbeat.launch.checkpoints import surveyed
 from lastbeat.launch.cluster import RayCluster
@@ -37,17 +44,10 @@ from lastbeat.model.runid import RECORD, InvalidRunIdError, check_run_id
 from lastbeat.model.secrets import is_secret, mask_tokens
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
-from lastbeat.record.repository import RecordRepository
-from lastbeat.restarts import loading
-from lastbeat.restarts.compiling import compiled
-from lastbeat.settings import Settings, SettingsError, table
+from lastbeat.settings import Settings, SettingsError, opening, table
 from lastbeat.stores.clock import steady
 from lastbeat.stores.port import ConflictError, Store, StoreError
-from lastbeat.supervision.beginning import NotBegunError, begin
-from lastbeat.supervision.lease import SupervisorLease
-from lastbeat.supervision.restart_decisions import KEPT_RESTARTS, present_job
-from lastbeat.supervision.restarting import RestartExecutor, last_written, spec_of
-from lastbeat.supervision.rhythm import is_over, sooner
+from lastbeat.watch.record.repository import RecordRepository
 
 log = logging.getLogger(__name__)
 

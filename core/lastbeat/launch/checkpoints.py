@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from lastbeat import opening
 from lastbeat import settings as configuration
-from lastbeat.checkpoints.survey import survey
+from lastbeat.jobs.checkpoints.survey import survey
 from lastbeat.launch.cluster import RayCluster
 from lastbeat.launch.errors import NotReachedError
 from lastbeat.launch.reaching import reach
@@ -12,7 +11,7 @@ from lastbeat.launch.results import CheckpointHealth
 from lastbeat.model.checkpoint import CheckpointSurvey
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time
-from lastbeat.settings import SettingsError
+from lastbeat.settings import SettingsError, opening
 from lastbeat.stores.port import MissingStoreError, StoreError
 
 _CORRECT: Final = "name the folder, or s3://bucket/prefix, in which training saves its checkpoints"

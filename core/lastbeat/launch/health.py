@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from lastbeat.causes.efa import efa_use
+from lastbeat.explain.causes.efa import efa_use
 from lastbeat.launch import ray_words
 from lastbeat.launch.checkpoints import checkpoint_health
 from lastbeat.launch.cluster import RayCluster

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeVar
 
-from lastbeat.checkpoints.layouts import step_in
+from lastbeat.jobs.checkpoints.layouts import step_in
 from lastbeat.launch.cluster import RayCluster
 from lastbeat.launch.errors import JobNotFoundError, LaunchError, NotReachedError, NotSubmittedError, UncertainError
 from lastbeat.launch.reaching import reach, told, translated

@@ -1,4 +1,4 @@
-"""How a dataclass declares the way it is kept, for :mod:`lastbeat.codec`."""
+"""How a dataclass declares the way it is kept, for :mod:`lastbeat.model.codec`."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -35,7 +35,7 @@ class _NonFinite:
     """Marks a number that may be NaN or infinite."""
 
     def __get_pydantic_json_schema__(self, _schema: object, _handler: object) -> dict[str, Any]:
-        """For :mod:`lastbeat.schemas`: JSON has no such numbers, so they are written as text."""
+        """For :mod:`lastbeat.views.schemas`: JSON has no such numbers, so they are written as text."""
         return {"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}
 
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from lastbeat.model.text import fit, one_line
 from lastbeat.rerun.results import relative_difference
-from lastbeat.sdk.safe_log import WarnOnce, fault_text
-from lastbeat.sdk.values import as_text, type_name
+from lastbeat.training.sdk.safe_log import WarnOnce, fault_text
+from lastbeat.training.sdk.values import as_text, type_name
 
 MOST_RESULTS: Final = 4096
 """Most results of one pass that are checked."""

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from lastbeat.sdk.agreement import device_for, in_use
-from lastbeat.sdk.ranks import rank_of
+from lastbeat.training.sdk.agreement import device_for, in_use
+from lastbeat.training.sdk.ranks import rank_of
 
 
 def own_rank() -> int:

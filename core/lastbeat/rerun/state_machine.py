@@ -34,8 +34,8 @@ from lastbeat.rerun.peers import decides_alone, from_all, on_any, own_rank, tell
 from lastbeat.rerun.random_state import RandomState
 from lastbeat.rerun.results import UsualMagnitude, not_finite
 from lastbeat.rerun.variation import MARGIN, Measurement, VariationSummary
-from lastbeat.sdk.open_run import open_run
-from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
+from lastbeat.training.sdk.open_run import open_run
+from lastbeat.training.sdk.safe_log import WarnOnce, fault_text, safe_log
 
 _EVENTS: Final = tuple(PassEvent)
 _FORMAT: Final = 1

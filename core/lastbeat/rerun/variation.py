@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from lastbeat.own_log import announce
 from lastbeat.rerun.given import GivenResult, GivenResults
 from lastbeat.rerun.peers import from_all, tells_for_all
+from lastbeat.settings.own_log import announce
 
 KEPT: Final = 4096
 """Number of latest differences that give the percentiles."""

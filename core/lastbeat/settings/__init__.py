@@ -97,7 +97,7 @@ def every_setting(*, channels: bool = True, given: Collection[str] | None = None
     here = CORE + stores.settings()
     if not channels:
         return here
-    from lastbeat.deliver import registry  # noqa: PLC0415 - training has no use for them
+    from lastbeat.alerts import registry  # noqa: PLC0415 - training has no use for them
 
     # A channel with a name of its own takes from those without one what it does not have.
     return here + registry.settings(None if given is None or any(map(is_named, given)) else given)
@@ -164,7 +164,7 @@ def load(
     parts = [str(part) for value in lists for part in value]
     secrets = [*(texts[setting.name] for setting in secret), *parts]
     if channels:
-        from lastbeat.deliver import registry  # noqa: PLC0415 - as in every_setting
+        from lastbeat.alerts import registry  # noqa: PLC0415 - as in every_setting
 
         warnings = (*warnings, *registry.doubts(values))
     return Settings(
@@ -312,7 +312,7 @@ def _misspelt(
 ) -> tuple[str, ...]:
     known = {name for setting in every for name in (setting.name, *setting.stands_in)}
     if all_known:
-        from lastbeat.deliver import registry  # noqa: PLC0415 - as in every_setting
+        from lastbeat.alerts import registry  # noqa: PLC0415 - as in every_setting
 
         known.update(registry.setting_names())
     in_process, in_file = (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @cache
 def catalogue(text: str) -> "Catalogue":
     """The catalogue that LASTBEAT_SIGNALS names. Raises ``ValueError`` with a fault a line."""
-    from lastbeat.signals import loading  # noqa: PLC0415 - only where there is text, or a catalogue to check
+    from lastbeat.explain.signals import loading  # noqa: PLC0415 - only where there is text, or a catalogue to check
 
     return loading.load_setting(text, loading.read_file)
 

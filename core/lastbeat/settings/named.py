@@ -28,7 +28,7 @@ def named(environ: Mapping[str, str], held: Mapping[str, object], faults: list[s
     wanted = {name: text.strip() for name, text in environ.items() if name.startswith(PREFIX) and text.strip()}
     if not wanted:
         return {}, []
-    from lastbeat.deliver import registry  # noqa: PLC0415 - only who names channels needs it here
+    from lastbeat.alerts import registry  # noqa: PLC0415 - only who names channels needs it here
 
     kinds = {setting.name: (kind, setting) for kind in registry.CHANNELS for setting in registry.module(kind).SETTINGS}
     found: dict[str, dict[str, object]] = {}

@@ -5,12 +5,12 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from lastbeat.effects.outbox import OUTBOX_LIMIT, name_of
 from lastbeat.model.alert import Alert, Delivery
 from lastbeat.model.record import Record
 from lastbeat.model.route import LEFT_OUT
 from lastbeat.model.view import SentAlert
 from lastbeat.views.excerpts import Safe
+from lastbeat.watch.effects.outbox import OUTBOX_LIMIT, name_of
 
 SENT: Final = "sent"
 WAITING: Final = "waiting"

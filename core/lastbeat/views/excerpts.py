@@ -17,9 +17,7 @@ LINE_LIMIT: Final = 1000
 STACKS_LIMIT_BYTES: Final = 64 * 1024
 STACKS_LINES: Final = 1000
 NAME_LIMIT: Final = 300
-_OWN_FILE: Final = re.compile(
-    rb'File "[^"]*[/\\]lastbeat[/\\](?:sdk|integrations|stores|settings|model|training|opening)\b[^"]*"'
-)
+_OWN_FILE: Final = re.compile(rb'File "[^"]*[/\\]lastbeat[/\\](?:training|integrations|stores|settings|model)\b[^"]*"')
 """Files of the installed package; people's own folders may be called lastbeat, too."""
 
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from lastbeat.model import runid
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES
-from lastbeat.observe.run import ERROR_LIMIT_BYTES
-from lastbeat.record.codec import RECORD_LIMIT_BYTES
 from lastbeat.stores.port import Blob, Store, StoreError
 from lastbeat.views.known import DocumentRequest
+from lastbeat.watch.observe.run import ERROR_LIMIT_BYTES
+from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES
 
 _IN_A_ROW: Final = 3
 """So many reads in a row that get no answer: then the store does not answer."""

@@ -9,16 +9,16 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from lastbeat.codec import DamagedError
-from lastbeat.decide.goodput import goodput
-from lastbeat.decide.timesheet import restart_waits, watched_from, with_step
 from lastbeat.model import runid
+from lastbeat.model.codec import DamagedError
 from lastbeat.model.goodput import Goodput, TimeSpent, total
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import Timesheet
-from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.stores.port import Store, StoreError
+from lastbeat.watch.decide.goodput import goodput
+from lastbeat.watch.decide.timesheet import restart_waits, watched_from, with_step
+from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
 
 _THREADS: Final = 16
 

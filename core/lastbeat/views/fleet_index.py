@@ -12,10 +12,10 @@ from lastbeat.fleet.mark import PassMark, read_mark
 from lastbeat.model import runid
 from lastbeat.model.silence import SILENCES, Silence
 from lastbeat.model.view import STRIP_S, WatchState
-from lastbeat.record.silences import Silenced, Silences
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat.views.heartbeats import shown
 from lastbeat.views.standings import Standing, of_memory
+from lastbeat.watch.record.silences import Silenced, Silences
 
 log = logging.getLogger(__name__)
 

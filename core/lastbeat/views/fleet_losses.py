@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from lastbeat.decide.losses import counted_failures
-from lastbeat.decide.timesheet import restart_waits
 from lastbeat.fleet.all_records import MOST, FleetRecords, all_records
 from lastbeat.model.losses import CountedFailure, Dimension, LossGroup, by_loss, grouped
 from lastbeat.model.record import Record
@@ -15,6 +13,8 @@ from lastbeat.model.text import counted
 from lastbeat.model.times import format_time
 from lastbeat.stores.port import Store
 from lastbeat.views.heartbeats import NAME_LIMIT, shown
+from lastbeat.watch.decide.losses import counted_failures
+from lastbeat.watch.decide.timesheet import restart_waits
 
 SCHEMA: Final = 1
 LOSSES_SINCE_S: Final = 30 * 86400.0

@@ -6,19 +6,15 @@ from datetime import datetime, timezone
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final
 
-from lastbeat.codec import DamagedError
-from lastbeat.decide.leaving import still_out
 from lastbeat.fleet.index import newest_of
 from lastbeat.model import runid
+from lastbeat.model.codec import DamagedError
 from lastbeat.model.policy import Policy
 from lastbeat.model.runid import is_hardly_a_run
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.status import UNWELL
 from lastbeat.model.text import clean
 from lastbeat.model.view import SPARK_POINTS, Row, WatchState
-from lastbeat.observe.fleet import RunFiles
-from lastbeat.record.codec import decode_record
-from lastbeat.record.limits import FleetLimits
 from lastbeat.stores.port import Blob, StoreError
 from lastbeat.views.fleet_index import Index
 from lastbeat.views.heartbeats import HeartbeatFields, read_told, shown
@@ -27,9 +23,13 @@ from lastbeat.views.log_judge import AGAIN_S, JudgedRun, UnrecordedRun
 from lastbeat.views.order import NEEDS_PEOPLE, need, sorted_rows
 from lastbeat.views.rows import row, same_until, unrecorded
 from lastbeat.views.standings import Standing, of_record
+from lastbeat.watch.decide.leaving import still_out
+from lastbeat.watch.observe.fleet import RunFiles
+from lastbeat.watch.record.codec import decode_record
+from lastbeat.watch.record.limits import FleetLimits
 
 if TYPE_CHECKING:
-    from lastbeat.record.silences import Silenced
+    from lastbeat.watch.record.silences import Silenced
 
 Understood = HeartbeatFields | Standing | str | None
 """What a document says: a heartbeat, a record, a text; None: it was gone."""

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from lastbeat.decide.timesheet import with_step
 from lastbeat.model.goodput import Goodput, TimeSpent
 from lastbeat.model.observation import Seen
 from lastbeat.model.progress_lines import Progress
 from lastbeat.model.times import format_time
 from lastbeat.model.timesheet import AttemptTimes, Timesheet, TimeUse
 from lastbeat.model.view import Excerpt
+from lastbeat.watch.decide.timesheet import with_step
 
 SCHEMA: Final = 1
 Json = dict[str, Any]

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lastbeat.codec import DamagedError, NewerError
-from lastbeat.decide.transition import Decision, decide, with_explanation
 from lastbeat.model import runid
+from lastbeat.model.codec import DamagedError, NewerError
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES
 from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.policy import Policy
@@ -18,13 +17,14 @@ from lastbeat.model.status import Status
 from lastbeat.model.stop_request import LIMIT_BYTES as STOP_LIMIT_BYTES
 from lastbeat.model.times import format_time
 from lastbeat.model.timesheet import Timesheet
-from lastbeat.observe.log_observer import LogObserver, LogSettings
-from lastbeat.observe.run import ERROR_LIMIT_BYTES, Observer
-from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.stores.kind import Traits
 from lastbeat.stores.port import Blob, ConflictError, Entry, Store, StoreError
 from lastbeat.views.excerpts import STACKS_LIMIT_BYTES
 from lastbeat.views.held import FilePiece, Got
+from lastbeat.watch.decide.transition import Decision, decide, with_explanation
+from lastbeat.watch.observe.log_observer import LogObserver, LogSettings
+from lastbeat.watch.observe.run import ERROR_LIMIT_BYTES, Observer
+from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
 
 if TYPE_CHECKING:
     from lastbeat.model.cause import Explanation

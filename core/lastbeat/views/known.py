@@ -10,11 +10,11 @@ from lastbeat.model import runid
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.view import SPARK_POINTS
-from lastbeat.observe.log_files import is_log
 from lastbeat.stores.port import Entry
 from lastbeat.views.heartbeats import HeartbeatFields, thinned
 from lastbeat.views.log_judge import JudgedRun
 from lastbeat.views.standings import Standing
+from lastbeat.watch.observe.log_files import is_log
 
 AGAIN_AFTER: Final = 10
 """What was refused is asked for again when it was written, or after so many listings."""

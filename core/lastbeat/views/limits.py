@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from lastbeat.decide.silence import learned_limit_s
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.limits import LEARNED
 from lastbeat.model.policy import HERE, Policy
 from lastbeat.model.record import LimitName, Record
 from lastbeat.model.view import LimitInForce
+from lastbeat.watch.decide.silence import learned_limit_s
 
 
 def in_force(policy: Policy, beat: Heartbeat | None, record: Record | None) -> Policy:

@@ -15,20 +15,20 @@ from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar, Final
 
-from lastbeat.codec import DamagedError, codec
+from lastbeat.model.codec import DamagedError, codec
 from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Form, Persisted
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.version import __version__
-from lastbeat.observe.log_files import is_log
-from lastbeat.observe.log_observer import LogSettings
-from lastbeat.observe.logs import DEFAULT as LOG_LIMITS
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat.views.heartbeats import NAME_LIMIT, TEXT_LIMIT, shown
 from lastbeat.views.held import FileCache
 from lastbeat.views.judging import Judge, documents
 from lastbeat.views.standings import CONDITIONS_LIMIT, Standing
+from lastbeat.watch.observe.log_files import is_log
+from lastbeat.watch.observe.log_observer import LogSettings
+from lastbeat.watch.observe.logs import DEFAULT as LOG_LIMITS
 
 log = logging.getLogger(__name__)
 

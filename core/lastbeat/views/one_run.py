@@ -8,21 +8,12 @@ from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from lastbeat.decide.goodput import goodput
-from lastbeat.decide.timesheet import restart_waits, watched_from
 from lastbeat.fleet.mark import read_mark
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt
 from lastbeat.model.status import Status
 from lastbeat.model.view import Excerpt, Row, RunView, WatchState
-from lastbeat.observe.listing import RANK_PAGES, RANKS, Folder, rank_of, run_files
-from lastbeat.observe.log_files import is_log
-from lastbeat.observe.log_observer import LogSettings
-from lastbeat.observe.run import newest_log
-from lastbeat.record.fleet_document import GOOD_FOR_S
-from lastbeat.record.limits import FleetLimits
-from lastbeat.record.silences import Silences
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
 from lastbeat.views import excerpts, recorded
 from lastbeat.views.alerts import alerts, pending
@@ -39,6 +30,15 @@ from lastbeat.views.limits import exceeded, in_force, limits_shown, worry_s
 from lastbeat.views.ranks import RankReader, standing_out
 from lastbeat.views.rows import doubt_of, row, unjudged_end, unrecorded
 from lastbeat.views.standings import CONDITIONS_LIMIT, of_record
+from lastbeat.watch.decide.goodput import goodput
+from lastbeat.watch.decide.timesheet import restart_waits, watched_from
+from lastbeat.watch.observe.listing import RANK_PAGES, RANKS, Folder, rank_of, run_files
+from lastbeat.watch.observe.log_files import is_log
+from lastbeat.watch.observe.log_observer import LogSettings
+from lastbeat.watch.observe.run import newest_log
+from lastbeat.watch.record.fleet_document import GOOD_FOR_S
+from lastbeat.watch.record.limits import FleetLimits
+from lastbeat.watch.record.silences import Silences
 
 if TYPE_CHECKING:
     from collections.abc import Callable

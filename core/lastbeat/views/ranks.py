@@ -6,17 +6,17 @@ from datetime import datetime
 from heapq import nsmallest
 from typing import Final
 
-from lastbeat.decide.ranks import failed_rank, suspects
 from lastbeat.model import status as names
 from lastbeat.model.heartbeat import read_heartbeat
 from lastbeat.model.observation import RankBeat, RanksSeen
 from lastbeat.model.status import Status
 from lastbeat.model.view import RankLine
-from lastbeat.observe.ranks import rank_in_error
 from lastbeat.stores.port import Blob, Entry, Store
 from lastbeat.views.excerpts import Safe
 from lastbeat.views.held import FileCache, FilePiece, Got
 from lastbeat.views.judging import Judged
+from lastbeat.watch.decide.ranks import failed_rank, suspects
+from lastbeat.watch.observe.ranks import rank_in_error
 
 MOST: Final = 512
 """So many ranks are read."""

@@ -4,13 +4,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from lastbeat.decide.transition import HISTORY_LIMIT
 from lastbeat.model.cause import FRAMES_LIMIT, MISSING_LIMIT, TEXT_LIMIT, Cause, MissingRanks
 from lastbeat.model.record import Record, RecordedCause, Transition
 from lastbeat.model.restart import Budget
 from lastbeat.model.view import JobLine, Span
 from lastbeat.views.excerpts import Safe
 from lastbeat.views.supervised import budgets, is_over, supervisor, waiting
+from lastbeat.watch.decide.transition import HISTORY_LIMIT
 
 _REASON_LIMIT = 500
 _HINT_LIMIT = 2000

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from lastbeat.decide.recovery import STOOD_STILL
 from lastbeat.fleet.index import newest_of
 from lastbeat.model import runid
 from lastbeat.model import status as names
@@ -15,14 +14,15 @@ from lastbeat.model.silence import Silence
 from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.times import format_duration
 from lastbeat.model.view import STRIP_S, Row, WatchState
-from lastbeat.observe.run import newest_log
-from lastbeat.record.silences import covering
 from lastbeat.stores.port import Entry
 from lastbeat.views.known import Gist, Known
 from lastbeat.views.order import FRESH_S, NEWS_S
 from lastbeat.views.standings import Standing, of_first_look
 from lastbeat.views.standstill import Standstill, standstill
 from lastbeat.views.strip import strip
+from lastbeat.watch.decide.recovery import STOOD_STILL
+from lastbeat.watch.observe.run import newest_log
+from lastbeat.watch.record.silences import covering
 
 FAULTS_LIMIT: Final = 300
 NOT_EXPLAINED: Final = (

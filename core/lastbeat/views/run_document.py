@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from lastbeat.explain.signals.hints import restart_hint
 from lastbeat.model.cause import Cause, Evidence, MissingRanks
 from lastbeat.model.document import clean
 from lastbeat.model.numbers import json_number
@@ -25,7 +26,6 @@ from lastbeat.model.view import (
     SentAlert,
     Span,
 )
-from lastbeat.signals.hints import restart_hint
 from lastbeat.views.account import account
 from lastbeat.views.documents import row_document
 from lastbeat.views.goodput import goodput_document

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from lastbeat.decide.transition import decide
 from lastbeat.fleet.index import IndexedRun
 from lastbeat.model import runid
 from lastbeat.model.heartbeat import Heartbeat
@@ -18,13 +17,14 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.record import LeftOut, Record
 from lastbeat.model.status import Status
 from lastbeat.model.view import JobGist, Span
-from lastbeat.observe.log_files import of_logs
-from lastbeat.observe.run import newest_log
 from lastbeat.stores.port import Entry
 from lastbeat.views.alerts import pending
 from lastbeat.views.heartbeats import NAME_LIMIT, TEXT_LIMIT, shown
 from lastbeat.views.strip import SPANS_LIMIT, spans_of
 from lastbeat.views.supervised import gist
+from lastbeat.watch.decide.transition import decide
+from lastbeat.watch.observe.log_files import of_logs
+from lastbeat.watch.observe.run import newest_log
 
 CONDITIONS_LIMIT: Final = 20
 Mask = Callable[[str], str]

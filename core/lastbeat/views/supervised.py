@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from lastbeat.decide.restart import budgets_used
+from lastbeat.jobs.restarts.compiling import policy_of
 from lastbeat.model.action import Action
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND, Budget, LeaseHolder
 from lastbeat.model.view import JobGist
-from lastbeat.restarts.compiling import policy_of
 from lastbeat.views.heartbeats import NAME_LIMIT, shown
+from lastbeat.watch.decide.restart import budgets_used
 
 
 def waiting(record: Record) -> Action | None:

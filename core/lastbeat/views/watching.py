@@ -11,8 +11,6 @@ from lastbeat.model.limits import LIMITS
 from lastbeat.model.policy import Policy
 from lastbeat.model.text import counted
 from lastbeat.model.view import FleetView, StoreOutage
-from lastbeat.observe.fleet import FleetListing, RunFiles
-from lastbeat.record.limits import LISTED_FOR_S, FleetLimits
 from lastbeat.stores.port import Blob, Store, StoreError
 from lastbeat.views.fetching import Fetching
 from lastbeat.views.fleet_index import Index
@@ -20,6 +18,8 @@ from lastbeat.views.fleet_state import FleetState, understand
 from lastbeat.views.heartbeats import shown
 from lastbeat.views.known import DocumentRequest
 from lastbeat.views.log_judge import LOOK_S, ROUND_S, JudgedRun, LogJudge, UnrecordedRun
+from lastbeat.watch.observe.fleet import FleetListing, RunFiles
+from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits
 
 READS_A_PAGE: Final = PER_REQUEST["LIST"] / PER_REQUEST["GET"]
 """So many reads cost what a page of a listing does."""

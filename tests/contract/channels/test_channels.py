@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from lastbeat.deliver import registry
-from lastbeat.deliver.port import Channel, DeliveryError, Receipt
+from lastbeat.alerts import registry
+from lastbeat.alerts.port import Channel, DeliveryError, Receipt
 from lastbeat.model.alert import Message
 from lastbeat.model.setting import Setting, SettingValues
 from support.http_sink import Answer, closed_port, http_sink
@@ -230,7 +230,7 @@ def test_importing_every_channel_loads_no_network_library() -> None:
     core = Path(registry.__file__).parents[2]
     program = (
         f"import sys; sys.path.insert(0, {str(core)!r})\n"
-        "from lastbeat.deliver import registry\nfrom lastbeat.model.setting import SettingValues\n"
+        "from lastbeat.alerts import registry\nfrom lastbeat.model.setting import SettingValues\n"
         "every = registry.settings()\n"
         "registry.channels(SettingValues({setting.name: None for setting in every}))\n"
         "heavy = {'apprise', 'slack_sdk', 'requests', 'urllib3', 'boto3', 'botocore', 'http.client', 'ssl'}\n"

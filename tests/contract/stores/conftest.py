@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lastbeat import opening
 from lastbeat.launchers.kubectl import Kubectl
 from lastbeat.launchers.ray_pod.pod_files import PodFiles
 from lastbeat.launchers.ray_pod.pod_python import PodPython
-from lastbeat.settings import load
+from lastbeat.settings import load, opening
 from lastbeat.stores import s3
 from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.directory import DirectoryStore

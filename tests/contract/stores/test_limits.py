@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lastbeat.model.limits import LimitEntry
 from lastbeat.model.policy import Policy
-from lastbeat.record.limits import FleetLimits
+from lastbeat.watch.record.limits import FleetLimits
 
 if TYPE_CHECKING:
     from contract.stores.conftest import Root

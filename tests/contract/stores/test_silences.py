@@ -6,7 +6,7 @@ from threading import Barrier
 from typing import TYPE_CHECKING
 
 from lastbeat.model.silence import Silence
-from lastbeat.record.silences import Silences
+from lastbeat.watch.record.silences import Silences
 
 if TYPE_CHECKING:
     from contract.stores.conftest import Root

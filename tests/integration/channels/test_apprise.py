@@ -13,10 +13,10 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP
 
-from lastbeat.deliver.apprise_urls import AppriseUrl
-from lastbeat.deliver.port import DeliveryError
+from lastbeat.alerts.apprise_urls import AppriseUrl
+from lastbeat.alerts.port import DeliveryError
+from lastbeat.alerts.web.limits import HttpTimeouts
 from lastbeat.model.status import Event, Status
-from lastbeat.web.limits import HttpTimeouts
 from support.http_sink import Answer, HttpSink, closed_port, http_sink
 from support.messages import FAILED, TIMED_OUT
 from support.waiting import until

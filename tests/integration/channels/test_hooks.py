@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 
 from lastbeat import __version__
-from lastbeat.deliver.port import DeliveryError
-from lastbeat.deliver.slack import Slack
-from lastbeat.deliver.webhook import Webhook
-from lastbeat.web.limits import HttpTimeouts
+from lastbeat.alerts.port import DeliveryError
+from lastbeat.alerts.slack import Slack
+from lastbeat.alerts.web.limits import HttpTimeouts
+from lastbeat.alerts.webhook import Webhook
 from support.http_sink import Answer, HttpSink, http_sink
 from support.messages import FAILED
 

@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 
-from lastbeat.deliver.port import DeliveryError, Receipt
-from lastbeat.deliver.slack_blocks import head
-from lastbeat.deliver.slack_bot import SlackBot
+from lastbeat.alerts.port import DeliveryError, Receipt
+from lastbeat.alerts.slack_blocks import head
+from lastbeat.alerts.slack_bot import SlackBot
+from lastbeat.alerts.web.limits import HttpTimeouts
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
-from lastbeat.web.limits import HttpTimeouts
 from support.http_sink import Answer
 from support.messages import FAILED, GROUP, STALLED, TIMED_OUT, hostile_messages
 from support.slack_workspace import CHANNEL, Workspace, workspace

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from lastbeat.deliver.port import DeliveryError
-from lastbeat.deliver.sns import Sns
+from lastbeat.alerts.port import DeliveryError
+from lastbeat.alerts.sns import Sns
 from support.messages import FAILED, TIMED_OUT
 from support.s3 import S3Server, run_s3_server
 from support.sns import topic

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lastbeat.deliver.port import DeliveryError
-from lastbeat.deliver.sns import Sns
+from lastbeat.alerts.port import DeliveryError
+from lastbeat.alerts.sns import Sns
 from support.http_sink import Answer, HttpSink, http_sink
 from support.messages import FAILED
 

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from lastbeat.deliver.port import DeliveryError
-from lastbeat.deliver.slack import Slack
-from lastbeat.deliver.webhook import Webhook
+from lastbeat.alerts.port import DeliveryError
+from lastbeat.alerts.slack import Slack
+from lastbeat.alerts.webhook import Webhook
 from support.http_sink import HttpSink, http_sink
 from support.messages import FAILED
 

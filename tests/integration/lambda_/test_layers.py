@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lastbeat.observe.run import Observer
+from lastbeat.watch.observe.run import Observer
 from support.checkout import ROOT
 
 MOST = 5

@@ -88,7 +88,7 @@ def test_the_zip_grows_by_the_catalogue_alone(own_zip: Path, function_zip: Path)
     with zipfile.ZipFile(own_zip) as own, zipfile.ZipFile(function_zip) as plain:
         assert own.namelist() == plain.namelist()
         changed = {name for name in own.namelist() if own.read(name) != plain.read(name)}
-    assert changed == {"lastbeat/signals/catalog/compiled.json"}
+    assert changed == {"lastbeat/explain/signals/catalog/compiled.json"}
 
 
 @pytest.mark.parametrize(

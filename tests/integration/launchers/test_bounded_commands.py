@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.supervision import bounded
+from lastbeat.jobs.supervision import bounded
 
 LIMIT_S = 60
 

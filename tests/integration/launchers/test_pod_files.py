@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.checkpoints.survey import survey
+from lastbeat.jobs.checkpoints.survey import survey
 from lastbeat.launchers.ray_pod import launcher as ray_pod
 from lastbeat.stores.port import DeniedError, MissingStoreError, Store, UnreachableError
 from support import checkpoint_files as made

@@ -10,13 +10,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from lastbeat.alerts.web.limits import HttpTimeouts
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.launchers.ray import jobs as ray_jobs
 from lastbeat.launchers.ray import launcher as ray
 from lastbeat.launchers.ray.jobs import RayJobs
 from lastbeat.launchers.ray.launcher import RayLauncher
 from lastbeat.model.job import GpuUse, JobSpec, JobState
-from lastbeat.web.limits import HttpTimeouts
 from support.http_sink import Answer, HttpSink, http_sink
 
 SINCE = datetime(2026, 5, 14, tzinfo=timezone.utc)

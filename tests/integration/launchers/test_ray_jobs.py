@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from lastbeat.alerts.web.limits import HttpTimeouts
 from lastbeat.launchers.port import JobRefusedError, LauncherError
 from lastbeat.launchers.ray import jobs as ray_jobs
 from lastbeat.launchers.ray import launcher as launchers
 from lastbeat.launchers.ray.jobs import RayJobs
 from lastbeat.launchers.ray.launcher import RayLauncher
 from lastbeat.model.job import GpuUse, JobReport, JobSpec, JobState
-from lastbeat.web.limits import HttpTimeouts
 from support.proxy import DropAnswer, FaultProxy, Reset, run_proxy
 from support.ray_cluster import RAY, WHY_NOT, RayCluster
 from support.waiting import until

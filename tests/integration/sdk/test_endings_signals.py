@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.sdk.run import END_WAIT_S
+from lastbeat.training.sdk.run import END_WAIT_S
 from support.proxy import FaultProxy, Stall
 from support.s3 import S3Server
 from support.training import LIMIT_S, Site, directory_site, end, s3_site

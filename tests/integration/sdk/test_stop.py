@@ -86,7 +86,7 @@ ELSEWHERE = [
 
 @pytest.mark.parametrize(("before", "more", "status"), ELSEWHERE)
 def test_elsewhere_the_training_sees_the_request(site: Site, before: str, more: tuple[str, ...], status: int) -> None:
-    hidden = "import lastbeat.sdk.documents as documents\ndocuments.process_mark = lambda number: None\n"
+    hidden = "import lastbeat.training.sdk.documents as documents\ndocuments.process_mark = lambda number: None\n"
     with training(site, hidden + before, LASTBEAT_GUARDIAN="off") as process:
         done = stop(site, "--why", "wrong data", *more)
         assert done.returncode == 0, done.stderr

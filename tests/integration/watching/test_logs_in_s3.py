@@ -2,11 +2,11 @@
 
 import pytest
 
-from lastbeat.observe.listing import run_files
-from lastbeat.observe.logs import RunLogs
-from lastbeat.signals.loading import load
+from lastbeat.explain.signals.loading import load
 from lastbeat.stores.retrying import RetryingStore
 from lastbeat.stores.s3 import s3_store
+from lastbeat.watch.observe.listing import run_files
+from lastbeat.watch.observe.logs import RunLogs
 from support.proxy import FaultProxy, s3_error
 from support.s3 import REGION, S3Server
 

@@ -4,9 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.causes.by_repository import SignalUse, left_out, matched, repository_of, share, shares, uses, wilson
-from lastbeat.causes.explaining import explain_text
-from lastbeat.causes.scoring import NONE, Case, Diagnosis, Score, ScoredCase, diagnosis_of
+from lastbeat.explain.causes.by_repository import (
+    SignalUse,
+    left_out,
+    matched,
+    repository_of,
+    share,
+    shares,
+    uses,
+    wilson,
+)
+from lastbeat.explain.causes.explaining import explain_text
+from lastbeat.explain.causes.scoring import NONE, Case, Diagnosis, Score, ScoredCase, diagnosis_of
 from lastbeat.model.signal import Catalogue, Signal
 
 

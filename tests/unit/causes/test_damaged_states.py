@@ -9,18 +9,18 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.causes.explaining import explain
-from lastbeat.causes.log_parser import ParserState
-from lastbeat.causes.log_reader import LogReader, ReaderState
-from lastbeat.causes.log_summary import LogSummary
-from lastbeat.causes.mentions import Mention, MentionWindow
-from lastbeat.causes.progress_counters import ProgressCounters
-from lastbeat.causes.stack_dumps import Stack, StackDumpParser
-from lastbeat.causes.tracebacks import OpenTraceback, TracebackParser
-from lastbeat.codec import DamagedError
+from lastbeat.explain.causes.explaining import explain
+from lastbeat.explain.causes.log_parser import ParserState
+from lastbeat.explain.causes.log_reader import LogReader, ReaderState
+from lastbeat.explain.causes.log_summary import LogSummary
+from lastbeat.explain.causes.mentions import Mention, MentionWindow
+from lastbeat.explain.causes.progress_counters import ProgressCounters
+from lastbeat.explain.causes.stack_dumps import Stack, StackDumpParser
+from lastbeat.explain.causes.tracebacks import OpenTraceback, TracebackParser
+from lastbeat.explain.scanning.splitting import Splitter
+from lastbeat.explain.signals.loading import load
+from lastbeat.model.codec import DamagedError
 from lastbeat.model.progress_lines import Progress
-from lastbeat.scanning.splitting import Splitter
-from lastbeat.signals.loading import load
 from support.printed import STEPS
 
 CATALOGUE = load("default")

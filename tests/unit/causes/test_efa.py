@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.causes.efa import NetworkLines, efa_use
-from lastbeat.codec import codec
+from lastbeat.explain.causes.efa import NetworkLines, efa_use
+from lastbeat.model.codec import codec
 from lastbeat.model.efa_use import EFA, IB, SOCKET, UNKNOWN, EfaUse
 
 INFO = "ip-10-1-0-7:4711:4790 [0] NCCL INFO "

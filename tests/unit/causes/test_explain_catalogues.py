@@ -1,10 +1,10 @@
 # ruff: noqa: E501 - lines of logs are as long as they are
 """What depends on the catalogue: one of one's own, one for a framework, and what the default one says by the way."""
 
-from lastbeat.causes.explaining import explain_text
+from lastbeat.explain.causes.explaining import explain_text
+from lastbeat.explain.scanning.matching import matcher_of
+from lastbeat.explain.signals.loading import load, load_setting
 from lastbeat.model.signal import Signal
-from lastbeat.scanning.matching import matcher_of
-from lastbeat.signals.loading import load, load_setting
 from support.printed import CHILD_FAILED, STEPS
 from support.row_by_row import check_each
 

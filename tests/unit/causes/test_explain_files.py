@@ -3,10 +3,10 @@
 
 from itertools import pairwise, permutations
 
-from lastbeat.causes.explaining import explain, explain_text
-from lastbeat.causes.log_reader import LogReader
+from lastbeat.explain.causes.explaining import explain, explain_text
+from lastbeat.explain.causes.log_reader import LogReader
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import Explanation
-from lastbeat.signals.loading import load
 from support.row_by_row import check_each
 
 CATALOGUE = load("default")

@@ -2,11 +2,11 @@
 
 import json
 
-from lastbeat.causes.explaining import explain, explain_text
-from lastbeat.causes.log_reader import LogReader
-from lastbeat.causes.tracebacks import FRAME_LIMIT
-from lastbeat.signals.hints import GUESS
-from lastbeat.signals.loading import load
+from lastbeat.explain.causes.explaining import explain, explain_text
+from lastbeat.explain.causes.log_reader import LogReader
+from lastbeat.explain.causes.tracebacks import FRAME_LIMIT
+from lastbeat.explain.signals.hints import GUESS
+from lastbeat.explain.signals.loading import load
 from support.printed import STEPS, TORCH
 from support.row_by_row import check_each
 

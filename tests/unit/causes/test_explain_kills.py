@@ -1,13 +1,13 @@
 """A SIGKILL: the OOM killer's as long as nobody knows better, but not where no OOM kill was counted."""
 
-from lastbeat.causes.confidence import Grounds
-from lastbeat.causes.explaining import explain
-from lastbeat.causes.log_reader import LogReader
+from lastbeat.explain.causes.confidence import Grounds
+from lastbeat.explain.causes.explaining import explain
+from lastbeat.explain.causes.log_reader import LogReader
+from lastbeat.explain.signals.hints import KILLED_WITHOUT_OOM
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import Cause
 from lastbeat.model.oom_kills import NONE_COUNTED
-from lastbeat.observe.log_observer import exit_code
-from lastbeat.signals.hints import KILLED_WITHOUT_OOM
-from lastbeat.signals.loading import load
+from lastbeat.watch.observe.log_observer import exit_code
 from support.printed import STEPS
 from support.row_by_row import check_each
 

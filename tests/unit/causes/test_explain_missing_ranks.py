@@ -4,10 +4,10 @@
 from collections.abc import Mapping
 from datetime import datetime, timezone
 
-from lastbeat.causes.explaining import explain
-from lastbeat.causes.log_reader import LogReader
+from lastbeat.explain.causes.explaining import explain
+from lastbeat.explain.causes.log_reader import LogReader
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import Explanation
-from lastbeat.signals.loading import load
 from support.missing_ranks import DUMPED, STACK, STEPS, log, ranks
 from support.row_by_row import check_each
 

@@ -3,8 +3,8 @@
 import random
 from collections.abc import Callable, Mapping
 
-from lastbeat.causes.explaining import explain_text
-from lastbeat.signals.loading import load
+from lastbeat.explain.causes.explaining import explain_text
+from lastbeat.explain.signals.loading import load
 from support.printed import CHILD_FAILED, STEPS, traceback
 from support.row_by_row import check_each
 

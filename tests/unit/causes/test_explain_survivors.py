@@ -1,10 +1,10 @@
 # ruff: noqa: E501 - lines of logs are as long as they are
 """Only those that saw a peer go away are left to tell of it: who was it?"""
 
-from lastbeat.causes.explaining import explain
-from lastbeat.causes.log_reader import LogReader
+from lastbeat.explain.causes.explaining import explain
+from lastbeat.explain.causes.log_reader import LogReader
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import Explanation, LostPeer
-from lastbeat.signals.loading import load
 from support.printed import STEPS
 from support.row_by_row import check_each
 

@@ -1,10 +1,10 @@
 # ruff: noqa: E501 - lines of logs are as long as they are
 """What torchrun's table tells of a rank that died without a word, whatever its exit code was."""
 
-from lastbeat.causes.explaining import explain_text
+from lastbeat.explain.causes.explaining import explain_text
+from lastbeat.explain.signals.hints import GUESS
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import Cause
-from lastbeat.signals.hints import GUESS
-from lastbeat.signals.loading import load
 from support.printed import STEPS
 from support.row_by_row import check_each
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lastbeat.causes.explaining import explain_text
-from lastbeat.causes.fingerprint import fingerprint_of
+from lastbeat.explain.causes.explaining import explain_text
+from lastbeat.explain.causes.fingerprint import fingerprint_of
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import EXIT_STATUS, Cause, Evidence
-from lastbeat.signals.loading import load
 
 FRAME = "train.py:33 in main: loss = model(batch)"
 

@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from lastbeat.causes.explaining import explain_text
-from lastbeat.decide.logs import also_seen
+from lastbeat.explain.causes.explaining import explain_text
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import Explanation
-from lastbeat.signals.loading import load
+from lastbeat.watch.decide.logs import also_seen
 from support.printed import CHILD_FAILED, MEGATRON, STEPS, raised, traceback
 from support.row_by_row import check_each
 

@@ -2,8 +2,8 @@
 
 import json
 
-from lastbeat.causes.progress_counters import ProgressCounters
-from lastbeat.codec import codec
+from lastbeat.explain.causes.progress_counters import ProgressCounters
+from lastbeat.model.codec import codec
 
 
 def kept(counters: ProgressCounters) -> ProgressCounters:

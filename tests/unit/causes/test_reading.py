@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.causes.explaining import explain
-from lastbeat.causes.log_parser import LogParser, ParserState, Vocabulary
-from lastbeat.causes.log_reader import LogReader
-from lastbeat.causes.log_summary import LogSummary
-from lastbeat.scanning.splitting import line_of
-from lastbeat.signals.loading import load
+from lastbeat.explain.causes.explaining import explain
+from lastbeat.explain.causes.log_parser import LogParser, ParserState, Vocabulary
+from lastbeat.explain.causes.log_reader import LogReader
+from lastbeat.explain.causes.log_summary import LogSummary
+from lastbeat.explain.scanning.splitting import line_of
+from lastbeat.explain.signals.loading import load
 from support.printed import traceback
 
 CORPUS = Path(__file__).resolve().parents[2] / "corpus" / "files"

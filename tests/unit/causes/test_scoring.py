@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from lastbeat.causes.scoring import (
+from lastbeat.explain.causes.scoring import (
     NONE,
     Case,
     Diagnosis,
@@ -16,10 +16,10 @@ from lastbeat.causes.scoring import (
     read_index,
     score,
 )
+from lastbeat.explain.scanning.matching import Matcher
+from lastbeat.explain.scanning.splitting import line_of
 from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.model.signal import Signal
-from lastbeat.scanning.matching import Matcher
-from lastbeat.scanning.splitting import line_of
 
 LABELS = ("oom", "nccl", "nccl_timeout", "cancelled")
 GOOD = {"id": "a", "file": "a.log", "label": "oom", "first_cause_lineno": 3}

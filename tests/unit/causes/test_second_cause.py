@@ -2,11 +2,11 @@
 
 import pytest
 
-from lastbeat.causes.explaining import explain, explain_text
-from lastbeat.causes.log_reader import LogReader
+from lastbeat.explain.causes.explaining import explain, explain_text
+from lastbeat.explain.causes.log_reader import LogReader
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import UNDECIDED, Cause, Evidence, Explanation, sureness
 from lastbeat.model.restart import DEFAULT_LEAST_CONFIDENCE
-from lastbeat.signals.loading import load
 from support.printed import STEPS
 
 CATALOGUE = load("default")

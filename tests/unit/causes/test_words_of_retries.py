@@ -2,9 +2,9 @@
 
 import pytest
 
-from lastbeat.causes.contexts import RETRY, RETRY_WORDS, SPENT, SPENT_WORDS
+from lastbeat.explain.causes.contexts import RETRY, RETRY_WORDS, SPENT, SPENT_WORDS
+from lastbeat.explain.scanning import literals
 from lastbeat.model.pattern import Pattern
-from lastbeat.scanning import literals
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from lastbeat.causes.explaining import explain_text
-from lastbeat.causes.log_reader import unwrapped
-from lastbeat.scanning.splitting import line_of
-from lastbeat.signals.loading import load
+from lastbeat.explain.causes.explaining import explain_text
+from lastbeat.explain.causes.log_reader import unwrapped
+from lastbeat.explain.scanning.splitting import line_of
+from lastbeat.explain.signals.loading import load
 
 ROWS = [
     pytest.param('{"log":"step 3\\n","stream":"stderr"}', "step 3", id="Docker's files"),

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastbeat.checkpoints.layouts import step_in
-from lastbeat.checkpoints.survey import newly_saved, survey
+from lastbeat.jobs.checkpoints.layouts import step_in
+from lastbeat.jobs.checkpoints.survey import newly_saved, survey
 from lastbeat.model.checkpoint import Checkpoint, CheckpointSurvey, Completeness, Quarantine
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.port import UnreachableError

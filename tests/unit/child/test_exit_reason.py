@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.child.exit_reason import ChildExit, OomKillCounter, first_line, sentinel_text
+from lastbeat.training.exec.child.exit_reason import ChildExit, OomKillCounter, first_line, sentinel_text
 
 WORDS = [
     pytest.param(ChildExit(3), None, "train.sh ended with exit status 3", id="an exit status"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.child.output_summary import TAIL_BYTES, TAIL_LINES, OutputSummary
+from lastbeat.training.exec.child.output_summary import TAIL_BYTES, TAIL_LINES, OutputSummary
 
 TRACE = (
     "Traceback (most recent call last):\n"

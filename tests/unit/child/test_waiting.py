@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.child.waiting import LIMIT_BYTES, MOST_PROCESSES, dump_waiting
-from lastbeat.observe.run import innermost
+from lastbeat.training.exec.child.waiting import LIMIT_BYTES, MOST_PROCESSES, dump_waiting
+from lastbeat.watch.observe.run import innermost
 
 HEAD = "No new step for 2m, at step 50"
 DUMP = """Process 102: python train.py

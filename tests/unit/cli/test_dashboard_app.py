@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lastbeat.page.assembling import HtmlPage
 from lastbeat.stores.port import UnreachableError
+from lastbeat.views.page.assembling import HtmlPage
 from lastbeat_cli.dashboard.answer import Body, Response, body, json_body
 from lastbeat_cli.dashboard.app import App, TooManyOpenError
 from lastbeat_cli.dashboard.door import Door, is_loopback

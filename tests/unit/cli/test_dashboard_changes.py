@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lastbeat.page.assembling import HtmlPage
+from lastbeat.views.page.assembling import HtmlPage
 from lastbeat_cli.dashboard.answer import Body, Response, body, json_body
 from lastbeat_cli.dashboard.app import BODY_BYTES, App
 from lastbeat_cli.dashboard.door import Door

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from lastbeat.model.silence import SILENCES
 from lastbeat.model.text import one_line
-from lastbeat.record.silences import Silences
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from lastbeat.watch.record.silences import Silences
 from lastbeat_cli.dashboard.silences import InvalidChangeError, StoredSilences, page_author, read_change
 from support.memory import MemoryStore
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from datetime import datetime, timezone
 
+from lastbeat.explain.signals.error_types import TYPES
 from lastbeat.model.cause import AttemptInFile, Cause, Evidence, Explanation, Idle, LostPeer
-from lastbeat.signals.error_types import TYPES
 from lastbeat_cli.explain.document import story_document
 from lastbeat_cli.explain.story import ExplainReport
 

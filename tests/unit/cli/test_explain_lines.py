@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.deliver import facts
+from lastbeat.alerts import facts
+from lastbeat.explain.signals.error_types import TYPES
 from lastbeat.model.cause import AttemptInFile, Cause, Evidence, Explanation, Idle, LostPeer, Warned, sureness
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean
-from lastbeat.signals.error_types import TYPES
 from lastbeat_cli.explain.lines import story_lines
 from lastbeat_cli.explain.story import ExplainReport, LogRead
 from lastbeat_cli.explain.timeline import bare, ranks_told

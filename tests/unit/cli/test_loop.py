@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.decide.over import is_over, retry_in_s
 from lastbeat.model.alert import Alert, Delivery, Message
 from lastbeat.model.observation import NeverSeen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Finding, HeartbeatMemory, Record
 from lastbeat.model.status import Event, Status
+from lastbeat.watch.decide.over import is_over, retry_in_s
 from lastbeat_cli.loop import Stop, follow, next_due
 from lastbeat_cli.panel import WINDOW, StepRate
 

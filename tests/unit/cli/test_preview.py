@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lastbeat.deliver.webhook import Webhook
+from lastbeat.alerts.webhook import Webhook
 from lastbeat_cli.preview import Preview, payloads, shown
 from support.channel import ListChannel
 from support.messages import FAILED

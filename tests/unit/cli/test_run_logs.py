@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lastbeat.model.text import CUT
-from lastbeat.observe.log_source import LogSource, StoredLog
+from lastbeat.watch.observe.log_source import LogSource, StoredLog
 from lastbeat_cli.loop import Stop
 from lastbeat_cli.run_logs.files import LogSelection, chosen
 from lastbeat_cli.run_logs.following import Following, until_over

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastbeat.restarts import loading
+from lastbeat.jobs.restarts import loading
 from lastbeat.settings import table
 from lastbeat_cli import exits
 from lastbeat_cli.supervise import config

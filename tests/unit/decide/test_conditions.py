@@ -10,9 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.decide.conditions import table
-from lastbeat.decide.conditions.condition import Check
-from lastbeat.decide.evidence import AttemptEvidence
 from lastbeat.model.efa_use import EFA, SOCKET, EfaUse
 from lastbeat.model.health import HealthCondition
 from lastbeat.model.heartbeat import Heartbeat
@@ -22,6 +19,9 @@ from lastbeat.model.observation import RankFiles, RanksLookedAt, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import HeartbeatMemory, Record
 from lastbeat.model.signal import Absence
+from lastbeat.watch.decide.conditions import table
+from lastbeat.watch.decide.conditions.condition import Check
+from lastbeat.watch.decide.evidence import AttemptEvidence
 
 MINUTE = timedelta(minutes=1)
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

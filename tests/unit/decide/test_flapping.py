@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastbeat.decide import flapping
 from lastbeat.model.policy import DEFAULT_ALERT_ON, Policy
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
+from lastbeat.watch.decide import flapping
 from support.flaps import is_flip, natural, wrongly_told
 from support.laws import examples
 from support.world import World

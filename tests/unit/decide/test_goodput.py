@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastbeat.codec import codec
-from lastbeat.decide.goodput import goodput, summed
-from lastbeat.decide.timesheet import with_step
+from lastbeat.model.codec import codec
 from lastbeat.model.goodput import Goodput
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import AttemptTimes, EarlierTimes, Timesheet, TimeUse
+from lastbeat.watch.decide.goodput import goodput, summed
+from lastbeat.watch.decide.timesheet import with_step
 from support.laws import examples
 
 ZERO = datetime(2026, 3, 1, tzinfo=timezone.utc)

@@ -6,7 +6,11 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from lastbeat.decide.groups import (
+from lastbeat.model.alert import Message
+from lastbeat.model.group import LEDGER_ID, DeferredAlert, Group, Ledger, Member
+from lastbeat.model.policy import FleetPolicy
+from lastbeat.model.status import Event, Status
+from lastbeat.watch.decide.groups import (
     MEMBER_LIMIT,
     OPEN_LIMIT,
     GroupDecision,
@@ -15,10 +19,6 @@ from lastbeat.decide.groups import (
     idle,
     shared_facts,
 )
-from lastbeat.model.alert import Message
-from lastbeat.model.group import LEDGER_ID, DeferredAlert, Group, Ledger, Member
-from lastbeat.model.policy import FleetPolicy
-from lastbeat.model.status import Event, Status
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 POLICY = FleetPolicy(group_runs=3)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.decide.headline import failure_line, headline, repeats_an_exit
-from lastbeat.decide.transition import with_explanation
 from lastbeat.model.cause import Cause, Evidence, Explanation
+from lastbeat.watch.decide.headline import failure_line, headline, repeats_an_exit
+from lastbeat.watch.decide.transition import with_explanation
 from support.logged import Watched
 
 SHAPES = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (32x128 and 64x10)"

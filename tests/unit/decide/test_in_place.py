@@ -5,9 +5,6 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from lastbeat.decide.in_place import restart_news, still_late
-from lastbeat.decide.late_sections import LateSection
-from lastbeat.decide.transition import Decision, decide
 from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.model.heartbeat import Heartbeat, OpenSection
 from lastbeat.model.in_place import InPlace
@@ -16,6 +13,9 @@ from lastbeat.model.observation import Seen, Sentinel
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt, Record
 from lastbeat.model.status import FAILURE_IN_LOG, LOSS_NAN, Event, Status
+from lastbeat.watch.decide.in_place import restart_news, still_late
+from lastbeat.watch.decide.late_sections import LateSection
+from lastbeat.watch.decide.transition import Decision, decide
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 STARTER = InPlace("job-0", 0, 3, 120.0)

@@ -4,8 +4,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from lastbeat.decide.job_conditions import remedy
 from lastbeat.model.job import JobMemory
+from lastbeat.watch.decide.job_conditions import remedy
 
 
 def test_what_to_do_about_a_job_that_waits_names_the_object() -> None:

@@ -5,8 +5,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from lastbeat.decide.jobs import judge
 from lastbeat.model.job import JobMemory, JobReport, JobSight, JobState
+from lastbeat.watch.decide.jobs import judge
 
 MEMORY = JobMemory("local", "run-r0", "run-r0", 0, datetime(2026, 1, 1, tzinfo=timezone.utc))
 ENDS = [

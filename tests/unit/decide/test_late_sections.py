@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from lastbeat.decide.late_sections import late_sections, told_of, when_late
 from lastbeat.model.heartbeat import Heartbeat, LeftSection, OpenSection
 from lastbeat.model.observation import RankBeat, RankFiles, RanksLookedAt, Seen
 from lastbeat.model.record import Attempt
+from lastbeat.watch.decide.late_sections import late_sections, told_of, when_late
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 ATTEMPT = Attempt(2, NOW - timedelta(hours=1), declared=2)

@@ -4,11 +4,11 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from lastbeat.decide.attempt import match_attempt
 from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import Seen
 from lastbeat.model.record import Attempt, Record
+from lastbeat.watch.decide.attempt import match_attempt
 
 SUBMITTED = datetime(2026, 3, 1, 12, 0, 30, 250_000, tzinfo=timezone.utc)
 FAILED = Explanation(Cause("oom", Evidence("r0.out", 7, "CUDA out of memory"), 0.95), ended=True)

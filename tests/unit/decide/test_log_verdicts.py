@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from lastbeat.decide.logs import also_seen
-from lastbeat.decide.transition import with_explanation
 from lastbeat.model.cause import NOTHING, Evidence, Explanation, LostPeer, Warned
 from lastbeat.model.observation import Seen
 from lastbeat.model.policy import DEFAULT_ALERT_ON, Policy
 from lastbeat.model.signal import Absence
 from lastbeat.model.status import Event
+from lastbeat.watch.decide.logs import also_seen
+from lastbeat.watch.decide.transition import with_explanation
 from support.logged import CRASH, DONE, HANG, MAYBE, OOM, Act, Watched
 
 CHECKPOINTS = Policy(absences=(Absence("checkpoint_overdue", "checkpoint_saved", 600, 300, "Look at the disk."),))

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastbeat.decide.losses import counted_failures
 from lastbeat.model.action import Action
 from lastbeat.model.losses import CountedFailure, Dimension, Loss, by_loss, grouped, step_range
 from lastbeat.model.record import Attempt, HeartbeatMemory, Record, Transition
 from lastbeat.model.restart import RESTART_KIND, FoundCheckpoint, Mode, RestartEntry
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import AttemptTimes, Timesheet
+from lastbeat.watch.decide.losses import counted_failures
 from support.laws import examples
 
 ZERO = datetime(2026, 3, 1, tzinfo=timezone.utc)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from lastbeat.explain.signals import hints
 from lastbeat.model.policy import Policy
-from lastbeat.signals import hints
 from support.world import World
 
 MINUTE = 60.0

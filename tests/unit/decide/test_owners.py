@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from lastbeat.deliver.document import document
-from lastbeat.deliver.plain import render
-from lastbeat.deliver.slack_blocks import payload
+from lastbeat.alerts.document import document
+from lastbeat.alerts.plain import render
+from lastbeat.alerts.slack_blocks import payload
 from lastbeat.model.document import outcome_document
 from lastbeat_cli.lines import lines
 from support.world import World

@@ -4,12 +4,12 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from lastbeat.decide.quarantine import QUICK_S, first_step, quarantined
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.job import JobMemory, JobReport, JobSight, JobState
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import Seen
 from lastbeat.model.restart import Mode, RestartEntry
+from lastbeat.watch.decide.quarantine import QUICK_S, first_step, quarantined
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 SHOWN = RestartEntry(NOW, Mode.CRASH, "nccl", step=90)

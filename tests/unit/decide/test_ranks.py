@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.decide.ranks import suspects
 from lastbeat.model.observation import RankBeat, RanksSeen
+from lastbeat.watch.decide.ranks import suspects
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 STOOD = NOW - timedelta(minutes=10)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.decide.reactions import arguments, filled
+from lastbeat.watch.decide.reactions import arguments, filled
 
 VALUES = {"step": "1500", "reason": "{run_id}; rm -rf / $(x)", "run_id": "llama", "signal": "--delete"}
 COMMANDS = [

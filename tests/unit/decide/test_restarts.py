@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.decide.restart import MOST_PREEMPTIONS, budgets_used, decide_restart, entry
+from lastbeat.jobs.restarts.loading import load, names
 from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy, RestartRule
-from lastbeat.restarts.loading import load, names
+from lastbeat.watch.decide.restart import MOST_PREEMPTIONS, budgets_used, decide_restart, entry
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
 TRANSIENT = load("megatron_transient")

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from lastbeat.decide.routes import check, choose, choose_together, window
 from lastbeat.model.alert import MentionedPerson, Message
 from lastbeat.model.route import InvalidRouteError, Person, Route, RouteTable
 from lastbeat.model.status import Event, Status
+from lastbeat.watch.decide.routes import check, choose, choose_together, window
 
 MONDAY = datetime(2026, 1, 5, 12, 0, tzinfo=timezone.utc)
 PEOPLE = {

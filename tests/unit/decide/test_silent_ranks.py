@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.decide.silent_ranks import limit_of, seeming_silent, silent_ranks
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.observation import RankBeat, RankFiles, RanksLookedAt, Seen
 from lastbeat.model.record import Attempt
+from lastbeat.watch.decide.silent_ranks import limit_of, seeming_silent, silent_ranks
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 LIMIT_S = 245.0

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from lastbeat.decide.similar import aftermath
 from lastbeat.model.action import Action
 from lastbeat.model.record import Attempt, HeartbeatMemory, Record, Transition
 from lastbeat.model.restart import RESTART_KIND
 from lastbeat.model.similar import FAILED_AGAIN, GOT_FURTHER, NOT_STARTED, WENT_ON
 from lastbeat.model.status import Status
+from lastbeat.watch.decide.similar import aftermath
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
 RUNNING, FAILED, SUCCEEDED = Status.RUNNING, Status.FAILED, Status.SUCCEEDED

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastbeat.decide.step_waits import handed_on_s, limit_s, news, noted
 from lastbeat.model.learned_limits import CEILING_S, FACTOR, IDLE_FLOOR_S, LEAST_SAMPLES
 from lastbeat.model.limits import RunLimits
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import HeartbeatMemory, StepWaits
 from lastbeat.stores.port import UnreachableError
+from lastbeat.watch.decide.step_waits import handed_on_s, limit_s, news, noted
 from support.laws import examples
 from support.memory import START
 from support.world import World

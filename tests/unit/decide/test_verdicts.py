@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from lastbeat.decide.verdict import REASON_LIMIT
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from lastbeat.stores.port import DeniedError
+from lastbeat.watch.decide.verdict import REASON_LIMIT
 from support.world import World
 
 MINUTE = 60.0

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from lastbeat.deliver.registry import module
-from lastbeat.deliver.weburl import host
+from lastbeat.alerts.registry import module
+from lastbeat.alerts.weburl import host
 
 
 def parse(channel: str, name: str, text: str) -> object:

@@ -10,9 +10,9 @@ from botocore import exceptions
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.deliver import sns
-from lastbeat.deliver.http import retry_after_s
-from lastbeat.deliver.webhook import signature
+from lastbeat.alerts import sns
+from lastbeat.alerts.http import retry_after_s
+from lastbeat.alerts.webhook import signature
 from lastbeat.model.alert import Message
 from support.messages import FAILED, hostile_messages
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from lastbeat.deliver.apprise_urls import APPRISE_URLS, AppriseUrl, body, channels, harmless
+from lastbeat.alerts.apprise_urls import APPRISE_URLS, AppriseUrl, body, channels, harmless
 from lastbeat.model.alert import Message
 from lastbeat.model.setting import SettingValues
 from support.messages import FAILED, GROUP, STALLED, hostile_messages

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from lastbeat.deliver.document import MAX_BYTES, document, encode
+from lastbeat.alerts.document import MAX_BYTES, document, encode
 from lastbeat.model.alert import Message
 from support.laws import examples
 from support.messages import FAILED, GROUP, hostile_messages

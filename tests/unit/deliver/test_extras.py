@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from lastbeat.deliver import registry
-from lastbeat.deliver.port import DeliveryError
+from lastbeat.alerts import registry
+from lastbeat.alerts.port import DeliveryError
 from lastbeat.model.setting import SettingValues
 from support.messages import FAILED
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lastbeat.deliver.plain import render
-from lastbeat.deliver.slack_blocks import head, payload
+from lastbeat.alerts.plain import render
+from lastbeat.alerts.slack_blocks import head, payload
 from lastbeat.model.alert import MentionedPerson, Message
 from lastbeat.model.cause import Evidence
 from support.messages import AT, FAILED, GROUP, STALLED, TIMED_OUT

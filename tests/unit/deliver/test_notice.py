@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lastbeat.deliver.notice import compose_first_look, compose_notice
-from lastbeat.deliver.plain import render
-from lastbeat.deliver.slack_blocks import payload
+from lastbeat.alerts.notice import compose_first_look, compose_notice
+from lastbeat.alerts.plain import render
+from lastbeat.alerts.slack_blocks import payload
 from lastbeat.model.group import DeferredAlert, Notice
 from lastbeat.model.status import Event
 from support.messages import FAILED

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastbeat.deliver.pagerduty import PagerDuty
-from lastbeat.deliver.port import DeliveryError, Receipt
+from lastbeat.alerts.pagerduty import PagerDuty
+from lastbeat.alerts.port import DeliveryError, Receipt
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
 from support.http_sink import Answer, HttpSink, http_sink

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from lastbeat.deliver.plain import render
+from lastbeat.alerts.plain import render
 from lastbeat.model.alert import Message
 from support.laws import examples
 from support.messages import FAILED, GROUP, STALLED, TIMED_OUT, hostile_messages

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.deliver.document import encode
+from lastbeat.alerts.document import encode
 from lastbeat.model.cause import Evidence
 from lastbeat.model.redact import SHORTEST, Redactor
 from lastbeat.model.secrets import MASK

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from lastbeat.deliver.slack_blocks import payload
+from lastbeat.alerts.slack_blocks import payload
 from lastbeat.model.alert import MentionedPerson, Message
 from lastbeat.model.cause import Evidence
 from lastbeat.model.status import Event, Status

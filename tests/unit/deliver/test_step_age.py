@@ -2,7 +2,7 @@
 
 import pytest
 
-from lastbeat.deliver.facts import facts
+from lastbeat.alerts.facts import facts
 from lastbeat.model.policy import Policy
 from support.world import World
 

@@ -5,13 +5,13 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from lastbeat.effects.actions import KEPT, MOST_OPEN, Performed, claim, request, settle, wake_at
-from lastbeat.effects.executor import ExecutorError, NotDoneError, RefusedError
-from lastbeat.effects.outbox import enqueue
 from lastbeat.model.action import Action
 from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
+from lastbeat.watch.effects.actions import KEPT, MOST_OPEN, Performed, claim, request, settle, wake_at
+from lastbeat.watch.effects.executor import ExecutorError, NotDoneError, RefusedError
+from lastbeat.watch.effects.outbox import enqueue
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 LATER = NOW + timedelta(days=400)

@@ -10,16 +10,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from lastbeat.effects.actions import request
-from lastbeat.effects.executor import ExecutorError, NotDoneError
-from lastbeat.effects.outbox import enqueue
-from lastbeat.effects.runner import ACTION_LEASE_S, EffectRunner
 from lastbeat.model.action import Action
 from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
-from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.port import ConflictError, StoreError, UnreachableError
+from lastbeat.watch.effects.actions import request
+from lastbeat.watch.effects.executor import ExecutorError, NotDoneError
+from lastbeat.watch.effects.outbox import enqueue
+from lastbeat.watch.effects.runner import ACTION_LEASE_S, EffectRunner
+from lastbeat.watch.record.repository import RecordRepository
 from support.channel import ListChannel
 from support.cluster import Cluster, ClusterExecutor, no_answer
 from support.laws import examples

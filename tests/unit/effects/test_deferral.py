@@ -5,8 +5,11 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from lastbeat.deliver.port import DeliveryError
-from lastbeat.effects.deferral import (
+from lastbeat.alerts.port import DeliveryError
+from lastbeat.model.alert import Message
+from lastbeat.model.record import Record
+from lastbeat.model.status import Event, Status
+from lastbeat.watch.effects.deferral import (
     LONGEST_S,
     DeliveryCounts,
     defer,
@@ -17,10 +20,7 @@ from lastbeat.effects.deferral import (
     release,
     settle_as_told,
 )
-from lastbeat.effects.outbox import claim, enqueue, failures, pending, settle
-from lastbeat.model.alert import Message
-from lastbeat.model.record import Record
-from lastbeat.model.status import Event, Status
+from lastbeat.watch.effects.outbox import claim, enqueue, failures, pending, settle
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 UNTIL = NOW + timedelta(seconds=60)

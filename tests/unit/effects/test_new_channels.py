@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from lastbeat.deliver.port import Channel
-from lastbeat.effects.outbox import ADOPT_S
-from lastbeat.effects.routing import Routing
-from lastbeat.record.channels import CHANNELS, KnownChannels
+from lastbeat.alerts.port import Channel
 from lastbeat.stores.port import DeniedError, UnreachableError
 from lastbeat.stores.reading import ReadingStore
+from lastbeat.watch.effects.outbox import ADOPT_S
+from lastbeat.watch.effects.routing import Routing
+from lastbeat.watch.record.channels import CHANNELS, KnownChannels
 from support.channel import ListChannel, down
 from support.memory import START, MemoryStore
 from support.world import World

@@ -6,13 +6,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastbeat.deliver.port import DeliveryError, Receipt
-from lastbeat.effects.deferral import defer, deferred_numbers, release, settle_as_told
-from lastbeat.effects.dispatch import dispatch
-from lastbeat.effects.outbox import OUTBOX_LIMIT, DeliveryClaim, claim, enqueue, pending, settle
+from lastbeat.alerts.port import DeliveryError, Receipt
 from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
+from lastbeat.watch.effects.deferral import defer, deferred_numbers, release, settle_as_told
+from lastbeat.watch.effects.dispatch import dispatch
+from lastbeat.watch.effects.outbox import OUTBOX_LIMIT, DeliveryClaim, claim, enqueue, pending, settle
 from support.channel import ListChannel
 from support.laws import examples
 

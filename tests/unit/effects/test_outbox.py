@@ -5,12 +5,12 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from lastbeat.deliver.port import DeliveryError, Receipt
-from lastbeat.effects.dispatch import dispatch
-from lastbeat.effects.outbox import RECEIPTS_LIMIT, claim, enqueue, pending, settle
+from lastbeat.alerts.port import DeliveryError, Receipt
 from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
+from lastbeat.watch.effects.dispatch import dispatch
+from lastbeat.watch.effects.outbox import RECEIPTS_LIMIT, claim, enqueue, pending, settle
 from support.channel import ListChannel
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastbeat.decide.routes import RouteChoice, choose
-from lastbeat.effects import outbox
-from lastbeat.effects.routing import Routing, applied
 from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.route import ALL, LEFT_OUT, NOBODY, Route, RouteTable
 from lastbeat.model.status import Event, Status
-from lastbeat.record.routes import Routes, encode, put
-from lastbeat.record.routes_file import digest
+from lastbeat.watch.decide.routes import RouteChoice, choose
+from lastbeat.watch.effects import outbox
+from lastbeat.watch.effects.routing import Routing, applied
+from lastbeat.watch.record.routes import Routes, encode, put
+from lastbeat.watch.record.routes_file import digest
 from support.channel import ListChannel
 from support.laws import examples
 from support.memory import START, MemoryStore

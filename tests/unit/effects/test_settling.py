@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lastbeat.effects.outbox import enqueue
-from lastbeat.effects.runner import EffectRunner
 from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
-from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from lastbeat.watch.effects.outbox import enqueue
+from lastbeat.watch.effects.runner import EffectRunner
+from lastbeat.watch.record.repository import RecordRepository
 from support.channel import ListChannel, down
 from support.memory import START, MemoryStore
 

@@ -5,8 +5,8 @@ import pytest
 from lastbeat.fleet.all_records import all_records, ended_long_ago, never_supervised
 from lastbeat.model.record import Record
 from lastbeat.model.status import Status
-from lastbeat.record.codec import encode
 from lastbeat.stores.port import StoreError, UnreachableError
+from lastbeat.watch.record.codec import encode
 from support.memory import MemoryStore
 from support.world import World, running
 

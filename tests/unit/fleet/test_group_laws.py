@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from lastbeat.effects.deferral import GROUPED
 from lastbeat.model.alert import Alert
 from lastbeat.model.group import LEDGER, Group
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.stores.port import UnreachableError
+from lastbeat.watch.effects.deferral import GROUPED
 from support.channel import down
 from support.groups import Grouper, GroupWorld
 from support.laws import examples

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lastbeat.deliver.document import document
-from lastbeat.deliver.plain import render
+from lastbeat.alerts.document import document
+from lastbeat.alerts.plain import render
 from lastbeat.model.policy import FleetPolicy
 from support.channel import ListChannel, down
 from support.groups import Grouper, GroupWorld

@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from lastbeat.deliver.port import DeliveryError
-from lastbeat.effects.deferral import LONGEST_S
+from lastbeat.alerts.port import DeliveryError
 from lastbeat.model.group import LEDGER, LEDGER_ID, Ledger
-from lastbeat.record.codec import encode
 from lastbeat.stores.port import DeniedError, UnreachableError
+from lastbeat.watch.effects.deferral import LONGEST_S
+from lastbeat.watch.record.codec import encode
 from support.channel import down
 from support.groups import HOLD_S, Grouper, GroupWorld
 from support.memory import Killed

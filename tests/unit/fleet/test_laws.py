@@ -11,7 +11,7 @@ from lastbeat.fleet.screen import BEATING_S
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.limits import LIMITS
 from lastbeat.model.status import Status
-from lastbeat.record.limits import FleetLimits
+from lastbeat.watch.record.limits import FleetLimits
 from support.laws import examples
 from support.memory import MemoryStore
 from support.paged import PagedStore

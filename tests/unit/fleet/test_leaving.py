@@ -9,10 +9,10 @@ import pytest
 from lastbeat.fleet.leaving import Leaving
 from lastbeat.model.group import LEDGER
 from lastbeat.model.status import Status
-from lastbeat.record.codec import decode_ledger
 from lastbeat.stores.port import StoreError, UnreachableError
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.watching import FleetWatch
+from lastbeat.watch.record.codec import decode_ledger
 from support.channel import down
 from support.world import World
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from lastbeat.deliver.port import DeliveryError
+from lastbeat.alerts.port import DeliveryError
 from lastbeat.fleet.deadlines import PassTimes
 from lastbeat.fleet.mark import MarkWriter, read_mark
 from lastbeat.fleet.ping import Ping

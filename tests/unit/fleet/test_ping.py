@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from lastbeat.alerts.web.limits import HttpTimeouts
 from lastbeat.fleet.ping import Ping, ping_pass, trouble
 from lastbeat.model.fleet import PassReport
-from lastbeat.web.limits import HttpTimeouts
 from support.http_sink import Answer, HttpSink, closed_port, http_sink
 from support.memory import START
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from lastbeat.effects.routing import Routing
 from lastbeat.model.policy import FleetPolicy
-from lastbeat.record.routes import Routes, put
 from lastbeat.stores.port import UnreachableError
+from lastbeat.watch.effects.routing import Routing
+from lastbeat.watch.record.routes import Routes, put
 from support.channel import ListChannel
 from support.world import World
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from lastbeat.observe.listing import RANK_PAGES
+from lastbeat.watch.observe.listing import RANK_PAGES
 from support.world import World
 
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from lastbeat.deliver.port import DeliveryError
+from lastbeat.alerts.port import DeliveryError
 from lastbeat.model.group import LEDGER
 from lastbeat.model.status import Event
 from lastbeat.stores.port import DeniedError, MissingStoreError, UnreachableError

@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from lastbeat.deliver.port import DeliveryError
+from lastbeat.alerts.port import DeliveryError
 from lastbeat.fleet.shared_channel import SharedChannel
 from lastbeat.stores.port import DeniedError, Page, UnreachableError
 from support.channel import ListChannel

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lastbeat.guardian.process import Process
+from lastbeat.training.guardian.process import Process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="guardians are for Linux alone")
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lastbeat.guardian.report import describe, settle
 from lastbeat.model.redact import Redactor
 from lastbeat.stores.port import ConflictError, DeniedError, UnreachableError
+from lastbeat.training.guardian.report import describe, settle
 from support.memory import MemoryStore
 
 OURS, ANOTHER = "2026-01-01T11:00:00.000Z", "2026-01-01T11:59:59.000Z"

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastbeat.health.judging import Activity, NodeJudge, NodeLook, Raised
-from lastbeat.health.node import Disk, Network, NodeReading
-from lastbeat.health.xids import XIDS
 from lastbeat.model.health import HEALTH_CONDITIONS, REMEDIES
-from lastbeat.sdk.resources import Memory
+from lastbeat.training.node.judging import Activity, NodeJudge, NodeLook, Raised
+from lastbeat.training.node.node import Disk, Network, NodeReading
+from lastbeat.training.node.xids import XIDS
+from lastbeat.training.sdk.resources import Memory
 
 EACH_S = 30.0
 G = 1 << 30

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.health.judging import Latch
+from lastbeat.training.node.judging import Latch
 
 RAISE_S, CLEAR_S = 120.0, 600.0
 looks = st.lists(

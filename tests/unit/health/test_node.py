@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.health.node import Cpu, Network, NodeReading, Places, read_disk, read_node
+from lastbeat.training.node.node import Cpu, Network, NodeReading, Places, read_disk, read_node
 
 STAT = "cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3\n"
 SNMP = "Ip: Forwarding\nIp: 1\nTcp: RtoAlgorithm MaxConn OutSegs RetransSegs\nTcp: 1 -1 5000 25\n"

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from lastbeat.health.judging import NodeJudge
-from lastbeat.health.node import Places
-from lastbeat.health.sampler import NodeSampler, activity_of
 from lastbeat.model.health import NODE_HEALTH
-from lastbeat.sdk.run import Run
+from lastbeat.training.node.judging import NodeJudge
+from lastbeat.training.node.node import Places
+from lastbeat.training.node.sampler import NodeSampler, activity_of
+from lastbeat.training.sdk.run import Run
 
 FILES = {
     "proc/meminfo": "MemTotal: 1000000 kB\nMemAvailable: 900000 kB\nSwapTotal: 100 kB\nSwapFree: 30 kB\n",
@@ -56,7 +56,7 @@ def test_a_file_system_that_hangs_hides_nothing_else(tmp_path: Path, monkeypatch
         answers.wait(30)
         raise OSError(path)
 
-    monkeypatch.setattr("lastbeat.health.sampler.read_disk", hang)
+    monkeypatch.setattr("lastbeat.training.node.sampler.read_disk", hang)
     told = sampled(tmp_path, FILES)
     answers.set()
     assert told["cpu_limit"] == 1.5

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.child.exit_reason import ChildExit
-from lastbeat.in_place.ends import LONGEST_PAUSE_S, HowItEnded, explained, job_end, pause_s, ruled, within
-from lastbeat.in_place.looking import LeftBehind, RankError
+from lastbeat.explain.signals import loading as catalogues
+from lastbeat.jobs.restarts.loading import RECOMMENDED, load
 from lastbeat.model.rerun import RerunReport
 from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry
 from lastbeat.model.stop_request import StopRequest
-from lastbeat.restarts.loading import RECOMMENDED, load
-from lastbeat.signals import loading as catalogues
+from lastbeat.training.exec.child.exit_reason import ChildExit
+from lastbeat.training.exec.in_place.ends import LONGEST_PAUSE_S, HowItEnded, explained, job_end, pause_s, ruled, within
+from lastbeat.training.exec.in_place.looking import LeftBehind, RankError
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 NCCL = b"step 7/100 loss 2.5\nRuntimeError: NCCL error: unhandled system error\n"

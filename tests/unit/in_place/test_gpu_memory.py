@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lastbeat.in_place.gpu_memory import MARGIN_BYTES, Gpus, MemoryWatch
+from lastbeat.training.exec.in_place.gpu_memory import MARGIN_BYTES, Gpus, MemoryWatch
 
 GIB = 1 << 30
 

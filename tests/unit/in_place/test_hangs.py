@@ -2,8 +2,8 @@
 
 import pytest
 
-from lastbeat.in_place.hangs import Hang, HangWatch, Printed, SaidOfItself
-from lastbeat.sdk.sections import SectionLimits
+from lastbeat.training.exec.in_place.hangs import Hang, HangWatch, Printed, SaidOfItself
+from lastbeat.training.sdk.sections import SectionLimits
 
 LIMITS = SectionLimits({"step": 60.0, "checkpointing": 600.0}, 300.0, 1800.0)
 NONE = SectionLimits()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lastbeat.in_place.participants import Participant, launch_of, participant_of
+from lastbeat.training.exec.in_place.participants import Participant, launch_of, participant_of
 
 ROWS = [
     pytest.param({}, Participant(), id="nobody says anything: the only one"),

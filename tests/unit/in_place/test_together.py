@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.in_place.participants import Participant
-from lastbeat.in_place.together import Together, encode_starts
 from lastbeat.model.starts_in_place import StartsInPlace
 from lastbeat.stores.port import UnreachableError
+from lastbeat.training.exec.in_place.participants import Participant
+from lastbeat.training.exec.in_place.together import Together, encode_starts
 from support.memory import MemoryStore
 
 KEY = "r/in_place.json"

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat import opening
 from lastbeat.model.fleet import Shard
-from lastbeat.settings import load
+from lastbeat.settings import load, opening
 from lastbeat_lambda.environment import FROZEN_S, MARGIN_S, SECRET_S, SHARDS_KEPT, ExecutionEnvironment, TimeLimit
 
 

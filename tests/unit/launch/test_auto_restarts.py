@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.decide.restart import decide_restart, entry
+from lastbeat.jobs.restarts.loading import load_text
 from lastbeat.launch.auto_restart import PodLauncher, Terms
 from lastbeat.launch.by_kubectl import PodCluster, PodJobs
 from lastbeat.launch.ray import NotSetUpError, auto_restart
@@ -14,7 +14,7 @@ from lastbeat.launchers.kubectl import Kubectl
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.restart import JobEnd, Mode, RestartEntry
-from lastbeat.restarts.loading import load_text
+from lastbeat.watch.decide.restart import decide_restart, entry
 from support.fake_kubectl import FakeCluster
 
 SINCE = datetime(2026, 11, 1, tzinfo=timezone.utc)

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from lastbeat.model.fleet import Shard
-from lastbeat.observe.fleet import FleetListing
+from lastbeat.watch.observe.fleet import FleetListing
 from support.memory import MemoryStore
 from support.paged import PagedStore
 from support.pairwise import all_pairs

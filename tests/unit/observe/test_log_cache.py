@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.codec import DamagedError, codec
-from lastbeat.observe.log_observer import CACHE_LIMIT_BYTES, LogCache
-from lastbeat.observe.logs import RunLogsState
+from lastbeat.model.codec import DamagedError, codec
 from lastbeat.stores.port import DeniedError
+from lastbeat.watch.observe.log_observer import CACHE_LIMIT_BYTES, LogCache
+from lastbeat.watch.observe.logs import RunLogsState
 from support.memory import MemoryStore
 from support.run_logs import CRASH, MAIN, RUN, LogScene, kept, steps
 
@@ -103,8 +103,8 @@ def test_logs_that_have_not_changed_load_nothing_that_understands_text() -> None
     code = f"""
 import json, sys
 from datetime import datetime
-from lastbeat.codec import codec
-from lastbeat.observe.logs import RunLogs, RunLogsState
+from lastbeat.model.codec import codec
+from lastbeat.watch.observe.logs import RunLogs, RunLogsState
 from lastbeat.stores.port import Entry
 def never(): raise AssertionError
 logs = RunLogs(None, {RUN!r}, never)
@@ -112,7 +112,7 @@ logs.restore(codec(RunLogsState).read(json.loads({document!r})))
 held = Entry({MAIN!r}, {len(steps(0, 10) + CRASH)}, datetime.fromisoformat({run.store.now.isoformat()!r}), "v1")
 assert logs.look({{{MAIN!r}: held}}).explanation.cause.error_type == "oom"
 assert not logs.changed
-print(sorted(name for name in sys.modules if name.startswith(("lastbeat.signals", "yaml"))))
+print(sorted(name for name in sys.modules if name.startswith(("lastbeat.explain.signals", "yaml"))))
 """
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from lastbeat.observe.fleet import FleetListing
-from lastbeat.observe.listing import ask_files, run_files
-from lastbeat.observe.log_files import LISTED, MOST, choose, is_log, rank_of
 from lastbeat.stores.port import DeniedError, Entry
+from lastbeat.watch.observe.fleet import FleetListing
+from lastbeat.watch.observe.listing import ask_files, run_files
+from lastbeat.watch.observe.log_files import LISTED, MOST, choose, is_log, rank_of
 from support.memory import MemoryStore
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from lastbeat.observe.log_following import FIRST_BYTES, LONG_LINE_BYTES, follow
-from lastbeat.observe.log_source import StoredLog
 from lastbeat.stores.port import StoreError, UnreachableError
+from lastbeat.watch.observe.log_following import FIRST_BYTES, LONG_LINE_BYTES, follow
+from lastbeat.watch.observe.log_source import StoredLog
 from support.followed import KEY, ROOM, Followed, document, lines, said
 from support.log_recorder import GAP
 from support.memory import MemoryStore

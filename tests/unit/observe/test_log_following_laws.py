@@ -7,12 +7,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.observe.local_logs import local_log
-from lastbeat.observe.log_cursor import SEARCHABLE_BYTES
-from lastbeat.observe.log_following import follow
-from lastbeat.observe.tailed_log import TailedLog
-from lastbeat.sdk.log_shipping import LogWindow
 from lastbeat.stores.port import StoreError, UnreachableError
+from lastbeat.training.sdk.log_shipping import LogWindow
+from lastbeat.watch.observe.local_logs import local_log
+from lastbeat.watch.observe.log_cursor import SEARCHABLE_BYTES
+from lastbeat.watch.observe.log_following import follow
+from lastbeat.watch.observe.tailed_log import TailedLog
 from support.followed import ROOM, Followed, kept, lines, said
 from support.log_recorder import GAP, recorders
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from lastbeat.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.fleet.context import KEPT_WITH_LOGS
 from lastbeat.model.signal import Catalogue
-from lastbeat.observe.log_observer import LogSettings, exit_code
+from lastbeat.training.exec.child.exit_reason import ChildExit, sentinel_text
+from lastbeat.watch.observe.log_observer import LogSettings, exit_code
 from support.world import World
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.observe.local_logs import LocalLog, local_log, local_logs
 from lastbeat.stores.port import DeniedError
+from lastbeat.watch.observe.local_logs import LocalLog, local_log, local_logs
 
 
 def _names(folder: Path, *patterns: str) -> list[str]:

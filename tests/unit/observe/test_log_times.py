@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.observe.log_times import bytes_before
+from lastbeat.watch.observe.log_times import bytes_before
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 SINCE = NOW - timedelta(hours=1)

@@ -2,12 +2,12 @@
 
 import pytest
 
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.signal import Catalogue
-from lastbeat.observe.listing import run_files
-from lastbeat.observe.logs import LogReadLimits, RunLogs
-from lastbeat.signals.loading import load
 from lastbeat.stores.port import DeniedError, UnreachableError
+from lastbeat.watch.observe.listing import run_files
+from lastbeat.watch.observe.logs import LogReadLimits, RunLogs
 from support.run_logs import CRASH, MAIN, RUN, LogScene, steps
 
 

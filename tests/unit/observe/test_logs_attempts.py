@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from lastbeat.model.log_report import LogReport
-from lastbeat.observe.listing import run_files
-from lastbeat.observe.logs import LogReadLimits
+from lastbeat.watch.observe.listing import run_files
+from lastbeat.watch.observe.logs import LogReadLimits
 from support.run_logs import CRASH, MAIN, RUN, LogScene, steps
 
 

@@ -1,7 +1,7 @@
 """The closer reading at an event, and what may leave of what logs say."""
 
-from lastbeat.observe.listing import run_files
-from lastbeat.observe.logs import LogReadLimits
+from lastbeat.watch.observe.listing import run_files
+from lastbeat.watch.observe.logs import LogReadLimits
 from support.memory import MemoryStore
 from support.run_logs import CRASH, RUN, LogScene
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.observe.listing import run_files
 from lastbeat.stores.port import UnreachableError
+from lastbeat.watch.observe.listing import run_files
 from support.run_logs import CRASH, MAIN, RUN, LogScene
 
 _LINES = (

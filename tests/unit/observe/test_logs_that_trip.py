@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from lastbeat.codec import codec
 from lastbeat.model.cause import NOTHING
-from lastbeat.observe.listing import run_files
-from lastbeat.observe.logs import RunLogsState
+from lastbeat.model.codec import codec
+from lastbeat.watch.observe.listing import run_files
+from lastbeat.watch.observe.logs import RunLogsState
 from support.run_logs import CRASH, MAIN, RUN, LogScene, kept, steps
 
 OTHER = "logs/rank3.log"

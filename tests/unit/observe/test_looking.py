@@ -3,7 +3,7 @@
 import pytest
 
 from lastbeat.model.observation import Seen
-from lastbeat.observe.run import Observer, last_lines
+from lastbeat.watch.observe.run import Observer, last_lines
 from support.memory import MemoryStore
 from support.world import RUN, World
 

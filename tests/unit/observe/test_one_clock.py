@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from lastbeat.model.policy import Policy
-from lastbeat.observe.run import Observer
 from lastbeat.stores.directory import OWN_FILE_SYSTEMS, DirectoryStore, file_system_of
 from lastbeat.stores.kind import FREE, Traits
+from lastbeat.watch.observe.run import Observer
 from support.memory import MemoryStore
 from support.world import World
 

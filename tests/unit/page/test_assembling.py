@@ -8,7 +8,7 @@ from importlib import resources
 
 import pytest
 
-from lastbeat.page.assembling import SCRIPTS, STYLES, AssetError, assemble, asset, page
+from lastbeat.views.page.assembling import SCRIPTS, STYLES, AssetError, assemble, asset, page
 
 TEMPLATE = "<!doctype html><meta charset=utf-8><!--POLICY--><!--STYLE--><body><!--DATA--><!--SCRIPT-->"
 
@@ -48,7 +48,7 @@ def digest(text: str) -> str:
 
 
 def test_every_part_that_is_shipped_is_in_the_page() -> None:
-    shipped = resources.files("lastbeat.page").joinpath("assets")
+    shipped = resources.files("lastbeat.views.page").joinpath("assets")
     names = {each.name for each in shipped.iterdir() if each.name.endswith((".js", ".css"))}
     assert names == {name for name in (*SCRIPTS, *STYLES) if "/" not in name}
 

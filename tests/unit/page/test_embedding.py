@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.page.assembling import page
-from lastbeat.page.embedding import fitted, packed, squeezed
+from lastbeat.views.page.assembling import page
+from lastbeat.views.page.embedding import fitted, packed, squeezed
 
 HOSTILE = [
     pytest.param("</script><script>alert(1)</script>", id="the end of a script"),

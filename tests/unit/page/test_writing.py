@@ -18,11 +18,11 @@ from lastbeat.model.fleet import PassReport
 from lastbeat.model.record import Record, Transition
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row, RunView, StoreOutage
-from lastbeat.page.writing import KEY, MOST_RUNS, PageOfFleet
-from lastbeat.record.codec import encode
 from lastbeat.stores.counting import CountingStore, Tally
 from lastbeat.stores.port import StoreError, UnreachableError
 from lastbeat.views.fleet_losses import LossReader
+from lastbeat.views.page.writing import KEY, MOST_RUNS, PageOfFleet
+from lastbeat.watch.record.codec import encode
 from support.memory import START, MemoryStore
 
 EVERY_S = 300.0

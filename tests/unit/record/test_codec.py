@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.codec import DamagedError
-from lastbeat.effects.outbox import enqueue
 from lastbeat.model.alert import Alert, Delivery, Message
 from lastbeat.model.cause import Cause, Evidence
+from lastbeat.model.codec import DamagedError
 from lastbeat.model.record import Attempt, Finding, HeartbeatMemory, Record, RecordedCause, ToldWarning, Transition
 from lastbeat.model.status import Event, Status
-from lastbeat.record.codec import RECORD_LIMIT_BYTES, encode
-from lastbeat.record.codec import decode_record as decode
+from lastbeat.watch.effects.outbox import enqueue
+from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, encode
+from lastbeat.watch.record.codec import decode_record as decode
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from lastbeat.model.record import Record
-from lastbeat.record import compare_and_set
-from lastbeat.record.codec import decode_record
-from lastbeat.record.compare_and_set import RACES
-from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.port import Blob, ConflictError, StoreError, UnreachableError
+from lastbeat.watch.record import compare_and_set
+from lastbeat.watch.record.codec import decode_record
+from lastbeat.watch.record.compare_and_set import RACES
+from lastbeat.watch.record.repository import RecordRepository
 from support.memory import Killed, MemoryStore
 
 KEY = "run/_watchdog.json"

@@ -12,21 +12,21 @@ from typing import Any
 
 import pytest
 
-from lastbeat.codec import codec
 from lastbeat.fleet import index_store
 from lastbeat.fleet.mark import PassMark, ShortPass, parse_mark
-from lastbeat.in_place.together import encode_starts
+from lastbeat.model.codec import codec
 from lastbeat.model.persisted import Persisted
 from lastbeat.model.policy import Policy
 from lastbeat.model.starts_in_place import StartsInPlace
-from lastbeat.record import fleet_document, routes
-from lastbeat.record.agent_mark import AgentMark, agent_mark, mark_key
-from lastbeat.record.channels import ChannelList
-from lastbeat.record.codec import decode_ledger, decode_record, encode
-from lastbeat.record.known_failures import FailuresDocument
-from lastbeat.record.limits import LimitsDocument
-from lastbeat.record.silences import SilenceList
 from lastbeat.stores.port import Blob
+from lastbeat.training.exec.in_place.together import encode_starts
+from lastbeat.watch.record import fleet_document, routes
+from lastbeat.watch.record.agent_mark import AgentMark, agent_mark, mark_key
+from lastbeat.watch.record.channels import ChannelList
+from lastbeat.watch.record.codec import decode_ledger, decode_record, encode
+from lastbeat.watch.record.known_failures import FailuresDocument
+from lastbeat.watch.record.limits import LimitsDocument
+from lastbeat.watch.record.silences import SilenceList
 from support.memory import START, MemoryStore
 from support.world import World
 
@@ -38,7 +38,7 @@ def blob(body: bytes) -> Blob:
 
 
 def of_fleet(kind: type[Persisted]) -> Callable[[bytes], bytes]:
-    """Rewrites a document of :mod:`lastbeat.record.fleet_document`."""
+    """Rewrites a document of :mod:`lastbeat.watch.record.fleet_document`."""
     return lambda body: fleet_document.encode(codec(kind).read(fleet_document.parse(blob(body), "key", "{}")))
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from lastbeat.model.record import Attempt, Record
 from lastbeat.model.similar import KNOWN_FAILURES, WENT_ON, SimilarFailure
-from lastbeat.record.codec import encode
-from lastbeat.record.fleet_document import LIMIT_BYTES
-from lastbeat.record.known_failures import MOST_RUNS, KnownFailures
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.port import DeniedError, Store, UnreachableError
+from lastbeat.watch.record.codec import encode
+from lastbeat.watch.record.fleet_document import LIMIT_BYTES
+from lastbeat.watch.record.known_failures import MOST_RUNS, KnownFailures
 from support.memory import START, MemoryStore
 
 Open = Callable[[], Store]

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.codec import DamagedError
-from lastbeat.decide.groups import MEMBER_LIMIT
-from lastbeat.effects.outbox import enqueue
 from lastbeat.model.alert import Message
+from lastbeat.model.codec import DamagedError
 from lastbeat.model.group import LEDGER_ID, Group, Ledger, Member, MemberState, SingleTimeout
 from lastbeat.model.status import Event, Status
-from lastbeat.record.codec import LEDGER_LIMIT_BYTES, encode
-from lastbeat.record.codec import decode_ledger as decode
+from lastbeat.watch.decide.groups import MEMBER_LIMIT
+from lastbeat.watch.effects.outbox import enqueue
+from lastbeat.watch.record.codec import LEDGER_LIMIT_BYTES, encode
+from lastbeat.watch.record.codec import decode_ledger as decode
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 

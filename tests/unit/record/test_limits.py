@@ -9,9 +9,9 @@ import pytest
 
 from lastbeat.model.limits import LIMITS, LimitEntry
 from lastbeat.model.policy import Policy
-from lastbeat.record.fleet_document import GOOD_FOR_S
-from lastbeat.record.limits import LISTED_FOR_S, MOST, FleetLimits
 from lastbeat.stores.port import ConflictError, Entry, StoreError, UnreachableError
+from lastbeat.watch.record.fleet_document import GOOD_FOR_S
+from lastbeat.watch.record.limits import LISTED_FOR_S, MOST, FleetLimits
 from support.memory import START, MemoryStore
 
 HERE = Policy()

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from lastbeat.model.limits import LIMITS
 from lastbeat.model.policy import Policy
-from lastbeat.record.fleet_document import LIMIT_BYTES
-from lastbeat.record.limits import FleetLimits
-from lastbeat.record.limits_file import faults_of
 from lastbeat.stores.port import StoreError
+from lastbeat.watch.record.fleet_document import LIMIT_BYTES
+from lastbeat.watch.record.limits import FleetLimits
+from lastbeat.watch.record.limits_file import faults_of
 from support.memory import START, MemoryStore
 
 

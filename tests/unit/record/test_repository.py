@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from lastbeat.model.record import Record
-from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.port import ConflictError
+from lastbeat.watch.record.repository import RecordRepository
 from support.memory import MemoryStore
 
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from lastbeat.model.route import ROUTES, ROUTES_FILE
-from lastbeat.record.routes import Routes, RoutesNow, look, put, remove
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from lastbeat.watch.record.routes import Routes, RoutesNow, look, put, remove
 from support.memory import MemoryStore
 
 SIMPLE = b"default: {to: slack}\n"
@@ -35,7 +35,7 @@ def test_what_was_set_holds_and_needs_no_yaml(monkeypatch: pytest.MonkeyPatch) -
     store = MemoryStore()
     set_to(store)
     # As in a Lambda function, whose zip has neither PyYAML nor pydantic.
-    monkeypatch.setitem(sys.modules, "lastbeat.record.routes_file", None)
+    monkeypatch.setitem(sys.modules, "lastbeat.watch.record.routes_file", None)
     assert destinations(look(store)) == ("slack",)
 
 
@@ -53,7 +53,7 @@ def test_one_that_cannot_read_yaml_says_that_the_file_is_not_compiled(monkeypatc
     store = MemoryStore()
     set_to(store)
     store.put_text(ROUTES_FILE, OTHER.decode())
-    monkeypatch.setitem(sys.modules, "lastbeat.record.routes_file", None)
+    monkeypatch.setitem(sys.modules, "lastbeat.watch.record.routes_file", None)
     now = look(store)
     assert now.table is None
     assert "run: lastbeat routes set FILE" in str(now.fault)

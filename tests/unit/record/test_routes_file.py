@@ -3,9 +3,9 @@
 import pytest
 
 from lastbeat.model.route import Person, Route
-from lastbeat.record.routes import decode, encode
-from lastbeat.record.routes_file import LIMIT_BYTES, compiled, digest
 from lastbeat.stores.port import Blob
+from lastbeat.watch.record.routes import decode, encode
+from lastbeat.watch.record.routes_file import LIMIT_BYTES, compiled, digest
 from support.memory import START
 
 GOOD = b"""\

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from lastbeat.model.silence import SILENCES, Silence
-from lastbeat.record.fleet_document import LIMIT_BYTES
-from lastbeat.record.silences import MOST, Silences
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.port import ConflictError, DeniedError, Store, StoreError, UnreachableError
+from lastbeat.watch.record.fleet_document import LIMIT_BYTES
+from lastbeat.watch.record.silences import MOST, Silences
 from support.memory import START, MemoryStore
 
 Open = Callable[[], Store]

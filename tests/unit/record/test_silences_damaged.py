@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.silence import SILENCES, Silence
-from lastbeat.record.fleet_document import LIMIT_BYTES
-from lastbeat.record.silences import Silences
 from lastbeat.stores.port import StoreError
+from lastbeat.watch.record.fleet_document import LIMIT_BYTES
+from lastbeat.watch.record.silences import Silences
 from support.memory import START, MemoryStore
 
 

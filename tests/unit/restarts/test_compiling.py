@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.codec import codec
+from lastbeat.jobs.restarts import loading
+from lastbeat.jobs.restarts.compiling import compiled, policy_of
+from lastbeat.model.codec import codec
 from lastbeat.model.compiled_policy import CompiledPolicy
 from lastbeat.model.restart import Mode, RestartPolicy, RestartRule
-from lastbeat.restarts import loading
-from lastbeat.restarts.compiling import compiled, policy_of
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=8)
 NAMED = st.dictionaries(WORDS, st.frozensets(WORDS, max_size=3), max_size=3)

@@ -9,12 +9,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.explain.signals.loading import DEFAULT, CatalogueError
+from lastbeat.explain.signals.loading import load as catalogue
+from lastbeat.jobs.restarts.importing import ImportedConfiguration, import_configuration
+from lastbeat.jobs.restarts.loading import RestartPolicyError, load, load_text
+from lastbeat.jobs.restarts.names import KnownNames
 from lastbeat.model.restart import Mode, Reaction, RestartPolicy
-from lastbeat.restarts.importing import ImportedConfiguration, import_configuration
-from lastbeat.restarts.loading import RestartPolicyError, load, load_text
-from lastbeat.restarts.names import KnownNames
-from lastbeat.signals.loading import DEFAULT, CatalogueError
-from lastbeat.signals.loading import load as catalogue
 from support.catalogues import read
 from support.checkout import ROOT
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.decide.restart import decide_restart
+from lastbeat.jobs.restarts.loading import RestartPolicyError, load, names, shipped_text
 from lastbeat.model.restart import JobEnd, Mode, Reaction, RestartPolicy
-from lastbeat.observe.log_observer import default_catalogue
-from lastbeat.restarts.loading import RestartPolicyError, load, names, shipped_text
+from lastbeat.watch.decide.restart import decide_restart
+from lastbeat.watch.observe.log_observer import default_catalogue
 
 THEIRS = """\
 policies:

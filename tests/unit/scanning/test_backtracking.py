@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from lastbeat.scanning.backtracking import fault, unshared
-from lastbeat.scanning.matching import MATCH_LIMIT
+from lastbeat.explain.scanning.backtracking import fault, unshared
+from lastbeat.explain.scanning.matching import MATCH_LIMIT
 
 
 @pytest.mark.parametrize(

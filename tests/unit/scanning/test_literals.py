@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.explain.scanning import line_templates
+from lastbeat.explain.scanning.literals import required
+from lastbeat.explain.scanning.template_regex import template_regex
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.signal import Signal
-from lastbeat.scanning import line_templates
-from lastbeat.scanning.literals import required
-from lastbeat.scanning.template_regex import template_regex
-from lastbeat.signals.loading import load
 from support.row_by_row import check_each
 
 PATTERNS = [

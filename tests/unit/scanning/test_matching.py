@@ -8,14 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lastbeat.explain.scanning.line_templates import template_of
+from lastbeat.explain.scanning.literal_index import LiteralIndex
+from lastbeat.explain.scanning.matching import MATCH_LIMIT, Matcher, compiled, matcher_of
+from lastbeat.explain.scanning.prefilter import Prefilter
+from lastbeat.explain.scanning.splitting import Batch, Splitter
+from lastbeat.explain.scanning.template_prefilter import are_digits_alike, template_prefilter
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.signal import Catalogue, Signal
-from lastbeat.scanning.line_templates import template_of
-from lastbeat.scanning.literal_index import LiteralIndex
-from lastbeat.scanning.matching import MATCH_LIMIT, Matcher, compiled, matcher_of
-from lastbeat.scanning.prefilter import Prefilter
-from lastbeat.scanning.splitting import Batch, Splitter
-from lastbeat.scanning.template_prefilter import are_digits_alike, template_prefilter
-from lastbeat.signals.loading import load
 from support.laws import examples
 
 SIGNALS = (

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.scanning.prefixes import UNKNOWN_YEAR, time_of
-from lastbeat.scanning.splitting import line_of
+from lastbeat.explain.scanning.prefixes import UNKNOWN_YEAR, time_of
+from lastbeat.explain.scanning.splitting import line_of
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.codec import codec
-from lastbeat.scanning.splitting import LINE_LIMIT, Line, Splitter
+from lastbeat.explain.scanning.splitting import LINE_LIMIT, Line, Splitter
+from lastbeat.model.codec import codec
 
 # What means something to terminals and to this, and what does not.
 PIECES = st.sampled_from(

@@ -12,7 +12,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 import pytest
 
-from lastbeat.sdk.capture import LIMIT_CHARS, Capture
+from lastbeat.training.sdk.capture import LIMIT_CHARS, Capture
 
 
 class Stage:

@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.sdk.cloud_notices import AzureNotices, Ec2Notices, GceNotices, NoticeSource, NoticeWatch, notice_source
-from lastbeat.sdk.run import Run
+from lastbeat.training.sdk.cloud_notices import (
+    AzureNotices,
+    Ec2Notices,
+    GceNotices,
+    NoticeSource,
+    NoticeWatch,
+    notice_source,
+)
+from lastbeat.training.sdk.run import Run
 from support.cloud import MACHINE, FakeCloud, fake_cloud
 from support.http_sink import closed_port
 from support.training import LIMIT_S, directory_site, end

@@ -7,7 +7,9 @@ import pytest
 
 from support.checkout import ROOT
 
-PROBE = "import sys, faulthandler; sys.path.insert(0, {core!r}); from lastbeat.training import enable_faulthandler; "
+PROBE = (
+    "import sys, faulthandler; sys.path.insert(0, {core!r}); from lastbeat.training.entry import enable_faulthandler; "
+)
 
 
 @pytest.mark.parametrize(

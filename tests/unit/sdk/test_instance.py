@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.sdk.instance import Instance, cloud_instance, local_instance
+from lastbeat.training.sdk.instance import Instance, cloud_instance, local_instance
 from support.http_sink import closed_port
 
 HOST = Instance("host-1")

@@ -5,9 +5,9 @@ import threading
 import time
 from typing import Any
 
-from lastbeat.sdk.instance import Instance
-from lastbeat.sdk.reporter import Reporter, RunEnvironment
-from lastbeat.sdk.run import Run
+from lastbeat.training.sdk.instance import Instance
+from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.run import Run
 from support.memory import MemoryStore
 
 KEY = "run/metadata.json"

@@ -20,11 +20,11 @@ from lastbeat.model.learned_limits import (
     read_state,
     taken_fields,
 )
-from lastbeat.sdk.beat_tasks import Beat
-from lastbeat.sdk.learning import Learning, SpanTimes, with_learned
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.sections import SectionLimits
 from lastbeat.stores.port import DeniedError, UnreachableError
+from lastbeat.training.sdk.beat_tasks import Beat
+from lastbeat.training.sdk.learning import Learning, SpanTimes, with_learned
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.sections import SectionLimits
 from support.memory import MemoryStore
 
 STATE = f"r/{runid.LEARNED}"
@@ -138,7 +138,7 @@ def test_rank_0_learns_from_all_ranks_and_the_next_attempt_begins_with_that() ->
 def test_a_run_that_is_killed_after_minutes_has_kept_what_it_saw(monkeypatch: pytest.MonkeyPatch) -> None:
     store, learning = MemoryStore(), Learning(SectionLimits())
     run, now = training(learning), 1000.0
-    monkeypatch.setattr("lastbeat.sdk.learning.time.monotonic", lambda: now)
+    monkeypatch.setattr("lastbeat.training.sdk.learning.time.monotonic", lambda: now)
     learning.write(beat(run, store))
     spend(run, checkpointing=100.0)
     rank(store, 3, checkpointing=130.0)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.sdk.log_shipping import LIMIT_BYTES, FileFeed, LogWindow
+from lastbeat.training.sdk.log_shipping import LIMIT_BYTES, FileFeed, LogWindow
 
 
 def read(source: FileFeed, window: LogWindow) -> str:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import lastbeat
-from lastbeat.sdk.beat_tasks import Beat, BeatTask, BeatTasks
-from lastbeat.sdk.log_shipping import FileFeed, LogShipping, log_tasks
-from lastbeat.sdk.reporter import Reporter, RunEnvironment
-from lastbeat.sdk.run import Run
 from lastbeat.stores.port import DeniedError, Expect, StoreError
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, BeatTasks
+from lastbeat.training.sdk.log_shipping import FileFeed, LogShipping, log_tasks
+from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.run import Run
 from support.memory import MemoryStore
 
 KEY = "run/logs/training_log_latest.txt"

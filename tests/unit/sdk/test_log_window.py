@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.sdk.log_shipping import LIMIT_BYTES, LogWindow
+from lastbeat.training.sdk.log_shipping import LIMIT_BYTES, LogWindow
 
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyz0123"
 

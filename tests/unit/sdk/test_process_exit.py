@@ -121,8 +121,8 @@ def test_two_runs_of_one_process_both_end_with_it(tmp_path: Path) -> None:
 def test_a_process_without_a_descriptor_left_begins_and_ends_a_run_all_the_same(tmp_path: Path) -> None:
     script = """
 import os, resource
-import lastbeat.training, lastbeat.sdk.process_exit, lastbeat.sdk.log_shipping
-lastbeat.training.load()  # It imports what it reads settings for.
+import lastbeat.training.entry, lastbeat.training.sdk.process_exit, lastbeat.training.sdk.log_shipping
+lastbeat.training.entry.load()  # It imports what it reads settings for.
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 held = []
 try:

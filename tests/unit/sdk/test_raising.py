@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lastbeat.model.raised_alert import LIMIT_BYTES, MOST, RaisedAlert, encode_alerts, read_alerts
-from lastbeat.sdk.raising import HOURLY, AlertWriter, RaisedAlerts, add_alerts
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from lastbeat.training.sdk.raising import HOURLY, AlertWriter, RaisedAlerts, add_alerts
 from support.memory import MemoryStore
 
 KEY = "run/_alerts.json"

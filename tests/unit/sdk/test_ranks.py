@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.sdk.process_mark import process_mark
-from lastbeat.sdk.ranks import Rank, first_beat_s, rank_document, rank_of, with_rank
-from lastbeat.sdk.run import Run
+from lastbeat.training.sdk.process_mark import process_mark
+from lastbeat.training.sdk.ranks import Rank, first_beat_s, rank_document, rank_of, with_rank
+from lastbeat.training.sdk.run import Run
 
 TORCH = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}
 

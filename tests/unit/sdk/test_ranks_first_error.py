@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from lastbeat.sdk.first_error import FirstErrorResult, leftovers, write_first_error
 from lastbeat.stores.port import DeniedError, UnreachableError
+from lastbeat.training.sdk.first_error import FirstErrorResult, leftovers, write_first_error
 from support.memory import START, MemoryStore
 
 ERROR, METADATA = "r/_error", "r/metadata.json"

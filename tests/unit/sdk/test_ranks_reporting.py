@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import lastbeat
-from lastbeat.sdk.gpus import GpuMonitor
-from lastbeat.sdk.ranks import Rank
-from lastbeat.sdk.reporter import Reporter, RunEnvironment
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.thread_errors import ThreadError
 from lastbeat.stores.port import UnreachableError
+from lastbeat.training.sdk.gpus import GpuMonitor
+from lastbeat.training.sdk.ranks import Rank
+from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.thread_errors import ThreadError
 from support.memory import MemoryStore
 from support.waiting import until
 

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from lastbeat.model.runid import check_run_id
-from lastbeat.sdk.ranks import Rank
-from lastbeat.sdk.run_ids import NoRunIdError, job_run_id, own_run_id
+from lastbeat.training.sdk.ranks import Rank
+from lastbeat.training.sdk.run_ids import NoRunIdError, job_run_id, own_run_id
 
 ONE = Rank()
 SLURM = {"SLURM_JOB_ID": "12345", "SLURM_JOB_NAME": "llama"}

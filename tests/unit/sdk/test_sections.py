@@ -9,9 +9,9 @@ from time import monotonic
 
 import pytest
 
-from lastbeat.sdk.learning import SpanTimes
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.sections import (
+from lastbeat.training.sdk.learning import SpanTimes
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.sections import (
     MOST_NAMES,
     MOST_OPEN,
     MOST_TOLD,

@@ -9,13 +9,13 @@ import pytest
 
 import lastbeat
 from lastbeat.model.policy import Policy
-from lastbeat.sdk.learning import SpanTimes
-from lastbeat.sdk.ranks import Rank
-from lastbeat.sdk.reporter import Reporter, RunEnvironment
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.sections import SectionLimits
 from lastbeat.stores.port import DeniedError
-from lastbeat.watchdog import Watch, WatchContext
+from lastbeat.training.sdk.learning import SpanTimes
+from lastbeat.training.sdk.ranks import Rank
+from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.sections import SectionLimits
+from lastbeat.watch.watchdog import Watch, WatchContext
 from support.memory import MemoryStore
 from support.waiting import until
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from lastbeat.model.in_place import InPlace
-from lastbeat.sdk.exec_in_place import reported_by_training
-from lastbeat.sdk.reporter import Reporter, RunEnvironment
-from lastbeat.sdk.run import Run
 from lastbeat.stores.port import DeniedError
+from lastbeat.training.sdk.exec_in_place import reported_by_training
+from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.run import Run
 from support.memory import MemoryStore
 from support.waiting import until
 

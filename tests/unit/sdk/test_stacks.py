@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from lastbeat.observe.run import innermost
-from lastbeat.sdk.beat_tasks import Beat
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.stacks import LIMIT_BYTES, StackDump, dump_stacks
 from lastbeat.settings import load
 from lastbeat.stores.port import DeniedError
-from lastbeat.training import run_environment
+from lastbeat.training.entry import run_environment
+from lastbeat.training.sdk.beat_tasks import Beat
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.stacks import LIMIT_BYTES, StackDump, dump_stacks
+from lastbeat.watch.observe.run import innermost
 from support.memory import MemoryStore
 
 KEY = "run/logs/stacks.txt"

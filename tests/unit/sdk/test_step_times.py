@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.stragglers import RankWindow
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.step_times import MOST_STEPS, StepTimes, StepWindows
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.step_times import MOST_STEPS, StepTimes, StepWindows
 
 SPANS = st.lists(st.tuples(st.floats(0.001, 9), st.floats(0, 0.3), st.floats(0, 0.3), st.floats(0, 0.3)), max_size=40)
 """Of each step: how long it takes, and which parts of that are compute, a collective in it, and one outside."""

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from lastbeat.model.stop_request import StopRequest, encode_request, read_request
-from lastbeat.sdk.beat_tasks import Beat
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.stop_check import StopCheck
+from lastbeat.training.sdk.beat_tasks import Beat
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.stop_check import StopCheck
 from support.memory import MemoryStore
 
 BEGAN = datetime(2026, 8, 1, 10, 0, tzinfo=timezone.utc)

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.stop_plan import KEY, StopAnswer, StopPlan, encode_plan, read_answer, read_plan, stop_call
-from lastbeat.sdk.ranks import Rank
-from lastbeat.sdk.run import Run, RunPlace
-from lastbeat.sdk.store_agreement import ALONE_S, ROLL_CALL_S, TAKE_OVER_S, StoreAgreement, look_s, quick_s
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from lastbeat.training.sdk.ranks import Rank
+from lastbeat.training.sdk.run import Run, RunPlace
+from lastbeat.training.sdk.store_agreement import ALONE_S, ROLL_CALL_S, TAKE_OVER_S, StoreAgreement, look_s, quick_s
 from support.memory import MemoryStore
 
 START = "2026-01-01T12:00:00.000000Z"

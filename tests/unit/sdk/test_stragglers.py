@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from lastbeat.model.stragglers import Thresholds
-from lastbeat.sdk.beat_tasks import Beat
-from lastbeat.sdk.ranks import Rank
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.stragglers import LOGGER, StragglerOptions, StragglerWatch
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from lastbeat.training.sdk.beat_tasks import Beat
+from lastbeat.training.sdk.ranks import Rank
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.stragglers import LOGGER, StragglerOptions, StragglerWatch
 from support.memory import MemoryStore
 
 EVERY_S = 300.0

@@ -5,10 +5,10 @@ import logging
 
 import pytest
 
-from lastbeat.sdk.beat_tasks import Beat
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.watchdog_check import WatchdogCheck
 from lastbeat.stores.port import DeniedError
+from lastbeat.training.sdk.beat_tasks import Beat
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.watchdog_check import WatchdogCheck
 from support.memory import MemoryStore
 
 MARK = "_watchdog/last_pass.json"

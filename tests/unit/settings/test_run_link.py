@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat import opening
-from lastbeat.settings import load
+from lastbeat.settings import load, opening
 
 
 @pytest.mark.parametrize(

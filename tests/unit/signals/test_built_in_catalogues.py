@@ -4,11 +4,11 @@ import re
 
 import pytest
 
+from lastbeat.explain.scanning.matching import matcher_of
+from lastbeat.explain.signals.error_types import TYPES
+from lastbeat.explain.signals.hints import fields_of, filled
+from lastbeat.explain.signals.loading import description, load, names
 from lastbeat.model.signal import Catalogue, Signal
-from lastbeat.scanning.matching import matcher_of
-from lastbeat.signals.error_types import TYPES
-from lastbeat.signals.hints import fields_of, filled
-from lastbeat.signals.loading import description, load, names
 from support.row_by_row import check_each
 
 HINT_LIMIT = 400

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.signals.catalogue_files import AbsenceEntry, CatalogueFile, SignalEntry
-from lastbeat.signals.loading import CatalogueError, load_setting
+from lastbeat.explain.signals.catalogue_files import AbsenceEntry, CatalogueFile, SignalEntry
+from lastbeat.explain.signals.loading import CatalogueError, load_setting
 from support.catalogues import own, read
 from support.row_by_row import check_each
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.signal import Catalogue, Signal
-from lastbeat.signals.loading import load
 from support.catalogues import own, read
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lastbeat.signals.compiling import compile_user_catalogues
-from lastbeat.signals.loading import CatalogueError, load_setting
+from lastbeat.explain.signals.compiling import compile_user_catalogues
+from lastbeat.explain.signals.loading import CatalogueError, load_setting
 from support.checkout import ROOT
 
 FILES = {
@@ -42,7 +42,7 @@ signals:
 PROBE = """\
 import json, sys
 for name in ("yaml", "pydantic"): sys.modules[name] = None
-from lastbeat.signals.loading import load_setting
+from lastbeat.explain.signals.loading import load_setting
 found = load_setting(sys.argv[1], lambda name: 1 / 0)
 print(json.dumps([found.signals, found.absences, dict(found.error_types), found[4:]], default=sorted))
 """
@@ -67,7 +67,7 @@ def test_the_compiled_catalogue_is_the_same(tmp_path: Path, setting: str, names:
     assert compiled.setting == names
     package = tmp_path / "lastbeat"
     shutil.copytree(ROOT / "core" / "lastbeat", package, ignore=shutil.ignore_patterns("__pycache__"))
-    (package / "signals" / "catalog" / "compiled.json").write_text(compiled.text, encoding="utf-8")
+    (package / "explain" / "signals" / "catalog" / "compiled.json").write_text(compiled.text, encoding="utf-8")
     command = [sys.executable, "-c", PROBE, compiled.setting]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     found = load_setting(setting, text_of)

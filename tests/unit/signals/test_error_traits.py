@@ -2,13 +2,13 @@
 
 import pytest
 
-from lastbeat.causes.explaining import explain_text
-from lastbeat.decide.conditions.log_text import raised_by_cause
-from lastbeat.decide.logs import fatal
+from lastbeat.explain.causes.explaining import explain_text
+from lastbeat.explain.signals.error_types import TYPES
+from lastbeat.explain.signals.loading import load_setting
 from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.model.log_report import LogReport
-from lastbeat.signals.error_types import TYPES
-from lastbeat.signals.loading import load_setting
+from lastbeat.watch.decide.conditions.log_text import raised_by_cause
+from lastbeat.watch.decide.logs import fatal
 
 STUCK = "step 10/1000 loss 2.5\nERROR: no progress for 1800 s, training is stuck\n"
 ENDED = [

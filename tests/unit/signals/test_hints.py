@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.signals.hints import filled
+from lastbeat.explain.signals.hints import filled
 
 ROWS = [
     pytest.param(

@@ -1,7 +1,7 @@
 """Hints as people get them: masked as all text is that may hold what training wrote."""
 
+from lastbeat.explain.signals import loading
 from lastbeat.model.secrets import mask_tokens
-from lastbeat.signals import loading
 
 
 def test_no_hint_of_ours_looks_like_a_secret() -> None:

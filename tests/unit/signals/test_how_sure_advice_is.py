@@ -2,10 +2,10 @@
 
 import pytest
 
-from lastbeat.causes.explaining import explain_text
+from lastbeat.explain.causes.explaining import explain_text
+from lastbeat.explain.signals.hints import GUESS, either, restart_hint, shortened
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import sureness
-from lastbeat.signals.hints import GUESS, either, restart_hint, shortened
-from lastbeat.signals.loading import load
 from support.printed import STEPS
 
 CATALOGUE = load("default")

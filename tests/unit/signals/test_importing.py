@@ -10,11 +10,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.explain.scanning.matching import Matcher, compiled
+from lastbeat.explain.scanning.splitting import Splitter
+from lastbeat.explain.signals.importing import ImportedMonitor, import_monitor
+from lastbeat.explain.signals.loading import CatalogueError
 from lastbeat.model.signal import Catalogue, Signal
-from lastbeat.scanning.matching import Matcher, compiled
-from lastbeat.scanning.splitting import Splitter
-from lastbeat.signals.importing import ImportedMonitor, import_monitor
-from lastbeat.signals.loading import CatalogueError
 from support.catalogues import read
 from support.checkout import ROOT
 

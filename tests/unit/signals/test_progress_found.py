@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from lastbeat.causes.log_reader import LogReader
+from lastbeat.explain.causes.log_reader import LogReader
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.progress_lines import Progress
-from lastbeat.signals.loading import load
 from support.row_by_row import check_each
 from unit.model.test_progress_lines import ROWS, SPEEDS
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.signals.python_patterns import WHOLE, translate_pattern, unfit
+from lastbeat.explain.signals.python_patterns import WHOLE, translate_pattern, unfit
 
 CASES = [
     pytest.param("x+y", {}, {"pattern": "x+y"}, id="what needs nothing stays as it is"),

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat import opening
 from lastbeat.model.redact import Redactor
-from lastbeat.settings import SettingsError, load, secrets_in
+from lastbeat.settings import SettingsError, load, opening, secrets_in
 from lastbeat.stores import registry
 from lastbeat.stores.az import _account
 from lastbeat.stores.kind import Charge

@@ -2,14 +2,14 @@
 
 import json
 
-from lastbeat.effects.runner import ACTION_LEASE_S
+from lastbeat.jobs.restarts.loading import load
+from lastbeat.jobs.supervision.agent import Agent
+from lastbeat.jobs.supervision.lease import Machine, SupervisorLease
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.status import Event, Status
-from lastbeat.restarts.loading import load
 from lastbeat.stores.port import UnreachableError
-from lastbeat.supervision.agent import Agent
-from lastbeat.supervision.lease import Machine, SupervisorLease
+from lastbeat.watch.effects.runner import ACTION_LEASE_S
 from support.jobs import RUN, SupervisedScene
 from unit.supervision.test_supervised_elsewhere import NCCL, failed, living
 

@@ -5,15 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from lastbeat.effects.executor import NotDoneError
+from lastbeat.jobs.supervision.beginning import NotBegunError, begin
+from lastbeat.jobs.supervision.restarting import NUMBER, spec_of
 from lastbeat.launchers.port import JobRefusedError
 from lastbeat.model.action import Action
 from lastbeat.model.job import JobSpec, JobState
 from lastbeat.model.restart import RESUME_FROM, RESUME_STEP
 from lastbeat.model.status import Status
 from lastbeat.stores.port import UnreachableError
-from lastbeat.supervision.beginning import NotBegunError, begin
-from lastbeat.supervision.restarting import NUMBER, spec_of
+from lastbeat.watch.effects.executor import NotDoneError
 from support.jobs import RUN, SupervisedScene
 from support.memory import Killed
 from unit.supervision.test_supervised import running, settled

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from lastbeat.jobs.restarts.loading import load
 from lastbeat.model.job import JobState
-from lastbeat.restarts.loading import load
 from support.jobs import RUN, SupervisedScene
 from unit.supervision.test_supervised import running, settled
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from lastbeat.jobs.supervision.calling_off import TooLateError, call_off
 from lastbeat.model.job import JobState
 from lastbeat.model.status import Status
-from lastbeat.supervision.calling_off import TooLateError, call_off
 from support.jobs import SupervisedScene
 from support.memory import Killed
 

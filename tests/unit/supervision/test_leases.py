@@ -8,11 +8,11 @@ from itertools import product
 
 import pytest
 
-from lastbeat.effects.runner import ACTION_LEASE_S
+from lastbeat.jobs.supervision.lease import LEASE_S, RENEWED_BELOW_S, Machine, SupervisorLease
 from lastbeat.launchers import processes
 from lastbeat.model.job import JobState
 from lastbeat.model.restart import LeaseHolder
-from lastbeat.supervision.lease import LEASE_S, RENEWED_BELOW_S, Machine, SupervisorLease
+from lastbeat.watch.effects.runner import ACTION_LEASE_S
 from support.jobs import FakeLauncher, SupervisedScene
 from support.memory import Killed
 from support.restart_protocol import ModelMachine

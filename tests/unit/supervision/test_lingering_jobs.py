@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from lastbeat.effects.runner import ACTION_LEASE_S
+from lastbeat.jobs.restarts.loading import load
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from lastbeat.model.restart import RestartPolicy
 from lastbeat.model.status import Status
-from lastbeat.restarts.loading import load
 from lastbeat.stores.port import UnreachableError
+from lastbeat.watch.effects.runner import ACTION_LEASE_S
 from lastbeat_cli import timeouts
 from support.jobs import RUN, SupervisedScene, kill_points
 from support.memory import Killed

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
+from lastbeat.jobs.supervision.pass_reports import PassReports
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
-from lastbeat.supervision.pass_reports import PassReports
 from support.jobs import SupervisedScene
 from unit.supervision.test_supervised_elsewhere import living
 

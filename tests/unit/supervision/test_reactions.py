@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from lastbeat.effects.runner import ACTION_LEASE_S
+from lastbeat.jobs.restarts.compiling import compiled, policy_of
+from lastbeat.jobs.restarts.loading import load_text
+from lastbeat.jobs.supervision.commands import unfinished
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.restart import RestartPolicy
 from lastbeat.model.status import Event, Status
 from lastbeat.model.stop_request import StopRequest, encode_request
-from lastbeat.restarts.compiling import compiled, policy_of
-from lastbeat.restarts.loading import load_text
-from lastbeat.supervision.commands import unfinished
+from lastbeat.watch.effects.runner import ACTION_LEASE_S
 from support import checkpoint_files as made
 from support.jobs import RUN, SupervisedScene, kill_points
 from support.memory import Killed, MemoryStore

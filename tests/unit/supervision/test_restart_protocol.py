@@ -11,12 +11,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lastbeat.effects.runner import ACTION_LEASE_S
+from lastbeat.jobs.supervision.lease import SupervisorLease
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.status import Status
 from lastbeat.stores.port import StoreError, UnreachableError
-from lastbeat.supervision.lease import SupervisorLease
+from lastbeat.watch.effects.runner import ACTION_LEASE_S
 from support.laws import examples
 from support.memory import Killed
 from support.restart_protocol import CRASHES, GONE, STALLS, ModelMachine, ProtocolScene

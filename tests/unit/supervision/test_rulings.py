@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
+from lastbeat.jobs.restarts.loading import load
 from lastbeat.launchers.port import JobRefusedError, LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from lastbeat.model.restart import Mode
 from lastbeat.model.status import Event, Status
-from lastbeat.restarts.loading import load
 from support.jobs import RUN, FakeLauncher, SupervisedScene
 from unit.supervision.test_supervised import running, settled
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.child.exit_reason import ChildExit, sentinel_text
-from lastbeat.effects.runner import ACTION_LEASE_S
+from lastbeat.jobs.restarts.loading import load
+from lastbeat.jobs.supervision.beginning import NotBegunError
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from lastbeat.model.restart import Mode, RestartPolicy, RestartRule
 from lastbeat.model.status import Event, Status
-from lastbeat.restarts.loading import load
-from lastbeat.supervision.beginning import NotBegunError
+from lastbeat.training.exec.child.exit_reason import ChildExit, sentinel_text
+from lastbeat.watch.effects.runner import ACTION_LEASE_S
 from support.jobs import RUN, FakeLauncher, SupervisedScene, kill_points
 from support.memory import Killed
 

@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from lastbeat.decide.over import is_over
 from lastbeat.fleet.index import wake_of
+from lastbeat.jobs.restarts.loading import load
+from lastbeat.jobs.supervision.lease import Machine, SupervisorLease
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.outcome import Outcome
@@ -16,10 +17,9 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.rerun import EXIT_CODE_FAILED_ON_RESULT_VALIDATION
 from lastbeat.model.status import Event, Status
 from lastbeat.model.times import format_time
-from lastbeat.record.agent_mark import AgentMark, leave_mark, mark_key
-from lastbeat.restarts.loading import load
 from lastbeat.stores.port import UnreachableError
-from lastbeat.supervision.lease import Machine, SupervisorLease
+from lastbeat.watch.decide.over import is_over
+from lastbeat.watch.record.agent_mark import AgentMark, leave_mark, mark_key
 from support.jobs import RUN, SupervisedScene, kill_points
 from support.memory import Killed
 from unit.supervision.test_rulings import beat, step

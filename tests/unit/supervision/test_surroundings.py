@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.supervision import surroundings
+from lastbeat.jobs.supervision import surroundings
 
 AT = datetime(2026, 1, 1, 12, 0, 0, 7, tzinfo=timezone.utc)
 VARIABLES = {"PATH": "/bin", "X": "a b\n\udcff"}

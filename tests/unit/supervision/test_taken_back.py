@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from lastbeat.effects.runner import ACTION_LEASE_S
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
+from lastbeat.watch.effects.runner import ACTION_LEASE_S
 from support.jobs import RUN, SupervisedScene
 from support.memory import Killed
 from unit.supervision.test_rulings import step

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastbeat.decide.goodput import goodput
-from lastbeat.decide.timesheet import restart_waits
+from lastbeat.jobs.restarts.loading import load
 from lastbeat.model.goodput import Goodput
 from lastbeat.model.job import JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import TimeUse
-from lastbeat.record.codec import decode_record
-from lastbeat.restarts.loading import load
-from lastbeat.watchdog import Watch
+from lastbeat.watch.decide.goodput import goodput
+from lastbeat.watch.decide.timesheet import restart_waits
+from lastbeat.watch.record.codec import decode_record
+from lastbeat.watch.watchdog import Watch
 from support.jobs import RUN, SupervisedScene
 from support.laws import examples
 

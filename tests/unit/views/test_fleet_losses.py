@@ -12,10 +12,10 @@ from lastbeat.model.record import Attempt, HeartbeatMemory, LeftOut, Record, Tra
 from lastbeat.model.restart import RESTART_KIND
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import AttemptTimes, Timesheet
-from lastbeat.record.codec import encode
 from lastbeat.stores.port import StoreError, UnreachableError
 from lastbeat.views.fleet_goodput import fleet_goodput
 from lastbeat.views.fleet_losses import MOST_FINGERPRINTS, MOST_GROUPS, LossReader, losses_document
+from lastbeat.watch.record.codec import encode
 from support.fleet_views import Looked
 from support.memory import START, MemoryStore
 

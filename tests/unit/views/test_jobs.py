@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from lastbeat.jobs.supervision.lease import LEASE_S, SupervisorLease
 from lastbeat.model.job import JobState
-from lastbeat.supervision.lease import LEASE_S, SupervisorLease
 from lastbeat.views.excerpts import Safe
 from lastbeat.views.jobs import JobRow, in_order, job_row, jobs_document
 from support.jobs import SupervisedScene

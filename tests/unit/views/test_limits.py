@@ -7,9 +7,9 @@ import pytest
 
 from lastbeat.model.limits import LIMITS
 from lastbeat.model.policy import Policy
-from lastbeat.record.limits import FleetLimits
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.run_document import run_document
+from lastbeat.watch.record.limits import FleetLimits
 from support.fleet_views import Looked
 from support.world import RUN, World
 

@@ -8,11 +8,11 @@ import pytest
 
 from lastbeat.model.status import Status
 from lastbeat.model.view import Row
-from lastbeat.observe.log_observer import LogSettings
 from lastbeat.stores.port import UnreachableError
 from lastbeat.views.log_judge import AGAIN_S, LogJudge
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.watching import FleetWatch
+from lastbeat.watch.observe.log_observer import LogSettings
 from support.fleet_views import HOUR, Looked, settle
 from support.looked import OOM, STEPS
 from support.memory import MemoryStore

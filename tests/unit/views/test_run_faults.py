@@ -8,10 +8,10 @@ import pytest
 
 from lastbeat.model.status import Status
 from lastbeat.model.view import RunView
-from lastbeat.observe.log_observer import LogSettings
 from lastbeat.stores.port import UnreachableError
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.run_document import run_document
+from lastbeat.watch.observe.log_observer import LogSettings
 from support.channel import ListChannel
 from support.closed import closed
 from support.looked import LOG, STEPS, failed, refuse, view_of

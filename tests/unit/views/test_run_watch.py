@@ -278,12 +278,12 @@ Thread "MainThread" (main), most recent call last:
   File "/opt/train.py", line 9, in forward
 
 Thread "lastbeat-beat", most recent call last:
-  File "/usr/lib/python3/dist-packages/lastbeat/sdk/reporter.py", line 288, in _work
-  File "/usr/lib/python3/dist-packages/lastbeat/sdk/stacks.py", line 63, in write
+  File "/usr/lib/python3/dist-packages/lastbeat/training/sdk/reporter.py", line 288, in _work
+  File "/usr/lib/python3/dist-packages/lastbeat/training/sdk/stacks.py", line 63, in write
 
 Thread "loader", most recent call last:
   File "/opt/data.py", line 5, in fetch
-  File "/usr/lib/python3/dist-packages/lastbeat/sdk/run.py", line 90, in step
+  File "/usr/lib/python3/dist-packages/lastbeat/training/sdk/run.py", line 90, in step
 """
 
 

@@ -3,9 +3,9 @@
 from datetime import timedelta
 
 from lastbeat.model.silence import SILENCES, Silence
-from lastbeat.record.silences import Silences
 from lastbeat.views.documents import fleet_document
 from lastbeat.views.one_run import RunWatch
+from lastbeat.watch.record.silences import Silences
 from support.fleet_views import HOUR, Looked
 
 

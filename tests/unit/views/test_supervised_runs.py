@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
+from lastbeat.jobs.restarts.loading import load
+from lastbeat.jobs.supervision.lease import LEASE_S, SupervisorLease
 from lastbeat.model.job import JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.restart import FoundCheckpoint
 from lastbeat.model.view import JobLine, RunView
-from lastbeat.restarts.loading import load
-from lastbeat.supervision.lease import LEASE_S, SupervisorLease
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.run_document import run_document
 from lastbeat.views.watching import FleetWatch

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pytest
 
-from lastbeat.deliver.port import DeliveryError, Receipt
-from lastbeat.effects.dispatch import dispatch
-from lastbeat.effects.outbox import DeliveryClaim
+from lastbeat.alerts.port import DeliveryError, Receipt
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
+from lastbeat.watch.effects.dispatch import dispatch
+from lastbeat.watch.effects.outbox import DeliveryClaim
 from support.channel import ListChannel, down, refusing
 from support.memory import START
 from support.world import World

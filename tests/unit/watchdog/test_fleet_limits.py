@@ -8,9 +8,9 @@ import pytest
 
 from lastbeat.model.limits import LIMITS
 from lastbeat.model.policy import Policy
-from lastbeat.record.limits import FleetLimits
 from lastbeat.stores.port import DeniedError, UnreachableError
-from lastbeat.watchdog import Watch
+from lastbeat.watch.record.limits import FleetLimits
+from lastbeat.watch.watchdog import Watch
 from support.world import RUN, World
 
 MINUTE = 60.0

@@ -10,7 +10,7 @@ import pytest
 
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
-from lastbeat.observe.log_observer import LogSettings, default_catalogue
+from lastbeat.watch.observe.log_observer import LogSettings, default_catalogue
 from support.closed import closed
 from support.growing import OOM, steps
 from support.world import World

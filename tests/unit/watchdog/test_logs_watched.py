@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from lastbeat.deliver.plain import render
+from lastbeat.alerts.plain import render
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.policy import Policy
-from lastbeat.observe.log_observer import LogSettings
-from lastbeat.signals.loading import load
 from lastbeat.stores.port import DeniedError, UnreachableError
+from lastbeat.watch.observe.log_observer import LogSettings
 from support.growing import MAIN, OOM, LoggedWorld, steps
 from support.world import RUN, World
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.deliver.document import document
-from lastbeat.deliver.plain import render
+from lastbeat.alerts.document import document
+from lastbeat.alerts.plain import render
+from lastbeat.explain.signals.loading import load
 from lastbeat.model.alert import Message
 from lastbeat.model.policy import Policy
 from lastbeat.model.view import RunView
-from lastbeat.signals.loading import load
 from lastbeat.stores.port import UnreachableError
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.run_document import run_document

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from lastbeat.deliver import plain
+from lastbeat.alerts import plain
 from lastbeat.model.raised_alert import RaisedAlert, encode_alerts
 from lastbeat.model.status import Event, Status
 from support.world import RUN, World

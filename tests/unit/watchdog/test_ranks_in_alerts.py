@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from lastbeat.deliver.document import document
-from lastbeat.deliver.plain import render
-from lastbeat.deliver.slack_blocks import payload
+from lastbeat.alerts.document import document
+from lastbeat.alerts.plain import render
+from lastbeat.alerts.slack_blocks import payload
 from lastbeat.model.alert import Message
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Event
-from lastbeat.observe.ranks import MOST_READ
 from lastbeat.stores.port import DeniedError, UnreachableError
+from lastbeat.watch.observe.ranks import MOST_READ
 from support.world import RUN, World
 
 ASKED = {("list", f"{RUN}/ranks/")}

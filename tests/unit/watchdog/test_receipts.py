@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lastbeat.deliver.pagerduty import PagerDuty
+from lastbeat.alerts.pagerduty import PagerDuty
 from support.http_sink import Answer, HttpSink, http_sink
 from support.world import World
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lastbeat.model.silence import SILENCES, Silence
-from lastbeat.record.silences import Silences
 from lastbeat.stores.port import UnreachableError
-from lastbeat.watchdog import Watch
+from lastbeat.watch.record.silences import Silences
+from lastbeat.watch.watchdog import Watch
 from support.channel import down
 from support.world import RUN, World
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from lastbeat.model.status import Event, Status
-from lastbeat.observe.ranks import MOST_IN_A_LOOK
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from lastbeat.watch.observe.ranks import MOST_IN_A_LOOK
 from support.world import RUN, World
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from lastbeat.model.similar import KNOWN_FAILURES
-from lastbeat.record.known_failures import KnownFailures
 from lastbeat.stores.port import UnreachableError
+from lastbeat.watch.record.known_failures import KnownFailures
 from support.world import World, running
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {} GiB"

@@ -6,11 +6,11 @@ from itertools import groupby
 
 import pytest
 
-from lastbeat import watchdog
-from lastbeat.decide.transition import decide
-from lastbeat.deliver.port import Receipt
+from lastbeat.alerts.port import Receipt
 from lastbeat.model.alert import Message
-from lastbeat.record.silences import Silences
+from lastbeat.watch import watchdog
+from lastbeat.watch.decide.transition import decide
+from lastbeat.watch.record.silences import Silences
 from support.growing import LoggedWorld
 from support.memory import MemoryStore
 

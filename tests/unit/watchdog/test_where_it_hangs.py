@@ -2,7 +2,7 @@
 
 import pytest
 
-from lastbeat.deliver.plain import render
+from lastbeat.alerts.plain import render
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Event, Status
 from lastbeat.stores.port import DeniedError

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
+from lastbeat.alerts.web.limits import HttpTimeouts
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.model.job import GpuUse
 from lastbeat.model.redact import Redactor
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.version import __version__
-from lastbeat.web.limits import HttpTimeouts
 
 LIMITS: Final = HttpTimeouts(connect_s=4.0, read_s=12.0, total_s=13.0)
 """Of one call. A head that is busy with a thousand actors answers late."""
@@ -313,7 +313,7 @@ class RayJobs:
         import requests  # noqa: PLC0415
         import urllib3  # noqa: PLC0415
 
-        from lastbeat.web.calls import in_words, one_call  # noqa: PLC0415
+        from lastbeat.alerts.web.calls import in_words, one_call  # noqa: PLC0415
 
         def unchanged(request: requests.PreparedRequest) -> requests.PreparedRequest:
             return request

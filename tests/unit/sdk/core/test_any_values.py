@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lastbeat
-from lastbeat.sdk.ranks import rank_of
-from lastbeat.sdk.reporter import Reporter, RunEnvironment
-from lastbeat.sdk.run import Run, is_cancelled
+from lastbeat.training.sdk.ranks import rank_of
+from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.run import Run, is_cancelled
 from support.hostile import EXCEPTIONS, VALUES, Made, plainly
 from support.memory import MemoryStore
 from support.row_by_row import check_each

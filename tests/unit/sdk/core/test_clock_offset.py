@@ -7,11 +7,11 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from lastbeat.model.policy import Policy
-from lastbeat.sdk.clock_offset import ClockOffset
-from lastbeat.sdk.one_shot import Report, beat
-from lastbeat.sdk.reporter import RunEnvironment
 from lastbeat.stores.port import DeniedError, UnreachableError
-from lastbeat.watchdog import Watch, WatchContext
+from lastbeat.training.sdk.clock_offset import ClockOffset
+from lastbeat.training.sdk.one_shot import Report, beat
+from lastbeat.training.sdk.reporter import RunEnvironment
+from lastbeat.watch.watchdog import Watch, WatchContext
 from support.channel import ListChannel
 from support.memory import START, MemoryStore
 

@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.sdk.curves import MAX_POINTS, SAMPLED, RecentPoints, sampled
+from lastbeat.training.sdk.curves import MAX_POINTS, SAMPLED, RecentPoints, sampled
 
 
 def taken(count: int) -> RecentPoints:

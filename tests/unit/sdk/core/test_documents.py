@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lastbeat.sdk.documents import AttemptIdentity, ProgressHistory, encode, iso_time, metadata_document
-from lastbeat.sdk.instance import Instance
-from lastbeat.sdk.run import MAX_PHASES, Run
-from lastbeat.sdk.safe_log import WarnOnce
-from lastbeat.sdk.value_reader import ValueReader
-from lastbeat.sdk.values import LIMIT_CHARS
+from lastbeat.training.sdk.documents import AttemptIdentity, ProgressHistory, encode, iso_time, metadata_document
+from lastbeat.training.sdk.instance import Instance
+from lastbeat.training.sdk.run import MAX_PHASES, Run
+from lastbeat.training.sdk.safe_log import WarnOnce
+from lastbeat.training.sdk.value_reader import ValueReader
+from lastbeat.training.sdk.values import LIMIT_CHARS
 
 AT = 1_700_000_000.0
 WHO = AttemptIdentity("run-1", 2, AT - 60, Instance("i-0abc"), 4711, "1.2.3")

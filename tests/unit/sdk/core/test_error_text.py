@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lastbeat.sdk.error_text import TEXT_LIMIT, error_text
-from lastbeat.sdk.run import Run, is_success
+from lastbeat.training.sdk.error_text import TEXT_LIMIT, error_text
+from lastbeat.training.sdk.run import Run, is_success
 
 SHARDS: dict[str, str] = {}
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 import lastbeat
-from lastbeat import opening
-from lastbeat.sdk.run import Run
-from lastbeat.settings import load
+from lastbeat.settings import load, opening
+from lastbeat.training.sdk.run import Run
 
 SLURM, OWNER, TEAM = "SLURM_JOB_USER", "LASTBEAT_OWNER", "LASTBEAT_TEAM"
 

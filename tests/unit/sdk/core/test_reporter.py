@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from lastbeat.model import runid
-from lastbeat.sdk.reporter import Reporter, RunEnvironment
-from lastbeat.sdk.run import Run
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.run import Run
 from support.memory import MemoryStore
 from support.waiting import until
 

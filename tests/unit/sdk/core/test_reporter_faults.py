@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from lastbeat.model import runid
-from lastbeat.sdk.beat_tasks import Beat
-from lastbeat.sdk.log_shipping import LogShipping, LogWindow
-from lastbeat.sdk.ranks import Rank
-from lastbeat.sdk.reporter import Reporter, RunEnvironment
-from lastbeat.sdk.run import Run
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from lastbeat.training.sdk.beat_tasks import Beat
+from lastbeat.training.sdk.log_shipping import LogShipping, LogWindow
+from lastbeat.training.sdk.ranks import Rank
+from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.run import Run
 from support.hostile import Panic
 from support.memory import MemoryStore
 from support.pairwise import all_pairs

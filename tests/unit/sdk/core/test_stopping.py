@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.posix_signals import signal_number
-from lastbeat.sdk.agreement import device_for
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.time_limit import SLURM_END, time_limit
+from lastbeat.training.sdk.agreement import device_for
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.time_limit import SLURM_END, time_limit
 
 
 def test_once_it_is_to_stop_it_stays_so_and_the_first_reason_counts() -> None:

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.sdk.value_reader import ValueReader
-from lastbeat.sdk.values import as_int, as_number, as_text
+from lastbeat.training.sdk.value_reader import ValueReader
+from lastbeat.training.sdk.values import as_int, as_number, as_text
 
 
 class Raises:

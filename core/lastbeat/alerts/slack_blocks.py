@@ -1,0 +1,270 @@
+"""Message → Slack's Block Kit, within Slack's limits, and safe for any input.
+
+Text from training is put into code spans, code blocks or ``plain_text`` objects, where Slack formats nothing. ``& < >``
+are escaped, and no mention, ping or link works without them. Backticks, which would end a code span, become a
+look-alike. ``verbatim`` keeps Slack from finding links and names on its own.
+
+Limits, by Slack's documentation: 50 blocks; 150 characters in a header; 3,000 in a section; ten fields of
+2,000; ten elements of a context. They are counted after escaping, in UTF-16 units, the most cautious way.
+"""
+
+import re
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from lastbeat.alerts.facts import (
+    ACTION,
+    ALSO_SEEN,
+    EVIDENCE,
+    FOR,
+    FRAMES,
+    LOG,
+    MEMBERS,
+    OWNER,
+    SHARED,
+    STACK,
+    Fact,
+    also_seen,
+    conditions,
+    evidence,
+    facts,
+    frames,
+    headline,
+    members,
+    moment,
+    shared,
+    similar,
+    whose,
+)
+from lastbeat.alerts.first_lines import (
+    RESTART,
+    action,
+    command,
+    continued,
+    first_facts,
+    named_cause,
+    place,
+    sentence,
+    since,
+)
+from lastbeat.alerts.log_lines import log_lines
+from lastbeat.model.alert import NAMES_LIMIT, MentionedPerson, Message
+from lastbeat.model.text import fit, newest, one_line
+from lastbeat.model.version import __version__
+
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_BELLS = re.compile(r"@(?=(?:all|channel|everyone|group|here)\b)", re.IGNORECASE)
+_TICK = "\u02cb"  # Looks like a backtick but is not.
+_ROWS = 10
+_MENTION = re.compile(r"<(?:@[UW][A-Z0-9]{2,30}|!subteam\^S[A-Z0-9]{2,30}|!here|!channel|!everyone)>", re.ASCII)
+
+Block = dict[str, Any]
+
+
+def payload(message: Message) -> Block:
+    """The JSON document of an Incoming Webhook. Pure.
+
+    The link is in text, not in a button: Slack shows a warning beside a clicked button unless the app has a server that
+    accepts clicks.
+    """
+    blocks = (
+        *_first_blocks(message),
+        {"type": "context", "elements": [_mrkdwn("In detail")]},
+        _words(similar(message)),
+        *(_words(f"{fact.label}: {fact.value}") for fact in continued(message)),
+        _evidence(message),
+        _lines(FRAMES, frames(message)),
+        _also(message),
+        {"type": "section", "fields": [_field(fact) for fact in facts(message)][:10]},
+        _listed("Conditions", conditions(message)),
+        _listed(SHARED, shared(message)),
+        *_members(message),
+        _lines(STACK, message.stack),
+        _lines(LOG, log_lines(message), message.log_name),
+        _files(message),
+        _context(message),
+    )
+    return {
+        "text": _fallback(message),
+        "mrkdwn": False,
+        "unfurl_links": False,
+        "unfurl_media": False,
+        "blocks": [block for block in blocks if block is not None],
+    }
+
+
+def head(message: Message) -> Block:
+    """The head of a thread, with the current state in brief. The alerts are replies below it. Pure."""
+    known = [fact for fact in facts(message) if fact.label in {"Step", "Attempt"}]
+    as_of = f"As of {escape(moment(message.at), 100)} · the alerts are in this thread"
+    blocks = (
+        *_first_blocks(message),
+        {"type": "section", "fields": [_field(fact) for fact in known]} if known else None,
+        {"type": "context", "elements": [_mrkdwn(as_of)]},
+    )
+    return {**payload(message), "blocks": [block for block in blocks if block is not None]}
+
+
+def _first_blocks(message: Message) -> list[Block | None]:
+    """The first lines of an alert, which a phone shows."""
+    began = " · ".join(filter(None, (since(message), named_cause(message))))
+    restart = [f"*{fact.label}* {_code(fact.value, 160)}" for fact in first_facts(message) if fact.label == RESTART]
+    more = [f"`{escape(typed.replace('`', _TICK), 700)}`" for typed in [command(message)] if typed]
+    address = _address(message.link)
+    if address is not None:
+        more.append(f"🔗 <{address}|Open in the browser>")
+    text = "\n".join([*_whose(message), *restart, *more])
+    return [
+        {"type": "header", "text": _plain(headline(message), 150)},
+        _words("\n".join(filter(None, (sentence(message), began)))),
+        _words(ACTION + action(message) if action(message) else ""),
+        _words(place(message)),
+        {"type": "section", "text": _mrkdwn(text)} if text else None,
+    ]
+
+
+def cost(char: str) -> int:
+    """Length of one character as Slack counts it: after escaping, in UTF-16 units."""
+    if char in "&<>":
+        return 5 if char == "&" else 4
+    return 2 if ord(char) > 0xFFFF else 1
+
+
+def escape(text: str, limit: int) -> str:
+    """``text`` cut to ``limit`` as :func:`cost` counts, and escaped. No entity is ever cut."""
+    return fit(text, limit, cost).translate(_ENTITIES)
+
+
+def _code(text: str, limit: int) -> str:
+    """``text`` as one line in a code span of at most ``limit`` + 2 characters; a dash if it is empty."""
+    return f"`{escape(one_line(text).replace('`', _TICK), limit) or '-'}`"
+
+
+def _plain(text: str, limit: int) -> Block:
+    # With emoji on, ":skull:" in an error would become an emoji.
+    return {"type": "plain_text", "text": escape(text, limit), "emoji": False}
+
+
+def _mrkdwn(text: str) -> Block:
+    return {"type": "mrkdwn", "text": text, "verbatim": True}
+
+
+def _words(text: str) -> Block | None:
+    return {"type": "section", "text": _plain(text, 2000)} if text else None
+
+
+def _field(fact: Fact) -> Block:
+    value = escape(fact.value, 200) if fact.ours else _code(fact.value, 200)
+    return _mrkdwn(f"*{fact.label}*\n{value}")
+
+
+def _whose(message: Message) -> list[str]:
+    """The owner from training, and the people that routes mention. Only text from a route may be a mention."""
+    owner = whose(message.owner, message.team)
+    parts = [f"*{OWNER}* {_code(owner, 250)}"] if owner else []
+    if message.mentions:
+        parts.append(f"*{FOR}* {' '.join(map(_mention, message.mentions[:10]))}")
+    return [" · ".join(parts)] if parts else []
+
+
+def _mention(person: MentionedPerson) -> str:
+    # The text may come from any program with write access to the store.
+    trusted = person.slack is not None and _MENTION.fullmatch(person.slack)
+    return str(person.slack) if trusted else _code(person.name, 100)
+
+
+def _listed(title: str, known: tuple[Fact, ...]) -> Block | None:
+    if not known:
+        return None
+    rows = [f"• {_code(fact.label, 60)} {_code(fact.value, 200)}" for fact in known[:9]]
+    if len(known) > len(rows):
+        rows.append(f"• and {len(known) - len(rows)} more")
+    return {"type": "section", "text": _mrkdwn(f"*{title}*\n" + "\n".join(rows))}
+
+
+def _evidence(message: Message) -> Block | None:
+    shows = evidence(message)
+    if shows is None:
+        return None
+    said = escape(shows.value.replace("`", _TICK), 1500)
+    text = f"\n```\n{said}\n```" if said else ""
+    return {"type": "section", "text": _mrkdwn(f"*{EVIDENCE}* {_code(shows.label, 500)}{text}")}
+
+
+def _also(message: Message) -> Block | None:
+    rows = [f"• {_code(line, 400)}" for line in also_seen(message)]
+    return {"type": "section", "text": _mrkdwn(f"*{ALSO_SEEN}*\n" + "\n".join(rows))} if rows else None
+
+
+def _members(message: Message) -> list[Block]:
+    """At most six sections, because one holds at most ten of the longest rows."""
+    if message.member_count <= 0:
+        return []
+    named, more = members(message, NAMES_LIMIT)
+    rows = [f"• {_code(each.label, 200)}{f' {_code(each.value, 60)}' if each.value else ''}" for each in named] + (
+        [f"• and {more} more"] if more else []
+    )
+    starts = range(0, len(rows), _ROWS)
+    blocks = ["\n".join(rows[start : start + _ROWS]) for start in starts]
+    return [
+        {"type": "section", "text": _mrkdwn(f"*{MEMBERS}*\n{block}" if not index else block)}
+        for index, block in enumerate(blocks)
+    ]
+
+
+def _lines(title: str, lines: tuple[str, ...], file: str = "") -> Block | None:
+    safe = tuple(line.replace("`", _TICK) for line in lines)
+    shown = newest(safe, 2800, 400, cost)
+    if not shown:
+        return None
+    body = "\n".join(shown).translate(_ENTITIES)
+    of = f" {_code(file, 100)}" if file else ""
+    # Slack collapses long sections.
+    return {"type": "section", "text": _mrkdwn(f"*{title}*{of}\n```\n{body}\n```")}
+
+
+def _files(message: Message) -> Block | None:
+    text = f"*Files* {_code(message.where, 700)}" if message.where.strip() else ""
+    return {"type": "section", "text": _mrkdwn(text)} if text else None
+
+
+def _address(link: str | None) -> str | None:
+    """``link`` quoted for a Slack link, which ``< > |`` would end; None if it is no web address."""
+    if link is None or len(link) > 2000:
+        return None
+    try:
+        parts = urlsplit(link)
+    except ValueError:
+        return None
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        return None
+    address = quote(link, safe="%/:?#[]@!$&'()*+,;=~", errors="replace").translate(_ENTITIES)
+    return address if len(address) <= 2000 else None
+
+
+def _context(message: Message) -> Block:
+    names = [] if message.member_count > 0 else [f"Run {_code(message.run_id, 200)}"]
+    if message.key:
+        names.append(f"alert {_code(message.key, 300)}")
+    names.append(f"lastbeat {__version__}")
+    notes = [text for text in map(one_line, message.notes) if text]
+    if len(notes) > 9:
+        notes = [*notes[:8], f"and {len(notes) - 8} more notes"]
+    return {
+        "type": "context",
+        "elements": [*(_plain(f"Note: {note}", 500) for note in notes), _mrkdwn(" · ".join(names))],
+    }
+
+
+def _fallback(message: Message) -> str:
+    """One paragraph for notifications, screen readers and clients without blocks."""
+    sentences = [headline(message), sentence(message)]
+    if message.cause:
+        sentences.append(named_cause(message))
+    if action(message):
+        sentences.append(f"Action required: {one_line(action(message))}")
+    if message.where:
+        sentences.append(f"Files: {one_line(message.where)}")
+    cut = (fit(sentence, 600, cost).rstrip(".") for sentence in sentences if sentence)
+    # Slack-compatible servers show only this text, and some notify all members on a bare "@here".
+    return escape(_BELLS.sub("@\u2060", ". ".join(cut)), 3000)

@@ -1,0 +1,240 @@
+"""Line templates: a line without digits, punctuation and spaces. Even a long log has few different ones.
+
+Training prints the same lines again and again with other numbers. So each template is examined once, and afterwards a
+line costs no more than building its template and looking that up. A line can match a pattern only if its template
+contains the letters that the pattern demands, in their order.
+"""
+
+import re
+import string
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from lastbeat.explain.scanning.literal_index import LiteralIndex
+from lastbeat.explain.scanning.splitting import LINE_LIMIT
+from lastbeat.model.pattern import Pattern
+from lastbeat.model.signal import Signal
+
+_CACHE_LIMIT: Final = 16 * 1024
+_CACHED_BYTES: Final = 512
+"""Longer templates are not cached."""
+_EXAMINED_BYTES: Final = 1000
+"""Longer templates are not examined more closely."""
+_KEPT: Final = frozenset(string.ascii_letters + "^")  # some programs leave nothing but ^C when they are interrupted
+_DELETED: Final = bytes(code for code in range(256) if chr(code) not in _KEPT)
+_DELETED_OF_LINES: Final = _DELETED.replace(b"\n", b"")
+
+
+def template_of(line: str) -> bytes:
+    return line.encode("utf-8", "replace").translate(None, _DELETED)
+
+
+def templates_of(text: bytes) -> list[bytes]:
+    """The template of each line of ``text``, in which every line ends with a newline."""
+    templates = text.translate(None, _DELETED_OF_LINES).split(b"\n")
+    templates.pop()
+    return templates
+
+
+def fold(character: str, *, ignore_case: bool) -> str:
+    """What a character becomes in a template; "" if it is dropped. With ``ignore_case`` templates are compared in lower
+    case."""
+    kept = character if character in _KEPT else ""
+    return kept.lower() if ignore_case else kept
+
+
+def demand(pattern: str, *, ignore_case: bool, substring: bool) -> str:
+    """The text that a line's template must contain for the pattern to match; empty if unknown.
+
+    1. Words in lower case: at least one must occur, in any case.
+    2. A semicolon.
+    3. The whole of :func:`literals.demand`, with parentheses for lists.
+    4. Where that is met by lines that healthy training prints all the time, a semicolon and a regular expression that
+       the template must match, too, and that theirs do not.
+
+    It stays one text until it is needed, for few signals ever need it parsed: that keeps loading a catalogue fast.
+    """
+    from lastbeat.explain.scanning import literals  # noqa: PLC0415 - it loads a parser, and built-in catalogues are worked out
+
+    folded = partial(fold, ignore_case=ignore_case)
+    demanded = literals.demand(pattern, folded, ignore_case=ignore_case, substring=substring)
+    if demanded is None:
+        return ""
+    rare = literals.minimal(text.lower() for text in literals.one_of(demanded))
+    written = _written(demanded)
+    closer = "" if substring else _closer(pattern, _parsed(written), ignore_case=ignore_case)
+    return f"{' '.join(sorted(rare))};{written}{closer and ';'}{closer}"
+
+
+def _closer(pattern: str, formula: "_Demand", *, ignore_case: bool) -> str:
+    from lastbeat.explain.scanning import literals, template_regex  # noqa: PLC0415 - as above
+
+    lines = (template_of(line).decode("ascii") for line in literals.ORDINARY_LINES)
+    taken = [line for line in lines if formula.is_met_by(line)]
+    if not taken:
+        return ""
+    translated = template_regex.template_regex(pattern, ignore_case=ignore_case).pattern
+    return "" if all(map(translated.search, taken)) else translated.pattern
+
+
+def _written(demanded: Any) -> str:
+    return demanded if isinstance(demanded, str) else f"({' '.join(map(_written, demanded))})"
+
+
+class _Demand(NamedTuple):
+    all_of_it: bool
+    """All parts must occur, not only one of them."""
+    words: tuple[str, ...]
+    nested: tuple["_Demand", ...]
+
+    def is_met_by(self, letters: str) -> bool:
+        # Loops, because this is asked of nearly each line of prose: any() and all() take three times as long.
+        all_of_it = self.all_of_it
+        for word in self.words:
+            if (word in letters) is not all_of_it:
+                return not all_of_it
+        for inside in self.nested:
+            if inside.is_met_by(letters) is not all_of_it:
+                return not all_of_it
+        return all_of_it
+
+
+def _parsed(written: str) -> _Demand:
+    lists: list[list[Any]] = [[]]
+    for word in re.findall(r"[()]|[^() ]+", written):
+        if word == "(":
+            lists.append([])
+        elif word == ")":
+            how, *parts = lists.pop()
+            lists[-1].append(_demand(how == "&", parts))
+        else:
+            lists[-1].append(word)
+    return _demand(True, lists[0])
+
+
+def _demand(all_of_it: bool, parts: Sequence[Any]) -> _Demand:
+    words = tuple(part for part in parts if isinstance(part, str))
+    return _Demand(all_of_it, words, tuple(part for part in parts if isinstance(part, _Demand)))
+
+
+_Asking = tuple[int, _Demand, bool, Pattern | None]
+"""A signal, what it demands, whether in any case, and what templates have to match besides."""
+
+
+class TemplateIndex:
+    """Which signals a line with a given template may match."""
+
+    def __init__(self, signals: Sequence[Signal], *, native: bool = True) -> None:
+        self._cache: dict[bytes, tuple[int, ...]] = {}
+        self._ignores_case = [signal.ignore_case for signal in signals]
+        self._demand_texts: list[str] = []
+        self._demands: dict[int, _Demand] = {}
+        self._closer: dict[int, Pattern] = {}
+        """What templates have to match besides, of signals whose demand many a healthy line meets."""
+        self._asking_for: dict[tuple[str, ...], Sequence[_Asking]] = {}
+        self.literals: list[tuple[str, ...]] = []
+        """Per signal: every line that it matches has at least one of these. Empty: nothing is known."""
+        letterless: list[int] = []
+        by_word: dict[str, list[int]] = {}
+        for index, signal in enumerate(signals):
+            texts, demanded = signal.literals, signal.demand
+            if not texts or not demanded:
+                texts, demanded = _computed(signal)
+            self.literals.append(texts)
+            rare, _, whole = demanded.partition(";")
+            whole, _, closer = whole.partition(";")
+            self._demand_texts.append(whole)
+            if closer:
+                self._closer[index] = Pattern(closer, re.IGNORECASE if signal.ignore_case else 0)
+            if not whole:
+                letterless.append(index)
+            for text in rare.split():
+                by_word.setdefault(text, []).append(index)
+        self.letterless = tuple(letterless)
+        """Signals that demand no letters, so no template can rule them out."""
+        self._by_word = by_word
+        self._words = LiteralIndex(by_word, native=native)
+
+    def possible(self, template: bytes) -> tuple[int, ...]:
+        """The signals, except :attr:`letterless` ones, that a line with this template may match, ascending."""
+        return self.possible_of_each([template])[template]
+
+    def possible_of_each(self, templates: Iterable[bytes]) -> dict[bytes, tuple[int, ...]]:
+        """:meth:`possible` of many."""
+        cache = self._cache
+        found: dict[bytes, tuple[int, ...]] = {}
+        unknown: list[bytes] = []
+        for template in templates:
+            signals = cache.get(template)
+            if signals is None:
+                unknown.append(template)
+            else:
+                found[template] = signals
+        if unknown:
+            self._examine(unknown, found)
+        return found
+
+    def narrow(self, template: bytes, signals: tuple[int, ...]) -> None:
+        """Remember that only ``signals`` of :meth:`possible` are left after a closer examination."""
+        if template in self._cache:
+            self._cache[template] = signals
+
+    def _examine(self, unknown: Sequence[bytes], found: dict[bytes, tuple[int, ...]]) -> None:
+        """Find the signals of templates that are not cached.
+
+        1. Empty a full cache.
+        2. Search all templates at once for the words of all signals, in lower case.
+        3. A template without any of them can match nothing. For the others check the whole demand of each signal.
+        4. Cache the result, except of very long templates.
+        """
+        if len(self._cache) + len(unknown) > _CACHE_LIMIT:
+            self._cache = {}
+        cache = self._cache
+        # Text beyond the limit is not part of the line any more.
+        cut = [template[:LINE_LIMIT] for template in unknown]
+        lowered = b"\n".join(cut).lower().decode("ascii")
+        hits = self._words.lines(lowered)
+        for number, template in enumerate(unknown):
+            signals = self._signals(cut[number], hits[number]) if number in hits else ()
+            found[template] = signals
+            if len(template) <= _CACHED_BYTES:
+                cache[template] = signals
+
+    def _signals(self, template: bytes, words: Sequence[str]) -> tuple[int, ...]:
+        letters = template.decode("ascii")
+        lowered = letters.lower()
+        return tuple(
+            index
+            for index, demand, ignores_case, closer in self._asking(words)
+            if demand.is_met_by(lowered if ignores_case else letters)
+            and (closer is None or len(letters) > _EXAMINED_BYTES or closer.search(letters) is not None)
+        )
+
+    def _asking(self, words: Sequence[str]) -> Sequence["_Asking"]:
+        """The signals that ask for one of these words, ascending, with their demands."""
+        key = tuple(words)
+        known = self._asking_for.get(key)
+        if known is None:
+            indices = sorted({index for word in words for index in self._by_word[word]})
+            known = [
+                (index, self._demand(index), self._ignores_case[index], self._closer.get(index)) for index in indices
+            ]
+            if len(self._asking_for) >= _CACHE_LIMIT:
+                self._asking_for = {}
+            self._asking_for[key] = known
+        return known
+
+    def _demand(self, index: int) -> _Demand:
+        if index not in self._demands:
+            self._demands[index] = _parsed(self._demand_texts[index])
+        return self._demands[index]
+
+
+def _computed(signal: Signal) -> tuple[tuple[str, ...], str]:
+    """Literals and demand of a signal whose catalogue does not have both."""
+    from lastbeat.explain.scanning import literals  # noqa: PLC0415 - it loads a parser
+
+    how = {"ignore_case": signal.ignore_case, "substring": signal.substring}
+    texts = signal.literals or literals.required(signal.pattern, **how)
+    return texts, demand(signal.pattern, **how)

@@ -1,0 +1,283 @@
+"""A user's catalogue file → a draft, or all faults in it.
+
+Here stands what can be said of a file by itself; what needs the files that it extends stands in ``composing``.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
+
+from lastbeat.explain import handwritten
+from lastbeat.explain.handwritten import UNSAID, Document, HandwrittenModel, MaybeBlank, Name, Seconds, Text, not_blank
+from lastbeat.explain.scanning import line_templates, literals
+from lastbeat.explain.signals import pattern_checks
+from lastbeat.explain.signals.composing import MOST_SIGNALS, Draft, DraftEntry
+from lastbeat.model.file_fault import FileFault
+from lastbeat.model.signal import Role, Severity, Verdict
+
+NAMED: Final = ("error_types", "signals", "absences")
+"""What has entries, each with a name."""
+_EVIDENCE: Final = (None, "exception", "traceback", "chain")
+"""Kinds of lines that report a failure. All others belong to a healthy run."""
+
+
+def _or_truth(value: object, text: ValidatorFunctionWrapHandler) -> Any:
+    return value if isinstance(value, bool) else text(value)
+
+
+def _groups(value: object) -> object:
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return {each: each for each in value}
+    if isinstance(value, dict):
+        return value
+    raise ValueError("has to be 'field: group' lines, or a list of groups")
+
+
+Pattern = Annotated[str, Field(max_length=pattern_checks.PATTERN_LIMIT), AfterValidator(not_blank)]
+PatternOrTruth = Annotated[Pattern, WrapValidator(_or_truth, json_schema_input_type=bool | Pattern)]
+Groups = Annotated[dict[Name, Name], BeforeValidator(_groups, json_schema_input_type=dict[Name, Name] | list[Name])]
+
+
+class PatternEntry(HandwrittenModel):
+    """What to look for: one of ``pattern``, ``regex`` and ``substring``."""
+
+    ignore_case: bool = UNSAID
+    substring: PatternOrTruth = UNSAID
+    """Plain text to look for; or true: the pattern is plain text."""
+    pattern: Pattern = UNSAID
+    """A regular expression that is searched for in each line, in the syntax that Python's re and RE2 share."""
+    regex: Pattern = UNSAID
+    """Another word for ``pattern``."""
+
+    @field_validator("pattern", "regex")
+    @classmethod
+    def _sound(cls, text: str, info: ValidationInfo) -> str:
+        for other in (key for key in ("substring", "pattern") if isinstance(info.data.get(key), str)):
+            raise ValueError(f"{info.field_name} and {other} both stand here; one pattern is needed")
+        if not info.data.get("substring"):
+            for what in pattern_checks.faults(text, ignore_case=bool(info.data.get("ignore_case"))):
+                raise ValueError(what)
+        return text
+
+    @model_validator(mode="after")
+    def _complete(self) -> "PatternEntry":
+        said = self.said()
+        if self.text is None and "substring" in said:
+            raise ValueError("substring: true, but no pattern; one pattern is needed")
+        if self.text is None and "ignore_case" in said:
+            raise ValueError("ignore_case belongs to a pattern; write the pattern here, too")
+        return self
+
+    @property
+    def text(self) -> str | None:
+        """What is looked for; None: it is not said here."""
+        said = self.said()
+        return next((said[key] for key in ("pattern", "regex", "substring") if isinstance(said.get(key), str)), None)
+
+    def search(self, extract: Mapping[str, str] | None) -> dict[str, Any]:
+        """The fields of ``model.signal`` that say what is looked for; ``extract`` None: every named group."""
+        text, plain, ignore_case = self.text or "", bool(self.substring), bool(self.ignore_case)
+        groups = extract
+        if groups is None:
+            groups = {} if plain else {group: group for group in pattern_checks.groups_of(text)}
+        how = {"ignore_case": ignore_case, "substring": plain}
+        fields = {
+            "pattern": text,
+            **{key: True for key, yes in (("substring", plain), ("ignore_case", ignore_case)) if yes},
+            **({"extract": dict(groups)} if groups else {}),
+        }
+        return {**fields, "literals": literals.required(text, **how), "demand": line_templates.demand(text, **how)}
+
+
+class SignalEntry(PatternEntry):
+    """A pattern and what a line that matches it means; without a pattern, changes to a signal that is extended."""
+
+    extract: Groups = UNSAID
+    """Field → named group of the pattern. Left out: each named group."""
+    verdict: Verdict = UNSAID
+    severity: Severity = UNSAID
+    """Left out: error; info for a line of a healthy run."""
+    role: Role = UNSAID
+    """root: what went wrong. cascade: what follows from something else. confirmation: says that something ended, not
+    why."""
+    kind: Name = UNSAID
+    """What a line of a healthy run is: progress, checkpoint, validation, done, advice, … Such lines are no evidence."""
+    error_type: Name = UNSAID
+    subsystem: Name = UNSAID
+    hint: MaybeBlank = UNSAID
+    """What to do; {field} stands for what was extracted, and [with {field}] is left out where it is not known."""
+    restartable: bool = UNSAID
+    envelope: bool = UNSAID
+    """true: what failed is told in the same line or right below it, by another signal, which then is the cause."""
+
+    @field_validator("extract")
+    @classmethod
+    def _groups_are_there(cls, extract: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        said = [info.data.get(key) for key in ("pattern", "regex", "substring")]
+        if said == [None, None, None]:
+            raise ValueError("belongs to a pattern; write the pattern here, too")
+        plain = bool(said[2])
+        text = said[0] or said[1]
+        if plain or text:
+            groups = () if plain or not isinstance(text, str) else pattern_checks.groups_of(text)
+            there = f"it has {', '.join(groups)}" if groups else "it has no named group: (?P<name>…)"
+            for group in pattern_checks.missing(groups, extract.values()):
+                raise ValueError(f"names the group {group!r}, which the pattern lacks; {there}")
+        return extract
+
+    def fields(self) -> dict[str, Any]:
+        """By the names that ``model.signal`` has for them."""
+        said = self.said(without=("ignore_case", "substring", "pattern", "regex", "extract"))
+        if self.text is None:
+            return said
+        if said.get("kind") not in _EVIDENCE:
+            said.setdefault("severity", "info")
+        return {**self.search(self.extract), **said}
+
+
+class AbsenceEntry(PatternEntry):
+    """A line that has to appear: that of ``signal``, or one with a pattern of the rule's own."""
+
+    signal: Name = UNSAID
+    within_s: Seconds = UNSAID
+    """Seconds from the attempt's start to the first one."""
+    every_s: Seconds = UNSAID
+    """Seconds from one to the next."""
+    hint: Text = UNSAID
+
+    @model_validator(mode="after")
+    def _whole(self) -> "AbsenceEntry":
+        if (self.text is None) == (self.signal is None):
+            raise ValueError("has to name either a signal or a pattern")
+        if self.within_s is None and self.every_s is None:
+            raise ValueError("says no time; add within_s: (from the start) or every_s: (from line to line)")
+        return self
+
+    def fields(self, name: str) -> dict[str, Any]:
+        """By the names that ``model.signal`` has for them; ``name`` is the rule's."""
+        within_s, every_s = float(self.within_s or self.every_s), float(self.every_s or self.within_s)
+        return {"hint": self.hint or "", "signal": self.signal or name, "within_s": within_s, "every_s": every_s}
+
+
+class TypeEntry(HandwrittenModel):
+    """An error type of one's own, or changes to a built-in one."""
+
+    restartable: bool = UNSAID
+    """Whether the same run, begun again from its last checkpoint, may well get past this."""
+    meaning: Text = UNSAID
+    hint: Text = UNSAID
+    """What to do about it where no signal says more."""
+
+
+class LimitsEntry(HandwrittenModel):
+    """What the watchdog goes by where the settings do not say otherwise."""
+
+    inactivity_s: Seconds = UNSAID
+    """Neither a new line nor a new step for so many seconds is a stall."""
+    inactivity_check_s: Seconds = UNSAID
+    poll_s: Seconds = UNSAID
+
+
+def _section(value: object) -> object:
+    if isinstance(value, dict) and len(value) > MOST_SIGNALS:
+        raise ValueError(f"there are more than {MOST_SIGNALS:,} signals; join patterns with '|'")
+    return {} if value is None else value
+
+
+def _short(value: object) -> object:
+    # ``name: pattern`` is what people try first, and it is clear what they mean.
+    return {"pattern": value} if value is None or isinstance(value, str | int | float) else value
+
+
+def _one_or_more(value: object) -> object:
+    return [] if value is None else [value] if isinstance(value, str) else value
+
+
+def _nothing(value: object) -> object:
+    return {} if value is None else value
+
+
+Names = Annotated[list[Text], BeforeValidator(_one_or_more, json_schema_input_type=Text | list[Text] | None)]
+Listed = list[dict[str, Any]]
+"""The same entries, each with its name as ``name``."""
+Signals = Annotated[
+    dict[Name, Annotated[SignalEntry, BeforeValidator(_short, json_schema_input_type=Pattern | SignalEntry)]],
+    BeforeValidator(_section, json_schema_input_type=dict[Name, Pattern | SignalEntry] | Listed | None),
+]
+Absences = Annotated[
+    dict[Name, AbsenceEntry],
+    BeforeValidator(_section, json_schema_input_type=dict[Name, AbsenceEntry] | Listed | None),
+]
+Types = Annotated[
+    dict[Name, Annotated[TypeEntry, BeforeValidator(_nothing, json_schema_input_type=TypeEntry | None)]],
+    BeforeValidator(_section, json_schema_input_type=dict[Name, TypeEntry | None] | Listed | None),
+]
+
+
+class CatalogueFile(HandwrittenModel):
+    """A catalogue of log signals."""
+
+    extends: Names = UNSAID
+    """Catalogues and files that it stands on. Left out: default."""
+    description: Text = UNSAID
+    error_types: Types = UNSAID
+    signals: Signals = UNSAID
+    absences: Absences = UNSAID
+    limits: Annotated[LimitsEntry, BeforeValidator(_nothing, json_schema_input_type=LimitsEntry | None)] = UNSAID
+    silence: Names = UNSAID
+    """Signals and absence rules that are not wanted."""
+
+
+def draft(text: str, file: str, faults: list[FileFault]) -> Draft:
+    """The catalogue in ``text``; what is wrong with it is added to ``faults``."""
+    document = handwritten.read(text, file, faults, named=NAMED)
+    if document is None or document.value is None:
+        return Draft(file)
+    found, left_out = handwritten.checked(CatalogueFile, document, faults)
+    if found is None:
+        return Draft(file)
+    unusable = frozenset(str(place[1]) for place in left_out if len(place) > 1 and place[0] in NAMED)
+    return _draft(found, document, faults)._replace(unusable=unusable)
+
+
+def _draft(found: CatalogueFile, document: Document, faults: list[FileFault]) -> Draft:
+    def entry(fields: Mapping[str, Any], *place: str) -> DraftEntry:
+        return DraftEntry(fields, document.key_line(*place), {key: document.line(*place, key) for key in fields})
+
+    def names(key: str) -> dict[str, int]:
+        said, written = getattr(found, key) or (), document.value.get(key)
+        return {
+            name.strip(): document.line(key, written.index(name)) if isinstance(written, list) else document.line(key)
+            for name in said
+        }
+
+    signals = {name: entry(each.fields(), "signals", name) for name, each in (found.signals or {}).items()}
+    rules = (found.absences or {}).items()
+    for name, rule in rules:
+        if rule.text is None:
+            continue
+        place = ("absences", name)
+        if name in signals:
+            what = f"absences.{name} has a pattern, and there is a signal of that name; rename one"
+            faults.append(FileFault(document.file, document.key_line(*place), what))
+        signals[name] = entry({**rule.search(None), "kind": "expected", "severity": "info"}, *place)
+    return Draft(
+        document.file,
+        names("extends") if "extends" in found.model_fields_set else None,
+        found.description or "",
+        signals,
+        absences={name: entry(rule.fields(name), "absences", name) for name, rule in rules},
+        error_types={name: entry(each.said(), "error_types", name) for name, each in (found.error_types or {}).items()},
+        limits=found.limits.said() if found.limits else {},
+        silence=names("silence"),
+    )

@@ -1,0 +1,187 @@
+"""Catalogues by name or from users' files → :class:`Catalogue`.
+
+Built-in ones come from ``catalog/compiled.json``, which ``signals.compiling`` makes of the YAML files beside it: a
+watchdog that looks once a minute has no time to read YAML. In a Lambda function's zip it may have catalogues of users,
+too. YAML is read for users' own files.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from lastbeat.explain.signals.composing import CHECKED, Draft, DraftEntry, compose, in_order
+from lastbeat.model.file_fault import FileFault
+from lastbeat.model.near_names import nearest
+from lastbeat.model.signal import Catalogue, Signal
+
+DEFAULT: Final = "default"
+COMPILED: Final = Path(__file__).with_name("catalog") / "compiled.json"
+MOST_FAULTS: Final = 50
+_FILE_LIMIT_BYTES: Final = 4 << 20
+
+
+class CatalogueError(ValueError):
+    """An unusable catalogue: the text names each fault with file and line, one per line."""
+
+    def __init__(self, faults: Sequence[FileFault]) -> None:
+        self.faults = tuple(sorted(set(faults)))
+        said = [str(fault) for fault in self.faults[:MOST_FAULTS]]
+        if len(self.faults) > MOST_FAULTS:
+            said.append(f"… and {len(self.faults) - MOST_FAULTS} more")
+        super().__init__("\n".join(said))
+
+
+def names() -> tuple[str, ...]:
+    """The built-in catalogues."""
+    return tuple(_compiled())
+
+
+def description(name: str) -> str:
+    """What the built-in catalogue ``name`` is for."""
+    return _built_in(name).description
+
+
+def extends(name: str) -> tuple[str, ...]:
+    """The catalogues that the built-in catalogue ``name`` stands on."""
+    return tuple(_built_in(name).extends or ())
+
+
+@cache
+def load(name: str) -> Catalogue:
+    """The built-in catalogue ``name``."""
+    if name not in _compiled():
+        raise CatalogueError([_unknown(name, "LASTBEAT_SIGNALS", 0)])
+    faults: list[FileFault] = []
+    return compose(name, in_order([name], _built_in, faults), faults)
+
+
+def load_setting(text: str, read: Callable[[str], str]) -> Catalogue:
+    """The catalogue that ``text`` (LASTBEAT_SIGNALS) names: built-in ones and files, comma separated, each on top of
+    those before it; nothing is ``default``. A file without ``extends`` stands on what is named before it, or on
+    ``default``. ``read`` gives a file's text and may raise OSError or UnicodeDecodeError.
+    """
+    wanted = wanted_of(text)
+    if len(wanted) == 1 and not is_path(wanted[0]):
+        return load(wanted[0])
+    return drafts_of(wanted, read)[1]
+
+
+def wanted_of(text: str) -> list[str]:
+    """The names and paths that ``text`` lists."""
+    return [part.strip() for part in text.split(",") if part.strip()] or [DEFAULT]
+
+
+def drafts_of(wanted: Sequence[str], read: Callable[[str], str]) -> tuple[list[Draft], Catalogue]:
+    """All drafts that ``wanted`` names and extends, as :func:`load_setting`, and the resulting catalogue."""
+    faults: list[FileFault] = []
+    files = _Files(read, wanted[0], faults)
+    drafts = in_order(wanted, files.draft, faults)
+    found = compose(", ".join(wanted), drafts, faults)
+    if faults:
+        raise CatalogueError(faults)
+    return drafts, found
+
+
+def read_file(name: str) -> str:
+    """The text of the file ``name``; of one that is far too long, the beginning."""
+    with Path(name).expanduser().open("rb") as file:
+        return file.read(_FILE_LIMIT_BYTES).decode("utf-8")
+
+
+def is_path(name: str) -> bool:
+    """Whether ``name`` is a file's path: it has a slash or ends like one."""
+    return "/" in name or name.endswith((".yaml", ".yml"))
+
+
+class _Files:
+    """Drafts by name or path."""
+
+    def __init__(self, read: Callable[[str], str], first: str, faults: list[FileFault]) -> None:
+        self._read = read
+        self._first = first
+        self._faults = faults
+
+    def draft(self, name: str) -> Draft | None:
+        if not is_path(name):
+            if name not in _compiled():
+                self._faults.append(_unknown(name, "LASTBEAT_SIGNALS", 0))
+                return None
+            return _built_in(name)
+        try:
+            text = self._read(name)
+        except UnicodeDecodeError as error:
+            self._faults.append(FileFault(name, 0, f"it is not UTF-8 text ({error.reason}); save it as that"))
+            return None
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            self._faults.append(FileFault(name, 0, f"it cannot be read: {why}; check the path"))
+            return None
+        try:
+            from lastbeat.explain.signals import catalogue_files  # noqa: PLC0415 - PyYAML, pydantic: for users' own files
+        except ModuleNotFoundError as missing:
+            package = "PyYAML" if missing.name == "yaml" else missing.name
+            what = f"{package} is not installed here, which a file of your own needs; name built-in catalogues alone"
+            advice = "a Lambda function gets such a file with 'lastbeat deploy --signals FILE'"
+            self._faults.append(FileFault(name, 0, f"{what} ({advice})"))
+            return None
+        found = catalogue_files.draft(text, name, self._faults)
+        extends: Mapping[str, int] = {DEFAULT: 0} if name == self._first else {}
+        if found.extends is not None:
+            extends = {_beside(name, base): line for base, line in found.extends.items()}
+        for base, line in extends.items():
+            if not is_path(base) and base not in _compiled():
+                self._faults.append(_unknown(base, name, line))
+        known = {base: line for base, line in extends.items() if is_path(base) or base in _compiled()}
+        return found._replace(extends=known)
+
+
+def _beside(file: str, base: str) -> str:
+    """What ``file`` names as ``base``: a relative path is relative to it."""
+    if not is_path(base) or base.startswith(("/", "~")) or "://" in base:
+        return base
+    beside = str(PurePosixPath(file).parent / base)
+    # "./x" names a file and "x" would not.
+    return beside if is_path(beside) else f"./{beside}"
+
+
+def _unknown(name: str, file: str, line: int) -> FileFault:
+    known = names()
+    what = f"there is no built-in catalogue {name[:60]!r}{nearest(name, known)}; there are {', '.join(known)}; "
+    return FileFault(file, line, f"{what}a file's path has a slash or ends in .yaml")
+
+
+@cache
+def _compiled() -> Mapping[str, Mapping[str, Any]]:
+    loader = __spec__.loader if __spec__ is not None else None
+    # The loader's, so that a package in a zip works as well.
+    data = loader.get_data(str(COMPILED)) if hasattr(loader, "get_data") else COMPILED.read_bytes()  # type: ignore[union-attr]
+    found: Mapping[str, Mapping[str, Any]] = json.loads(data)
+    return found
+
+
+@cache
+def _built_in(name: str) -> Draft:
+    said = _compiled()[name]
+
+    def entries(key: str) -> dict[str, DraftEntry]:
+        return {each: DraftEntry(fields) for each, fields in said.get(key, {}).items()}
+
+    signals = said.get("signals", {}).items()
+    return Draft(
+        name,
+        dict.fromkeys(said.get("extends", ()), CHECKED),
+        said.get("description", ""),
+        # A user's compiled catalogue may also change signals of others.
+        {each: DraftEntry(fields) for each, fields in signals if "pattern" not in fields},
+        {
+            each: Signal(each, source=name, **{**fields, "literals": tuple(fields["literals"])})
+            for each, fields in signals
+            if "pattern" in fields
+        },
+        absences=entries("absences"),
+        error_types=entries("error_types"),
+        limits=said.get("limits", {}),
+        silence=dict.fromkeys(said.get("silence", ()), CHECKED),
+    )

@@ -1,0 +1,169 @@
+"""Starts jobs: the executor of restarts. The first start of a run's job is one, too."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from lastbeat.launchers.filling import fill, filled
+from lastbeat.launchers.port import JobRefusedError, Launcher, LauncherError, NotLaunchedError
+from lastbeat.model.action import Action
+from lastbeat.model.job import JobSpec, JobState
+from lastbeat.model.restart import BEGUN, RESTART_KIND, RESUME_FROM, RESUME_STEP, Supervision
+from lastbeat.model.runid import RECORD
+from lastbeat.model.times import format_time
+from lastbeat.stores.clock import AGREES_S
+from lastbeat.stores.port import Store, StoreError
+from lastbeat.watch.effects.executor import ExecutorError, NotDoneError, RefusedError
+
+OLD_JOB: Final = "old_job"
+"""In an action's details: the id of the job that must be dead before the new one starts."""
+NUMBER: Final = "number"
+EXCLUDED_NODES: Final = "excluded_nodes"
+CLOCKS: Final = timedelta(minutes=10)
+"""How far the launcher's clock may be behind the store's. A job of the same name that is older belongs to a run whose
+record is gone."""
+_MOST_PAGES: Final = 20
+"""Of a listing of the run's folder, each of a thousand files."""
+_AGAIN_S: Final = 2.0
+"""How soon it is looked again whether the old job has ended."""
+
+
+JOB_VARIABLES: Final = (
+    "LASTBEAT_RUN_ID", "LASTBEAT_ATTEMPT", "LASTBEAT_RESTART_COUNT", "LASTBEAT_RESUME_FROM", "LASTBEAT_RESUME_STEP",
+)  # fmt: skip
+"""What a job finds in its environment, beside MONITORING_ROOT."""
+
+
+def job_name(run_id: str, number: int) -> str:
+    """The name under which a run's job is submitted: each is used once, so the launcher can be asked for it."""
+    return f"{run_id}-r{number}"
+
+
+def spec_of(supervision: Supervision, action: Action, run_id: str, root: str) -> JobSpec:
+    """What the job of ``action`` runs: templates in its arguments filled in, and what training wants to know in its
+    environment.
+
+    Raises :class:`NotDoneError` where ``supervision`` is not the one that it was begun with: somebody has begun the run
+    anew, and the command is another."""
+    begun = action.details.get(BEGUN)
+    if begun is not None and supervision.begun_at is not None and begun != supervision.begun_at.isoformat():
+        raise NotDoneError(f"{run_id} was begun anew meanwhile: another supervisor starts it", retry_after_s=_AGAIN_S)
+    number, details = action.details.get(NUMBER, "0"), action.details
+    values = {"run_id": run_id, "attempt": str(int(number) + 1), "job_name": action.name}
+    resume = {name: details[name] for name in (RESUME_FROM, RESUME_STEP) if details.get(name)}
+    spec = supervision.spec
+    environment = {
+        **spec.environment,
+        "LASTBEAT_RUN_ID": run_id,
+        "LASTBEAT_ATTEMPT": values["attempt"],
+        "LASTBEAT_RESTART_COUNT": number,
+        "MONITORING_ROOT": root,
+        **{f"LASTBEAT_{name.upper()}": value for name, value in resume.items()},
+    }
+    more = tuple(node for node in details.get(EXCLUDED_NODES, "").split(",") if node)
+    return replace(
+        spec,
+        command=filled(spec.command, {**values, **resume}),
+        environment=environment,
+        output=fill(spec.output, values),
+        excluded_nodes=tuple(dict.fromkeys((*spec.excluded_nodes, *more))),
+    )
+
+
+def last_written(store: Store, run_id: str) -> datetime | None:
+    """When anything but the watchdog's own record was last written into the run's folder, by the store's stamps. Raises
+    :class:`StoreError`."""
+    last, after = None, ""
+    for _ in range(_MOST_PAGES):
+        page = store.list(f"{run_id}/", after)
+        times = (each.modified for each in page.entries if each.fault is None and each.key != f"{run_id}/{RECORD}")
+        last = max([*times, *([last] if last is not None else [])], default=None)
+        if not page.more:
+            break
+        after = page.entries[-1].key
+    return last
+
+
+class RestartExecutor:
+    """Ends the old job, waits until it is dead, and submits the new one, once."""
+
+    kind = RESTART_KIND
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        spec: Callable[[Action], JobSpec],
+        clock: Callable[[], datetime],
+        last_written: Callable[[], datetime | None],
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """``clock`` and ``last_written`` are the store's: its time, and when anything of the run was last written."""
+        self._launcher = launcher
+        self._spec = spec
+        self._clock = clock
+        self._last_written = last_written
+        self._sleep = sleep
+
+    @property
+    def limit_s(self) -> float:
+        return 2 * self._launcher.limit_s
+
+    def find(self, action: Action) -> str | None:
+        try:
+            return self._launcher.find(action.name, action.asked_at - CLOCKS)
+        except LauncherError as error:
+            raise ExecutorError(error.told) from None
+
+    def perform(self, action: Action) -> str:
+        old = action.details.get(OLD_JOB)
+        if old:
+            confirm_dead(self._launcher, old)
+        at = self._cut()
+        try:
+            job = self._launcher.submit(self._spec(action), action.name, action.asked_at - CLOCKS)
+        except JobRefusedError as error:
+            raise RefusedError(error.told) from None
+        except NotLaunchedError as error:
+            raise NotDoneError(error.told) from None
+        except LauncherError as error:
+            raise ExecutorError(error.told) from None
+        return f"{job} {format_time(at)}"
+
+    def _cut(self) -> datetime:
+        """The time that parts what is there from what the next job will write.
+
+        Where stamps have whole seconds, the last one of the old job may be the first of the new one, and the clock that
+        is asked may be behind the one that stamps. So the cut is the old job's own last stamp, and the new job begins a
+        second later.
+        """
+        try:
+            last = self._last_written()
+        except StoreError as error:
+            raise NotDoneError(f"what the last job wrote cannot be looked at: {error}") from None
+        if last is None:
+            return self._clock()
+        if last.microsecond:
+            return max(self._clock(), last + timedelta(microseconds=1))
+        after = last + timedelta(seconds=1)
+        if self._clock() < after + timedelta(seconds=AGREES_S):
+            self._sleep(1.0)
+        return max(self._clock(), after)
+
+
+def confirm_dead(launcher: Launcher, old: str) -> None:
+    """End the job ``old``. Raises :class:`NotDoneError` until it is dead: two writers on one checkpoint are worse than
+    an hour lost."""
+    report = launcher.state(old)
+    if report.state is JobState.UNKNOWN:
+        raise NotDoneError(f"nobody can tell whether job {old} has ended: {report.reason}")
+    if report.state.ended:
+        return
+    try:
+        launcher.cancel(old)
+    except LauncherError as error:
+        # It may have been heard all the same.
+        raise NotDoneError(f"job {old} could not be ended: {error.told}", begun=True) from None
+    raise NotDoneError(f"job {old} is being ended", retry_after_s=_AGAIN_S, begun=True)

@@ -1,0 +1,573 @@
+"""Builds a run that reports itself from settings: the SDK's entry, as ``wire`` is the watchdog's."""
+
+import faulthandler
+import logging
+import math
+import os
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from lastbeat.model.runid import InvalidRunIdError, safe_run_id
+from lastbeat.model.version import __version__
+from lastbeat.settings import Settings, load, own_log
+from lastbeat.settings.table import (
+    BEAT_SECONDS,
+    CHECKPOINT_DIR,
+    CLOUD_NOTICES,
+    EXIT_SIGNAL,
+    GUARDIAN,
+    HEALTH_SECONDS,
+    LEARN,
+    MOST_OF_A_NAME,
+    MOST_SECTIONS,
+    OFF,
+    OUT_OF_SECTION_TIMEOUT,
+    OWNER,
+    RANK_BEAT_SECONDS,
+    SECTION_TIMEOUTS,
+    SIMULATE_FAULT,
+    STRAGGLER_EVERY,
+    STRAGGLER_JSON,
+    STRAGGLER_RANKS,
+    STRAGGLER_SCORES,
+    STRAGGLER_SECONDS,
+    STRAGGLERS,
+    TEAM,
+    TIME_MARGIN_SECONDS,
+)
+from lastbeat.training.sdk.error_text import short_text
+from lastbeat.training.sdk.ranks import rank_of
+from lastbeat.training.sdk.reporter import Guard, Reporter, RunEnvironment
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.safe_log import WarnOnce, fault_text, safe_log
+from lastbeat.training.sdk.sections import SectionLimits
+from lastbeat.training.sdk.thread_errors import watch_threads
+from lastbeat.training.sdk.timed_calls import call_with_timeout
+from lastbeat.training.sdk.value_reader import ValueReader
+from lastbeat.training.sdk.values import (
+    as_bool,
+    as_number,
+    as_process_count,
+    as_text,
+    immediate_int,
+    plain_str,
+    safe_to_read,
+    value_label,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lastbeat.model.in_place import InPlace
+    from lastbeat.model.simulated_fault import FaultRequest
+    from lastbeat.stores.port import Store
+    from lastbeat.training.sdk.beat_tasks import BeatTask
+    from lastbeat.training.sdk.ranks import Rank
+    from lastbeat.training.sdk.reporter import HealthSource
+    from lastbeat.training.sdk.stragglers import StragglerWatch
+    from lastbeat.training.sdk.time_limit import StopTime
+
+_MOST_STALL_MINUTES = 30 * 24 * 60
+"""Largest plausible stall limit in minutes."""
+_OUTSIDE_S: Final = 300.0
+_STARTING_S: Final = 1800.0
+"""Least limit in s before the first step, while training loads data, compiles and warms up."""
+_ARGUMENT_LIMIT_S = 2.0
+"""Time limit in s for reading an argument of a start that may run training's code."""
+
+
+def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
+    run_id: str | None = None,
+    *,
+    total_steps: object = None,
+    root: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    at_exit: bool = False,
+    rank: object = None,
+    world_size: object = None,
+    log_file: str | os.PathLike[str] | None = None,
+    capture: bool = False,
+    stale_minutes: object = None,
+    stall_minutes: object = None,
+    owner: object = None,
+    team: object = None,
+    exit_signal: object = None,
+    sections: object = None,
+    out_of_section: object = None,
+    learn: object = None,
+    stragglers: object = None,
+    simulate_fault: object = None,
+) -> Run:
+    """Begin an attempt of ``run_id``. Never raises; see :func:`lastbeat.run`.
+
+    1. Load the settings and name the run now, because training may have changed its directory or environment before the
+       beat thread runs. If the place of runs is wrong, log that and return a run that reports nothing. Any other wrong
+       setting keeps its default, and a name that is no run id becomes one, each with a line in the log.
+    2. Start the guardian now, before the beat thread. The process that starts it is briefly a child of this process,
+       which training must not find when it waits for its own.
+    3. Have native crashes print a traceback, and set up the log to ship.
+    4. Start the beat thread. It connects to the store, so that training does not wait for that.
+    5. Watch the end of threads, and with ``at_exit`` the end of the process.
+    """
+    try:
+        settings = load(_root_setting(root), channels=False, training=True)
+        name, renamed = _run_id(run_id, lambda: _own_run_id(settings, rank, world_size))
+    except Exception as fault:  # noqa: BLE001 - whatever it is, training goes on
+        expected = isinstance(fault, (ValueError, TypeError, OSError))
+        what = "lastbeat is off, nothing watches this training: %s"
+        safe_log(logging.ERROR, what, str(fault) if expected else fault_text(fault))
+        return Run(short_text(run_id) if run_id is not None else "", None, total_steps)
+    own_log.begin_in_training(settings)
+    for mistake in (*settings.misspelt, *settings.ignored_told(), *filter(None, [renamed])):
+        safe_log(logging.WARNING, "%s", mistake)
+    warnings = WarnOnce()
+    guard, starter = _guard(settings, name), _starter(name)
+    straggler_word, simulated = _straggler_word(settings, stragglers), _fault(simulate_fault, settings)
+
+    def prepare() -> RunEnvironment:
+        reader = ValueReader(warnings=warnings)
+        asked = [
+            ("rank", rank, as_process_count),
+            ("world_size", world_size, as_process_count),
+            ("stale_minutes", stale_minutes, as_number),
+            ("stall_minutes", stall_minutes, as_number),
+            ("owner", owner, as_text),
+            ("team", team, as_text),
+            ("learn", learn, as_bool),
+        ]
+        given_rank, given_size, stale, stall, whose, of_team, learns = reader.read(asked)
+        section_limits = _section_limits(settings, sections, out_of_section, reader)
+        reader.close()
+        limits = {"stale_minutes": stale, "stall_minutes": stall}
+        environment = run_environment(settings, rank=given_rank, world_size=given_size, stall_minutes=stall)
+        told = told_place(environment.store.url, name, given=root is not None)
+        learns = settings[LEARN] if learns is None else learns
+        if section_limits.any or learns:
+            environment = replace(environment, tasks=_with_stacks(environment))
+        if learns:
+            environment = _with_learning(environment, section_limits)
+        if straggler_word != OFF:
+            environment = replace(environment, stragglers=_straggler_watch(settings, environment, straggler_word))
+        if simulated is not None:
+            environment = _with_fault(environment, simulated, settings)
+        return replace(
+            environment,
+            guard=guard,
+            own_limits=limits,
+            on_begun=lambda: own_log.announce(told),
+            owner=_owner(whose) or environment.owner,
+            team=_owner(of_team) or environment.team,
+            sections=section_limits,
+            in_place=starter,
+            started_by_other=starter is not None,
+        )
+
+    enable_faulthandler()
+    tasks = _log_tasks(log_file, captures=_flag("capture", capture))
+
+    def find_url() -> str | None:
+        from lastbeat.settings import opening  # noqa: PLC0415 - only on request
+
+        return opening.run_link(settings, name)
+
+    run = Run(name, Reporter(prepare, tasks, resume=resume), total_steps, find_url)
+    _take_times(run, settings, learns=learn is True or (learn is None and settings[LEARN]), word=straggler_word)
+    run.world = rank_of(settings.environ, "", immediate_int(rank), immediate_int(world_size)).world
+    _heed_exit_signal(run, exit_signal, settings)
+    try:
+        watch_threads(run)
+        if at_exit:
+            from lastbeat.training.sdk.process_exit import end_with_process  # noqa: PLC0415 - only for scripts without a block
+
+            end_with_process(run)
+    except Exception as fault:  # noqa: BLE001 - as above
+        what = "lastbeat cannot see how this process ends; end the run yourself: %s"
+        safe_log(logging.ERROR, what, fault_text(fault))
+    return run
+
+
+def _log_tasks(log_file: str | os.PathLike[str] | None, *, captures: bool) -> "tuple[BeatTask, ...]":
+    if log_file is None and not captures:
+        return ()
+    from lastbeat.training.sdk.log_shipping import log_tasks  # noqa: PLC0415 - only if a log is shipped
+
+    return log_tasks(log_file, capture=captures)
+
+
+def _take_times(run: Run, settings: Settings, *, learns: bool, word: str) -> None:
+    """Have the run measure its sections and steps from now on, if it learns limits or watches for stragglers."""
+    if learns:
+        from lastbeat.training.sdk.learning import SpanTimes  # noqa: PLC0415 - few runs learn
+
+        # Not from the first beat on, because the start often takes longest.
+        run.sections.times = SpanTimes()
+    if word != OFF:
+        from lastbeat.training.sdk.step_times import StepTimes  # noqa: PLC0415 - few runs watch for stragglers
+
+        run.sections.steps = StepTimes(settings[STRAGGLER_EVERY])
+
+
+def _straggler_word(settings: Settings, given: object) -> str:
+    """``off``, ``on``, or ``stop`` if a straggler ends training."""
+    if given is None:
+        return settings[STRAGGLERS]
+    if given is True or given is False:
+        return "on" if given else OFF
+    if type(given) is str:
+        with suppress(ValueError):
+            return STRAGGLERS.parse(given)
+    what = 'lastbeat leaves stragglers out: %s is none of True, False, "on", "off" and "stop"'
+    safe_log(logging.WARNING, what, value_label(given))
+    return settings[STRAGGLERS]
+
+
+def _straggler_watch(settings: Settings, environment: RunEnvironment, word: str) -> "StragglerWatch":
+    from lastbeat.model.stragglers import Thresholds  # noqa: PLC0415 - few runs watch for stragglers
+    from lastbeat.training.sdk.stragglers import LOGGER, StragglerOptions, StragglerWatch  # noqa: PLC0415 - as above
+
+    chosen = settings[STRAGGLER_SCORES]
+    options = StragglerOptions(
+        settings[STRAGGLER_SECONDS],
+        Thresholds(chosen.get("relative"), chosen.get("individual")),
+        settings[STRAGGLER_RANKS],
+        settings[STRAGGLER_JSON],
+        settings[STRAGGLER_EVERY],
+        stops=word == "stop",
+    )
+    return StragglerWatch(options, environment.rank, environment.rank_beat_s, partial(own_log.announce, name=LOGGER))
+
+
+def _heed_exit_signal(run: Run, given: object, settings: Settings) -> None:
+    run.exit_signal = _exit_signal(given, settings)
+    run.heeds_stop = run.exit_signal is not None
+
+
+def _exit_signal(given: object, settings: Settings) -> int | None:
+    if given is None:
+        return settings[EXIT_SIGNAL]
+    from lastbeat.model.posix_signals import signal_number  # noqa: PLC0415 - only where training said so
+
+    try:
+        return signal_number(given)
+    except ValueError as fault:
+        safe_log(logging.WARNING, "lastbeat leaves exit_signal out: %s %s", value_label(given), fault)
+        return settings[EXIT_SIGNAL]
+
+
+def _fault(given: object, settings: Settings) -> "FaultRequest | None":
+    if given is None:
+        return settings[SIMULATE_FAULT]
+    from lastbeat.model.simulated_fault import read_fault  # noqa: PLC0415 - only with this argument
+
+    try:
+        return read_fault(plain_str(given)) if issubclass(type(given), str) else _no_fault()
+    except ValueError as why:
+        safe_log(logging.WARNING, "lastbeat leaves simulate_fault out: %s %s", value_label(given), why)
+        return settings[SIMULATE_FAULT]
+
+
+def _with_learning(environment: RunEnvironment, limits: SectionLimits) -> RunEnvironment:
+    from lastbeat.training.sdk.learning import Learning  # noqa: PLC0415 - few runs learn
+
+    return replace(environment, learning=Learning(limits))
+
+
+def _with_fault(environment: RunEnvironment, asked: "FaultRequest", settings: Settings) -> RunEnvironment:
+    from lastbeat.training.sdk.simulated_faults import FaultSimulation  # noqa: PLC0415 - only on request
+
+    simulation = FaultSimulation(asked, environment.store, environment.rank, settings.environ)
+    return replace(environment, on_entered=(*environment.on_entered, simulation.start))
+
+
+def _no_fault() -> NoReturn:
+    raise ValueError("is no text, as rank_killed:2:30 is")
+
+
+def section_limits(settings: Settings) -> SectionLimits:
+    """The time limits of training's sections, by the settings."""
+    reader = ValueReader()
+    found = _section_limits(settings, None, None, reader)
+    reader.close()
+    return found
+
+
+def _section_limits(settings: Settings, sections: object, outside: object, reader: ValueReader) -> SectionLimits:
+    """The limit of each section by training's arguments, else by the settings."""
+    named: dict[str, object] = {}
+    if issubclass(type(sections), dict):
+        items: list[Any] = list(dict.items(sections))[:MOST_SECTIONS]  # type: ignore[arg-type]
+        named = {plain_str(name)[:MOST_OF_A_NAME]: value for name, value in items if issubclass(type(name), str)}
+    elif sections is not None:
+        what = 'lastbeat leaves sections out: %s is no dictionary; use sections={"checkpointing": 420}'
+        safe_log(logging.WARNING, what, value_label(sections))
+    asked = [(f"the limit of section {name!r}", value, as_number) for name, value in named.items()]
+    *given, outside_s = reader.read([*asked, ("out_of_section", outside, as_number)])
+    stated = settings[SECTION_TIMEOUTS]
+    limits = dict(stated or {})
+    without = set[str]()
+    for name, seconds in zip(named, given, strict=True):
+        # 0 means no limit, regardless of the settings.
+        limits.pop(name, None)
+        if _is_span(seconds) and seconds > 0:
+            limits[name] = float(seconds)
+        elif _is_span(seconds):
+            without.add(name)
+    outside_s = outside_s if _is_span(outside_s) else settings[OUT_OF_SECTION_TIMEOUT]
+    by_hand = outside_s is not None
+    if outside_s is None:
+        outside_s = _OUTSIDE_S if limits else 0.0
+    found = SectionLimits(limits, without=frozenset(without), outside_by_hand=by_hand)
+    if not outside_s:
+        return found
+    return replace(found, outside_s=float(outside_s), starting_s=max(float(outside_s), _STARTING_S))
+
+
+def _with_stacks(environment: RunEnvironment) -> "tuple[BeatTask, ...]":
+    """The environment's tasks, with one that writes the stacks when a section takes too long."""
+    from lastbeat.training.sdk.stacks import StackDump  # noqa: PLC0415 - as below
+
+    if any(isinstance(task, StackDump) for task in environment.tasks):
+        return environment.tasks
+    return (StackDump(math.inf, environment.beat_s), *environment.tasks)
+
+
+def _is_span(seconds: object) -> bool:
+    return isinstance(seconds, (int, float)) and 0 <= seconds <= _MOST_STALL_MINUTES * 60
+
+
+def _owner(given: str | None) -> str | None:
+    if given is None:
+        return None
+    from lastbeat.model.text import owner_name  # noqa: PLC0415 - only with this argument
+
+    return owner_name(given)
+
+
+_LEVEL_OF: Final = {
+    "error": "error", "failed": "error", "timed_out": "error", "critical": "error", "fatal": "error",
+    "warning": "warning", "warn": "warning", "cancelled": "warning", "unknown": "warning",
+}  # fmt: skip
+"""Status word → level of the alert; any other word is info."""
+_CONTEXT_MOST: Final = 20
+
+
+def raise_alert(
+    run_id: object, status: object, text: object, context: object, root: str | os.PathLike[str] | None
+) -> bool:
+    """See :func:`lastbeat.alert`. Never raises."""
+    try:
+        from lastbeat.settings import opening  # noqa: PLC0415 - few call this
+        from lastbeat.stores.retrying import RetryingStore  # noqa: PLC0415 - as above
+        from lastbeat.training.sdk.raising import add_alerts, new_alert  # noqa: PLC0415 - as above
+
+        (name, _), word = safe_run_id(_as_run_id(run_id)), short_text(status).strip()
+        settings = load(_root_setting(root), channels=False, training=True)
+        lines = [short_text(text)] if text is not None else []
+        if issubclass(type(context), dict):
+            items: list[Any] = list(dict.items(context))[:_CONTEXT_MOST]  # type: ignore[arg-type]
+            lines += [f"{short_text(key)}: {short_text(value)}" for key, value in items]
+        level = _LEVEL_OF.get(word.lower(), "info")
+        title = "" if word.lower() in {"info", "warning", "error"} else word
+        store = RetryingStore(opening.bare_store(settings, training=True))
+        add_alerts(store, name, [new_alert(title, "\n".join(filter(None, lines)), level)])
+    except Exception as fault:  # noqa: BLE001 - the script goes on
+        safe_log(logging.ERROR, "lastbeat could not raise an alert: %s", fault_text(fault))
+        return False
+    return True
+
+
+def told_place(url: str, run_id: str, *, given: bool = False) -> str:
+    """The line for people at the begin of reporting. ``given`` says that the root differs from that of the settings."""
+    root = f" --root {url}" if given else ""
+    return f"lastbeat: reporting to {url} as run {run_id}; see it with: lastbeat show {run_id}{root}"
+
+
+def enable_faulthandler() -> None:
+    """Have a native crash (SIGSEGV, SIGABRT, …) print a Python traceback on stderr, unless that is set up already.
+
+    A process that crashes can no longer ship anything. The text reaches the target of its stderr (``lastbeat exec``, a
+    scheduler's log, a terminal), but not the store by itself.
+    """
+    # Without a stderr, or with one that is not a file (as in a notebook), nothing can be written.
+    with suppress(Exception):
+        if not faulthandler.is_enabled():
+            faulthandler.enable()
+
+
+def run_environment(
+    settings: Settings,
+    *,
+    rank: int | None = None,
+    world_size: int | None = None,
+    stall_minutes: float | None = None,
+) -> RunEnvironment:
+    """The environment to which a training process reports. A fleet root that is a directory is created if it is
+    missing. ``stall_minutes`` is the run's own stall limit, which outranks that of ``settings``.
+
+    Raises as :func:`lastbeat.settings.opening.store` does.
+    """
+    import platform  # noqa: PLC0415 - here and below: imported in the beat thread, not while training starts
+
+    from lastbeat.settings import opening  # noqa: PLC0415 - as above
+    from lastbeat.training.sdk.attempts import restarts  # noqa: PLC0415 - as above
+    from lastbeat.training.sdk.instance import cloud_instance, local_instance  # noqa: PLC0415 - as above
+
+    known = local_instance(settings.environ, platform.node())
+    # Without retries, because the beat thread tries a failed beat again with newer values.
+    store = opening.bare_store(settings, training=True)
+    which = rank_of(settings.environ, platform.node(), rank, world_size)
+    return RunEnvironment(
+        store=store,
+        instance_id=known.id,
+        restarts=restarts(settings.environ),
+        beat_s=settings[BEAT_SECONDS],
+        version=__version__,
+        find_instance=lambda: cloud_instance(settings.environ, known),
+        tasks=_tasks(settings, store, stall_minutes),
+        rank=which,
+        rank_beat_s=settings[RANK_BEAT_SECONDS],
+        stop_s=settings[BEAT_SECONDS] * _stop_beats(store),
+        owner=settings[OWNER],
+        team=settings[TEAM],
+        ignored=tuple(settings.ignored),
+        time_limit=_time_limit(settings),
+        on_entered=_notices(settings),
+        health=_health(settings, which),
+    )
+
+
+def _time_limit(settings: Settings) -> "StopTime | None":
+    if "SLURM_JOB_END_TIME" not in settings.environ:
+        return None
+    from lastbeat.training.sdk.time_limit import USUAL_MARGIN_S, time_limit  # noqa: PLC0415 - as above
+
+    margin_s = settings[TIME_MARGIN_SECONDS]
+    return time_limit(settings.environ, USUAL_MARGIN_S if margin_s is None else margin_s)
+
+
+def _notices(settings: Settings) -> "tuple[Callable[[Run], None], ...]":
+    if not settings[CLOUD_NOTICES] or settings.environ.get("LOCAL_RANK", "0").strip() not in {"", "0"}:
+        return ()
+    from lastbeat.training.sdk.cloud_notices import NoticeWatch, notice_source  # noqa: PLC0415 - as above
+
+    source = notice_source(settings.environ)
+    return (NoticeWatch(source).start,) if source is not None else ()
+
+
+def _health(settings: Settings, rank: "Rank") -> "HealthSource | None":
+    """The source that samples this node's health, on one of its ranks; None on the others."""
+    if settings[HEALTH_SECONDS] <= 0 or rank.local not in {None, 0} or (rank.local is None and not rank.leads):
+        return None
+    from lastbeat.training.node.sampler import NodeSampler  # noqa: PLC0415 - as in run_environment
+
+    resumed = settings.environ.get("LASTBEAT_RESUME_FROM", "")
+    saves_to = settings[CHECKPOINT_DIR] or (os.path.dirname(resumed) if resumed.startswith("/") else None)  # noqa: PTH120
+    if saves_to:
+        return NodeSampler(settings[HEALTH_SECONDS], (saves_to,))
+    try:
+        # Training may change its directory later.
+        here = [os.getcwd()]  # noqa: PTH109 - text, and no more imports
+    except OSError:
+        here = []
+    return NodeSampler(settings[HEALTH_SECONDS], here, saves_there=False)
+
+
+def _guard(settings: Settings, run_id: str) -> Guard:
+    if not settings[GUARDIAN]:
+        return Guard()
+    try:
+        from lastbeat.training.guardian import start  # noqa: PLC0415 - only if it is on
+    except Exception as fault:  # noqa: BLE001 - a process that can open no more files, for example
+        safe_log(logging.DEBUG, "no guardian sees how this process ends: %s", fault_text(fault))
+        return Guard()
+    return start.guard(settings, run_id)
+
+
+def _starter(run_id: str) -> "InPlace | None":
+    """The starter that restarts this training in place; None without one."""
+    if "_LASTBEAT_IN_PLACE" not in os.environ:
+        return None
+    from lastbeat.training.sdk.exec_in_place import started_by  # noqa: PLC0415 - only below lastbeat exec --max-restarts
+
+    return started_by(run_id, os.environ.get("_LASTBEAT_EXEC_RUN"))
+
+
+def _tasks(settings: Settings, store: "Store", stall_minutes: float | None) -> "tuple[BeatTask, ...]":
+    from lastbeat.training.sdk.stop_check import StopCheck  # noqa: PLC0415 - as above
+    from lastbeat.training.sdk.watchdog_check import WatchdogCheck  # noqa: PLC0415 - as above
+
+    checks = (WatchdogCheck(), StopCheck(_stop_beats(store)))
+    # As whoever watches reads it: see model.heartbeat.
+    own = stall_minutes is not None and 0 < stall_minutes <= _MOST_STALL_MINUTES
+    stall_s = max(1.0, stall_minutes or 0.0) * 60 if own else settings.policy.stall_s
+    if stall_s is None:
+        return checks
+    from lastbeat.training.sdk.stacks import StackDump  # noqa: PLC0415 - only if stalls are watched
+
+    return (StackDump(stall_s, settings[BEAT_SECONDS]), *checks)
+
+
+def _stop_beats(store: "Store") -> int:
+    """Number of beats from one check for a stop request to the next."""
+    from lastbeat.training.sdk.stop_check import EVERY_BEATS  # noqa: PLC0415 - as above
+
+    return 1 if store.traits.prices.free else EVERY_BEATS
+
+
+def _own_run_id(settings: Settings, rank: object, world_size: object) -> str:
+    """The run id of a run without a given one. Raises :class:`lastbeat.training.sdk.run_ids.NoRunIdError`."""
+    import platform  # noqa: PLC0415 - as in run_environment
+
+    from lastbeat.training.sdk.run_ids import own_run_id  # noqa: PLC0415 - only where it is needed
+
+    if wrapped := os.environ.get("_LASTBEAT_EXEC_RUN"):
+        # ``lastbeat exec`` reports this very command.
+        return wrapped
+    host = platform.node()
+    which = rank_of(settings.environ, host, immediate_int(rank), immediate_int(world_size))
+    return own_run_id(settings.environ, sys.argv[0] if sys.argv else "", host, which)
+
+
+def _run_id(given: object, find_own: "Callable[[], str]") -> tuple[str, str]:
+    """The id of a run that training calls ``given``, or its own id without a name, and a note for the log."""
+    fault = None
+    try:
+        if given is not None:
+            return safe_run_id(_as_run_id(given))
+    except ValueError as wrong:
+        fault = wrong
+    name, renamed = safe_run_id(find_own())
+    return name, f"{fault}; lastbeat calls this run {name}" if fault is not None else renamed
+
+
+def _as_run_id(given: object) -> str:
+    """``given`` as text. Raises ``ValueError``."""
+    if issubclass(type(given), str):
+        return plain_str(given)
+    number = immediate_int(given)
+    if number is None:
+        raise InvalidRunIdError(f"the run id has to be text, and is {value_label(given)}")
+    return str(number)
+
+
+def _root_setting(root: object) -> dict[str, str]:
+    if root is None:
+        return {}
+    # Encoded and decoded, because not every text can be a file name.
+    text = call_with_timeout(lambda: os.fsdecode(os.fsencode(root)), _ARGUMENT_LIMIT_S, None)  # type: ignore[arg-type]
+    if text is None or "\0" in text:
+        raise TypeError(f"root has to be a path or the address of a bucket, and is {value_label(root)}")
+    return {"MONITORING_ROOT": plain_str(text)} if text else {}
+
+
+def _flag(name: str, given: object) -> bool:
+    if safe_to_read(given):
+        value = as_bool(given)
+    else:
+        value = call_with_timeout(lambda: as_bool(given), _ARGUMENT_LIMIT_S, None)
+    if value is None and given is not None:
+        safe_log(logging.WARNING, "lastbeat leaves %s out: %s is neither true nor false", name, value_label(given))
+    return bool(value)

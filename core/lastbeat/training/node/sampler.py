@@ -1,0 +1,196 @@
+"""Samples a node's health in a beat thread. Nothing here waits long: a driver, disk or counter that hangs blocks a
+thread of its own, and is unknown meanwhile."""
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from lastbeat.training.node.history import NodeHistory
+from lastbeat.training.node.judging import Activity, NodeJudge, NodeLook, Raised
+from lastbeat.training.node.limits import gpu_label
+from lastbeat.training.node.node import Disk, NodeReading, Places, read_disk, read_node
+from lastbeat.training.node.xids import KERNEL_LOG, KernelLog, short_bus
+from lastbeat.training.sdk.documents import iso_time
+from lastbeat.training.sdk.gpus import LIMIT_S, Gpu, GpuMonitor
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.sections import STEP
+from lastbeat.training.sdk.timed_calls import CallThread
+
+T = TypeVar("T")
+_READ_LIMIT_S: Final = 0.5
+"""Most time in s that a beat waits for the kernel's files, and for the disks."""
+_NOT_COMPUTING: Final = re.compile(
+    r"check.?point|sav|load|stor|resum|set.?up|init|fetch|prepar|data|token|wait|idle|eval|valid|test", re.IGNORECASE
+)
+"""Names of sections in which GPUs may be idle."""
+
+
+class NodeSampler:
+    """Samples the health of this process's node, for its beat thread."""
+
+    def __init__(
+        self,
+        every_s: float,
+        paths: Sequence[str] = (),
+        places: Places | None = None,
+        kernel_log: Path = KERNEL_LOG,
+        gpus: GpuMonitor | None = None,
+        *,
+        saves_there: bool = True,
+    ) -> None:
+        """``every_s`` is the time between two samples. ``paths`` are on file systems that training writes to.
+        ``saves_there`` says that it saves its checkpoints there, so that a full file system is worth a warning."""
+        self.gpus = gpus or GpuMonitor()
+        self._every_s, self._paths, self._places = every_s, tuple(paths), places or Places()
+        self._saves_there = saves_there
+        self._judge, self._history = NodeJudge(), NodeHistory()
+        self._log = KernelLog(kernel_log)
+        self._reader: CallThread[NodeReading] = CallThread("lastbeat-node")
+        self._disk_reader: CallThread[tuple[Disk, ...]] = CallThread("lastbeat-disks")
+        self._sampled_at: float | None = None
+        self._answered_at: float | None = None
+        self._before: NodeReading | None = None
+        self._told: dict[str, Any] | None = None
+        self._labels: dict[str, str] = {}
+        """Place on the PCI bus → name of the GPU for display."""
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds until the next sample is due."""
+        return 0.0 if self._sampled_at is None else max(0.0, self._sampled_at + self._every_s - time.monotonic())
+
+    def sample(self, run: Run) -> Mapping[str, Any] | None:
+        """The field ``health`` of metadata.json: the conditions that hold, the node's figures and their history.
+        Returns the last sample until the next is due."""
+        now = time.monotonic()
+        if self._sampled_at is None or now - self._sampled_at >= self._every_s:
+            self._sampled_at = now
+            self._told = self._take(run, now)
+        return self._told
+
+    def close(self) -> None:
+        """Release the kernel's log and the threads."""
+        self._log.close()
+        self._reader.close()
+        self._disk_reader.close()
+
+    def _take(self, run: Run, now: float) -> dict[str, Any]:
+        gpus, xids = self._gpus(now)
+        node = self._node()
+        judged = node if self._saves_there else replace(node, disks=())
+        look = NodeLook(now, judged, gpus, self.gpus.shown_by, self.gpus.waits_s, xids, activity_of(run))
+        raised = self._judge.judge(look)
+        figures = figures_of(node, self._before, gpus)
+        self._before = node
+        self._history.add(now, figures)
+        unix = time.time()
+        return {
+            "sampled_at": iso_time(unix),
+            "conditions": [conditions_document(each, now, unix) for each in raised],
+            **_counted(node),
+            "history": self._history.document(now, unix),
+        }
+
+    def _gpus(self, now: float) -> tuple[list[Gpu] | None, list[tuple[str, int]]]:
+        """The GPUs, if the driver has answered since the last sample, and the Xids since then."""
+        answered = self.gpus.answered_at
+        if answered is None or now - answered > self._every_s / 2:
+            self.gpus.read(LIMIT_S)
+        gpus = self.gpus.latest if self.gpus.answered_at != self._answered_at else None
+        self._answered_at = self.gpus.answered_at
+        for gpu in gpus or ():
+            if "bus" in gpu:
+                self._labels[short_bus(str(gpu["bus"]))] = gpu_label(gpu)
+        # Beats may query more often than samples are taken, and each Xid comes only once.
+        xids = [(gpu_label(gpu), number) for gpu, number in self.gpus.take_xids()]
+        # The log is of the whole machine, and lines about other jobs' GPUs do not matter here.
+        xids += [(self._labels[line.bus], line.number) for line in self._log.news() if line.bus in self._labels]
+        return gpus, xids
+
+    def _node(self) -> NodeReading:
+        def disks() -> tuple[Disk, ...]:
+            return tuple(disk for path in self._paths if (disk := _disk_at(path)) is not None)
+
+        node = _read(self._reader, lambda: read_node(self._places), NodeReading())
+        # A file system that hangs hides nothing else.
+        return replace(node, disks=_read(self._disk_reader, disks, ()))
+
+
+def _read(reader: CallThread[T], look: Callable[[], T], unknown: T) -> T:
+    try:
+        return reader.call(look, _READ_LIMIT_S)
+    except (TimeoutError, RuntimeError):
+        return unknown
+
+
+def _disk_at(path: str) -> Disk | None:
+    try:
+        return read_disk(path)
+    except OSError:
+        # It is unknown then; training will notice when it saves.
+        return None
+
+
+def activity_of(run: Run) -> Activity:
+    """Training's current activity, and whether its GPUs should be busy. Before its first step it may load and compile,
+    unless it is in the section of a step."""
+    names = [span.name for span in run.sections.spans() if span.name is not None]
+    elsewhere = any(_NOT_COMPUTING.search(name) for name in names)
+    return Activity(run.steps, computes=not run.ended and not elsewhere and (run.steps > 0 or STEP in names))
+
+
+def figures_of(node: NodeReading, before: NodeReading | None, gpus: Sequence[Gpu] | None) -> dict[str, float | None]:
+    """The figures of a node that are drawn: shares from 0 to 1, °C and W. None if unknown."""
+    memory = node.memory
+    loads = [gpu["utilization"] for gpu in gpus or () if "utilization" in gpu]
+    hot = [gpu["temperature_c"] for gpu in gpus or () if "temperature_c" in gpu]
+    watts = [gpu["power_w"] for gpu in gpus or () if "power_w" in gpu]
+    held = [gpu["memory_used_bytes"] / gpu["memory_total_bytes"] for gpu in gpus or () if gpu.get("memory_total_bytes")]
+    full = [1 - disk.free_bytes / disk.total_bytes for disk in node.disks if disk.total_bytes > 0]
+    known = memory.available is not None and memory.total
+    return {
+        "gpu": sum(loads) / len(loads) if loads else None,
+        "gpu_memory": max(held, default=None),
+        "gpu_temperature_c": max(hot, default=None),
+        "gpu_power_w": sum(watts) if watts else None,
+        "cpu": _busy(node, before),
+        "memory": 1 - (memory.available or 0) / (memory.total or 1) if known else None,
+        "disk": max(full, default=None),
+    }
+
+
+def conditions_document(raised: Raised, now: float, unix: float) -> dict[str, Any]:
+    """A condition as documents have it. ``unix`` is the Unix time at the monotonic time ``now``."""
+    return {"name": raised.name, "text": raised.text, "since": iso_time(unix - (now - raised.since))}
+
+
+def _busy(node: NodeReading, before: NodeReading | None) -> float | None:
+    """The share of the machine's processors that was busy since the last sample."""
+    if before is None or None in (node.cpu.all_ticks, before.cpu.all_ticks):
+        return None
+    everything = (node.cpu.all_ticks or 0) - (before.cpu.all_ticks or 0)
+    busy = (node.cpu.busy_ticks or 0) - (before.cpu.busy_ticks or 0)
+    return min(1.0, max(0.0, busy / everything)) if everything > 0 else None
+
+
+def _counted(node: NodeReading) -> dict[str, Any]:
+    """The kernel's counters, without unknown ones."""
+    network = node.network
+    counters = {
+        "swap_used_bytes": node.swap_used_bytes,
+        "swap_total_bytes": node.swap_total_bytes,
+        "cpu_limit": node.cpu.limit_cores,
+        "cpu_throttled_s": None if node.cpu.throttled_s is None else round(node.cpu.throttled_s, 1),
+        "disks": [_without_unknown(asdict(disk)) for disk in node.disks] or None,
+        "network_errors": dict(network.errors) or None,
+        "tcp_sent": network.sent,
+        "tcp_retransmitted": network.retransmitted,
+    }
+    return _without_unknown(counters)
+
+
+def _without_unknown(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,238 @@
+"""The documents that a beat writes, made from what training last reported."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from itertools import islice
+from time import monotonic
+from typing import Any
+
+from lastbeat.training.sdk.curves import RecentPoints, StepMetrics, StepSampler
+from lastbeat.training.sdk.instance import Instance
+from lastbeat.training.sdk.process_mark import process_mark
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.sections import left_fields, section_fields
+from lastbeat.training.sdk.value_reader import ValueReader
+from lastbeat.training.sdk.values import as_int, as_number, as_text, safe_to_read
+
+IGNORED_LIMIT = 8
+METRICS_LIMIT = 50
+CURVES_LIMIT = 8
+CURVE_POINTS = 60
+_NAME_CHARS = 100
+_SPEED_WINDOW_S = 300.0
+
+
+def iso_time(at: float) -> str:
+    """Unix time as ISO 8601 with ``Z``, to the millisecond."""
+    return datetime.fromtimestamp(at, tz=timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def encode(document: dict[str, Any]) -> bytes:
+    """JSON without bare NaN, and without fields that are None."""
+    known = {name: value for name, value in document.items() if value is not None}
+    return json.dumps(known, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptIdentity:
+    """What does not change during an attempt."""
+
+    run_id: str
+    attempt: int
+    start_time: float
+    """Unix time in s."""
+    instance: Instance
+    process: int
+    version: str
+    """Of lastbeat."""
+    beat_s: float | None = None
+    """How often it beats, in s."""
+    own_limits: Mapping[str, float | str | None] = field(default_factory=dict)
+    """Limits of the run's own, by their name in metadata.json, in minutes."""
+    owner: str | None = None
+    team: str | None = None
+    stop_s: float | None = None
+    """How often it looks for a request to end, in s. None: never."""
+    ignored: tuple[str, ...] = ()
+    """Settings that are wrong and left at their default, as ``LASTBEAT_LEARN='banana'``."""
+
+
+def metadata_document(
+    run: Run,
+    identity: AttemptIdentity,
+    at: float | None,
+    resources: dict[str, Any] | None = None,
+    reader: ValueReader | None = None,
+    offset_s: float | None = None,
+) -> dict[str, Any]:
+    """metadata.json: that the run lives, its phases, and the resources it uses.
+
+    ``at`` is the document's own time in Unix seconds. Leave it out while ``offset_s`` (how far the store's clock is
+    ahead of this one) is unknown, so that a slow clock cannot make the document look old.
+    """
+    phases, raised_at = run.phases.copy(), run.raised.written_at if run.raised is not None else None
+    now, about = run.phase_now
+    asked = [
+        ("phase", now, as_text),
+        ("phase detail", about, as_text),
+        *(("phase", name, as_text) for _, name in phases),
+    ]
+    phase, detail, *names = (reader or ValueReader()).read(asked)
+    return {
+        "run_id": identity.run_id,
+        "status": run.status,
+        "phase": phase,
+        "phase_detail": detail,
+        "last_update": iso_time(at) if at is not None else None,
+        "clock_offset_s": offset_s,
+        "beat_seconds": identity.beat_s,
+        **identity.own_limits,
+        "owner": identity.owner,
+        "team": identity.team,
+        "ignored_settings": list(identity.ignored[:IGNORED_LIMIT]) or None,
+        "start_time": iso_time(identity.start_time),
+        "attempt": identity.attempt,
+        "instance_id": identity.instance.id,
+        "zone": identity.instance.zone,
+        "instance_type": identity.instance.type,
+        "host": identity.instance.host,
+        **process_fields(identity.process),
+        "stop_seconds": identity.stop_s,
+        "heeds_stop": run.heeds_stop or None,
+        "resources": resources,
+        "phases": distinct_phases(zip((at for at, _ in phases), names, strict=True)),
+        "thread_error": run.thread_error.line if run.thread_error is not None else None,
+        "raised_at": iso_time(raised_at) if raised_at is not None else None,
+        **section_fields(() if run.ended else run.sections.spans()),
+        **left_fields(run.sections),
+        **(run.rerun.fields() if run.rerun is not None else {}),
+        "lastbeat": identity.version,
+    }
+
+
+def process_fields(process: int, *, wraps: bool = False) -> dict[str, Any]:
+    """Which process trains; ``wraps``: ``lastbeat exec`` started it."""
+    return {"process": process, "process_mark": process_mark(process), "wraps": wraps or None}
+
+
+def distinct_phases(changes: Iterable[tuple[float, str | None]]) -> list[tuple[float, str]]:
+    """Unix time and name of each phase, oldest first, without changes to the same phase."""
+    phases: list[tuple[float, str]] = []
+    for at, name in changes:
+        if name is not None and (not phases or phases[-1][1] != name):
+            phases.append((round(at, 3), name))
+    return phases
+
+
+@dataclass
+class ProgressHistory:
+    """What progress.json is made of: points, speed, time left. One for each run, used by its beat thread alone."""
+
+    recent: RecentPoints = field(default_factory=RecentPoints)
+    reader: ValueReader = field(default_factory=ValueReader)
+    curves: dict[str, RecentPoints] = field(default_factory=dict)
+    """Points of metrics by name: the first :data:`CURVES_LIMIT` that training reported."""
+    _beat_at: float = 0.0
+    _sampler: StepSampler = field(default_factory=StepSampler)
+    """The one that the last beat took."""
+    _window: list[tuple[float, int, int]] = field(default_factory=list)
+    """Unix time, step, and tokens so far, of the last minutes."""
+
+    def document(self, run: Run, at: float) -> dict[str, Any] | None:
+        """progress.json at Unix time ``at``, or None before the first step."""
+        # Taken first, so that none of its steps is newer than the latest.
+        # A step that was under way at the last beat may have gone into the sampler of then.
+        samplers = [self._sampler, run.between]
+        self._sampler, run.between = run.between, StepSampler()
+        latest = run.latest
+        if latest is None:
+            return None
+        step, loss, learning_rate, epoch, metrics = latest
+        named = [(as_text(name) or "", value) for name, value in islice(metrics.items(), METRICS_LIMIT)]
+        # In order of how unlikely they are to hang: what comes after a value that hangs is not read.
+        at_step, total, tokens, phase, *floats = self.reader.read(
+            [
+                ("step", step, as_int),
+                ("total_steps", run.total_steps, as_int),
+                ("tokens", run.tokens, as_int),
+                ("phase", run.phase_now[0], as_text),
+                ("loss", loss, as_number),
+                ("learning_rate", learning_rate, as_number),
+                ("epoch", epoch, as_number),
+                *((f"metric {name[:_NAME_CHARS]!r}", value, as_number) for name, value in named),
+            ]
+        )
+        if at_step is None:
+            return None
+        loss_now, rate_now, epoch_now, *metrics_now = floats
+        for when, told, loss_then, rate_then in [each for sampler in samplers for each in sampler.take()]:
+            then = self._unix(when, at)
+            if then is not None and told != at_step:
+                self.recent.add((round(then, 3), told, as_number(loss_then), as_number(rate_then)))
+        self.recent.add((round(at, 3), at_step, loss_now, rate_now))
+        self._add_metrics([each for sampler in samplers for each in sampler.take_metrics(metrics)], at)
+        self._add_points(at, at_step, {name: value for (name, _), value in zip(named, metrics_now, strict=True)})
+        self._beat_at = at
+        self._window.append((at, at_step, tokens or 0))
+        while len(self._window) > 2 and at - self._window[0][0] > _SPEED_WINDOW_S:
+            self._window.pop(0)
+        steps_per_s, tokens_per_s = self._speeds()
+        left = total - at_step if total is not None else None
+        return {
+            "run_id": run.run_id,
+            "phase": phase,
+            "step": at_step,
+            "total_steps": total,
+            "loss": loss_now,
+            "learning_rate": rate_now,
+            "epoch": epoch_now,
+            "tokens": tokens or None,
+            "steps_per_second": steps_per_s,
+            "tokens_per_second": tokens_per_s,
+            "eta_s": round(left / steps_per_s) if left is not None and left >= 0 and steps_per_s else None,
+            "metrics": {name[:_NAME_CHARS]: value for (name, _), value in zip(named, metrics_now, strict=True)} or None,
+            "recent": self.recent.points,
+            "metric_points": {name: [each[:3] for each in curve.points] for name, curve in self.curves.items()} or None,
+            "last_updated": iso_time(at),
+        }
+
+    def _unix(self, when: float, at: float) -> float | None:
+        """The Unix time of a step between the last beat and this one; ``when`` is its time of the monotonic clock. None
+        if the Unix clock has been set back since."""
+        return min(max(self._beat_at, at + when - monotonic()), at) if at > self._beat_at else None
+
+    def _add_metrics(self, taken: Iterable[StepMetrics], at: float) -> None:
+        """The metrics of steps between two beats."""
+        for when, step, metrics in taken:
+            then = self._unix(when, at)
+            if then is None or not safe_to_read(step):
+                continue
+            named = [(as_text(name) or "", value) for name, value in islice(metrics.items(), METRICS_LIMIT)]
+            asked = [(f"metric {name[:_NAME_CHARS]!r}", value, as_number) for name, value in named]
+            values = {name: value for (name, _), value in zip(named, self.reader.read(asked), strict=True)}
+            at_step = as_int(step)
+            if at_step is not None:
+                self._add_points(then, at_step, values)
+
+    def _add_points(self, at: float, step: int, values: dict[str, Any]) -> None:
+        for name, value in values.items():
+            if value is None or (name not in self.curves and len(self.curves) >= CURVES_LIMIT):
+                continue
+            curve = self.curves.setdefault(name[:_NAME_CHARS], RecentPoints(CURVE_POINTS))
+            # A step that is reported again while training stands still adds no point.
+            if not curve.points or curve.points[-1][1] != step:
+                curve.add((round(at, 3), step, value, None))
+
+    def _speeds(self) -> tuple[float | None, float | None]:
+        """Steps and tokens per second over the window; None if unknown."""
+        (then, first_step, first_tokens), (now, last_step, last_tokens) = self._window[0], self._window[-1]
+        span_s = now - then
+        if span_s <= 0 or last_step <= first_step:
+            return None, None
+        return _rounded((last_step - first_step) / span_s), _rounded((last_tokens - first_tokens) / span_s) or None
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")

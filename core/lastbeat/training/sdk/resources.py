@@ -1,0 +1,268 @@
+"""The memory, CPU and GPUs that training uses, measured once a beat by the beat thread."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from lastbeat.training.sdk.gpus import LIMIT_S, GpuMonitor
+from lastbeat.training.sdk.kernel_files import cgroup_folders, read_file, table, whole_number
+
+# Memory.
+
+_NO_LIMIT = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes; None if unknown."""
+
+    available: int | None = None
+    """Memory that can still be used before the kernel has to kill a process. Droppable caches count as available."""
+    total: int | None = None
+
+
+def available_memory(cgroups: Path = Path("/sys/fs/cgroup"), processes: Path = Path("/proc")) -> Memory:
+    """The memory that this process can use: the machine's, or its cgroup's if that is less. Never raises.
+
+    ``cgroups`` is where cgroups are mounted, ``processes`` is /proc.
+    """
+    machine = _machine(processes)
+    available = [] if machine.available is None else [machine.available]
+    total = [] if machine.total is None else [machine.total]
+    for limit, used in _groups(cgroups, processes):
+        # A limit above the machine's memory does not apply; version 1 writes "no limit" as a very large number.
+        if limit < (machine.total or _NO_LIMIT):
+            total.append(limit)
+            if used is not None:
+                available.append(max(0, limit - used))
+    return Memory(min(available, default=None), min(total, default=None))
+
+
+def _machine(processes: Path) -> Memory:
+    found = table(read_file(processes / "meminfo"))
+    total = found.get("MemTotal:")
+    if total is None:
+        with suppress(AttributeError, OSError, ValueError):
+            return Memory(None, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        return Memory()
+    available = found.get("MemAvailable:")
+    return Memory(None if available is None else available * 1024, total * 1024)
+
+
+def _groups(cgroups: Path, processes: Path) -> Iterator[tuple[int, int | None]]:
+    """Limit and use in bytes of each memory cgroup that this process is in, and of the enclosing ones."""
+    for version, folder in cgroup_folders("memory", cgroups, processes):
+        if version == 2:
+            yield from _group(folder, "memory.max", "memory.current", ("inactive_file", "active_file"))
+        else:
+            cached = "total_inactive_file", "total_active_file"
+            yield from _group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", cached)
+
+
+def _group(folder: Path, limited: str, used: str, cached: tuple[str, str]) -> Iterator[tuple[int, int | None]]:
+    limit = whole_number(read_file(folder / limited))
+    if limit is None:
+        return
+    inside = whole_number(read_file(folder / used))
+    if inside is not None:
+        stat = table(read_file(folder / "memory.stat"))
+        inside = max(0, inside - sum(stat.get(name, 0) for name in cached))
+    yield limit, inside
+
+
+# Processes.
+
+_MOST_PROCESSES: Final = 20_000
+_SCAN_LIMIT_S: Final = 0.5
+"""Time limit in s for the search for a command's processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUsage:
+    """CPU time and memory of processes; None if unknown."""
+
+    cpu_s: float | None = None
+    """CPU time since the start, in s."""
+    rss_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    number: int
+    parent: int
+    cpu_s: float
+    """CPU time in s of the process and of its children that have ended."""
+    rss_bytes: int
+
+
+def own_usage(processes: Path = Path("/proc")) -> ProcessUsage:
+    """CPU time and memory that this process uses."""
+    cpu_s = time.process_time()
+    pages = read_file(processes / "self" / "statm").split()
+    with suppress(IndexError, ValueError):
+        return ProcessUsage(cpu_s, int(pages[1]) * _page())
+    return ProcessUsage(cpu_s, _largest())
+
+
+def tree_usage(root: int, processes: Path = Path("/proc")) -> ProcessUsage:
+    """CPU time and memory of the process ``root`` and its descendants together; unknown unless all can be read."""
+    found = {process.number: process for process in _all(processes, time.monotonic() + _SCAN_LIMIT_S)}
+    tree = _tree(root, found)
+    if not tree:
+        return ProcessUsage()
+    return ProcessUsage(sum(found[number].cpu_s for number in tree), sum(found[number].rss_bytes for number in tree))
+
+
+def tree_of(root: int, processes: Path = Path("/proc")) -> set[int]:
+    """The process ``root`` and its descendants; ``root`` alone unless all can be read."""
+    found = {process.number: process for process in _all(processes, time.monotonic() + _SCAN_LIMIT_S)}
+    return _tree(root, found) or {root}
+
+
+def send_to_tree(root: int, number: int, processes: Path = Path("/proc"), *, forks: bool = True) -> None:
+    """Send a signal to the process ``root`` and to its descendants in the same process group, as a key on its terminal
+    would. Never raises.
+
+    Without ``forks``, processes with the command line of their parent get no signal. Those are forks, such as the
+    workers of a DataLoader, and saving a checkpoint still needs them.
+    """
+    found = {process.number: process for process in _all(processes, time.monotonic() + _SCAN_LIMIT_S)}
+    with suppress(OSError):
+        group = os.getpgid(root)
+        # Descendants get the signal first, because a shell may end with its command.
+        for process in sorted(_tree(root, found) or {root}, reverse=True):
+            if not forks and process != root and _is_fork(found[process], processes):
+                continue
+            with suppress(OSError):
+                if os.getpgid(process) == group:
+                    os.kill(process, number)
+
+
+def _is_fork(process: "_Process", processes: Path) -> bool:
+    """Whether the process has the command line of its parent. False if that cannot be read."""
+    own = read_file(processes / str(process.number) / "cmdline")
+    return bool(own) and own == read_file(processes / str(process.parent) / "cmdline")
+
+
+def _tree(root: int, found: Mapping[int, "_Process"]) -> set[int]:
+    """``root`` and its descendants among ``found``; empty if ``root`` is not among them."""
+    if root not in found:
+        return set()
+    below: dict[int, list[int]] = {}
+    for process in found.values():
+        below.setdefault(process.parent, []).append(process.number)
+    tree, waiting = set[int](), [root]
+    while waiting:
+        number = waiting.pop()
+        # Process ids may be reused during the reading, which may make a cycle.
+        if number not in tree:
+            tree.add(number)
+            waiting += below.get(number, ())
+    return tree
+
+
+def _all(processes: Path, until: float) -> Iterator[_Process]:
+    """Every process of this machine, or none if there are too many: a part would be a wrong answer."""
+    try:
+        numbers = [name for name in os.listdir(processes) if name.isascii() and name.isdigit()]  # noqa: PTH208 - names
+    except OSError:
+        return
+    if len(numbers) > _MOST_PROCESSES:
+        return
+    everything = []
+    for name in numbers:
+        if time.monotonic() > until:
+            return
+        process = _process(int(name), read_file(processes / name / "stat"))
+        if process is not None:
+            everything.append(process)
+    yield from everything
+
+
+def _process(number: int, stat: str) -> _Process | None:
+    """The process in a line of /proc/PID/stat, or None. Its name is in parentheses, and may contain anything."""
+    fields = stat.rpartition(")")[2].split()
+    try:
+        ticks = sum(int(field) for field in fields[11:15])
+        return _Process(number, int(fields[1]), ticks / os.sysconf("SC_CLK_TCK"), int(fields[21]) * _page())
+    except (IndexError, ValueError):
+        return None
+
+
+def _page() -> int:
+    return os.sysconf("SC_PAGE_SIZE")
+
+
+def _largest() -> int | None:
+    """Peak memory of this process in bytes, which is all that systems without /proc report."""
+    try:
+        import resource  # noqa: PLC0415 - not everywhere, and not needed on Linux
+        import sys  # noqa: PLC0415 - as above
+    except ImportError:
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+# Both, and GPUs.
+
+_LEAST_S = 0.1
+"""Shortest interval in s for a measurement: the kernel counts CPU time in hundredths of a second."""
+
+
+def machine_memory() -> dict[str, Any] | None:
+    """The field ``resources`` of metadata.json with the machine's memory alone; None if that is unknown."""
+    there = available_memory()
+    return _without_unknown({"memory_available_bytes": there.available, "memory_total_bytes": there.total})
+
+
+def _without_unknown(found: dict[str, Any]) -> dict[str, Any] | None:
+    return {name: value for name, value in found.items() if value is not None} or None
+
+
+class ResourceMeter:
+    """Measures this process, or with ``wraps`` the command :attr:`root` and its descendants once that is set."""
+
+    def __init__(self, *, wraps: bool = False, gpus: GpuMonitor | None = None) -> None:
+        self.wraps = wraps
+        self.root: int | None = None
+        """Process id of the wrapped command."""
+        self.gpus = gpus or GpuMonitor()
+        self._before: tuple[float, float] | None = None
+        """Monotonic time and CPU time at the last measurement."""
+        self._cpu: float | None = None
+
+    def measure(self, *, quick: bool = False) -> dict[str, Any] | None:
+        """The field ``resources`` of metadata.json, without unknown figures; None if all are unknown. Never raises.
+
+        ``quick`` does not wait for the GPUs, for the start and the end of a run.
+        """
+        found: dict[str, Any] = {}
+        with suppress(Exception):  # No figure is worth a heartbeat.
+            used = self._used()
+            found["cpu"] = self._cores(used)
+            found["rss_bytes"] = used.rss_bytes
+            found |= machine_memory() or {}
+            found["gpus"] = self.gpus.read(0.0 if quick else LIMIT_S) or None
+        return _without_unknown(found)
+
+    def _used(self) -> ProcessUsage:
+        if not self.wraps:
+            return own_usage()
+        return ProcessUsage() if self.root is None else tree_usage(self.root)
+
+    def _cores(self, used: ProcessUsage) -> float | None:
+        """Cores in use since the last measurement; None at the first one."""
+        now, before = time.monotonic(), self._before
+        if before is not None and used.cpu_s is not None and now - before[0] < _LEAST_S:
+            return self._cpu
+        self._before = None if used.cpu_s is None else (now, used.cpu_s)
+        # A process that ended in between takes its CPU time with it, and the figure is then unknown.
+        self._cpu = None
+        if before is not None and used.cpu_s is not None and used.cpu_s >= before[1]:
+            self._cpu = float(f"{(used.cpu_s - before[1]) / (now - before[0]):.3g}")
+        return self._cpu

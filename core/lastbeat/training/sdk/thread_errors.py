@@ -1,0 +1,103 @@
+"""Exceptions that end one of training's threads.
+
+Training may survive a dead thread, such as a logger's, and the end of the process decides the outcome of the run. But
+the dead thread may be why training hangs, or exits with a status, an hour later. So the first such exception is kept as
+text, and reported with every heartbeat and with the end.
+"""
+
+import logging
+import os
+import threading
+import time
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lastbeat.training.sdk.error_text import error_text
+from lastbeat.training.sdk.safe_log import safe_log
+from lastbeat.training.sdk.values import as_text
+
+if TYPE_CHECKING:
+    from lastbeat.training.sdk.run import Run
+
+OWN_THREADS = "lastbeat"
+"""Prefix of the names of lastbeat's own threads."""
+_NAME_CHARS = 60
+_LINE_CHARS = 200
+_TEXT_CHARS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadError:
+    """The exception that ended a thread, as text. The exception itself would keep the objects in its frames alive."""
+
+    line: str
+    """Thread and message on one line."""
+    text: str
+    """Thread and traceback."""
+
+
+class _ExceptHook:
+    """Stands in for ``threading.excepthook``, and calls the hook that it replaces."""
+
+    def __init__(self, runs: "list[weakref.ref[Run]]") -> None:
+        self.pid = os.getpid()
+        self._runs = runs
+        self._before = threading.excepthook
+
+    def __call__(self, args: threading.ExceptHookArgs, /) -> Any:
+        try:
+            if os.getpid() == self.pid and args.exc_value is not None and not _is_ignored(args):
+                self._report(args)
+        except Exception as fault:  # noqa: BLE001 - training's own thread class may raise when asked for its name
+            safe_log(logging.DEBUG, "the exception of a thread cannot be reported: %s", type(fault).__name__)
+        finally:
+            self._before(args)
+
+    def _report(self, args: threading.ExceptHookArgs) -> None:
+        error: ThreadError | None = None
+        for run in filter(None, (reference() for reference in self._runs)):
+            if run.ended or run.thread_error is not None:
+                continue
+            error = error or _thread_error(args)
+            run.thread_died(error)
+
+    def watch(self, run: "Run") -> None:
+        """Report to ``run`` too from now on."""
+        self._runs = [reference for reference in self._runs if (known := reference()) is not None and not known.ended]
+        self._runs.append(weakref.ref(run))
+
+    def reinstalled(self) -> "_ExceptHook":
+        """A new hook for the same runs, in front of the present hook. A forked child drops the runs, which belong to
+        its parent."""
+        return _ExceptHook(self._runs if os.getpid() == self.pid else [])
+
+
+def _is_ignored(args: threading.ExceptHookArgs) -> bool:
+    """Whether the thread only asked for its own end, or is one of lastbeat's."""
+    return issubclass(args.exc_type, SystemExit) or _name(args).startswith(OWN_THREADS)
+
+
+def _thread_error(args: threading.ExceptHookArgs) -> ThreadError:
+    name, trace = _name(args), error_text(args.exc_value)
+    line = " ".join(f"{name}: {trace.partition(chr(10))[0]}".split())[:_LINE_CHARS]
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return ThreadError(line, f"Thread {name} of this process ended with an exception at {at}:\n{trace[:_TEXT_CHARS]}")
+
+
+def _name(args: threading.ExceptHookArgs) -> str:
+    return (as_text(args.thread.name) or "")[:_NAME_CHARS] if args.thread is not None else "of unknown name"
+
+
+_hook: _ExceptHook | None = None
+
+
+def watch_threads(run: "Run") -> None:
+    """Report to ``run`` the first exception that ends one of this process's threads from now on."""
+    global _hook  # noqa: PLW0603 - a process has one such hook
+    # If Python's own hook is back, other code has removed this one. Otherwise this one may be part of a chain, and
+    # stays.
+    if _hook is None or _hook.pid != os.getpid() or threading.excepthook is threading.__excepthook__:
+        _hook = _ExceptHook([]) if _hook is None else _hook.reinstalled()
+        threading.excepthook = _hook
+    _hook.watch(run)

@@ -1,0 +1,82 @@
+"""What a condition is: a name, the evidence that it is judged by, a pure function that finds it, and what to do."""
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import cached_property
+from typing import NamedTuple
+
+from lastbeat.model.data import dataclass
+from lastbeat.model.policy import Policy
+from lastbeat.model.record import LimitName
+from lastbeat.watch.decide.evidence import AttemptEvidence
+from lastbeat.watch.decide.recovery import is_unknown
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of a run: the evidence of its attempt, the limits that count for it, and the store's time."""
+
+    evidence: AttemptEvidence
+    policy: Policy
+    now: datetime
+
+    @cached_property
+    def ages_s(self) -> dict[str, float]:
+        """Heartbeat, as people know it → seconds since its last proof of life."""
+        return {name: self.age_s(at) for name, at in self.evidence.beats.items()}
+
+    def age_s(self, at: datetime) -> float:
+        """Seconds from ``at`` until now."""
+        return (self.now - at).total_seconds()
+
+
+class Source(NamedTuple):
+    """A kind of evidence."""
+
+    name: str
+    missing: Callable[[Check], bool]
+    """Whether a check lacks it: it could not be read, or not all of it, or nothing new has come."""
+
+
+class Found(NamedTuple):
+    """What raises a condition."""
+
+    text: str
+    """What was seen, for people."""
+    hint: str | None = None
+    """What to do about it."""
+    stood: bool = False
+    """Only the record says so."""
+
+
+class Condition(NamedTuple):
+    """A row of the table: one way to find a condition. A condition that is found in two ways has two rows."""
+
+    name: str
+    meaning: str
+    """When it is raised, for the table of conditions in README.md."""
+    find: Callable[[Check], str | Found | None]
+    """What raises it, or None if nothing does as far as this check could read. Pure."""
+    needs: tuple[Source, ...] = ()
+    """Where one of these is missing and nothing was found, the condition stands as the record has it."""
+    hint: str | Callable[[Check], str | None] | None = None
+    """What to do about it, where ``find`` does not say."""
+    limit: LimitName | None = None
+    """The limit that raises it. While that is unknown, it is raised only where it stood before."""
+    muted_by_flapping: bool = False
+    """It comes and goes with every flip, so the FLAPPING alert covers it."""
+    outlasts_attempt: bool = False
+    """It is about the node that the next attempt runs on, so the next attempt raises no alert of it."""
+    is_explained: bool = False
+    """Its alert tells the cause, which a deep read of the logs finds."""
+
+    def raised(self, check: Check) -> Found | None:
+        """What ``check`` found, else what stands because evidence is missing, else None."""
+        stood = check.evidence.stood.get(self.name)
+        found = None if stood is None and is_unknown(self.limit, check.policy) else self.find(check)
+        if found is None and stood is not None and any(source.missing(check) for source in self.needs):
+            found = Found(stood, stood=True)
+        if found is None:
+            return None
+        found = found if isinstance(found, Found) else Found(found)
+        return found._replace(hint=found.hint or (self.hint(check) if callable(self.hint) else self.hint))

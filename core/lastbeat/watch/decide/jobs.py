@@ -1,0 +1,172 @@
+"""What the launcher's word on a run's job says about the run."""
+
+import signal
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from lastbeat.explain.causes import exit_codes
+from lastbeat.explain.signals import hints
+from lastbeat.model.action import Action
+from lastbeat.model.job import JobMemory, JobSight, JobState
+from lastbeat.model.record import Finding, Record
+from lastbeat.model.restart import RESTART_KIND
+from lastbeat.model.status import Status
+from lastbeat.model.text import counted, one_line
+from lastbeat.model.times import format_duration
+from lastbeat.watch.decide.job_conditions import launcher_traits
+
+QUEUED_S: Final = 86400.0
+"""How long a job that was last seen waiting, or to begin, excuses that nothing was written where nobody can ask."""
+_OLD_OUTPUTS: Final = 32
+STANDSTILL_S: Final = 60.0
+"""So long a job may live after a failure in its log."""
+_CAUSES: Final = {
+    JobState.CANCELLED: "cancelled",
+    JobState.PREEMPTED: "cancelled",
+    JobState.TIMEOUT: "time_limit",
+    JobState.NODE_LOST: "hardware",
+}
+_TERMINATED: Final = 128 + signal.SIGTERM
+"""Exit status of a shell whose command SIGTERM has ended."""
+
+
+class JobJudgement(NamedTuple):
+    """What follows for the run."""
+
+    status: Status
+    reason: str
+    cause: str | None = None
+    action: str | None = None
+
+
+def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -> JobJudgement | None:
+    """What follows for the run from its job; None: nothing, so that heartbeats and logs decide.
+
+    ``beats``: there is any heartbeat or log of this attempt. ``says_done``: the line of a log that says that training
+    is done. ``lives``: a heartbeat is fresh.
+    """
+    memory, report = sight.memory, sight.report
+    traits = launcher_traits(memory)
+    name = f"job {memory.id}" + ("" if report.restarts == 0 else f" (started again {counted(report.restarts, 'time')})")
+    if report.state is JobState.PENDING:
+        why = one_line(report.reason) or "no reason given"
+        return JobJudgement(Status.RUNNING, f"{name} waits for its turn ({why})")
+    if report.state is JobState.RUNNING:
+        return None if beats else JobJudgement(Status.RUNNING, f"{name} runs; it has written nothing yet")
+    if report.state is JobState.UNKNOWN:
+        if beats:
+            return None
+        return JobJudgement(Status.RUNNING, f"{name} was {memory.state} when it could last be asked about")
+    if report.state is JobState.SUCCEEDED:
+        return JobJudgement(Status.SUCCEEDED, f"{name} ended well ({one_line(report.said)})")
+    if report.state is JobState.GONE:
+        if lives and not traits.gone_is_dead:
+            # A scheduler may have lost sight of it.
+            return None
+        if says_done is not None:
+            return JobJudgement(
+                Status.SUCCEEDED, f"{name} is over, and its log says that training is done: {says_done}"
+            )
+        from lastbeat.explain.signals.error_types import TIMEOUT, TYPES  # noqa: PLC0415 - as rarely as a job is gone
+
+        told = f"{name} is gone: {one_line(report.reason)}"
+        return JobJudgement(Status.TIMED_OUT, told, TIMEOUT, TYPES[TIMEOUT].hint)
+    cause = traits.causes.get(report.state) or _CAUSES.get(report.state)
+    if cause is None and (report.signal == signal.SIGTERM or report.exit_code == _TERMINATED):
+        # No scheduler says who asked: people, or a machine that is about to be taken away. A Ctrl-C is SIGINT.
+        cause = _CAUSES[JobState.CANCELLED]
+    ended = report.exit_code if report.signal is None else -report.signal
+    what_to_do = hints.UNEXPLAINED_FAILURE if not ended else exit_codes.hint_of(ended)
+    if report.signal is not None:
+        what_to_do = traits.signal_remedies.get(report.signal, what_to_do)
+    cause, what_to_do = traits.ends.get(report.said, (cause, what_to_do))
+    return JobJudgement(Status.FAILED, f"{name}: {_how(sight)}", cause, what_to_do)
+
+
+def old_outputs(before: Record, sight: JobSight | None) -> tuple[str, ...]:
+    """Files with the output of the jobs before the present one; the latest."""
+    if before.job is None or sight is None or sight.memory.name == before.job.name:
+        return before.old_outputs
+    return tuple(dict.fromkeys((*before.old_outputs, *before.job.outputs)))[-_OLD_OUTPUTS:]
+
+
+def spent_outputs(record: Record | None) -> frozenset[str]:
+    """Those of them that say nothing of the present job: what a scheduler writes late is of the job that it ended."""
+    if record is None or record.job is None:
+        return frozenset()
+    if not record.job.outputs and record.job.state is not JobState.PENDING:
+        # It may write into the same ones; while it waits for its turn it writes nothing.
+        return frozenset()
+    return frozenset(record.old_outputs) - {*record.job.outputs}
+
+
+def queued(job: JobMemory | None, sight: JobSight | None, now: datetime) -> str | None:
+    """Why a run that has shown nothing is excused although nobody asked its launcher now. None: it is not."""
+    if job is None or sight is not None or job.state.ended or job.seen_at is None:
+        return None
+    waited_s = (now - job.seen_at).total_seconds()
+    if waited_s > QUEUED_S:
+        return None
+    ago = format_duration(max(0.0, waited_s))
+    if job.state is JobState.RUNNING:
+        return f"job {job.id} began {ago} ago, and has written nothing yet"
+    return f"job {job.id} waited for its turn {ago} ago"
+
+
+def may_get_over(sight: JobSight | None, finding: Finding | None, now: datetime) -> bool:
+    """Whether a job that lives may still show that it got over the failure in its log, or end and be told of as a
+    whole: with how it ended, and what becomes of it."""
+    if sight is None or finding is None:
+        return False
+    job = sight.memory
+    if sight.report.state is JobState.PENDING:
+        # It has written nothing yet: Slurm still writes that it was requeued when it is in the queue again.
+        return job.restarts > 0
+    if sight.report.state is not JobState.RUNNING:
+        return False
+    if job.restarts > 0 and job.seen_at is not None and finding.seen_at <= job.seen_at:
+        return True
+    return (now - finding.seen_at).total_seconds() < STANDSTILL_S
+
+
+def ending_name(job: JobMemory) -> str:
+    """The name of the action that ends ``job`` because it failed, is not restarted, and still runs."""
+    return f"end-{job.name}" + (f"-{job.restarts}" if job.restarts else "")
+
+
+def starting(actions: Iterable[Action], job: JobMemory | None, now: datetime) -> str | None:
+    """The job that is about to start, or was started and not looked at since, in words. None: there is none."""
+    begun = [each for each in actions if each.kind == RESTART_KIND and each.failed is None]
+    newest = begun[-1] if begun else None
+    if newest is None or (job is not None and job.name == newest.name):
+        return None
+    since = newest.done_at or newest.asked_at
+    if (now - since).total_seconds() > QUEUED_S:
+        return None
+    if newest.done_at is not None:
+        return f"job {newest.name} was started"
+    return f"job {newest.name} is about to start" + (f": {one_line(newest.last_error)}" if newest.last_error else "")
+
+
+def never_started(actions: Iterable[Action], job: JobMemory | None) -> str | None:
+    """Why the run has no job: its first one was refused. None: it has one, or may still get it."""
+    newest = next((each for each in reversed(tuple(actions)) if each.kind == RESTART_KIND), None)
+    if job is not None or newest is None or newest.failed is None:
+        return None
+    return f"job {newest.name} could not be started: {one_line(newest.failed)}"
+
+
+def _how(sight: JobSight) -> str:
+    report = sight.report
+    said = one_line(report.said) or report.state.value
+    told = [said] if report.signal is None or said != f"signal {report.signal}" else []
+    if report.signal is not None:
+        told.append(exit_codes.as_evidence(-report.signal))
+    elif report.exit_code is not None and f"{report.exit_code}" not in said:
+        told.append(f"exit status {report.exit_code}")
+    if report.reason and report.reason not in said:
+        told.append(one_line(report.reason))
+    if report.failed_node:
+        told.append(f"node {one_line(report.failed_node)}")
+    return ", ".join(told)

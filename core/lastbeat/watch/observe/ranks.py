@@ -1,0 +1,244 @@
+"""The heartbeats of a distributed training's ranks: all are listed, and only a few of them read.
+
+A look is shown the times of all files by the listing that it makes anyway, and reads those that seem silent or say
+that they are late (:class:`SilentRankReader`). An alert asks for more (:func:`look_at_ranks`).
+"""
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from datetime import datetime
+from heapq import nlargest, nsmallest
+from typing import Final
+
+from lastbeat.model.document_field import Reading
+from lastbeat.model.health import read_conditions
+from lastbeat.model.heartbeat import Heartbeat, read_heartbeat
+from lastbeat.model.numbers import whole
+from lastbeat.model.observation import IllNode, NeverSeen, RankBeat, RankFiles, RanksLookedAt, RanksSeen, Seen
+from lastbeat.model.pattern import Pattern
+from lastbeat.model.record import Attempt
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.text import clean, fit, one_line
+from lastbeat.stores.port import Blob, Entry, Store, StoreError
+from lastbeat.watch.decide.silent_ranks import is_of_attempt, limit_of, seeming_silent
+
+MOST_READ: Final = 32
+MOST_PAGES: Final = 8
+"""So many pages of a listing are asked for: the times of 8,000 ranks in a bucket."""
+MOST_IN_A_LOOK: Final = 8
+"""So many are read of those that seem silent, or say that they are late."""
+_LIMIT_BYTES: Final = 16 * 1024
+_HOST_RAW, _HOST_LIMIT = 1024, 80
+_KEY: Final = Pattern(r"(0|[1-9]\d{0,6})\.json")
+_ERROR_RANK: Final = Pattern(r"rank (?P<rank>\d{1,7}) of \d{1,7}\b")
+
+
+class SilentRankReader:
+    """Reads the ranks of one run that seem silent or late, each once while its file does not change."""
+
+    def __init__(self, store: Store, run_id: str, mask: Callable[[str], str]) -> None:
+        self._store, self._run_id, self._mask = store, run_id, mask
+        self._known: dict[int, tuple[datetime, RankBeat]] = {}
+        self._ill: dict[int, tuple[datetime, IllNode | None]] = {}
+        """None: it says nothing that can be understood."""
+        self._limit_s: float | None = None
+
+    def add_to(
+        self,
+        observed: Seen | NeverSeen,
+        files: RankFiles | None,
+        attempt: Attempt | None,
+        stale_s: float,
+        now: datetime,
+    ) -> Seen | NeverSeen:
+        """``observed`` with what can be seen of its ranks, whose files the listing showed at ``now``. ``stale_s`` is
+        the limit for those of whom nobody knows how often they beat.
+
+        Those first that have been late for longest. Of many that seem silent those are read that were heard last: what
+        an earlier attempt left behind is older.
+        Never raises for the store: what it does not give is not known.
+        """
+        if files is None or not isinstance(observed, Seen):
+            return observed
+        metadata = observed.metadata
+        # While metadata.json cannot be read, what it last said holds.
+        if self._limit_s is None or (metadata is not None and metadata.fault is None):
+            self._limit_s = limit_of(metadata, stale_s)
+        silent = {rank: files.beats[rank] for rank in seeming_silent(files, now, self._limit_s)}
+        # Rank 0 says it in metadata.json, too.
+        late = {rank: at for rank, at in files.late.items() if rank in files.beats and (rank or metadata is None)}
+        if metadata is not None and metadata.world_size is not None:
+            silent, late = (
+                {rank: at for rank, at in each.items() if rank < metadata.world_size} for each in (silent, late)
+            )
+        if attempt is not None and metadata is not None and metadata.start_time == attempt.start_time:
+            silent, late = (
+                {rank: at for rank, at in each.items() if is_of_attempt(at, attempt)} for each in (silent, late)
+            )
+        first = nsmallest(MOST_IN_A_LOOK, late, key=lambda rank: (late[rank], rank))
+        latest = nlargest(MOST_IN_A_LOOK, silent.keys() - set(first), key=lambda rank: (silent[rank], -rank))
+        read, unread, denied = dict[int, tuple[datetime, RankBeat]](), False, False
+        for rank in [*first, *latest][:MOST_IN_A_LOOK]:
+            known = self._known.get(rank)
+            if known is None or known[0] != files.beats[rank]:
+                try:
+                    beat = None if unread else self._read(rank)
+                except StoreError as error:
+                    # Some policies let no watcher read them; that will not change from look to look.
+                    beat, unread, denied = None, error.retryable, denied or not error.retryable
+                known = None if beat is None else (files.beats[rank], beat)
+            if known is not None:
+                read[rank] = known
+        self._known = read
+        beats = tuple(beat for _, beat in read.values())
+        left = False
+        if not unread:
+            left, unread, closed = self._read_ill_nodes(files, attempt, metadata)
+            denied = denied or closed
+        nodes = tuple(node for _, node in self._ill.values() if node is not None)
+        return replace(observed, ranks=RanksLookedAt(files, self._limit_s, beats, nodes, left, unread, denied))
+
+    def _read_ill_nodes(
+        self, files: RankFiles, attempt: Attempt | None, metadata: Heartbeat | None
+    ) -> tuple[bool, bool, bool]:
+        """Read what nodes of other ranks say that are not well, a few in a look: those first that were never read, then
+        those whose text is oldest; each stands while its file is there. Then whether some were never read, whether the
+        store did not give one, and whether it may not be read. What is older than the attempt counts for nobody;
+        metadata.json tells of rank 0's node."""
+        world = metadata.world_size if metadata is not None else None
+        marks = {
+            rank: at
+            for rank, at in files.health.items()
+            if (rank or metadata is None) and (world is None or rank < world)
+        }
+        if attempt is not None:
+            marks = {rank: at for rank, at in marks.items() if is_of_attempt(at, attempt)}
+        found = {rank: self._ill[rank] for rank in sorted(marks) if rank in self._ill}
+        new = nsmallest(MOST_IN_A_LOOK, marks.keys() - found.keys(), key=lambda rank: (marks[rank], rank))
+        changed = [rank for rank, (at, _) in found.items() if at != marks[rank]]
+        again = nsmallest(MOST_IN_A_LOOK, changed, key=lambda rank: (found[rank][0], rank))
+        unread, denied = False, False
+        for rank in [*new, *again][:MOST_IN_A_LOOK]:
+            try:
+                found[rank] = marks[rank], self._read_node(rank)
+            except StoreError as error:
+                denied = denied or not error.retryable
+                unread = error.retryable
+            if unread:
+                break
+        self._ill = found
+        return len(found) < len(marks), unread, denied
+
+    def _read_node(self, rank: int) -> IllNode | None:
+        blob = self._store.read(f"{self._run_id}/ranks/{rank}.health", _LIMIT_BYTES)
+        return None if blob is None else _node_of(rank, blob, self._mask)
+
+    def _read(self, rank: int) -> RankBeat | None:
+        blob = self._store.read(f"{self._run_id}/ranks/{rank}.json", _LIMIT_BYTES)
+        return None if blob is None else _understood(rank, blob, self._mask)
+
+
+def look_at_ranks(
+    store: Store,
+    run_id: str,
+    mask: Callable[[str], str],
+    attempt: Attempt,
+    named: int | None = None,
+    world_size: int | None = None,
+) -> RanksSeen:
+    """The ranks of ``attempt``: what was written before it began, or names another one, is of an earlier one. Of very
+    many only the ``named`` one, those silent for longest and the first few are read.
+
+    Never raises for the store: what cannot be listed or read is not known.
+    """
+    listed = _listed(store, run_id)
+    ours = {rank: entry for rank, entry in listed.items() if is_of_attempt(entry.modified, attempt)}
+    found: list[RankBeat] = []
+    for rank in _chosen(ours, named):
+        try:
+            blob = store.read(ours[rank].key, _LIMIT_BYTES)
+        except StoreError:
+            # A store that does not answer costs an alert no more than one of its time limits.
+            break
+        beat = _understood(rank, blob, mask) if blob is not None else None
+        if beat is not None and (attempt.declared is None or beat.attempt in {None, attempt.declared}):
+            found.append(beat)
+    return RanksSeen(tuple(found), max(0, len(ours) - len(found)), world_size, attempt.began_at)
+
+
+def rank_hosts(
+    store: Store, run_id: str, mask: Callable[[str], str], ranks: Collection[int], attempt: Attempt
+) -> dict[int, str]:
+    """The hosts of a few ranks of ``attempt``, as their heartbeats name them. Never raises for the store."""
+    found: dict[int, str] = {}
+    for rank in list(ranks)[:MOST_IN_A_LOOK]:
+        try:
+            blob = store.read(f"{run_id}/ranks/{rank}.json", _LIMIT_BYTES)
+        except StoreError:
+            break
+        beat = _understood(rank, blob, mask) if blob is not None and is_of_attempt(blob.modified, attempt) else None
+        if beat is not None and beat.host and (attempt.declared is None or beat.attempt in {None, attempt.declared}):
+            found[rank] = fit(one_line(beat.host), _HOST_LIMIT)
+    return found
+
+
+def rank_in_error(text: str) -> int | None:
+    """The rank that ``_error`` names in its second line, as the SDK and its guardian write it."""
+    second = text.partition("\n")[2].partition("\n")[0]
+    found = _ERROR_RANK.match(second.strip())
+    return int(found["rank"]) if found is not None else None
+
+
+def _listed(store: Store, run_id: str) -> Mapping[int, Entry]:
+    prefix, found, after = f"{run_id}/ranks/", dict[int, Entry](), ""
+    for _ in range(MOST_PAGES):
+        try:
+            page = store.list(prefix, after)
+        except StoreError:
+            break
+        for entry in page.entries:
+            name = _KEY.fullmatch(entry.key[len(prefix) :])
+            if name is not None and entry.fault is None:
+                found[int(name[1])] = entry
+        if not page.more or not page.entries:
+            break
+        after = page.entries[-1].key
+    return found
+
+
+def _chosen(ours: Mapping[int, Entry], named: int | None) -> list[int]:
+    first = [named] if named in ours and named is not None else []
+    silent = nsmallest(MOST_READ // 2, ours.keys() - set(first), key=lambda rank: (ours[rank].modified, rank))
+    others = nsmallest(MOST_READ - len(silent) - len(first), ours.keys() - set(first) - set(silent))
+    return [*first, *silent, *others]
+
+
+def _node_of(rank: int, blob: Blob, mask: Callable[[str], str]) -> IllNode | None:
+    """None where its text cannot be understood."""
+
+    def shown(text: str) -> str:
+        return mask_tokens(mask(clean(text)))
+
+    try:
+        document = json.loads(blob.body.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict):
+        return None
+    host = document.get("host")
+    return IllNode(
+        rank,
+        blob.modified,
+        shown(host[:_HOST_RAW])[:_HOST_LIMIT] if isinstance(host, str) else None,
+        whole(document.get("attempt")),
+        read_conditions(document.get("conditions"), Reading(blob.modified, shown)),
+    )
+
+
+def _understood(rank: int, blob: Blob, mask: Callable[[str], str]) -> RankBeat:
+    def shown(text: str) -> str:
+        return mask_tokens(mask(clean(text)))
+
+    beat = read_heartbeat(blob, shown)
+    return RankBeat(rank, blob.modified, beat.step, beat.host, beat.status, beat.beat_s, beat.attempt, beat.sections)

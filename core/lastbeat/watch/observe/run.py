@@ -1,0 +1,286 @@
+"""Observes one run: its heartbeats, sentinels and excerpts."""
+
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from lastbeat.model import runid
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, Heartbeat, read_heartbeat
+from lastbeat.model.observation import (
+    LogFile,
+    NeverSeen,
+    PreemptedSentinel,
+    RaisedDocument,
+    RankFiles,
+    Seen,
+    Sentinel,
+    StopAsked,
+)
+from lastbeat.model.preemption import LIMIT_BYTES as PREEMPTED_LIMIT_BYTES
+from lastbeat.model.preemption import Preemption, read_preemption
+from lastbeat.model.raised_alert import LIMIT_BYTES as ALERTS_LIMIT_BYTES
+from lastbeat.model.raised_alert import read_alerts
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.stop_request import LIMIT_BYTES, read_request
+from lastbeat.model.text import clean
+from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
+from lastbeat.watch.observe.listing import RANK_PAGES, Folder, run_files
+from lastbeat.watch.observe.log_files import is_log
+
+ERROR_LIMIT_BYTES = 32 * 1024
+LOG_TAIL_LIMIT_BYTES = 16 * 1024
+LOG_TAIL_LINES = 20
+STACKS_LIMIT_BYTES = 32 * 1024
+STACK_FRAMES = 12
+_LINE_LIMIT = 400
+_SHORTEST_TOKEN = 20
+
+
+@dataclass
+class Observer:
+    """Looks at one run repeatedly and reads only what has changed.
+
+    ``mask`` hides this watcher's secrets in what training wrote; tokens recognized by their form are always hidden.
+    """
+
+    store: Store
+    run_id: str
+    mask: Callable[[str], str] = str
+    files: Mapping[str, Entry] = field(default_factory=dict)
+    """Files found by the last look, by their name below the run's folder."""
+    ranks: RankFiles | None = None
+    """The files of its ranks, as the last look was shown them."""
+    here: str = field(default_factory=platform.node)
+    """The name of this machine."""
+    _heartbeats: dict[str, Heartbeat] = field(default_factory=dict)
+    _error: Sentinel | None = None
+    _raised: RaisedDocument | None = None
+    _preempted: PreemptedSentinel | None = None
+
+    def look(
+        self, listed: dict[str, Entry] | None = None, ranks: RankFiles | None = None
+    ) -> tuple[Seen | NeverSeen, Entry | None]:
+        """What is there now, and the listing's entry for the watchdog's record.
+
+        ``listed`` are the run's files by their name below its folder, if just listed, and ``ranks`` those of its ranks,
+        if that listing showed them. Raises :class:`StoreError` if
+        anything that a decision needs could not be read: nothing follows from the rest then; :class:`ConflictError` if
+        a file went away in between: look again.
+        """
+        if listed is None:
+            folder = Folder(RANK_PAGES)
+            files, ranks = run_files(self.store, self.run_id, folder), folder.ranks
+        else:
+            files = dict(listed)
+        self.ranks = ranks
+        record = files.pop(runid.RECORD, None)
+        self.files = files
+        if not files:
+            return NeverSeen(), record
+        complete = files.get(runid.COMPLETE)
+        seen = Seen(
+            metadata=self._heartbeat(files.get(runid.METADATA)),
+            progress=self._heartbeat(files.get(runid.PROGRESS)),
+            error=self._failure(files.get(runid.ERROR)),
+            raised=self._document(files.get(runid.ALERTS)),
+            stop=self._asked(files.get(runid.STOP)) if {runid.ERROR, runid.PREEMPTED} & files.keys() else None,
+            complete=Sentinel(complete.modified, complete.version, complete.size_bytes) if complete else None,
+            preempted=self._preemption(files.get(runid.PREEMPTED)),
+            log=_log_file(newest_log(files)),
+            stacks=_log_file(files.get(runid.STACKS)),
+        )
+        return seen, record
+
+    def _heartbeat(self, entry: Entry | None) -> Heartbeat | None:
+        if entry is None:
+            return None
+        known = self._heartbeats.get(entry.key)
+        if known is not None and (known.version, known.modified) == (entry.version, entry.modified):
+            return known
+        if entry.size_bytes == 0:
+            heartbeat = Heartbeat(entry.modified, entry.version, fault="it is empty")
+        else:
+            blob = self.store.read(entry.key, DOCUMENT_LIMIT_BYTES)
+            if blob is None:
+                # Listed, then gone: perhaps rewritten in two steps. That proves nothing.
+                raise ConflictError(f"{entry.key} went away while it was looked at")
+            heartbeat = read_heartbeat(blob, self._name)
+            if heartbeat.fault is not None:
+                # It may have been read while ``cat >`` wrote it: a second read finds it whole.
+                again = self.store.read(entry.key, DOCUMENT_LIMIT_BYTES)
+                heartbeat = read_heartbeat(again, self._name) if again is not None else heartbeat
+            heartbeat = self._by_its_clock(heartbeat)
+        self._heartbeats[entry.key] = heartbeat
+        return heartbeat
+
+    def _by_its_clock(self, heartbeat: Heartbeat) -> Heartbeat:
+        """Where this machine's clock stamps the files, a program of this machine wrote its own time by the very same:
+        that is off by nothing. What was written on another machine has to say so, by its name."""
+        doubtful = heartbeat.own_time is None or not heartbeat.zoned or not self.store.traits.one_clock
+        if doubtful or heartbeat.clock_offset_s is not None:
+            return heartbeat
+        names = {_short(name) for name in (heartbeat.host, heartbeat.instance_id) if name}
+        return replace(heartbeat, clock_offset_s=0.0) if not names or _short(self.here) in names else heartbeat
+
+    def _failure(self, entry: Entry | None) -> Sentinel | None:
+        if entry is None:
+            return None
+        known = self._error
+        if known is not None and (known.version, known.modified) == (entry.version, entry.modified):
+            return known
+        text, fault = "", None
+        if entry.size_bytes:
+            try:
+                blob = self.store.read(entry.key, ERROR_LIMIT_BYTES)
+            except StoreError as error:
+                if error.retryable:
+                    # The next pass will get the text, and with it the cause.
+                    raise
+                # Its existence proves the failure. An unreadable text must not hide that.
+                fault = str(error)
+            else:
+                if blob is None:
+                    raise ConflictError(f"{entry.key} went away while it was looked at")
+                text = self._shown(blob.body.decode("utf-8", "replace"))
+        sentinel = Sentinel(entry.modified, entry.version, entry.size_bytes, text, fault)
+        self._error = sentinel if fault is None else None
+        return sentinel
+
+    def _preemption(self, entry: Entry | None) -> PreemptedSentinel | None:
+        if entry is None:
+            return None
+        known = self._preempted
+        if known is not None and (known.version, known.modified) == (entry.version, entry.modified):
+            return known
+        said, fault = Preemption(), None
+        if entry.size_bytes:
+            try:
+                blob = self.store.read(entry.key, PREEMPTED_LIMIT_BYTES)
+            except StoreError as error:
+                if error.retryable:
+                    raise
+                # Its existence proves the end, as that of an error does.
+                fault = str(error)
+            else:
+                if blob is None:
+                    raise ConflictError(f"{entry.key} went away while it was looked at")
+                said = read_preemption(blob.body)
+                shown = self._shown(said.checkpoint), self._shown(said.why), self._shown(said.note)
+                said = replace(said, checkpoint=shown[0], why=shown[1], note=shown[2])
+        known_text = said if fault is None else None
+        sentinel = PreemptedSentinel(entry.modified, entry.version, entry.size_bytes, fault=fault, said=known_text)
+        self._preempted = sentinel if fault is None else None
+        return sentinel
+
+    def stop_asked(self) -> StopAsked | None:
+        """The request for its end that the last look found. Raises :class:`StoreError` as :meth:`look`."""
+        return self._asked(self.files.get(runid.STOP))
+
+    def _asked(self, entry: Entry | None) -> StopAsked | None:
+        """What was asked for, if it can be read: anybody may have left it there."""
+        if entry is None:
+            return None
+        try:
+            blob = self.store.read(entry.key, LIMIT_BYTES)
+        except StoreError as error:
+            if error.retryable:
+                # It decides what the error is.
+                raise
+            return None
+        request = read_request(blob.body) if blob is not None else None
+        if request is None:
+            return None
+        shown = replace(request, by=self._shown(request.by), why=self._shown(request.why))
+        return StopAsked(entry.modified, shown)
+
+    def _document(self, entry: Entry | None) -> RaisedDocument | None:
+        if entry is None:
+            return None
+        known = self._raised
+        if known is not None and (known.version, known.modified) == (entry.version, entry.modified):
+            return known
+        try:
+            blob = self.store.read(entry.key, ALERTS_LIMIT_BYTES)
+        except StoreError as error:
+            if error.retryable:
+                # It may be long until somebody looks again.
+                raise
+            return None
+        if blob is None:
+            return None
+        alerts = tuple(
+            replace(each, title=self._shown(each.title), text=self._shown(each.text)) for each in read_alerts(blob.body)
+        )
+        self._raised = RaisedDocument(entry.modified, entry.version, alerts)
+        return self._raised
+
+    def log_tail(self) -> tuple[tuple[str, ...], str | None]:
+        """The last lines of the training log, oldest first, and the reason if they could not be read.
+
+        Never raises: an alert without them beats none.
+        """
+        # The main log if there is one.
+        newest = None if runid.LOG in self.files else newest_log(self.files)
+        key = newest.key if newest is not None else f"{self.run_id}/{runid.LOG}"
+        try:
+            blob = self.store.read(key, LOG_TAIL_LIMIT_BYTES, from_end=True)
+        except StoreError as error:
+            return (), f"The training log could not be read: {error}"
+        if blob is None:
+            return (), None
+        lines = last_lines(blob.body, cut_at_start=blob.size_bytes > len(blob.body))
+        return tuple(self._shown(line) for line in lines), None
+
+    def _shown(self, text: str) -> str:
+        """``text`` without secrets and anything a terminal would interpret, before it is cut or judged."""
+        return mask_tokens(self.mask(clean(text)))
+
+    def _name(self, text: str) -> str:
+        # Most names are shorter than any token and need no search.
+        return self._shown(text) if len(text) >= _SHORTEST_TOKEN else self.mask(text)
+
+    def stack(self) -> tuple[tuple[str, ...], str | None]:
+        """The innermost frames of training's main thread, the innermost last, and the reason if they could not be
+        read. Never raises, as :meth:`log_tail`."""
+        try:
+            blob = self.store.read(f"{self.run_id}/{runid.STACKS}", STACKS_LIMIT_BYTES)
+        except StoreError as error:
+            return (), f"The stacks could not be read: {error}"
+        return (innermost(self._shown(blob.body.decode("utf-8", "replace"))) if blob is not None else ()), None
+
+
+def _log_file(entry: Entry | None) -> LogFile | None:
+    return None if entry is None or entry.fault else LogFile(entry.modified, entry.version, entry.size_bytes)
+
+
+def newest_log(files: Mapping[str, Entry]) -> Entry | None:
+    """The log written last, among those that could be looked at."""
+    logs = (entry for name, entry in files.items() if is_log(name) and entry.fault is None)
+    return max(logs, key=lambda entry: entry.modified, default=None)
+
+
+def innermost(stacks: str, most: int = STACK_FRAMES) -> tuple[str, ...]:
+    """The innermost frames, the innermost last, of the first thread in a ``stacks.txt``: the main thread."""
+    block: list[str] = []
+    for line in stacks.split("\n"):
+        if line.startswith("Thread "):
+            if block:
+                break
+        elif line.startswith("  ") and line.strip():
+            block.append(line.strip()[:_LINE_LIMIT])
+    return tuple(block[-most:])
+
+
+def last_lines(tail: bytes, *, cut_at_start: bool, most: int = LOG_TAIL_LINES) -> tuple[str, ...]:
+    """The last non-empty lines of a log's tail. A progress bar that redraws itself with ``\\r`` is one line."""
+    # Not splitlines(): it also splits at characters that log lines may contain.
+    lines = tail.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
+    # The first line is cut. Drop it unless it is the only one (a progress bar without a newline).
+    if cut_at_start and any(line.strip() for line in lines[1:]):
+        lines = lines[1:]
+    drawn = (line.rstrip("\r").rsplit("\r", 1)[-1].rstrip() for line in lines)
+    return tuple(line[:_LINE_LIMIT] for line in drawn if line)[-most:]
+
+
+def _short(host: str) -> str:
+    return host.partition(".")[0].lower()

@@ -1,0 +1,82 @@
+"""Records ↔ bytes: the JSON documents of runs, and of the ledger of groups, which extends a record."""
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from lastbeat.model.codec import DamagedError, NewerError, codec
+from lastbeat.model.record import SCHEMA, Record
+
+if TYPE_CHECKING:
+    from lastbeat.model.group import Ledger
+
+R = TypeVar("R", bound=Record)
+
+RECORD_LIMIT_BYTES: Final = 3 * 1024 * 1024
+LEDGER_LIMIT_BYTES: Final = 16 * 1024 * 1024
+_UNREVIEWED: Final = "unreviewed"
+"""In the details of a restart that a watcher of an earlier build requested, without the launcher's word."""
+
+
+def encode(record: Record) -> bytes:
+    """One JSON object, readable for people: a line per field, and a line per entry of long lists."""
+    document = {"schema": SCHEMA, **codec(type(record)).document(record)}
+    text = ",\n".join(f" {json.dumps(name)}: {_text(value)}" for name, value in document.items())
+    return f"{{\n{text}\n}}".encode("utf-8", "replace")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        entries = ",\n".join(f"  {_dumps(entry)}" for entry in value)
+        return f"[\n{entries}\n ]"
+    return _dumps(value)
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def decode(body: bytes, kind: type[R], skipped: list[str] | None = None) -> R:
+    """The record that :func:`encode` wrote, of the class ``kind``. Fields with parts that only a newer lastbeat can
+    read are added to ``skipped``. Raises :class:`DamagedError` for anything else, :class:`NewerError` where only a
+    newer lastbeat can read it."""
+    try:
+        document = json.loads(body, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"it is not JSON ({type(error).__name__})") from error
+    schema = document.pop("schema", None) if isinstance(document, dict) else None
+    if not isinstance(schema, int) or isinstance(schema, bool):
+        raise DamagedError("it is not a JSON object with a schema number")
+    if schema > SCHEMA:
+        raise NewerError(f"it has schema {schema}, written by a newer lastbeat; this one reads {SCHEMA}")
+    record = codec(kind).read(document, skipped)
+    return _without_remote_ruling(record) if record.ruling is not None and record.ruling.afar else record
+
+
+def _without_remote_ruling(record: R) -> R:
+    """``record`` without what a watcher of an earlier build decided that could not ask the launcher: a supervisor has
+    yet to decide. No executor of any build performs such a restart, so dropping it takes back nothing."""
+    ruling = record.ruling
+    remote = next((each for each in record.actions if not each.settled and _UNREVIEWED in each.details), None)
+    if ruling is not None and not ruling.restart:
+        return replace(record, ruling=None)
+    if remote is None:
+        return record
+    actions = tuple(each for each in record.actions if each is not remote)
+    return replace(record, ruling=None, actions=actions, restarts=record.restarts[:-1])
+
+
+def decode_record(body: bytes, skipped: list[str] | None = None) -> Record:
+    """As :func:`decode`, for the record of a run."""
+    return decode(body, Record, skipped)
+
+
+def decode_ledger(body: bytes, skipped: list[str] | None = None) -> "Ledger":
+    """As :func:`decode`, for the ledger of a fleet's groups."""
+    from lastbeat.model.group import Ledger  # noqa: PLC0415 - the watcher of one run has no use for it
+
+    return decode(body, Ledger, skipped)
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number that a record holds")

@@ -1,0 +1,94 @@
+"""Documents that people change for a fleet: JSON with a schema number, changed by compare-and-set, so that two people
+at once lose nothing."""
+
+import json
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final, Generic, TypeVar
+
+from lastbeat.model.codec import DamagedError, codec
+from lastbeat.model.persisted import Persisted
+from lastbeat.stores.port import Blob, Store, StoreError
+from lastbeat.watch.record import compare_and_set
+
+LIMIT_BYTES: Final = 64 * 1024
+SCHEMA: Final = 1
+GOOD_FOR_S: Final = 60.0
+"""How long a watcher relies on what it has read, so what people change takes effect within this time."""
+ASK_AGAIN_S: Final = 10.0
+"""The same after a failed read: a pass with a thousand alerts must not read a thousand times."""
+T = TypeVar("T")
+
+
+class Remembered(Generic[T]):
+    """What was read of a document: on the first question, and again when it is no longer good. Thread-safe."""
+
+    def __init__(self, first: T, ask: Callable[[], tuple[T, float]]) -> None:
+        """``ask`` reads: what there is now, and for how many seconds that is good."""
+        self.held = first
+        """What was last read, however old."""
+        self._ask = ask
+        self._lock = threading.Lock()
+        self._read_at: datetime | None = None
+        self._good_for_s = 0.0
+
+    def at(self, now: datetime) -> T:
+        """What holds at ``now``, by the store's clock. A thread that comes while another reads waits for its answer."""
+        with self._lock:
+            if self._read_at is None or abs((now - self._read_at).total_seconds()) >= self._good_for_s:
+                self.held, self._good_for_s = self._ask()
+                self._read_at = now
+            return self.held
+
+    def forget(self) -> None:
+        """The next question reads again."""
+        with self._lock:
+            self._read_at = None
+
+
+def encode(held: Persisted) -> bytes:
+    """The document, readable for people."""
+    document = {"schema": SCHEMA, **codec(type(held)).document(held)}
+    return json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+
+
+def parse(blob: Blob, key: str, example: str) -> dict[str, object]:
+    """The document ``key`` as JSON data, without its schema number; ``example`` is a whole one. Raises
+    :class:`DamagedError`, and :class:`StoreError` for one that only a newer lastbeat can read."""
+    if blob.size_bytes > LIMIT_BYTES:
+        raise DamagedError(f"it has {blob.size_bytes:,} bytes; {LIMIT_BYTES:,} is the most")
+    try:
+        document = json.loads(blob.body.decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise DamagedError(f"it is not JSON: {error.msg} at line {error.lineno} column {error.colno}") from error
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"it is not JSON ({type(error).__name__})") from error
+    schema = document.pop("schema", None) if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(schema, int) or isinstance(schema, bool):
+        raise DamagedError(f"it is not a JSON object with a schema number: {example}")
+    if schema > SCHEMA:
+        raise StoreError(
+            f"{key} has schema {schema}, written by a newer lastbeat; this one reads {SCHEMA}",
+            "upgrade lastbeat on this machine",
+        )
+    return document
+
+
+def change(store: Store, key: str, wanted: Callable[[Blob | None], Persisted | None], too_large: str) -> None:
+    """Write what ``wanted`` makes of the document ``key``, or nothing if it returns None. Raises :class:`StoreError`.
+
+    ``wanted`` may be called several times; see :func:`compare_and_set.update`. ``too_large`` is the advice for a
+    document that would become too large.
+    """
+
+    def change_body(blob: Blob | None) -> bytes | None:
+        held = wanted(blob)
+        if held is None:
+            return None
+        body = encode(held)
+        if len(body) > LIMIT_BYTES:
+            raise StoreError(f"{key} would become larger than {LIMIT_BYTES // 1024} KB", too_large)
+        return body
+
+    compare_and_set.update(store, key, LIMIT_BYTES, change_body)
