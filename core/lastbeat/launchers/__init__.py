@@ -1,1 +1,1 @@
-"""Launchers: how a job is started, asked about, found again and ended. A module a kind, and a line in the registry."""
+"""Launchers start, query, find and end jobs. Each kind is one package and one line in the registry."""

@@ -1,4 +1,4 @@
-"""A command of a scheduler's is asked: with limits on its time and on its answer."""
+"""Runs a scheduler's command with limits on its time and on the size of its answer."""
 
 import os
 import selectors
@@ -14,7 +14,7 @@ from typing import Final
 from lastbeat.launchers.port import JobRefusedError, LauncherError
 
 MOST_BYTES: Final = 1 << 20
-"""Of what it prints, on either stream."""
+"""Most bytes that a command may print on each stream."""
 _CHUNK: Final = 1 << 16
 
 
@@ -56,7 +56,7 @@ def ask(
     ``most`` bytes: it has been killed then, and what it did is unknown. Raises :class:`JobRefusedError` if there is
     no such program.
     """
-    # Not where a job would find it: all commands are to be of one Slurm.
+    # From our own PATH, not the job's, so that all commands belong to one Slurm.
     program = shutil.which(command[0])
     if program is None:
         raise JobRefusedError(f"{command[0]} is not installed here", "run this on a login node of the cluster")
@@ -67,7 +67,7 @@ def ask(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # With whatever it starts, it is one group, which can be ended.
+            # The command and its children form one process group, so all of them can be ended.
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
@@ -115,7 +115,7 @@ def _exchanged(process: "subprocess.Popen[bytes]", text: bytes, end: float, most
 
 
 def _written(handle: int, text: bytes) -> bytes:
-    """What is left to be written. Whoever does not want to hear the rest does not have to."""
+    """The rest of ``text`` that is still to be written; empty if the reader has closed its end."""
     try:
         return text[os.write(handle, text) :] if text else b""
     except BrokenPipeError:

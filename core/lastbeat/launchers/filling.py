@@ -1,10 +1,10 @@
-"""What stands in braces in a job's arguments, filled in: ``{resume_from}``, ``{attempt}``. Pure."""
+"""Fills in the names in braces in a job's arguments: ``{resume_from}``, ``{attempt}``. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 CHECKPOINT: Final = ("resume_from", "resume_step")
-"""Names that have no value where there is no checkpoint."""
+"""Names that have no value without a checkpoint."""
 
 
 def filled(arguments: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
@@ -25,12 +25,12 @@ def filled(arguments: Iterable[str], values: Mapping[str, str]) -> tuple[str, ..
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """``text`` with its values; what has none stays as it is."""
+    """``text`` with its values filled in. A name without a value stays as it is."""
     for name, value in values.items():
         text = text.replace(f"{{{name}}}", value)
     return text
 
 
 def fill_all(text: str, values: Mapping[str, str]) -> str:
-    """``text`` with its values; where there is no checkpoint, it becomes nothing."""
+    """``text`` with its values filled in. Names of a missing checkpoint become empty."""
     return fill(text, {**dict.fromkeys(CHECKPOINT, ""), **values})

@@ -1,7 +1,7 @@
-"""kubectl: asked with limits on its time and on its answer, and its refusals in words that say what to do.
+"""Runs kubectl with limits on its time and on its answer, and turns its errors into advice.
 
-What a command in a pod says and what kubectl says of itself come out of one program. They are told apart by kubectl's
-own last line: it names the exit status of a command that ran, and its absence means that kubectl itself failed.
+kubectl prints its own messages and those of a command in a pod on the same streams. Its last line separates the two: it
+names the exit status of a command that ran. Without that line, kubectl itself failed.
 """
 
 import json
@@ -20,11 +20,11 @@ from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import one_line
 
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-"""A name of DNS-1123: of a namespace, a container."""
+"""A DNS-1123 label, such as the name of a namespace or container."""
 _LONGEST_NAME: Final = 253
 _MOST_FAULT: Final = 300
 _OWN_S: Final = 2.0
-"""So much earlier than we kubectl gives up by itself, for then it says why."""
+"""kubectl gives up this many seconds before our own limit, because then it says why."""
 _ENDED: Final = re.compile(r"command terminated with exit code (\d{1,3})")
 _MISSING: Final = re.compile(r'Error from server \(NotFound\): ([a-z0-9./-]{1,100}) "([^"]{1,253})" not found')
 _FORBIDDEN: Final = re.compile(
@@ -39,16 +39,15 @@ _NOT_INSTALLED: Final = "install kubectl, or run this where it is"
 
 
 class AbsentError(LauncherError):
-    """Asked and answered: the cluster has no such object."""
+    """The cluster answered that it has no such object."""
 
 
 class NotRunningError(LauncherError):
-    """The pod is there, but in this moment nothing can be run in it: it has not begun, it has ended, or its container
-    is just being started again."""
+    """The pod exists, but no command can run in it now: it has not begun, it has ended, or its container restarts."""
 
 
 class _Remedy(NamedTuple):
-    """What kubectl's words mean; the first row that fits holds."""
+    """What kubectl's words mean. The first row that matches applies."""
 
     words: tuple[str, ...]
     advice: str
@@ -97,14 +96,14 @@ _REMEDIES: Final = (
 class Kubectl:
     """kubectl as one user calls it for one namespace.
 
-    Raises :class:`JobRefusedError` for a namespace or context that cannot be one: nothing that somebody names becomes
-    an option of kubectl's.
+    Raises :class:`JobRefusedError` for an invalid namespace or context, so that no name can act as an option of
+    kubectl.
     """
 
     namespace: str = ""
-    """Empty: kubectl's own, of the context."""
+    """Namespace; empty for the context's own."""
     context: str = ""
-    """Empty: kubectl's current one."""
+    """Context; empty for kubectl's current one."""
     call_s: float = 20.0
     """Time limit of one call, s."""
 
@@ -115,23 +114,23 @@ class Kubectl:
             raise JobRefusedError(f"{one_line(self.context)[:60]!r} is no name of a context", _CONTEXTS)
 
     def run(self, arguments: Sequence[str], *, stdin: str = "", most: int = MOST_BYTES) -> Answer:
-        """What kubectl answers to ``arguments``, whatever its exit status; ``most`` bytes on either stream.
+        """Run kubectl with ``arguments`` and return its answer, whatever its exit status.
 
-        Raises :class:`LauncherError` where it did not end in time or said too much: what it did is unknown then.
-        Raises :class:`JobRefusedError` where there is no kubectl.
+        Raises :class:`LauncherError` if it did not end in time or printed more than ``most`` bytes on a stream: what it
+        did is unknown then. Raises :class:`JobRefusedError` if kubectl is not installed.
         """
         if shutil.which("kubectl") is None:
             raise JobRefusedError("kubectl is not installed here", _NOT_INSTALLED)
         whose = {"--namespace": self.namespace, "--context": self.context}
         command = ["kubectl", *(f"{option}={text}" for option, text in whose.items() if text)]
         command.append(f"--request-timeout={max(1.0, self.call_s - _OWN_S):g}s")
-        # A user's own defaults for options are of no use to a program.
+        # Option defaults that the user has set would change the answers.
         environment = {**os.environ, "LC_ALL": "C", "KUBERC": "off", "KUBECTL_KUBERC": "false"}
         return ask([*command, *arguments], environment, self.call_s, stdin=stdin, advice=_CLUSTER, most=most)
 
     def json(self, arguments: Sequence[str], *, most: int = MOST_BYTES) -> dict[str, Any]:
-        """The object that kubectl answers with. Raises :class:`AbsentError` if the cluster says that there is none,
-        :class:`LauncherError` if that cannot be told."""
+        """The object that kubectl answers with. Raises :class:`AbsentError` if the cluster has no such object,
+        :class:`LauncherError` if that is unknown."""
         answer = self.run([*arguments, "--output=json"], most=most)
         if answer.code != 0:
             raise self.unanswered(answer)
@@ -144,16 +143,16 @@ class Kubectl:
         return found
 
     def pod(self, name: str) -> dict[str, Any]:
-        """The pod as the cluster has it. Raises as :meth:`json`, and :class:`JobRefusedError` for what is no name."""
+        """The pod as the cluster has it. Raises as :meth:`json`, and :class:`JobRefusedError` for an invalid name."""
         return self.json(["get", "pod", check_name("pod", name)])
 
     def place(self) -> str:
-        """The cluster by its address, and the namespace: ``10.1.2.3:6443/ml``; asks kubectl's settings alone. Raises
-        :class:`LauncherError` where kubectl does not know any cluster."""
+        """Address of the cluster and the namespace, as in ``10.1.2.3:6443/ml``. Reads only kubectl's settings. Raises
+        :class:`LauncherError` if they name no cluster."""
         try:
             view = self.json(["config", "view", "--minify"])
         except LauncherError:
-            # In a pod that has a service account kubectl needs no settings.
+            # In a pod with a service account, kubectl needs no settings.
             if self.context or "KUBERNETES_SERVICE_HOST" not in os.environ:
                 raise
             host = f"{os.environ['KUBERNETES_SERVICE_HOST']}:{os.environ.get('KUBERNETES_SERVICE_PORT', '443')}"
@@ -168,11 +167,11 @@ class Kubectl:
     def exec(
         self, pod: str, command: Sequence[str], *, container: str = "", stdin: str = "", most: int = MOST_BYTES
     ) -> Answer:
-        """How ``command`` ended in the pod, and what it printed; without a shell. A command must not read beyond what
-        it is told through ``stdin``: not every kubectl says where that ends.
+        """Run ``command`` in the pod without a shell. Returns its exit status and output. The command must not read
+        past the end of ``stdin``, because some versions of kubectl never close it.
 
-        Raises :class:`JobRefusedError` for what is no name of a pod or container, :class:`AbsentError` if there is no
-        such pod, :class:`NotRunningError`, and :class:`LauncherError` where nobody knows whether the command ran.
+        Raises :class:`JobRefusedError` for an invalid name of a pod or container, :class:`AbsentError` if the pod does
+        not exist, :class:`NotRunningError`, and :class:`LauncherError` if it is unknown whether the command ran.
         """
         arguments = ["exec", "--stdin", check_name("pod", pod)]
         if container:
@@ -187,11 +186,11 @@ class Kubectl:
         raise self._unrun(answer, pod)
 
     def unanswered(self, answer: Answer) -> LauncherError:
-        """:func:`unanswered`, with the namespace in what it advises."""
+        """:func:`unanswered`, with the namespace in its advice."""
         return unanswered(answer, self.namespace)
 
     def _unrun(self, answer: Answer, pod: str) -> LauncherError:
-        """Why nothing could be run in the pod; where its container is none of the pod's, which ones it has."""
+        """Why no command could run in the pod. For an unknown container, the error lists those that the pod has."""
         if answer.says(("is not valid for pod", f"not found in pod {pod}")):
             names = ", ".join(containers(self.pod(pod)))
             return JobRefusedError(fault(answer), f"name one of its containers: {names}" if names else _CLUSTER)
@@ -199,7 +198,7 @@ class Kubectl:
 
 
 def unanswered(answer: Answer, namespace: str = "") -> LauncherError:
-    """Why kubectl failed, and what to do. :class:`AbsentError`: the cluster answered that there is no such object."""
+    """Why kubectl failed, with advice. An :class:`AbsentError` if the cluster answered that it has no such object."""
     said = fault(answer)
     where = f" -n {namespace}" if namespace else ""
     if (missing := _MISSING.search(answer.err)) is not None:
@@ -220,21 +219,21 @@ def unanswered(answer: Answer, namespace: str = "") -> LauncherError:
 
 
 def fault(answer: Answer) -> str:
-    """The last thing that kubectl said, harmless and bounded: pods and their programs can have a part in it."""
+    """The last line that kubectl printed, sanitized and bounded, because pods and their programs can write into it."""
     lines = [line for line in answer.err.splitlines() if line.strip()]
     said = one_line(mask_tokens(lines[-1][:2000])) if lines else f"exit status {answer.code}"
     return f"kubectl: {said.removeprefix('error: ')[:_MOST_FAULT]}"
 
 
 def containers(pod: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of a pod's containers; the first is the one that is meant if none is named."""
+    """The names of a pod's containers. The first is the default."""
     listed = [str(each.get("name")) for each in (pod.get("spec") or {}).get("containers") or ()]
     usual = ((pod.get("metadata") or {}).get("annotations") or {}).get(_USUAL_CONTAINER)
     return tuple(sorted(filter(_LABEL.fullmatch, listed), key=lambda name: name != usual))
 
 
 def container_status(pod: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What the cluster says of a pod's container; nothing where it has said nothing yet."""
+    """The cluster's status of a pod's container; empty if it has none yet."""
     listed = (pod.get("status") or {}).get("containerStatuses") or ()
     return next((dict(each) for each in listed if each.get("name") == name), {})
 
@@ -247,7 +246,7 @@ def _of_service_account() -> str:
 
 
 def check_label(what: str, name: str) -> str:
-    """``name``, or :class:`JobRefusedError` unless it can be the name of a namespace or a container."""
+    """Return ``name``. Raises :class:`JobRefusedError` unless it can name a namespace or a container."""
     if _LABEL.fullmatch(name) is None:
         raise JobRefusedError(
             f"{one_line(name)[:60]!r} is no name of a {what}", "it has lower-case letters, digits and '-', at most 63"
@@ -256,7 +255,7 @@ def check_label(what: str, name: str) -> str:
 
 
 def check_name(what: str, name: str) -> str:
-    """``name``, or :class:`JobRefusedError` unless it can be the name of a pod or of most other objects."""
+    """Return ``name``. Raises :class:`JobRefusedError` unless it can name a pod, as it can most other objects."""
     if len(name) > _LONGEST_NAME or not all(map(_LABEL.fullmatch, name.split("."))):
         raise JobRefusedError(
             f"{one_line(name)[:60]!r} is no name of a {what}",

@@ -1,1 +1,1 @@
-"""Kubernetes: a job is an object of the cluster, made of its user's manifest and asked about with kubectl."""
+"""Kubernetes: a job is an object of the cluster, made from the user's manifest and queried with kubectl."""

@@ -1,7 +1,7 @@
 """The kinds of Kubernetes objects that run training: what each is called, where its pod templates are, and how its pods
 are found. Pure.
 
-An object is JSON as the API server has it. What is not as the API documents it counts as not there.
+An object is JSON as the API server has it. A field that does not match the API's documentation counts as absent.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,11 +12,11 @@ from lastbeat.model.text import one_line
 
 Object = dict[str, Any]
 TEXT_LIMIT: Final = 500
-"""Characters of a message of the cluster's. Some hold whole logs."""
+"""Most characters kept of a message from the cluster. Some messages hold whole logs."""
 
 
 def mapping(value: object, *path: str) -> Object:
-    """What stands in ``value`` under ``path``, if that is an object; else an empty one."""
+    """The object in ``value`` under ``path``, or an empty one."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
@@ -29,13 +29,13 @@ def listed(value: object, *path: str) -> list[Object]:
 
 
 def text(value: object, *path: str) -> str:
-    """The text in ``value`` under ``path``, on one line and bounded; else an empty one."""
+    """The text in ``value`` under ``path``, on one line and bounded, or an empty one."""
     found = mapping(value, *path[:-1]).get(path[-1]) if path else value
     return one_line(found[: 4 * TEXT_LIMIT])[:TEXT_LIMIT] if isinstance(found, str) else ""
 
 
 def number(value: object, *path: str) -> int:
-    """The whole number in ``value`` under ``path``; else 0."""
+    """The whole number in ``value`` under ``path``, or 0."""
     found = mapping(value, *path[:-1]).get(path[-1]) if path else value
     return found if isinstance(found, int) and not isinstance(found, bool) else 0
 
@@ -50,13 +50,13 @@ class Kind:
     word: str
     """Its ``apiVersion`` and ``kind`` in a manifest."""
     resource: str
-    """As kubectl is asked for it: with its group, so that no other one of that name is meant."""
+    """Name for kubectl, with the API group, so that it cannot match another group's kind of the same name."""
     selectors: Callable[[Object, str], list[str]]
     """Object and its name → label selectors of its pods."""
     templates: Callable[[Object], Iterator[Object]]
     """Pod templates in which training runs."""
     suspend: tuple[str, ...]
-    """Where it is told to hold still without pods."""
+    """Path of the field that suspends the object, which ends its pods."""
 
 
 def _at(*path: str) -> Callable[[Object], Iterator[Object]]:
@@ -88,7 +88,7 @@ def _of_ray(value: Object) -> Iterator[Object]:
 
 def _ray_pods(value: Object, name: str) -> list[str]:
     cluster = text(value, "status", "rayClusterName")
-    # The pod that submits, and those of the cluster.
+    # The submitter's pod, and the pods of the cluster.
     return [f"job-name={name}", *([f"ray.io/cluster={cluster}"] if cluster else [])]
 
 
@@ -97,7 +97,7 @@ JOB: Final = Kind(
     "batch/v1",
     "Job",
     "jobs.batch",
-    # Its newer name, batch.kubernetes.io/job-name, is not there before 1.27; this one still is.
+    # The newer label, batch.kubernetes.io/job-name, needs Kubernetes 1.27. Every version still sets this one.
     lambda _value, name: [f"job-name={name}"],
     _at("spec", "template"),
     ("spec", "suspend"),
@@ -130,11 +130,11 @@ RAYJOB: Final = Kind(
     ("spec", "suspend"),
 )
 KINDS: Final[Mapping[str, Kind]] = {each.name: each for each in (JOB, JOBSET, PYTORCHJOB, RAYJOB)}
-"""By name, the commonest first."""
+"""Kinds by name, the commonest first."""
 
 
 def kind_of(value: Object) -> Kind | None:
-    """The kind of that object; None: none that runs training."""
+    """The kind of the object, or None if it does not run training."""
     return next(
         (each for each in KINDS.values() if (each.api, each.word) == (value.get("apiVersion"), value.get("kind"))), None
     )

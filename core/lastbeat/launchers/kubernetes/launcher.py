@@ -1,12 +1,12 @@
 """Jobs of Kubernetes, through kubectl: a Job, JobSet, PyTorchJob or RayJob for each start of a run.
 
-    submit ──► kubectl create: an object under a name that is made of (name, since), so it is created once,
-               whoever tries; labels by which anybody finds it
-    state  ◄── the object first, then its pods: what says that no more come is older than the list without any
-    cancel ──► suspended, and marked: the object stays to tell of it, and its pods are ended
+    submit ──► kubectl create: an object whose name derives from (name, since), so it is created only once;
+               its labels let any watcher find it
+    state  ◄── the object first, then its pods: so "no more pods will come" is read before the empty list of pods
+    cancel ──► suspended and marked: the object stays as a record, and its pods are ended
 
-What a queue (Kueue) manages it would start again, so there the object is deleted, which nobody remembers but whoever
-did it.
+A queue (Kueue) would start a suspended object again. There the object is deleted, and only the process that deleted it
+remembers that.
 """
 
 import io
@@ -36,20 +36,20 @@ log = logging.getLogger(__name__)
 CALL_S: Final = 15.0
 """Time limit of one call, s."""
 _CALLS: Final = 6
-"""The most that one question takes."""
+"""Most calls of kubectl that one call of the launcher makes."""
 _OPTIONS: Final = ("--namespace", "--context")
 _MOST_LISTED: Final = 32 << 20
-"""Bytes of a list of pods: some thousand of them."""
+"""Most bytes read of a list of pods: some thousand pods."""
 _MOST_REMEMBERED: Final = 256
 _MOST_LOGS: Final = 64
-"""Pods whose logs are read."""
+"""Most pods whose logs are read."""
 _SHORT_LINE: Final = 100
-"""Bytes; and so many lines are asked for at least."""
+"""Assumed length of a short log line in bytes, and the least number of lines to ask for."""
 _LEAST_LIMIT: Final = 1 << 16
 _LONGEST_PREFIX: Final = 200
-"""Bytes: ``[pod/NAME/CONTAINER] ``, as ours are named."""
+"""Most bytes of a line's prefix ``[pod/NAME/CONTAINER] `` with our names."""
 _CLUSTER_MARK: Final = "kube-root-ca.crt"
-"""A ConfigMap that every namespace has: no other namespace or cluster has one of the same uid."""
+"""A ConfigMap that every namespace has. Its uid identifies the namespace and the cluster."""
 _QUEUE: Final = "kueue.x-k8s.io/queue-name"
 _ID: Final = re.compile(r"([a-z]{1,20})/([a-z0-9][a-z0-9.-]{0,252})")
 _ALIASES: Final = {
@@ -58,25 +58,25 @@ _ALIASES: Final = {
 }  # fmt: skip
 _NO_SUCH_KIND: Final = ("doesn't have a resource type",)
 _UNCHECKED: Final = "failed to download openapi"
-"""kubectl could not get the rules that it checks a manifest by. The same line says "error validating", too."""
+"""kubectl could not fetch the schema for checking a manifest. The same line also says "error validating"."""
 _JUDGED: Final = (
     "denied the request", "(Forbidden)", "(Invalid)", " is invalid:", "(BadRequest)", "(NotFound)",
     "(MethodNotAllowed)", "(NotAcceptable)", "(UnsupportedMediaType)", "(RequestEntityTooLarge)",
     "request is too large", "error validating", "error parsing", "no matches for kind", "does not match the namespace",
 )  # fmt: skip
-"""The server, or kubectl itself, has looked at it, and does not want it: whatever else its message says."""
+"""The server or kubectl has checked the manifest and refuses it, whatever else the message says."""
 _NOT_CONNECTED: Final = (
     "dial tcp", "TLS handshake timeout", "connection refused", "no such host", "no route to host",
     "network is unreachable", "was refused - did you specify", "x509:", "Unauthorized", "must be logged in",
     "getting credentials", "context was not found", "no context exists", 'error: context "',
     "no configuration has been provided", "current-context must exist", "error loading config file",
 )  # fmt: skip
-"""What kubectl says of itself: nothing was sent, and it may be tried again."""
+"""kubectl's own errors before it sends anything: the call may be repeated."""
 _ASIDE: Final = re.compile(r"^(?:[IWEF]\d{4} |Warning: ).*$", re.MULTILINE)
-"""Lines of kubectl's log, and the server's warnings: about other things than how the call ended."""
+"""Lines of kubectl's log and warnings of the server. They do not say how the call ended."""
 _OF_SERVER: Final = "Error from server"
 _TURNED_AWAY: Final = ("(TooManyRequests)", "(ServiceUnavailable)", "failed calling webhook")
-"""What the server says before it creates anything."""
+"""Errors that the server gives before it creates anything."""
 _QUOTA: Final = "exceeded quota"
 _LOG_NOT_THERE: Final = (
     "is waiting to start",
@@ -94,8 +94,7 @@ def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "Kube
 
 
 def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
-    """What is known of that object, by ``KIND/NAME``, or the name of a Job. It is started again as the API server has
-    it."""
+    """What is known of an object, by ``KIND/NAME`` or the name of a Job. A restart uses the API server's copy."""
     kind, name = _named(job)
     asking = launcher(Path(), options)
     value = asking.object(kind, name)
@@ -112,17 +111,17 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
 
 
 def preview(spec: JobSpec, name: str, now: datetime) -> JobPreview:
-    """The object that would be created, made of the manifest. The end of its name is made of ``now``."""
+    """The object that would be created from the manifest. ``now`` determines the end of its name."""
     if not spec.manifest:
         return JobPreview()
     made = manifests.rendered(spec, name, now)
     shown = yaml.safe_dump(made, sort_keys=False, allow_unicode=True, width=120).splitlines()
-    # As text: a file of a supervision is not nested so deeply.
+    # As text, because a supervision file limits how deeply it nests.
     return JobPreview({"manifest": json.dumps(made)}, ("kubectl create -f - <<'EOF'", *shown, "EOF"))
 
 
 class KubernetesLauncher:
-    """Creates objects, and asks about them and their pods."""
+    """Creates objects, and queries them and their pods."""
 
     kind = "kubernetes"
     limit_s = _CALLS * CALL_S
@@ -134,22 +133,22 @@ class KubernetesLauncher:
         *,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
     ) -> None:
-        """``place``: where its jobs are; of another one nothing is told. Empty: wherever kubectl is set up for when it
-        is first asked."""
+        """``place`` is where its jobs are; jobs anywhere else are unknown. Empty for the place that kubectl is set up
+        for at the first call."""
         self._kubectl = kubectl
         self._place = place
         self._compared = False
         self._now = now
         self._lost: dict[str, dict[str, Pod]] = {}
-        """Job → its pods that were seen to fail, or to be taken away: soon they are gone, and nobody else knows why."""
+        """Job → its pods that failed or were evicted. The cluster soon removes them, and the reason with them."""
         self._deleted: dict[str, datetime] = {}
-        """Jobs that were deleted here, since when."""
+        """Jobs that this process deleted → when."""
 
     def place(self) -> str:
         try:
             mark = self._kubectl.json(["get", "configmap", _CLUSTER_MARK])
         except LauncherError as error:
-            # Only an answer is one: what could not be asked now may be known by its mark tomorrow.
+            # Settle this only on an answer. After a failed call, a later one may still read the mark.
             answered = isinstance(error, AbsentError) or "(Forbidden)" in str(error)
             server = self._server() if answered else None
             if server is None:
@@ -179,13 +178,13 @@ class KubernetesLauncher:
         job = f"{kind.name}/{made['metadata']['name']}"
         answer = self._kubectl.run(["create", "--filename=-", "--output=name"], stdin=json.dumps(made))
         if answer.code == 0 or answer.says(("(AlreadyExists)",)):
-            # One of this name was made for the same job of the same start.
+            # An object of this name belongs to the same job and the same start.
             return job
         raise _refusal(self._kubectl, answer)
 
     def find(self, name: str, since: datetime) -> str | None:
         self._check_place()
-        # Stamps have whole seconds.
+        # Kubernetes' timestamps have whole seconds.
         earliest = since.replace(microsecond=0)
         found: list[tuple[datetime, str]] = []
         for kind in KINDS.values():
@@ -206,7 +205,7 @@ class KubernetesLauncher:
                 self._check_place()
             report, pods = self._look(kind, name)
             if report.state is JobState.GONE:
-                # Another cluster does not have it either.
+                # Another cluster would lack the object, too.
                 self._check_place()
             if reports.unexplained(report):
                 for reason in reports.EVENTS:
@@ -227,7 +226,7 @@ class KubernetesLauncher:
     def output(self, job: str, most: int) -> bytes | None:
         kind, name = _named(job)
         value = self.object(kind, name)
-        # Of a RayJob, the pod that submitted it has what its program prints.
+        # The output of a RayJob is in the pod that submitted it.
         selectors = kind.selectors(value or {}, name)[:1] if kind is RAYJOB else kind.selectors(value or {}, name)
         pods = self._pods(selectors)
         if not pods:
@@ -268,7 +267,7 @@ class KubernetesLauncher:
             raise self._kubectl.unanswered(answer)
 
     def object(self, kind: Kind, name: str) -> Object | None:
-        """The object as the API server has it; None: there certainly is none. Raises :class:`LauncherError`."""
+        """The API server's object, or None if it certainly does not exist. Raises :class:`LauncherError`."""
         try:
             return self._kubectl.json(["get", kind.resource, name], most=_MOST_LISTED)
         except AbsentError:
@@ -290,7 +289,7 @@ class KubernetesLauncher:
         return reports.pods_of([each for one in selectors for each in self._listed("pods", f"--selector={one}")])
 
     def _events(self, which: str) -> list[Object]:
-        """Those that ``which`` selects; none where they cannot be had: they only say more."""
+        """The events that ``which`` selects. Empty if they cannot be read, because they only add detail."""
         try:
             return self._listed("events", f"--field-selector={which}")
         except LauncherError as error:
@@ -301,7 +300,7 @@ class KubernetesLauncher:
         answer = self._kubectl.run(["get", resource, which, "--output=json"], most=_MOST_LISTED)
         if answer.code != 0:
             if answer.says(_NO_SUCH_KIND):
-                # Its operator is not installed, so there are none.
+                # The kind's operator is not installed, so no object of it exists.
                 return []
             raise self._kubectl.unanswered(answer)
         try:
@@ -313,7 +312,7 @@ class KubernetesLauncher:
         return listed(found, "items")
 
     def _log_of(self, pod: Pod, most: int) -> bytes:
-        """The end of one pod's log; of the time before, where it has just been started again and said nothing."""
+        """The end of one pod's log, or of the previous container's if a restarted one has printed nothing yet."""
         which = [check_name("pod", pod.name)]
         if pod.container:
             which.append(f"--container={check_label('container', pod.container)}")
@@ -323,16 +322,16 @@ class KubernetesLauncher:
         return _end_of(said, most)
 
     def _logs_of(self, pods: Sequence[Pod], selector: str, most: int) -> bytes:
-        """The ends of several pods' logs, each line with its pod's name; each has its share."""
+        """The ends of several pods' logs, each line with its pod's name. Each log gets an equal share of ``most``."""
         share = most // min(len(pods), _MOST_LOGS)
         which = [f"--selector={selector}", "--prefix", "--ignore-errors", f"--max-log-requests={len(pods)}"]
         said = self._tails(which, share, len(pods))
         return b"".join(_end_of(each, share) for each in list(said.values())[:_MOST_LOGS])
 
     def _tails(self, which: Sequence[str], most: int, logs: int = 1) -> dict[bytes, bytes]:
-        """The last lines of one log, or by prefix of several, about ``most`` bytes of each.
+        """Prefix → the last lines of that log, about ``most`` bytes of each.
 
-        A limit on bytes cuts the end, which is what matters: so fewer lines are asked for until they fit.
+        A limit on bytes would cut off the end of the log. Instead, it asks for fewer lines until they fit.
         """
         lines, limit = max(_SHORT_LINE, most // _SHORT_LINE), max(2 * most, _LEAST_LIMIT)
         while True:
@@ -351,7 +350,7 @@ class KubernetesLauncher:
             lines = max(1, lines // 8)
 
     def _server(self) -> str | None:
-        """The cluster's address and the namespace as kubectl is set up; None: it is not, as in a pod."""
+        """The cluster's address and the namespace from kubectl's settings, or None without settings, as in a pod."""
         try:
             config = self._kubectl.json(["config", "view", "--minify"])
         except LauncherError:
@@ -363,13 +362,13 @@ class KubernetesLauncher:
         return f"namespace {self._kubectl.namespace or namespace or 'default'} of {server}" if server else None
 
     def _check_place(self) -> None:
-        """Raises :class:`LauncherError` where kubectl is set up for another cluster or namespace than that of the jobs:
-        to it they would be gone."""
-        # Whoever set kubectl up for it may set it up for another one at any time.
+        """Raises :class:`LauncherError` if kubectl is set up for another cluster or namespace than that of the jobs.
+        There, they would seem to be gone."""
+        # The user may point kubectl at another cluster at any time.
         here = self.place()
         if not self._place:
             self._place = here
-        # Who began the run may not have had the right to read the mark.
+        # The user that began the run may not have been allowed to read the mark.
         if here != self._place and self._server() != self._place:
             raise LauncherError(
                 f"its jobs are in {self._place}, and this is {here}", "go on with it there, or set --context"
@@ -388,7 +387,7 @@ def _option(given: str) -> tuple[str, str]:
 
 
 def _named(job: str) -> tuple[Kind, str]:
-    """``KIND/NAME``, or the name of a Job. Raises :class:`JobRefusedError`."""
+    """The kind and name in ``job``: ``KIND/NAME``, or the name of a Job. Raises :class:`JobRefusedError`."""
     kind, _, name = job.rpartition("/")
     found = KINDS.get(_ALIASES.get(kind, kind)) if kind else JOB
     if found is None or _ID.fullmatch(f"x/{name}") is None:
@@ -399,20 +398,20 @@ def _named(job: str) -> tuple[Kind, str]:
 
 
 def _cancelling(kind: Kind, now: datetime) -> Object:
-    """What is merged into an object to end it."""
+    """The patch that ends an object."""
     held: object = True
     for name in reversed(kind.suspend):
         held = {name: held}
     patch: Object = dict(held) if isinstance(held, dict) else {}
     patch["metadata"] = {"annotations": {manifests.CANCELLED: now.isoformat(timespec="seconds")}}
     if kind is RAYJOB:
-        # KubeRay suspends no other ones.
+        # KubeRay suspends only objects with this field.
         patch["spec"]["shutdownAfterJobFinishes"] = True
     return patch
 
 
 def _refusal(kubectl: Kubectl, answer: Answer) -> LauncherError:
-    """Why nothing was created, and whether it ever will."""
+    """The error for a failed create. Its type says whether the object may exist, and whether to try again."""
     told = kubectl.unanswered(answer)
     answer = replace(answer, err=_ASIDE.sub("", answer.err))
     if _QUOTA in answer.err:
@@ -420,7 +419,7 @@ def _refusal(kubectl: Kubectl, answer: Answer) -> LauncherError:
             fault(answer), "kubectl describe resourcequota shows what is used: end another job, or ask for less"
         )
     if not answer.says(_JUDGED) or _UNCHECKED in answer.err:
-        # A server, too, speaks of connections: of those to its own store, where it may have been created.
+        # A server also reports failed connections to its own store. By then, the object may have been created.
         if answer.says(_TURNED_AWAY if _OF_SERVER in answer.err else (_UNCHECKED, *_NOT_CONNECTED)):
             return NotLaunchedError(str(told), told.advice)
         return LauncherError(str(told), told.advice)
@@ -437,5 +436,5 @@ def _end_of(said: bytes, most: int) -> bytes:
     if len(said) <= most:
         return said
     end = said[len(said) - most :]
-    # A line that has its beginning is whole.
+    # If the byte before the window ends a line, the first line is whole.
     return end if said[len(said) - most - 1 : len(said) - most] == b"\n" else end.partition(b"\n")[2]

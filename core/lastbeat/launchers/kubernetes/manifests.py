@@ -1,7 +1,7 @@
-"""Manifests: what a user wrote → the object that is created for one job. Pure.
+"""Turns a user's manifest into the object that is created for one job. Pure.
 
-Who restarts? lastbeat does, by its policy and from the right checkpoint, so Kubernetes' own restarts are off where a
-manifest says nothing about them: each default here stands in :data:`_DEFAULTS`. What the user wrote is kept.
+lastbeat restarts jobs, by its policy and from the right checkpoint. So Kubernetes' own restarts are off unless the
+manifest sets them: :data:`_DEFAULTS` holds each default. What the user wrote is kept.
 """
 
 import copy
@@ -35,13 +35,13 @@ from lastbeat.model.text import one_line
 
 RUN: Final = "lastbeat.dev/run"
 NAME: Final = "lastbeat.dev/name"
-"""Labels and annotations: of the run, and of the job. As labels they are cut and hashed where they have to be."""
+"""Labels and annotations with the names of the run and the job. As labels, long names are cut and hashed."""
 CANCELLED: Final = "lastbeat.dev/cancelled"
-"""Annotation: when its end was asked for."""
+"""Annotation with the time of the request to cancel."""
 MOST_BYTES: Final = 500_000
-"""Of a manifest. It is kept in the run's record."""
+"""Most bytes of a manifest, which is kept in the run's record."""
 _NAME_LENGTH: Final = 40
-"""The longest name of an object. Pods, services and hosts are named after it, with 23 characters at the most."""
+"""Most characters of an object's name. Names of its pods, services and hosts add up to 23 characters."""
 _LABEL_LENGTH: Final = 63
 _LABEL: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _NODE: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -51,11 +51,11 @@ _OF_THE_SERVER: Final = (
     "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName", "generation",
     "managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid",
 )  # fmt: skip
-"""Fields of an object's metadata that belong to its one life."""
+"""Metadata fields that the server sets for one instance of an object."""
 _OF_ONE_JOB: Final = (
     "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name",
 )  # fmt: skip
-"""Labels that the API server gives to the pods of one job alone."""
+"""Labels that the API server sets on the pods of one job."""
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -110,7 +110,7 @@ def warnings(value: Object) -> list[str]:
 
 
 def exported(value: Object) -> Object:
-    """An object of the cluster's as a manifest from which it could be created anew."""
+    """An object of the cluster as a manifest that can create it again."""
     made = copy.deepcopy({key: each for key, each in value.items() if key != "status"})
     metadata = mapping(made, "metadata")
     for name in (*_OF_THE_SERVER, "namespace"):
@@ -135,10 +135,10 @@ def exported(value: Object) -> Object:
 
 
 def object_name(name: str, since: datetime) -> str:
-    """The name of the object for the job ``name`` that was begun at ``since``: a DNS label of 40 characters at most,
-    the same whoever asks, and readable.
+    """The name of the object for the job ``name`` that began at ``since``: a readable DNS label of at most 40
+    characters. Equal arguments give equal names.
 
-    A label that begins with a letter is what services want, which some kinds make of it.
+    It begins with a letter, because some kinds name services after it.
     """
     key = f"{name}\n{since.astimezone(timezone.utc).isoformat()}"
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:10]
@@ -188,19 +188,19 @@ def rendered(spec: JobSpec, name: str, since: datetime) -> Object:
 
 
 def _values(spec: JobSpec, run: str, name: str) -> dict[str, str]:
-    """What stands for the names in braces, as the job's environment has it."""
+    """Values for the names in braces, equal to those in the job's environment."""
     variables = {"attempt": "LASTBEAT_ATTEMPT", **{each: f"LASTBEAT_{each.upper()}" for each in CHECKPOINT}}
     known = {each: spec.environment[variable] for each, variable in variables.items() if variable in spec.environment}
     return {"run_id": run, "job_name": name, **known}
 
 
 def namespace(value: Object) -> str:
-    """The namespace that a manifest names; "": none."""
+    """The namespace that a manifest names, or ""."""
     return text(value, "metadata", "namespace")
 
 
 def _of_job(spec: Object) -> None:
-    """The defaults of a Job: one life, for the next one is lastbeat's."""
+    """Set the defaults of a Job: no retries, because lastbeat restarts it."""
     if "backoffLimitPerIndex" not in spec:
         spec.setdefault("backoffLimit", 0)
     mapping(spec, "template", "spec").setdefault("restartPolicy", "Never")
@@ -220,13 +220,13 @@ def _default_pytorch(made: Object) -> None:
     for each in mapping(spec, "pytorchReplicaSpecs").values():
         if isinstance(each, dict):
             each.setdefault("restartPolicy", "Never")
-    # Or the workers of a failed master would keep their GPUs.
+    # Otherwise the workers of a failed master would keep their GPUs.
     policy = spec["runPolicy"] = mapping(spec, "runPolicy")
     policy.setdefault("cleanPodPolicy", "Running")
 
 
 def _default_ray(made: Object) -> None:
-    # Or the cluster of a job that has ended would keep its GPUs.
+    # Otherwise the cluster of a finished job would keep its GPUs.
     mapping(made, "spec").setdefault("shutdownAfterJobFinishes", True)
 
 
@@ -236,27 +236,27 @@ _DEFAULTS: Final[Mapping[str, Callable[[Object], None]]] = {
     PYTORCHJOB.name: _default_pytorch,
     RAYJOB.name: _default_ray,
 }
-"""What is said where a manifest says nothing, by kind."""
+"""Kind → function that sets the fields that a manifest leaves out."""
 
 
 def _give(container: Object, environment: Mapping[str, str]) -> None:
-    """The container with our variables, which win over those of the same names."""
+    """Add our variables to the container. They replace its own of the same names."""
     others = [each for each in listed(container, "env") if each.get("name") not in environment]
     ours = [{"name": name, "value": literal(said)} for name, said in environment.items()]
     container["env"] = [*others, *ours]
 
 
 def literal(said: str) -> str:
-    """``said`` as it has to be written where ``$(NAME)`` would stand for a variable."""
+    """``said`` escaped for a field in which ``$(NAME)`` stands for a variable."""
     return said.replace("$", "$$")
 
 
 def _fill(made: Object, kind: Kind, values: Mapping[str, str]) -> None:
-    """What stands in braces in commands, arguments and variables filled in."""
+    """Fill in the names in braces in commands, arguments and variables."""
     escaped = {name: literal(said) for name, said in values.items()}
     for template in kind.templates(made):
         for container in listed(template, "spec", "containers"):
-            # The first word of a command is its program, which is no option; that of arguments may be one.
+            # The first word of a command is its program; the first of the arguments may be an option.
             for key, program in (("command", ()), ("args", ("",))):
                 if key in container:
                     container[key] = list(filled((*program, *_texts(container[key])), escaped))[len(program) :]
@@ -265,7 +265,7 @@ def _fill(made: Object, kind: Kind, values: Mapping[str, str]) -> None:
                     each["value"] = fill_all(each["value"], escaped)
     spec = mapping(made, "spec")
     if kind is RAYJOB and isinstance(spec.get("entrypoint"), str):
-        # A shell reads it, and an option without its value would eat what follows.
+        # A shell reads it, and an option without a value would take the next word instead.
         missing = "|".join(name for name in CHECKPOINT if name not in values)
         said = (
             re.sub(rf"(^|\s)(?:--?[\w.-]+(?:=|\s+))?\{{(?:{missing})\}}(?=\s|$)", "", spec["entrypoint"])
@@ -276,7 +276,7 @@ def _fill(made: Object, kind: Kind, values: Mapping[str, str]) -> None:
 
 
 def _train(template: Object, spec: JobSpec, kind: Kind) -> None:
-    """The template's training container with the arguments and the folder that were asked for."""
+    """Set the requested arguments and folder in the template's training container."""
     containers = listed(template, "spec", "containers")
     named = text(template, "metadata", "annotations", _DEFAULT_CONTAINER)
     container = next((each for each in containers if each.get("name") == named), containers[0] if containers else None)
@@ -289,11 +289,11 @@ def _train(template: Object, spec: JobSpec, kind: Kind) -> None:
 
 
 def _keep_off(pod: Object, nodes: Sequence[str]) -> None:
-    """The pod kept off ``nodes``, by their names and by those of their hosts, which some clusters have otherwise.
+    """Keep the pod off ``nodes``, by node name and by host name, which differ on some clusters.
 
-    Terms are alternatives, so each of them has to say it; an empty one fits no node.
+    Terms are alternatives, so each needs the exclusion. An empty term matches no node.
     """
-    # Names out of logs may be anything.
+    # Names from logs may be any text.
     hosts = [each for each in dict.fromkeys(nodes) if _LABEL.fullmatch(each) is not None]
     names = [each for each in dict.fromkeys(nodes) if _NODE.fullmatch(each) is not None]
     fields = [{"key": "metadata.name", "operator": "NotIn", "values": [each]} for each in names]
@@ -362,9 +362,9 @@ def _check(value: Object, kind: Kind, file: str) -> None:
 _RECORDED: Final = "looks like a secret, and a manifest is recorded beside the run"
 _KEEP: Final = "keep it in a Secret of the cluster, and name that by valueFrom.secretKeyRef"
 _ASSIGNED: Final = re.compile(r"""(?<![\w.-])([A-Z][A-Z0-9_]*)=["']?([^\s"';&|]+)""")
-"""A variable that a shell, or env, is given. Names of options are left alone: --eos-token is none."""
+"""A variable set for a shell or env. Options such as --eos-token do not match."""
 _REFERENCE: Final = ("$", "{", "/")
-"""What a value begins with that is to be looked up: ``$NAME``, ``$(cat FILE)``, a file."""
+"""First characters of a value that is a reference: ``$NAME``, ``$(cat FILE)``, a file."""
 _BETWEEN: Final = re.compile(r"[\s\"'=;,&|<>()]+")
 
 
@@ -375,18 +375,18 @@ def _commands(template: Object) -> Iterator[str]:
 
 
 def _check_words(said: str, file: str) -> None:
-    """Raises :class:`JobRefusedError` for a command in which a variable, or a word by its form, looks secret."""
+    """Raises :class:`JobRefusedError` for a command with a variable or a word that looks secret."""
     for name, value in _ASSIGNED.findall(said):
         if not value.startswith(_REFERENCE) and is_secret(name, value):
             raise JobRefusedError(f"{file}: the variable {name} in a command {_RECORDED}", _KEEP)
     for word in _BETWEEN.split(said):
-        # By its form alone: what stands after "tokenizer:" is none.
+        # Only the form of a word counts: the value after "tokenizer:" is no secret.
         if any(mask_tokens(part) != part for part in ([word] if "://" in word else word.split(":"))):
             raise JobRefusedError(f"{file}: a word of a command {_RECORDED}", _KEEP)
 
 
 def _check_runtime_env(said: object, file: str) -> None:
-    """Raises :class:`JobRefusedError` where a RayJob's ``runtimeEnvYAML`` holds what looks secret, or is no YAML."""
+    """Raises :class:`JobRefusedError` if a RayJob's ``runtimeEnvYAML`` is not YAML or seems to hold a secret."""
     import yaml  # noqa: PLC0415 - for such manifests alone
 
     where = f"{file}: spec.runtimeEnvYAML"
@@ -395,14 +395,14 @@ def _check_runtime_env(said: object, file: str) -> None:
     try:
         found = yaml.safe_load(said)
     except (yaml.YAMLError, ValueError, RecursionError):
-        # Not the error's own text, which quotes it.
+        # Leave out the YAML error's text, because it quotes the value.
         raise JobRefusedError(f"{where} is no YAML", "look at it again") from None
     seen: set[int] = set()
     left: list[tuple[str, object]] = [("", found)]
     while left:
         name, value = left.pop()
         if isinstance(value, dict | list):
-            # What is repeated by its name is one object.
+            # A YAML alias repeats the same object.
             if id(value) not in seen:
                 seen.add(id(value))
                 named = value.items() if isinstance(value, dict) else ((name, each) for each in value)

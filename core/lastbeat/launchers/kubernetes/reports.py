@@ -1,13 +1,13 @@
-"""What Kubernetes' objects and their pods say of a job, in our words. Pure.
+"""Translates Kubernetes' objects and their pods to a job's report. Pure.
 
     terminal? ── no ──► pods: one has not begun → PENDING, with why; else RUNNING
         │ yes
         └──► a pod may still live → RUNNING, it is being ended
              none does            → SUCCEEDED, or how the pod ended that failed first
 
-The object's own status says *whether* it is over, and its pods *why*: a Job that has reached its backoff limit does not
-know of a full memory. A pod may live until its phase says that it has ended, or it is gone: what is being deleted on a
-node that does not answer may still write checkpoints.
+The object's own status says *whether* it is over, and its pods say *why*: a Job at its backoff limit does not mention
+that memory ran out. A pod may be alive until its phase says that it has ended, or the pod is gone. A pod that is being
+deleted on an unreachable node may still write checkpoints.
 """
 
 import math
@@ -39,8 +39,8 @@ DISRUPTIONS: Final[Mapping[str, JobState]] = {
     "DeletionByTaintManager": JobState.NODE_LOST,
     "DeletionByPodGC": JobState.NODE_LOST,
 }
-"""Reason of a pod's condition DisruptionTarget → how the job ended. The kubelet's own (TerminationByKubelet) says no
-more than the pod's reason does."""
+"""Reason of a pod's condition DisruptionTarget → how the job ended. The kubelet's reason (TerminationByKubelet) is left
+out, because the pod's own reason says as much."""
 _OF_PODS: Final[Mapping[str, JobState]] = {
     "NodeLost": JobState.NODE_LOST,
     "NodeShutdown": JobState.PREEMPTED,
@@ -49,13 +49,13 @@ _OF_PODS: Final[Mapping[str, JobState]] = {
     "Preempting": JobState.PREEMPTED,
     "DeadlineExceeded": JobState.TIMEOUT,
 }
-"""A failed pod's own reason → how the job ended; of any other one it is FAILED."""
+"""A failed pod's own reason → how the job ended. Any other reason means FAILED."""
 BENIGN: Final = frozenset({"ContainerCreating", "PodInitializing", "Scheduling", "Creating"})
-"""Why a pod waits that is just about to begin."""
+"""Waiting reasons of a pod that is about to begin."""
 _SIGNALS: Final = range(129, 193)
-"""Exit codes of what a signal ended: 128 and its number."""
+"""Exit codes of a process that a signal ended: 128 plus the signal's number."""
 _GENERIC: Final = frozenset({"", "Error", "Completed", "ContainerStatusUnknown"})
-"""Reasons of a container's end that say nothing beside its exit code."""
+"""Reasons of a container's end that add nothing to its exit code."""
 _OF_CONTROLLERS: Final = frozenset(
     {
         "BackoffLimitExceeded",
@@ -67,10 +67,10 @@ _OF_CONTROLLERS: Final = frozenset(
         "FAILED",
     }
 )
-"""Reasons of an object's end that say only that its pods failed."""
+"""Reasons of an object's end that only mean that its pods failed."""
 EVENTS: Final = ("Preempted", "TaintManagerEviction")
 _EVENTS: Final = dict(zip(EVENTS, ("PreemptionByScheduler", "DeletionByTaintManager"), strict=True))
-"""Event of a pod that was taken away, and is gone by now → the condition that it had."""
+"""Event of an evicted pod that is gone by now → the condition that it had."""
 _PLACE: Final = (
     "batch.kubernetes.io/job-completion-index", "training.kubeflow.org/replica-type",
     "training.kubeflow.org/replica-index", "jobset.sigs.k8s.io/replicatedjob-name", "jobset.sigs.k8s.io/job-index",
@@ -82,11 +82,11 @@ _NO_TIME: Final = datetime.fromtimestamp(0, tz=timezone.utc)
 
 @dataclass(frozen=True, slots=True)
 class PodEnd:
-    """How a pod ended that did not end well."""
+    """How a pod failed."""
 
     state: JobState
     said: str
-    """Kubernetes' word."""
+    """Kubernetes' word for it."""
     reason: str
     exit_code: int | None
     signal: int | None
@@ -94,34 +94,34 @@ class PodEnd:
 
     @property
     def order(self) -> tuple[datetime, int]:
-        """The first to fail is the cause. Times have whole seconds: within one, who was ended from outside comes
-        first, and who was told to end by others last."""
+        """Sort key: the first pod to fail is the cause. Times have whole seconds. Within one second, a pod ended from
+        outside comes first, and a pod that other pods' failure ended comes last."""
         told = self.state is JobState.FAILED and self.signal in {9, 15} and self.said == "Error"
         return self.at or datetime.max.replace(tzinfo=timezone.utc), 2 if told else int(self.said == "Error")
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """What matters of a pod."""
+    """The facts about a pod that a report needs."""
 
     name: str
     node: str
     lives: bool
-    """It may have processes."""
+    """Whether it may still have processes."""
     begun: bool
-    """Its training has begun, and is not about to be started again."""
+    """Whether its training has begun, with no restart of its container pending."""
     waits: tuple[str, str]
-    """Why it has not begun: Kubernetes' word, and its message."""
+    """Why it has not begun: Kubernetes' reason and message."""
     end: PodEnd | None
     unreachable: bool
-    """Its node does not answer."""
+    """Whether its node does not answer."""
     place: tuple[str, ...]
-    """Its part in the job; empty: any."""
+    """Its part in the job; empty if its parts are interchangeable."""
     created_at: datetime
     started_at: datetime | None
     restarts: int
     container: str
-    """The one whose log is read."""
+    """The container whose log is read."""
 
 
 def pods_of(documents: Sequence[Object]) -> list[Pod]:
@@ -131,7 +131,7 @@ def pods_of(documents: Sequence[Object]) -> list[Pod]:
 
 
 def report(kind: Kind, value: Object | None, pods: Sequence[Pod]) -> JobReport:
-    """What is known of the job. ``value`` None: there certainly is no such object."""
+    """The job's report. ``value`` is None if the object certainly does not exist."""
     alive = [pod for pod in pods if pod.lives]
     if value is None:
         return _vanished(alive)
@@ -155,28 +155,28 @@ def report(kind: Kind, value: Object | None, pods: Sequence[Pod]) -> JobReport:
 
 
 def gone(pod: Pod) -> Pod:
-    """A pod that there is no more."""
+    """``pod`` after it has been removed."""
     return replace(pod, lives=False, begun=True, unreachable=False)
 
 
 def stuck(pods: Sequence[Pod]) -> str:
-    """Why nobody will hear that these pods have ended; "": nothing keeps them."""
+    """Why the end of these pods will never be reported, or "" if nothing holds them."""
     lost = [pod for pod in pods if pod.lives and pod.unreachable]
     return _being_ended("it is cancelled", lost) if lost else ""
 
 
 def unexplained(found: JobReport) -> bool:
-    """Whether no pod is left that says why it failed."""
+    """Whether the job failed and no pod is left to say why."""
     return found.state is JobState.FAILED and found.said in _OF_CONTROLLERS
 
 
 def needs_word(found: JobReport) -> bool:
-    """Whether it waits, and its pods do not say why."""
+    """Whether the job waits and its pods do not say why."""
     return found.state is JobState.PENDING and (found.said in BENIGN or found.said == "NoPods")
 
 
 def with_disruption(found: JobReport, events: Sequence[Object], name: str) -> JobReport:
-    """The report of a job that failed without a word, with the newest event of a pod of it that was taken away."""
+    """``found``, of a job that failed without a reason, with the newest event that one of its pods was evicted."""
     its = [each for each in events if text(each, "involvedObject", "name").startswith(f"{name}-")]
     for event in sorted(its, key=_happened, reverse=True):
         said = _EVENTS.get(text(event, "reason"))
@@ -187,7 +187,7 @@ def with_disruption(found: JobReport, events: Sequence[Object], name: str) -> Jo
 
 
 def with_warning(found: JobReport, events: Sequence[Object]) -> JobReport:
-    """The report of a job that waits without a word, with the newest warning about it."""
+    """``found``, of a job that waits without a reason, with the newest warning about it."""
     warning = max((each for each in events if text(each, "type") == "Warning"), key=_happened, default=None)
     if warning is None:
         return found
@@ -201,7 +201,7 @@ def _happened(event: Object) -> datetime:
 
 
 def time_of(value: object, *path: str) -> datetime | None:
-    """The time that stands there; None: none."""
+    """The time in ``value`` under ``path``, or None."""
     try:
         found = datetime.fromisoformat(text(value, *path).replace("Z", "+00:00"))
     except ValueError:
@@ -214,20 +214,20 @@ def time_of(value: object, *path: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """How the object says that it ended."""
+    """How the job ended by the object's own status."""
 
     state: JobState
     said: str
     reason: str
     at: datetime | None
     final: bool = False
-    """Whatever pods are still there, its training is over."""
+    """Whether training is over even if pods remain."""
     exit_code: int | None = None
     signal: int | None = None
 
 
 def _conditions(value: Object) -> dict[str, Object]:
-    """Those that are true, by type."""
+    """The object's true conditions, by type."""
     found = listed(value, "status", "conditions")
     return {text(each, "type"): each for each in found if text(each, "status") == "True"}
 
@@ -250,7 +250,7 @@ def _by_condition(good: str, bad: str) -> Callable[[Object], _Outcome | None]:
 
 
 _DEADLINE: Final = re.compile(r"active longer than (?:the )?specified deadline")
-"""The training operator says so in words alone."""
+"""The training operator reports an exceeded deadline only in its message."""
 
 
 def _of_jobset(value: Object) -> _Outcome | None:
@@ -263,13 +263,13 @@ def _of_jobset(value: Object) -> _Outcome | None:
 
 
 def _of_ray(value: Object) -> _Outcome | None:
-    """Ray's own word on the job counts; its cluster may live on. Where Ray was never asked, KubeRay's."""
+    """The outcome of a RayJob by Ray's own job status, or KubeRay's if Ray has none. Its cluster may live on."""
     status = mapping(value, "status")
     said, message, at = text(status, "jobStatus"), text(status, "message"), time_of(status, "endTime")
     deployed, why = text(status, "jobDeploymentStatus"), text(status, "reason")
     if why == "DeadlineExceeded":
         return _Outcome(JobState.TIMEOUT, why, message, at)
-    # KubeRay's own retries make a new cluster of the same object.
+    # When KubeRay retries, it creates a new cluster for the same object.
     again = deployed in {"Retrying", "Initializing", "New"}
     states = {"SUCCEEDED": JobState.SUCCEEDED, "FAILED": JobState.FAILED, "STOPPED": JobState.CANCELLED}
     if said in states and not again and (deployed in {"Complete", "Failed"} or said != "FAILED"):
@@ -293,12 +293,12 @@ _OUTCOMES: Final[Mapping[str, Callable[[Object], _Outcome | None]]] = {
 
 
 def _is_suspended(kind: Kind, value: Object) -> bool:
-    """Whether it is told to hold still."""
+    """Whether the object is set to be suspended."""
     return mapping(value, *kind.suspend[:-1]).get(kind.suspend[-1]) is True
 
 
 def _holds_still(value: Object) -> bool:
-    """Whether its controller has heard that, so that no more pods come."""
+    """Whether the controller has suspended the object, so that no more pods come."""
     return "Suspended" in _conditions(value) or text(value, "status", "jobDeploymentStatus") == "Suspended"
 
 
@@ -337,7 +337,7 @@ def _ended(known: JobReport, outcome: _Outcome, pods: Sequence[Pod]) -> JobRepor
         return told
     _, _, pod, end = min(ends, key=lambda each: each[:2])
     if outcome.final and end.said == "Error":
-        # Of a pod that only submitted it, or was ended with its cluster.
+        # That pod only submitted the job, or was ended with its cluster.
         return told
     return replace(
         told,
@@ -347,7 +347,7 @@ def _ended(known: JobReport, outcome: _Outcome, pods: Sequence[Pod]) -> JobRepor
         exit_code=end.exit_code,
         signal=end.signal,
         failed_node=pod.node or None if end.state is JobState.NODE_LOST else None,
-        # A deadline of the object's and of its pods are one.
+        # The object's deadline is also that of its pods.
         ended_at=outcome.at or end.at,
     )
 
@@ -376,11 +376,11 @@ def _under_way(known: JobReport, kind: Kind, value: Object, pods: Sequence[Pod])
 
 
 def _waiting(pods: Sequence[Pod]) -> tuple[str, str]:
-    """Why it has not begun: the word of the pod that needs people most, and all of it."""
+    """Why the job has not begun: the reason of the pod that most needs attention, and the full text."""
     waiting = [pod for pod in pods if pod.lives and not pod.begun]
     if not waiting:
         return "NoPods", "NoPods: it has no pod yet"
-    # Room comes by itself, an image does not.
+    # Capacity frees up by itself; a missing image does not appear.
     room = {"Unschedulable", "SchedulingGated"}
     pod = min(waiting, key=lambda each: (each.waits[0] in BENIGN, each.waits[0] in room, each.name))
     word, message = pod.waits
@@ -402,14 +402,14 @@ def _being_ended(what: str, alive: Sequence[Pod]) -> str:
 
 
 def _current(pods: Sequence[Pod], width: int) -> list[Pod]:
-    """The newest pod of each place: those before it were replaced. Where pods have no places, the newest ``width``."""
+    """The newest pod of each place, which has replaced earlier ones. Without places, the newest ``width`` pods."""
     newest = {pod.place: pod for pod in pods if pod.place}
     anywhere = [pod for pod in pods if not pod.place]
     return [*newest.values(), *anywhere[-max(1, min(width, 100_000)) :]]
 
 
 def _restarts(kind: Kind, value: Object, pods: Sequence[Pod], *, over: bool) -> int:
-    """How often Kubernetes has started it again under the same name."""
+    """How often Kubernetes has restarted the job under the same name."""
     if kind is RAYJOB:
         return max(0, number(value, "status", "failed") - (1 if over else 0))
     again = max((pod.restarts for pod in pods), default=0)
@@ -443,7 +443,7 @@ def _pod(value: Object) -> Pod:
     return Pod(
         text(value, "metadata", "name"),
         text(value, "spec", "nodeName"),
-        # One that waits for a node may get it in this moment.
+        # A pod that waits for a node may get one at this moment.
         lives=phase not in {"Succeeded", "Failed"},
         begun=bool(running) and waits is None,
         waits=waits or ("Scheduling" if not text(value, "spec", "nodeName") else "Creating", ""),
@@ -458,17 +458,17 @@ def _pod(value: Object) -> Pod:
 
 
 def _container(value: Object) -> str:
-    """The name of the container that trains: the first, or the one that the pod names."""
+    """The name of the training container: the one that the pod names, or else the first."""
     containers = [text(each, "name") for each in listed(value, "spec", "containers")]
     named = text(value, "metadata", "annotations", "kubectl.kubernetes.io/default-container")
     return named if named in containers else next(iter(containers), "")
 
 
 def _waits(status: Object, conditions: Mapping[str, Object], containers: Sequence[Object]) -> tuple[str, str] | None:
-    """Why a pod does not run, or not any more for a while. None: nothing keeps it."""
+    """Reason and message of a pod that does not run yet, or pauses before a restart. None if nothing holds it."""
     scheduled = conditions.get("PodScheduled")
     if scheduled is not None and text(scheduled, "status") == "False":
-        # A gate is an admission that has not come yet: a queue's.
+        # A scheduling gate means that a queue has not admitted the pod yet.
         return text(scheduled, "reason") or "Unschedulable", text(scheduled, "message")
     found = [
         (each, mapping(each, "state", "waiting")) for each in (*listed(status, "initContainerStatuses"), *containers)
@@ -488,7 +488,7 @@ def _waits(status: Object, conditions: Mapping[str, Object], containers: Sequenc
 
 
 def _end(value: Object, conditions: Mapping[str, Object], containers: Sequence[Object]) -> PodEnd | None:
-    """How the pod failed, or is about to: who takes it away says so beforehand, and then it is gone."""
+    """How the pod failed, or is about to: an eviction is announced before the pod is removed."""
     name, status = text(value, "metadata", "name"), mapping(value, "status")
     target = conditions.get("DisruptionTarget", {})
     disrupted = text(target, "reason") if text(target, "status") == "True" else ""
@@ -507,7 +507,7 @@ def _end(value: Object, conditions: Mapping[str, Object], containers: Sequence[O
         return PodEnd(JobState.FAILED, "Error", f"pod {name} failed, and says no more", None, None, at)
     state = mapping(first, "state", "terminated")
     why = text(state, "reason")
-    # Of a container that nobody knew any more, it was made up.
+    # Kubernetes makes up an exit code for a container that it has lost.
     code, signal = (None, None) if why == "ContainerStatusUnknown" else _exit(number(state, "exitCode"))
     which = f"{name}, container {text(first, 'name')}" if len(containers) > 1 else name
     return PodEnd(
@@ -530,7 +530,7 @@ def _told(name: str, message: str) -> str:
 
 
 def _resource(message: str) -> str:
-    """What an evicted pod's node, or the pod itself, had too little of."""
+    """The resource that ran short on an evicted pod's node, or in the pod."""
     found = re.search(r"low on resource: ([a-z-]{1,40})", message)
     if found is not None:
         return found[1]
@@ -538,7 +538,7 @@ def _resource(message: str) -> str:
 
 
 def _exit(code: int | None) -> tuple[int | None, int | None]:
-    """Exit status, and number of the signal that ended it."""
+    """Exit status, and the number of the signal that ended the container."""
     if code is None:
         return None, None
     return (None, code - 128) if code in _SIGNALS else (code, None)

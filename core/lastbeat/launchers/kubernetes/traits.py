@@ -1,4 +1,4 @@
-"""Traits of Kubernetes, and its words: why a pod waits, and how one ended."""
+"""Traits of Kubernetes, and its reasons for a pod that waits or has ended."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,7 +10,7 @@ _PODS: Final = {
     "pytorchjob": "training.kubeflow.org/job-name",
     "rayjob": "job-name",
 }
-"""Kind of object → the label by which kubectl finds its pods; it finds those of a Job by itself."""
+"""Kind of object → the label that selects its pods. kubectl finds the pods of a Job by itself."""
 
 _IMAGE: Final = (
     "check the image's name and tag, and that its registry may be read from the nodes (imagePullSecrets): docker pull "
@@ -69,7 +69,7 @@ REASONS: Final[Mapping[str, WaitReason]] = {
     "ContainerCreating": WaitReason("its image is being pulled, or its volumes mounted"),
     "PodInitializing": WaitReason("its init containers run"),
 }
-"""Kubernetes' words, with which its reasons begin."""
+"""Kubernetes' reason for waiting → its meaning. A report's reason begins with it."""
 
 _CONTAINER_MEMORY: Final = (
     "The container needed more memory than it may have: kubectl describe pod shows its limit and its node. Raise "
@@ -135,7 +135,7 @@ ENDS: Final[Mapping[str, EndCause]] = {
 
 
 def wait_reason(reason: str) -> WaitReason:
-    """What Kubernetes' ``reason`` means, as far as it is known."""
+    """The meaning of Kubernetes' ``reason``, as far as it is known."""
     return REASONS.get(reason.partition(":")[0].strip(), WaitReason())
 
 
@@ -146,7 +146,7 @@ def _log(job: str) -> str:
 
 TRAITS: Final = LauncherTraits(
     remote=True,
-    # A kubectl goes on without the process that called it, and the API server may have heard it already.
+    # kubectl outlives its caller, and the API server may already have its request.
     submit_is_atomic=False,
     takes_manifest=True,
     ends=ENDS,

@@ -1,1 +1,1 @@
-"""Processes of this machine, each with a keeper beside it."""
+"""Local processes, each with a keeper beside it."""

@@ -1,16 +1,16 @@
-"""The process beside a local job: starts it, waits for it, and writes down how it ended.
+"""The process beside a local job: it starts the job, waits for it, and writes down how it ended.
 
-A supervisor may die or be started again at any time, and only a parent learns an exit status. So the job's parent is
-this process, which does nothing else. ``FOLDER`` has the job's ``spec.json``. The keeper inherits an open file whose
-lock is held as long as it lives, so that everybody can tell.
+A supervisor may die or restart at any time, and only a parent learns an exit status. So this process is the job's
+parent, and does nothing else. ``FOLDER`` has the job's ``spec.json``. The keeper inherits an open, locked file. The
+lock is held as long as the keeper lives, so any process can check that it does.
 
-What it writes at the end has its room on disk from the beginning.
+It reserves the disk space for its result when it starts.
 
-It is the reaper of its descendants (PR_SET_CHILD_SUBREAPER): whatever the command starts, in sessions of its own as
-well, is below it. When the command itself ends, what it left behind is ended, too: two trainings that write into one
-folder of checkpoints are worse than none.
+It is the reaper of its descendants (PR_SET_CHILD_SUBREAPER): every process that the command starts is below it, even in
+another session. When the command ends, the keeper ends the processes that it left behind, because two runs that write
+into one folder of checkpoints are worse than none.
 
-This module and :mod:`lastbeat.launchers.processes` also run in pods, with the Python that is there: 3.8 or later.
+This module and :mod:`lastbeat.launchers.processes` also run in pods, with the pod's Python, 3.8 or later.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _RESERVED: Final = "exit.new"
 _RESULT_BYTES: Final = 4096
 _REASON: Final = 300
 _AGAIN_S: Final = 0.5
-"""How soon a result is written again that could not be written."""
+"""Seconds between attempts to write the result."""
 _SUBREAPER: Final = 36
-"""PR_SET_CHILD_SUBREAPER."""
+"""prctl's PR_SET_CHILD_SUBREAPER."""
 _POLL_S: Final = 0.05
 _AWAITED: Final = {signal.SIGTERM, signal.SIGCHLD}
 _NOT_FOUND: Final = 127
@@ -45,14 +45,14 @@ _NOT_EXECUTABLE: Final = 126
 
 def main(folder: Path) -> None:
     """Run the job of ``folder`` to its end."""
-    # Waited for instead of handled: nothing is interrupted, and nothing polls.
+    # Wait for signals instead of handling them, so that nothing is interrupted and nothing polls.
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0)
     spec = json.loads((folder / SPEC).read_text(encoding="utf-8"))
     tag = processes.new_tag()
-    # Before anything is started: whoever finds no job.json may start the job again.
+    # Write this before the job starts, because a watcher that finds no job.json may start the job again.
     _write(folder / JOB, _job(tag))
     try:
         child = _start(spec, folder, tag)
@@ -70,7 +70,7 @@ def main(folder: Path) -> None:
 
 
 def reserve(folder: Path) -> None:
-    """Take the room on disk that the job's result will need, for a job may fill the disk. Raises ``OSError``."""
+    """Reserve disk space for the job's result, because the job may fill the disk. Raises ``OSError``."""
     with (folder / _RESERVED).open("wb") as file:
         file.write(b" " * _RESULT_BYTES)
         file.flush()
@@ -78,11 +78,11 @@ def reserve(folder: Path) -> None:
 
 
 def _write_result(folder: Path, document: dict[str, Any]) -> None:
-    """How the job ended, into the room that is reserved for it; while it cannot be written, this process holds it, and
-    lives: a job whose result is lost might be run again although it has ended well."""
+    """Write how the job ended into the space reserved for it. Retry until that succeeds, and stay alive: a job whose
+    result is lost might run again although it succeeded."""
     text = json.dumps(document).encode().ljust(_RESULT_BYTES)
     while folder.is_dir() and not _is_written(folder, text):
-        # A signal to end changes nothing any more.
+        # By now, a signal to end changes nothing.
         signal.sigtimedwait(_AWAITED, _AGAIN_S)
 
 
@@ -117,17 +117,17 @@ def _start(spec: dict[str, Any], folder: Path, tag: int | None) -> subprocess.Po
 
 
 def _begin(tag: int | None) -> None:
-    """In the command's process, before it is the command."""
+    """Prepare the child process, before it executes the command."""
     if tag is not None:
         processes.wear(tag)
-    # What the keeper ignores or catches is none of the command's business.
+    # The command must not inherit the keeper's signal handling.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
 
 
 def _end_all(command: int, ended: int | None, grace_s: float) -> int:
-    """SIGTERM to everything below this process, and SIGKILL after ``grace_s``. Returns how ``command`` ended."""
+    """Send SIGTERM to all descendants, and SIGKILL after ``grace_s``. Returns how ``command`` ended."""
     began = time.monotonic()
     asked: set[processes.ProcessIdentity] = set()
     while True:
@@ -143,7 +143,7 @@ def _end_all(command: int, ended: int | None, grace_s: float) -> int:
 
 
 def _reaped(command: int, ended: int | None = None) -> int | None:
-    """Take note of every child that has ended, and of ``command`` how: exit status, or minus a signal's number."""
+    """Reap every child that has ended. Returns how ``command`` ended: its exit status, or minus a signal's number."""
     with suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -172,7 +172,7 @@ def _why(error: OSError, spec: dict[str, Any]) -> str:
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
-    """In one step, and on the disk."""
+    """Write ``document`` atomically, and flush it to disk."""
     fresh = path.with_suffix(".new")
     with fresh.open("w", encoding="utf-8") as file:
         json.dump(document, file)

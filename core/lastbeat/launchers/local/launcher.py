@@ -1,11 +1,11 @@
-"""Jobs as processes of this machine.
+"""Runs jobs as local processes.
 
-    submit ──► FOLDER/lock held by the keeper from its first moment ──► keeper ──► command, in a session of its own
+    submit ──► FOLDER/lock, held by the keeper from its start ──► keeper ──► command, in its own session
                FOLDER/spec.json        FOLDER/job.json                  FOLDER/exit.json
 
-``FOLDER`` belongs to the job's name. Whoever submits takes its lock first and hands it to the keeper, so between the
-two nobody else can; whoever dies before the keeper has begun leaves the lock free and no ``job.json``, and nothing has
-happened. So a name is used once, whoever dies when.
+``FOLDER`` belongs to the job's name. A submitter takes its lock first and hands it to the keeper, so no other process
+can take it in between. A submitter that dies before the keeper begins leaves the lock free and no ``job.json``: nothing
+has happened. So a name is used once, whichever process dies.
 """
 
 import fcntl
@@ -35,23 +35,23 @@ from lastbeat.stores.port import Store
 _LOCK: Final = "lock"
 _SAID: Final = "keeper.log"
 _BEGIN_S: Final = 20.0
-"""How long a keeper may take to its first word on a busy machine."""
+"""Most seconds until a keeper writes ``job.json``, even on a busy machine."""
 _POLL_S: Final = 0.02
 _LONGEST_PID: Final = 10
 _ADOPTED: Final = re.compile(r"pid:(\d{1,10}):(\d{1,20}):([0-9a-f-]{0,36})(?::(.{1,255}))?")
-"""Id of a process that lastbeat did not start: with its start, boot and host."""
+"""Id of a process that lastbeat did not start: pid, start, boot and host."""
 _GRACE_S: Final = 30.0
-"""From SIGTERM to SIGKILL, where no job says."""
+"""Seconds from SIGTERM to SIGKILL if the job sets no other grace period."""
 _LOST: Final = "its keeper is gone, and nobody knows how it ended"
 
 
 def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "LocalLauncher":
-    """The launcher of this machine's processes; it remembers them below ``state``."""
+    """The launcher of this machine's processes. It keeps their folders below ``state``."""
     return LocalLauncher(state / "jobs")
 
 
 def adopted(pid: int) -> str:
-    """The id of a process of this machine that somebody else started. Raises :class:`JobRefusedError`."""
+    """The id of a local process that lastbeat did not start. Raises :class:`JobRefusedError`."""
     process = processes.identity(pid)
     if process is None:
         raise JobRefusedError(f"there is no process {pid} on this machine")
@@ -59,7 +59,7 @@ def adopted(pid: int) -> str:
 
 
 def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
-    """What is known of the process with that number. Its exit status nobody will know: it is not our child."""
+    """What is known of the process with that pid. Its exit status stays unknown, because it is not our child."""
     if not job.isdecimal() or len(job) > _LONGEST_PID:
         raise JobRefusedError(f"{job[:60]!r} is no number of a process", "pgrep -af python shows them")
     pid = int(job)
@@ -82,7 +82,7 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
 
 
 def preview(spec: JobSpec, name: str, now: datetime) -> JobPreview:
-    """The command is all that there is to show."""
+    """An empty preview: the command says it all."""
     return JobPreview()
 
 
@@ -96,9 +96,9 @@ class LocalLauncher:
         self._folder = folder
         self._sleep = sleep
         self._asked: dict[str, float] = {}
-        """Jobs without a keeper that were asked to end: since when."""
+        """Jobs without a keeper → when their end was requested, on the monotonic clock."""
         self._adopted: dict[str, set[ProcessIdentity]] = {}
-        """What belongs to a process that was adopted, as far as it was seen."""
+        """Adopted job → its processes seen so far."""
 
     def place(self) -> str:
         return f"{os.uname().nodename}:{self._folder.absolute()} uid {os.getuid()}"
@@ -109,7 +109,7 @@ class LocalLauncher:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._is_younger(folder, since):
                 return name
-            # The keeper holds the lock as long as it lives, so it is inherited and not closed here.
+            # The keeper inherits the lock and holds it as long as it lives.
             with _lock(folder) as held:
                 if held is None:
                     raise LauncherError(f"{name} is being started by somebody else, or an older job of that name runs")
@@ -144,7 +144,7 @@ class LocalLauncher:
         raise LauncherError(f"{name} is just being started, or an older job of that name runs")
 
     def _is_younger(self, folder: Path, since: datetime) -> bool:
-        """Whether a job was begun there at ``since`` or later."""
+        """Whether the job in ``folder`` began at ``since`` or later."""
         begun = _document(folder / JOB)
         return begun is not None and _time(begun["started_at"]) >= since
 
@@ -188,7 +188,7 @@ class LocalLauncher:
             parent = _keeper(begun)
             if processes.lives(parent):
                 processes.send(parent, signal.SIGTERM)
-                # One that was suspended hears it, too.
+                # Wake a suspended process, so that it handles the signal.
                 processes.send(parent, signal.SIGCONT)
                 return
             spec = _document(folder / SPEC) or {}
@@ -197,15 +197,15 @@ class LocalLauncher:
             raise LauncherError(f"{job} could not be ended: {error}") from None
 
     def _end(self, job: str, left: Iterable[ProcessIdentity], grace_s: float) -> None:
-        """Of a job without a keeper: SIGTERM, and SIGKILL for what is still there ``grace_s`` later. Whoever wants its
-        end asks again until it has come."""
+        """End a job without a keeper: SIGTERM first, and SIGKILL for processes still alive ``grace_s`` later. The
+        caller repeats the call until the job has ended."""
         now = time.monotonic()
         late = now - self._asked.setdefault(job, now) > grace_s
         for process in left:
             processes.send(process, signal.SIGKILL if late else signal.SIGTERM)
 
     def _family(self, job: str, found: "re.Match[str]") -> list[ProcessIdentity]:
-        """What lives of a process that was adopted, and of all that was ever seen below it."""
+        """The living processes among an adopted process and all descendants seen so far."""
         first = ProcessIdentity(int(found[1]), int(found[2]), found[3])
         known = {each for each in self._adopted.get(job, {first}) if processes.lives(each)}
         known |= {child for each in known for child in processes.below(each.pid)}
@@ -213,12 +213,12 @@ class LocalLauncher:
         return sorted(known)
 
     def _of(self, name: str) -> Path:
-        """The job's folder. A name may be longer than a file's, and differ in case alone."""
+        """The job's folder. Its name is hashed, because job names may be too long for a file or differ only in case."""
         digest = hashlib.sha256(name.encode()).hexdigest()[:12]
         return self._folder / f"{name[:100]}-{digest}"
 
     def _await(self, folder: Path) -> None:
-        """Until the keeper has written that it begins."""
+        """Wait until the keeper has written ``job.json``."""
         until = time.monotonic() + _BEGIN_S
         while not (folder / JOB).exists():
             with _lock(folder) as held:
@@ -242,21 +242,21 @@ def _report(folder: Path, spec: dict[str, Any], begun: dict[str, Any], ended: di
         if begun["boot"] != processes.boot():
             host = begun.get("host", known.nodes[0])
             if host not in known.nodes:
-                # A home that machines share: from here nobody can tell whether it lives.
+                # The home is shared between machines: from here, it is unknown whether the job lives.
                 return JobReport(JobState.UNKNOWN, reason=f"it was started on {host}, so only {host} can tell of it")
             return replace(known, state=JobState.NODE_LOST, said="boot", reason="the machine has been started again")
         if processes.lives(_keeper(begun)) or any(_left(folder, begun)):
             return known
         host = begun.get("host", known.nodes[0])
         if host not in known.nodes:
-            # A container of this machine, with processes of its own.
+            # The job runs in a container of this machine, with its own process ids.
             return JobReport(JobState.UNKNOWN, reason=f"it was started on {host}, so only {host} can tell of it")
         ended = _document(folder / EXIT)
         if ended is None:
             return replace(known, state=JobState.GONE, said="gone", reason=_LOST)
-        # Its keeper ended between two looks.
+        # Its keeper ended between two checks.
     code, number = ended.get("code"), ended.get("signal")
-    # Whoever was told to end may do so with exit status 0.
+    # A cancelled job may still end with exit status 0.
     state = JobState.CANCELLED if ended.get("cancelled") else JobState.SUCCEEDED if code == 0 else JobState.FAILED
     said = f"exit status {code}" if number is None else f"signal {number}"
     return replace(
@@ -271,7 +271,7 @@ def _report(folder: Path, spec: dict[str, Any], begun: dict[str, Any], ended: di
 
 
 def _outlived(folder: Path) -> bool:
-    """Whether something still runs of the job there, whose keeper is gone."""
+    """Whether processes of the job in ``folder`` have outlived its keeper."""
     begun = _document(folder / JOB)
     return begun is not None and any(_left(folder, begun))
 
@@ -281,15 +281,15 @@ def _keeper(begun: dict[str, Any]) -> ProcessIdentity:
 
 
 def _left(folder: Path, begun: dict[str, Any]) -> Iterator[ProcessIdentity]:
-    """What still runs of a job whose keeper is gone."""
+    """The processes of a job that have outlived its keeper."""
     if begun["boot"] != processes.boot():
         return iter(())
     return processes.of_job(str(folder), begun.get("tag"), begun["keeper_started"])
 
 
 def _start_keeper(folder: Path, lock: int) -> None:
-    # From the very sources that run here, and without a change to the environment that the job inherits. It is nobody's
-    # child: a supervisor that lives on would have to take note of its end.
+    # Run the same sources as this process, without changing the environment that the job inherits. The double fork
+    # detaches the keeper, so that a long-lived supervisor need not reap it.
     script = (
         "import os, sys; os.fork() and os._exit(0); sys.path[:0] = sys.argv[2:]; "
         "from pathlib import Path; from lastbeat.launchers.local import keeper; keeper.main(Path(sys.argv[1]))"
@@ -311,7 +311,7 @@ def _start_keeper(folder: Path, lock: int) -> None:
 
 @contextmanager
 def _lock(folder: Path) -> Iterator[int | None]:
-    """The open, locked file of the folder; None: somebody else holds it."""
+    """The open, locked file of the folder, or None if another process holds the lock."""
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -321,12 +321,12 @@ def _lock(folder: Path) -> Iterator[int | None]:
         else:
             yield handle
     finally:
-        # The lock belongs to the open file, which the keeper has, too, if it was started.
+        # The lock belongs to the open file description, which the keeper shares once it runs.
         os.close(handle)
 
 
 def _output(spec: JobSpec, folder: Path) -> Path:
-    """The file for the output: of a relative one, in the job's folder, not in the keeper's."""
+    """The file for the output. A relative path is resolved in the job's folder, not in the keeper's."""
     return Path(spec.cwd, spec.output) if spec.output else folder / "output.log"
 
 

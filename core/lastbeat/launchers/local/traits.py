@@ -1,4 +1,4 @@
-"""Traits of the launcher of this machine's processes."""
+"""Traits of the launcher of local processes."""
 
 from typing import Final
 
