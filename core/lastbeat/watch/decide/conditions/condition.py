@@ -54,7 +54,7 @@ class Condition(NamedTuple):
 
     name: str
     meaning: str
-    """When it is raised, for the table of conditions in README.md."""
+    """When it is raised, for the table of conditions in docs/statuses.md."""
     find: Callable[[Check], str | Found | None]
     """What raises it, or None if nothing does as far as this check could read. Pure."""
     needs: tuple[Source, ...] = ()
