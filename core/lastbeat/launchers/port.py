@@ -10,8 +10,8 @@ from lastbeat.stores.port import Store
 
 
 class LauncherError(Exception):
-    """Nobody knows whether it happened: there was no answer, or an unclear one. ``str()`` is one line without secrets,
-    ``advice`` what to do."""
+    """It is unknown whether the call took effect: there was no answer, or an unclear one. ``str()`` is one line without
+    secrets; ``advice`` says what to do."""
 
     def __init__(self, what: str, advice: str = "") -> None:
         super().__init__(what)
@@ -24,20 +24,20 @@ class LauncherError(Exception):
 
 
 class NotLaunchedError(LauncherError):
-    """It certainly did not happen, and may be tried again."""
+    """The call certainly had no effect, and may be repeated."""
 
 
 class JobRefusedError(LauncherError):
-    """It certainly did not happen, and never will as it is: an unknown partition, a script that is not there."""
+    """The call certainly had no effect, and never will without a change: an unknown partition, a missing script."""
 
 
 class JobPreview(NamedTuple):
-    """What a launcher would hand over to its cluster. Empty: no more than the job's own command and options."""
+    """What a launcher would submit to its cluster. Empty if that is only the job's command and options."""
 
     fields: Mapping[str, object] = MappingProxyType({})
-    """For programs; each can be written as JSON."""
+    """Fields for programs. Each can be written as JSON."""
     lines: tuple[str, ...] = ()
-    """For people."""
+    """Lines for people."""
 
 
 class Launcher(Protocol):
@@ -54,42 +54,42 @@ class Launcher(Protocol):
         ...
 
     def place(self) -> str:
-        """A name of the cluster or machine that it serves, and of the user: jobs of another one are not its business,
-        nor can it find them. Raises :class:`LauncherError` where that cannot be told."""
+        """A name of the cluster or machine, and of the user. The launcher cannot find jobs of another place. Raises
+        :class:`LauncherError` if the place is unknown."""
         ...
 
     def submit(self, spec: JobSpec, name: str, since: datetime) -> str:
         """Start a job under ``name``, unless :meth:`find` finds one. Returns its id.
 
-        Raises :class:`LauncherError`; after the plain one, :meth:`find` tells whether it runs.
+        Raises :class:`LauncherError`. After a plain one, :meth:`find` says whether the job was submitted.
         """
         ...
 
     def find(self, name: str, since: datetime) -> str | None:
-        """The id of the job that was submitted under ``name``, at ``since`` or later; None: there certainly is none.
-        An older one is another run's of the same id, whose record is gone. Raises :class:`LauncherError` where that
-        cannot be told."""
+        """The id of the job submitted under ``name`` at ``since`` or later, or None if there certainly is none. An
+        older job belongs to a run of the same id whose record is gone. Raises :class:`LauncherError` if that is
+        unknown."""
         ...
 
     def state(self, job: str) -> JobReport:
-        """What is known of the job. Never raises: a launcher that does not answer is ``UNKNOWN``."""
+        """The job's report. Never raises: its state is ``UNKNOWN`` if the launcher does not answer."""
         ...
 
     def states(self, jobs: Collection[str]) -> Mapping[str, JobReport]:
-        """What one query tells of many jobs: the same as :meth:`state`, which has to be asked about each job that the
-        query leaves out. Never raises: while the launcher does not answer, all of them are ``UNKNOWN``."""
+        """Job → report, for many jobs by one query, equal to that of :meth:`state`. The query may leave out jobs; query
+        those with :meth:`state`. Never raises: all are ``UNKNOWN`` while the launcher does not answer."""
         ...
 
     def output(self, job: str, most: int) -> bytes | None:
-        """The end of what the job has written: whole lines, ``most`` bytes at most. None: it lies in the files that its
-        report names. Raises :class:`LauncherError` where it could not be had."""
+        """The last whole lines of the job's output, ``most`` bytes at most. None if the output is in the files that its
+        report names. Raises :class:`LauncherError` if it could not be read."""
         ...
 
     def files(self, path: str) -> Store | None:
-        """Where a path of its jobs is read, as a store below that path. None: on this machine, as anybody reads it."""
+        """A store that reads files of its jobs below ``path``, or None if this machine reads the path directly."""
         ...
 
     def cancel(self, job: str) -> None:
-        """Ask for the job's end; :meth:`state` tells when it has come. Of a job that has ended, nothing. Raises
-        :class:`LauncherError` if it could not be asked."""
+        """Request the job's end; :meth:`state` says when it has ended. Does nothing to a job that has ended. Raises
+        :class:`LauncherError` if the request failed."""
         ...

@@ -1,4 +1,4 @@
-"""Processes of this machine by an identity that is never used again: pid, start and boot."""
+"""Local processes by an identity that is never reused: pid, start and boot."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MARK: Final = "LASTBEAT_JOB_FOLDER"
-"""Variable that all processes of a job have, and by which they are found when their keeper is gone."""
+"""Environment variable of all processes of a job. It finds them after their keeper has died."""
 _LIMIT: Final = 12
-"""RLIMIT_MSGQUEUE, which Python does not name."""
+"""Number of RLIMIT_MSGQUEUE, which Python does not name."""
 _TAG: Final = re.compile(r"^Max msgqueue size +(\d+) ", re.MULTILINE)
 _USUAL: Final = 819_200
-"""That limit, where nobody has set another."""
+"""Default of RLIMIT_MSGQUEUE, in bytes."""
 _LEAST: Final = 65_536
 _DRAWS: Final = 20
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -33,7 +33,7 @@ class ProcessIdentity(NamedTuple):
 
     pid: int
     started: int
-    """Clock ticks after the boot, as /proc tells them."""
+    """Its start in clock ticks since the boot, from /proc."""
     boot: str
 
 
@@ -46,7 +46,7 @@ def boot() -> str:
 
 
 def identity(pid: int) -> ProcessIdentity | None:
-    """Of the process ``pid``, if it lives; a zombie has ended."""
+    """The identity of process ``pid``, or None if it has ended. A zombie has ended."""
     fields = _stat(pid)
     return None if fields is None or fields[0] in "ZX" else ProcessIdentity(pid, int(fields[19]), boot())
 
@@ -59,7 +59,7 @@ def began_at(process: ProcessIdentity) -> datetime:
 
 
 def lives(process: ProcessIdentity) -> bool:
-    """Whether this very process still runs, or may: of another user's it cannot be told where /proc hides those."""
+    """Whether this very process still runs. Also true if /proc hides it, as it may another user's processes."""
     if _stat(process.pid) is not None:
         return identity(process.pid) == process
     try:
@@ -68,13 +68,13 @@ def lives(process: ProcessIdentity) -> bool:
         return True
     except (ProcessLookupError, OverflowError):
         return False
-    # It has begun, or been reaped, between the two questions.
+    # It may have begun or been reaped between the two reads.
     return identity(process.pid) == process
 
 
 def of_job(folder: str, tag: int | None = None, since: int = 0) -> Iterator[ProcessIdentity]:
-    """Processes that belong to the job of ``folder``, zombies left out: those with MARK in their environment, or with
-    ``tag``, that began at ``since`` (clock ticks after the boot) or later."""
+    """Processes of the job of ``folder``, without zombies: those with MARK in their environment or with ``tag`` that
+    began at ``since`` (clock ticks since the boot) or later."""
     mark = b"\0" + f"{MARK}={folder}".encode() + b"\0"
     for pid in _pids():
         process = identity(pid)
@@ -83,17 +83,17 @@ def of_job(folder: str, tag: int | None = None, since: int = 0) -> Iterator[Proc
         if tag is not None and tag_of(pid) == tag:
             yield process
             continue
-        # Another user's, or gone by now.
+        # The process may be another user's, or gone by now.
         with suppress(OSError):
             if mark in b"\0" + Path(f"/proc/{pid}/environ").read_bytes():
                 yield process
 
 
 def new_tag() -> int | None:
-    """A limit of POSIX message queues, in bytes, that no process here has; None where there is no room for one.
+    """A limit of POSIX message queues, in bytes, that no local process has, or None if no value is free.
 
-    Limits are inherited whatever a process does to its environment, its session and its files; those who need this one
-    do not change it, and hardly anything needs it.
+    A process inherits limits whatever it does to its environment, session and files. Hardly any program uses this
+    limit, and those that do leave it as it is.
     """
     soft, hard = resource.getrlimit(_LIMIT)
     most = _USUAL if soft == resource.RLIM_INFINITY else soft
@@ -105,12 +105,12 @@ def new_tag() -> int | None:
 
 
 def wear(tag: int) -> None:
-    """Give this process the tag, and with it all that it starts."""
+    """Tag this process and all that it starts."""
     resource.setrlimit(_LIMIT, (tag, resource.getrlimit(_LIMIT)[1]))
 
 
 def tag_of(pid: int) -> int | None:
-    """The tag of a process, or whatever limit it has instead."""
+    """The message queue limit of a process, which is its tag if it has one."""
     try:
         text = Path(f"/proc/{pid}/limits").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -135,19 +135,19 @@ def below(ancestor: int) -> Iterator[ProcessIdentity]:
 
 
 def send(process: ProcessIdentity, signal_number: int) -> None:
-    """The signal, unless the process has ended. One that has its number now gets nothing."""
+    """Send the signal unless the process has ended. Never signals another process that has reused its pid."""
     with suppress(ProcessLookupError):
         try:
             handle = os.pidfd_open(process.pid)
         except ProcessLookupError:
             return
         except (AttributeError, OSError):
-            # Python before 3.9, a kernel before 5.3, or a container's rules that do not know this call.
+            # pidfd needs Python 3.9, kernel 5.3, and a container that permits the call.
             if lives(process):
                 os.kill(process.pid, signal_number)
             return
         try:
-            # The handle is of whoever has the number now, and stays so.
+            # The handle refers to the process that has this pid now, and keeps doing so.
             if lives(process):
                 signal.pidfd_send_signal(handle, signal_number)
         finally:
@@ -159,7 +159,7 @@ def _pids() -> Iterator[int]:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """What /proc/PID/stat says from the state on."""
+    """The fields of /proc/PID/stat from the state on."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

@@ -1,1 +1,1 @@
-"""Ray: jobs of a cluster, by the Jobs API of its dashboard."""
+"""Ray: jobs of a cluster, through the Jobs API of its dashboard."""

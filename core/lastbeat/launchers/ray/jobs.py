@@ -1,8 +1,8 @@
-"""Ray's Jobs REST API, and what else the dashboard answers, without Ray's own package.
+"""Client of Ray's Jobs REST API and of other pages of the dashboard, without Ray's own package.
 
-Every call is bounded in time and bytes. What a proxy says in the dashboard's place (a redirect to a login, a page) is
-no answer of Ray's: nothing follows from it. Headers and tokens come from the environment, as Ray's own client takes
-them, and are never shown.
+Every call is bounded in time and bytes. A proxy's answer in the dashboard's place (a redirect to a login, a page) does
+not count as Ray's: nothing follows from it. Headers and tokens come from the environment, as for Ray's own client, and
+are never shown.
 """
 
 import json
@@ -23,16 +23,16 @@ from lastbeat.model.text import fit, one_line
 from lastbeat.model.version import __version__
 
 LIMITS: Final = HttpTimeouts(connect_s=4.0, read_s=12.0, total_s=13.0)
-"""Of one call. A head that is busy with a thousand actors answers late."""
+"""Time limits of one call. A head that is busy with a thousand actors answers late."""
 DEFAULT_ADDRESS: Final = "http://127.0.0.1:8265"
 ADDRESSES: Final = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
-"""Variables that name the dashboard, in the order in which Ray's own commands ask them."""
+"""Variables that name the dashboard, in the order in which Ray's own commands read them."""
 HEADERS: Final = "RAY_JOB_HEADERS"
 _MOST_JSON: Final = 4 << 20
 _MOST_LISTED: Final = 32 << 20
-"""Of a listing of all jobs: Ray remembers thousands, each with the whole of what was submitted."""
+"""Most bytes of a list of all jobs. Ray remembers thousands, each with its whole submission."""
 _MOST_SAID: Final = 1 << 16
-"""Of an answer that is an error: Ray sends whole stack traces."""
+"""Most bytes of an error's answer. Ray sends whole stack traces."""
 _MOST_TOKEN: Final = 1 << 16
 _CHUNK: Final = 1 << 16
 _WRITE: Final = "write it as http://HOST:8265: the address of the dashboard"
@@ -46,21 +46,21 @@ _COUNTED: Final = re.compile(r"(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?) GPU\b")
 
 
 class TooLongError(LauncherError):
-    """There was an answer, and it is longer than anything that is read."""
+    """The answer is longer than the limit for reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class RayAddress:
-    """Where a dashboard is. ``url`` has no secrets: it may be shown and recorded."""
+    """Address of a dashboard. ``url`` has no secrets: it may be shown and recorded."""
 
     url: str
     user: str = ""
-    """``NAME:PASSWORD`` from the address as it was given: a secret."""
+    """``NAME:PASSWORD`` from the given address: a secret."""
 
 
 def address(text: str, said_by: str) -> RayAddress:
-    """The address in ``text``. Raises :class:`JobRefusedError` for what is none, naming ``said_by`` and not what may be
-    secret in it."""
+    """The address in ``text``. Raises :class:`JobRefusedError` for an invalid one. The error names ``said_by``, and
+    nothing that may be secret."""
     text = text.strip()
     if _SPOILT.search(text) or len(text) > 2048:
         raise JobRefusedError(f"{said_by} is no address", _WRITE)
@@ -84,17 +84,17 @@ def address(text: str, said_by: str) -> RayAddress:
 
 
 def _shown(text: str) -> str:
-    """An address for a fault, without who logs in."""
+    """The address for an error message, without its login."""
     return one_line(text.rpartition("@")[2])[:100]
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Which Ray answers."""
+    """Version and session of the Ray that answers."""
 
     ray: str
     session: str
-    """``session_2026-11-23_02-02-32_498636_21537``: one life of the head with what it remembers. Empty: not told."""
+    """``session_2026-11-23_02-02-32_498636_21537``: changes when the head restarts and forgets. Empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,10 @@ class _Reply:
     status: int
     body: bytes
     whole: bool
-    """Whether ``body`` is all of it."""
+    """Whether ``body`` is the whole answer."""
 
     def said(self, masked: Redactor) -> str:
-        """The last line of an error, bounded; no pages."""
+        """The last line of an error, bounded; empty for a web page."""
         text = self.body.decode("utf-8", "replace")
         if text.lstrip().startswith("<"):
             return "with a page, which is no answer of Ray's"
@@ -114,7 +114,7 @@ class _Reply:
 
 
 class JobsApi(Protocol):
-    """Jobs of one cluster, however it is asked; as :class:`RayJobs` describes."""
+    """Jobs of one cluster, by any transport. :class:`RayJobs` describes the methods."""
 
     @property
     def address(self) -> str: ...
@@ -137,7 +137,7 @@ class JobsApi(Protocol):
 
 
 class RayJobs:
-    """One dashboard. ``environment``: where headers and tokens are looked for, at each call anew: tokens expire."""
+    """One dashboard. Each call reads headers and tokens from ``environment`` again, because tokens expire."""
 
     def __init__(
         self,
@@ -151,16 +151,16 @@ class RayJobs:
 
     @property
     def address(self) -> str:
-        """Without secrets."""
+        """The dashboard's address, without secrets."""
         return self.where.url
 
     def version(self) -> Version:
-        """Which Ray answers. Raises :class:`LauncherError`, as all of these do."""
+        """The version of the Ray that answers. Raises :class:`LauncherError`, as all methods here do."""
         found = self._object("GET", "/api/version")
         return Version(_text(found, "ray_version"), _text(found, "session_name"))
 
     def job(self, submission_id: str) -> dict[str, Any] | None:
-        """What the cluster tells of that job. None: it answered that it knows none."""
+        """The cluster's data on the job, or None if it answered that it knows no such job."""
         found = self._known("GET", f"/api/jobs/{quote(submission_id, safe='')}")
         if found is not None and not _text(found, "status"):
             raise self._strange("did not answer as Ray does")
@@ -174,10 +174,10 @@ class RayJobs:
         return [each for each in found if isinstance(each, dict)]
 
     def submit(self, request: Mapping[str, Any]) -> str:
-        """Submit a job: its submission id.
+        """Submit a job. Returns its submission id.
 
-        Raises :class:`NotLaunchedError` or :class:`JobRefusedError` where it certainly was not submitted, and the plain
-        :class:`LauncherError` where nobody knows.
+        Raises :class:`NotLaunchedError` or :class:`JobRefusedError` if it certainly was not submitted, and the plain
+        :class:`LauncherError` if that is unknown.
         """
         reply = self._asked("POST", "/api/jobs/", body=request)
         masked = self._masked()
@@ -195,22 +195,22 @@ class RayJobs:
         raise self._fault(reply)
 
     def stop(self, submission_id: str) -> bool | None:
-        """Ask for the job's end: whether there was anything to end. None: the cluster knows no such job."""
+        """Request the job's end. Returns whether it was still running, or None if the cluster knows no such job."""
         found = self._known("POST", f"/api/jobs/{quote(submission_id, safe='')}/stop", {})
         return None if found is None else found.get("stopped") is True
 
     def log_tail(self, node_id: str, submission_id: str, lines: int, most: int) -> tuple[bytes, bool]:
-        """The last ``lines`` lines of the job's log, and whether that is all of them: what is more than ``most`` bytes
-        is not transferred. The node's agent reads its file from the end."""
+        """The last ``lines`` lines of the job's log, and whether they arrived whole. Transfers at most ``most`` bytes.
+        The node's agent reads its file from the end."""
         return self.file_tail(node_id, f"job-driver-{submission_id}.log", lines, most)
 
     def document(self, path: str) -> dict[str, Any]:
-        """What else the dashboard answers to ``path``, as JSON."""
+        """The dashboard's JSON answer to any other ``path``."""
         return self._object("GET", path)
 
     def file_tail(self, node_id: str, name: str, lines: int, most: int) -> tuple[bytes, bool]:
-        """The last ``lines`` lines of a file of that node's logs, as :meth:`log_tail`."""
-        # Older ones put a digit before each piece unless told otherwise.
+        """The last ``lines`` lines of a log file of the node, as :meth:`log_tail`."""
+        # Older versions put a digit before each piece unless this format is set.
         query = {"node_id": node_id, "filename": name, "lines": str(lines), "format": "text"}
         reply = self._asked("GET", f"/api/v0/logs/file?{urlencode(query)}", most=most)
         if reply.status != 200:
@@ -218,7 +218,7 @@ class RayJobs:
         return reply.body, reply.whole
 
     def nodes(self) -> list[dict[str, Any]]:
-        """The nodes of the cluster, dead ones too."""
+        """All nodes of the cluster, including dead ones."""
         found = self._object("GET", "/api/v0/nodes?limit=10000")
         try:
             rows = found["data"]["result"]["result"]
@@ -246,7 +246,7 @@ class RayJobs:
 
     def _known(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
         reply = self._asked(method, path, body=body)
-        # A proxy has pages of its own for what is not there.
+        # A proxy answers 404 with its own pages.
         if reply.status == 404 and b"does not exist" in reply.body and not reply.body.lstrip().startswith(b"<"):
             return None
         if reply.status != 200:
@@ -280,7 +280,7 @@ class RayJobs:
         return LauncherError(f"{self.address} {what}", _CHECK.format(address=self.address))
 
     def _fault(self, reply: _Reply) -> LauncherError:
-        """Why that is no answer to what was asked."""
+        """The error for a reply that does not answer the request."""
         said = reply.said(self._masked())
         told = f"{self.address} answered {reply.status}{f': {said}' if said else ''}"
         if reply.status in {401, 403, 407} or 300 <= reply.status < 400:
@@ -297,7 +297,7 @@ class RayJobs:
         if content is not None:
             headers = {"Content-Type": "application/json", **headers}
         outcome = self._attempt(method, path, content, headers, most, masked)
-        # Raised outside of the handler, so that no exception with the request in it is chained.
+        # Raise outside of the handler, so that no exception that holds the request is chained.
         if not isinstance(outcome, _Reply):
             why, sent = outcome
             told = f"{self.address}: {masked(why)}"
@@ -308,8 +308,8 @@ class RayJobs:
     def _attempt(
         self, method: str, path: str, content: bytes | None, headers: Mapping[str, str], most: int, masked: Redactor
     ) -> _Reply | tuple[str, bool]:
-        """The answer; or why there is none, and whether the request may have arrived."""
-        # 0.15 s that only who has jobs on Ray needs.
+        """The answer, or why there is none and whether the request may have arrived."""
+        # This import takes 0.15 s, which only users of Ray should pay.
         import requests  # noqa: PLC0415
         import urllib3  # noqa: PLC0415
 
@@ -327,7 +327,7 @@ class RayJobs:
                     self.address + path,
                     data=content,
                     headers=everything,
-                    # ~/.netrc would replace the header that was asked for.
+                    # Otherwise ~/.netrc would replace the header that is set.
                     auth=unchanged if named else None,
                     timeout=(self._limits.connect_s, self._limits.read_s),
                     allow_redirects=False,
@@ -341,7 +341,7 @@ class RayJobs:
                 return words, deadline.over or not any(word in words for word in unsent)
 
     def _headers(self) -> dict[str, str]:
-        """What the environment and the address say of who asks. Raises :class:`NotLaunchedError`."""
+        """Headers and login from the environment and the address. Raises :class:`NotLaunchedError`."""
         found = dict(_given_headers(self._environment.get(HEADERS, "")))
         if any(name.lower() == "authorization" for name in found):
             return found
@@ -363,7 +363,7 @@ class RayJobs:
 
 
 def _read(read: Callable[..., bytes], most: int) -> tuple[bytes, bool]:
-    """At most ``most`` bytes, and whether that is all of them."""
+    """At most ``most`` bytes of the answer, and whether they are all of it."""
     body = bytearray()
     while len(body) <= most:
         chunk = read(min(_CHUNK, most + 1 - len(body)), decode_content=False)
@@ -388,7 +388,7 @@ def _given_headers(text: str) -> dict[str, str]:
 
 
 def _token(environment: Mapping[str, str]) -> str:
-    """Ray's own token, where Ray would send it."""
+    """Ray's own token, if Ray's client would send one; else empty."""
     if environment.get("RAY_AUTH_MODE", "").strip().lower() != "token":
         return ""
     token = environment.get("RAY_AUTH_TOKEN", "").strip()

@@ -1,10 +1,10 @@
-"""Jobs of Ray, by the Jobs REST API of its dashboard.
+"""Runs jobs on Ray through the Jobs REST API of its dashboard.
 
-Ray takes a submission id once, so a job's id is made of its name and time, and whoever starts it a second time is
-refused. A cluster forgets its jobs when its head is started again without its history: a job is known by its id *and*
-the session of the head that it was submitted to, as ``run-r0-1f2e3d4c5b@session_2026-…``. Where another session knows
-no such job, the first one may still be running for a while, or at another cluster that had this address: nothing
-follows from that for ten minutes, and never where the other session is the older one.
+Ray accepts a submission id once. A job's id derives from its name and time, so Ray refuses a second submission. A
+cluster forgets its jobs when its head restarts without history. So a job is known by its id *and* the head's session:
+``run-r0-1f2e3d4c5b@session_2026-…``. If another session does not know the job, it may still be running in the first
+one for a while, or on another cluster that had this address. So the launcher concludes nothing for ten minutes, and
+nothing ever from an older session.
 """
 
 import json
@@ -31,11 +31,11 @@ from lastbeat.stores.port import Store
 log = logging.getLogger(__name__)
 
 LATE_S: Final = 600.0
-"""So long what the former session of a cluster ran may still be running."""
+"""Jobs of a cluster's previous session may still be running for this many seconds."""
 GPUS_S: Final = 30.0
-"""How old the count of GPUs may be."""
+"""Most seconds that a count of GPUs is reused."""
 _MOST_CALLS: Final = 9
-"""Of a submission: looked for, its nodes, twice sent, and looked for again."""
+"""Most calls of a submission: find it, list the nodes, send it twice, and find it again."""
 _SESSION: Final = re.compile(r"session_(\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}_\d{1,9})\w*")
 _JOB_ID: Final = re.compile(r"([^\s/@]{1,300})(?:@(session_[\w.-]{1,100}))?")
 _SETTING_UP: Final = re.compile(rb"\A\S+ \S+\s+INFO job_manager\.py:\d+ -- Runtime env is setting up\.\n")
@@ -43,11 +43,11 @@ _LISTED: Final = "'ray job list' shows them"
 _LINES: Final = 2_000
 _MOST_LINES: Final = 200_000
 _MOST_REMEMBERED: Final = 1_000
-"""Jobs of which an agent remembers something for a while."""
+"""Most jobs that an agent keeps notes about."""
 _TAILS: Final = 6
-"""How often a log's end is asked for, until it is long enough and not too long."""
+"""Most requests for the end of a log, until its length fits."""
 _EXTRA: Final = 2
-"""So much more than what is wanted is transferred at most, each time."""
+"""Each request transfers at most this many times the bytes wanted."""
 _KEPT_PENDING: Final = (
     "it was asked to stop, and Ray cannot stop a job that it has not scheduled: it stays PENDING until what it asks "
     "for is there, or until Ray gives it up (RAY_JOB_START_TIMEOUT_SECONDS on the head, 15 min by default)"
@@ -61,18 +61,18 @@ def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "RayL
 
 
 def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
-    """What is known of the job with that submission id, or with that id of Ray's own."""
+    """What is known of the job with that submission id or Ray job id."""
     wanted = submission.options(options)
     return adopted(RayJobs(_address(wanted, "", os.environ)), job)
 
 
 def preview(spec: JobSpec, name: str, now: datetime) -> JobPreview:
-    """The command and the options are all that there is to show."""
+    """An empty preview: the command and the options say it all."""
     return JobPreview()
 
 
 def adopted(jobs: JobsApi, job: str) -> AdoptedJob:
-    """The same, of the cluster of ``jobs``."""
+    """:func:`adoption` on the cluster of ``jobs``."""
     asked = _JOB_ID.fullmatch(job)
     if asked is None:
         raise JobRefusedError(f"{job[:60]!r} is no id of a job on Ray", _LISTED)
@@ -108,7 +108,7 @@ def adopted(jobs: JobsApi, job: str) -> AdoptedJob:
 
 
 class RayLauncher:
-    """Submits jobs, and asks about them."""
+    """Submits jobs and queries them."""
 
     kind = "ray"
     limit_s = _MOST_CALLS * ray_jobs.LIMITS.total_s
@@ -120,18 +120,18 @@ class RayLauncher:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``place``: where its jobs are. Anywhere else nothing can be told of them; empty: wherever this is."""
+        """``place`` is where its jobs are; anywhere else they are unknown. Empty for the current place."""
         self._jobs = jobs
         self._awaited_place = place
         self._clock = clock
         self._lost_since: dict[str, float] = {}
-        """Jobs that another session does not know: since when."""
+        """Job that another session does not know → since when, on the monotonic clock."""
         self._session = ""
         self._session_at: float | None = None
-        """When this session was first seen after another one; the first one is no change."""
+        """When this session was first seen after another one. None for the first session seen."""
         self._stopped: set[str] = set()
         self._lines: dict[str, int] = {}
-        """How many lines of a job's log are about as much as is asked for."""
+        """Job → lines of its log that make about the bytes wanted."""
         self._gpus: GpuUse | None = None
         self._gpus_at: float | None = None
         self._warned = False
@@ -151,7 +151,7 @@ class RayLauncher:
         except LauncherError as error:
             if "already exists" not in str(error):
                 raise
-            # Somebody else was first.
+            # Another process submitted it first.
             found = self.find(name, since)
             if found is None:
                 raise
@@ -185,7 +185,7 @@ class RayLauncher:
         return None
 
     def _listed(self) -> list[dict[str, Any]]:
-        """All jobs; none where they are too many. Whoever carries out the same start has asked for its id already."""
+        """All jobs, or none if the list is too long. A caller that repeats the same start has already found its id."""
         try:
             return self._jobs.jobs()
         except TooLongError as error:
@@ -224,7 +224,7 @@ class RayLauncher:
             raise LauncherError(f"{self._jobs.address} knows no job {found[1]}, so there is no log", _LISTED)
         node = info.get("driver_node_id")
         if not isinstance(node, str) or not node:
-            # It never came to run: what Ray says about that is all there is.
+            # It never ran, so Ray's message is the only output.
             message = info.get("message")
             text = message.encode("utf-8", "replace") if isinstance(message, str) and info.get("end_time") else b""
             return _end_of(text, most)
@@ -260,7 +260,7 @@ class RayLauncher:
         return session
 
     def _forgotten(self, job: str, session: str) -> JobReport:
-        """What follows from it that the cluster answered that it does not know the job."""
+        """The report of a job that the cluster does not know."""
         now_session = self._seen_session()
         if not session or session == now_session:
             return JobReport(JobState.GONE, "gone", "the cluster answered that it knows no such job")
@@ -286,7 +286,7 @@ class RayLauncher:
         return JobReport(JobState.GONE, "gone", why)
 
     def _gpus_now(self) -> GpuUse | None:
-        """What the cluster has given out. Asked now and then: it is no matter of seconds."""
+        """The cluster's allocated GPUs, at most :data:`GPUS_S` old."""
         now = self._clock()
         if self._gpus_at is None or now - self._gpus_at >= GPUS_S:
             self._gpus_at = now
@@ -298,7 +298,8 @@ class RayLauncher:
         return self._gpus
 
     def _excluding(self, asked: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-        """``asked``, but not for those nodes. What the entrypoint itself starts, Ray places as that asks."""
+        """``asked`` with those nodes excluded. This binds only the entrypoint, not the tasks and actors that it
+        starts."""
         if not names:
             return asked
         if not submission.is_placed(asked):
@@ -320,7 +321,7 @@ class RayLauncher:
             log.warning("%s, so it cannot be kept away from %s", why, ", ".join(names)[:300])
 
     def _tail(self, node: str, submission_id: str, most: int) -> bytes:
-        """The end of the log, by lines: that is what Ray counts by."""
+        """The end of the log. Ray counts it in lines."""
         lines = self._lines.get(submission_id, _LINES)
         best = b""
         for _ in range(_TAILS):
@@ -330,7 +331,7 @@ class RayLauncher:
                 best = text
                 if 2 * len(text) >= most or count < lines or lines >= _MOST_LINES:
                     break
-                # As long as these, so many are three quarters of what is wanted.
+                # At the length of these lines, this many fill three quarters of the bytes wanted.
                 lines = min(_MOST_LINES, max(2 * lines, 3 * most * lines // (4 * max(1, len(text)))))
             elif lines == 1:
                 raise LauncherError(
@@ -351,7 +352,7 @@ def _address(wanted: RayOptions, place: str, environment: Mapping[str, str]) -> 
     named = [(name, environment[name]) for name in ray_jobs.ADDRESSES if environment.get(name)]
     recorded = place.partition(" uid ")[0]
     if recorded:
-        # The environment may have a login for the very same.
+        # The environment may have a login for the same address.
         for name, text in named:
             try:
                 found = ray_jobs.address(text, name)
@@ -368,7 +369,7 @@ def _job_id(submission_id: str, session: str) -> str:
 
 
 def _is_of(row: Mapping[str, Any], name: str, since: datetime) -> bool:
-    """Whether this is a job of that name that was submitted at ``since`` or later."""
+    """Whether ``row`` is a job called ``name`` that was submitted at ``since`` or later."""
     metadata, at = row.get("metadata"), row.get("start_time")
     if not isinstance(metadata, dict) or metadata.get(submission.NAME) != name or not row.get("submission_id"):
         return False
@@ -376,7 +377,7 @@ def _is_of(row: Mapping[str, Any], name: str, since: datetime) -> bool:
 
 
 def _without_ours(runtime_env: object) -> dict[str, Any]:
-    """A job's runtime environment without what lastbeat or Ray put there."""
+    """A job's runtime environment without the entries that lastbeat or Ray added."""
     if not isinstance(runtime_env, dict):
         return {}
     found = {key: value for key, value in runtime_env.items() if not key.startswith("_") and value}
@@ -395,15 +396,15 @@ def _metadata(info: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _own(text: bytes, info: Mapping[str, Any]) -> bytes:
-    """What the job wrote. Ray puts lines of its own into its log and the whole entrypoint, in which anything may stand,
-    such as the text of an error that a script looks for. It does so after the job was started, so that the first lines
-    of a quick one come before."""
+    """The job's own output. Ray adds lines to its log with the whole entrypoint, which may hold any text, such as an
+    error message that a script searches for. Ray adds them after the job starts, so a quick job's first lines come
+    first."""
     text = _SETTING_UP.sub(b"", text, count=1)
     head = f"Running entrypoint for job {info.get('submission_id')}: {info.get('entrypoint')}\n".encode()
     before, found, after = text.partition(head)
     if found:
         return before + after
-    # The window may begin within it.
+    # The window may begin within Ray's lines.
     lines = head.splitlines(keepends=True)
     for skipped in range(1, len(lines)):
         rest = b"".join(lines[skipped:])

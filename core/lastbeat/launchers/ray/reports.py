@@ -1,4 +1,4 @@
-"""What Ray says of a job, in our words: pure."""
+"""Translates Ray's data on a job to a report. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ STATES: Final[Mapping[str, JobState]] = {
     "FAILED": JobState.FAILED,
     "STOPPED": JobState.CANCELLED,
 }
-"""Ray's word → ours."""
+"""Ray's status → job state."""
 _NODE_DIED: Final = re.compile(
     r"node (?:has )?died|node (?:was|has been) (?:preempted|terminated)|node failure|node is dead|lost its node",
     re.IGNORECASE,
@@ -28,7 +28,7 @@ _MOST_REASON: Final = 300
 
 
 def report(info: Mapping[str, Any]) -> JobReport:
-    """What the Jobs API tells of a job."""
+    """The report of a job from the Jobs API's data."""
     said = _text(info, "status")
     state = STATES.get(said, JobState.UNKNOWN)
     if state is JobState.UNKNOWN:
@@ -48,15 +48,15 @@ def report(info: Mapping[str, Any]) -> JobReport:
         signal=signal,
         nodes=(name,) if name else (),
         failed_node=failed_node,
-        # Ray's start is the submission; when the entrypoint began is not told.
+        # Ray's start is the time of submission. It does not report when the entrypoint began.
         started_at=None if state is JobState.PENDING else moment(info.get("start_time")),
         ended_at=moment(info.get("end_time")) if ended else None,
     )
 
 
 def node_name(info: Mapping[str, Any]) -> str:
-    """The node of a job's driver, as people and logs may know it, and told apart from others of that address:
-    ``10.0.3.7-b10df308``. Empty: it has none yet."""
+    """The node of a job's driver by its address, as people and logs know it, and a part of its id, which makes it
+    unique: ``10.0.3.7-b10df308``. Empty if it has no node yet."""
     node = _text(info, "driver_node_id")
     if not node:
         return ""
@@ -69,8 +69,8 @@ def node_name(info: Mapping[str, Any]) -> str:
 
 
 def node_ids(names: tuple[str, ...], nodes: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """Each of ``names`` → the ids of the living nodes that it names: by :func:`node_name`, by address, by the name that
-    a node was started with, or by its id."""
+    """Each of ``names`` → ids of the living nodes that it matches. A name matches by :func:`node_name`, address, the
+    name that the node was started with, or node id."""
     living = [each for each in nodes if _text(each, "state") == "ALIVE" and _text(each, "node_id")]
     return {name: [_text(each, "node_id") for each in living if _is_named(each, name)] for name in names}
 
@@ -82,7 +82,7 @@ def _is_named(node: Mapping[str, Any], name: str) -> bool:
 
 
 def moment(milliseconds: object) -> datetime | None:
-    """Ray tells times as ms since 1970."""
+    """The time for Ray's milliseconds since 1970, or None."""
     if not isinstance(milliseconds, int | float) or isinstance(milliseconds, bool):
         return None
     try:
@@ -92,10 +92,10 @@ def moment(milliseconds: object) -> datetime | None:
 
 
 def _exit(info: Mapping[str, Any], message: str) -> tuple[int | None, int | None]:
-    """Exit status and signal: Ray has a signal as a negative status."""
+    """Exit status and signal. Ray writes a signal as a negative status."""
     code = info.get("driver_exit_code")
     if not isinstance(code, int) or isinstance(code, bool):
-        # Before 2.5 it stands in the message alone.
+        # Before Ray 2.5, only the message has it.
         found = _EXIT.search(message.partition("\n")[0])
         code = int(found[1]) if found is not None else None
     if code is None:
@@ -104,7 +104,7 @@ def _exit(info: Mapping[str, Any], message: str) -> tuple[int | None, int | None
 
 
 def _reason(message: str, error_type: str) -> str:
-    """The first line, and the last where that says more: a stack trace stands between them."""
+    """The first line of the message, and the last if it adds something. A stack trace is between them."""
     lines = [line for line in (one_line(each) for each in _LOGGED.sub("", message).splitlines()) if line]
     if not lines:
         return one_line(error_type)[:60]

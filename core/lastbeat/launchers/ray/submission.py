@@ -1,8 +1,7 @@
-"""What Ray is asked to run: the options as ``ray job submit`` names them → the body of a request. Pure, but for reading
-the file that ``--runtime-env`` names.
+"""Turns options, named as for ``ray job submit``, into the body of a request. Pure, but for reading the file that
+``--runtime-env`` names.
 
-Options are recorded beside the run, so no secret may stand in them; in that file one may, for it is read anew for each
-job.
+Options are recorded beside the run, so they must not hold secrets. That file may, because each job reads it again.
 """
 
 import hashlib
@@ -44,9 +43,9 @@ OPTIONS: Final = (
     LABELS,
 )
 NODE_ID: Final = "ray.io/node-id"
-"""The label that each node has."""
+"""Ray's label with the id of the node."""
 NAME: Final = "lastbeat_name"
-"""The key of a job's metadata under which its name stands."""
+"""The key of the job's name in its metadata."""
 _ELSEWHERE: Final = {
     "--address": f"say it as {ADDRESS}",
     "--head-pod": "that is for --launcher ray-pod",
@@ -67,7 +66,7 @@ _UNLIKE_A_URL: Final = re.compile(r"(?![A-Za-z][A-Za-z0-9+.-]*://)")
 
 @dataclass(frozen=True, slots=True)
 class RayOptions:
-    """The options of a launcher's user, looked at."""
+    """The user's options, parsed and checked."""
 
     address: str = ""
     runtime_env_file: str = ""
@@ -79,7 +78,7 @@ class RayOptions:
 
 
 def options(given: Sequence[str]) -> RayOptions:
-    """``given`` as it is understood. Raises :class:`JobRefusedError`."""
+    """Parse and check ``given``. Raises :class:`JobRefusedError`."""
     said = dict(_pairs(given))
     if "@" in said.get(ADDRESS, ""):
         raise JobRefusedError(
@@ -120,7 +119,7 @@ def request(spec: JobSpec, wanted: RayOptions, name: str, since: datetime) -> di
             raise JobRefusedError(f"{word[:100]!r} is no UTF-8, which a request to Ray has to be", "rename it")
     file = _file(wanted.runtime_env_file) if wanted.runtime_env_file else {}
     environment = {**_variables(wanted.runtime_env), **_variables(file), **spec.environment}
-    # Beside what is recorded, such as that of an adopted job, a file may say the rest of it.
+    # The file adds to the recorded runtime environment, such as that of an adopted job.
     runtime_env = {**wanted.runtime_env, **file}
     if wanted.working_dir:
         runtime_env["working_dir"] = wanted.working_dir
@@ -143,21 +142,21 @@ def _variables(runtime_env: Mapping[str, Any]) -> dict[str, str]:
 
 
 def entrypoint(spec: JobSpec) -> str:
-    """The command as Ray's shell reads it. The shell is replaced by it, so that a signal that ends it is seen."""
+    """The command for Ray's shell. It replaces the shell, so that Ray sees a signal that ends it."""
     run = f"exec {shlex.join(spec.command)}"
     return f"cd {shlex.quote(spec.cwd)} && {run}" if spec.cwd else run
 
 
 def submission_id(name: str, since: datetime) -> str:
-    """The id under which Ray takes a job of that name once: the same for all who start it. Log files and actors are
-    called by it, so it has their characters and length alone."""
+    """The submission id of the job, which Ray accepts once. Equal arguments give equal ids. Log files and actors are
+    named by it, so it keeps to their characters and length."""
     readable = re.sub(r"[^A-Za-z0-9._-]", "_", name)[-_LONGEST_NAME:]
     whole = "\n".join((name, since.astimezone(timezone.utc).isoformat()))
     return f"{readable}-{hashlib.sha256(whole.encode()).hexdigest()[:_DIGITS]}"
 
 
 def without(asked: Mapping[str, Any], node_ids: Sequence[str]) -> dict[str, Any]:
-    """``asked``, but not on these nodes: a label of theirs is selected against."""
+    """``asked`` with a label selector that excludes these nodes."""
     selector = dict(asked.get("entrypoint_label_selector") or {})
     if NODE_ID in selector:
         return dict(asked)
@@ -165,12 +164,12 @@ def without(asked: Mapping[str, Any], node_ids: Sequence[str]) -> dict[str, Any]
 
 
 def is_placed(asked: Mapping[str, Any]) -> bool:
-    """Whether Ray chooses the entrypoint's node by what it asks for. Any other runs on the head."""
+    """Whether Ray places the entrypoint by the resources that it requests. Any other entrypoint runs on the head."""
     return any(asked.get(name) for name in asked if name.startswith("entrypoint_"))
 
 
 def _pairs(given: Sequence[str]) -> list[tuple[str, str]]:
-    """Name and value of each option, whether ``=`` or the next word gives it. The last of a name counts."""
+    """Name and value of each option, in the form ``--name=value`` or ``--name value``. The last of a name counts."""
     found: list[tuple[str, str]] = []
     left = list(given)
     while left:
@@ -235,7 +234,7 @@ def _check_unrecorded(runtime_env: Mapping[str, Any]) -> None:
 
 
 def _check_folders(said_by: str, runtime_env: Mapping[str, Any]) -> None:
-    """Refuse folders of this machine: Ray's own client packs and uploads them."""
+    """Refuse local folders, because only Ray's own client packs and uploads them."""
     places = [("working_dir", runtime_env.get("working_dir"))]
     modules = runtime_env.get("py_modules")
     places += [("py_modules", each) for each in modules] if isinstance(modules, list) else []
@@ -254,7 +253,7 @@ def _check_remote(name: str, place: str) -> None:
 
 
 def _file(path: str) -> dict[str, Any]:
-    """A runtime environment that stands in a file, as YAML."""
+    """The runtime environment in the YAML file at ``path``."""
     import yaml  # noqa: PLC0415 - for such files alone
 
     try:
@@ -265,7 +264,7 @@ def _file(path: str) -> dict[str, Any]:
             f"{RUNTIME_ENV}={path[:200]}: {error.strerror or error}", "it is read on the machine that starts the job"
         ) from None
     except (UnicodeError, yaml.YAMLError, RecursionError):
-        # Not the error's own text, which quotes the file.
+        # Leave out the YAML error's text, because it quotes the file.
         raise JobRefusedError(f"{RUNTIME_ENV}={path[:200]} is no YAML", "look at it again") from None
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
         raise JobRefusedError(f"{RUNTIME_ENV}={path[:200]} has no 'name: value' lines", "as env_vars: {NAME: value}")

@@ -22,7 +22,7 @@ def _log(job: str) -> str:
 
 TRAITS: Final = LauncherTraits(
     remote=True,
-    # A request that was sent goes on without the process that sent it.
+    # A sent request takes effect even if its sender dies.
     submit_is_atomic=False,
     counts_reserved_gpus=True,
     pending_remedy=PENDING,
