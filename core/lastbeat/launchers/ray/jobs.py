@@ -105,7 +105,7 @@ class _Reply:
     """Whether ``body`` is the whole answer."""
 
     def said(self, masked: Redactor) -> str:
-        """The last line of an error, bounded; empty for a web page."""
+        """The last line of an error, bounded and masked; for a web page, a note that it is one."""
         text = self.body.decode("utf-8", "replace")
         if text.lstrip().startswith("<"):
             return "with a page, which is no answer of Ray's"
