@@ -18,7 +18,7 @@ from lastbeat.watch.decide.logs import token as line_token
 
 _SAME_START_S = 1.0
 _UPLOAD_S = 5.0
-"""A timestamp that lags its file by no more than this is explained by the upload, not by a clock."""
+"""A timestamp that lags its file by at most this many seconds is explained by the upload, not by a clock."""
 _MOST_REMEMBERED = 8
 _File = TypeVar("_File", Heartbeat, Sentinel, PreemptedSentinel, LogFile)
 _End = TypeVar("_End", Sentinel, PreemptedSentinel)
@@ -31,7 +31,7 @@ class AttemptMatch:
     attempt: Attempt
     is_new: bool
     seen: Seen
-    """Without the evidence that belongs to other attempts."""
+    """The observation without the evidence of other attempts."""
     leftover: bool = False
     """metadata.json exists, but an earlier attempt wrote it."""
 
@@ -56,7 +56,7 @@ def match_attempt(record: Record | None, seen: Seen, skew_s: tuple[float, float]
     1. Same attempt, new attempt, or a leftover document of an earlier one? The attempt number decides, then the start
        time.
     2. Fix the skew at the start of the attempt once it is known: that clock wrote the start time.
-    3. At the first look at a new attempt, mark as spent every file that was there before it.
+    3. At the first look at a new attempt, mark as spent every file that existed before it.
     4. Drop files that are spent or older than the attempt's start.
     5. Keep a sentinel if the clocks leave it open and it was written after the latest heartbeat.
     """
@@ -85,18 +85,18 @@ def match_attempt(record: Record | None, seen: Seen, skew_s: tuple[float, float]
 
 
 def _of_job(record: Record | None, seen: Seen) -> tuple[Attempt, str] | None:
-    """The attempt that a supervised job begins; None: it is no other job than before."""
+    """The attempt that a supervised job begins, or None if the job is the same as before."""
     if record is None or seen.job is None or record.attempt.job == seen.job.memory.key:
         return None
     known, job = record.attempt, seen.job.memory
     begun_at = job.submitted_at
     if job.restarts > 0:
-        # While it waits for its turn again, nothing that is there is its own.
+        # While it waits in the queue again, no file is its own.
         begun_at = seen.job.report.started_at or job.seen_at or job.submitted_at
     named = replace(known, job=job.key, begun_at=begun_at)
     if (known.job is None and not _lived(record)) or _began_since(record, begun_at):
-        # Nothing of the run was ever seen: its first job is its first attempt. Or a watcher that knows nothing of jobs
-        # has seen this one's heartbeats before.
+        # Nothing of the run was ever seen: its first job is its first attempt. Or a watcher that knows no jobs has seen
+        # this one's heartbeats before.
         return named, "same"
     starts = (*known.earlier_starts, *([known.start_time] if known.start_time else []))
     fresh = replace(
@@ -119,7 +119,7 @@ def _lived(record: Record) -> bool:
 
 
 def _began_since(record: Record, at: datetime) -> bool:
-    """Whether the present attempt was first seen by its own heartbeats, at ``at`` or later."""
+    """Whether the current attempt was first seen by its own heartbeats, at ``at`` or later."""
     attempt = record.attempt
     first = next((each.at for each in record.history if each.attempt == attempt.number), None)
     seen = record.metadata
@@ -133,7 +133,7 @@ def _began_since(record: Record, at: datetime) -> bool:
 
 
 def _is_too_old(modified: datetime, attempt: Attempt) -> bool:
-    """Whether what was stored then was written before the attempt's job was submitted."""
+    """Whether a file stored at ``modified`` was written before the attempt's job was submitted."""
     return attempt.begun_at is not None and _before_start(modified, attempt.begun_at, 0.0)
 
 
@@ -156,16 +156,16 @@ def _at_start(
 
 
 def _begun(attempt: Attempt, metadata: Heartbeat | None) -> datetime | None:
-    """The latest time at which a new attempt can have begun, by the store's clock. It may have been beating for a
-    while."""
+    """The latest time at which a new attempt can have begun, by the store's clock. It may have been beating for some
+    time."""
     if metadata is None or attempt.start_time is None or attempt.start_skew_s is None:
         return metadata.modified if metadata is not None else None
     return min(metadata.modified, attempt.start_time + timedelta(seconds=attempt.start_skew_s[1]))
 
 
 def _spent(record: Record, seen: Seen, begun: datetime | None) -> tuple[str, ...]:
-    """Tokens of files that a new attempt found there when it was first seen: those known from before, and those older
-    than it."""
+    """Tokens of files that existed when a new attempt was first seen: those known from before, and those older than
+    it."""
     known = {*record.attempt.spent, *record.sentinels}
     lines = [record.finding.line] if record.finding is not None else []
     cause = seen.logs.explanation.cause if seen.logs is not None else None
@@ -174,7 +174,7 @@ def _spent(record: Record, seen: Seen, begun: datetime | None) -> tuple[str, ...
     network = seen.logs.efa_line if seen.logs is not None else None
     told = record.conditions.get(names.EFA_FALLBACK)
     if network is not None and told is not None and sockets_used(seen.logs) == told:
-        # The very line that told it of the last attempt: this one has not said anything yet.
+        # The same line was reported for the last attempt: this one has not printed any yet.
         lines.append(line_token(network))
     files = (
         ("_error", seen.error), ("_complete", seen.complete), ("_preempted", seen.preempted),
@@ -196,7 +196,7 @@ def _current(name: str, file: _File | None, attempt: Attempt, skew_s: float) -> 
 
 
 def _current_report(seen: Seen, log: LogFile | None, attempt: Attempt, skew_s: float) -> LogReport | None:
-    """None if no log text is younger than the attempt. Within a file that goes on, the log reader makes the cut."""
+    """The report, or None if no log text is younger than the attempt. Within a file that goes on, the reader cuts."""
     at = seen.logs.written_at if seen.logs is not None else None
     if at is None:
         return seen.logs
@@ -220,7 +220,7 @@ def _counting(
 ) -> _End | None:
     if sentinel is None or started is None or metadata is None:
         return sentinel
-    # Where the clocks leave it open, the order of writes decides: an attempt beats first and ends later.
+    # If the clocks leave it open, the order of writes decides: an attempt beats first and ends later.
     if _before_start(sentinel.modified, started, most_s) and metadata.modified > sentinel.modified:
         return None
     return sentinel
@@ -273,7 +273,7 @@ def _next(known: Attempt, metadata: Heartbeat) -> Attempt:
         job=known.job,
         begun_at=known.begun_at,
         number=max(metadata.attempt or 0, known.number + 1),
-        # A start time carried over unchanged is the first attempt's and says nothing about this one.
+        # A start time carried over unchanged is that of the first attempt and does not apply to this one.
         start_time=None if same_start else metadata.start_time,
         declared=metadata.attempt if metadata.attempt is not None else known.declared,
         earlier_starts=() if same_start else starts[-_MOST_REMEMBERED:],

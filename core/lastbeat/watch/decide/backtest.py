@@ -1,8 +1,8 @@
-"""A run's recorded history → how its attempts ended, and what a restart policy would have made of that. Pure.
+"""A run's recorded history → how its attempts ended, and what a restart policy would have decided about each. Pure.
 
-The decisions are those of ``restart.decide_restart``, with budgets and windows as they would have
-been: each restart that the policy decides counts for the next one. Where it stops a run that somebody started again,
-budgets begin anew, as they do when a person begins a supervision.
+The decisions are those of ``restart.decide_restart``. Budgets and windows count the restarts that the policy itself
+would have made. Where the policy stops a run that a person then started again, the budgets start afresh, as they do
+when a person begins a supervision.
 """
 
 import re
@@ -22,13 +22,13 @@ from lastbeat.watch.decide.recovery import STOOD_STILL
 from lastbeat.watch.decide.restart import decide_restart, entry
 
 MEAN_CHANCE: Final = 0.5
-"""Of the random delay before a restart: as long as it is on average."""
+"""Average of the random draw that sets the delay before a restart, as a share of the delay's limit."""
 _EXIT: Final = re.compile(r"\bexit (?:status|code) (\d{1,3})\b")
 
 
 @dataclass
 class _Attempt:
-    """What history tells of one attempt."""
+    """What history records of one attempt."""
 
     began_at: datetime | None = None
     steps: "list[tuple[datetime, int]] | None" = None
@@ -47,33 +47,33 @@ def past_run(record: Record) -> PastRun:
         elif last is None or last.came_back:
             found.append(_past_end(record, each, attempts))
         elif each.after is Status.SUCCEEDED and last.status is not Status.SUCCEEDED:
-            # It had been given up, and was done.
+            # The run was given up, and then finished.
             found[-1] = replace(last, came_back=True)
     return PastRun(record.run_id, tuple(found), cut=record.transitions > len(history), thin=not history)
 
 
 def backtest(policy: RestartPolicy, past: PastRun, delay_s: float) -> Iterator[PastDecision]:
-    """What ``policy`` would have decided about each end, and what that would have been worth. ``delay_s`` is the limit
-    of the first delay."""
+    """What ``policy`` would have decided about each end, and what each decision would have been worth. ``delay_s`` is
+    the limit of the first delay."""
     history: list[RestartEntry] = []
     for index, each in enumerate(past.ends):
         decision = decide_restart(policy, each.end, history, each.at, delay_s=delay_s, chance=MEAN_CHANCE)
         following = next((then for then in past.ends[index + 1 :] if then.attempt > each.attempt), None)
         yield _judged(past.run_id, each, following, decision)
         if each.came_back:
-            # Such a restart is withdrawn.
+            # The run came back by itself, so such a restart is withdrawn.
             continue
         history = [*history, entry(each.end, each.at)] if decision.restart else []
 
 
 def _judged(run_id: str, each: PastEnd, following: PastEnd | None, decision: RestartDecision) -> PastDecision:
-    """What the decision would have been worth, by what became of the run.
+    """What the decision would have been worth, judged by what happened to the run later.
 
-    1. An end that somebody asked for, a good one, and one that was none are worth nothing.
-    2. Nobody started it again: nobody knows.
-    3. It was, and died again of the same cause no further on: a restart is wasted, a stop spares that attempt.
-    4. The same, and nobody knows how far it got: nobody knows.
-    5. Else it got on. A restart would have saved the time that it lay dead, less the delay.
+    1. A requested end, a success, and an end that the run came back from are worth nothing.
+    2. The run was not started again: unknown.
+    3. The next attempt died of the same cause without getting further: a restart is wasted, a stop saves that attempt.
+    4. The same, but how far it got is not known: unknown.
+    5. Otherwise the next attempt got further: a restart would have saved the downtime, less the delay.
     """
     told = PastDecision(run_id, each, decision, Hindsight.UNKNOWN)
     if each.end.asked_by is not None:
@@ -86,7 +86,7 @@ def _judged(run_id: str, each: PastEnd, following: PastEnd | None, decision: Res
         return told
     behind = each.reached is not None and each.end.step is not None and each.reached <= each.end.step
     if following is None and behind:
-        # It lives, and has not come as far yet.
+        # The next attempt is alive, and has not come as far yet.
         return told
     again = following is not None and _same_cause(each.end, following.end)
     further = None if following is None else _further(each.end, following.end)
@@ -100,7 +100,7 @@ def _judged(run_id: str, each: PastEnd, following: PastEnd | None, decision: Res
     dead_s = max(0.0, (each.resumed_at - each.died_at).total_seconds())
     if not decision.restart:
         return replace(told, hindsight=Hindsight.MISSED, seconds=dead_s)
-    # It cannot be decided about before it was seen.
+    # No decision is possible before the end was seen.
     until = each.at + timedelta(seconds=decision.delay_s)
     saved_s = max(0.0, (each.resumed_at - max(until, each.died_at)).total_seconds())
     steps = None if each.steps_per_s is None else round(saved_s * each.steps_per_s)
@@ -112,7 +112,7 @@ def _same_cause(one: JobEnd, other: JobEnd) -> bool:
 
 
 def _further(one: JobEnd, other: JobEnd) -> bool | None:
-    """Whether the second got further. None: nobody knows."""
+    """Whether the second attempt got further, or None if that is unknown."""
     return None if one.step is None or other.step is None else other.step > one.step
 
 
@@ -121,7 +121,7 @@ def _between(first: int | None, last: int | None) -> int | None:
 
 
 def _attempts(record: Record) -> dict[int, _Attempt]:
-    """Attempt → when it began, and the steps that are known of it."""
+    """Attempt → when it began, and its known steps."""
     found: dict[int, _Attempt] = {}
     for each in record.history:
         known = found.setdefault(each.attempt, _Attempt(steps=[]))
@@ -173,7 +173,7 @@ def _begins(times: AttemptTimes) -> datetime | None:
 
 
 def _pace(own: AttemptTimes | None, known: _Attempt) -> tuple[int | None, float | None]:
-    """The first known step of an attempt, and its steps a second."""
+    """The first known step of an attempt, and its pace in steps a second."""
     points = list(known.steps or ())
     if own is not None:
         sheet = ((own.first_step_at, own.first_step), (own.last_step_at, own.last_step))
@@ -187,14 +187,14 @@ def _pace(own: AttemptTimes | None, known: _Attempt) -> tuple[int | None, float 
 
 
 def _restarted(restarts: Sequence[RestartEntry], at: datetime, until: datetime | None) -> RestartEntry | None:
-    """The restart that lastbeat decided about the end that was seen at ``at``."""
+    """The restart that lastbeat decided about the end seen at ``at``, or None if it decided none."""
     return next((each for each in restarts if each.at >= at and (until is None or each.at <= until)), None)
 
 
 def _job_end(
     record: Record, each: Transition, step: int | None, checkpoint_step: int | None, restarted: RestartEntry | None
 ) -> JobEnd:
-    """How the attempt ended, as a policy has it: as it was decided about then, else as its transition tells."""
+    """How the attempt ended, as a policy sees it: as the record of its restart says, else as its transition says."""
     exit_code = _EXIT.search(each.reason)
     mode = _mode(record, each)
     error_type = each.cause or {Mode.STALL: HANG, Mode.TIMEOUT: TIMEOUT, Mode.PREEMPTED: CANCELLED}.get(mode, UNKNOWN)
@@ -235,8 +235,8 @@ def _person(each: Transition) -> str | None:
 
 
 def _mode(record: Record, each: Transition) -> Mode:
-    """A run that lives and does nothing is a stall, one that fell silent is gone; where its job was known to live, that
-    is a stall, too."""
+    """How the attempt ended. A run that is alive without progress is a stall, and one that fell silent is gone. If its
+    job was known to be alive, silence is a stall, too."""
     if each.after is Status.SUCCEEDED:
         return Mode.SUCCESS
     if each.after is Status.PREEMPTED:

@@ -24,23 +24,23 @@ class AttemptEvidence:
     progress: HeartbeatMemory | None
     first_looked_at: datetime
     earlier_step_limit_s: float | None = None
-    """How long the run may be without a new step, as attempts before this one have taught."""
+    """Seconds that the run may take for its next step, as earlier attempts showed."""
     log: HeartbeatMemory | None = None
     finding: Finding | None = None
     log_lines: Mapping[str, datetime] = field(default_factory=dict)
-    """For absence rules: signal name → when such a line was last new."""
+    """For absence rules: signal name → when such a line last appeared."""
     warned: Mapping[str, ToldWarning] = field(default_factory=dict)
-    """Lines that warned, see :func:`lastbeat.watch.decide.logs.noted`."""
+    """Lines that warned: see :func:`lastbeat.watch.decide.logs.noted`."""
     started: datetime | None = None
     """When waiting for those lines began, or None if the logs could not be read this time."""
     is_new: bool = False
     """This check is the first of its attempt, so the record is about an earlier one."""
     job: JobMemory | None = None
-    """The run's job as this check saw it, or as the record has it where its launcher was not asked."""
+    """The run's job as this check saw it, or as the record has it if the launcher was not asked."""
     starting: str | None = None
     """The job that is about to start, or that was started and not seen since."""
     never_started: str | None = None
-    """Why the run has no job, where its launcher refused it."""
+    """Why the run has no job, if its launcher refused it."""
     attempt: Attempt = field(default_factory=Attempt)
 
     @property
@@ -50,17 +50,17 @@ class AttemptEvidence:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """Logs that could not be looked at."""
+        """Logs that could not be reached."""
         return self.seen.logs.hidden if self.seen.logs is not None else ()
 
     @property
     def logs_unread(self) -> bool:
-        """Whether no log, or not all of their text, could be read this time."""
+        """Whether no log text, or only a part of it, could be read this time."""
         return self.seen.logs is None or bool(self.seen.logs.unread)
 
     @property
     def liveness_log(self) -> HeartbeatMemory | None:
-        """The logs, where they replace a metadata.json that was never written."""
+        """The logs, if they replace a metadata.json that was never written."""
         return self.log if self.metadata is None else None
 
     @property

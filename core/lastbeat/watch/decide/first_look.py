@@ -1,7 +1,7 @@
-"""The first look at a fleet: what had ended before is told by one notice, not by an alert a run. Pure.
+"""The first look at a fleet: one notice covers all runs that had ended before, instead of an alert for each. Pure.
 
-A fleet that nobody has watched may hold hundreds of runs that ended lately. Nobody wants to hear of each, and hardly of
-those that succeeded. What ends from then on is told by itself.
+A fleet without a watcher so far may hold hundreds of runs that ended recently. An alert for each would be noise, above
+all for those that succeeded. A run that ends later gets an alert of its own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,34 +14,34 @@ from lastbeat.model.policy import FleetPolicy
 from lastbeat.watch.decide.groups import MEMBER_LIMIT, Numbers
 
 _OPEN_S: Final = 3600.0
-"""A first look that was never finished ends after this long."""
+"""A first look that was never finished counts as over after this many seconds."""
 _KEPT_S: Final = 3600.0
-"""How long it is kept which notice told what: a pass may have died before it recorded that in the runs' records."""
+"""How long the ledger keeps which notice covered which alerts, in s: a pass may die before it records that."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstPass:
-    """What a pass knows of the first look that it is, or goes on with."""
+    """What a pass knows of the first look that it begins or continues."""
 
     began_at: datetime
     watched: int
-    """Runs with a record from before: somebody has watched them."""
+    """How many runs had a record before: a watcher has seen them."""
     complete: bool
-    """The pass came to its end."""
+    """The pass finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstLookDecision:
-    """What becomes of the alerts of runs that had ended."""
+    """How the alerts of runs that had ended are sent."""
 
     first_look: FirstLook | None
     notice: tuple[DeferredAlert, ...] = ()
-    """What a notice tells; empty: there is none."""
+    """The alerts that a notice covers; empty if there is no notice."""
     again: bool = False
-    """A notice went out before."""
+    """An earlier notice was sent."""
     release: Numbers = field(default_factory=dict)
     told: Mapping[str, Mapping[int, tuple[int, ...]]] = field(default_factory=dict)
-    """Run id → number of the notice → alerts that it tells."""
+    """Run id → number of the notice → alerts that it covers."""
 
 
 def decide_first_look(
@@ -54,10 +54,10 @@ def decide_first_look(
 ) -> FirstLookDecision:
     """Decide on the alerts ``found`` of runs that had ended; ``number`` is that of the next notice.
 
-    1. What an earlier pass decided to tell by a notice is told by it.
-    2. ``group_runs`` or more are told by a notice, unless more runs than that had been watched before: then it is no
-       first look, but a fleet whose memory is lost. After a notice, two more are enough for another.
-    3. All else goes out by itself.
+    1. An alert that an earlier pass assigned to a notice stays with it.
+    2. A notice covers ``group_runs`` alerts or more. If more runs than that were watched before, the fleet has lost its
+       memory and this is no first look. After one notice, two alerts are enough for another.
+    3. Every other alert is sent on its own.
     """
     known = _pruned(ledger.first_look, now)
     told: dict[str, dict[int, tuple[int, ...]]] = {}
@@ -70,7 +70,7 @@ def decide_first_look(
             told.setdefault(each.run_id, {})[notice] = (each.number,)
     again = known is not None and bool(known.told)
     many = len(rest) >= (2 if again else policy.group_runs)
-    # Alerts that an earlier pass could not decide on are still what a first look found.
+    # Alerts that an earlier pass left undecided still belong to the first look.
     tells = many and (again or looking is None or len(rest) > looking.watched)
     if known is None and (tells or (looking is not None and not looking.complete)):
         known = FirstLook(looking.began_at if looking is not None else min(each.message.at for each in rest))
@@ -87,7 +87,7 @@ def decide_first_look(
 
 
 def goes_on(known: FirstLook | None, now: datetime) -> bool:
-    """Whether the first look has not come to its end."""
+    """Whether the first look is still open."""
     return known is not None and known.closed_at is None and (now - known.began_at).total_seconds() <= _OPEN_S
 
 

@@ -16,10 +16,10 @@ from lastbeat.model.times import format_duration
 
 WINDOW_S: Final = 3600.0
 MOST_FLIPS: Final = 3
-"""Up to this many within :data:`WINDOW_S` are told one by one."""
+"""Up to this many flips within :data:`WINDOW_S` get an alert each."""
 
 FLIPS: Final = frozenset({Event.TIMED_OUT, Event.RECOVERED})
-"""The alerts of a flip. Where ALERT_ON has neither, there is no FLAPPING alert and nothing is muted."""
+"""The alerts of a flip. If ALERT_ON has neither, no FLAPPING alert is sent and nothing is muted."""
 
 HINT: Final = (
     "Find out how often the run beats and makes a step: where that takes longer than STALE_MINUTES (or the stall "
@@ -30,15 +30,15 @@ _BOTH = {Status.RUNNING, Status.TIMED_OUT}
 
 
 class FlappingPhase(Enum):
-    """Where one look leaves a run's flapping."""
+    """How one look leaves a run's flapping."""
 
     NONE = auto()
     BEGINS = auto()
     CONTINUES = auto()
     SETTLED = auto()
-    """It ended: the run kept one status for :data:`WINDOW_S`. This very look may be the first flip of a new series."""
+    """Flapping ended: the run kept one status for :data:`WINDOW_S`. The same look may begin a new series."""
     INTERRUPTED = auto()
-    """It ended with another event: a sentinel, a new attempt."""
+    """Flapping ended with another event: a sentinel, or a new attempt."""
 
     @property
     def flapping(self) -> bool:
@@ -49,7 +49,7 @@ class FlappingPhase(Enum):
 def phase_after(
     before: Record, history: tuple[Transition, ...], transition: Transition | None, now: datetime
 ) -> FlappingPhase:
-    """``history`` ends with ``transition``, which this look decided, if any. Pure."""
+    """The phase after this look. ``history`` ends with the ``transition`` that this look decided, if any. Pure."""
     flip = transition is not None and is_flip(transition)
     if before.flapping_since is not None:
         if transition is not None and not flip:
@@ -59,12 +59,12 @@ def phase_after(
 
 
 def is_flip(transition: Transition) -> bool:
-    """Whether it led from RUNNING to TIMED_OUT or back. New attempts count: a run restarted over and over flaps."""
+    """Whether the transition led from RUNNING to TIMED_OUT or back. New attempts count: frequent restarts flap, too."""
     return transition.before != transition.after and {transition.before, transition.after} == _BOTH
 
 
 def flips(history: Iterable[Transition], now: datetime) -> tuple[Transition, ...]:
-    """The flips of the last hour, newest first, back to the last transition that was no flip."""
+    """The flips of the last hour, newest first, back to the last transition that was not a flip."""
     found = []
     for transition in reversed(tuple(history)):
         if not is_flip(transition) or (now - transition.at).total_seconds() >= WINDOW_S:
@@ -91,7 +91,7 @@ def flapping_note(phase: FlappingPhase, before: Record, after: Record, now: date
 
 
 def settles_at(record: Record) -> datetime | None:
-    """When a flapping run needs a look even if nothing about it changes. None: it does not flap."""
+    """When a flapping run needs a look even if nothing about it changes, or None if it does not flap."""
     if record.flapping_since is None or record.since is None:
         return None
     return record.since + timedelta(seconds=WINDOW_S)

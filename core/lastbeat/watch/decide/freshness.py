@@ -23,9 +23,9 @@ from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.record import HeartbeatMemory
 
 SKEW_TOLERANCE_S: Final = 60.0
-"""A smaller offset is not worth mentioning; uploads take time, too."""
+"""Offsets up to this many seconds are not reported; uploads take time, too."""
 _ZONE_STEP_S: Final = 900.0
-"""Zones differ from UTC by whole quarter hours."""
+"""Time zones differ from UTC by multiples of this many seconds, a quarter of an hour."""
 
 
 def remember(

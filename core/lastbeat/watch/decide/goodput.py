@@ -1,18 +1,18 @@
-"""What a run's wall time went into: timesheet → goodput. Pure.
+"""How a run's wall time was used: timesheet → goodput. Pure.
 
-A cursor walks over the attempts, from one known moment to the next, and never back; so the parts add up to the wall
-time whatever the clocks say.
+A cursor walks over the attempts, from one known moment to the next, and never back. So the parts add up to the wall
+time, whatever the clocks say.
 
     submitted      left the queue     first step      last step     died       seen        next one submitted
         │───────queued────│───starting────│─── steps ─────│── lost ────│─unnoticed─│──────restarting────│
                                            productive, lost
 
-Time dead before ``watched_from``, the first look of a watcher, is not unnoticed. It is time until the next attempt;
-where there is none, the run was over when it died.
+Downtime before ``watched_from``, a watcher's first look, does not count as unnoticed. It counts as time until the next
+attempt; if there is none, the run was over when it died.
 
-All steps of an attempt take as long. A step is lost if a later attempt resumed before it. The time in which the first
-ones were made, unseen, follows from how fast it was later, if it is known from where it resumed. The time after the
-last step of an attempt that died is lost, too, unless the next one resumed from a later step.
+All steps of an attempt are taken to last equally long. A step is lost if a later attempt resumed before it. If the step
+that an attempt resumed from is known, its later pace gives the duration of its first, unseen steps. The time after the
+last step of an attempt that died is lost, too, unless the next attempt resumed from a later step.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,10 +31,10 @@ _NO_FAILURE: Final = frozenset({Status.SUCCEEDED, Status.CANCELLED, Status.PREEM
 def goodput(
     sheet: Timesheet | None, now: datetime, *, restart_waits: bool = False, watched_from: datetime | None = None
 ) -> Goodput | None:
-    """What the wall time went into as of ``now``, by the store's clock; None: nothing of the run is known.
+    """How the wall time was used as of ``now``, by the store's clock, or None if nothing is known of the run.
 
-    ``restart_waits``: the next attempt is decided, and has not been submitted. Without that a run that has ended is
-    over, and its wall time with it: when it ended well, on request or before ``watched_from``, else when that was seen.
+    ``restart_waits``: a restart is decided, and its job has not been submitted. Otherwise a run that has ended is over.
+    Its wall time then stops at its end if that was a success, requested or before ``watched_from``, else when seen.
     """
     start = _start(sheet)
     if sheet is None or start is None:
@@ -73,15 +73,15 @@ class AttemptUse:
 
     times: AttemptTimes
     thrown_away_s: float | None
-    """Its steps that do not count, and the time after its last one. None: nobody knows which steps count, or when it
+    """Its steps that do not count, and the time after its last step; None if it is unknown which steps count or when it
     died."""
     dead_s: float
-    """Dead, seen or not, as far as it is known, until the next attempt began, without the time before the first look
-    of a watcher."""
+    """Downtime until the next attempt began, seen or not, as far as it is known. Excludes the time before a watcher's
+    first look."""
     unnoticed_s: float
-    """The part of that until it was seen."""
+    """The part of ``dead_s`` before a watcher saw that it was down."""
     stood_s: float
-    """It stood still for so long, and went on by itself."""
+    """Time without progress that ended by itself."""
 
 
 def attempt_uses(
@@ -92,8 +92,8 @@ def attempt_uses(
     watched_from: datetime | None = None,
     checkpoint: int | None = None,
 ) -> Iterator[AttemptUse]:
-    """Each attempt that ``sheet`` keeps, as :func:`goodput` sees it. ``checkpoint``: the step of the last complete
-    checkpoint, from which the next attempt will go on."""
+    """Each attempt that ``sheet`` keeps, as :func:`goodput` counts it. ``checkpoint``: the step of the last complete
+    checkpoint, which the next attempt resumes from."""
     start = _start(sheet)
     if sheet is None or start is None:
         return
@@ -115,7 +115,7 @@ def attempt_uses(
         if each.died_at is None or each.last_step is None:
             thrown_away_s = None
         elif _bound(later) is None:
-            # The walk takes all its steps for kept ones.
+            # The walk counts all its steps as kept.
             more_s = None if later or checkpoint is None else _beyond(each, checkpoint)
             thrown_away_s = None if more_s is None else lost_s + more_s
         dead_s = max(0.0, unnoticed_s + restarting_s - unwatched_s - stood_s)
@@ -123,7 +123,7 @@ def attempt_uses(
 
 
 def _beyond(each: AttemptTimes, checkpoint: int) -> float | None:
-    """How long the steps of an attempt took that come after ``checkpoint``."""
+    """Seconds that the steps after ``checkpoint`` took, or None if a step's duration is unknown."""
     last, before = each.last_step, _before_first(each)
     if last is None or before is None or checkpoint >= last:
         return 0.0
@@ -132,7 +132,7 @@ def _beyond(each: AttemptTimes, checkpoint: int) -> float | None:
 
 
 def summed(sheet: Timesheet, most: int, watched_from: datetime | None = None) -> Timesheet:
-    """``sheet`` with at most ``most`` attempts kept one by one; those before them are added to the sum."""
+    """``sheet`` with the latest ``most`` attempts kept one by one; those before them are added to the sum."""
     while len(sheet.attempts) > most:
         start = _start(sheet)
         first, rest = sheet.attempts[0], sheet.attempts[1:]
@@ -147,7 +147,7 @@ def summed(sheet: Timesheet, most: int, watched_from: datetime | None = None) ->
 
 
 def _unseen(each: AttemptTimes, before: int) -> int:
-    """Starts in place between attempt number ``before`` and this one that no watcher saw."""
+    """How many starts in place between attempt number ``before`` and this one no watcher saw."""
     return max(0, min(each.in_place, each.number - 1 - before))
 
 
@@ -165,14 +165,14 @@ def _over_at(last: AttemptTimes, watched_from: datetime | None) -> datetime | No
 
 
 def _found_dead(each: AttemptTimes, watched_from: datetime | None) -> bool:
-    """Whether it was dead at the first look of a watcher."""
+    """Whether the attempt was dead at a watcher's first look."""
     if each.died_at is None or each.seen_at is None or watched_from is None:
         return False
     return each.died_at < watched_from and each.seen_at <= watched_from
 
 
 def _resumed(each: AttemptTimes) -> int | None:
-    """The last step before its own, as far as is known: it cannot have been later."""
+    """The last step before its own, at most, or None if no step is known."""
     known = [step for step in (each.resumed_from, _before_first(each)) if step is not None]
     return min(known, default=None)
 
@@ -182,12 +182,12 @@ def _before_first(each: AttemptTimes) -> int | None:
 
 
 def _bound(later: Sequence[AttemptTimes]) -> int | None:
-    """The last step that none of the later attempts did again; None: nobody knows of any that did."""
+    """The last step that no later attempt repeated, or None if no repeated step is known."""
     return min((step for step in map(_resumed, later) if step is not None), default=None)
 
 
 def _step_s(each: AttemptTimes) -> float | None:
-    """How long a step of it took; None: not known."""
+    """Seconds that one step of the attempt took, or None if unknown."""
     first, last, first_at, last_at = each.first_step, each.last_step, each.first_step_at, each.last_step_at
     if first is None or last is None or first_at is None or last_at is None:
         return None
@@ -198,15 +198,15 @@ def _step_s(each: AttemptTimes) -> float | None:
 
 @dataclass
 class _Walk:
-    """Where the cursor is, and what was found on the way to it."""
+    """Where the cursor is, and what it found on the way."""
 
     cursor: datetime
     end: datetime
     tells_steps: bool
-    """Some attempt of the run shows its steps: one that shows none made none."""
+    """Whether any attempt of the run shows steps. If so, an attempt that shows none made none."""
     watched_from: datetime | None = None
     attempts: int = 0
-    """Those that are behind the cursor, with the starts in place that no watcher saw."""
+    """Attempts behind the cursor, including starts in place that no watcher saw."""
     spent: dict[TimeUse, float] = field(default_factory=dict)
     lost_steps: int | None = None
     failures: int = 0
@@ -216,13 +216,13 @@ class _Walk:
     recover_s: float = 0.0
     down_since: datetime | None = None
     unwatched_s: float = 0.0
-    """Dead before ``watched_from``."""
+    """Downtime before ``watched_from``, in s."""
     number: int = 0
-    """The attempt that the cursor has passed."""
+    """Number of the attempt that the cursor has passed."""
 
     @classmethod
     def over(cls, sheet: Timesheet, start: datetime, end: datetime, watched_from: datetime | None) -> "_Walk":
-        """From ``start`` to ``end``, with what came before the attempts of ``sheet`` behind it."""
+        """A walk from ``start`` to ``end``, which begins with the sums of the attempts before those of ``sheet``."""
         known = sheet.earlier
         tells = any(each.first_step is not None for each in sheet.attempts)
         spent = {TimeUse.UNNOTICED: 0.0, TimeUse.RESTARTING: 0.0}
@@ -261,7 +261,7 @@ class _Walk:
     def earlier(
         self, known: EarlierTimes | None, start: datetime, last: AttemptTimes, later: Sequence[AttemptTimes]
     ) -> EarlierTimes:
-        """What was found, as it is kept; ``last`` is the attempt that the cursor has just passed."""
+        """The sums, as the timesheet keeps them; ``last`` is the attempt that the cursor has just passed."""
         bound = _bound(later)
         tops = [step for step in (known.top_step if known is not None else None, last.last_step) if step is not None]
         top = max(tops, default=None)
@@ -284,7 +284,7 @@ class _Walk:
         )
 
     def spend(self, use: TimeUse, until: datetime | None) -> None:
-        """The time up to ``until`` went into ``use``; None: nobody knows when that was."""
+        """Count the time up to ``until`` as ``use``; None if that moment is unknown."""
         if until is None:
             return
         self._add(use, (min(until, self.end) - self.cursor).total_seconds())
@@ -295,7 +295,7 @@ class _Walk:
         self.cursor = min(self.end, self.cursor + timedelta(seconds=seconds))
 
     def walk(self, each: AttemptTimes, later: Sequence[AttemptTimes]) -> None:
-        """Over one attempt, up to where the next one begins."""
+        """Walk over one attempt, up to where the next one begins."""
         # Each start in place follows a failure or a hang, whether a watcher saw it or not.
         unseen = _unseen(each, self.number)
         self.attempts, self.failures, self.number = self.attempts + unseen + 1, self.failures + unseen, each.number
@@ -312,7 +312,7 @@ class _Walk:
 
     def _without_steps(self, each: AttemptTimes, stop: datetime) -> None:
         if each.submitted_at is not None:
-            # As far as anybody saw, it never left the queue.
+            # No watcher saw it leave the queue.
             self.spend(TimeUse.QUEUED, stop if each.started_at is None else min(each.started_at, stop))
         if self.tells_steps:
             self.spend(TimeUse.STARTING, None if each.no_step_at is None else min(each.no_step_at, stop))
@@ -346,8 +346,8 @@ class _Walk:
         self.lost_steps = (self.lost_steps or 0) + each.redone + again
 
     def _start_up(self, each: AttemptTimes, first: int, first_at: datetime) -> int:
-        """Up to where its steps begin, as far as that is known. Returns the step before them."""
-        # Of a job that nobody saw begin, waiting and start-up cannot be told apart.
+        """Walk to the attempt's first step, as far as that is known. Returns the step before it."""
+        # If no watcher saw the job begin, waiting and start-up cannot be told apart.
         use = TimeUse.STARTING if each.started_at is not None or each.submitted_at is None else TimeUse.UNKNOWN
         self.spend(use, None if each.no_step_at is None else min(each.no_step_at, first_at))
         step_s, resumed = _step_s(each), _resumed(each)
@@ -364,18 +364,18 @@ class _Walk:
     def _last_words(
         self, each: AttemptTimes, bound: int | None, later: Sequence[AttemptTimes], limit: datetime
     ) -> None:
-        """From its last step to its end."""
+        """Walk from the attempt's last step to its end."""
         if each.died_at is None or each.last_step is None:
             return
         died_at = min(each.died_at, limit)
         if each.end is Status.SUCCEEDED or (
             each.end is Status.PREEMPTED and (bound is None or bound >= each.last_step)
         ):
-            # What came after the last step was saving it.
+            # The time after the last step went into saving it.
             self.spend(TimeUse.PRODUCTIVE, died_at)
             return
         step_s = _step_s(each)
-        # Steps that were made and not told of, and saved.
+        # Steps that were made and saved, but not reported.
         more = bound - each.last_step if bound is not None and any(map(_knows_resumed, later)) else 0
         if step_s is not None and more > 0:
             self._add(TimeUse.PRODUCTIVE, min((died_at - self.cursor).total_seconds(), more * step_s))
@@ -383,7 +383,7 @@ class _Walk:
 
     def _death(self, each: AttemptTimes, limit: datetime) -> None:
         if each.end is Status.SUCCEEDED:
-            # Without a step of it nobody knows when it was back; that it was is sure.
+            # The run was back, but without a step of it the time is unknown.
             self.down_since = None
         if each.seen_at is None:
             self.spend(TimeUse.UNKNOWN, limit)

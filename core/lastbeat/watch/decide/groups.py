@@ -1,4 +1,4 @@
-"""Which runs timed out together, and the notices about them. Pure.
+"""Groups runs that timed out together, and composes the notices about them. Pure.
 
 As in Alertmanager, the first notice of a group goes out at once and later ones at least ``group_s`` after the last. A
 group that is still timed out is repeated only if ``repeat_s`` is set.
@@ -17,12 +17,12 @@ OPEN_LIMIT = 20
 MEMBER_LIMIT = 20_000
 _QUIET_S = 24 * 3600.0
 _KEPT_S = 3600.0
-"""How long a closed group is kept: a pass may have died before it recorded which alerts the group had told."""
+"""Seconds that a closed group is kept: a pass may have died before it recorded which alerts the group covered."""
 _ALONE_LIMIT = 1000
 _TOLD_LIMIT = 10
 _VALUES_LIMIT = 50
 _SHARED_FROM = 0.8
-"""The share of members from which on they have a fact in common."""
+"""A fact is shared from this share of the members on."""
 
 Numbers = Mapping[str, tuple[int, ...]]
 """Run id → numbers of alerts in its record."""
@@ -30,7 +30,7 @@ Numbers = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class GroupDecision:
-    """What becomes of each deferred alert: it is sent on its own, told by a notice, or waits for the next notice."""
+    """What to do with each deferred alert: send it on its own, cover it by a notice, or hold it for the next notice."""
 
     ledger: Ledger
     changed: bool
@@ -44,7 +44,7 @@ class GroupDecision:
 
 
 def idle(ledger: Ledger) -> bool:
-    """Whether there is nothing to decide without newly deferred alerts."""
+    """Whether there is nothing to decide until new alerts are deferred."""
     return all(group.closed_at is not None for group in ledger.groups)
 
 
@@ -63,11 +63,11 @@ def decide_groups(
     2. Note members that ended, or came back without an alert.
     3. Drop what waited for a notice so long that it went out on its own.
     4. Compose the notices that are due.
-    5. Close groups with nobody left in them.
+    5. Close groups without timed-out runs, and those that no longer change.
     """
     before = _pruned(ledger, now, policy)
     draft = _Draft(before, status_of, now, policy)
-    # A look that outlasted its pass may have found the same as the next one.
+    # A look that outlasted its pass may have found the same alerts as the next one.
     once = {(each.run_id, each.number): each for each in deferred}
     draft.take([once[key] for key in sorted(once)])
     draft.note_departures()
@@ -141,7 +141,7 @@ class _Draft:
                 self.groups[home] = replace(self.groups[home], grew_at=self._now)
 
     def note_departures(self) -> None:
-        """Note members that are no longer timed out: those that ended have an alert of their own, the others need
+        """Mark members that are no longer timed out as left: those that ended have their own alert, the others need
         none."""
         for number in self._open():
             members = self._members[number]
@@ -191,7 +191,7 @@ class _Draft:
             self.groups[number] = group
 
     def _is_decided(self, each: DeferredAlert) -> bool:
-        """Whether an earlier pass that could not finish, or another sweep just now, has decided on it: then that
+        """Whether an earlier pass that could not finish, or a concurrent sweep, has decided on the alert. That decision
         stands."""
         if any((row.run_id, row.number) == (each.run_id, each.number) for row in self.alone):
             self.release.setdefault(each.run_id, []).append(each.number)
@@ -201,7 +201,7 @@ class _Draft:
             if member is None:
                 continue
             told_at = self.groups[number].told_at
-            # A run that was deleted and recreated counts its alerts from 1 again: nobody was told of this one.
+            # A run that was deleted and recreated counts its alerts from 1 again, so this one is new.
             if each.number in member.told and told_at is not None and each.message.at <= told_at:
                 self._tell_of(each.run_id, member.told[each.number], (each.number,))
                 return True
@@ -230,7 +230,7 @@ class _Draft:
             return None
         self.opened += 1
         self.groups[self.opened] = Group(self.opened, self._now, self._now)
-        # Their return is told together with that of the others.
+        # One notice covers their return and that of the others.
         self._members[self.opened] = {
             each.run_id: Member(MemberState.BACK if each.back else MemberState.OUT)
             for each in earlier.values()
@@ -269,7 +269,7 @@ class _Draft:
                 self.wait[run_id] = (numbers, until)
 
     def _deferred_until(self, group: Group) -> datetime:
-        """Three passes after the next notice is due: by then one of them has sent it, or no passes run any more."""
+        """Three passes after the next notice is due: by then one of them has sent it, or no pass runs any more."""
         seconds = self._policy.group_s + 3 * self._policy.interval_s
         return (group.told_at or self._now) + timedelta(seconds=seconds)
 
@@ -318,7 +318,7 @@ def count_facts(group: Group, joining: Sequence[Mapping[str, str]]) -> Group:
 
 
 def shared_facts(group: Group) -> dict[str, str]:
-    """What at least four in five members share, among those where it is known: fact → value and how many."""
+    """Facts that at least four in five members share, of those whose value is known: fact → value and count."""
     found = {}
     for name in FACTS:
         total = group.having.get(name, 0)

@@ -1,7 +1,7 @@
-"""The line that says why a run failed: that of ``_error``, or the cause's own where a launcher wrote ``_error``. Pure.
+"""The line that says why a run failed: from ``_error``, or from the cause's own line if a launcher wrote ``_error``.
 
 Launchers and wrappers (torchrun, ``accelerate launch``, deepspeed, a shell script) end with an exception or a status of
-their own that only repeats how a process of theirs ended. People want to read what that process said.
+their own that only repeats how one of their processes ended. People want to read what that process printed. Pure.
 """
 
 import re
@@ -14,7 +14,7 @@ from lastbeat.model.text import fit, one_line
 
 _THREAD_LIMIT: Final = 160
 _NUMBER: Final = r"-?\d{1,5}"
-# What a line of ``_error`` says that only repeats an exit status. ``lastbeat exec`` puts the status after it.
+# A line of ``_error`` that only repeats an exit status. ``lastbeat exec`` puts the status after it.
 _REPEATS: Final = Pattern(
     r"(?:[\w.]{0,120}\.)?(?:"
     r"ChildFailedError:?"
@@ -27,12 +27,12 @@ _REPEATS: Final = Pattern(
 )
 _STATUS: Final = Pattern(r" \((?P<said>exit status \d{1,3}\b.{0,200})\)$")
 _ENDED: Final = Pattern(r"\b(?P<said>exit status \d{1,3}|killed by SIGABRT)\b")
-# torchrun's table of what failed first.
+# torchrun's table of the first failure.
 _ROOT: Final = Pattern(
     r"Root Cause \(first observed failure\):[^\n]{0,40}\n(?P<rows>.{0,1500}?)(?:={10}|\Z)", re.DOTALL
 )
 _ROW: Final = Pattern(r"^[^\n:]{0,40}?\b(?P<name>host|rank|exitcode)\s{1,8}: (?P<value>\S{1,100})", re.MULTILINE)
-# How launchers say that a process of theirs ended. None of it says why.
+# How launchers report that one of their processes ended. None of it gives the reason.
 _EXIT_LINE: Final = Pattern(
     r"failed \(exitcode: (?P<code>-?\d{1,5})\)(?: local_rank: (?P<local>\d{1,6}))?"
     r"|Signal (?P<signal>\d{1,2}) \(SIG\w{2,8}\) received by PID"
@@ -44,7 +44,7 @@ _EXIT_LINE: Final = Pattern(
 
 
 def failure_line(text: str) -> str:
-    """The line of ``_error`` that says what happened: its first; of a bare traceback its last. Empty: there is none."""
+    """The line of ``_error`` that says what happened: its first, or the last of a bare traceback; empty if none."""
     lines = [line.strip() for line in text.splitlines() if line.strip(" \t\ufffd")]
     first = lines[0] if lines else ""
     # Written by ``2> _error``: a traceback has its message at the end.
@@ -52,20 +52,20 @@ def failure_line(text: str) -> str:
 
 
 def thread_note(seen: Seen) -> str:
-    """What to add to a reason where a thread of training has died; empty if none has. It decides nothing, but it may be
-    the cause."""
+    """What to add to a reason if a thread of training has died; else empty. It decides nothing, but the dead thread may
+    be the cause."""
     said = one_line(seen.metadata.thread_error or "") if seen.metadata is not None else ""
     return fit(f"; a thread of it had ended with an exception: {said}", _THREAD_LIMIT) if said else ""
 
 
 def repeats_an_exit(line: str) -> bool:
-    """Whether ``line`` says no more than that a process ended, and with which status."""
+    """Whether ``line`` states only that a process ended, and its exit status."""
     return _REPEATS.fullmatch(_STATUS.sub("", line.strip()).strip()) is not None
 
 
 def headline(text: str, cause: Cause | None, limit: int) -> str | None:
-    """What to say in place of the first line of ``_error``, whose whole text is ``text``, in at most ``limit``
-    characters. None: that line is the best there is."""
+    """The line to show instead of the first line of ``_error``, in at most ``limit`` characters, or None if that line
+    is the best. ``text`` is the whole of ``_error``."""
     first = failure_line(text)
     if cause is None or not repeats_an_exit(first):
         return None
@@ -90,7 +90,7 @@ def _own_line(cause: Cause) -> str:
 
 
 def _root_cause(text: str) -> str:
-    """``rank 1 on node-7 was killed by SIGKILL``, as torchrun's table has it. Empty: there is no such table."""
+    """``rank 1 on node-7 was killed by SIGKILL``, from torchrun's table; empty if there is no such table."""
     from lastbeat.explain.causes.exit_codes import in_words  # noqa: PLC0415 - only where a launcher's run has failed
 
     table = _ROOT.search(text)

@@ -1,4 +1,4 @@
-"""What launchers' words on a job that has not ended mean, and what to do about its conditions. Pure."""
+"""What a launcher's report on a job that has not ended means, and the remedies of its conditions. Pure."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from lastbeat.launchers.traits import LauncherTraits
 
 HOPELESS_S: Final = 300.0
-"""A job that cannot start as it is, is told of after this: waiting longer mends nothing."""
+"""A job that cannot start as it is raises an alert after this many seconds: waiting longer changes nothing."""
 IDLE_S: Final = 600.0
-"""GPUs that nobody uses are told of after this: loading data and a model may take minutes."""
+"""Idle GPUs raise an alert after this many seconds: loading data and a model may take minutes."""
 
 
 _NO_LOG: Final = "Without its log nobody can say why it fails."
@@ -27,8 +27,8 @@ def launcher_traits(job: JobMemory) -> "LauncherTraits":
 
 
 def idle_since(known: datetime | None, report: JobReport, now: datetime) -> datetime | None:
-    """Since when the job has run without using any of its GPUs. ``known``: what the last look made of that, where the
-    job was in the same state. While nobody can tell, that stands: unknown is neither use nor idleness."""
+    """Since when the job has run without using any of its GPUs, or None if it uses them. ``known`` is the last look's
+    answer for the same state. It stands while GPU use is unknown: unknown is neither use nor idleness."""
     if report.state is not JobState.RUNNING:
         return None
     if report.gpus is None:
@@ -37,7 +37,7 @@ def idle_since(known: datetime | None, report: JobReport, now: datetime) -> date
 
 
 def remedy(raised: Collection[str], job: JobMemory | None) -> str | None:
-    """What to do about a condition of the job."""
+    """What to do about the conditions ``raised`` of the job, or None."""
     if job is None:
         return None
     traits = launcher_traits(job)
@@ -47,7 +47,7 @@ def remedy(raised: Collection[str], job: JobMemory | None) -> str | None:
     if names.JOB_LOG_MISSING in raised:
         look = traits.log_remedy(job.id)
         if traits.remote:
-            # lastbeat brings the log by itself, so no other path for it is of use.
+            # lastbeat fetches the log itself, so another path for it does not help.
             return f"{look} by hand says the same. {_NO_LOG}"
         return (
             f"{look}; make that folder, writable for the job on its nodes, or give --output (and --log) a path that "

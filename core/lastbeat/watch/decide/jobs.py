@@ -1,4 +1,4 @@
-"""What the launcher's word on a run's job says about the run."""
+"""What the launcher's report on a run's job means for the run."""
 
 import signal
 from collections.abc import Iterable
@@ -17,10 +17,10 @@ from lastbeat.model.times import format_duration
 from lastbeat.watch.decide.job_conditions import launcher_traits
 
 QUEUED_S: Final = 86400.0
-"""How long a job that was last seen waiting, or to begin, excuses that nothing was written where nobody can ask."""
+"""How long, in seconds, a job last seen pending excuses a run without output while its launcher cannot be asked."""
 _OLD_OUTPUTS: Final = 32
 STANDSTILL_S: Final = 60.0
-"""So long a job may live after a failure in its log."""
+"""Seconds that a job may stay alive after a failure in its log."""
 _CAUSES: Final = {
     JobState.CANCELLED: "cancelled",
     JobState.PREEMPTED: "cancelled",
@@ -28,7 +28,7 @@ _CAUSES: Final = {
     JobState.NODE_LOST: "hardware",
 }
 _TERMINATED: Final = 128 + signal.SIGTERM
-"""Exit status of a shell whose command SIGTERM has ended."""
+"""Exit status of a shell whose command was ended by SIGTERM."""
 
 
 class JobJudgement(NamedTuple):
@@ -41,10 +41,10 @@ class JobJudgement(NamedTuple):
 
 
 def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -> JobJudgement | None:
-    """What follows for the run from its job; None: nothing, so that heartbeats and logs decide.
+    """The run's status by its job, or None if heartbeats and logs decide.
 
-    ``beats``: there is any heartbeat or log of this attempt. ``says_done``: the line of a log that says that training
-    is done. ``lives``: a heartbeat is fresh.
+    ``beats``: a heartbeat or a log of this attempt exists. ``says_done``: the log line that says training is done.
+    ``lives``: a heartbeat is fresh.
     """
     memory, report = sight.memory, sight.report
     traits = launcher_traits(memory)
@@ -62,7 +62,7 @@ def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -
         return JobJudgement(Status.SUCCEEDED, f"{name} ended well ({one_line(report.said)})")
     if report.state is JobState.GONE:
         if lives and not traits.gone_is_dead:
-            # A scheduler may have lost sight of it.
+            # A scheduler may have lost track of it.
             return None
         if says_done is not None:
             return JobJudgement(
@@ -74,7 +74,7 @@ def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -
         return JobJudgement(Status.TIMED_OUT, told, TIMEOUT, TYPES[TIMEOUT].hint)
     cause = traits.causes.get(report.state) or _CAUSES.get(report.state)
     if cause is None and (report.signal == signal.SIGTERM or report.exit_code == _TERMINATED):
-        # No scheduler says who asked: people, or a machine that is about to be taken away. A Ctrl-C is SIGINT.
+        # No scheduler names the sender: it may be a person, or a machine about to be preempted. A Ctrl-C is SIGINT.
         cause = _CAUSES[JobState.CANCELLED]
     ended = report.exit_code if report.signal is None else -report.signal
     what_to_do = hints.UNEXPLAINED_FAILURE if not ended else exit_codes.hint_of(ended)
@@ -85,24 +85,24 @@ def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -
 
 
 def old_outputs(before: Record, sight: JobSight | None) -> tuple[str, ...]:
-    """Files with the output of the jobs before the present one; the latest."""
+    """Files with the output of earlier jobs; the latest ones."""
     if before.job is None or sight is None or sight.memory.name == before.job.name:
         return before.old_outputs
     return tuple(dict.fromkeys((*before.old_outputs, *before.job.outputs)))[-_OLD_OUTPUTS:]
 
 
 def spent_outputs(record: Record | None) -> frozenset[str]:
-    """Those of them that say nothing of the present job: what a scheduler writes late is of the job that it ended."""
+    """The earlier jobs' output files, which do not apply to the current job: a scheduler may write to them late."""
     if record is None or record.job is None:
         return frozenset()
     if not record.job.outputs and record.job.state is not JobState.PENDING:
-        # It may write into the same ones; while it waits for its turn it writes nothing.
+        # It may write into the same files; while it waits in the queue it writes nothing.
         return frozenset()
     return frozenset(record.old_outputs) - {*record.job.outputs}
 
 
 def queued(job: JobMemory | None, sight: JobSight | None, now: datetime) -> str | None:
-    """Why a run that has shown nothing is excused although nobody asked its launcher now. None: it is not."""
+    """Why a run that has shown nothing is excused although its launcher was not asked now, or None if it is not."""
     if job is None or sight is not None or job.state.ended or job.seen_at is None:
         return None
     waited_s = (now - job.seen_at).total_seconds()
@@ -115,13 +115,13 @@ def queued(job: JobMemory | None, sight: JobSight | None, now: datetime) -> str 
 
 
 def may_get_over(sight: JobSight | None, finding: Finding | None, now: datetime) -> bool:
-    """Whether a job that lives may still show that it got over the failure in its log, or end and be told of as a
-    whole: with how it ended, and what becomes of it."""
+    """Whether a live job may still get over the failure in its log, or end. One alert then covers its end and what
+    follows from it."""
     if sight is None or finding is None:
         return False
     job = sight.memory
     if sight.report.state is JobState.PENDING:
-        # It has written nothing yet: Slurm still writes that it was requeued when it is in the queue again.
+        # It has written nothing yet. Slurm still records the requeue when the job is in the queue again.
         return job.restarts > 0
     if sight.report.state is not JobState.RUNNING:
         return False
@@ -136,7 +136,7 @@ def ending_name(job: JobMemory) -> str:
 
 
 def starting(actions: Iterable[Action], job: JobMemory | None, now: datetime) -> str | None:
-    """The job that is about to start, or was started and not looked at since, in words. None: there is none."""
+    """The job that is about to start, or was started and not seen since, in words; or None if there is none."""
     begun = [each for each in actions if each.kind == RESTART_KIND and each.failed is None]
     newest = begun[-1] if begun else None
     if newest is None or (job is not None and job.name == newest.name):
@@ -150,7 +150,7 @@ def starting(actions: Iterable[Action], job: JobMemory | None, now: datetime) ->
 
 
 def never_started(actions: Iterable[Action], job: JobMemory | None) -> str | None:
-    """Why the run has no job: its first one was refused. None: it has one, or may still get it."""
+    """Why the run has no job: its first one was refused. None if it has a job, or may still get one."""
     newest = next((each for each in reversed(tuple(actions)) if each.kind == RESTART_KIND), None)
     if job is not None or newest is None or newest.failed is None:
         return None

@@ -1,9 +1,9 @@
 """Whether a job that failed for good, and still runs, may be ended. Pure.
 
-A program may catch an out-of-memory error and go on, so the failure alone ends nothing: its job may be ended once it
-has shown neither a step nor a log line for a grace period, and is in no section that it entered since and that may
-last longer. What a program takes back by later steps was no failure, see ``decide.logs``. While a log cannot be read,
-the job may still write into it, and nothing is ended.
+A program may catch an out-of-memory error and go on, so the failure alone ends nothing. Its job may be ended after a
+grace period without a step or a log line. A section that it entered meanwhile, and that may last longer, extends that
+period. A failure that later steps disprove is no failure, see ``decide.logs``. While a log cannot be read, the job may
+still write into it, and is not ended.
 """
 
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ from lastbeat.watch.decide.logs import DOUBT_S
 from lastbeat.watch.decide.transition import Decision
 
 _SLOWER: Final = 3.0
-"""The next step may take this many times the longest one that was noted: a note may fall short of it by a third."""
+"""The next step may take this many times the longest recorded one: a record may fall short of it by a third."""
 
 
 def lingers(decision: Decision, policy: RestartPolicy) -> bool:
-    """Whether the present job still runs although its run failed and ``policy`` does not restart it. A job that stands
-    still has failed only where the policy would restart such jobs at all."""
+    """Whether the job still runs although its run failed and ``policy`` does not restart it. A stalled job has failed
+    only if the policy would restart stalled jobs at all."""
     sight, ruling, status = decision.seen.job, decision.record.ruling, decision.verdict.status
     if sight is None or sight.report.state is not JobState.RUNNING:
         return False
@@ -36,16 +36,16 @@ def lingers(decision: Decision, policy: RestartPolicy) -> bool:
 
 
 def grace_s(decision: Decision) -> float:
-    """How long a failed job may show neither a step nor a log line, in s. A run whose steps are known to take longer
-    gets longer."""
+    """Seconds that a failed job may show neither a step nor a log line. A run whose steps are known to take longer gets
+    longer."""
     if decision.verdict.by_sentinel:
         return STANDSTILL_S
     return max(DOUBT_S, _SLOWER * _longest_wait_s(decision.record))
 
 
 def may_end_at(decision: Decision) -> datetime | None:
-    """From when on a job that lingers may be ended, by the store's clock; or None while its logs cannot be read. After
-    its own word that it failed, what it still prints does not count."""
+    """When a lingering job may be ended, by the store's clock, or None while its logs cannot be read. After the job has
+    reported its own failure, its output does not count."""
     said, grace = decision.seen.end, timedelta(seconds=grace_s(decision))
     if decision.verdict.by_sentinel and said is not None:
         return said.modified + grace
@@ -54,7 +54,7 @@ def may_end_at(decision: Decision) -> datetime | None:
 
 
 def _limits_at(decision: Decision) -> Iterator[datetime]:
-    """When the limits are over of the sections that training entered after its failure: so long each may last."""
+    """When the limits expire of the sections that training entered after its failure: each may last until then."""
     finding, metadata = decision.record.finding, decision.seen.metadata
     if finding is None or metadata is None:
         return
@@ -65,7 +65,7 @@ def _limits_at(decision: Decision) -> Iterator[datetime]:
 
 
 def _last_shown_at(decision: Decision) -> datetime | None:
-    """When the job last showed a step, a log line, or a section that it entered; or None if that is not known."""
+    """When the job last showed a step, a log line, or a section that it entered; or None if that is unknown."""
     record, seen = decision.record, decision.seen
     report, progress, metadata = seen.logs, seen.progress, seen.metadata
     if (report is None and record.log is not None) or (seen.job is not None and seen.job.log_fault):
@@ -84,6 +84,6 @@ def _last_shown_at(decision: Decision) -> datetime | None:
 
 
 def _longest_wait_s(record: Record) -> float:
-    """The longest time between two steps of this attempt that was noted."""
+    """The longest recorded time between two steps of this attempt, in seconds."""
     noted = (memory.waits for memory in (record.progress, record.log) if memory is not None)
     return max((waits.longest_s for waits in noted if waits is not None), default=0.0)
