@@ -1,12 +1,12 @@
-"""Which rank has been in a section for longer than it may. Pure.
+"""Which rank has been in a section for longer than its limit. Pure.
 
-A heartbeat says for how long each of its sections had been open by its own monotonic clock, so no clock's offset
-matters. While a rank beats, only what it says itself counts: it may have left the section since. Of one that is stale,
-nobody says that, and what has passed since by the store's clock counts, too. A shorter silence may be an outage of the
-store where training runs, and says nothing.
+A heartbeat reports how long each of its sections has been open by its own monotonic clock, so no clock's offset
+matters. While a rank beats, only its own report counts: it may have left the section since. For a silent rank, the time
+since its last beat counts, too, by the store's clock. A shorter silence may be an outage of the store where training
+runs, and shows nothing.
 
-Where rank 0 alone saves or evaluates, the others wait for it: the time that it takes for that, in time, does not count
-for them.
+If rank 0 alone saves or evaluates, the others wait for it. The time that it takes for that, within its limit, does not
+count against them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,39 +30,39 @@ _OVER: Final = frozenset({"completed", "cancelled", "failed", "preempted"})
 
 @dataclass(frozen=True, slots=True)
 class LateSection:
-    """A section in which a rank has been for longer than it may."""
+    """A section in which a rank has been for longer than its limit."""
 
     rank: int | None
-    """None: training is not distributed."""
+    """None if training is not distributed."""
     section: OpenSection
     open_s: float
-    """Until now, where the rank is silent; else until its last heartbeat."""
+    """Seconds until now if the rank is silent, else until its last heartbeat."""
     limit_s: float
     silent: bool
     step: int | None = None
-    """The last step of this rank, as far as it says."""
+    """The last step that this rank reported, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What one rank said last."""
+    """The last report of one rank."""
 
     rank: int | None
     modified: datetime
     sections: Sequence[OpenSection]
     silent_after_s: float | None
-    """None: nobody knows how often it beats."""
+    """The age of a beat at which the rank is silent, in s; None if it is unknown how often it beats."""
     step: int | None = None
 
     def waited_less(self, section: OpenSection, worked: Sequence[tuple[datetime, datetime]]) -> float:
-        """For how long it had been in ``section``, without the spans of time ``worked``, which do not overlap."""
+        """Seconds that it had been in ``section``, without the time spans ``worked``, which do not overlap."""
         began = self.modified - timedelta(seconds=section.open_s)
         spent = sum((min(until, self.modified) - max(since, began)).total_seconds()
                     for since, until in worked if until > began and since < self.modified)  # fmt: skip
         return section.open_s - spent
 
     def is_silent(self, now: datetime, least_s: float = 0.0) -> bool:
-        """Whether it has missed beats, for longer than ``least_s``."""
+        """Whether the rank has missed beats, and for longer than ``least_s`` seconds."""
         limit_s = self.silent_after_s
         return limit_s is not None and (now - self.modified).total_seconds() > max(limit_s, least_s)
 
@@ -70,10 +70,10 @@ class _Told:
 def late_sections(
     seen: Seen, attempt: Attempt, silent_after_s: float | None, stale_s: float, now: datetime
 ) -> tuple[LateSection, ...]:
-    """Those of ``attempt`` that ``seen`` shows, the longest first. ``silent_after_s``: the age of its last beat at
-    which metadata.json is silent; None: nobody knows. ``stale_s``: before that age nothing follows from a silence.
+    """The late sections of ``attempt`` that ``seen`` shows, the longest first. ``silent_after_s`` is the age of a beat
+    at which metadata.json is silent, or None if unknown. A silence shorter than ``stale_s`` shows nothing.
 
-    Where steps tell that one rank is behind the others, its own comes before all: they wait for it."""
+    If steps show that one rank is behind the others, its section comes first: they wait for it."""
     found = list[LateSection]()
     worked = _leader_worked(seen, silent_after_s, stale_s, now)
     for told in _told(seen, attempt, silent_after_s):
@@ -85,15 +85,15 @@ def late_sections(
             if each.limit_s is not None and each.open_s + since_s > each.limit_s
             if silent or not told.rank or not _may_wait(each) or told.waited_less(each, worked) > each.limit_s
         ]
-        # Of sections within each other the innermost says most.
+        # Of nested sections the innermost says most.
         found += sorted(late, key=lambda each: each.open_s)[:1]
     last = behind({each.rank: each.step for each in found})
     return tuple(sorted(found, key=lambda each: (last is None or each.rank != last, -each.open_s, each.rank or 0)))
 
 
 def behind(steps: Mapping[int | None, int | None]) -> int | None:
-    """The one rank whose step is less than those of all others, which are at one step: in a training whose ranks wait
-    for each other they wait for this one. None: that cannot be told."""
+    """The one rank whose step is less than that of all others, which share one step; or None if there is no such rank.
+    Where ranks wait for each other, the others wait for this one."""
     known = [(step, rank) for rank, step in steps.items() if step is not None]
     if len(known) < len(steps) or len({step for step, _ in known}) != _TWO:
         return None
@@ -103,8 +103,8 @@ def behind(steps: Mapping[int | None, int | None]) -> int | None:
 
 
 def leader_step(seen: Seen, since: datetime) -> int | None:
-    """The step of rank 0, where that was written at ``since`` or later: it says it beside its heartbeat, and not with
-    each. None: not known."""
+    """The step of rank 0 if it was written at ``since`` or later, else None. Rank 0 writes it beside its heartbeat, and
+    not with every beat."""
     if seen.metadata is not None and seen.metadata.step is not None:
         return seen.metadata.step
     return seen.progress.step if seen.progress is not None and seen.progress.modified >= since else None
@@ -113,8 +113,7 @@ def leader_step(seen: Seen, since: datetime) -> int | None:
 def when_late(
     seen: Seen, attempt: Attempt, silent_after_s: float | None, stale_s: float, now: datetime
 ) -> datetime | None:
-    """When the next section of a silent rank will have lasted for too long, if nothing is heard of it by then. None:
-    none will."""
+    """When the next section of a silent rank will be late if the rank stays silent, or None if none will be."""
     dues = [
         told.modified + timedelta(seconds=max(each.limit_s - each.open_s, stale_s, told.silent_after_s or 0.0))
         for told in _told(seen, attempt, silent_after_s)
@@ -143,15 +142,15 @@ def told_of(late: Sequence[LateSection]) -> str:
 
 
 def _may_wait(section: OpenSection) -> bool:
-    """Whether a rank that waits for another one may be in it."""
+    """Whether a rank that waits for another one may be in this section."""
     return section.name in {None, "", _STEP}
 
 
 def _leader_worked(
     seen: Seen, silent_after_s: float | None, stale_s: float, now: datetime
 ) -> list[tuple[datetime, datetime]]:
-    """When rank 0 was in a section other than a step, in time, by the store's clock: until it left it, or until now
-    where it beats. Oldest first, none of them within another."""
+    """The spans in which rank 0 was in a section other than a step, within its limit, by the store's clock. A span ends
+    when rank 0 left the section, or now if it still beats. Oldest first, without overlaps."""
     metadata = seen.metadata
     if metadata is None or metadata.fault is not None:
         return []

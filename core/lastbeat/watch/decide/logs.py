@@ -1,8 +1,8 @@
-"""What logs add to a decision: liveness and progress where nobody writes heartbeats, failures, and missing lines.
+"""What logs add to a decision: liveness and progress for runs without heartbeats, failures, and missing lines.
 
-A failure that only a log shows is believed at once. It is taken back when training goes on: when a step appears, in the
-logs or in progress.json, later than a dead process could still have written. After one such mistake, the next failure
-of the same attempt has to stand for :data:`DOUBT_S`.
+A failure that only a log shows counts at once. It is withdrawn when training goes on: when a step appears, in the logs
+or in progress.json, later than a dead process could still have written. After one such mistake, the next failure of the
+same attempt has to stand for :data:`DOUBT_S`.
 """
 
 import hashlib
@@ -35,24 +35,24 @@ if TYPE_CHECKING:
     from lastbeat.model.signal import Absence
 
 LAST_WORDS_S: Final = 60.0
-"""For this long after a fatal line, the last output of the dead program may still reach the store."""
+"""For this many seconds after a fatal line, the last output of the dead program may still reach the store."""
 DOUBT_S: Final = 180.0
 _SLOWER: Final = 1.5
 """A step may take this many times the longest one so far before it is late."""
 _MOST_SLOWER: Final = 3.0
-"""Cap on that longest time, in stale limits."""
+"""Cap on that longest time, as a multiple of the stale limit."""
 _TEXT_LIMIT: Final = 200
 _NAME_LIMIT: Final = 200
 _HINT_LIMIT: Final = 2000
 WARNED_S: Final = 1800.0
-"""For so long after its last line a warning stands."""
+"""A warning stands for this many seconds after its last line."""
 _WARNED_LIMIT: Final = 64
-"""So many lines that warned are known: more than one look sees."""
+"""At most this many lines that warned are kept: more than one look finds."""
 ALSO_SEEN_LIMIT: Final = 3
 
 
 def fatal(explanation: Explanation) -> bool:
-    """Whether it says that the run has ended."""
+    """Whether the explanation says that the run has ended."""
     cause = explanation.cause
     return cause is not None and explanation.ended and _traits(cause).is_fatal
 
@@ -63,7 +63,7 @@ def token(evidence: Evidence) -> str:
 
 
 def _text_token(evidence: Evidence) -> str:
-    """The same for every line of a file that has the same text."""
+    """A token that all lines of a file with the same text share."""
     return _digest(evidence.file, evidence.text)
 
 
@@ -72,7 +72,7 @@ def _digest(*words: str) -> str:
 
 
 def shown(evidence: Evidence) -> str:
-    """One line for people: the place, and the text."""
+    """One line for people: the place and the text."""
     rank = f" (rank {evidence.rank})" if evidence.rank is not None else ""
     file = fit(one_line(evidence.file), _NAME_LIMIT)
     where = f"{file}:{evidence.line}" if evidence.line > 0 else file
@@ -115,8 +115,8 @@ def remember(
     """What is known of the logs as a heartbeat. New text is life, a new step is progress. The same text uploaded again
     is neither, even for a reader that has not seen it before.
 
-    ``late``: steps were overdue, so the record says when the last one came. ``gone_since``: from when logs that have
-    disappeared count as silent; None: their absence means nothing.
+    ``late``: steps were overdue, so the record notes when the last one came. ``gone_since``: when logs that have
+    disappeared start to count as silent, or None if their absence means nothing.
     """
     report, file = seen.logs, seen.log
     if report is None and file is None and memory is not None and memory.missing_since is None:
@@ -148,7 +148,7 @@ def remember(
 
 
 def patience_s(memory: HeartbeatMemory, stale_s: float) -> float:
-    """How old the last step in a log may be before it is worth a warning: many programs print steps rarely."""
+    """Seconds that the last step in a log may be old before a warning: many programs print steps rarely."""
     return max(stale_s, _SLOWER * min(memory.gap_s, _MOST_SLOWER * stale_s))
 
 
@@ -165,9 +165,9 @@ def weigh(
     earlier attempts.
 
     1. No logs read: nothing changes.
-    2. No fatal line of this attempt now: take an earlier failure back only if there is a sign of life after it. A line
+    2. No fatal line of this attempt now: withdraw an earlier failure only if a sign of life follows it. A line
        that is no longer found may merely lie before the part that was read.
-    3. A fatal line: the known one, or a new one. It is acquitted if a step came after it.
+    3. A fatal line, known or new: it is acquitted if a step came after it.
     4. It decides at once, unless an earlier one of this attempt was wrong: then after :data:`DOUBT_S`.
     """
     if report is None:
@@ -185,14 +185,14 @@ def weigh(
         if known is None or not known.alone:
             return known
         read_on = log_step_at is not None and log_step_at > known.seen_at
-        # The line itself is still found, with a sign of life after it.
+        # The line itself is still found, and a sign of life follows it.
         behind = not report.explanation.ended and cause is not None and token(cause.evidence) == known.line
         taken_back = went_on(known) or read_on or behind
         return replace(known, alone=False, acquitted=True) if taken_back else known
     line = token(cause.evidence)
     interrupted = report.explanation.interrupted
     if known is not None and known.line == line:
-        # Later lines may show that something else had failed. A failure that was told stays one.
+        # Later lines may show that something else had failed. A failure that was reported stays one.
         found = replace(known, interrupted=interrupted and (known.interrupted or not known.alone))
     else:
         seen_at = min(report.shown_at or report.written_at or now, now)
@@ -205,9 +205,9 @@ def weigh(
 
 def noted(known: Mapping[str, ToldWarning], report: LogReport | None, now: datetime) -> dict[str, ToldWarning]:
     """``known`` with the lines that ``report`` warns of. A line is news for :data:`WARNED_S` from when it is first
-    noted, whoever reads it later: to a reader that begins anew every line is as new as its file.
+    noted, no matter which reader finds it later: for a new reader every line is as new as its file.
 
-    The same text is the same line unless its number has grown. Where a number is not known (0), it is the same.
+    The same text is the same line unless its number has grown. If a number is unknown (0), it is the same line.
     """
     told = report.explanation.warned if report is not None else ()
     notes, seen = dict(known), set[str]()
@@ -221,7 +221,7 @@ def noted(known: Mapping[str, ToldWarning], report: LogReport | None, now: datet
             notes[name] = ToldWarning(number, min(each.at, now) + timedelta(seconds=WARNED_S))
         elif before.line == 0 < number:
             notes[name] = replace(before, line=number)
-    # What is still reported would be told again if it were forgotten.
+    # A forgotten line that is still reported would raise a new alert.
     oldest = sorted(notes, key=lambda name: (name in seen, notes[name].until))
     for name in oldest[: max(0, len(notes) - _WARNED_LIMIT)]:
         del notes[name]
@@ -229,7 +229,7 @@ def noted(known: Mapping[str, ToldWarning], report: LogReport | None, now: datet
 
 
 def no_news(known: Mapping[str, ToldWarning], now: datetime) -> dict[str, ToldWarning]:
-    """``known`` of an attempt that is over."""
+    """``known`` of a finished attempt: no line of it is news any more."""
     return {name: replace(each, until=min(each.until, now)) for name, each in known.items()}
 
 
@@ -255,7 +255,7 @@ def _traits(cause: Cause) -> "ErrorTraits":
 def last_lines(
     known: Mapping[str, datetime], report: LogReport | None, rules: "tuple[Absence, ...]"
 ) -> dict[str, datetime]:
-    """For each absence rule: when its line was last new."""
+    """For each absence rule: when its line last appeared."""
     told = report.last_seen if report is not None else {}
     found = {}
     for rule in rules:
@@ -266,13 +266,13 @@ def last_lines(
 
 
 def second(explanation: Explanation) -> Cause | None:
-    """What it may be as well, as the record keeps it; None: it is decided."""
+    """The other possible cause, as the record keeps it, or None if the cause is certain."""
     other = explanation.second
     return None if other is None else bounded(other)
 
 
 def advice(explanation: Explanation) -> str:
-    """What to do; where it is undecided which of two causes it is, in short for both."""
+    """What to do. If two causes are possible, a short hint for each."""
     cause, other = explanation.cause, explanation.second
     if cause is None or other is None:
         return explanation.hint or ""
@@ -282,8 +282,8 @@ def advice(explanation: Explanation) -> str:
 
 
 def with_idle(explanation: Explanation, record: Record, report: LogReport | None) -> Explanation:
-    """``explanation`` with how long the job idled by what watchers saw, where no line tells: at most from the last step
-    until its log was written for the last time."""
+    """``explanation`` with how long the job idled by what watchers saw, if no line shows it: at most from the last step
+    until the last write to its log."""
     cause, ended_at = explanation.cause, None if report is None else report.shown_at or report.written_at
     if cause is None or ended_at is None or explanation.idle is not None or not explanation.ended_by:
         return explanation
@@ -295,14 +295,14 @@ def with_idle(explanation: Explanation, record: Record, report: LogReport | None
 
 
 def also_seen(explanation: Explanation) -> tuple[str, ...]:
-    """A line each: which peer went away, how long it idled, which attempt in its file it is, then other candidates and
-    downstream errors."""
+    """One line each: the peer that went away, the idle time, the number of the attempt in its file, then other
+    candidates and downstream errors."""
     cause = explanation.cause
     # Downstream errors of a certain cause are no alternatives.
     behind = explanation.downstream if cause is not None and cause.confidence >= CERTAIN else ()
     readings = [other for other in explanation.alternatives if other.evidence not in behind]
     if cause is not None and explanation.second is not None and explanation.second.evidence == cause.evidence:
-        # It is told beside the cause, and has no line of its own.
+        # It is shown beside the cause, and gets no line of its own.
         readings = readings[1:]
     others = [f"perhaps {other.error_type}: {shown(other.evidence)}" for other in readings]
     # At least one of each where both exist, and no line twice.

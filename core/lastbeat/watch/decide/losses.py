@@ -1,7 +1,7 @@
 """A run's record → its failures, and what each of them cost. Pure.
 
-The times are those of the goodput (``goodput.py``), attempt by attempt; the failures and what became of
-them are those of a backtest (``backtest.py``). What neither tells is not known.
+The times come from the goodput (``goodput.py``), attempt by attempt. The failures and their aftermath come from a
+backtest (``backtest.py``). A value that neither has is unknown.
 """
 
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ from lastbeat.watch.decide.timesheet import restart_waits, watched_from
 def counted_failures(record: Record, now: datetime) -> Iterator[CountedFailure]:
     """Every failure that ``record`` knows of, oldest first, as of ``now`` by the store's clock.
 
-    A silence that ended by itself is one if the run stood still meanwhile: that time is lost. Ends that somebody asked
-    for are none.
+    A silence that ended by itself counts if the run made no progress meanwhile: that time is lost. A requested end does
+    not count.
     """
     checkpoint = record.checkpoint.step if record.checkpoint is not None else None
     waits, since = restart_waits(record), watched_from(record)
@@ -44,7 +44,7 @@ def counted_failures(record: Record, now: datetime) -> Iterator[CountedFailure]:
             continue
         loss = _loss(end, use, since, tells_steps=tells_steps)
         if not (waits and end is ends[-1]) and _stays_down(record, end):
-            # From the alert on, people fix it in their own time.
+            # After the alert, the time depends on the people who fix it.
             loss = replace(loss, dead_s=use.unnoticed_s if use is not None and loss.dead_s is not None else None)
         yield _counted(record, end, use, loss, tells_steps=tells_steps)
 
@@ -84,7 +84,7 @@ def _counted(record: Record, end: PastEnd, use: AttemptUse | None, loss: Loss, *
 
 
 def _transition(record: Record, end: PastEnd) -> Transition:
-    """What shows why: a run may be seen to be silent before its error is."""
+    """The transition that shows why the attempt failed: a run may be seen as silent before its error is found."""
     own = [each for each in record.history if each.attempt == end.attempt and each.after in UNWELL]
     first = next(each for each in own if each.at == end.at)
     after = [each for each in own if each.number >= first.number]
@@ -92,13 +92,13 @@ def _transition(record: Record, end: PastEnd) -> Transition:
 
 
 def _is_early(end: PastEnd, times: AttemptTimes | None, *, tells_steps: bool) -> bool:
-    # Of a run that never shows steps nobody knows whether it made some.
+    # For a run that never shows steps, it is unknown whether it made any.
     return tells_steps and times is not None and times.first_step is None and end.end.step is None
 
 
 def _loss(end: PastEnd, use: AttemptUse | None, watched_from: datetime | None, *, tells_steps: bool) -> Loss:
     if use is None:
-        # The timesheet has no such attempt, as one of many ago: from the look that saw it to the next beginning.
+        # The timesheet has dropped this old attempt: count from the look that saw the end to the next beginning.
         dead_from = end.died_at if watched_from is None else max(end.died_at, watched_from)
         lay_s = None if end.resumed_at is None else max(0.0, (end.resumed_at - dead_from).total_seconds())
         return Loss(None, lay_s)

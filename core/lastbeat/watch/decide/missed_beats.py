@@ -1,4 +1,4 @@
-"""How long nothing was heard of a process whose heartbeats stopped, at the look that finds it out. Pure."""
+"""The silence of a process whose heartbeats stopped, at the look that first sees it. Pure."""
 
 from datetime import datetime
 
@@ -9,8 +9,8 @@ from lastbeat.watch.decide.transition import Decision
 
 
 def missed_beats_s(before: Record | None, decision: Decision, now: datetime) -> float | None:
-    """Seconds since the last heartbeat of a run that is TIMED_OUT for its silence, or of a rank that has fallen silent
-    while others beat. None: this look finds neither out."""
+    """Seconds since the last heartbeat of a run that is TIMED_OUT for its silence, or of a rank that fell silent while
+    others beat. None if this look finds neither."""
     record, transition, exceeded = decision.record, decision.transition, decision.verdict.exceeded
     if transition is not None and transition.after is Status.TIMED_OUT:
         last = record.last_metadata_at

@@ -1,8 +1,8 @@
-"""What a run has kept of its step times → what limits that it learns would have told of it. Pure.
+"""A run's recorded step times → the alerts that learned limits would have raised. Pure.
 
-Nobody records each step. A progress heartbeat keeps some points of time and step, which reach back to the beginning of
-its attempt; ``ft_state.json`` keeps what was learned, if training learned. So only the latest attempt can be judged,
-and where its points lie too far apart, that is said and nothing is guessed.
+No file records every step. A progress heartbeat keeps some pairs of time and step, back to the beginning of its
+attempt; ``ft_state.json`` keeps what was learned, if training learned. So only the latest attempt can be judged. If its
+points lie too far apart, the result says so and nothing is guessed.
 """
 
 from bisect import insort
@@ -22,30 +22,30 @@ from lastbeat.model.times import parse_time
 STEP: Final = "step"
 _WARM_UP: Final = 3
 _HANGS: Final = frozenset({HANG, DEADLOCK, "nccl_timeout", "distributed_timeout", "watchdog_timeout"})
-"""Causes of runs that hung, whoever ended them."""
+"""Causes of runs that hung, no matter what ended them."""
 
 
 @dataclass
 class _Steps:
-    """Steps as their points show them, and what is learned of them on the way."""
+    """Steps as their points show them, and the limits learned from them so far."""
 
     before: Learned
     skew: timedelta
     taken: Taken = field(default_factory=Taken)
     paces: list[float] = field(default_factory=list)
-    """Seconds a step of the stretches so far, in order of size."""
+    """Seconds a step of each stretch so far, in ascending order."""
     watched_s: float = 0.0
     unclear: int = 0
 
     def limit_s(self) -> float | None:
-        """What is known by now allows a step so long."""
+        """The longest step, in seconds, that the times so far allow, or None if too little is known."""
         known = learned(self.before, {BETWEEN: self.taken}).get(BETWEEN)
         return known.limit_s if known is not None else None
 
     def told(self, points: Sequence[StepPoint]) -> Iterator[WouldTell]:
-        """Of the stretches between ``points``: each was over in the end."""
+        """The alerts about stretches between ``points``. All would be wrong: each stretch came to its end."""
         first = points[0].step if points else 0
-        # Training went back to a checkpoint, its clock was set, or it compiled: that says nothing of a step.
+        # Training went back to a checkpoint, its clock was set, or it compiled: the stretch shows nothing about a step.
         stretches = [
             (one, other.step - one.step, (other.at - one.at).total_seconds())
             for one, other in pairwise(points)
@@ -55,7 +55,7 @@ class _Steps:
         last_s = 0.0
         for number, (one, steps, took_s) in enumerate(stretches):
             own_s, next_s = paces[number], paces[number + 1] if number + 1 < len(paces) else 0.0
-            # Many steps that are all slow, now and before or after, are no long one.
+            # Many slow steps in a row, now and before or after, are not one long step.
             pace_s = max(self.paces[len(self.paces) // 2] if self.paces else own_s, last_s, next_s)
             # If the others took as long as usual, so long did the longest of them; and so it did if it dominates.
             alone_s = took_s - (steps - 1) * pace_s
@@ -73,17 +73,17 @@ class _Steps:
 
 
 def past_timeouts(record: Record, kept: KeptTimes, now: datetime) -> PastTimeouts:
-    """What learned limits would have told of ``record``'s run. ``now`` is the store's time.
+    """The alerts that learned limits would have raised about ``record``'s run. ``now`` is the store's time.
 
-    1. A step that took longer than what was learned by then, and was followed by others, would have been told wrongly.
-    2. So would a section that took longer than the limit that the attempt began with, and was left again.
-    3. The last wait of a run that hung would have been told when its limit was over, whoever ended the run: a watchdog,
-       or a collective that timed out. One that succeeded after it would have been told wrongly.
+    1. A step that took longer than the limit learned by then, and was followed by others: a wrong alert.
+    2. A section that took longer than the limit that the attempt began with, and was left again: a wrong alert.
+    3. The last wait of a run that hung: an alert when its limit expired, even if a watchdog or a collective's timeout
+       ended the run. If the run succeeded after that: a wrong alert.
     """
     before, present = _known(kept)
     sections = [key for key in present if key.kind == "section"]
     steps = _Steps(before, timedelta(seconds=kept.skew_s))
-    # Between two points there may be saves: where these are sections, points say nothing of how long a step took.
+    # Between two points there may be saves. If these are sections, points do not show how long a step took.
     points = () if sections else kept.points
     told = [*steps.told(points), *_sections_told(before, present)]
     waits = list(_waits(kept, present))
@@ -110,7 +110,7 @@ def past_timeouts(record: Record, kept: KeptTimes, now: datetime) -> PastTimeout
 
 
 def _known(kept: KeptTimes) -> tuple[Learned, Learned]:
-    """What was known when the attempt began, and what is known of it by now, if it learned."""
+    """What was known when the attempt began, and what it has learned since."""
     state = kept.state
     if state is None:
         return {}, {}
@@ -130,7 +130,7 @@ def _sections_told(before: Learned, present: Learned) -> Iterator[WouldTell]:
 
 
 class _Wait(NamedTuple):
-    """Nothing of training's followed it."""
+    """A wait that nothing from training followed."""
 
     since: datetime
     name: str
@@ -139,12 +139,13 @@ class _Wait(NamedTuple):
 
     @property
     def due(self) -> datetime:
-        """When it would have been told."""
+        """When the alert would have been raised."""
         return self.since + timedelta(seconds=self.limit_s)
 
 
 def _waits(kept: KeptTimes, present: Learned) -> Iterator[_Wait]:
-    """What rank 0 was in when it last beat, where a limit of it was learned. One by hand says nothing of learning."""
+    """The sections that rank 0 was in at its last beat, as far as their limits are learned; limits set by hand do not
+    count."""
     for each in kept.open_sections:
         known = present.get(OUTSIDE if each.name is None else SpanKey("section", each.name))
         limit_s = known.limit_s if known is not None else None
@@ -156,12 +157,12 @@ def _waits(kept: KeptTimes, present: Learned) -> Iterator[_Wait]:
 
 
 def _ending(record: Record, waits: Sequence[_Wait], now: datetime) -> Iterator[WouldTell]:
-    """What would have been told of its last waits: the first of them to be due."""
+    """The alert about its last waits, if any: about the wait that was due first."""
     last = record.history[-1] if record.history else None
     over = last is not None and last.after.finished
     until = last.at if over and last is not None else now
     if over and last is not None and last.after.ended and record.came_to_be_at is not None:
-        # What ended by itself waited until then.
+        # A run that ended by itself waited until it ended.
         until = min(until, record.came_to_be_at)
     first = min(waits, key=lambda each: each.due, default=None)
     if first is None or first.due >= until:
@@ -177,7 +178,7 @@ def _ending(record: Record, waits: Sequence[_Wait], now: datetime) -> Iterator[W
 
 
 def _hung(record: Record) -> bool:
-    """Whether the record says that the run hung in the end, and that nobody wanted it to end."""
+    """Whether the record says that the run hung in the end, and that nobody asked it to stop."""
     last = record.history[-1] if record.history else None
     if last is None or last.after not in UNWELL or record.stopped_by is not None:
         return False

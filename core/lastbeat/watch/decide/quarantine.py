@@ -1,7 +1,7 @@
 """Checkpoints on which attempts died before their first step. Pure.
 
-A damaged checkpoint may look complete. Two attempts that died on it before they made a step put it in quarantine: the
-next restart takes the one before it. Nothing is deleted, and a checkpoint that is saved again is a new one.
+A damaged checkpoint may look complete. Two attempts that died on it before they made a step put it in quarantine, and
+the next restart takes the one before it. Nothing is deleted. A checkpoint that is saved again counts as a new one.
 """
 
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ from lastbeat.model.restart import RestartEntry
 from lastbeat.model.text import counted
 
 DEATHS: Final = 2
-"""So many attempts have to die on it."""
+"""Attempts that have to die on a checkpoint before it is put in quarantine."""
 QUICK_S: Final = 900.0
-"""Of a training of which no step was ever seen: what lived for longer may have made some."""
+"""An attempt without visible steps died before its first step only if it lived for fewer seconds than this."""
 _ENDED_BY_OTHERS: Final = frozenset(
     {JobState.CANCELLED, JobState.PREEMPTED, JobState.NODE_LOST, JobState.TIMEOUT, JobState.GONE}
 )
@@ -26,12 +26,12 @@ _ENDED_BY_OTHERS: Final = frozenset(
 def first_step(
     seen: Seen, sight: JobSight, resume_step: int | None, restarts: Iterable[RestartEntry], now: datetime
 ) -> bool | None:
-    """Whether the attempt that ends now, and was to go on from ``resume_step``, got to a step of its own. None: not
-    known, or it did not end by itself.
+    """Whether the attempt that ends now, and was to resume from ``resume_step``, made a step of its own. None if that
+    is unknown, or if it did not end by itself.
 
-    1. A step other than that of its checkpoint was seen: it did.
-    2. Somebody else ended it, its logs could not be read, or it never ran: nobody knows.
-    3. Other attempts of the run have shown steps, or it died soon after its start: it did not.
+    1. A step other than that of its checkpoint was seen: True.
+    2. Something else ended it, its logs could not be read, or it never ran: None.
+    3. Other attempts of the run have shown steps, or it died soon after its start: False.
     """
     told = seen.knows_step
     if told is not None and told.step is not None and told.step != resume_step:

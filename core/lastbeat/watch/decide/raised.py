@@ -1,4 +1,4 @@
-"""Which of the alerts that training raised itself are news, and how they are told: those of one look together."""
+"""Which of the alerts that training raised itself are news, and the one text for those of a look."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,22 +10,22 @@ from lastbeat.model.record import Record
 from lastbeat.model.text import fit
 
 _TOLD: Final = 5
-"""So many are told in words; the others are counted."""
+"""At most this many alerts are quoted; the others are counted."""
 _LINE_LIMIT: Final = 300
 _KNOWN_MOST: Final = 60
 _OLD_S: Final = 86400.0
-"""What was raised so long ago is history."""
+"""Alerts raised more than this many seconds ago are not news."""
 
 
 def raised_news(before: Record, document: RaisedDocument | None, now: datetime) -> tuple[RaisedAlert, ...]:
-    """What nobody was told of yet, oldest first. Ids tell, so an alert is news once, whatever attempt it is of."""
+    """The alerts that were not reported yet, oldest first. Ids identify them, so each is news once in all attempts."""
     if document is None or (now - document.modified).total_seconds() > _OLD_S:
         return ()
     return tuple(each for each in document.alerts if each.id not in before.raised)
 
 
 def raised_known(before: Record, document: RaisedDocument | None) -> tuple[str, ...]:
-    """Ids of what has been dealt with after this look."""
+    """Ids of the alerts that are dealt with after this look."""
     if document is None:
         return before.raised
     ids = tuple(each.id for each in document.alerts)
@@ -33,12 +33,12 @@ def raised_known(before: Record, document: RaisedDocument | None) -> tuple[str, 
 
 
 def told(alerts: Sequence[RaisedAlert]) -> str:
-    """The alert's reason: the latest of them in words."""
+    """The alert's reason: the latest of ``alerts`` in words."""
     lines = [fit(each.line, _LINE_LIMIT) for each in alerts[-_TOLD:]]
     more = len(alerts) - len(lines)
     return " · ".join([*lines, *([f"and {more} more before"] if more else [])])
 
 
 def worst(alerts: Sequence[RaisedAlert]) -> str:
-    """Their highest level."""
+    """The highest level of ``alerts``."""
     return max((each.level for each in alerts), key=LEVELS.index, default=LEVELS[0])

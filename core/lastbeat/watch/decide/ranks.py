@@ -1,7 +1,7 @@
-"""Which rank of a distributed training stands out: the one that failed, fell silent, or is behind the others. Pure.
+"""Which rank of a distributed run stands out: it failed, fell silent, or is behind the others. Pure.
 
-All ages are by the store's clock, so the ranks' own clocks do not matter. Nobody is accused on a guess: a rank that
-beats as the others do, or of which nothing is known, does not stand out.
+All ages are by the store's clock, so the ranks' own clocks do not matter. Nothing is guessed: a rank that beats like
+the others, or that nothing is known of, does not stand out.
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ _OVER: Final = frozenset({"completed", "cancelled", "preempted"})
 def suspects(
     seen: RanksSeen, now: datetime, *, named: int | None = None, over: bool = False, since: datetime | None = None
 ) -> str | None:
-    """One line that names the ranks that stand out. None: nothing is known of several ranks, or none does.
+    """One line that names the ranks that stand out, or None if none does or if fewer than two ranks are known.
 
-    ``named``: the rank that ``_error`` names. ``over``: the run has ended, so nobody waits and silence says nothing.
-    ``since``: when training last got further; only what ranks wrote after that compares their steps.
+    ``named``: the rank that ``_error`` names. ``over``: the run has ended, so no rank waits and silence shows nothing.
+    ``since``: when training last made progress; steps are compared only if their ranks wrote them after that.
 
-    1. The rank that ``_error`` names; else those that say that they failed.
-    2. Those that are silent while others beat; else, of ranks that are all silent, the one that was so first.
+    1. The rank that ``_error`` names, else those that report a failure.
+    2. Those that are silent while others beat. If all are silent, the first of them.
     3. Those that never beat.
     4. Those that are behind most others, or ahead of all.
     """
@@ -55,7 +55,7 @@ def suspects(
 
 
 def failed_rank(cause: Cause | None) -> int | None:
-    """The rank that failed of ``cause``. None: unknown, or the line is of a rank that only saw another one fail."""
+    """The rank that failed with ``cause``, or None if unknown or if the line's rank only saw another one fail."""
     if cause is None or cause.evidence.rank is None:
         return None
     from lastbeat.explain.signals.error_types import traits_of  # noqa: PLC0415 - only where there is a cause
@@ -85,7 +85,7 @@ def _waits(count: int) -> str:
 
 
 def _all_silent(silent: list[RankBeat], left_out: int, now: datetime) -> str:
-    """Of ranks that are all silent, the first stands out if it was so for clearly longer."""
+    """The text about ranks that are all silent. The first stands out if it fell silent clearly before the others."""
     by_time = sorted(silent, key=lambda rank: rank.modified)
     first, youngest = by_time[0], by_time[-1]
     before = by_time[1].modified - first.modified if len(by_time) > 1 else timedelta(0)
@@ -96,7 +96,7 @@ def _all_silent(silent: list[RankBeat], left_out: int, now: datetime) -> str:
 
 
 def _missing(seen: RanksSeen, now: datetime) -> str | None:
-    """Ranks of a world of known size that never wrote although each has had the time to."""
+    """The ranks of a world of known size that never wrote although each has had time to, in words; or None."""
     if seen.world_size is None or seen.left_out or seen.began is None or not seen.ranks:
         return None
     patience_s = max(silence_limit_s(rank.beat_s) for rank in seen.ranks)
@@ -104,7 +104,7 @@ def _missing(seen: RanksSeen, now: datetime) -> str | None:
     count = seen.world_size - len(there)
     if count <= 0 or (now - seen.began).total_seconds() < patience_s:
         return None
-    # There are at most so many numbers to try before enough are found.
+    # Only this many numbers have to be tried to find enough.
     missing = [number for number in range(min(seen.world_size, len(there) + _NAMED)) if number not in there][:_NAMED]
     if count == 1:
         return f"rank {missing[0]} of {seen.world_size} has never beaten"
@@ -113,7 +113,7 @@ def _missing(seen: RanksSeen, now: datetime) -> str | None:
 
 
 def _compared(alive: list[RankBeat], since: datetime | None, left_out: int) -> str | None:
-    """Who is behind most of the others, or ahead of all of them."""
+    """The ranks that are behind most of the others, or ahead of all of them, in words; or None."""
     told = [rank for rank in alive if rank.step is not None and (since is None or rank.modified > since)]
     steps = [rank.step for rank in told if rank.step is not None]
     if len(told) < 2:

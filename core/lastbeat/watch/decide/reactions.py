@@ -1,7 +1,7 @@
-"""What a restart policy's ``on:`` does about what a look shows: signals, transitions, saved checkpoints. Pure.
+"""What a restart policy's ``on:`` does in response to a look: to signals, transitions and saved checkpoints. Pure.
 
-Transitions are taken from the record's history, whoever recorded them: a sweep that was faster takes no reaction away.
-Each occasion has a name that never comes again, and what is done is named after it.
+Transitions come from the record's history, whichever watcher recorded them, so a faster sweep takes no reaction away.
+Each occasion has a name that never recurs, and the actions for it are named after it.
 """
 
 import hashlib
@@ -23,13 +23,13 @@ from lastbeat.watch.decide.transition import Decision
 
 ON: Final = "on"
 AT: Final = "at"
-"""In a command's action: which of the reactions to ``on`` it is, from 0."""
+"""In a command's action: its index among the reactions to ``on``, from 0."""
 PLACE: Final = "place"
-"""The machine that it is to run on."""
+"""In a command's action: the machine that runs it."""
 VALUE: Final = "value:"
-"""Before the name of a value in a command's action."""
+"""Prefix of the name of a value in a command's action."""
 MOST_COMMANDS: Final = 8
-"""So many commands wait or run at once; what comes then is left out, and told."""
+"""At most this many commands wait or run at once; later ones are left out, and the alert says so."""
 MOST_SAVED: Final = 64
 KEPT_NOTES: Final = 20
 _VALUE_LIMIT: Final = 500
@@ -53,9 +53,9 @@ class Occasion:
 
     on: str
     name: str
-    """Identifies it for good: ``checkpoint-1500``, ``failed-7``."""
+    """Identifies the occasion permanently: ``checkpoint-1500``, ``failed-7``."""
     values: Mapping[str, str] = field(default_factory=dict)
-    """What is known of it besides what is known of the run."""
+    """What is known of the occasion, in addition to what is known of the run."""
 
 
 class _Look(NamedTuple):
@@ -75,11 +75,11 @@ class Reacted:
     """For the alert of this look."""
     commands: tuple[Action, ...] = ()
     stop: Occasion | None = None
-    """The job is to be ended for this."""
+    """The occasion that the job is to be ended for, or None."""
     restart: Occasion | None = None
-    """The policy is asked for this whether the job is started again."""
+    """The occasion for which the policy decides whether to start the job again, or None."""
     warns: bool = False
-    """People are to hear of it even if nothing else is told."""
+    """An alert is due even if this look raises no other."""
 
 
 def react(
@@ -89,7 +89,7 @@ def react(
     ``place`` names this machine.
 
     1. Find the occasions that were not answered yet, and remember them.
-    2. Carry out what each reaction says: notes here; commands, a stop and a restart are for the caller.
+    2. Carry out each reaction: notes here; commands, a stop and a restart are for the caller.
     """
     began, memory = _began(decision.record, sight, known(decision))
     changes, memory = _changes(decision, sight, memory)
@@ -103,7 +103,7 @@ def react(
 
 
 def known(decision: Decision) -> ReactionMemory:
-    """What was answered before this look. Where nobody has answered anything yet, what was there before is no news."""
+    """The occasions answered before this look. Before the first answer, whatever was there already is no news."""
     record = decision.record
     if record.reactions is not None:
         return record.reactions
@@ -112,20 +112,20 @@ def known(decision: Decision) -> ReactionMemory:
 
 
 def noted(memory: ReactionMemory, on: str, text: str, now: datetime) -> ReactionMemory:
-    """``memory`` with a note."""
+    """``memory`` with one note more."""
     note = PolicyNote(now, on, fit(one_line(text), _NOTE_LIMIT))
     return replace(memory, notes=(*memory.notes, note)[-KEPT_NOTES:])
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:
-    """``template`` with its values, each looked at once: what stands in a value is never a name again. What is not
-    known becomes nothing."""
+    """``template`` with its values filled in, in one pass: a value is never read as a template. Unknown values become
+    empty."""
     return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], ""), template)
 
 
 def arguments(command: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
-    """A program and its arguments, each value within one of them. A value that begins with a dash gets a space before
-    it where it would begin an argument: no program takes it for an option."""
+    """A program and its arguments, with each value inside one of them. A value that would begin an argument with a dash
+    gets a space before it, so that no program takes it for an option."""
     told = []
     for template in command:
         text = filled(template, values)
@@ -134,7 +134,7 @@ def arguments(command: Iterable[str], values: Mapping[str, str]) -> tuple[str, .
 
 
 def values_of(action: Action) -> dict[str, str]:
-    """The values for a command."""
+    """The values that a command's action carries, by name."""
     return {name.removeprefix(VALUE): text for name, text in action.details.items() if name.startswith(VALUE)}
 
 
@@ -146,13 +146,13 @@ def _began(record: Record, sight: JobSight, memory: ReactionMemory) -> tuple[lis
     life = f"{job.name}.{job.restarts}" if job.restarts else job.name
     found = [Occasion("restarted" if again else "started", f"{'restarted' if again else 'started'}-{life}")]
     if job.restarts > 0 and not _was_preempted(record):
-        # Its scheduler took its place away, and gave it another one.
+        # Its scheduler preempted it, and started it again.
         found.insert(0, Occasion("preempted", f"preempted-{life}"))
     return found, replace(memory, job=job.key)
 
 
 def _was_preempted(record: Record) -> bool:
-    """Whether its last attempt said so itself, which was an occasion already."""
+    """Whether its last attempt reported the preemption itself, which was an occasion already."""
     ends = [each for each in record.history if each.attempt < record.attempt.number and each.after.finished]
     return bool(ends) and ends[-1].after is Status.PREEMPTED
 
@@ -230,8 +230,8 @@ def _saved(saved: Sequence[Checkpoint], memory: ReactionMemory) -> tuple[list[Oc
 
 
 def is_new(checkpoint: Checkpoint, memory: ReactionMemory) -> bool:
-    """Whether it was saved since, and not seen to be complete before. What names its step is saved once; any other may
-    be written over."""
+    """Whether the checkpoint was saved since, and was not complete before. One whose name has its step is saved once;
+    any other may be overwritten."""
     if memory.saved_after is not None and checkpoint.saved_at <= memory.saved_after:
         return False
     before = memory.saved.get(checkpoint.name)
@@ -239,7 +239,7 @@ def is_new(checkpoint: Checkpoint, memory: ReactionMemory) -> bool:
 
 
 def _word(checkpoint: Checkpoint) -> str:
-    """Names one saving of a checkpoint that names no step. Its name is hostile."""
+    """Names one save of a checkpoint whose name has no step. The name is untrusted."""
     shown = re.sub(r"[^A-Za-z0-9._-]", "_", checkpoint.name)[:60]
     at = checkpoint.saved_at.strftime("%Y%m%dT%H%M%S")
     digest = hashlib.sha256(checkpoint.name.encode("utf-8", "replace")).hexdigest()[:6]
@@ -284,7 +284,7 @@ def _carried(look: _Look, reacted: Reacted, occasion: Occasion, at: int, reactio
 
 
 def _values(decision: Decision, sight: JobSight, occasion: Occasion) -> dict[str, str]:
-    """What ``{name}`` stands for. Text from training is hostile: it is one line, and bounded."""
+    """Name → what ``{name}`` stands for. Text from training is untrusted, so it is cut to one bounded line."""
     verdict, step = decision.verdict, decision.seen.knows_step
     explained = verdict.explained
     found = {

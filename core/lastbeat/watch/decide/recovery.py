@@ -1,10 +1,10 @@
-"""What ends a TIMED_OUT, or a condition that a limit raised: new evidence, and nothing else. Pure.
+"""What ends a TIMED_OUT, or a condition that a limit raised: only new evidence. Pure.
 
-Watchers with different limits share one record. A limit that is laxer than the one that decided is no sign of life, so
-what was decided stands until something shows life, or progress where the lack of it was the reason.
+Watchers with different limits share one record. A laxer limit than the one that decided is no sign of life. So the
+decision stands until something shows life, or progress if the lack of it was the reason.
 
-While the fleet's limits are unread, nothing follows that depends on them: they may be laxer than this watcher's, or
-stricter. So no limit but the run's own makes it TIMED_OUT or raises a condition then.
+While the fleet's limits are unread, no decision depends on them: they may be laxer than this watcher's, or stricter.
+Then only the run's own limits make it TIMED_OUT or raise a condition.
 """
 
 from datetime import datetime
@@ -15,14 +15,14 @@ from lastbeat.model.record import ExceededLimit, HeartbeatMemory, LimitName, Rec
 from lastbeat.watch.decide.evidence import AttemptEvidence
 
 STOOD_STILL: Final = "twice exceeded)"
-"""In the reason of a run that was given up though it beat."""
+"""Part of the reason of a run that was given up though it beat."""
 NEVER_BEGAN: Final = "No heartbeat files found"
-"""The reason of a run that was never seen."""
+"""Start of the reason of a run that was never seen."""
 
 
 def exceeded_limit(record: Record) -> LimitName | None:
-    """Which limit the run exceeded when it was TIMED_OUT, or None if that is not known. A record that was made from
-    the fleet index has the reason alone."""
+    """Which limit the run exceeded when it was TIMED_OUT, or None if unknown. A record made from the fleet index has
+    only the reason."""
     if record.exceeded is not None:
         return record.exceeded.name
     if STOOD_STILL in record.reason:
@@ -31,7 +31,7 @@ def exceeded_limit(record: Record) -> LimitName | None:
 
 
 def time_out_stands(before: Record, evidence: AttemptEvidence) -> bool:
-    """Whether nothing has shown life since ``before`` was TIMED_OUT, or no progress where it had stood still."""
+    """Whether ``before``'s TIMED_OUT stands: no sign of life since, or no progress if the run had stalled."""
     limit = exceeded_limit(before)
     if before.exceeded is not None and before.exceeded.section is not None:
         return not _sections_were_seen(before, evidence)
@@ -44,13 +44,13 @@ def time_out_stands(before: Record, evidence: AttemptEvidence) -> bool:
         return False
     pairs = [(before.metadata, evidence.metadata), (before.progress, evidence.progress)]
     if evidence.metadata is None or evidence.progress is None:
-        # Elsewhere no limit is about the logs, and passes do not ask for them.
+        # If both heartbeats exist, no limit is about the logs, and passes do not read them.
         pairs.append((before.log, evidence.log))
     return not any(_lived(before, known, now) for known, now in pairs)
 
 
 def _sections_were_seen(before: Record, evidence: AttemptEvidence) -> bool:
-    """Whether the run has beaten since, and what it said of its sections could be read, on all of its ranks."""
+    """Whether the run has beaten since, and its sections could be read on all of its ranks."""
     metadata, ranks = evidence.seen.metadata, evidence.seen.ranks
     if metadata is None or metadata.fault is not None or not _lived(before, before.metadata, evidence.metadata):
         return False
@@ -58,7 +58,7 @@ def _sections_were_seen(before: Record, evidence: AttemptEvidence) -> bool:
 
 
 def is_unknown(limit: LimitName | None, policy: Policy) -> bool:
-    """Whether ``limit`` may be another one: the fleet's limits are unread, and the run states none of its own."""
+    """Whether the value of ``limit`` is unknown: the fleet's limits are unread, and the run states none of its own."""
     own = {LimitName.STALE: policy.stale_from == ITS_OWN, LimitName.STALL: policy.stall_from == ITS_OWN}
     return policy.unread is not None and limit is not None and not own.get(limit, True)
 

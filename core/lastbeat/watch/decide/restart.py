@@ -1,15 +1,15 @@
 """Whether a job is started again: policy, how it ended and the restarts so far → decision. Pure.
 
-Budgets are counted from the restarts that the record keeps. Those of a mode, of an error type and of a cause count
-restarts *in a row*: a complete checkpoint that is newer than the one before begins them anew, because a run that gets
-on is worth another try. A step in a log or in progress.json does not: it is lost with the process. Where it is not
-known whether the checkpoint advanced, nothing is given back. The window counts all of its restarts whatever they led
-to: a run that fails each hour costs people their nights even if it gets on.
+Budgets count the restarts that the record keeps. Those of a mode, of an error type and of a cause count restarts *in a
+row*: a complete checkpoint that is newer than the last one resets them, because a run that makes progress is worth
+another try. A step in a log or in progress.json does not, for it is lost with the process. If it is unknown whether the
+checkpoint advanced, nothing is reset. The window counts all of its restarts, whatever came of them: a run that fails
+every hour keeps people awake even if it makes progress.
 
-A preemption is no failure. It is counted apart, so it uses up no budget of failures, and is limited itself only against
-a job that is preempted as soon as it begins.
+A preemption is no failure. It is counted separately, and uses up no budget of failures. Its own limit only stops a job
+that is preempted as soon as it begins.
 
-The delay is exponential back-off with full jitter: uniform between nothing and the present limit, which doubles with
+The delay is exponential back-off with full jitter: uniform between zero and the current limit, which doubles with
 each restart in a row (M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015).
 """
 
@@ -27,15 +27,15 @@ from lastbeat.model.rerun import EXIT_CODE_FAILED_ON_RESULT_VALIDATION, EXIT_COD
 from lastbeat.model.restart import Budget, JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy, RestartRule
 
 RESUME_ELSEWHERE: Final = EXIT_CODE_RESUME_TO_DISAMBIGUATE
-"""By which training asks for other hardware: Megatron-LM's re-runs and ``lastbeat.rerun`` do."""
+"""Exit status by which training asks for other hardware: Megatron-LM's re-runs and ``lastbeat.rerun`` use it."""
 VALIDATION_FAILED: Final = EXIT_CODE_FAILED_ON_RESULT_VALIDATION
-"""By which they say that a result was looked at, and was wrong."""
+"""Exit status by which they report that a result was checked, and was wrong."""
 DO_NOT_REQUEUE: Final = 93
 """Exit status by which a job says that it must not be started again."""
 _NODE_FAILURES: Final = 2
-"""A node that was first to fail in so many attempts is excluded."""
+"""A node that was first to fail in this many attempts is excluded."""
 _MOST_SLOW: Final = 8
-"""So many nodes are excluded because ranks were slow there."""
+"""At most this many nodes are excluded for slow ranks."""
 MOST_PREEMPTIONS: Final = 48
 """Restarts after preemptions in a day."""
 _DAY_S: Final = 86400.0
@@ -54,14 +54,14 @@ def decide_restart(
 
     ``delay_s`` is the limit of the first delay, ``chance`` is uniform in [0, 1).
 
-    1. What a person asked for, and exit statuses that leave no choice, come before any policy.
-    2. A cause that is not sure enough becomes ``unknown``.
-    3. The mode's rule: excluded types, then what it names, then its default. Excluded is also what it may be, by the
-       evidence: doubt does not restart what the author excluded. A signal that the policy adds (``also``) outranks the
-       exclusion of its own type.
+    1. A person's request, and exit statuses that leave no choice, come before any policy.
+    2. A cause that is too uncertain becomes ``unknown``.
+    3. The mode's rule: excluded types, then what it names, then its default. A type that the evidence leaves possible
+       is excluded, too: doubt does not restart what the author excluded. A signal that the policy adds (``also``)
+       outranks the exclusion of its own type.
     4. The budgets; the first that is exhausted is the reason.
     5. The same cause at the same step again and again.
-    6. How long to wait, and on which nodes not to begin.
+    6. How long to wait, and which nodes to avoid.
     """
     if policy is None:
         return RestartDecision(restart=False, reason="no restart policy is named: nothing is restarted")
@@ -74,12 +74,12 @@ def decide_restart(
         return RestartDecision(restart=False, reason=f"exit status {DO_NOT_REQUEUE}: the job asks not to be restarted")
     told = end
     if not end.by_scheduler and end.confidence < policy.least_confidence:
-        # The line that ended it is the same line, whatever it means: so its key stays.
+        # The line that ended the run is the same, whatever it means, so its key stays.
         told = replace(end, error_type=UNKNOWN, subsystem=None, signal=None)
     rule = policy.rule(told.mode)
     also = rule.kind == "selective" and any(told.signal in meant for meant in policy.also.values())
     if also:
-        # What its author adds to a rule by name outranks what the rule excludes by type.
+        # A signal that the author adds to a rule by name outranks the rule's excluded types.
         rule = replace(rule, signals={**rule.signals, **policy.also}, excluded=rule.excluded - {told.error_type})
     ever = history
     history = [each for each in history if (each.mode is Mode.PREEMPTED) is (told.mode is Mode.PREEMPTED)]
@@ -89,7 +89,7 @@ def decide_restart(
     wanted, reason = _by_rule(rule, told, excluded)
     if told is not end and excluded in {None, told.error_type}:
         reason += f"; {end.error_type} is too uncertain ({end.confidence:.2f}, below {policy.least_confidence:g})"
-    # Whose fault a bad value is, is what other hardware is to tell: that it is the maths, nobody knows yet.
+    # Other hardware is to show what caused the bad value. That the maths caused it is not known yet.
     asks = end.exit_code == RESUME_ELSEWHERE and rule.kind != "never"
     if asks and (excluded is None or traits_of(excluded).about_values):
         than = f" than that of {', '.join(end.suspect_nodes)}" if end.suspect_nodes else ""
@@ -113,7 +113,7 @@ def decide_restart(
         budgets=budgets,
         delay_s=round(chance * longest_s, 1),
         excluded_nodes=tuple(sorted({*_bad_nodes(history, told), *_slow_nodes(policy, ever, told)})),
-        # Where the node in doubt is known, the others may serve again.
+        # If the suspect node is known, the others may be used again.
         other_hardware=(asks and not end.suspect_nodes) or traits_of(told.error_type).blames_node,
     )
 
@@ -121,8 +121,8 @@ def decide_restart(
 def budgets_used(
     policy: RestartPolicy, history: Sequence[RestartEntry], checkpoint_step: int | None, now: datetime
 ) -> tuple[Budget, ...]:
-    """How much of each budget is used now, after the restarts in ``history``: one for each mode that is restarted, one
-    for each error type that has one, and the window. ``checkpoint_step`` as :class:`JobEnd` has it."""
+    """How much of each budget is used now, after the restarts in ``history``: one for each mode with restarts, one for
+    each error type with a budget, and the window. ``checkpoint_step`` is as in :class:`JobEnd`."""
     told: list[Budget] = []
     gone = [each for each in history if each.mode is Mode.PREEMPTED]
     history = [each for each in history if each.mode is not Mode.PREEMPTED]
@@ -144,18 +144,18 @@ def budgets_used(
 
 
 def _before(budgets: Sequence[Budget]) -> list[Budget]:
-    """``budgets`` without the restart that was asked for."""
+    """``budgets`` without the restart that is being decided."""
     return [replace(each, used=each.used - 1) for each in budgets]
 
 
 def cause_key(error_type: str, line: str) -> str:
-    """The same for the same failure, whatever its numbers are. ``line`` is what shows it."""
+    """A key that is the same for the same failure, whatever numbers it contains. ``line`` is the line that shows it."""
     told = re.sub(r"\d+|0x[0-9a-f]+", "#", line)
     return f"{error_type} {hashlib.sha256(told.encode()).hexdigest()[:12]}"
 
 
 def entry(end: JobEnd, now: datetime) -> RestartEntry:
-    """What the record keeps of a restart that was decided."""
+    """What the record keeps of a decided restart."""
     return RestartEntry(
         now,
         end.mode,
@@ -172,7 +172,7 @@ def entry(end: JobEnd, now: datetime) -> RestartEntry:
 
 def _by_rule(rule: RestartRule, end: JobEnd, excluded: str | None) -> tuple[bool, str]:
     """Whether the rule wants a restart, and the reason in the words that people search for. ``excluded``: the excluded
-    type that it is, or may be."""
+    type that ``end`` has, or may have; or None."""
     if rule.kind == "never":
         return False, f"NoRestartPolicy on {end.mode.value}"
     if excluded is not None:
@@ -229,7 +229,7 @@ def _budgets(
 
 
 def _stuck(policy: RestartPolicy, end: JobEnd, history: Sequence[RestartEntry]) -> str | None:
-    """Why another try would end where the last ones did."""
+    """Why another try would end like the last ones, or None if it may not."""
     if end.mode is Mode.PREEMPTED:
         return None
     before = history[len(history) - policy.same_step_times + 1 :] if policy.same_step_times > 1 else ()
@@ -237,7 +237,7 @@ def _stuck(policy: RestartPolicy, end: JobEnd, history: Sequence[RestartEntry]) 
         return None
     traits = traits_of(end.error_type)
     if traits.is_imposed or traits.blames_node:
-        # What came from outside says nothing about the step.
+        # A failure imposed from outside shows nothing about the step.
         return None
     if any(each.cause_key != end.cause_key or each.step != end.step for each in before):
         return None
@@ -246,8 +246,8 @@ def _stuck(policy: RestartPolicy, end: JobEnd, history: Sequence[RestartEntry]) 
 
 
 def _slow_nodes(policy: RestartPolicy, history: Sequence[RestartEntry], end: JobEnd) -> tuple[str, ...]:
-    """Those on which ranks were slow, now and lately, as far as the policy excludes them: the latest first, few enough
-    that a cluster has others."""
+    """The nodes with slow ranks, now and recently, if the policy excludes them: the latest first, and few enough that a
+    cluster has others."""
     if not policy.exclude_stragglers:
         return ()
     found = [*end.slow_nodes, *(node for each in reversed(history) for node in each.slow_nodes)]

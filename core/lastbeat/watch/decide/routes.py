@@ -1,7 +1,7 @@
 """Which route takes an alert. Pure.
 
-Routes are asked from the top. The first that fits takes the alert; with ``continue`` the next ones are asked, too. The
-last one is the default, which fits everything, so each alert goes somewhere or is dropped by a route that says so.
+Routes are tried from the top. The first that fits takes the alert; after one with ``continue`` the next are tried, too.
+The last one is the default and fits everything. So each alert goes somewhere, or a route drops it explicitly.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from lastbeat.model.pattern import Pattern
 from lastbeat.model.route import ALL, DAYS, NOBODY, THE_OWNER, InvalidRouteError, Person, Route, RouteTable
 
 MENTIONS_LIMIT: Final = 10
-"""Of an alert about many runs."""
+"""At most this many people are mentioned in an alert about many runs."""
 _HOURS: Final = Pattern(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-4]):([0-5]\d)")
 
 
@@ -27,19 +27,19 @@ class RouteChoice:
     by: tuple[str, ...]
     """Names of the routes that take it."""
     to: tuple[str, ...]
-    """Destinations, perhaps :data:`ALL`. Empty: it is dropped."""
+    """Destinations, perhaps :data:`ALL`. Empty if the alert is dropped."""
     fallback: tuple[str, ...] = (ALL,)
-    """Those of the default, for when none of ``to`` is set up."""
+    """The default route's destinations, for when none of ``to`` is set up."""
     mentions: tuple[MentionedPerson, ...] = ()
     team: str | None = None
-    """Of the run: as training says, else as ``people`` has its owner."""
+    """The run's team: as training states it, else as ``people`` has it for the owner."""
 
 
 def choose(table: RouteTable, message: Message) -> RouteChoice:
-    """Where ``message``, an alert of one run, goes."""
+    """Where ``message``, an alert about one run, goes."""
     owner = _person(table, message.owner)
     team = message.team or (owner[1].team if owner is not None else None)
-    # Who is known by several names is found by each of them.
+    # An owner with several names is found by each of them.
     owners = {name for name in (message.owner, owner[0] if owner is not None else None) if name}
     taken: list[Route] = []
     for route in table.routes:
@@ -53,7 +53,7 @@ def choose(table: RouteTable, message: Message) -> RouteChoice:
 
 
 def choose_together(table: RouteTable, messages: Iterable[Message]) -> RouteChoice:
-    """Where an alert about several runs goes: wherever the alert of one of them would."""
+    """Where an alert about several runs goes: wherever an alert about one of them would."""
     by, to, mentions = dict[str, None](), dict[str, None](), dict[str, MentionedPerson]()
     for message in messages:
         choice = choose(table, message)
@@ -134,7 +134,7 @@ def check_zone(name: str) -> str:
 def check(table: RouteTable) -> None:
     """Raises :class:`InvalidRouteError` unless this version, on this machine, can follow all of ``table``.
 
-    Whatever it does not understand would send alerts to fewer people than are meant.
+    A route that this version cannot follow would send alerts to fewer people than intended.
     """
     if not table.routes:
         raise InvalidRouteError("it has no routes")
@@ -176,5 +176,5 @@ def _fallback(table: RouteTable) -> tuple[str, ...]:
 
 
 def as_event_of(message: Message, notice: Message) -> Message:
-    """``message``, the alert of one run, as if it said what the ``notice`` of its group does."""
+    """``message``, an alert about one run, with the event and time of its group's ``notice``."""
     return replace(message, event=notice.event, at=notice.at)

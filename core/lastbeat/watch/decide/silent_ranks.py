@@ -1,7 +1,7 @@
-"""Which ranks of a distributed training fell silent while others beat. Pure.
+"""Which ranks of a distributed run fell silent while others beat. Pure.
 
-The times of their files, which a listing shows, tell who seems silent; only what those few wrote last is read, for a
-rank that is done beats no more either. All ages are by the store's clock.
+The file times of a listing show which ranks seem silent. Only the last reports of those few are read, for a rank that
+is done stops beating, too. All ages are by the store's clock.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration
 
 _BEAT_S: Final = 60.0
-"""How often a rank beats that does not say so: the SDK's default."""
+"""Beat interval, in seconds, of a rank that reports none: the SDK's default."""
 _MISSED: Final = 4
 _UPLOAD_S: Final = 5.0
 _NAMED: Final = 3
 _NAME_LIMIT: Final = 80
 _LIMIT: Final = 300
 _OVER: Final = frozenset({"completed", "cancelled", "failed", "preempted"})
-"""What a rank last says of itself when its training is over. Who failed has left an error."""
+"""A rank's last reported status when its training is over. A rank that failed has left an error."""
 
 
 def silence_limit_s(beat_s: float | None) -> float:
@@ -31,47 +31,47 @@ def silence_limit_s(beat_s: float | None) -> float:
 
 
 def limit_of(metadata: Heartbeat | None, stale_s: float) -> float:
-    """The age of its last beat, in seconds, at which a rank of this run is silent: ``stale_s``, or the run's own limit,
-    where nobody says how often ranks beat. Scripts may do so at their leisure."""
+    """The age of its last beat, in seconds, at which a rank of this run is silent. If the beat interval of ranks is
+    unknown, that is the run's own limit or ``stale_s``: scripts may beat at any pace."""
     if metadata is None:
         return stale_s
     return silence_limit_s(metadata.rank_beat_s) if metadata.rank_beat_s else metadata.stale_s or stale_s
 
 
 def seeming_silent(files: RankFiles, now: datetime, limit_s: float) -> tuple[int, ...]:
-    """The ranks whose files are older than ``limit_s`` while another one's is not, in ascending order.
+    """The ranks whose files are older than ``limit_s`` while another rank's is not, in ascending order.
 
-    Files of an earlier attempt, and of ranks that are done, are among them: whoever reads them finds out.
+    Files of an earlier attempt, and of finished ranks, are among them: reading them shows which.
     """
     old = [rank for rank, at in files.beats.items() if (now - at).total_seconds() > limit_s]
     return tuple(sorted(old)) if len(old) < len(files.beats) else ()
 
 
 def is_of_attempt(at: datetime, attempt: Attempt) -> bool:
-    """Whether what was stored then may be of ``attempt``: nothing older than its beginning is."""
+    """Whether a file stored at ``at`` may belong to ``attempt``: nothing older than its beginning does."""
     began = attempt.begun_at or attempt.began_at
     # Stores that stamp whole seconds stamp a file written right after the start as older than it.
     return began is None or at >= began.replace(microsecond=0)
 
 
 def silent_ranks(seen: Seen, attempt: Attempt, now: datetime) -> str | None:
-    """One line that names the ranks of ``attempt`` that fell silent while others beat. None: there is none, or the
-    ranks were not looked at.
+    """One line that names the ranks of ``attempt`` that fell silent while others beat. None if there are none, or if
+    the ranks were not checked.
 
-    Nothing is said while a restart may be going on: then the ranks of the next attempt begin before rank 0 says so.
+    While a restart may be in progress the answer is None: the next attempt's ranks begin before rank 0 reports it.
     """
     silent, alive = _silent(seen, attempt, now)
     return _told(silent, alive, now) if silent else None
 
 
 def heard_s_ago(seen: Seen, attempt: Attempt, now: datetime) -> float | None:
-    """Seconds since the last heartbeat of any of those ranks. None: there is none."""
+    """Seconds since the last heartbeat of any silent rank, or None if no rank is silent."""
     silent, _ = _silent(seen, attempt, now)
     return _shortest_s(silent, now) if silent else None
 
 
 def _silent(seen: Seen, attempt: Attempt, now: datetime) -> tuple[Sequence[RankBeat], int]:
-    """Those that fell silent, and how many others beat."""
+    """The ranks that fell silent, and how many others beat."""
     looked, metadata = seen.ranks, seen.metadata
     if looked is None:
         return (), 0

@@ -1,4 +1,4 @@
-"""What became of a run after it had failed: whether starting it again helped. Pure."""
+"""What happened to a run after a failure: whether starting it again helped. Pure."""
 
 from lastbeat.model.record import Record
 from lastbeat.model.similar import FAILED_AGAIN, GOT_FURTHER, NOT_STARTED, WENT_ON
@@ -8,13 +8,13 @@ from lastbeat.watch.decide.timesheet import restart_waits
 
 
 def aftermath(record: Record, attempt: int, fingerprint: str) -> str:
-    """What became of the run after ``attempt`` had failed with ``fingerprint``, as a word of ``model.similar``; empty
-    where the record does not tell.
+    """What happened to the run after ``attempt`` failed with ``fingerprint``, as a word of ``model.similar``; empty if
+    the record does not show it.
 
-    1. Nobody has started it again, and it has not come back by itself. A restart that waits in a queue is one.
+    1. The run was not started again, and has not come back by itself. A restart that waits in a queue counts as one.
     2. The next attempt failed with the same fingerprint: it failed again, however far it got.
     3. A later attempt ended well: it went on.
-    4. The next one got further: it went on, if it has not failed since. A step more and another failure is no success.
+    4. The next attempt got further and has not failed since: it went on. A step more and another failure is no success.
     """
     ends = past_run(record).ends
     failed = next((each for each in reversed(ends) if each.attempt == attempt), None)

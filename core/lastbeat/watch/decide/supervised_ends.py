@@ -1,8 +1,8 @@
 """When the end of a supervised run is recorded, and who decides about its restart. Pure.
 
 Only a supervisor decides about a restart, for only it can ask the launcher. It waits a moment for the job's exit
-status, which may decide. Another watcher leaves the end to a supervisor that holds its lease, whose one alert tells
-both. Otherwise that watcher records the end, and its alert names who decides.
+status, which may decide. Another watcher leaves the end to a supervisor that holds its lease, so that one alert covers
+the end and the decision. Otherwise that watcher records the end, and its alert names who decides.
 """
 
 from dataclasses import replace
@@ -16,8 +16,8 @@ from lastbeat.watch.decide.transition import Decision
 
 
 def defer_until(decision: Decision, now: datetime, *, supervises: bool) -> datetime | None:
-    """Until when the end that ``decision`` found is not recorded, or None if it is recorded now. ``supervises``: this
-    watch supervises the run."""
+    """When the end that ``decision`` found will be recorded, or None if it is recorded now. ``supervises``: this watch
+    supervises the run."""
     if decision.transition is None or decision.record.supervision is None:
         return None
     until = job_ends_by(decision) if supervises else _supervisor_decides_by(decision)
@@ -25,8 +25,8 @@ def defer_until(decision: Decision, now: datetime, *, supervises: bool) -> datet
 
 
 def job_ends_by(decision: Decision) -> datetime | None:
-    """When a job is expected to have ended whose training wrote that it failed or was preempted, or None if nothing is
-    to be waited for."""
+    """When a job should have ended after its training wrote that it failed or was preempted, or None if there is no end
+    to wait for."""
     sight, said, status = decision.seen.job, decision.seen.end, decision.verdict.status
     if sight is None or said is None or not _has_policy(decision.record.supervision):
         return None
@@ -36,7 +36,7 @@ def job_ends_by(decision: Decision) -> datetime | None:
 
 
 def _supervisor_decides_by(decision: Decision) -> datetime | None:
-    """When the lease of the run's supervisor is over, or None if no supervisor holds one."""
+    """When the lease of the run's supervisor expires, or None if no supervisor holds one."""
     lease, transition = decision.record.seat, decision.transition
     return lease.until if lease is not None and transition is not None and transition.after.finished else None
 
@@ -54,8 +54,8 @@ def undecided_restart(decision: Decision) -> Supervision | None:
 
 
 def with_decider(decision: Decision, supervision: Supervision, agent: str | None) -> Decision:
-    """``decision``, whose alert names who decides about the restart. ``agent`` is the ``user@host`` of an agent that is
-    at work for the run's launcher, or None if none was seen."""
+    """``decision``, whose alert names who decides about the restart. ``agent`` is the ``user@host`` of an agent that
+    runs for the run's launcher, or None if none was seen."""
     if agent is not None:
         return replace(decision, restart_note=f"the agent{_on_host(agent)} decides")
     lease = decision.record.seat

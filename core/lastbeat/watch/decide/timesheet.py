@@ -1,9 +1,9 @@
-"""Notes in a run's timesheet what one look shows of its present attempt. Pure.
+"""Records in a run's timesheet what one look shows of its current attempt. Pure.
 
-Nothing is written for this alone: what a look that writes nothing has noted stays with its process, and comes into the
-record with the next thing that has to be kept. So a watcher that goes on knows each moment to the length of a pass. One
-that is a new process each minute knows those of which there is a record, or which training's own files still tell: the
-last step, the end, and, where the SDK tells points of its curve, the first step.
+A note alone causes no write: it stays with the process, and enters the record with the next thing that has to be kept.
+So a long-running watcher knows each moment to the length of a pass. A watcher that is a new process each minute knows
+only moments in the record or in training's own files: the last step, the end, and the first step if the SDK records
+points of its curve.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from lastbeat.model.timesheet import KEPT_ATTEMPTS, AttemptTimes, Timesheet
 
 _STOOD_STILL: Final = frozenset({LimitName.STALL, LimitName.INACTIVITY})
 _STAMPS: Final = timedelta(seconds=1)
-"""Stores that stamp whole seconds stamp what was written right after a start as older than it."""
+"""Tolerance for stores that stamp whole seconds: a file written right after a start looks older than it."""
 
 
 def noted(before: Record, after: Record, seen: Seen, now: datetime, *, is_new: bool) -> Timesheet | None:
-    """The timesheet after a look. ``after`` is the record that the look led to, ``seen`` what of it counts for the
-    attempt; ``is_new``: the attempt has just begun. None: nothing of the run was ever seen."""
+    """The timesheet after a look, or None if nothing of the run was ever seen. ``after`` is the record after the look,
+    ``seen`` the part of it that counts for the attempt. ``is_new``: the attempt has just begun."""
     sheet = before.timesheet or Timesheet()
     attempts, last = list(sheet.attempts), sheet.last
     if last is not None:
@@ -51,7 +51,7 @@ def noted(before: Record, after: Record, seen: Seen, now: datetime, *, is_new: b
 
 
 def with_step(sheet: Timesheet, step: int, at: datetime) -> Timesheet:
-    """``sheet``, whose present attempt lives and was at ``step`` at ``at``."""
+    """``sheet`` with a step added: its current attempt is alive and was at ``step`` at ``at``."""
     last = sheet.last
     if last is None or last.seen_at is not None or (last.last_step_at is not None and at <= last.last_step_at):
         return sheet
@@ -65,12 +65,12 @@ def restart_waits(record: Record) -> bool:
 
 
 def watched_from(record: Record) -> datetime | None:
-    """When a watcher first looked at the run. None: its fleet was watched before, or it is not known."""
+    """When a watcher first looked at the run, or None if its fleet was watched before, or if that is unknown."""
     return None if record.fleet_watched else record.first_looked_at
 
 
 def _with_decision(last: AttemptTimes, before: Record) -> AttemptTimes:
-    """When the restart of an attempt that has died was decided: that is recorded after the look."""
+    """``last`` with the time of its restart decision: that is recorded after the look that saw it dead."""
     ruling = before.ruling
     if ruling is None or not ruling.restart or last.decided_at is not None or last.seen_at is None:
         return last
@@ -87,7 +87,7 @@ def _with_start(last: AttemptTimes, after: Record, seen: Seen, now: datetime) ->
         first = min((at for at in beats if at is not None), default=None)
         return replace(last, started_at=after.attempt.began_at or first)
     if last.submitted_at is None and last.first_step is None:
-        # Where its launcher has started it again by itself, it waits since that was seen.
+        # A job that its launcher restarted by itself has waited since that was seen.
         submitted_at = job.submitted_at if job.restarts == 0 else job.seen_at or now
         resumed = _resumed_from(after.actions, job.name, job.restarts, kept=_keeps_checkpoints(after))
         last = replace(last, submitted_at=submitted_at, started_at=None, resumed_from=resumed)
@@ -102,7 +102,7 @@ def _keeps_checkpoints(record: Record) -> bool:
 
 
 def _resumed_from(actions: Sequence[Action], name: str, restarts: int, *, kept: bool) -> int | None:
-    """The step of the checkpoint that a job was given; None: nobody knows."""
+    """The step of the checkpoint that a job was given, or None if unknown."""
     start = next((each for each in actions if each.kind == RESTART_KIND and each.name == name), None)
     if start is None or restarts > 0:
         return None
@@ -115,7 +115,7 @@ def _resumed_from(actions: Sequence[Action], name: str, restarts: int, *, kept: 
 def _with_steps(last: AttemptTimes, after: Record, seen: Seen, now: datetime, *, is_new: bool) -> AttemptTimes:
     source = _step_source(after)
     if source is None or source.step is None or source.step_at is None:
-        # The look that first shows an attempt reads no log of it.
+        # The first look at an attempt reads no log of it.
         unread = seen.log is not None if seen.logs is None else bool(seen.logs.unread or seen.logs.hidden)
         return last if is_new or unread or last.first_step is not None else replace(last, no_step_at=now)
     if last.first_step is None:
@@ -142,7 +142,7 @@ def _step_source(record: Record) -> HeartbeatMemory | None:
 
 
 def _told_first(seen: Seen, source: HeartbeatMemory) -> tuple[int, datetime] | None:
-    """The first step of the attempt and its time, as the points of its progress.json tell."""
+    """The first step of the attempt and its time, from the points in its progress.json; or None."""
     beat = seen.progress
     if beat is None or beat.first_point is None or source.step is None or source.step_at is None or source.suspect:
         return None
@@ -163,13 +163,13 @@ def _with_end(last: AttemptTimes, before: Record, after: Record, seen: Seen, now
     report = seen.job.report if seen.job is not None and seen.job.report.state.ended else None
     died_at = None if never else after.came_to_be_at
     if report is not None and report.ended_at is not None and died_at is not None:
-        # The launcher may have been asked long after that.
+        # The launcher may have been asked long after the end.
         died_at = min(died_at, report.ended_at)
     return replace(last, died_at=died_at, seen_at=after.since or now, end=status)
 
 
 def _alive_again(last: AttemptTimes, before: Record, now: datetime) -> AttemptTimes:
-    """It was given up, and goes on. If it was merely silent it may have stepped all the while."""
+    """The attempt was given up, and goes on. If it was merely silent it may have made steps all the time."""
     still_s, given_up_s = last.still_s, last.given_up_s
     exceeded = before.exceeded
     if exceeded is not None and exceeded.name in _STOOD_STILL and last.died_at is not None and last.seen_at is not None:
