@@ -47,31 +47,31 @@ _NODE_LIMIT = 100
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``record`` is the next record, without its alerts; ``must_write``: something in it has to be kept."""
+    """``record`` is the next record, without its alerts. ``must_write``: it has a change that has to be kept."""
 
     record: Record
     verdict: Verdict
     seen: Seen
-    """The part of the observation that counts for the current attempt."""
+    """The part of the observation that belongs to the current attempt."""
     effects: tuple[Effect, ...] = ()
-    """What follows: alerts and actions."""
+    """Alerts and actions to carry out."""
     transition: Transition | None = None
     must_write: bool = False
     flapping_note: str | None = None
-    """What its alerts say about flapping, ahead of the verdict's reason."""
+    """What its alerts say about flapping, before the verdict's reason."""
     needs_explanation: bool = False
-    """The cause is worth a deep read of the logs."""
+    """The cause needs a deep read of the logs."""
     raised: tuple[RaisedAlert, ...] = ()
-    """What training raised itself and nobody was told of yet."""
+    """Alerts that training raised itself and that were not reported yet."""
     notes: tuple[str, ...] = ()
     """What the run's restart policy says about this look."""
     restart_note: str | None = None
     """What its alerts say about a restart: ``restarting, attempt 2/3, from step 1500``."""
     left_until: datetime | None = None
-    """Until then it is left to another watcher."""
+    """Until then another watcher may record it."""
     unobservable: str | None = None
-    """Why nothing follows from this look: evidence that could show life was out of reach. Nothing else here counts
-    then."""
+    """Why nothing follows from this look: evidence that could show life was unavailable. If set, the other fields do
+    not apply."""
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -80,16 +80,16 @@ class Decision:
 
 
 def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, policy: Policy, now: datetime) -> Decision:
-    """What follows from one observation. Pure. ``now`` is the store's time. ``Unreadable`` never gets here.
+    """The decision about one observation. Pure. ``now`` is the store's time. ``Unreadable`` never gets here.
 
     1. Match the observation to an attempt; drop evidence of earlier ones. A finished run may have begun again.
-    2. Take the limits that the run states of its own, which outrank those of ``policy``. Combine the observation with
-       what the record knows: heartbeats, clock offsets, log findings.
+    2. Take the limits that the run itself states, which outrank those of ``policy``. Combine the observation with the
+       record: heartbeats, clock offsets, log findings.
     3. Judge the evidence: status, reason, conditions.
-    4. Leave a status that a newer version gave, and a finished run whose sentinel is gone, as they were.
-    5. Keep the cause that people were told.
+    4. Keep a status that a newer version gave, and that of a finished run whose sentinel is gone.
+    5. Keep the cause that was already reported.
     6. Derive the transition, the events and the next record.
-    7. A run that only seems silent because evidence, or the fleet's limits, could not be looked at is not observable.
+    7. If a run seems silent only because evidence, or the fleet's limits, could not be read, it is unobservable.
     """
     before = record or Record(run_id=run_id, first_looked_at=now)
     seen = observed if isinstance(observed, Seen) else Seen()
@@ -142,7 +142,7 @@ def with_explanation(decision: Decision, explanation: Explanation) -> Decision:
 
 
 def _because(transition: Transition, why: RecordedCause | None) -> Transition:
-    """``transition`` with what shows its cause."""
+    """``transition`` with the evidence of its cause."""
     if why is None or why.cause.error_type != transition.cause:
         return transition
     cause = why.cause
@@ -157,7 +157,7 @@ def _because(transition: Transition, why: RecordedCause | None) -> Transition:
 
 
 def with_similar(decision: Decision, similar: SimilarFailure) -> Decision:
-    """``decision``, whose cause was known from an earlier failure. Pure."""
+    """``decision`` with the earlier failure of the same cause. Pure."""
     why = decision.verdict.explained
     if why is None:
         return decision
@@ -173,14 +173,14 @@ def with_silence(decision: Decision, why: str) -> Decision:
         transition = replace(transition, silenced=why)
         record = replace(record, history=(*record.history[:-1], transition))
     if Event.FLAPPING in decision.events:
-        # Nobody got the FLAPPING alert, so further flips must not be muted: the next one raises it again.
+        # No FLAPPING alert was sent, so further flips must not be muted: the next one raises it again.
         record = replace(record, flapping_since=None)
     effects = tuple(effect for effect in decision.effects if not isinstance(effect, Notify))
     return replace(decision, record=record, transition=transition, effects=effects)
 
 
 def _node(seen: Seen) -> str | None:
-    """Where training says that it runs: the host that tools of a cluster know, else the instance."""
+    """The node that training names: the host that cluster tools know, else the instance; or None."""
     if seen.metadata is None:
         return None
     name = seen.metadata.host or seen.metadata.instance_id
@@ -197,11 +197,11 @@ def _known_skew(record: Record | None, seen: Seen, policy: Policy, now: datetime
 
 
 def _reopen(record: Record | None, match: AttemptMatch, policy: Policy, now: datetime) -> AttemptMatch:
-    """A new attempt, if a finished run whose files name no attempt has lost its sentinel and beats again."""
+    """A new attempt, if a finished run has lost its sentinel and beats again, and its files name no attempt."""
     if record is None or match.is_new or (record.status is None or not record.status.ended):
         return match
     if _by_log(record):
-        # Only a later step takes that back, and then the run never ended.
+        # Only a later step withdraws that, and then the run never ended.
         return match
     seen = match.seen
     if seen.end is not None or record.since is None:
@@ -218,12 +218,12 @@ def _reopen(record: Record | None, match: AttemptMatch, policy: Policy, now: dat
 
 
 def _by_log(record: Record) -> bool:
-    """Whether the run is FAILED or CANCELLED on the strength of a log alone."""
+    """Whether the run is FAILED or CANCELLED because of a log alone."""
     return record.status in {Status.FAILED, Status.CANCELLED} and record.finding is not None and record.finding.alone
 
 
 def _keep_known_cause(before: Record, match: AttemptMatch, verdict: Verdict) -> Verdict:
-    """The cause of a failure or a silence is found once and then stays what people were told."""
+    """``verdict`` with the known cause: that of a failure or a silence is found once, and stays as it was reported."""
     if match.is_new or before.status is not verdict.status or verdict.status not in UNWELL:
         return verdict
     if verdict.by_log:
@@ -240,10 +240,10 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
     earlier_s = before.earlier_step_limit_s
     finding, lines, warned = before.finding, before.log_lines, before.warned
     if match.is_new:
-        # At this look nobody can tell which log text belongs to which attempt.
+        # At this look it is unknown which log text belongs to which attempt.
         seen, log, finding, lines = replace(seen, logs=None), None, None, {}
         warned = logs.no_news(warned, now)
-        # The last attempt's progress says nothing about this one. What is known of the clock may.
+        # The last attempt's progress does not apply to this one. What is known of the clock may.
         progress = None
         metadata = replace(metadata, missing_since=None) if metadata is not None and seen.metadata else None
     # Files that disappear after a TIMED_OUT were cleaned up: no sign of life.
@@ -268,7 +268,7 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
         progress = replace(progress, waits=waits)
     unread = seen.logs is None or seen.logs.unread
     warned = logs.noted(warned, seen.logs, now)
-    # Where training writes both heartbeats, not every look asks for logs.
+    # If training writes both heartbeats, not every look asks for logs.
     stands_in = metadata is None or progress is None
     gone_since = None
     if stands_in and log is not None:
@@ -306,7 +306,7 @@ def _within_attempt(progress: HeartbeatMemory, match: AttemptMatch) -> Heartbeat
 
 
 def _own_limits(before: Record, match: AttemptMatch) -> tuple[float | None, float | None]:
-    """The limits that the run states of its own; while its metadata.json cannot be read, those that it last stated."""
+    """The stale and stall limits that the run itself states, or last stated if its metadata.json is unreadable now."""
     stated = match.seen.metadata
     if stated is not None and stated.fault is None:
         return stated.stale_s, stated.stall_s
@@ -315,7 +315,7 @@ def _own_limits(before: Record, match: AttemptMatch) -> tuple[float | None, floa
 
 
 def _said_owner(before: Record, match: AttemptMatch) -> tuple[str | None, str | None]:
-    """Whose run it is, and of which team; while its metadata.json cannot be read, what that last said."""
+    """The run's owner and team, or those last stated if its metadata.json is unreadable now."""
     said = match.seen.metadata
     if said is not None and said.fault is None:
         return said.owner, said.team
@@ -323,8 +323,8 @@ def _said_owner(before: Record, match: AttemptMatch) -> tuple[str | None, str | 
 
 
 def _waited_since(before: Record, match: AttemptMatch, now: datetime) -> datetime:
-    """When waiting for this attempt's lines began. Not before the first look at it: they may have been printed by
-    then."""
+    """When waiting for this attempt's lines began: not before the first look at it, for earlier lines may have been
+    printed unseen."""
     if match.is_new:
         return now
     number = match.attempt.number
@@ -353,17 +353,17 @@ def _known_offset_s(memory: HeartbeatMemory | None) -> float | None:
 
 
 def _stays_finished(record: Record | None, match: AttemptMatch, verdict: Verdict) -> bool:
-    """Whether a finished run stays finished although no sentinel says so (any more)."""
+    """Whether a finished run stays finished although no sentinel says so now."""
     if record is None or match.is_new or verdict.by_sentinel:
         return False
     if _by_log(record):
-        # Only life takes it back. Silence fits what the log said.
+        # Only a sign of life withdraws it. Silence fits what the log said.
         return verdict.status is Status.TIMED_OUT
     return record.status is not None and record.status.ended
 
 
 def _is_being_ended(before: Record, match: AttemptMatch, verdict: Verdict) -> bool:
-    """Whether this job is being ended by its supervisor, for the next one or for good: its end is no news."""
+    """Whether the supervisor is ending this job, for the next one or for good: then its end is no news."""
     ruling, sight = before.ruling, match.seen.job
     if ruling is None or sight is None or before.status is None or match.is_new:
         return False
@@ -372,16 +372,16 @@ def _is_being_ended(before: Record, match: AttemptMatch, verdict: Verdict) -> bo
         ending = jobs.ending_name(sight.memory)
         known = known and any(each.name == ending and each.claims > 0 for each in before.actions)
     if verdict.status in {Status.SUCCEEDED, Status.RUNNING, Status.CANCELLED} or not known:
-        # What a person ends meanwhile is news.
+        # An end that a person causes meanwhile is news.
         return False
     if ruling.on and before.status is Status.RUNNING:
-        # It was well, and is started again because a signal says so. A restart that was refused is news.
+        # It was well, and is restarted for a signal. A restart that was refused is news.
         return any(each.kind == RESTART_KIND and not each.settled for each in before.actions)
     return before.status.finished and verdict.by_job
 
 
 def _last_step(evidence: AttemptEvidence) -> int | None:
-    """The last step of this attempt that is known: as this look shows it, else as the record has it."""
+    """The last known step of this attempt: as this look shows it, else as the record has it; or None."""
     shown = evidence.seen.knows_step
     memories = (evidence.progress, evidence.metadata, evidence.log)
     steps = (shown.step if shown is not None else None, *(each.step for each in memories if each is not None))
@@ -389,8 +389,8 @@ def _last_step(evidence: AttemptEvidence) -> int | None:
 
 
 def _was_told_otherwise(record: Record | None, match: AttemptMatch, verdict: Verdict) -> bool:
-    """Whether this very ``_error`` was recorded as FAILED and now reads as CANCELLED, or the reverse. The request for
-    the end may have been out of reach then, or may be gone since."""
+    """Whether the same ``_error`` was recorded as FAILED and now reads as CANCELLED, or the reverse. The request for
+    the end may have been unreadable then, or may be gone now."""
     return (
         record is not None
         and not match.is_new
@@ -402,7 +402,7 @@ def _was_told_otherwise(record: Record | None, match: AttemptMatch, verdict: Ver
 
 def _is_left_alone(since: datetime | None, match: AttemptMatch, evidence: AttemptEvidence, verdict: Verdict) -> bool:
     """Whether a status that a newer lastbeat gave at ``since`` still stands. While the run lives, the newer version
-    judges it. A sentinel, a new attempt, or silence after later signs of life came after its judgement."""
+    judges it. A sentinel, a new attempt, or silence after later signs of life overrides it."""
     if match.is_new or verdict.by_sentinel:
         return False
     beats = (memory for memory in (evidence.metadata, evidence.progress) if memory is not None)
@@ -411,12 +411,12 @@ def _is_left_alone(since: datetime | None, match: AttemptMatch, evidence: Attemp
 
 
 def _stays_timed_out(before: Record, evidence: AttemptEvidence) -> bool:
-    """Whether what another watcher's stricter limits decided stands: nothing has happened since."""
+    """Whether the TIMED_OUT that another watcher's stricter limits decided stands: nothing has changed since."""
     if before.status is not Status.TIMED_OUT or not time_out_stands(before, evidence):
         return False
     sight = evidence.seen.job
     lives = sight is not None and sight.report.state in {JobState.PENDING, JobState.RUNNING}
-    # The watcher that said that it never began had no launcher to ask.
+    # The watcher that found that it never began had no launcher to ask.
     return not (lives and exceeded_limit(before) is LimitName.START)
 
 
@@ -514,7 +514,7 @@ def _conclude(
 
 
 def _exceeded(before: Record, match: AttemptMatch, evidence: AttemptEvidence, verdict: Verdict) -> ExceededLimit | None:
-    """A run that stood still and then fell silent still has to show progress."""
+    """The exceeded limit to record. A run that stalled and then fell silent still has to show progress."""
     if verdict.status is not Status.TIMED_OUT or before.exceeded is None or match.is_new:
         return verdict.exceeded
     stands = before.status is Status.TIMED_OUT and time_out_stands(before, evidence)
@@ -527,7 +527,7 @@ def _needs_explanation(before: Record, match: AttemptMatch, decision: Decision) 
         return Event.WARNING in decision.events and not newly.isdisjoint(EXPLAINED)
     if decision.transition is not None:
         return True
-    # An _error written later, or in two steps, may name a cause that nothing named before.
+    # An _error written later, or in two steps, may give the first cause.
     fresh = set(decision.record.sentinels) - set(before.sentinels)
     return bool(fresh) and (before.cause is None or _says_nothing(before.cause))
 
@@ -539,7 +539,7 @@ def _says_nothing(error_type: str) -> bool:
 
 
 def _finding_to_keep(finding: Finding | None, verdict: Verdict, before: Record) -> Finding | None:
-    """``finding``, which makes a run FAILED only while no better evidence says what became of it."""
+    """``finding``, which makes a run FAILED only while no better evidence shows its status."""
     if verdict.by_log and finding is not None and not finding.alone:
         # Training seemed to go on and then fell silent: the failure stands.
         return before.finding
@@ -547,7 +547,7 @@ def _finding_to_keep(finding: Finding | None, verdict: Verdict, before: Record) 
 
 
 def _status_event(before: Record, match: AttemptMatch, verdict: Verdict, *, changed: bool) -> Event | None:
-    """The event of a look that changed the status or the attempt."""
+    """The event of a look that changed the status or the attempt, or None."""
     if verdict.status is Status.NO_HEARTBEAT:
         return None
     if verdict.status is not Status.RUNNING:
@@ -557,7 +557,7 @@ def _status_event(before: Record, match: AttemptMatch, verdict: Verdict, *, chan
     if before.status is Status.TIMED_OUT or (changed and _by_log(before) and not match.is_new):
         return Event.RECOVERED
     if not changed and _was_started_in_place(match):
-        # People are told when it goes on.
+        # It is reported when it goes on.
         return None
     return Event.RESTARTED if match.is_new else None
 
@@ -570,7 +570,7 @@ def _was_started_in_place(match: AttemptMatch) -> bool:
 def _new_conditions(before: Record, match: AttemptMatch, verdict: Verdict) -> set[str]:
     """The conditions that this look raised. After a success no others are raised."""
     if match.is_new:
-        # The node that it goes on on is as it was.
+        # The next attempt runs on the same node.
         stands = OUTLASTING_AN_ATTEMPT & set(before.conditions) if before.status is Status.RUNNING else set()
         return set(verdict.conditions) - stands
     if before.status is verdict.status is Status.SUCCEEDED:
@@ -581,13 +581,13 @@ def _new_conditions(before: Record, match: AttemptMatch, verdict: Verdict) -> se
 def _alerts_for(
     event: Event | None, raised: set[str], verdict: Verdict, phase: FlappingPhase, policy: Policy, *, in_place: bool
 ) -> tuple[Event, ...]:
-    """The alerts of this look, as far as ALERT_ON wants them.
+    """The alerts of this look, limited to ALERT_ON.
 
     1. The flip that makes the run flap: FLAPPING alone. While it flaps: no alerts of flips.
-    2. When flapping ends: an alert with the status it settled in.
+    2. When flapping ends: an alert with the final status.
     3. Otherwise the event of the look itself.
-    4. No such alert? Then one for newly raised conditions. Those that flip along are muted while it flaps, and told
-       when that ends.
+    4. Without such an alert: one for newly raised conditions. Those that come with flips are muted while the run flaps,
+       and reported when that ends.
     """
     if phase is FlappingPhase.BEGINS:
         return (Event.FLAPPING,)
@@ -596,13 +596,13 @@ def _alerts_for(
     elif phase is FlappingPhase.SETTLED and event is None:
         event = Event.RECOVERED if verdict.status is Status.RUNNING else Event.TIMED_OUT
     elif phase is FlappingPhase.INTERRUPTED and event is Event.RESTARTED and event not in policy.alert_on:
-        # The last alert said that it flaps, perhaps that it was TIMED_OUT.
+        # The last alert said that the run flaps, or that it was TIMED_OUT.
         event = Event.RECOVERED
     if event in policy.alert_on:
         return (event,)
     if Event.RECOVERED in policy.alert_on and (event is Event.STARTED or in_place):
         return (Event.STARTED if event is Event.STARTED else Event.RESTARTED,)
-    # Any alert lists the conditions, so they need one of their own only if there is no other.
+    # Any alert lists the conditions, so they need one of their own only if there is no other alert.
     if phase.flapping:
         raised = raised - MUTED_BY_FLAPPING
     elif phase is not FlappingPhase.NONE:
@@ -611,15 +611,15 @@ def _alerts_for(
 
 
 def must_persist(before: Record, after: Record, policy: Policy, now: datetime, *, cold: bool = False) -> bool:
-    """Whether something changed that the next pass could not see for itself. A healthy run writes nothing.
+    """Whether something changed that the next pass could not see for itself. A healthy run causes no writes.
 
-    ``cold``: logs alone show that the run lives, and only the record tells the next pass which of their text this one
+    ``cold``: only logs show that the run is alive, and only the record tells the next pass which of their text this one
     has seen.
 
-    1. Always write what decides later looks: conditions, the attempt, flapping, a new sentinel, what is known of the
-       clocks, a heartbeat that went away or came back.
-    2. How long something has stood still is known only from looks that were written down: a new step, a new line and
-       new text are written four times per limit.
+    1. Always write what decides later looks: conditions, the attempt, flapping, a new sentinel, known clock offsets, a
+       heartbeat that disappeared or came back.
+    2. The length of a stall is known only from recorded looks: a new step, a new line and new text are written four
+       times per limit.
     """
     if set(before.conditions) != set(after.conditions) or before.attempt != after.attempt:
         return True
@@ -628,10 +628,10 @@ def must_persist(before: Record, after: Record, policy: Policy, now: datetime, *
     if before.flapping_since != after.flapping_since or before.raised != after.raised:
         return True
     if after.status is Status.TIMED_OUT and exceeded_limit(before) is not exceeded_limit(after):
-        # It beats again and still stands still: from now on only progress takes that back.
+        # It beats again without progress: from now on only progress ends that.
         return True
     if set(after.sentinels) - set(before.sentinels):
-        # A new one, or one written again: the next attempt must know it as spent.
+        # A sentinel is new or was rewritten: the next attempt must know it as spent.
         return True
     if _persistent_facts(before.metadata) != _persistent_facts(after.metadata):
         return True
@@ -655,7 +655,7 @@ def must_persist(before: Record, after: Record, policy: Policy, now: datetime, *
 
 
 def _progress_marker(record: Record, policy: Policy) -> tuple[object, ...]:
-    """What changes with every sign that a run gets on."""
+    """A value that changes whenever the run makes progress."""
     steps = record.progress or record.log
     line_at = record.log.modified if record.log is not None and policy.stall_s is None else None
     return (steps.step if steps is not None else None), line_at
@@ -677,7 +677,7 @@ def _is_gone(memory: HeartbeatMemory | None) -> bool:
 def _persistent_facts(memory: HeartbeatMemory | None) -> tuple[object, ...] | None:
     if memory is None:
         return None
-    # A last proof of life that is older than the file (a rewritten or a future one) cannot be seen from the file.
+    # A last proof of life that is older than the file (rewritten, or from the future) cannot be seen from the file.
     remembered = memory.alive_at if memory.alive_at != memory.modified else None
     said = memory.stale_s, memory.stall_s, memory.owner, memory.team
     return memory.skew_s, memory.suspect, memory.missing_since is not None, remembered, said

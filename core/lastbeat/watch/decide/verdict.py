@@ -1,4 +1,4 @@
-"""What the evidence of one attempt says: status, reason, conditions."""
+"""The verdict on the evidence of one attempt: status, reason, conditions."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
@@ -29,7 +29,7 @@ from lastbeat.watch.decide.silence import learned_limit_s, silence_limit_s
 
 REASON_LIMIT = 300
 _BY_A_PERSON: Final = Pattern(r"(?:Cancelled: .{0,40}\b)?KeyboardInterrupt\b")
-"""An ``_error`` that a Ctrl-C wrote: the SDK's, ``lastbeat exec``'s, or Python's own. ``scancel`` sends SIGTERM."""
+"""An ``_error`` written on Ctrl-C by the SDK, ``lastbeat exec`` or Python itself. ``scancel`` sends SIGTERM."""
 _INTERRUPTED: Final = "Cancelled: the log ends with KeyboardInterrupt (Ctrl-C)"
 DONE: Final = (
     "If training is done, let it say so: _complete in the run's folder, or lastbeat complete at the end of the job; "
@@ -39,7 +39,7 @@ DONE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Status and why."""
+    """Status and reason."""
 
     status: Status
     reason: str
@@ -49,28 +49,28 @@ class Verdict:
     explained: RecordedCause | None = None
     """The cause with its evidence."""
     by_sentinel: bool = False
-    """Training itself said so."""
+    """The source of the status is training itself."""
     by_log: bool = False
-    """A log alone said so."""
+    """The source of the status is a log alone."""
     exceeded: ExceededLimit | None = None
-    """Of a TIMED_OUT: by which limit."""
+    """The limit that a TIMED_OUT run exceeded."""
     stopped_by: str | None = None
-    """Who asked for its end through lastbeat."""
+    """The person who requested the end through lastbeat."""
     by_job: bool = False
-    """The launcher's word on its job, and nothing else, says so."""
+    """The source of the status is the launcher's report on its job alone."""
 
 
 def judge(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
-    """Status, reason and conditions, by the first of these that applies.
+    """Status, reason and conditions, by the first of these rules that applies.
 
     1. ``_error``: FAILED, or CANCELLED by Ctrl-C or on request. ``_complete``: SUCCEEDED. ``_preempted``: PREEMPTED.
-    2. A log that ends in a fatal failure: FAILED; in a Ctrl-C alone: CANCELLED. Then the launcher's word on its job,
-       where that has ended or waits; CANCELLED where its end was asked for before.
-    3. No heartbeat and no log yet: RUNNING while the grace period lasts, then TIMED_OUT.
-    4. Every heartbeat older than the stale limit, or, where that is learned, than its own beats allow: TIMED_OUT.
-    5. A rank in a section for longer than it may, no step for longer than was learned, or no progress for twice the
+    2. A log that ends in a fatal failure: FAILED; in a Ctrl-C alone: CANCELLED. Then the launcher's report on its job,
+       if that has ended or waits; CANCELLED if its end was requested before.
+    3. No heartbeat and no log yet: RUNNING during the grace period, then TIMED_OUT.
+    4. Every heartbeat older than the stale limit, or than the limit learned from its own beats: TIMED_OUT.
+    5. A rank in a section for longer than its limit, no step for longer than was learned, or no progress for twice the
        stall limit: TIMED_OUT.
-    6. RUNNING, with a condition for everything that is worth a warning.
+    6. RUNNING, with a condition for each problem that deserves a warning.
 
     A dead thread of training decides nothing, but it may be the cause, so every reason mentions it.
     """
@@ -83,7 +83,7 @@ def judge(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
 
 
 def _with_conditions(verdict: Verdict, rows: Iterable[Condition], check: Check) -> Verdict:
-    """``verdict`` with the conditions of ``rows``, and what to do about the first that has a hint."""
+    """``verdict`` with the conditions of ``rows``, and the first hint among them."""
     found = table.raised(rows, check)
     conditions = {**verdict.conditions, **{name: each.text for name, each in found.items()}}
     action = verdict.action or next((each.hint for each in found.values() if each.hint), None)
@@ -91,7 +91,7 @@ def _with_conditions(verdict: Verdict, rows: Iterable[Condition], check: Check) 
 
 
 def with_headline(verdict: Verdict, seen: Seen) -> Verdict:
-    """``verdict`` with the cause's own line as its reason, where ``_error`` only repeats an exit status."""
+    """``verdict`` with the cause's own line as its reason, if ``_error`` only repeats an exit status."""
     if verdict.status is not Status.FAILED or not verdict.by_sentinel or verdict.explained is None:
         return verdict
     note = thread_note(seen)
@@ -119,10 +119,10 @@ def _first_verdict(check: Check) -> Verdict:
         return _preempted(seen.preempted, seen.stop)
     waits = jobs.may_get_over(seen.job, evidence.finding, now)
     stop = _for_its_end(seen.stop) if seen.job is not None and seen.job.report.state.ended else None
-    # Who starts training again in its place says itself when it does not.
+    # A process that restarts training in its place reports itself when it gives up.
     waits = waits or in_charge(seen, check.policy.stale_s, now) is not None
     counts = evidence.finding is not None and evidence.finding.alone and not waits
-    # What it says while it is being ended on request are its last words.
+    # What it prints while it is ended on request is no failure.
     if evidence.finding is not None and counts and (stop is None or evidence.finding.seen_at < stop.modified):
         return _failed_by_log(evidence)
     by_job = _by_job(check)
@@ -135,12 +135,12 @@ def _first_verdict(check: Check) -> Verdict:
 
 
 def _for_its_end(asked: StopAsked | None) -> StopAsked | None:
-    """A request that is met however the run ends. One for a checkpoint first is not met by a crash."""
+    """A request that any end of the run fulfils. A crash does not fulfil a request for a checkpoint first."""
     return None if asked is None or asked.request.after_checkpoint else asked
 
 
 def _stopped(asked: StopAsked) -> Verdict:
-    """The end that a person asked for through lastbeat."""
+    """The verdict for an end that a person requested through lastbeat."""
     from lastbeat.explain.signals.error_types import CANCELLED  # noqa: PLC0415 - as in logs
 
     why = fit(f"S{asked.request.summary[1:]}", REASON_LIMIT)
@@ -148,7 +148,7 @@ def _stopped(asked: StopAsked) -> Verdict:
 
 
 def _preempted(sentinel: PreemptedSentinel, asked: StopAsked | None) -> Verdict:
-    """An end on request, after a checkpoint. A person who asked for it is named: nobody starts that run again."""
+    """The verdict for an end on request, after a checkpoint. It names the person who asked: that run stays stopped."""
     by = None
     reason = "PREEMPTED" if sentinel.said is None else sentinel.said.summary
     if sentinel.fault is not None:
@@ -159,7 +159,7 @@ def _preempted(sentinel: PreemptedSentinel, asked: StopAsked | None) -> Verdict:
 
 
 def _by_job(check: Check) -> Verdict | None:
-    """What the launcher says of the run's job, where that decides."""
+    """The verdict by the launcher's report on the run's job, or None if that does not decide."""
     evidence, sight, ages = check.evidence, check.evidence.seen.job, check.ages_s.values()
     if sight is None and evidence.never_started is not None and not ages:
         return Verdict(Status.FAILED, fit(evidence.never_started, REASON_LIMIT), action=hints.NOT_STARTED)
@@ -172,7 +172,7 @@ def _by_job(check: Check) -> Verdict | None:
         sight,
         beats=bool(ages),
         says_done=one_line(success.text) if success is not None else None,
-        # Where its end was asked for, nobody takes its last words for life.
+        # If its end was requested, its last output is no sign of life.
         lives=evidence.seen.stop is None and any(age <= check.policy.stale_s for age in ages),
     )
     if found is None:
@@ -182,7 +182,7 @@ def _by_job(check: Check) -> Verdict | None:
 
 
 def happened_at(evidence: AttemptEvidence, verdict: Verdict, now: datetime) -> datetime:
-    """When the run came to be what ``verdict`` says, as far as the evidence tells; never after ``now``."""
+    """When the run reached the status of ``verdict``, as far as the evidence shows; never after ``now``."""
     seen, limit = evidence.seen, verdict.exceeded.name if verdict.exceeded is not None else None
     told: datetime | None = None
     if verdict.by_sentinel:
@@ -200,7 +200,7 @@ def happened_at(evidence: AttemptEvidence, verdict: Verdict, now: datetime) -> d
 
 
 def _succeeded(check: Check) -> Verdict:
-    """A success. A loss that is no number is worth a warning: its checkpoint is useless."""
+    """The verdict for a success. A loss that is no number is worth a warning: its checkpoint is useless."""
     reason, nan = "Training completed (_complete found)", documents.NOT_FINITE.raised(check)
     if nan is None:
         return Verdict(Status.SUCCEEDED, reason, by_sentinel=True)
@@ -234,7 +234,7 @@ def _failure_reason(text: str, fault: str | None) -> str:
 def _never_beaten(check: Check) -> Verdict:
     evidence, policy = check.evidence, check.policy
     if evidence.seen.raised is not None:
-        # Scripts may raise alerts about something that beats nowhere.
+        # Scripts may raise alerts without any heartbeat.
         return Verdict(Status.NO_HEARTBEAT, "Scripts have only raised alerts; no heartbeat was written")
     waited_s = check.age_s(evidence.first_looked_at)
     report = evidence.seen.logs
@@ -267,7 +267,7 @@ def _judge_heartbeats(check: Check) -> Verdict:
 
 
 def _with_cause(verdict: Verdict, check: Check) -> Verdict:
-    """``verdict`` with the cause that a log shows, where that raises a condition."""
+    """``verdict`` with the cause that a log shows, if that raises a condition."""
     report = check.evidence.seen.logs
     cause = report.explanation.cause if report is not None else None
     if report is None or cause is None or log_text.shown_failure(check) is None:
@@ -278,17 +278,17 @@ def _with_cause(verdict: Verdict, check: Check) -> Verdict:
 
 
 def _stood_still(check: Check) -> Verdict | None:
-    """A run without progress for twice its limit."""
+    """TIMED_OUT for a run without progress for twice its limit, else None."""
     found, policy, silent = stall(check), check.policy, silence(check)
     if found is None or found.lasts_s < 2 * found.limit_s:
         return None
     reason = f"{found.detail} (limit {format_minutes(found.limit_s)}, {STOOD_STILL}"
     name = LimitName.INACTIVITY if policy.stall_s is None else LimitName.STALL
-    # Silence outranks standing still: a run that has not beaten for a while is not said to live.
+    # Silence outranks a stall: a run that has not beaten for some time is not said to be alive.
     reason = reason if silent is None else f"{silent.capitalize()}. {reason}"
     action = stall_hint(check)
     exceeded = ExceededLimit(name, found.limit_s, policy.stall_from)
-    # The cause is unknown where the process may be dead.
+    # The cause is unknown if the process may be dead.
     cause = HANG if action == hints.STALLED else None
     return Verdict(Status.TIMED_OUT, reason, cause, action, exceeded=exceeded)
 
@@ -296,7 +296,7 @@ def _stood_still(check: Check) -> Verdict | None:
 def _late_section(check: Check) -> Verdict | None:
     seen, memory, stale_s, now = check.evidence.seen, check.evidence.metadata, check.policy.stale_s, check.now
     if seen.metadata is not None and memory is not None and memory.suspect:
-        # An old document that was stored again tells of nothing that goes on.
+        # An old document that was stored again shows no open section.
         seen = replace(seen, metadata=replace(seen.metadata, sections=()))
     late = late_sections(seen, check.evidence.attempt, silence_limit_s(seen.metadata), stale_s, now)
     late = still_late(late, in_charge(seen, stale_s, now))
@@ -310,7 +310,8 @@ def _late_section(check: Check) -> Verdict | None:
 
 
 def _too_long_without_step(check: Check) -> Verdict | None:
-    """Of a run that says what it is in, that counts; of one whose files cannot be read now, nothing follows."""
+    """TIMED_OUT for a run without a step for longer than was learned, else None. A report of its own sections outranks
+    this, and nothing follows while its files cannot be read."""
     evidence, progress = check.evidence, check.evidence.progress
     seen, beat = evidence.seen.progress, evidence.seen.metadata
     known = progress.waits if progress is not None else None
@@ -320,7 +321,7 @@ def _too_long_without_step(check: Check) -> Verdict | None:
     if beat is not None and (beat.sections or beat.fault is not None):
         return None
     if seen.total_steps is not None and seen.step >= seen.total_steps - 1:
-        # No step is to come. Steps are counted from 0 or from 1.
+        # No further step is due. Steps are counted from 0 or from 1.
         return None
     waited_s = check.age_s(progress.step_at)
     if known is None or limit_s is None or waited_s <= limit_s:
@@ -333,14 +334,14 @@ def _too_long_without_step(check: Check) -> Verdict | None:
 
 
 def unobservable(evidence: AttemptEvidence) -> str | None:
-    """Why nobody can tell whether a run that seems silent is. None: all evidence that counts was looked at."""
+    """Why it cannot be determined whether a run that seems silent is; None if all evidence that counts was read."""
     if not evidence.hidden or (evidence.metadata is not None and evidence.progress is not None):
         return None
     return fit(" ".join(evidence.hidden), REASON_LIMIT)
 
 
 def _timed_out(evidence: AttemptEvidence, stale: list[str], policy: Policy, learned_s: float | None = None) -> Verdict:
-    """``learned_s``: the limit that the run's own beats set, where it is that which is exceeded."""
+    """The verdict for a silent run. ``learned_s``: the limit learned from the run's own beats, if that is exceeded."""
     limit = format_minutes(policy.stale_s) if learned_s is None else _learned(evidence, learned_s)
     memories = (evidence.metadata, evidence.progress, evidence.liveness_log)
     gone = all(memory is None or memory.missing_since for memory in memories)

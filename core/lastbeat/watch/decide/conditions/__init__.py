@@ -1,1 +1,1 @@
-"""Conditions: warnings that are raised and cleared beside RUNNING. A row each, found by pure functions."""
+"""Conditions: warnings that are raised and cleared beside RUNNING. Each is a row that a pure function finds."""

@@ -1,4 +1,4 @@
-"""Conditions of a run that beats rarely, or of which one heartbeat alone is fresh."""
+"""Conditions of a run that beats rarely, or that has only one fresh heartbeat."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ from lastbeat.watch.decide.silence import silence_limit_s
 
 
 def silence(check: Check) -> str | None:
-    """For how long the run has been silent, where it has missed beats; else None."""
+    """How long the run has been silent, in words, or None if it has missed no beats."""
     beat = check.evidence.seen.metadata
     limit_s, silent_s = silence_limit_s(beat), min(check.ages_s.values())
     if beat is None or beat.beat_s is None or limit_s is None or silent_s <= limit_s:
@@ -51,7 +51,7 @@ BEFORE_THE_FIRST: Final = (
         _first_awaited,
     ),
 )
-"""Those of a run that has never beaten."""
+"""The conditions of a run that has never beaten."""
 
 CONDITIONS: Final = (
     Condition(

@@ -1,4 +1,4 @@
-"""What a condition is: a name, the evidence that it is judged by, a pure function that finds it, and what to do."""
+"""What a condition is: a name, the evidence it needs, a pure function that finds it, and what to do about it."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -14,7 +14,7 @@ from lastbeat.watch.decide.recovery import is_unknown
 
 @dataclass(frozen=True)
 class Check:
-    """One check of a run: the evidence of its attempt, the limits that count for it, and the store's time."""
+    """One check of a run: the evidence of its attempt, the limits that apply, and the store's time."""
 
     evidence: AttemptEvidence
     policy: Policy
@@ -35,18 +35,18 @@ class Source(NamedTuple):
 
     name: str
     missing: Callable[[Check], bool]
-    """Whether a check lacks it: it could not be read, or not all of it, or nothing new has come."""
+    """Whether a check lacks it: it could not be read in full, or nothing new has come."""
 
 
 class Found(NamedTuple):
     """What raises a condition."""
 
     text: str
-    """What was seen, for people."""
+    """The observation, for people."""
     hint: str | None = None
     """What to do about it."""
     stood: bool = False
-    """Only the record says so."""
+    """Only the record has it; this check did not find it."""
 
 
 class Condition(NamedTuple):
@@ -56,11 +56,11 @@ class Condition(NamedTuple):
     meaning: str
     """When it is raised, for the table of conditions in docs/statuses.md."""
     find: Callable[[Check], str | Found | None]
-    """What raises it, or None if nothing does as far as this check could read. Pure."""
+    """What raises it, or None if the evidence of this check does not. Pure."""
     needs: tuple[Source, ...] = ()
-    """Where one of these is missing and nothing was found, the condition stands as the record has it."""
+    """If one of these is missing and nothing was found, the condition stands as the record has it."""
     hint: str | Callable[[Check], str | None] | None = None
-    """What to do about it, where ``find`` does not say."""
+    """What to do about it, unless ``find`` says so."""
     limit: LimitName | None = None
     """The limit that raises it. While that is unknown, it is raised only where it stood before."""
     muted_by_flapping: bool = False
@@ -68,10 +68,10 @@ class Condition(NamedTuple):
     outlasts_attempt: bool = False
     """It is about the node that the next attempt runs on, so the next attempt raises no alert of it."""
     is_explained: bool = False
-    """Its alert tells the cause, which a deep read of the logs finds."""
+    """Its alert names the cause, which a deep read of the logs finds."""
 
     def raised(self, check: Check) -> Found | None:
-        """What ``check`` found, else what stands because evidence is missing, else None."""
+        """What ``check`` found, else what the record has if evidence is missing, else None."""
         stood = check.evidence.stood.get(self.name)
         found = None if stood is None and is_unknown(self.limit, check.policy) else self.find(check)
         if found is None and stood is not None and any(source.missing(check) for source in self.needs):

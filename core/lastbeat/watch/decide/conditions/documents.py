@@ -45,8 +45,8 @@ def _skew(name: str, seen: Heartbeat | None, memory: HeartbeatMemory | None) -> 
 
 
 def _not_finite(check: Check) -> str | None:
-    """What the first check said that found such a loss, until a finite one is read: documents keep their latest points
-    only, so that check knows best since when."""
+    """The text of the first check that found such a loss, until a finite one is read. Documents keep only their latest
+    points, so that check knows best when the loss began."""
     shown, first = check.evidence.seen.knows_step, check.evidence.stood.get(names.LOSS_NAN)
     if shown is None or shown.loss is None:
         return first

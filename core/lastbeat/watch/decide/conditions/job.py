@@ -1,4 +1,4 @@
-"""Conditions of a job that has not ended: it waits for too long, its log does not appear, or its GPUs are idle."""
+"""Conditions of a job that has not ended: it waits too long, its log does not appear, or its GPUs are idle."""
 
 from collections.abc import Callable
 from typing import Final
@@ -38,7 +38,7 @@ JOB_GPUS: Final = Source("the GPUs of the running job", _gpus_unread)
 
 
 def _running(check: Check) -> JobSight | None:
-    """The job, where its launcher says that it runs."""
+    """The job, if its launcher reports it as running, else None."""
     sight = check.evidence.seen.job
     return sight if sight is not None and sight.report.state is JobState.RUNNING else None
 
@@ -82,7 +82,7 @@ def _gpus_idle(check: Check) -> str | None:
 
 
 def _steps_use_gpus(check: Check) -> bool:
-    """Whether steps show that GPUs are in use, where the launcher counts reserved GPUs alone.
+    """Whether steps show that GPUs are in use, if the launcher counts only reserved GPUs.
 
     A driver that reserved none may use those of its node."""
     job, steps = check.evidence.job, check.evidence.step_source

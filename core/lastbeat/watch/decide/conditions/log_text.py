@@ -1,4 +1,4 @@
-"""Conditions that lines of a log raise, or lines that do not come."""
+"""Conditions raised by lines of a log, or by missing lines."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 def shown_failure(check: Check) -> tuple[str, str] | None:
-    """The condition that the cause in the logs raises, and its text; or None if there is none, or if whatever started
-    the run may still get over it."""
+    """The condition that the cause in the logs raises, and its text; or None if there is none, or if the run may still
+    get over it."""
     seen, finding = check.evidence.seen, check.evidence.finding
     if jobs.may_get_over(seen.job, finding, check.now):
         return None
@@ -63,7 +63,7 @@ def _hang(check: Check) -> str | None:
 
 
 def _warning(check: Check) -> Found | None:
-    """The latest warning that is news. A reader that began behind its line keeps the text of the record."""
+    """The latest warning that is news. A reader that began after its line keeps the text of the record."""
     evidence, now = check.evidence, check.now
     warned = logs.warned_of(evidence.seen.logs, evidence.warned, now)
     if warned is not None and not _is_in_heartbeat(warned, evidence.seen.metadata):
@@ -73,12 +73,12 @@ def _warning(check: Check) -> Found | None:
 
 
 def _is_in_heartbeat(warning: Warned, metadata: Heartbeat | None) -> bool:
-    """Whether the line is lastbeat's own about stragglers, of which the heartbeat says more."""
+    """Whether the line is lastbeat's own about stragglers, which the heartbeat describes in more detail."""
     return metadata is not None and metadata.stragglers is not None and straggler_lines.WARNING in warning.evidence.text
 
 
 def _overdue(rule: "Absence", check: Check) -> str | None:
-    """Which line of ``rule`` is missing, and for how long; or None if it came in time, or the logs were unread."""
+    """Which line of ``rule`` is missing, and for how long; or None if it came in time, or if the logs were unread."""
     started, last = check.evidence.started, check.evidence.log_lines.get(rule.signal)
     if started is None:
         return None
@@ -98,7 +98,7 @@ def _later(last: datetime | None, started: datetime) -> datetime:
 
 
 def sockets_used(report: LogReport | None) -> str | None:
-    """What shows that NCCL uses sockets though EFA is there or asked for, or None if no line does."""
+    """The text that NCCL uses sockets although EFA is available or requested, or None if no line shows it."""
     if report is None or not report.efa.fallback:
         return None
     line = "" if report.efa_line is None else f": {logs.shown(report.efa_line)}"
@@ -132,7 +132,7 @@ CONDITIONS: Final = (
         needs=(LOGS,),
         is_explained=True,
     ),
-    # Steps and losses say whether these two go on, so they do not stand while the logs are unread.
+    # Steps and losses show whether these two last, so they do not stand while the logs are unread.
     Condition(names.STALLED, "the log shows a hang", _hang, hint=stall_hint, limit=LimitName.STALL),
     Condition(
         names.LOSS_NAN,

@@ -1,8 +1,8 @@
-"""Conditions of nodes, as they judge themselves.
+"""Conditions of nodes, as the nodes report them.
 
-A node judges itself, sample by sample, and reports what holds (:mod:`lastbeat.training.node.judging`); so watchers with
-different rhythms agree, and what comes and goes is alerted once. Rank 0 reports in metadata.json, other nodes in files
-of their own.
+A node checks itself, sample by sample, and reports what holds (:mod:`lastbeat.training.node.judging`). So watchers with
+different rhythms agree, and a condition that comes and goes raises one alert. Rank 0 reports in metadata.json, other
+nodes in files of their own.
 """
 
 from collections.abc import Iterator
@@ -28,17 +28,17 @@ _MOST_NODES: Final = 2
 
 
 def broken_hosts(seen: Seen, attempt: Attempt) -> tuple[str, ...]:
-    """The hosts of ``attempt`` that have said that a GPU is lost, or that its memory had errors; few."""
+    """Hosts of ``attempt`` that reported a lost GPU or errors in its memory; at most :data:`_MOST_HOSTS`."""
     metadata = seen.metadata
     told = [(metadata.host, metadata.health or ())] if metadata is not None and metadata.fault is None else []
     told += [(node.host, node.conditions) for node in _ill_nodes(seen, attempt)]
     broken = (host or "" for host, conditions in told if any(each.name in _BROKEN for each in conditions))
-    # What is no name of a host reaches no scheduler.
+    # Only valid host names reach a scheduler.
     return tuple(dict.fromkeys(host for host in broken if _HOST.fullmatch(host)))[:_MOST_HOSTS]
 
 
 def _ill_nodes(seen: Seen, attempt: Attempt) -> list[IllNode]:
-    """The nodes of other ranks than 0 that are not well, of ``attempt``."""
+    """The nodes of ``attempt``, without that of rank 0, that report a condition."""
     return [
         node
         for node in (seen.ranks.ill if seen.ranks is not None else ())
@@ -61,7 +61,7 @@ def _said_by_nodes(name: str, check: Check) -> str | None:
 
 
 def _reports(check: Check) -> Iterator[tuple[str | None, tuple[HealthCondition, ...]]]:
-    """Each node that is not well, by the name that people know it by (None: the only one), and what it says."""
+    """Each node that reports a condition: its name for people (None if it is the only one), and its conditions."""
     evidence, metadata = check.evidence, check.evidence.seen.metadata
     stored_again = evidence.metadata is not None and evidence.metadata.suspect
     if metadata is not None and metadata.fault is None and not stored_again:
@@ -81,7 +81,7 @@ BROKEN_GPUS: Final = (
     _row(names.GPU_LOST, "a GPU is lost"),
     _row(names.GPU_ECC, "a GPU has had memory errors"),
 )
-"""What is wrong with a GPU explains the rest."""
+"""First in the table: a broken GPU explains the other conditions."""
 
 CONDITIONS: Final = (
     _row(names.GPU_THROTTLED, "a GPU is slowed down", outlasts_attempt=True),

@@ -15,7 +15,7 @@ def _silent(check: Check) -> str | None:
 
 
 def _reported(said: Callable[[StragglersTold], str | None]) -> Callable[[Check], str | None]:
-    """What the run's own heartbeat reports of its last windows."""
+    """A function that finds what the run's own heartbeat reports about its last windows."""
 
     def find(check: Check) -> str | None:
         metadata = check.evidence.seen.metadata

@@ -1,4 +1,4 @@
-"""The evidence that conditions are judged by, and when a check lacks it."""
+"""The evidence that conditions need, and when a check lacks it."""
 
 from typing import Final
 
@@ -20,7 +20,7 @@ def _ranks_unread(check: Check) -> bool:
 def _nodes_unread(check: Check) -> bool:
     metadata, ranks = check.evidence.seen.metadata, check.evidence.seen.ranks
     if check.evidence.metadata is not None and check.evidence.metadata.suspect:
-        # An old document that was stored again says nothing of the node as it is.
+        # An old document that was stored again shows nothing about the node's current state.
         return True
     if ranks is None:
         return metadata is not None and (metadata.world_size or 1) > 1

@@ -25,12 +25,12 @@ class Stall(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What stands still, for how long, and the limit."""
+        """What makes no progress, for how long, and the limit."""
         return f"{self.detail} (limit {format_minutes(self.limit_s)})"
 
 
 def stall(check: Check) -> Stall | None:
-    """What has stood still for longer than it may, or None if nothing has or progress is not watched."""
+    """The stall, or None if the run makes progress or progress is not watched."""
     evidence, policy = check.evidence, check.policy
     steps, log = evidence.step_source, evidence.log
     if evidence.hidden and (evidence.progress is None or logs.waits_for_lines(policy)):
@@ -51,7 +51,7 @@ def stall(check: Check) -> Stall | None:
 
 
 def stall_hint(check: Check) -> str:
-    """What to do about a run that makes no progress. Only a run that has just beaten is said to live."""
+    """What to do about a run without progress. Only a run that has just beaten is said to be alive."""
     silent_s, limit_s = min(check.ages_s.values()), silence_limit_s(check.evidence.seen.metadata)
     if limit_s is None:
         return hints.STALLED if silent_s <= _LIVELY_S else hints.STALLED_OR_DEAD

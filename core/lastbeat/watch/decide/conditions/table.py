@@ -34,8 +34,8 @@ EXPLAINED: Final = frozenset(row.name for row in TABLE if row.is_explained)
 
 
 def raised(rows: Iterable[Condition], check: Check) -> Mapping[str, Found]:
-    """Condition → what raises it, in the order of ``rows``. Of two rows of one condition the later one that found
-    something has the last word on what was seen, the earlier on what to do."""
+    """Condition → what raises it, in the order of ``rows``. If two rows find one condition, the later one gives the
+    text, and the earlier one the hint."""
     found: dict[str, Found] = {}
     for row in rows:
         new = row.raised(check)
