@@ -52,34 +52,34 @@ from lastbeat.watch.record.silences import Silences
 log = logging.getLogger(__name__)
 
 _RACES: Final = 5
-"""How often a tick looks, and alerts are amended, while other watchers are faster. Each look costs many requests."""
+"""Tries of a tick, and of an amendment of alerts, while other watchers are faster. Each try costs many requests."""
 _PAUSE_S: Final = 0.02
-"""Pause before a failed write of the record is retried; it doubles each time."""
+"""Pause in seconds before a failed write of the record is retried; it doubles each time."""
 _LOOK_AT_LOGS: Final = (
     "Nothing else shows whether this run lives: make sure that the watcher may read its log (LASTBEAT_LOGS, --log)."
 )
 
 
 def no_link(_run_id: str) -> None:
-    """Runs have no web address."""
+    """The link of runs without a web address: None."""
 
 
 class JobSupervisor(Protocol):
-    """What a watch asks about the run's job, where it supervises one: in step 1 of a tick, and in step 3."""
+    """What a watch asks about the job of a run that it supervises: in steps 1 and 3 of a tick."""
 
     def look(self, record: Record | None, now: datetime) -> JobSight | None:
-        """The run's present job. Never raises."""
+        """The run's current job, or None if it has none. Never raises."""
         ...
 
     def decide_restart(self, decision: Decision, now: datetime) -> Decision:
-        """``decision`` with what is to become of a job that has ended: its restart, or why there is none. Never
+        """``decision`` with the next step for a job that has ended: its restart, or the reason for none. Never
         raises."""
         ...
 
 
 @dataclass(frozen=True)
 class WatchContext:
-    """What all watches of a fleet root share."""
+    """What all watches of a fleet share."""
 
     store: Store
     """The fleet root."""
@@ -88,15 +88,15 @@ class WatchContext:
     clock: Callable[[], datetime]
     """This host's clock, used only while the store's cannot be read."""
     state: Store | None = None
-    """Keeps what cannot lie beside the run: a record that the store refuses, and since when the watchdog is blind."""
+    """Holds what cannot be stored beside the run: a record that the store refuses, and when the watchdog went blind."""
     link: Callable[[str], str | None] = no_link
     """Run id → a web address of the run."""
     mask: Callable[[str], str] = str
     """Masks the settings' secrets in text that training wrote."""
     silences: Silences | None = None
-    """Runs that they cover raise no alerts."""
+    """Mutes the alerts of the runs that they cover."""
     failures: KnownFailures | None = None
-    """Which runs failed how; alerts name the last one that failed like this."""
+    """Failures of the fleet's runs; an alert names the last one like its own."""
     limits: FleetLimits | None = None
     """Limits of the fleet, which outrank those of ``policy``."""
     routing: Routing = field(default_factory=Routing)
@@ -106,30 +106,30 @@ class WatchContext:
     executors: Sequence[Executor] = ()
     """Carry out actions; one executor per kind."""
     supervisor: JobSupervisor | None = None
-    """Looks after the run's job, and alone decides about its restarts. None: another process does, if any does."""
+    """Supervises the run's job, and alone decides about its restarts. None if another process does, or none."""
     token: str | None = None
-    """By which claims are known to be those of this watch. None: it makes one."""
+    """Identifies the claims of this watch. None: the watch creates one."""
     dry_run: bool = False
-    """Decide, and neither write nor send."""
+    """Decide without writing or sending anything."""
     in_fleet: bool = False
     """The watch belongs to a sweep, which raises its own blindness alert."""
     proven: bool = False
     """The store is known to honour conditional writes."""
     defer_s: float = 0.0
-    """Alerts that a group of runs may tell are deferred for this long, for :meth:`Watch.amend`. 0: nobody groups
-    them."""
+    """Seconds for which alerts that a group's notice may cover are deferred, for :meth:`Watch.amend`. 0: no alerts are
+    grouped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look found, and the record before it."""
+    """The result of one look, and the record before it."""
 
     seen: Seen | NeverSeen
     record: Record | None
     now: datetime
     """The store's time."""
     left_out: bool = False
-    """Somebody took the run out of its fleet, and it has not come back."""
+    """The run was taken out of its fleet, and has not come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Conclusion:
     decision: Decision
     record: Record
     alerts: tuple[Message, ...] = ()
-    """Those that this decision added to the record."""
+    """The alerts that this decision added to the record."""
 
 
 def _has_just_ended(record: Record | None, sight: JobSight) -> bool:
@@ -150,13 +150,13 @@ def _has_just_ended(record: Record | None, sight: JobSight) -> bool:
 
 
 def _failed_by(decision: Decision) -> str:
-    """The fingerprint of a failure that this very look decides; empty: it decides none, or nobody can tell of what."""
+    """The fingerprint of a failure that this look decides; empty if it decides none, or if the cause is unknown."""
     transition = decision.transition
     return (transition.fingerprint or "") if transition is not None and transition.after in UNWELL else ""
 
 
 def _left_to(record: Record, decision: Decision) -> tuple[str, ...]:
-    """Who will record and tell what was found, if that is not this watch."""
+    """A note that names who will record and report what was found, if that is not this watch."""
     if decision.left_until is None:
         return ()
     until, sight = format_time(decision.left_until), decision.seen.job
@@ -168,7 +168,7 @@ def _left_to(record: Record, decision: Decision) -> tuple[str, ...]:
 
 
 class _OvertakenError(Exception):
-    """Another watcher wrote the record during a look, so nothing follows from it. ``outcome``: what it had decided."""
+    """Another watcher wrote the record during a look, so the look is void. ``outcome``: what it had decided."""
 
     def __init__(self, outcome: Outcome | None = None) -> None:
         super().__init__()
@@ -176,7 +176,7 @@ class _OvertakenError(Exception):
 
 
 class Watch:
-    """Watches one run. Between ticks it keeps only what saves requests, nothing that a restart would miss."""
+    """Watches one run. Between ticks it keeps only what saves requests, and nothing that a restart would lose."""
 
     def __init__(self, run_id: str, context: WatchContext) -> None:
         self.run_id = runid.check_run_id(run_id)
@@ -188,7 +188,7 @@ class Watch:
         self._ranks = SilentRankReader(store, run_id, context.mask)
         self._first_look: datetime | None = None
         self._fleet_watched = False
-        # A log that is read less often could seem dead, or to stand still, in between.
+        # A log that is read less often could seem dead, or stalled, in between.
         limits = [policy.stale_s, *([policy.stall_s] if policy.stall_s is not None else [])]
         poll_s = None if policy.poll_s is None else min(policy.poll_s, min(limits) / 3)
         kept = None if context.dry_run else state
@@ -223,12 +223,12 @@ class Watch:
         first_look: datetime | None = None,
         fleet_watched: bool = False,
     ) -> Outcome:
-        """Look at the run once, and act on it. Never raises for anything that the store, a channel or an executor does.
+        """Look at the run once, and act on it. Never raises because of the store, a channel or an executor.
 
         ``listed`` are the run's files by their name below its folder, as a sweep has just listed them, and ``at`` the
-        store's time right before; ``ranks`` are those of its ranks, if that listing showed them. They serve the first
-        look only: a look that another watcher overtook starts afresh.
-        ``first_look``: nobody had watched the fleet before this time. If the run had ended by then, a notice may tell.
+        store's time right before. ``ranks`` are the files of its ranks, if that listing showed them. They serve the
+        first look only: a look that another watcher overtook starts afresh.
+        ``first_look``: no watcher had seen the fleet before this time. A notice may cover a run that had ended by then.
         ``fleet_watched``: passes over the fleet were made before this one.
         """
         self._first_look, self._fleet_watched = first_look, fleet_watched
@@ -246,12 +246,12 @@ class Watch:
     ) -> Outcome:
         """The six steps. ``again``: this tick has looked before.
 
-        1. *Observe*: list the run's files, read what changed, the record, and the logs as far as they grew.
-        2. *Decide*: pure; touches nothing.
-        3. *Explain*: if there is something to tell, read logs in depth and compose the alerts.
+        1. *Observe*: list the run's files, read what changed, the record, and new text of the logs.
+        2. *Decide*: pure, without requests.
+        3. *Explain*: for an alert, read logs in depth and compose it.
         4. *Record*: one conditional write of the new state with its effects, and claims on them.
-        5. *Carry out* what was claimed: send alerts, perform actions.
-        6. *Settle*: record what came of it.
+        5. *Carry out* the claimed effects: send alerts, perform actions.
+        6. *Settle*: record the results.
 
         Raises :class:`_OvertakenError` if another watcher wrote the record in between.
         """
@@ -278,7 +278,7 @@ class Watch:
         if left_until is None or look.record is None:
             conclusion = self._explain(decision, look)
         else:
-            # One alert tells of the end and of what follows from it, and the other watcher decides that.
+            # One alert covers the end and what follows from it, and the other watcher decides that.
             decision = replace(decision, effects=(), transition=None, must_write=False)
             conclusion = Conclusion(replace(decision, left_until=left_until), look.record)
         if self._context.dry_run:
@@ -286,11 +286,11 @@ class Watch:
         try:
             claimed = self._record(conclusion, look)
         except ConflictError as error:
-            # The other watcher may have made the very same decision: look again, decide again.
+            # The other watcher may have made the same decision: look again, decide again.
             why = "other watchers were faster every time"
             raise _OvertakenError(self._unrecorded(conclusion, look, why)) from error
         except StoreError as error:
-            # It can observe but tell nobody: to people that is as good as blind.
+            # A watch that observes without alerting is as good as blind.
             self._lost_sight(f"what it decides cannot be recorded: {error}")
             return self._unrecorded(conclusion, look, str(error))
         results = self._runner.carry_out(claimed)
@@ -298,14 +298,14 @@ class Watch:
         return self._outcome(conclusion, look, record)
 
     def _policy(self, now: datetime) -> Policy:
-        """The limits for this run, but for those that it states itself."""
+        """The limits for this run, except those that the run itself states."""
         limits, policy = self._context.limits, self._context.policy
         policy = policy if limits is None else limits.policy(self.run_id, policy, now)
         return policy.patient if self._context.in_fleet else policy
 
     def _limits_changed(self, decision: Decision, now: datetime) -> bool:
-        """Whether the fleet's limits are others than this watch knew: asked where one may decide something. A run whose
-        heartbeats are young depends on none, and a pass over it costs no request for them."""
+        """Whether the fleet's limits have changed, asked if one of them may decide something. A run with young
+        heartbeats depends on none, so a pass over it costs no request for them."""
         limits = self._context.limits
         if limits is None or self._context.in_fleet or decision.verdict.status.ended:
             return False
@@ -316,7 +316,7 @@ class Watch:
     def _observe(
         self, listed: Mapping[str, Entry] | None, at: datetime | None, ranks: RankFiles | None, *, again: bool
     ) -> Look:
-        """What the store shows of the run now. Raises :class:`StoreError`, :class:`ConflictError` where the record is
+        """What the store shows of the run now. Raises :class:`StoreError`, and :class:`ConflictError` if the record is
         younger than the listing."""
         now = at if listed is not None and at is not None else self._context.store.clock()
         seen, entry = self._observer.look(dict(listed) if listed is not None else None, ranks)
@@ -324,10 +324,10 @@ class Watch:
         record = self._repository.load(entry)
         self._logs.leave_out(spent_outputs(record))
         observed = self._logs.add_to(seen, self._observer.files, record, now, again=again)
-        # A log elsewhere on this machine proves that it is no typing error.
+        # A log elsewhere on this machine proves that the run's name is no typing error.
         self._repository.homeless &= isinstance(observed, NeverSeen)
         if not self._observer.files and record is not None and record.left_out is None:
-            # Whoever deleted a run that had not ended has left word of it.
+            # A run that was deleted before its end leaves a mark.
             gone = forgotten(self._context.store, self.run_id)
             if gone is not None:
                 self._repository.drop()
@@ -336,7 +336,7 @@ class Watch:
         sight = self._context.supervisor.look(record, now) if self._context.supervisor is not None else None
         others = sight is not None and self._logs.follow(sight.logs)
         if sight is not None and _has_just_ended(record, sight):
-            # Its last words may have come after they were looked for.
+            # Its last files may have been written after the listing.
             seen, entry = self._observer.look(None)
             record = self._repository.load(entry)
             observed = self._logs.add_to(seen, self._observer.files, record, now, again=True)
@@ -355,14 +355,14 @@ class Watch:
         return stays_out(record, max(times, default=None), observed, self._policy(now), now)
 
     def _explain(self, decision: Decision, look: Look) -> Conclusion:
-        """The decision with its cause, and the record with its effects in it.
+        """The decision with its cause, and the record with its effects.
 
-        1. Find the cause by a deep read of the logs, where the decision asks for that, and who failed of it before.
-        2. Decide what is to become of its job, which depends on the cause; or name who decides, if this watch does not
-           supervise the run.
+        1. Find the cause by a deep read of the logs if the decision needs that, and the last failure of the same cause.
+        2. Decide about the job's restart, which depends on the cause. If this watch does not supervise the run, name
+           who decides.
         3. Drop the alerts if the run is silenced.
-        4. Compose the others, with the end of the log and the stack, and put them into the outbox.
-        5. Put the actions beside them.
+        4. Compose the others, with the end of the log and the stack, and add them to the outbox.
+        5. Add the actions.
         """
         self._logs.begin(decision.record.attempt)
         if decision.needs_explanation:
@@ -391,7 +391,7 @@ class Watch:
         return Conclusion(decision, record, alerts)
 
     def _name_decider(self, decision: Decision, now: datetime) -> Decision:
-        """``decision``, whose alert names who decides about a restart, if that is open."""
+        """``decision``, whose alert names who decides about a restart, if that is undecided."""
         supervision = undecided_restart(decision)
         if supervision is None:
             return decision
@@ -400,7 +400,7 @@ class Watch:
         return with_decider(decision, supervision, agent_at_work(self._context.store, supervision.launcher, now))
 
     def _compared(self, decision: Decision, now: datetime) -> Decision:
-        """``decision`` with the last failure of the same cause, where this is one."""
+        """``decision`` with the last failure of the same cause, if it finds a failure."""
         failures, fingerprint = self._context.failures, _failed_by(decision)
         if failures is None or not fingerprint:
             return decision
@@ -411,8 +411,8 @@ class Watch:
         return decision if similar is None else with_similar(decision, similar)
 
     def _found(self, decision: Decision, record: Record) -> Record:
-        """``record``, which says whether its fleet was watched before it, and whose new alerts say so if the run had
-        ended before the first pass over the fleet."""
+        """``record`` with a mark if its fleet was watched before it. If the run had ended before the first pass over
+        the fleet, its new alerts are marked."""
         if record.seq == 0 and self._fleet_watched:
             return replace(record, fleet_watched=True)
         transition, ended_at = decision.transition, record.came_to_be_at
@@ -428,7 +428,7 @@ class Watch:
         why = decision.verdict.explained
         missing = why.missing if why is not None else None
         if missing is not None:
-            # What a rank that reports the timeout printed or waits for says nothing of the one that is missing.
+            # What the reporting rank printed or waits for shows nothing about the missing one.
             log_name = missing.ranks[0].log
             lines, fault = self._logs.lines(self._observer.files, log_name)
             notes = (*(note for note in (fault, self._repository.note) if note), *decision.seen.log_notes)
@@ -441,7 +441,7 @@ class Watch:
 
     def _log_lines(self, decision: Decision) -> tuple[tuple[str, ...], str | None, str]:
         """The lines around the one that shows the cause of a failure, else the last ones of the main log; why they
-        could not be read; and the name of the log, if it is another one."""
+        could not be read; and the name of the log unless it is the main one."""
         why = decision.verdict.explained
         shows = why.cause.evidence if why is not None and decision.verdict.status is Status.FAILED else None
         if shows is not None and shows.line > 0 and shows.file != runid.ERROR:
@@ -452,7 +452,7 @@ class Watch:
         return lines, fault, ""
 
     def _suspects(self, decision: Decision, now: datetime) -> str | None:
-        """Which ranks of a distributed training stand out."""
+        """The ranks of a distributed run that stand out, in one line; or None."""
         seen, record = decision.seen, decision.record
         named = rank_in_error(seen.error.text) if seen.error is not None else None
         why = decision.verdict.explained
@@ -470,7 +470,7 @@ class Watch:
         return self._runner.record(self._deferred(conclusion), look.now, must_write=conclusion.decision.must_write)
 
     def _deferred(self, conclusion: Conclusion) -> Record:
-        """The record, in which alerts that a group may tell wait for the end of the pass."""
+        """The record, in which alerts that a group's notice may cover wait for the end of the pass."""
         if self._context.defer_s <= 0:
             return conclusion.record
         now = self._context.store.clock()
@@ -481,7 +481,7 @@ class Watch:
         transition, verdict = conclusion.decision.transition, conclusion.decision.verdict
         missed_s = missed_beats_s(look.record, conclusion.decision, look.now)
         if missed_s is not None:
-            # The words that people know from the resiliency layers of big frameworks, and search logs for.
+            # This wording is known from the resiliency layers of big frameworks, and people search logs for it.
             log.info("%s: Did not get subsequent heartbeat. Waited %.0f seconds.", self.run_id, missed_s)
         if transition is not None:
             before = transition.before or "not seen before"
@@ -496,7 +496,7 @@ class Watch:
         return record
 
     def _remember_failure(self, decision: Decision) -> None:
-        """Let later alerts know of it, once people were told: nobody waits for that."""
+        """Record the failure for later alerts, after its own alerts were sent: no alert waits for that."""
         failures, fingerprint, why = self._context.failures, _failed_by(decision), decision.verdict.explained
         if failures is None or why is None or not fingerprint:
             return
@@ -512,7 +512,7 @@ class Watch:
         self, numbers: Collection[int], change: Callable[[Record, Sequence[str]], Record], now: datetime
     ) -> DeliveryCounts:
         """Apply ``change`` (record, channel identities → record) to the deferred alerts with these ``numbers``, and
-        send those that are due then. Never raises; a later pass tries again what fails."""
+        send those that are due then. Never raises; a later pass retries what fails."""
         try:
             return self._amend(numbers, change, now)
         except StoreError as error:
@@ -524,8 +524,8 @@ class Watch:
     ) -> DeliveryCounts:
         identities = self._runner.identities
         record = self._repository.record or self._repository.reload()
-        # Not RecordRepository.update: the runner has to write, for it claims the alerts with the record, and then sends
-        # them. A deleted record is written again, and an unreachable store is tried again after a pause.
+        # Not RecordRepository.update: the runner writes, for it claims the alerts with the record and then sends them.
+        # A deleted record is written again, and an unreachable store is retried after a pause.
         for tried in range(_RACES):
             changed = change(record, identities) if record is not None else None
             if record is None or changed is None or changed is record:
@@ -535,11 +535,11 @@ class Watch:
             except ConflictError:
                 known, record = record, self._repository.reload()
                 if record is None:
-                    # Somebody deleted it, but this process still knows it.
+                    # The record was deleted, but this process still has it.
                     self._repository.keep(known)
                     record = known
             except StoreError as error:
-                # Nothing was sent, so a retry does no harm. Without it an alert that a group told would go out, too.
+                # Nothing was sent, so a retry does no harm. Without it an alert in a group's notice would go out, too.
                 if not error.retryable or tried + 1 == _RACES:
                     raise
                 time.sleep(backoff_s(tried + 1, _PAUSE_S))
@@ -548,7 +548,7 @@ class Watch:
                 return DeliveryCounts(sent, failed, self._runner.pending(after, now))
         return DeliveryCounts(pending=len(numbers))
 
-    # What callers may ask of a watch.
+    # What callers may ask a watch.
 
     @property
     def record_version(self) -> str | None:
@@ -562,20 +562,20 @@ class Watch:
 
     @property
     def owes(self) -> bool:
-        """Whether it has sent alerts that it could not record yet. Forgetting the watch would send them again."""
+        """Whether the watch has sent alerts that it could not record yet. Forgetting it would send them again."""
         return bool(self._runner.unsettled)
 
     @property
     def reads_logs(self) -> bool:
-        """Whether it keeps what logs have said so far."""
+        """Whether the watch keeps the state of logs read so far."""
         return self._logs.began
 
     def forget_logs(self) -> None:
-        """Drop that. The next tick finds it in the state directory, or reads the logs anew."""
+        """Drop that state. The next tick finds it in the state directory, or reads the logs from the start."""
         self._logs = self._new_log_observer()
 
     def remember(self, record: Record) -> None:
-        """Use ``record``, known from before, should the run have none."""
+        """Use ``record``, known from before, if the run has none."""
         if self._repository.record is None:
             self._repository.keep(record)
 
@@ -607,8 +607,8 @@ class Watch:
         )
 
     def _left_out(self, look: Look) -> Outcome:
-        """What a look shows of a run that somebody took out of its fleet: nothing is decided, written or sent."""
-        assert look.record is not None  # noqa: S101 - whoever calls this has just looked
+        """The outcome for a run that was taken out of its fleet: nothing is decided, written or sent."""
+        assert look.record is not None  # noqa: S101 - the caller has just looked
         decision = decide(back(look.record), self.run_id, look.seen, self._policy(look.now), look.now)
         outcome = self._outcome(Conclusion(decision, look.record), look, look.record)
         left = look.record.left_out
@@ -618,7 +618,7 @@ class Watch:
         return replace(outcome, left_out=left, transition=None, pending=0, failures=(), notes=(note, *outcome.notes))
 
     def _unrecorded(self, conclusion: Conclusion, look: Look, why: str) -> Outcome:
-        """Observed and decided, but not recorded, so nothing was sent, and the next pass decides again."""
+        """The outcome of a decision that was not recorded: nothing was sent, and the next pass decides again."""
         outcome = self._outcome(replace(conclusion, alerts=()), look, conclusion.record)
         note = f"The decision could not be recorded, so no alert was sent yet: {why}"
         # Without channels no alert is outstanding.
@@ -656,7 +656,7 @@ class Watch:
     def _notes(self, record: Record | None) -> tuple[str, ...]:
         notes = [self._repository.note] if self._repository.note else []
         limits = self._context.limits
-        # What is true of the whole fleet, a pass over it says once.
+        # Notes about the whole fleet come once, from the pass over it.
         if limits is not None and limits.note and not self._context.in_fleet:
             notes.append(limits.note)
         if record is not None and record.conditional_writes is False and not self._context.in_fleet:

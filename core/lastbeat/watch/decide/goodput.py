@@ -347,7 +347,7 @@ class _Walk:
 
     def _start_up(self, each: AttemptTimes, first: int, first_at: datetime) -> int:
         """Walk to the attempt's first step, as far as that is known. Returns the step before it."""
-        # If no watcher saw the job begin, waiting and start-up cannot be told apart.
+        # If no watcher saw the job begin, waiting cannot be separated from start-up.
         use = TimeUse.STARTING if each.started_at is not None or each.submitted_at is None else TimeUse.UNKNOWN
         self.spend(use, None if each.no_step_at is None else min(each.no_step_at, first_at))
         step_s, resumed = _step_s(each), _resumed(each)

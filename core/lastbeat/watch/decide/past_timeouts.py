@@ -178,7 +178,7 @@ def _ending(record: Record, waits: Sequence[_Wait], now: datetime) -> Iterator[W
 
 
 def _hung(record: Record) -> bool:
-    """Whether the record says that the run hung in the end, and that nobody asked it to stop."""
+    """Whether the record says that the run hung in the end, and that its end was not requested."""
     last = record.history[-1] if record.history else None
     if last is None or last.after not in UNWELL or record.stopped_by is not None:
         return False

@@ -26,7 +26,7 @@ class RunFiles:
     fault: StoreError | None = None
     """Why the run cannot be judged; then nothing follows from ``files``."""
     ranks: RankFiles | None = None
-    """The files of its ranks."""
+    """The files of the run's ranks."""
 
 
 @dataclass
@@ -43,14 +43,14 @@ class FleetListing:
     after: str = ""
     clock: Callable[[], datetime] | None = None
     rank_pages: int = 0
-    """Pages that each run's ``ranks/`` may take beyond those that show the rest of it."""
+    """Pages that each run's ``ranks/`` may take beyond those that show its other files."""
     pages: int = 0
     own: dict[str, Entry] = field(default_factory=dict)
     """The fleet's own files, by their name below ``_watchdog/``."""
     own_fault: StoreError | None = None
     """Why that folder could not be listed."""
     own_known: bool = False
-    """The listing has shown all of that folder, before the first run of the page that did."""
+    """The listing has shown all of that folder, before the first run of the same page."""
     _own_listed: dict[str, Entry] = field(default_factory=dict, init=False, repr=False)
     ignored: list[str] = field(default_factory=list)
     """The first folders whose names are no valid run ids."""
@@ -58,7 +58,7 @@ class FleetListing:
     until: float = float("inf")
     """Deadline by ``time.monotonic()`` for asking for another page."""
     most_pages: float = float("inf")
-    """Pages to ask for; more only until one folder was listed to its end."""
+    """Pages to request; more only until one folder was listed to its end."""
     reached: str = ""
     """The last folder listed to its end, a run's or not: another listing can continue there."""
 
@@ -105,11 +105,11 @@ class FleetListing:
             start_after = onward
 
     def own_entry(self, name: str) -> Entry | None:
-        """What it shows of the file ``name`` below ``_watchdog/``, with its fault if nobody could look at it."""
+        """The listing's entry of the file ``name`` below ``_watchdog/``, with its fault if unreadable; or None."""
         return self._own_listed.get(f"{_OWN}/{name}")
 
     def _look_ahead(self, page: Page, start_after: str) -> None:
-        """What watchers go by lies among the runs, and those before it are to be judged by it, too."""
+        """Read ahead: the files that watchers rely on lie among the runs, and apply to the runs before them, too."""
         own = {entry.key: entry for entry in page.entries if entry.key.startswith(f"{_OWN}/")}
         self._own_listed.update(own)
         begun = _order(start_after.partition("/")[0]) < _order(_OWN) or bool(self._own_listed)
@@ -118,7 +118,7 @@ class FleetListing:
         self.own_known = self.own_known or (begun and over and not closed)
 
     def _run(self, name: str, folder: Folder, at: datetime) -> Iterator[RunFiles]:
-        """The run that the folder is, if it is one."""
+        """The run in that folder, if it is one."""
         if not name:
             return
         if name == _OWN:
@@ -135,7 +135,7 @@ class FleetListing:
 
 
 class _OwnFolder(Folder):
-    """The fleet's own folder. Everything in it is wanted."""
+    """The fleet's own folder. Every file in it is wanted."""
 
     def __init__(self, own: dict[str, Entry]) -> None:
         super().__init__()

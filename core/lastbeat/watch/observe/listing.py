@@ -17,7 +17,7 @@ _NAMES = (
     runid.STACKS, runid.METADATA, runid.PROGRESS,
 )  # fmt: skip
 _SIDE = (runid.STOP, runid.ALERTS)
-"""What a run is judged without where it cannot be looked at: anybody may have left it there."""
+"""Files that a run is judged without if they cannot be read: any user may have left them there."""
 WANTED = tuple(sorted(_NAMES, key=str.encode))
 LOG_PAGES = 1
 """Pages that may be listed for other log files, on top of those with a run's own files."""
@@ -28,19 +28,19 @@ _RANK: Final = re.compile(r"ranks/(0|[1-9]\d{0,6})\.(json|late|health)")
 BEHIND = "\U0010ffff"
 """Sorts after everything in a folder."""
 _CLOSED = 10
-"""The most unreadable logs that are remembered."""
+"""At most this many unreadable logs are remembered."""
 
 
 class Folder:
     """Picks one run's own files out of a listing of its folder.
 
     Wanted are :data:`WANTED` and the logs in ``logs/``. Logs are taken from the page in which the listing reaches
-    ``logs/`` and from :data:`LOG_PAGES` more, which together hold more logs than are ever read; then the listing
-    continues with the next wanted name. Of very many logs, :func:`choose` selects. Of what lies in ``ranks/``, which
-    comes last, only times are kept; ``rank_pages`` may be listed for them alone.
+    ``logs/`` and from :data:`LOG_PAGES` more, which together hold more logs than are ever read. Then the listing
+    continues with the next wanted name. Among very many logs, :func:`choose` selects. For ``ranks/``, which comes last,
+    only times are kept; ``rank_pages`` may be listed for them alone.
 
-    A file that a decision needs and that could not be looked at becomes the ``fault`` of the run. An unreadable log, or
-    log folder, is kept with its own fault: the run is watched without it.
+    A file that a decision needs and that could not be read becomes the ``fault`` of the run. An unreadable log, or log
+    folder, is kept with its own fault: the run is watched without it.
     """
 
     def __init__(self, rank_pages: int = 0) -> None:
@@ -58,7 +58,7 @@ class Folder:
         """Whether there may be more files in ``ranks/`` than were listed."""
 
     def see(self, name: str, entry: Entry) -> None:
-        """``name``, below the folder, was listed. Empty: the folder itself."""
+        """Take the listed ``name``, below the folder. An empty name is the folder itself."""
         if entry.fault is not None:
             self._miss(name, entry, entry.fault)
         elif name.startswith(RANKS):
@@ -85,23 +85,23 @@ class Folder:
 
     @property
     def ranks(self) -> RankFiles:
-        """The files of its ranks found so far."""
+        """The files of the run's ranks found so far."""
         return RankFiles(self._beats, self._late, self._health)
 
     def onward(self, last: str) -> str | None:
-        """The name after which the next page begins, if ``last`` was the last of this page. None: nothing more is
-        wanted. Called once per page."""
+        """The name after which the next page begins, if ``last`` was the last of this page, or None if none is wanted.
+        Called once per page."""
         if last.startswith(FOLDER):
             if self._pages_left > 0:
                 self._pages_left -= 1
                 below, slash, _ = last.removeprefix(FOLDER).partition("/")
-                # Deeper folders are not ours.
+                # Deeper folders hold no logs of the run.
                 return f"{FOLDER}{below}/{BEHIND}" if slash else last
         elif last.encode() < FOLDER.encode():
             ahead = next((name for name in WANTED if name.encode() > last.encode()), FOLDER)
             return FOLDER if ahead.startswith(FOLDER) else ahead[:-1]
         ahead_or_none = next((name for name in WANTED if name.encode() > last.encode()), None)
-        # The longest proper prefix of a name sorts before it, with next to nothing in between.
+        # The longest proper prefix of a name sorts before it, with almost nothing in between.
         return self._among_ranks(last) if ahead_or_none is None else ahead_or_none[:-1]
 
     def _among_ranks(self, last: str) -> str | None:
@@ -112,20 +112,19 @@ class Folder:
         self._rank_pages_left -= 1
         if self.ranks_cut:
             return None
-        # Behind all that begins with ``ranks`` and is no folder of that name.
+        # After all that begins with ``ranks`` and is no folder of that name.
         return f"{RANKS[:-1]}.{BEHIND}" if before else last
 
 
 def rank_of(name: str) -> int | None:
-    """Whose heartbeat a file of a run is, by its name below the run's folder; None: it is nobody's."""
+    """The rank whose heartbeat a file is, by its name below the run's folder, or None if it is no such file."""
     found = _RANK.fullmatch(name)
     return int(found[1]) if found is not None and found[2] == "json" else None
 
 
 def ask_files(store: Store, run_id: str) -> dict[str, Entry]:
-    """The run's files by one read per name: ten reads cost less than a listing. Of the logs it covers only the
-    main one, so a log file missing here need not be gone. A request to end counts only with an error or a
-    preemption."""
+    """The run's files by one read per name: ten reads cost less than a listing. Of the logs it covers only the main
+    one, so a log file missing here may still exist. A request to end counts only with an error or a preemption."""
     found: dict[str, Entry] = {}
     for name in WANTED:
         if name == runid.STOP and not {runid.ERROR, runid.PREEMPTED} & found.keys():
@@ -144,12 +143,12 @@ def ask_files(store: Store, run_id: str) -> dict[str, Entry]:
 
 def run_files(store: Store, run_id: str, folder: Folder | None = None) -> dict[str, Entry]:
     """The run's files by their name below its folder, with as few listing requests as possible. ``folder`` selects
-    them; pass one of your own if you want more than :class:`Folder` does.
+    them; pass another one for more than :class:`Folder` selects.
 
     One page (1,000 keys) usually holds them all. If checkpoints lie between them, the listing continues right before
     the next wanted name: 100,000 checkpoint files cost one more request, and there is never more than one per name.
 
-    Raises :class:`StoreError`, also if something that a decision needs could not be looked at.
+    Raises :class:`StoreError`, also if a file that a decision needs could not be read.
     """
     prefix = f"{run_id}/"
     folder = Folder() if folder is None else folder

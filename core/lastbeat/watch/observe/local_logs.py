@@ -16,7 +16,7 @@ from lastbeat.stores.regular_file import NO_SUCH_FILE, modified_of, read_part, r
 from lastbeat.watch.observe.log_files import MOST, choose, rank_of
 
 _MATCHES = 10_000
-"""Paths of a pattern that are looked at."""
+"""At most this many paths of a pattern are checked."""
 _COPIES = 3
 # In file names of sbatch and srun: job, step and array numbers, task, node, user, name.
 _SLURM = re.compile(r"%[0-9]{0,2}([AaJjstNnux])")
@@ -69,7 +69,7 @@ class LocalLog:
 
 
 def local_log(path: Path, name: str | None = None) -> LocalLog | None:
-    """The regular file at ``path`` as a log. None: there is none. Raises ``OSError`` if that cannot be determined."""
+    """The regular file at ``path`` as a log, or None if there is none. Raises ``OSError`` if that is undetermined."""
     found = regular(path)
     if found is None:
         return None
@@ -83,7 +83,7 @@ class LocalLogs(NamedTuple):
     notes: list[str]
     """For people: patterns without a match, files left out."""
     hidden: list[str]
-    """What could not be looked at, and why. Unreadable is not missing."""
+    """Paths that could not be checked, and why. Unreadable is not missing."""
 
 
 def local_logs(patterns: Iterable[str], most: int = MOST, known: Iterable[str] = ()) -> LocalLogs:
@@ -118,7 +118,7 @@ def local_logs(patterns: Iterable[str], most: int = MOST, known: Iterable[str] =
 
 
 def _matching(pattern: str) -> tuple[dict[str, LocalLog], list[str]]:
-    """The matching files, and what could not be looked at."""
+    """The matching files, and what could not be checked."""
     expanded = os.path.expanduser(pattern)  # noqa: PTH111 - a Path would lose what a pattern ends in
     wild = _SLURM.sub("*", expanded) if _SLURM.search(expanded) else expanded
     found: dict[str, LocalLog] = {}
@@ -143,7 +143,7 @@ def _matching(pattern: str) -> tuple[dict[str, LocalLog], list[str]]:
 
 
 def _trouble(path: object, error: OSError | ValueError) -> list[str]:
-    """Why ``path`` cannot be looked at. Empty: it merely does not exist."""
+    """Why ``path`` cannot be checked; empty if it merely does not exist."""
     if not isinstance(error, OSError) or error.errno in NO_SUCH_FILE:
         return []
     return [f"{path} cannot be looked at now: {error.strerror or type(error).__name__}."]
@@ -166,7 +166,7 @@ def _fixed_folder(wild: str) -> Path:
 
 
 def _may_exist(path: Path) -> bool:
-    """Whether something is there, or may be."""
+    """Whether a file exists at ``path``, or may exist."""
     try:
         path.stat()
     except OSError as error:

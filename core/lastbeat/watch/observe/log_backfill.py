@@ -1,4 +1,4 @@
-"""Backfill: reading a run's logs further back than the looks did, to explain what has happened to it."""
+"""Backfill: reading a run's logs further back than the looks did, to explain an event."""
 
 import time
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _CHUNK_BYTES = 512 * 1024
 
 
 class NumberedSummary(NamedTuple):
-    """What a file says, and by how much its line numbers are too high (see :attr:`TailedLog.shift`)."""
+    """The summary of a file, and the excess of its line numbers (see :attr:`TailedLog.shift`)."""
 
     summary: "LogSummary"
     shift: int | None
@@ -31,11 +31,11 @@ def backfill(
     limits: "LogReadLimits",
     isolation: "Isolation",
 ) -> list[NumberedSummary]:
-    """What this attempt's text says in the files ``found``, and in those that are ``gone`` but were read before.
+    """The text of this attempt in the files ``found``, and in the files ``gone`` that were read before.
 
     1. Share out the bytes that may be read over all files.
-    2. Read the end of each file back, as far as its share goes.
-    3. If that takes too long, or a file cannot be read, take what the looks have found in it.
+    2. Read each file's end, as far back as its share goes.
+    3. If that takes too long, or a file cannot be read, use what the looks found in it.
     """
     began = time.monotonic()
 
@@ -63,7 +63,7 @@ class Share(NamedTuple):
 
 
 def _shares(found: Sequence[tuple[LogSource, TailedLog]], file_bytes: int, all_bytes: int) -> list[Share]:
-    """Equal shares, smallest file first. What small files leave over goes to the large ones."""
+    """Equal shares, smallest file first. What small files leave goes to the large ones."""
     shared: list[Share] = []
     by_size = sorted(found, key=lambda each: each[0].size_bytes)
     left = all_bytes
@@ -75,18 +75,18 @@ def _shares(found: Sequence[tuple[LogSource, TailedLog]], file_bytes: int, all_b
 
 
 def _known(file: TailedLog, readers: Readers) -> NumberedSummary | None:
-    """What the looks have found in ``file``. None: it has no text of this attempt."""
+    """What the looks found in ``file``, or None if it has no text of this attempt."""
     summary = file.summary(readers, ended=True)
     return None if summary is None else NumberedSummary(summary, file.shift)
 
 
 def _read_back(share: Share, since: datetime | None, readers: Readers) -> NumberedSummary | None:
-    """What the end of the file says, as far back as the share goes. None: none of it belongs to this attempt.
+    """The text in the file's end, as far back as the share goes, or None if none of it belongs to this attempt.
 
     1. If the looks have read all of the file, read nothing again.
     2. A file last written before the attempt does not belong to it.
     3. Read the end, starting one byte early to see whether a line begins there. Drop what earlier attempts wrote.
-    4. Return whichever has more lines: a shipped window may hold less of the log than the looks have seen pass.
+    4. Return whichever has more lines: a shipped window may hold less of the log than the looks have read.
 
     Raises :class:`StoreError`.
     """

@@ -1,4 +1,4 @@
-"""A position in a log, and how to find it again whatever happened to the file in between."""
+"""A position in a log, and how to find it again after the file has changed."""
 
 import hashlib
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from lastbeat.stores.port import Blob
 TAIL_BYTES = 256
 REACH_BYTES = 4096
 SEARCHABLE_BYTES = 64
-"""A shorter tail could be anywhere and is not searched for."""
+"""A tail of fewer bytes could be anywhere, so it is not searched for."""
 _LEFT_OVER_BYTES = 32
 _TRIES = 500
 
@@ -36,7 +36,7 @@ class Cursor:
     head: str = ""
     """Digest of the file's first bytes, if they were read."""
     moves: bool = False
-    """The file is a window that moves along a log: its position had shifted the last time."""
+    """The file is a window that moves along a log: its position had shifted at the last read."""
     behind: bool = False
     """Part of the file was left unread."""
 
@@ -55,7 +55,7 @@ class Cursor:
         return len(before) == self.reach and _digest(before) == self.digest
 
     def find(self, text: bytes) -> int | None:
-        """How many bytes of ``text``, the file as it is now, were read before. None: unknown.
+        """How many bytes of ``text``, the file's current content, were read before, or None if unknown.
 
         1. A short tail proves nothing: give up.
         2. Search for the tail from the end. If the whole reach precedes it, the digest decides.
@@ -84,7 +84,7 @@ class Cursor:
         return self.head != "" and _digest(text[: min(TAIL_BYTES, self.offset)]) == self.head
 
     def _left_over(self, text: bytes) -> int | None:
-        """A window of whole lines may begin with the last few lines that were read."""
+        """How many bytes of ``text`` were read: a window of whole lines may begin with the last few lines; or None."""
         at = self.tail.find(b"\n") + 1
         while 0 < at <= len(self.tail) - _LEFT_OVER_BYTES:
             if text.startswith(self.tail[at:]):

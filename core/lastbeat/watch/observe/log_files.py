@@ -11,12 +11,12 @@ from lastbeat.stores.port import Entry
 FOLDER = "logs/"
 SUFFIXES = (".txt", ".log", ".out", ".err")
 MOST = 64
-"""The most log files that are read per run."""
+"""At most this many log files are read per run."""
 LISTED = 96
-"""The most log files that a listing returns: more than are read, so that a note can say that some are left out."""
+"""At most this many log files are returned by a listing: more than are read, so a note can report omitted ones."""
 _TOGETHER = timedelta(hours=1)
 _ONE_LIFE = timedelta(hours=3)
-"""Longer than any collective waits for a dead rank, and more than the clocks of a cluster differ."""
+"""Longer than any collective waits for a dead rank, and than the clocks of a cluster differ."""
 
 # Compiled when first needed: most runs have one log, whose rank does not matter.
 _RANK = r"(?i)(?:^|[^a-z])(?<!local[._-])(?:global[._-]?)?(?:rank|proc|worker)[._-]?([0-9]{1,6})(?![0-9])"

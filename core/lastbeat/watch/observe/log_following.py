@@ -11,9 +11,9 @@ from lastbeat.watch.observe.log_times import TOLERANCE, bytes_before
 from lastbeat.watch.observe.tailed_log import PARTIAL_KEPT_BYTES, Readers, TailedLog
 
 FIRST_BYTES = 256 * 1024
-"""How much of the end of a file the first look reads."""
+"""Bytes of a file's end that the first look reads."""
 LONG_LINE_BYTES = 64 * 1024
-"""A longer line counts even before it ends."""
+"""A line of more bytes than this counts even before it ends."""
 _WINDOW_BYTES = 128 * 1024
 _CHUNK_BYTES = 512 * 1024
 
@@ -92,7 +92,7 @@ class _Read:
             file.step, file.progress_at = step, at
 
     def skip(self, count: int) -> None:
-        """``count`` bytes are left out here. 0: an unknown number."""
+        """Note that ``count`` bytes are left out here; 0 means an unknown number."""
         self.file.read_by(self.readers).skipped(count)
         self.file.late, self.file.shift = True, None
 
@@ -107,7 +107,7 @@ class _Read:
 
 
 class _FirstRead(_Read):
-    """Of an unknown file."""
+    """The first read of an unknown file."""
 
     def run(self) -> int:
         size = self.source.size_bytes
@@ -119,7 +119,7 @@ class _FirstRead(_Read):
             cursor.move(blob, begin, len(blob.body))
             self.file.cursor, self.file.own_bytes = cursor, 0
             return max(1, len(blob.body))
-        # One byte early, to see whether a line begins there.
+        # Start one byte early, to see whether a line begins there.
         begin = max(0, size - min(FIRST_BYTES, self.room_bytes) - 1)
         blob = self.read(begin, self.room_bytes + 1)
         if begin:
@@ -130,7 +130,7 @@ class _FirstRead(_Read):
 
 @dataclass
 class _NextRead(_Read):
-    """Of a file that has changed, or was not read to its end."""
+    """The next read of a file that has changed, or was not read to its end."""
 
     cursor: Cursor
 
@@ -156,7 +156,7 @@ class _NextRead(_Read):
         return len(blob.body) + self._search()
 
     def _jump(self) -> int:
-        """More is new than may be read: the end matters most."""
+        """Skip to the end, which matters most: there is more new text than may be read."""
         cursor = self.cursor
         if not cursor.fits(self.read(cursor.anchor, cursor.reach).body):
             return cursor.reach + self._search()
@@ -176,8 +176,8 @@ class _NextRead(_Read):
         return max(1, len(blob.body)) + self._go_on(blob, begin)
 
     def _go_on(self, blob: Blob, begin: int) -> int:
-        """Continue after what was read last, wherever that is in ``blob`` now. Returns how many more bytes were
-        read."""
+        """Continue after the text that was read last, wherever that is in ``blob`` now. Returns how many more bytes
+        were read."""
         cursor = self.cursor
         place: int | None = cursor.offset - begin
         if not cursor.fits(blob.body[max(0, cursor.anchor - begin) : max(0, cursor.offset - begin)]):
@@ -220,8 +220,8 @@ class _NextRead(_Read):
         return (cursor.moves or cursor.offset >= _WINDOW_BYTES) and blob.size_bytes * 4 >= cursor.offset * 3
 
     def _read_rotated(self) -> int | None:
-        """If the file was rotated, read what was written since under its new name. Returns how many bytes were read.
-        None: it was not rotated, as far as can be seen."""
+        """If the file was rotated, read what was written since under its new name. Returns how many bytes were read, or
+        None if no rotation was found."""
         cursor = self.cursor
         former = self.source.renamed(cursor.version)
         candidates = [former] if former is not None else []
@@ -248,6 +248,6 @@ class _NextRead(_Read):
         try:
             blob = former.read(cursor.anchor, cursor.reach + self.room_bytes)
         except StoreError:
-            # It may be somebody else's file.
+            # The file may belong to another user.
             return None
         return blob if blob is not None and cursor.fits(blob.body[: cursor.reach]) else None

@@ -32,7 +32,7 @@ CACHE_LIMIT_BYTES: Final = 256 * 1024
 _UNPACKED_BYTES: Final = 16 << 20
 _READERS_BYTES: Final = 192 * 1024
 _VERSION: Final = 3
-"""Of the cache's layout."""
+"""Version of the cache's layout."""
 
 
 def default_catalogue() -> "Catalogue":
@@ -49,19 +49,18 @@ class LogSettings:
     catalogue: "Callable[[], Catalogue]" = default_catalogue
     """Called when there is text to read."""
     stamp: str = "default"
-    """Identifies the catalogue: text that was read with another is read again."""
+    """Identifies the catalogue: text that was read with another one is read again."""
     places: tuple[str, ...] = ()
     """Paths and patterns of logs on this machine."""
 
 
 @dataclass(eq=False, repr=False)
 class LogCache:
-    """How far one run's logs were read, kept in ``store`` between processes, so that ``--once`` too reads only new
-    text.
+    """How far one run's logs were read, kept in ``store`` between processes: ``--once`` too reads only new text.
 
-    It is a cache. Of two watchers the last one wins. If there is nothing, or something that cannot be read here, the
-    logs are read again from their beginning. ``url`` is the fleet's root. ``signals`` identifies the catalogues: text
-    that was read with others is read again.
+    It is a cache, and the last of two watchers wins. If it is missing, or cannot be read here, the logs are read again
+    from their beginning. ``url`` is the fleet's root. ``signals`` identifies the catalogues: text that was read with
+    others is read again.
     """
 
     store: Store
@@ -84,7 +83,7 @@ class LogCache:
                 return
             unpacking = zlib.decompressobj()
             document = json.loads(unpacking.decompress(blob.body, _UNPACKED_BYTES))
-            # Another version may lay it out differently.
+            # Another version may have another layout.
             if document["stamp"] == self._stamp:
                 logs.restore(codec(RunLogsState).read(document["logs"]))
         except StoreError as error:
@@ -111,7 +110,7 @@ class LogCache:
 
 
 def _shrink(state: "RunLogsState") -> None:
-    """If the state is too large, drop what the largest files said. They are read on from the same place."""
+    """If the state is too large, drop the content of the largest files. Reading continues at the same place."""
     documents = [file for file in state.files if file.reader_document is not None]
     sizes = {file.name: len(_compressed(file.reader_document)) for file in documents}
     left = _READERS_BYTES
@@ -160,11 +159,11 @@ class LogObserver:
 
     @property
     def began(self) -> bool:
-        """Whether there has been anything to read."""
+        """Whether there has been any text to read."""
         return self._logs is not None
 
     def follow(self, files: Sequence[str]) -> bool:
-        """Read these files of this machine, too, in place of those last named. Whether they are others."""
+        """Read these local files, too, in place of those last named. Returns whether they differ from those."""
         places = tuple(map(glob.escape, files))
         if not places or places == self._outputs:
             return False
@@ -174,7 +173,7 @@ class LogObserver:
         return True
 
     def leave_out(self, files: frozenset[str]) -> None:
-        """Read none of these files of this machine, from now on."""
+        """Read none of these local files, from now on."""
         self._spent = files
         if self._logs is not None:
             self._logs.left_out = files
@@ -193,11 +192,11 @@ class LogObserver:
         again: bool = False,
     ) -> Seen | NeverSeen:
         """``seen`` with a report of the logs. ``record`` names the last known attempt; ``now`` is the store's time.
-        ``again``: the last look is repeated."""
+        ``again``: this repeats the last look."""
         if record is not None:
             self.begin(record.attempt)
             if record.job is not None and record.status is not None and record.status.finished:
-                # Whether its job may be ended depends on what that has written by now.
+                # Whether its job may be ended depends on its latest output.
                 self._read_at = None
         report = self.look(files, now, again=again)
         if report is None or (isinstance(seen, NeverSeen) and _is_empty(report)):
@@ -205,7 +204,7 @@ class LogObserver:
         return replace(seen if isinstance(seen, Seen) else Seen(), logs=report)
 
     def look(self, files: Mapping[str, Entry], now: datetime, *, again: bool = False) -> LogReport | None:
-        """A report of the logs; None if there are none. ``again`` as in :meth:`add_to`. Never raises."""
+        """A report of the logs, or None if there are none. ``again`` as in :meth:`add_to`. Never raises."""
         if not self._places and not any(map(of_logs, files)):
             return None
         if self._last is not None and self._read_at is not None and self._poll_s is not None:
@@ -216,12 +215,12 @@ class LogObserver:
         try:
             self._last = self._reader().look(files, self._since, self._old_until, again=again)
         except Exception as error:
-            # Whatever goes wrong with text, heartbeats are still watched.
+            # Whatever fails while parsing text, heartbeats are still watched.
             log.exception("the logs of %s could not be understood", self._run_id)
-            # The last report says nothing about now: the next look reads again, whatever ``poll_s`` says.
+            # The last report is out of date: the next look reads again, whatever ``poll_s`` says.
             self._read_at = None
             note = f"The logs could not be understood ({type(error).__name__}); this look ignores them."
-            # Nothing else shows whether logs on this machine were written.
+            # Only the logs themselves show whether logs on this machine were written.
             hidden = (note,) if self._places else ()
             return replace(self._last or LogReport(), notes=(note,), unread=("logs",), hidden=hidden)
         return self._last
@@ -251,15 +250,15 @@ class LogObserver:
             return NOTHING
 
     def lines(self, files: Mapping[str, Entry], name: str, around: str = "") -> tuple[tuple[str, ...], str | None]:
-        """As :meth:`RunLogs.lines`, and the reason if they could not be read. Never raises: an alert without them beats
-        none."""
+        """As :meth:`RunLogs.lines`, and the reason if they could not be read. Never raises: an alert without lines is
+        better than none."""
         try:
             return self._reader().lines(files, name, around), None
         except StoreError as error:
             return (), f"{name} could not be read: {error}"
 
     def begin(self, attempt: Attempt) -> None:
-        """Observe this attempt. If it differs from the last one, all text so far belongs to an earlier attempt."""
+        """Observe this attempt. If it is a new one, all text so far belongs to an earlier attempt."""
         self._begun = attempt
         least_s, _ = attempt.start_skew_s or (0.0, 0.0)
         self._since = None if attempt.start_time is None else attempt.start_time + timedelta(seconds=least_s)
@@ -273,7 +272,7 @@ class LogObserver:
             self._last = None
 
     def save(self, *, over: bool) -> None:
-        """Keep how far the logs were read. ``over``: training itself said that it has ended."""
+        """Save how far the logs were read. ``over``: training itself reported its end."""
         cache = self._cache() if self._logs is not None else None
         if cache is None or self._logs is None:
             return
@@ -306,12 +305,12 @@ class LogObserver:
 
 
 def _is_empty(report: LogReport) -> bool:
-    """Whether it has nothing to report, not even that there is a log."""
+    """Whether the report is empty: it does not even show that a log exists."""
     return report.written_at is None and report.empty_at is None and not report.notes
 
 
 def spent_until(attempt: Attempt) -> datetime | None:
-    """When the newest log that predates ``attempt`` was stored. None: there is none, or nobody knows."""
+    """When the newest log that predates ``attempt`` was stored, or None if there is none or that is unknown."""
     found = None
     for token in attempt.spent:
         name, at, rest = token.partition("@")

@@ -9,11 +9,11 @@ from lastbeat.watch.observe.log_files import LISTED, MOST, choose, is_log, of_lo
 
 
 class LogSource(Protocol):
-    """One log file as listed, and its text as it is now."""
+    """One log file as listed, with access to its current text."""
 
     @property
     def name(self) -> str:
-        """As people know it; unique."""
+        """The name that people know; unique."""
         ...
 
     @property
@@ -33,11 +33,11 @@ class LogSource(Protocol):
         ...
 
     def renamed(self, version: str) -> "LogSource | None":
-        """The file that had this name at ``version``, if it was renamed since. None: unknown."""
+        """The file that had this name at ``version``, if it was renamed since; None if unknown."""
         ...
 
     def beside(self) -> Sequence["LogSource"]:
-        """A few files that may be copies of this one as it was until recently."""
+        """A few files that may be copies of this one as it was recently."""
         ...
 
 
@@ -82,7 +82,7 @@ class LogSources(NamedTuple):
     logs: list[LogSource]
     notes: list[str]
     hidden: list[str]
-    """What could not be looked at, and why."""
+    """Paths that could not be checked, and why."""
 
 
 def sources_of(store: Store, files: Mapping[str, Entry], places: Sequence[str], known: Collection[str]) -> LogSources:
@@ -100,7 +100,7 @@ def sources_of(store: Store, files: Mapping[str, Entry], places: Sequence[str], 
     if places:
         from lastbeat.watch.observe.local_logs import local_logs  # noqa: PLC0415 - few runs have any
 
-        # Names of logs in the store are no paths of this machine.
+        # Names of logs in the store are not paths on this machine.
         local, said, hidden = local_logs(places, MOST, [name for name in known if not is_log(name)])
         found += local
         notes += said

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 TOLERANCE = timedelta(minutes=2)
-"""The clocks of one run differ by less; otherwise the times could not be compared at all."""
+"""The clocks of one run differ by less than this; otherwise their times could not be compared at all."""
 _ZONES = timedelta(hours=14)
 _STEP = timedelta(minutes=30)
 """Nearly all time zones differ by multiples of this."""
@@ -15,7 +15,7 @@ _NAMES_ZONE = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})? ?(?:Z|UTC\b|[+-]\d\d:?\d\d)"
 
 
 def last_time(end: bytes, modified: datetime) -> datetime | None:
-    """The time in the last line of ``end`` that names one, of a log stored at ``modified``."""
+    """The time in the last line of ``end`` that has one, or None; ``modified`` is when the log was stored."""
     from lastbeat.explain.scanning.splitting import line_of  # noqa: PLC0415 - not before there is a log
 
     lines = end.decode("utf-8", "replace").splitlines()

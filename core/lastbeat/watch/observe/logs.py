@@ -39,24 +39,24 @@ ERROR: Final = "_error"
 _KNOWN_FILES: Final = 2 * MOST
 _NOTES: Final = 10
 _EXCERPT_BYTES: Final = 64 * 1024
-"""How much of a log's end is read for the lines of an alert."""
+"""Bytes of a log's end that are read for the lines of an alert."""
 _AFTER: Final = 8
-"""An excerpt ends at most this many lines after the one that it is around, minus one."""
+"""An excerpt around a line ends fewer than this many lines after it."""
 _KEY_CHARS: Final = 200
 _END_BYTES: Final = 8192
-"""How much of a log's end is searched for the time of its last line."""
+"""Bytes of a log's end that are searched for the time of its last line."""
 T = TypeVar("T")
 
 
 class LogReadLimits(NamedTuple):
-    """How much is read, in bytes and seconds."""
+    """Limits of one read of the logs, in bytes and seconds."""
 
     file_bytes: int = 4 << 20
     """Per file and look. If more is new, the end is read."""
     look_bytes: int = 16 << 20
-    """Per look. Files left out come first in the next."""
+    """Per look. Files that do not fit come first in the next look."""
     look_s: float = 10.0
-    """After this long a look reads no further file."""
+    """After this many seconds a look reads no further file."""
     deep_file_bytes: int = 8 << 20
     deep_bytes: int = 32 << 20
     deep_s: float = 30.0
@@ -76,7 +76,7 @@ class RunLogsState:
     turn: int = 0
     """Counts looks."""
     report: LogReport = field(default_factory=LogReport)
-    """Without the fields that hold for one look only."""
+    """The report without the fields that apply to one look only."""
     files: list[TailedLog] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -87,9 +87,9 @@ class RunLogs:
     """The logs of one run: those in its folder, and those on this machine that ``places`` match, see
     :mod:`lastbeat.watch.observe.local_logs`.
 
-    Knows from look to look how far each file was read and what it says; :meth:`state` passes that on to a later
-    process. ``catalogue`` is called when there is text to read. ``mask`` hides this watcher's secrets in everything
-    that leaves here; tokens recognized by their form are always hidden.
+    Keeps from look to look how far each file was read and what it says; :meth:`state` passes that on to a later
+    process. ``catalogue`` is called when there is text to read. ``mask`` hides this watcher's secrets in all its
+    results; tokens recognized by their form are always hidden.
 
     An attempt's start (``since``) is in the store's time.
     """
@@ -113,7 +113,7 @@ class RunLogs:
         self.places = tuple(places)
         """Paths and patterns of logs on this machine."""
         self.left_out = frozenset[str]()
-        """Files that these match and that are not read, whatever is written there."""
+        """Files that ``places`` match and that are not read, whatever is written there."""
         self._limits = limits
         self._readers = Readers(self._fresh, self._restored)
         self._isolation = Isolation(run_id, self._readers)
@@ -133,16 +133,16 @@ class RunLogs:
         *,
         again: bool = False,
     ) -> LogReport:
-        """What the logs say now. ``files`` are the run's files by their name below its folder, as just listed; one that
-        is missing there need not be gone. Text stored by ``old_until`` belongs to an earlier attempt. ``again``: the
-        last look is repeated, so an unchanged file did not stand still. Never raises.
+        """What the logs say now. ``files`` are the run's files by their name below its folder, as just listed; a file
+        missing there may still exist. Text stored by ``old_until`` belongs to an earlier attempt. ``again``: this
+        repeats the last look, so an unchanged file has not stood still. Never raises.
 
-        1. Find the logs, and take them in the order in which they were last read: those that had to wait go first.
+        1. Find the logs, and sort them by their last read: those that had to wait go first.
         2. An unchanged file costs nothing. If it stood still for a whole look, its last line counts as it is.
         3. Follow a file that has changed, which costs a single read if it merely grew. Once the look has read enough,
            or taken too long, the rest has to wait.
-        4. Note a file that cannot be read, or trips its reader, as unread. It does not affect the others.
-        5. If anything was new, work out what all files together say.
+        4. Mark a file that cannot be read, or trips its reader, as unread. It does not affect the others.
+        5. If there was new text, combine what all files say.
         """
         sources, notes, hidden = self._sources(files)
         again = again and self._turn > 0
@@ -213,11 +213,11 @@ class RunLogs:
         exit_code: int | None = None,
         world_size: int | None = None,
     ) -> Explanation:
-        """Why the run failed or fell silent, by its logs, within the limits, and the text of ``_error``. Never raises;
-        a file that cannot be read counts for nothing.
+        """Why the run failed or fell silent, by its logs, within the limits, and by the text of ``_error``. An
+        unreadable file is ignored. Never raises.
 
-        1. Look once more, as part of the last look, so that the explanation fits what was decided.
-        2. Read the files back, see :func:`backfill`, also those not listed this time.
+        1. Look once more, as part of the last look, so that the explanation fits the decision.
+        2. Read the files back, see :func:`backfill`, also those that were not listed this time.
         3. Add ``_error``, and explain it all. A rank's silence in its log means something only if all logs were read.
         4. Read when the logs of missing ranks end.
         """
@@ -247,8 +247,8 @@ class RunLogs:
         return explained.located({}, self._last_times(explained.missing, sources))
 
     def lines(self, files: Mapping[str, Entry], name: str, around: str = "") -> tuple[str, ...]:
-        """The last lines of the log that people know as ``name``, oldest first, or those around its last line that has
-        the text ``around``; none if it is gone. Raises :class:`StoreError`."""
+        """The last lines of the log that people know as ``name``, oldest first, or those around its last line with the
+        text ``around``; none if the log is gone. Raises :class:`StoreError`."""
         from lastbeat.watch.observe.run import LOG_TAIL_LINES, last_lines  # noqa: PLC0415 - only at an event
 
         source = next((each for each in self._sources(files).logs if self._shown_name(each) == name), None)
@@ -264,7 +264,7 @@ class RunLogs:
         return tuple(lines[max(0, end - LOG_TAIL_LINES) : end])
 
     def _last_times(self, missing: MissingRanks | None, sources: Sequence[LogSource]) -> dict[int, datetime]:
-        """When the logs of these ranks end, by rank, by the last line that names a time."""
+        """Rank → the time in the last line of its log that has one, for each of ``missing``'s ranks."""
         if missing is None:
             return {}
         from lastbeat.watch.observe.log_times import last_time  # noqa: PLC0415 - only at an event
@@ -285,8 +285,8 @@ class RunLogs:
         return mask_tokens(self._mask(one_line(source.name)))
 
     def begin_attempt(self, number: int | None = None) -> None:
-        """The text read so far belongs to an earlier attempt, except in files that the last look found to be new or
-        replaced: those began with the new attempt. Does nothing if ``number`` is the attempt being read, or the first
+        """Count the text read so far as that of an earlier attempt, except in files that the last look found to be new
+        or replaced: those began with the new attempt. Does nothing if ``number`` is the current attempt, or the first
         one named."""
         known, self.attempt = self.attempt, number
         if number is not None and known in {None, number}:
@@ -297,7 +297,7 @@ class RunLogs:
         self._report, self.changed = self._reported(), True
 
     def state(self) -> RunLogsState:
-        """For :meth:`restore`. Resets :attr:`changed`."""
+        """The state for :meth:`restore`. Resets :attr:`changed`."""
         self.changed = False
         files = [file.kept() for file in self._files.values()]
         return RunLogsState(self.attempt, self._turn, self._report, files)
@@ -328,7 +328,7 @@ class RunLogs:
         return file
 
     def _forget(self, sources: Sequence[LogSource]) -> None:
-        """Files that are no longer listed may come back, but only a limited number of them is remembered."""
+        """Drop the oldest files that are no longer listed. Some are kept, for they may come back."""
         listed = {source.name for source in sources}
         gone = sorted((file for name, file in self._files.items() if name not in listed), key=lambda file: file.turn)
         for file in gone[: max(0, len(self._files) - _KNOWN_FILES)]:
@@ -340,7 +340,7 @@ class RunLogs:
         read = [(file, summary) for file in files if (summary := self._isolation.summary(file)) is not None]
         if not read:
             return LogReport()
-        # Line numbers counted from the middle of a file mean nothing to another reader.
+        # Line numbers counted from the middle of a file are useless to another reader.
         shifts = {file.name: 0 if file.shift is not None else None for file, _ in read}
         return _report(
             read,
@@ -380,32 +380,32 @@ class RunLogs:
 
 
 class Isolation:
-    """Asks each log on its own: one that trips its reader must not hide the others."""
+    """Reads each log on its own: one that trips its reader must not hide the others."""
 
     def __init__(self, run_id: str, readers: Readers) -> None:
         self.tripped: dict[str, str] = {}
-        """Log that tripped since :meth:`begin` → a note about it."""
+        """Name of a log that tripped since :meth:`begin` → a note about it."""
         self._run_id = run_id
         self.readers = readers
 
     def begin(self) -> None:
-        """A look begins."""
+        """Begin a look."""
         self.tripped = {}
 
     def trip(self, file: TailedLog, error: Exception) -> None:
-        """``file`` could not be understood: what it said is lost, and reading continues from the same place."""
+        """Drop the content of ``file``, which could not be understood. Reading continues from the same place."""
         log.error("%s of %s could not be understood", file.name, self._run_id, exc_info=error)
         file.forget()
         self.tripped[file.name] = f"{file.name} could not be understood ({type(error).__name__})."
 
     def summary(self, file: TailedLog) -> "LogSummary | None":
-        """What this attempt's text in ``file`` says. None: there is none."""
+        """The summary of this attempt's text in ``file``, or None if there is none."""
         found = self.ask(file, lambda: file.summary(self.readers))
-        # If it trips, its content is lost, but not that it was written.
+        # If it trips, its content is lost, but the time of its last write is kept.
         return found or self.ask(file, lambda: file.summary(self.readers))
 
     def ask(self, file: TailedLog, question: Callable[[], T]) -> T | None:
-        """The answer to a question about ``file``; None if that trips its reader. Raises :class:`StoreError`."""
+        """The answer to a question about ``file``, or None if that trips its reader. Raises :class:`StoreError`."""
         try:
             return question()
         except StoreError:
@@ -457,9 +457,9 @@ def _report(
 
 
 def _network(read: "Sequence[tuple[TailedLog, LogSummary]]") -> tuple[EfaUse, Evidence | None] | None:
-    """Over which network NCCL's traffic goes, by the file written last of those that tell, and the line that does: all
-    ranks of a job use one kind of network, and the logs of an attempt before it may still be there. That EFA is there,
-    or asked for, any file may tell. None: no file tells of a network."""
+    """Which network NCCL's traffic uses, and the line that shows it, or None if no file shows a network. The file that
+    was written last decides: all ranks of a job use one kind of network, and logs of an earlier attempt may remain. Any
+    file may show that EFA is available or requested."""
     told = [(file, summary) for file, summary in read if summary.efa.active is not None and file.written_at is not None]
     if not told:
         return None
@@ -480,8 +480,8 @@ def _masked_line(evidence: Evidence, mask: Callable[[str], str], shifts: Mapping
 def _masked(
     explanation: Explanation, mask: Callable[[str], str], shifts: Mapping[str, int | None] | None
 ) -> Explanation:
-    """``explanation`` without secrets and anything that a terminal would interpret. ``shifts``: file → by how much its
-    line numbers are too high for the file as it is now."""
+    """``explanation`` without secrets and without anything that a terminal would interpret. ``shifts``: file → by how
+    much its line numbers exceed those of the current file."""
 
     def safe(text: str) -> str:
         return mask_tokens(mask(text))

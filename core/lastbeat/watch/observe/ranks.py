@@ -1,7 +1,7 @@
-"""The heartbeats of a distributed training's ranks: all are listed, and only a few of them read.
+"""The heartbeats of a distributed run's ranks: all are listed, and only a few of them are read.
 
-A look is shown the times of all files by the listing that it makes anyway, and reads those that seem silent or say
-that they are late (:class:`SilentRankReader`). An alert asks for more (:func:`look_at_ranks`).
+A look gets the times of all files from the listing that it makes anyway. It reads the files that seem silent or report
+that they are late (:class:`SilentRankReader`). An alert needs more (:func:`look_at_ranks`).
 """
 
 import json
@@ -25,9 +25,9 @@ from lastbeat.watch.decide.silent_ranks import is_of_attempt, limit_of, seeming_
 
 MOST_READ: Final = 32
 MOST_PAGES: Final = 8
-"""So many pages of a listing are asked for: the times of 8,000 ranks in a bucket."""
+"""At most this many pages are listed: the times of 8,000 ranks in a bucket."""
 MOST_IN_A_LOOK: Final = 8
-"""So many are read of those that seem silent, or say that they are late."""
+"""At most this many ranks that seem silent, or report that they are late, are read in a look."""
 _LIMIT_BYTES: Final = 16 * 1024
 _HOST_RAW, _HOST_LIMIT = 1024, 80
 _KEY: Final = Pattern(r"(0|[1-9]\d{0,6})\.json")
@@ -41,7 +41,7 @@ class SilentRankReader:
         self._store, self._run_id, self._mask = store, run_id, mask
         self._known: dict[int, tuple[datetime, RankBeat]] = {}
         self._ill: dict[int, tuple[datetime, IllNode | None]] = {}
-        """None: it says nothing that can be understood."""
+        """Rank → when its file was stored, and its report; None if that cannot be understood."""
         self._limit_s: float | None = None
 
     def add_to(
@@ -52,21 +52,21 @@ class SilentRankReader:
         stale_s: float,
         now: datetime,
     ) -> Seen | NeverSeen:
-        """``observed`` with what can be seen of its ranks, whose files the listing showed at ``now``. ``stale_s`` is
-        the limit for those of whom nobody knows how often they beat.
+        """``observed`` with the state of its ranks, whose files the listing showed at ``now``. ``stale_s`` is the limit
+        of ranks whose beat interval is unknown.
 
-        Those first that have been late for longest. Of many that seem silent those are read that were heard last: what
-        an earlier attempt left behind is older.
-        Never raises for the store: what it does not give is not known.
+        Ranks that have been late for longest are read first. Of many that seem silent, those with the latest beat are
+        read: files that an earlier attempt left are older.
+        Never raises because of the store: what it does not return is unknown.
         """
         if files is None or not isinstance(observed, Seen):
             return observed
         metadata = observed.metadata
-        # While metadata.json cannot be read, what it last said holds.
+        # While metadata.json cannot be read, its last content applies.
         if self._limit_s is None or (metadata is not None and metadata.fault is None):
             self._limit_s = limit_of(metadata, stale_s)
         silent = {rank: files.beats[rank] for rank in seeming_silent(files, now, self._limit_s)}
-        # Rank 0 says it in metadata.json, too.
+        # Rank 0 reports it in metadata.json, too.
         late = {rank: at for rank, at in files.late.items() if rank in files.beats and (rank or metadata is None)}
         if metadata is not None and metadata.world_size is not None:
             silent, late = (
@@ -85,7 +85,7 @@ class SilentRankReader:
                 try:
                     beat = None if unread else self._read(rank)
                 except StoreError as error:
-                    # Some policies let no watcher read them; that will not change from look to look.
+                    # Some policies allow no watcher to read them; that does not change from look to look.
                     beat, unread, denied = None, error.retryable, denied or not error.retryable
                 known = None if beat is None else (files.beats[rank], beat)
             if known is not None:
@@ -102,10 +102,10 @@ class SilentRankReader:
     def _read_ill_nodes(
         self, files: RankFiles, attempt: Attempt | None, metadata: Heartbeat | None
     ) -> tuple[bool, bool, bool]:
-        """Read what nodes of other ranks say that are not well, a few in a look: those first that were never read, then
-        those whose text is oldest; each stands while its file is there. Then whether some were never read, whether the
-        store did not give one, and whether it may not be read. What is older than the attempt counts for nobody;
-        metadata.json tells of rank 0's node."""
+        """Read the reports of other ranks' nodes that have a problem, a few in a look: first those never read, then
+        those whose text is oldest. A report stands while its file exists. Returns whether some were never read, whether
+        the store failed to return one, and whether reading is forbidden. Files older than the attempt do not count;
+        metadata.json reports rank 0's node."""
         world = metadata.world_size if metadata is not None else None
         marks = {
             rank: at
@@ -147,10 +147,10 @@ def look_at_ranks(
     named: int | None = None,
     world_size: int | None = None,
 ) -> RanksSeen:
-    """The ranks of ``attempt``: what was written before it began, or names another one, is of an earlier one. Of very
-    many only the ``named`` one, those silent for longest and the first few are read.
+    """The ranks of ``attempt``. A file written before it began, or that names another attempt, does not count. Of very
+    many ranks only the ``named`` one, those silent for longest and the first few are read.
 
-    Never raises for the store: what cannot be listed or read is not known.
+    Never raises because of the store: what cannot be listed or read is unknown.
     """
     listed = _listed(store, run_id)
     ours = {rank: entry for rank, entry in listed.items() if is_of_attempt(entry.modified, attempt)}
@@ -159,7 +159,7 @@ def look_at_ranks(
         try:
             blob = store.read(ours[rank].key, _LIMIT_BYTES)
         except StoreError:
-            # A store that does not answer costs an alert no more than one of its time limits.
+            # A store that does not answer delays an alert by at most one of its time limits.
             break
         beat = _understood(rank, blob, mask) if blob is not None else None
         if beat is not None and (attempt.declared is None or beat.attempt in {None, attempt.declared}):
@@ -170,7 +170,7 @@ def look_at_ranks(
 def rank_hosts(
     store: Store, run_id: str, mask: Callable[[str], str], ranks: Collection[int], attempt: Attempt
 ) -> dict[int, str]:
-    """The hosts of a few ranks of ``attempt``, as their heartbeats name them. Never raises for the store."""
+    """The hosts of a few ranks of ``attempt``, as their heartbeats name them. Never raises because of the store."""
     found: dict[int, str] = {}
     for rank in list(ranks)[:MOST_IN_A_LOOK]:
         try:
@@ -184,7 +184,7 @@ def rank_hosts(
 
 
 def rank_in_error(text: str) -> int | None:
-    """The rank that ``_error`` names in its second line, as the SDK and its guardian write it."""
+    """The rank in the second line of ``_error``, as the SDK and its guardian write it; or None."""
     second = text.partition("\n")[2].partition("\n")[0]
     found = _ERROR_RANK.match(second.strip())
     return int(found["rank"]) if found is not None else None
@@ -215,7 +215,7 @@ def _chosen(ours: Mapping[int, Entry], named: int | None) -> list[int]:
 
 
 def _node_of(rank: int, blob: Blob, mask: Callable[[str], str]) -> IllNode | None:
-    """None where its text cannot be understood."""
+    """The report of a rank's node, or None if its text cannot be understood."""
 
     def shown(text: str) -> str:
         return mask_tokens(mask(clean(text)))

@@ -49,7 +49,7 @@ class Observer:
     files: Mapping[str, Entry] = field(default_factory=dict)
     """Files found by the last look, by their name below the run's folder."""
     ranks: RankFiles | None = None
-    """The files of its ranks, as the last look was shown them."""
+    """The files of the run's ranks, as given to the last look."""
     here: str = field(default_factory=platform.node)
     """The name of this machine."""
     _heartbeats: dict[str, Heartbeat] = field(default_factory=dict)
@@ -60,12 +60,11 @@ class Observer:
     def look(
         self, listed: dict[str, Entry] | None = None, ranks: RankFiles | None = None
     ) -> tuple[Seen | NeverSeen, Entry | None]:
-        """What is there now, and the listing's entry for the watchdog's record.
+        """The observation, and the listing's entry of the watchdog's record.
 
         ``listed`` are the run's files by their name below its folder, if just listed, and ``ranks`` those of its ranks,
-        if that listing showed them. Raises :class:`StoreError` if
-        anything that a decision needs could not be read: nothing follows from the rest then; :class:`ConflictError` if
-        a file went away in between: look again.
+        if that listing showed them. Raises :class:`StoreError` if a file that a decision needs could not be read, for
+        then nothing follows from the others. Raises :class:`ConflictError` if a file went away in between: look again.
         """
         if listed is None:
             folder = Folder(RANK_PAGES)
@@ -102,11 +101,11 @@ class Observer:
         else:
             blob = self.store.read(entry.key, DOCUMENT_LIMIT_BYTES)
             if blob is None:
-                # Listed, then gone: perhaps rewritten in two steps. That proves nothing.
+                # Listed, then gone: it may be rewritten in two steps. That proves nothing.
                 raise ConflictError(f"{entry.key} went away while it was looked at")
             heartbeat = read_heartbeat(blob, self._name)
             if heartbeat.fault is not None:
-                # It may have been read while ``cat >`` wrote it: a second read finds it whole.
+                # It may have been read while ``cat >`` wrote it: a second read finds it complete.
                 again = self.store.read(entry.key, DOCUMENT_LIMIT_BYTES)
                 heartbeat = read_heartbeat(again, self._name) if again is not None else heartbeat
             heartbeat = self._by_its_clock(heartbeat)
@@ -114,8 +113,8 @@ class Observer:
         return heartbeat
 
     def _by_its_clock(self, heartbeat: Heartbeat) -> Heartbeat:
-        """Where this machine's clock stamps the files, a program of this machine wrote its own time by the very same:
-        that is off by nothing. What was written on another machine has to say so, by its name."""
+        """``heartbeat`` with a clock offset of 0 if its writer used the clock that stamps the files. That is so if the
+        store uses this machine's clock and the heartbeat names this machine, or none."""
         doubtful = heartbeat.own_time is None or not heartbeat.zoned or not self.store.traits.one_clock
         if doubtful or heartbeat.clock_offset_s is not None:
             return heartbeat
@@ -159,7 +158,7 @@ class Observer:
             except StoreError as error:
                 if error.retryable:
                     raise
-                # Its existence proves the end, as that of an error does.
+                # Its existence proves the end, like that of an error.
                 fault = str(error)
             else:
                 if blob is None:
@@ -173,18 +172,18 @@ class Observer:
         return sentinel
 
     def stop_asked(self) -> StopAsked | None:
-        """The request for its end that the last look found. Raises :class:`StoreError` as :meth:`look`."""
+        """The request to end the run that the last look found, or None. Raises :class:`StoreError` as :meth:`look`."""
         return self._asked(self.files.get(runid.STOP))
 
     def _asked(self, entry: Entry | None) -> StopAsked | None:
-        """What was asked for, if it can be read: anybody may have left it there."""
+        """The request, or None if it cannot be read: any user may have left the file there."""
         if entry is None:
             return None
         try:
             blob = self.store.read(entry.key, LIMIT_BYTES)
         except StoreError as error:
             if error.retryable:
-                # It decides what the error is.
+                # The request decides what the error means.
                 raise
             return None
         request = read_request(blob.body) if blob is not None else None
@@ -203,7 +202,7 @@ class Observer:
             blob = self.store.read(entry.key, ALERTS_LIMIT_BYTES)
         except StoreError as error:
             if error.retryable:
-                # It may be long until somebody looks again.
+                # The next look may come much later.
                 raise
             return None
         if blob is None:
@@ -217,7 +216,7 @@ class Observer:
     def log_tail(self) -> tuple[tuple[str, ...], str | None]:
         """The last lines of the training log, oldest first, and the reason if they could not be read.
 
-        Never raises: an alert without them beats none.
+        Never raises: an alert without lines is better than none.
         """
         # The main log if there is one.
         newest = None if runid.LOG in self.files else newest_log(self.files)
@@ -232,7 +231,7 @@ class Observer:
         return tuple(self._shown(line) for line in lines), None
 
     def _shown(self, text: str) -> str:
-        """``text`` without secrets and anything a terminal would interpret, before it is cut or judged."""
+        """``text`` without secrets and terminal control characters, before it is cut or judged."""
         return mask_tokens(self.mask(clean(text)))
 
     def _name(self, text: str) -> str:
@@ -240,8 +239,8 @@ class Observer:
         return self._shown(text) if len(text) >= _SHORTEST_TOKEN else self.mask(text)
 
     def stack(self) -> tuple[tuple[str, ...], str | None]:
-        """The innermost frames of training's main thread, the innermost last, and the reason if they could not be
-        read. Never raises, as :meth:`log_tail`."""
+        """The innermost frames of training's main thread, the innermost last, and the reason if they could not be read.
+        Never raises, like :meth:`log_tail`."""
         try:
             blob = self.store.read(f"{self.run_id}/{runid.STACKS}", STACKS_LIMIT_BYTES)
         except StoreError as error:
@@ -254,7 +253,7 @@ def _log_file(entry: Entry | None) -> LogFile | None:
 
 
 def newest_log(files: Mapping[str, Entry]) -> Entry | None:
-    """The log written last, among those that could be looked at."""
+    """The log written last, of those that could be read; or None."""
     logs = (entry for name, entry in files.items() if is_log(name) and entry.fault is None)
     return max(logs, key=lambda entry: entry.modified, default=None)
 

@@ -17,7 +17,7 @@ PARTIAL_KEPT_BYTES: Final = 4096
 
 
 class TextReader(Protocol):
-    """Reads the text of one log; :class:`lastbeat.explain.causes.log_reader.LogReader` does so for its meaning."""
+    """Reads the text of one log; :class:`lastbeat.explain.causes.log_reader.LogReader` extracts its meaning."""
 
     @property
     def next_line(self) -> int:
@@ -34,19 +34,19 @@ class TextReader(Protocol):
         ...
 
     def skipped(self, bytes_count: int) -> None:
-        """Text was left out here. 0: an unknown amount."""
+        """Note that text was left out here; 0 means an unknown amount."""
         ...
 
     def finish(self) -> None:
-        """The text ends here: an unfinished last line counts."""
+        """End the text: an unfinished last line counts."""
         ...
 
     def summary(self) -> "LogSummary":
-        """What the text says so far."""
+        """The summary of the text so far."""
         ...
 
     def document(self) -> Any:
-        """All that a later process needs to continue, as JSON data."""
+        """Everything that a later process needs to continue, as JSON data."""
         ...
 
 
@@ -54,17 +54,17 @@ class Readers(NamedTuple):
     """Creates readers; their code is loaded only when there is text."""
 
     fresh: Callable[[str, int | None, int], TextReader]
-    """Of the file's name, its rank and the number of the first line that it will be fed."""
+    """Creates a reader from the file's name, its rank and the number of the first line that it will be fed."""
     restore: Callable[[Any], TextReader]
-    """Of a reader's :meth:`TextReader.document`."""
+    """Recreates a reader from its :meth:`TextReader.document`."""
 
 
 @dataclass(eq=False, repr=False)
 class TailedLog:
-    """What is known of a log from look to look. Fields that ``__init__`` takes are kept between processes.
+    """The state of one log between looks. Fields that ``__init__`` takes are kept between processes.
 
-    Text counts up to the last line that has ended. What follows is read again together with what comes after it, since
-    it may be drawn anew, as a progress bar is. When the file stands still for a look it counts as it is.
+    Text counts up to the last finished line. The rest is read again with the text that follows it, since it may be
+    redrawn, like a progress bar. If the file stands still for a look, the rest counts as it is.
     """
 
     FORM: ClassVar = Form.SPARSE
@@ -74,15 +74,15 @@ class TailedLog:
     reader_document: Any = None
     """The reader's document, until the reader is needed."""
     line: int = 1
-    """Number of the next line, while there is no reader."""
+    """Number of the next line, used while there is no reader."""
     shift: int | None = 0
-    """By how much the reader's line numbers exceed those of the file as it is now. None: unknown."""
+    """By how much the reader's line numbers exceed those of the current file; None if unknown."""
     late: bool = False
     """The reader missed some of what the attempt wrote to this file."""
     own_bytes: int | None = None
-    """How many bytes before the cursor belong to this attempt. None: all."""
+    """How many bytes before the cursor belong to this attempt; None means all."""
     start_found: bool = False
-    """It is known where this attempt's text begins."""
+    """The beginning of this attempt's text is known."""
     partial: bytes = b""
     """The beginning of the unfinished last line."""
     partial_is_old: bool = False
@@ -94,7 +94,7 @@ class TailedLog:
     step: int | None = None
     progress_at: datetime | None = None
     turn: int = 0
-    """The look that last read it."""
+    """Number of the look that last read it."""
     reader: TextReader | None = field(default=None, init=False)
     anew: bool = field(default=False, init=False)
     """The last look found a different file under this name."""
@@ -118,7 +118,7 @@ class TailedLog:
         return self.written_at is not None
 
     def is_read(self, source: "LogSource") -> bool:
-        """Whether nothing in it is unread."""
+        """Whether all of it is read."""
         return self.cursor is not None and source.version == self.cursor.version and not self.cursor.behind
 
     @property
@@ -128,25 +128,25 @@ class TailedLog:
         return "" if cursor is None else f"{self.name}\0{cursor.offset}\0{cursor.digest}\0{self.partial!r}"
 
     def begin_attempt(self) -> None:
-        """All text so far belongs to an earlier attempt."""
+        """Count all text so far as that of an earlier attempt."""
         self.line = self.next_line
         self.reader, self.reader_document, self.late = None, None, False
         self.own_bytes, self.partial_is_old, self.start_found = 0, bool(self.partial), False
         self.written_at = self.step = self.progress_at = None
 
     def forget(self) -> None:
-        """Forget what its text said. Reading continues at the same place."""
+        """Drop the content of its text. Reading continues at the same place."""
         self.line, self.shift, self.late = self.next_line, None, True
         self.reader = self.reader_document = None
 
     def begin_anew(self) -> None:
-        """A different file has this name now: the former's text no longer counts, and all of this one does."""
+        """Start over with a different file under this name: the old text no longer counts, and all of the new does."""
         self.begin_attempt()
         self.line, self.shift, self.own_bytes, self.partial, self.partial_is_old = 1, 0, None, b"", False
         self.anew = True
 
     def read_by(self, readers: Readers) -> TextReader:
-        """The reader of this attempt's text."""
+        """The reader of this attempt's text; it is created if needed."""
         if self.reader is None:
             known = self.reader_document
             self.reader = readers.fresh(self.name, self.rank, self.line) if known is None else readers.restore(known)
@@ -154,7 +154,7 @@ class TailedLog:
         return self.reader
 
     def summary(self, readers: Readers, *, ended: bool = False) -> "LogSummary | None":
-        """What this attempt's text says. None: there is none. ``ended``: an unfinished last line counts."""
+        """The summary of this attempt's text, or None if there is none. ``ended``: an unfinished last line counts."""
         if not self.has_text:
             return None
         reader = self.read_by(readers)
