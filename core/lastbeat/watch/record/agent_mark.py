@@ -1,4 +1,4 @@
-"""The mark that agents leave: whether an agent decides about restarts, and makes them, for a launcher."""
+"""The mark that agents leave: it shows whether an agent decides about a launcher's restarts, and makes them."""
 
 import json
 import logging
@@ -16,14 +16,14 @@ log = logging.getLogger(__name__)
 _LIMIT_BYTES: Final = 4096
 _LAUNCHER: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _PATIENCE: Final = 3
-"""Intervals of an agent for which its mark stands."""
+"""A mark stands for this many intervals of its agent."""
 _LEAST_S: Final = 300.0
-"""Seconds for which a mark stands at least: passes may take a while."""
+"""A mark stands for at least this many seconds: passes may take some time."""
 
 
 @dataclass(frozen=True)
 class AgentMark(Persisted):
-    """Who last made a pass as an agent."""
+    """The last pass of an agent."""
 
     at: datetime
     """By the store's clock."""
@@ -32,17 +32,17 @@ class AgentMark(Persisted):
     interval_s: float
 
     def stands(self, now: datetime) -> bool:
-        """Whether that agent is still at work, as far as one can tell."""
+        """Whether the agent is probably still at work."""
         return (now - self.at).total_seconds() <= max(_PATIENCE * self.interval_s, _LEAST_S)
 
 
 def mark_key(launcher: str) -> str:
-    """Where agents for ``launcher`` leave it."""
+    """The key of the mark of agents for ``launcher``."""
     return f"_watchdog/agents/{launcher}.json"
 
 
 def leave_mark(store: Store, launcher: str, mark: AgentMark) -> None:
-    """Write it. Nothing depends on it but what people are told, so a failure is only logged."""
+    """Write the mark. Only alerts' texts depend on it, so a failure is only logged."""
     try:
         store.write(mark_key(launcher), json.dumps(codec(AgentMark).document(mark)).encode())
     except StoreError as error:
@@ -50,7 +50,7 @@ def leave_mark(store: Store, launcher: str, mark: AgentMark) -> None:
 
 
 def agent_mark(store: Store, launcher: str) -> AgentMark | None:
-    """The mark of the last agent for ``launcher``; None: there is none that can be read. Raises :class:`StoreError`."""
+    """The mark of the last agent for ``launcher``, or None if none can be read. Raises :class:`StoreError`."""
     blob = store.read(mark_key(launcher), _LIMIT_BYTES)
     if blob is None:
         return None
@@ -62,7 +62,7 @@ def agent_mark(store: Store, launcher: str) -> AgentMark | None:
 
 def agent_at_work(store: Store, launcher: str, now: datetime) -> str | None:
     """``user@host`` of the last agent for ``launcher``, or None if its mark is old, or cannot be read."""
-    # A record names it, and others may write records: it must not lead out of the marks' folder.
+    # The name comes from a record, which others may write: it must not lead out of the marks' folder.
     if not _LAUNCHER.fullmatch(launcher):
         return None
     try:

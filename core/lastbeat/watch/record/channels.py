@@ -1,9 +1,8 @@
-"""Since when a fleet has each of its channels: one small document beside the runs, changed by compare-and-set.
+"""When each channel of a fleet was added: one small document beside the runs, changed by compare-and-set.
 
 A channel gets no alert that was decided before it existed. Watchers of one fleet may have different channels, so a
-record of a run cannot tell a new channel from one that another watcher has had for long. Each watcher registers its
-channels by their names when it starts. Where nobody can tell, the channel counts as an old one: it may get an alert too
-many, and never one too few.
+run's record cannot tell a new channel from another watcher's old one. Each watcher registers its channels by their
+names when it starts. A channel of unknown age counts as old: it may get an alert too many, and never one too few.
 """
 
 import logging
@@ -27,12 +26,12 @@ log = logging.getLogger(__name__)
 CHANNELS: Final = "_watchdog/channels.json"
 _EXAMPLE: Final = '{"schema": 1, "channels": {"slack": null}}'
 _ASK_AGAIN_S: Final = 300.0
-"""Time between two tries while the document cannot be read or written."""
+"""Seconds between two tries while the document cannot be read or written."""
 _ANSWER_S: Final = 1.5
-"""Longest wait for one answer of the store: no alert waits for longer."""
+"""Longest wait for one answer of the store, in seconds: no alert waits for longer."""
 
 Since = Mapping[str, datetime | None]
-"""Name of a channel → when it was registered. None: it is as old as the document, or older."""
+"""Name of a channel → when it was registered; None if it is at least as old as the document."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class KnownChannels:
     """Reads and registers on the first question, and remembers. Thread-safe."""
 
     def __init__(self, store: Store, state: Store | None = None, state_key: str = "channels.json") -> None:
-        """``state`` is the state directory: a watcher that finds its channels there does not ask ``store``."""
+        """``state`` is the state directory: a watcher whose channels are listed there does not ask ``store``."""
         self._store, self._state, self._state_key = store, state, state_key
         self._lock = threading.Lock()
         self._known: ChannelList | None = None
@@ -54,7 +53,7 @@ class KnownChannels:
         self._asked_at: datetime | None = None
 
     def since(self, names: Iterable[str], now: datetime) -> Since:
-        """Since when there are these channels; ``now`` is the store's time. A channel of which that is unknown is left
+        """When each of these channels was registered; ``now`` is the store's time. A channel of unknown age is left
         out. Never raises."""
         wanted = frozenset(names)
         with self._lock:
@@ -68,7 +67,7 @@ class KnownChannels:
             self._register(frozenset(), now)
 
     def _register(self, wanted: frozenset[str], now: datetime) -> None:
-        # Whatever is registered late existed when this process began.
+        # A channel that is registered late existed when this process began.
         self._began = self._began or now
         if self._has(wanted) or (
             self._asked_at is not None and abs((now - self._asked_at).total_seconds()) < _ASK_AGAIN_S
@@ -102,7 +101,7 @@ class KnownChannels:
             nonlocal found
             held = _decode(blob)
             if held is None:
-                # These channels may have been there for long, without a document: they lose nothing.
+                # Without a document these channels may be old: they lose no alerts.
                 found = ChannelList(dict.fromkeys(sorted(wanted)))
                 return found
             new = wanted - held.channels.keys()

@@ -15,7 +15,7 @@ R = TypeVar("R", bound=Record)
 RECORD_LIMIT_BYTES: Final = 3 * 1024 * 1024
 LEDGER_LIMIT_BYTES: Final = 16 * 1024 * 1024
 _UNREVIEWED: Final = "unreviewed"
-"""In the details of a restart that a watcher of an earlier build requested, without the launcher's word."""
+"""Key in the details of a restart that a watcher of an earlier build requested without asking the launcher."""
 
 
 def encode(record: Record) -> bytes:
@@ -38,7 +38,7 @@ def _dumps(value: Any) -> str:
 
 def decode(body: bytes, kind: type[R], skipped: list[str] | None = None) -> R:
     """The record that :func:`encode` wrote, of the class ``kind``. Fields with parts that only a newer lastbeat can
-    read are added to ``skipped``. Raises :class:`DamagedError` for anything else, :class:`NewerError` where only a
+    read are added to ``skipped``. Raises :class:`DamagedError` if it cannot be read, and :class:`NewerError` if only a
     newer lastbeat can read it."""
     try:
         document = json.loads(body, parse_constant=_no_number)
@@ -54,8 +54,8 @@ def decode(body: bytes, kind: type[R], skipped: list[str] | None = None) -> R:
 
 
 def _without_remote_ruling(record: R) -> R:
-    """``record`` without what a watcher of an earlier build decided that could not ask the launcher: a supervisor has
-    yet to decide. No executor of any build performs such a restart, so dropping it takes back nothing."""
+    """``record`` without a restart decision that a watcher of an earlier build made without asking the launcher: the
+    supervisor still has to decide. No executor of any build performs such a restart, so dropping it undoes nothing."""
     ruling = record.ruling
     remote = next((each for each in record.actions if not each.settled and _UNREVIEWED in each.details), None)
     if ruling is not None and not ruling.restart:

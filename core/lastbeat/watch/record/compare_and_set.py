@@ -1,4 +1,4 @@
-"""Changes a document of the store by compare-and-set, so that writers at the same time lose nothing of each other."""
+"""Changes a document of the store by compare-and-set, so that concurrent writers do not undo each other's changes."""
 
 from collections.abc import Callable
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from lastbeat.stores.port import Blob, ConflictError, Expect, Store, UnreachableError
 
 RACES: Final = 20
-"""How often a change is tried while other writers are faster: as many of them may write at once."""
+"""A change is tried this many times while other writers are faster: as many of them may write at once."""
 
 
 def always_overtaken(key: str) -> ConflictError:

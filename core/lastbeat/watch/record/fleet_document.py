@@ -1,5 +1,5 @@
-"""Documents that people change for a fleet: JSON with a schema number, changed by compare-and-set, so that two people
-at once lose nothing."""
+"""Documents that people change for a fleet: JSON with a schema number, changed by compare-and-set, so that concurrent
+changes are kept."""
 
 import json
 import threading
@@ -15,26 +15,26 @@ from lastbeat.watch.record import compare_and_set
 LIMIT_BYTES: Final = 64 * 1024
 SCHEMA: Final = 1
 GOOD_FOR_S: Final = 60.0
-"""How long a watcher relies on what it has read, so what people change takes effect within this time."""
+"""Seconds for which a watcher relies on what it has read, so people's changes take effect within this time."""
 ASK_AGAIN_S: Final = 10.0
-"""The same after a failed read: a pass with a thousand alerts must not read a thousand times."""
+"""Seconds until the next try after a failed read: a pass with a thousand alerts must not read a thousand times."""
 T = TypeVar("T")
 
 
 class Remembered(Generic[T]):
-    """What was read of a document: on the first question, and again when it is no longer good. Thread-safe."""
+    """The last content of a document: read on the first question, and again when it has expired. Thread-safe."""
 
     def __init__(self, first: T, ask: Callable[[], tuple[T, float]]) -> None:
-        """``ask`` reads: what there is now, and for how many seconds that is good."""
+        """``ask`` reads the document. It returns the content, and the number of seconds for which that is good."""
         self.held = first
-        """What was last read, however old."""
+        """The content that was last read, however old."""
         self._ask = ask
         self._lock = threading.Lock()
         self._read_at: datetime | None = None
         self._good_for_s = 0.0
 
     def at(self, now: datetime) -> T:
-        """What holds at ``now``, by the store's clock. A thread that comes while another reads waits for its answer."""
+        """The content at ``now``, by the store's clock. A second thread waits for the answer to the first read."""
         with self._lock:
             if self._read_at is None or abs((now - self._read_at).total_seconds()) >= self._good_for_s:
                 self.held, self._good_for_s = self._ask()
@@ -42,7 +42,7 @@ class Remembered(Generic[T]):
             return self.held
 
     def forget(self) -> None:
-        """The next question reads again."""
+        """Make the next question read again."""
         with self._lock:
             self._read_at = None
 
@@ -54,7 +54,7 @@ def encode(held: Persisted) -> bytes:
 
 
 def parse(blob: Blob, key: str, example: str) -> dict[str, object]:
-    """The document ``key`` as JSON data, without its schema number; ``example`` is a whole one. Raises
+    """The document ``key`` as JSON data, without its schema number; ``example`` is a complete one. Raises
     :class:`DamagedError`, and :class:`StoreError` for one that only a newer lastbeat can read."""
     if blob.size_bytes > LIMIT_BYTES:
         raise DamagedError(f"it has {blob.size_bytes:,} bytes; {LIMIT_BYTES:,} is the most")

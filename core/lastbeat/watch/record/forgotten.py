@@ -1,4 +1,4 @@
-"""The word that is left of a run whose files were deleted before it had ended: that its silence is no news."""
+"""The mark of a run whose files were deleted before its end: its silence is no news."""
 
 import logging
 from datetime import datetime, timedelta
@@ -13,12 +13,12 @@ from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record, encod
 log = logging.getLogger(__name__)
 
 _KEPT: Final = timedelta(days=1)
-"""Any pass has found out by then."""
+"""A mark is kept for this long: every pass has seen it by then."""
 _FOLDER: Final = "_watchdog/unseen/"
 
 
 def forgotten(store: Store, run_id: str) -> Record | None:
-    """What was left of the run; None where nothing was, or it cannot be read."""
+    """The mark of the run, or None if there is none or it cannot be read."""
     try:
         blob = store.read(waiting_record(run_id), RECORD_LIMIT_BYTES)
         record = decode_record(blob.body) if blob is not None else None
@@ -29,13 +29,13 @@ def forgotten(store: Store, run_id: str) -> Record | None:
 
 
 def leave_word(store: Store, record: Record) -> None:
-    """Leave ``record``, that of a run to be forgotten, where the record of an unseen run waits. Raises
+    """Write ``record``, that of a run to be forgotten, where the record of an unseen run waits. Raises
     :class:`StoreError`."""
     store.write(waiting_record(record.run_id), encode(record))
 
 
 def drop_old_words(store: Store, now: datetime) -> None:
-    """Delete those that every pass knows by now, at most a page of them. Raises :class:`StoreError`."""
+    """Delete marks that every pass has seen by now, at most a page of them. Raises :class:`StoreError`."""
     for entry in store.list(_FOLDER).entries:
         run_id = entry.key.removeprefix(_FOLDER).removesuffix(f"/{RECORD}")
         if now - entry.modified > _KEPT and "/" not in run_id and forgotten(store, run_id) is not None:

@@ -1,7 +1,7 @@
 """Which runs of a fleet failed with which fingerprint: one small document beside the runs, by compare-and-set.
 
-No decision rests on it, and it may be lost: alerts then say nothing of similar failures for a while. So whatever is
-wrong with it costs an alert that line and a few seconds at most.
+No decision depends on it, and it may be lost: alerts then lack similar failures for some time. Any fault in it costs an
+alert that line and a few seconds at most.
 """
 
 import logging
@@ -28,19 +28,19 @@ from lastbeat.watch.record.fleet_document import GOOD_FOR_S, LIMIT_BYTES, Rememb
 log = logging.getLogger(__name__)
 
 MOST_RUNS: Final = 12
-"""So many runs of one fingerprint are named, the latest; earlier ones are counted."""
+"""At most this many runs of one fingerprint are named, the latest; earlier ones are counted."""
 ANSWER_S: Final = 3.0
-"""So long an alert waits for the document; and so long all alerts together wait for records, in each time for which an
-answer is good."""
+"""Seconds that an alert waits for the document. All alerts together wait as long for records, in each period for
+which an answer is good."""
 _WRITE_S: Final = 10.0
 _SETTLES: Final = timedelta(minutes=10)
-"""Nothing has become of a run that failed less long ago; and where many fail at once, none of their records is read."""
+"""A failure younger than this has no aftermath yet. If many runs fail at once, none of their records is read."""
 _ASKED_RUNS: Final = 8
-"""Of so many runs it is asked, in each time for which an answer is good, what became of them."""
+"""At most this many runs' records are read for their aftermath, in each period for which an answer is good."""
 _UNSAVED: Final = 1000
-"""So many failures wait for a document that cannot be written, the latest."""
+"""At most this many failures, the latest, wait while the document cannot be written."""
 _FINGERPRINTS: Final = 2000
-"""More than the document has room for."""
+"""Limit of the fingerprints in the document: more than it has room for."""
 _CLOCKS: Final = timedelta(hours=1)
 _KEPT: Final = LIMIT_BYTES - 2048
 
@@ -50,7 +50,7 @@ Aftermath = Callable[[Record, int, str], str]
 
 @dataclass(frozen=True)
 class FailedRun(Persisted):
-    """When a run last failed like this."""
+    """The last time that a run failed with this fingerprint."""
 
     FORM: ClassVar = Form.ROW
 
@@ -66,12 +66,12 @@ class KnownFailure(Persisted):
     fingerprint: str
     error_type: str
     runs: tuple[FailedRun, ...] = ()
-    """Each once, the latest last."""
+    """Each run once, the latest last."""
     earlier: int = 0
-    """How many more there were before those."""
+    """How many more runs there were before these."""
 
     def with_run(self, run: FailedRun) -> "KnownFailure":
-        """The same after ``run`` failed like this."""
+        """The same failure after ``run`` failed like this, too."""
         known = next((each for each in self.runs if each.run_id == run.run_id), None)
         if known is not None and known.at >= run.at:
             return self
@@ -88,7 +88,7 @@ class FailuresDocument(Persisted):
 
 
 class KnownFailures:
-    """Reads on the first question and remembers; writes what it was told when asked to. Thread-safe; never raises."""
+    """Reads on the first question and remembers; writes new failures on request. Thread-safe; never raises."""
 
     def __init__(
         self, store: Store, answer_s: float = ANSWER_S, *, steady: Callable[[], float] = time.monotonic
@@ -100,23 +100,23 @@ class KnownFailures:
         self._writing = LimitedStore(store, _WRITE_S)
         self._read: Remembered[None] = Remembered(None, self._renewed)
         self._judging = threading.Lock()
-        """Held by who asks what became of a run, and before the other lock."""
+        """Guards the questions about a run's aftermath; taken before the other lock."""
         self._lock = threading.Lock()
-        """Held by whoever uses what follows."""
+        """Guards the fields below."""
         self._known: dict[str, KnownFailure] = {}
         self._new: dict[tuple[str, str], tuple[str, FailedRun]] = {}
-        """What is not in the store yet: fingerprint and run → error type, and the failure."""
+        """Failures that the store does not have yet: fingerprint and run → error type, and the failure."""
         self._became: dict[tuple[str, int], str] = {}
         self._left_s = answer_s
-        """What is left of the time for records."""
+        """Seconds left for reading records."""
         self._unanswered = False
-        """The store has not answered since it was last asked for the document: one alert has waited, no other does."""
+        """The store did not answer the last request for the document: one alert has waited, and no other does."""
 
     def similar(
         self, fingerprint: str, run_id: str, attempt: int, now: datetime, judge: Aftermath
     ) -> SimilarFailure | None:
-        """The latest failure with ``fingerprint`` before attempt ``attempt`` of ``run_id``; None: none is known, or
-        the store did not say in time. ``judge`` says what became of it."""
+        """The latest failure with ``fingerprint`` before attempt ``attempt`` of ``run_id``, or None if none is known or
+        the store did not answer in time. ``judge`` returns its aftermath."""
         if not fingerprint:
             return None
         self._read.at(now)
@@ -139,7 +139,7 @@ class KnownFailures:
         return found if latest is own else replace(found, aftermath=self._aftermath(latest, fingerprint, now, judge))
 
     def saw(self, fingerprint: str, error_type: str, run_id: str, attempt: int, at: datetime) -> None:
-        """A run has failed; :meth:`save` writes it down."""
+        """Note a failed run; :meth:`save` writes it."""
         if not fingerprint:
             return
         run = FailedRun(run_id, at.replace(microsecond=0), attempt)
@@ -153,7 +153,7 @@ class KnownFailures:
                 del self._known[next(iter(self._known))]
 
     def save(self) -> None:
-        """Write what was seen. What cannot be written is tried again when next asked to."""
+        """Write the noted failures. A failed write is retried at the next call."""
         with self._lock:
             new = dict(self._new)
         if not new:
@@ -175,7 +175,7 @@ class KnownFailures:
             self._new = {key: each for key, each in self._new.items() if new.get(key) != each}
 
     def _renewed(self) -> tuple[None, float]:
-        """Read into ``_known``; a store that does not answer is not asked again any sooner."""
+        """Read into ``_known``. A store that does not answer is asked again no sooner than one that does."""
         try:
             held = _decoded(self._reading.read(KNOWN_FAILURES, LIMIT_BYTES))
         except StoreError as error:
@@ -214,7 +214,7 @@ class KnownFailures:
 
 
 def _with(known: dict[str, KnownFailure], added: Iterable[tuple[str, str, FailedRun]]) -> dict[str, KnownFailure]:
-    """``known`` with more; what failed last comes last."""
+    """``known`` with the failures of ``added``; the latest failure comes last."""
     after = dict(known)
     for fingerprint, error_type, run in added:
         before = after.get(fingerprint) or KnownFailure(fingerprint, fit(one_line(error_type), 60))
@@ -226,15 +226,15 @@ def _with(known: dict[str, KnownFailure], added: Iterable[tuple[str, str, Failed
 
 
 def _fitted(document: FailuresDocument) -> FailuresDocument:
-    """Without what failed longest ago, as far as it has no room."""
+    """``document`` without the oldest failures that it has no room for."""
     while len(encode(document)) > _KEPT and document.failures:
         document = replace(document, failures=document.failures[max(1, len(document.failures) // 10) :])
     return document
 
 
 def _decoded(blob: Blob | None) -> FailuresDocument:
-    """What of the document can be used; nothing of one that is damaged, which is written anew. Raises
-    :class:`StoreError` for one of a newer version, which is left alone."""
+    """The usable content of the document. A damaged one counts as empty, and is rewritten. Raises :class:`StoreError`
+    for one of a newer version, which is left unchanged."""
     if blob is None:
         return FailuresDocument()
     try:
@@ -247,7 +247,7 @@ def _decoded(blob: Blob | None) -> FailuresDocument:
 
 
 def _checked(known: KnownFailure) -> KnownFailure:
-    # Anybody who can write to the store may have written this, and alerts show it.
+    # Any user with write access to the store may have written this, and alerts show it.
     runs = tuple(each for each in known.runs[-MOST_RUNS:] if _is_a_run(each.run_id))
     return replace(known, runs=runs, earlier=min(max(0, known.earlier), 10**6))
 

@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 MOST: Final = 200
 LISTED_FOR_S: Final = 900.0
-"""How long what was read is relied on where no limit may decide something, and where listings show whether the document
-changed: longer than the longest time between two."""
+"""Seconds for which the limits are relied on if none may decide anything, and if listings show changes of the
+document: longer than the longest time between two listings."""
 _REMEMBERED: Final = 100_000
 _NAMED: Final = 5
 
@@ -38,10 +38,10 @@ class LimitsDocument(Persisted):
 
 
 class FleetLimits:
-    """Reads on the first question and remembers; a listing says when to read again, or the time. Thread-safe.
+    """Reads on the first question and remembers; a listing or the time shows when to read again. Thread-safe.
 
-    While the store does not give the document, what was read before holds. Where nothing was, or the document is
-    damaged, the limits are not known, and a policy says that they are ``unread``. :attr:`note` tells of both.
+    While the store does not return the document, the limits read before apply. If there were none, or the document is
+    damaged, the limits are unknown, and a policy says that they are ``unread``. :attr:`note` reports both.
     """
 
     def __init__(self, store: Store, good_for_s: float = LISTED_FOR_S) -> None:
@@ -49,19 +49,19 @@ class FleetLimits:
         self._good_for_s = good_for_s
         self._asking = threading.Lock()
         self._lock = threading.Lock()
-        """Held by whoever uses what follows."""
+        """Guards the fields below."""
         self._entries: Entries = ()
         self._version: str | None = None
-        """Of the document as it was last asked for; None: there was none."""
+        """Version of the document when last requested; None if there was none."""
         self._known = False
         self._fault: str | None = None
         self._strange: str | None = None
         self._refused = False
-        """The store did not give it, which may be over in a moment."""
+        """The store did not return it, which may be temporary."""
         self._asked_at: datetime | None = None
         self._applied: dict[str, tuple[Policy, Policy]] = {}
         self.readings = 0
-        """How often something else was found than was known before."""
+        """How often a read found other limits than before."""
 
     def policy(self, run_id: str, policy: Policy, now: datetime) -> Policy:
         """``policy`` with the fleet's limits for the run. Never raises. ``now`` is the store's time."""
@@ -69,12 +69,12 @@ class FleetLimits:
         return self.known_policy(run_id, policy)
 
     def known_policy(self, run_id: str, policy: Policy) -> Policy:
-        """The same as far as it is known now; asks nobody."""
+        """The same with the limits known now, without a request."""
         with self._lock:
             return self._apply(run_id, policy)
 
     def listed(self, entry: Entry | None, now: datetime) -> None:
-        """A listing made at ``now`` shows the document so; None: there is none."""
+        """Take the document's ``entry`` in a listing made at ``now``; None if there is no document."""
         with self._lock:
             if entry is None:
                 self._version, self._asked_at, self._refused = None, now, False
@@ -90,16 +90,16 @@ class FleetLimits:
             return self._is_due(now)
 
     def read(self, now: datetime) -> None:
-        """Read the document if that is due. Never raises. A thread that comes while another reads waits for its
-        answer; whoever asks for what is known does not."""
+        """Read the document if that is due. Never raises. A second thread waits for the answer to the first one's read;
+        :meth:`known_policy` does not wait."""
         if self.due(now):
             with self._asking:
                 if self.due(now):
                     self._ask(now)
 
     def renew(self, now: datetime) -> bool:
-        """Read the document unless that was a moment ago, for something depends on it. Returns whether anything else
-        holds now."""
+        """Read the document, for a decision depends on it, unless that was a moment ago. Returns whether the limits
+        have changed."""
         with self._lock:
             if self._asked_at is not None and abs((now - self._asked_at).total_seconds()) < GOOD_FOR_S:
                 return False
@@ -111,7 +111,7 @@ class FleetLimits:
 
     @property
     def note(self) -> str | None:
-        """What people must know of it. None: all is well."""
+        """What people must know about the limits, or None if all is well."""
         with self._lock:
             if self._fault is None:
                 return self._strange
@@ -170,15 +170,15 @@ class FleetLimits:
             held = self._applied[run_id] = policy, policy.of_fleet(limits_of(run_id, self._entries))
         return held[1]
 
-    # For people who look at them, or set them.
+    # For commands that show or set the limits.
 
     def all(self) -> Entries:
         """What is in the store, the most specific first. Raises :class:`StoreError`."""
         return by_specificity(self._document(self._store.read(LIMITS, LIMIT_BYTES)).limits)
 
     def change(self, runs: str, change: Callable[[LimitEntry], LimitEntry]) -> LimitEntry:
-        """Replace the entry of the glob ``runs`` by what ``change`` makes of it, and leave the others as they are. An
-        entry that says nothing is removed. Returns the entry. Raises :class:`StoreError`."""
+        """Replace the entry of the glob ``runs`` by what ``change`` makes of it, and keep the others. An entry without
+        limits is removed. Returns the entry. Raises :class:`StoreError`."""
         made = LimitEntry(runs)
 
         def changed(blob: Blob | None) -> LimitsDocument | None:
@@ -201,7 +201,7 @@ class FleetLimits:
         return made
 
     def clear(self, runs: str) -> LimitEntry | None:
-        """Remove the entry of this very glob; returns it, if there was one. Raises :class:`StoreError`."""
+        """Remove the entry of exactly this glob. Returns it, or None if there was none. Raises :class:`StoreError`."""
         removed: LimitEntry | None = None
 
         def changed(blob: Blob | None) -> LimitsDocument | None:
@@ -215,8 +215,7 @@ class FleetLimits:
         return removed
 
     def clear_all(self) -> None:
-        """Forget all limits, also where the document is damaged; what a newer version keeps there stays. Raises
-        :class:`StoreError`."""
+        """Remove all limits, even from a damaged document; a newer version's keys stay. Raises :class:`StoreError`."""
 
         def changed(blob: Blob | None) -> LimitsDocument | None:
             try:
@@ -243,7 +242,7 @@ class FleetLimits:
 
 
 def strangeness(held: LimitsDocument) -> str | None:
-    """What of the document is ignored here, since this version does not know it: misspelt, perhaps."""
+    """The parts of the document that this version ignores, perhaps because they are misspelt; or None."""
     told = [f"{key} of {entry.runs}" for entry in held.limits for key in entry.unknown]
     told += [
         f"stale: {entry.stale} of {entry.runs}" for entry in held.limits if entry.stale not in {None, LEARNED, FIXED}
@@ -280,7 +279,7 @@ def _decode(blob: Blob | None) -> LimitsDocument:
 
 
 def _checked(entry: LimitEntry) -> LimitEntry:
-    # Anybody who can write to the store may have written this, and terminals show it.
+    # Any user with write access to the store may have written this, and terminals show it.
     check_glob(entry.runs)
     for name, minutes, zero in (
         ("stale_minutes", entry.stale_minutes, False),
@@ -293,7 +292,7 @@ def _checked(entry: LimitEntry) -> LimitEntry:
 
 
 def check_minutes(name: str, minutes: float, *, zero: bool) -> float:
-    """Return ``minutes`` unchanged, or raise ``ValueError`` with a whole sentence."""
+    """``minutes``, unchanged. Raises ``ValueError`` with a whole sentence if they are out of range."""
     if minutes < 0 or (minutes == 0 and not zero):
         raise ValueError(f"{name} is {minutes:g}; it has to be {'0 or more' if zero else 'more than 0'}")
     if minutes > MOST_MINUTES:

@@ -1,6 +1,7 @@
-"""What is wrong with a fleet's limits that somebody has written by hand: all of it at once, each with its line.
+"""All faults in a fleet's limits that were written by hand, each with its line.
 
-This imports pydantic and PyYAML, which would slow down every pass: only for who looks at limits or checks the set-up.
+This imports pydantic and PyYAML, which would slow down every pass: only commands that show limits or check the set-up
+import it.
 """
 
 import math
@@ -53,7 +54,7 @@ class EntryOfLimits(HandwrittenModel):
     """Limits of the runs that a glob covers. What is left out is not said here: a wider glob may say it, else the
     settings of whoever watches."""
 
-    # A newer version's keys are its own affair; those that look like ours are told apart from faults.
+    # A newer version may add keys, so unknown ones are allowed, and reported apart from faults.
     model_config = ConfigDict(strict=True, extra="allow", frozen=True)
 
     runs: RunGlob
@@ -81,7 +82,7 @@ class FileOfLimits(HandwrittenModel):
 
 
 def faults_of(store: Store) -> tuple[list[FileFault], list[FileFault]]:
-    """What is wrong with the document, and what in it nobody knows: misspelt, or a newer version's. Raises
+    """The faults of the document, and its unknown keys, which are misspelt or a newer version's. Raises
     :class:`StoreError` if it cannot be read, or was written by a newer version."""
     blob = store.read(LIMITS, LIMIT_BYTES)
     if blob is None:
@@ -90,7 +91,7 @@ def faults_of(store: Store) -> tuple[list[FileFault], list[FileFault]]:
         value = parse(blob)
     except DamagedError as fault:
         return [FileFault(LIMITS, 0, str(fault))], []
-    # For the lines; what YAML reads otherwise than JSON, a tab for example, is no fault of the document.
+    # For the line numbers. What YAML reads differently from JSON, such as a tab, is no fault of the document.
     read = handwritten.read(blob.body.decode("utf-8-sig"), LIMITS, [])
     document = Document(LIMITS, value, read.lines if read is not None else {})
     faults: list[FileFault] = []

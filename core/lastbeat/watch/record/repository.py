@@ -45,35 +45,35 @@ class RecordRepository:
     limit_bytes: int = RECORD_LIMIT_BYTES
 
     waiting_key: str = ""
-    """Where the record waits in ``store`` while the run has no folder. None is made for the record alone, since the
-    run's name might be a typing error. Empty: a folder is made."""
+    """Where the record waits in ``store`` while the run has no folder. No folder is made for the record alone, since
+    the run's name might be a typing error. Empty: a folder is made."""
     homeless: bool = False
     """The run has no folder yet."""
 
     record: Record | None = None
-    """As last read, saved or kept."""
+    """The record as last read, saved or kept."""
     note: str | None = None
     """A remark for people: the record was damaged, or is kept elsewhere."""
     _version: str | None = None
     _waiting: str | None = None
-    """Version of the record that waits."""
+    """Version of the waiting record."""
     _elsewhere: str | None = None
     """Version in the fallback, if the record is kept there."""
     _writes: int = 0
 
     @property
     def version(self) -> str | None:
-        """Of the record in ``store``, as last seen or written. None: there is none."""
+        """Version of the record in ``store``, as last seen or written, or None if there is none."""
         return self._version
 
     def load(self, entry: Entry | None) -> Record | None:
-        """The record as it is now. ``entry`` is its entry in a listing just made (None: there is none).
+        """The current record, or None if there is none. ``entry`` is its entry in a listing just made, or None.
 
-        Raises :class:`StoreError` if it cannot be read, :class:`ConflictError` if it is newer than the listing: its
-        writer has seen more than this look. A damaged one will be replaced, with a note.
+        Raises :class:`StoreError` if it cannot be read, and :class:`ConflictError` if it is newer than the listing, for
+        its writer has seen more than this look. A damaged record will be replaced, with a note.
         """
         if entry is None:
-            # Somebody deleted it, perhaps with the run's files, but this process still knows it.
+            # The record was deleted, perhaps with the run's files, but this process still has it.
             self._version = None
             self._look_at_waiting()
         elif entry.version != self._version:
@@ -84,7 +84,7 @@ class RecordRepository:
         return self.record
 
     def reload(self) -> Record | None:
-        """Read what the winner of a lost race wrote."""
+        """Read the record that the winner of a lost race wrote."""
         self._read(self.store.read(self.key, self.limit_bytes))
         if self._version is None:
             self._look_at_waiting()
@@ -104,17 +104,17 @@ class RecordRepository:
             self.store = own
 
     def keep(self, record: Record) -> None:
-        """Keep ``record`` for this process's next pass without writing it: nothing in it would be lost."""
+        """Keep ``record`` for this process's next pass without writing it: it holds nothing that must not be lost."""
         self.record = record
 
     def drop(self) -> None:
-        """Know of no record any more: the run was forgotten."""
+        """Drop the record: the run was forgotten."""
         self.record = self._version = self._waiting = None
 
     def save(self, record: Record, now: datetime) -> Record:
         """Write ``record`` unless another watcher wrote it since it was read. Returns it as written.
 
-        1. While nobody has seen the run, write under ``waiting_key``. Otherwise beside the run.
+        1. If no watcher has seen the run yet, write under ``waiting_key``. Otherwise write beside the run.
         2. Write under the condition that the version is unchanged.
         3. If the answer is lost, read it back: the record names its writer and write.
         4. If the store refuses writes for good, write to the fallback.
@@ -217,7 +217,7 @@ class RecordRepository:
             return None
 
     def _honoured(self, body: bytes, version: str) -> bool:
-        """Once per record, right after its creation: does the store refuse what it must refuse?"""
+        """Whether the store refuses what it must refuse: tested once per record, right after its creation."""
         try:
             return honours_conditions(self.store, self.key, body, version)
         except StoreError as error:
@@ -254,18 +254,18 @@ class RecordRepository:
 
     @property
     def _waits(self) -> bool:
-        """Whether nobody has seen the run, so that its record does not lie beside it."""
+        """Whether the record waits elsewhere, because no watcher has seen the run yet."""
         known = self.record is not None and self._waiting is None and self._elsewhere is None
         return bool(self.homeless and self.waiting_key) and self._version is None and not known
 
     def _look_at_waiting(self) -> None:
-        """Go on from the record that waits, if there is one and none lies beside the run."""
+        """Continue from the waiting record, if there is one and none lies beside the run."""
         if not self.waiting_key or (self.record is not None and self._waiting is None):
             return
         try:
             blob = self.store.read(self.waiting_key, self.limit_bytes)
         except DeniedError as error:
-            # Whoever may see a single run only cannot have written one there either.
+            # A user who may read only a single run cannot have written one there either.
             log.debug("%s cannot be read: %s", self.waiting_key, error)
             return
         if blob is None:
@@ -278,7 +278,7 @@ class RecordRepository:
         try:
             self._waiting = self._write(body, written.writer, self.waiting_key, expect)
         except ConflictError:
-            # Forgotten, so that the next look takes the other watcher's.
+            # Drop it, so that the next look takes the other watcher's.
             self._waiting, self.record = None, None
             raise
         except StoreError as error:
@@ -315,7 +315,7 @@ class RecordRepository:
         return copy
 
     def _drop_copy(self) -> None:
-        """The store accepts the record again: remove the copy elsewhere."""
+        """Remove the copy elsewhere: the store accepts the record again."""
         if self._elsewhere is None or self.fallback is None:
             return
         self._elsewhere, self.note = None, None

@@ -1,7 +1,7 @@
 """The routes of a fleet: a file that people wrote beside the runs, and what it was compiled to.
 
-The file is the truth. What is compiled carries the digest of the file that it was made from, so a file that somebody
-replaced by hand is compiled by the next pass that can read YAML; a pass that cannot (the Lambda function) says so.
+The file decides. The compiled table carries the digest of its file. If the file was replaced by hand, the next pass
+that can read YAML compiles it; a pass that cannot (the Lambda function) reports that.
 """
 
 import json
@@ -27,11 +27,11 @@ _WHY_LIMIT = 300
 
 @dataclass(frozen=True, slots=True)
 class RoutesNow:
-    """What holds now. Neither: there are no routes, and every alert goes everywhere."""
+    """The current routes. Without table and fault there are no routes, and every alert goes everywhere."""
 
     table: RouteTable | None = None
     fault: str | None = None
-    """Why there is no table although there may be routes: then every alert goes everywhere and says so."""
+    """Why there is no table although there may be routes; then every alert goes everywhere, with a note."""
 
 
 class Routes:
@@ -42,12 +42,12 @@ class Routes:
         self._read = Remembered(RoutesNow(), self._asked)
 
     def now(self, at: datetime) -> RoutesNow:
-        """What holds at ``at``, by the store's clock. Never raises. Asks the store once a minute at most."""
+        """The routes at ``at``, by the store's clock. Never raises. Asks the store once a minute at most."""
         return self._read.at(at)
 
     @property
     def held(self) -> RoutesNow:
-        """What was last read, however old. Asks nobody."""
+        """The routes that were last read, however old. Makes no request."""
         return self._read.held
 
     def _asked(self) -> tuple[RoutesNow, float]:
@@ -56,13 +56,13 @@ class Routes:
         except StoreError as error:
             log.warning("the routes cannot be read: %s", error)
             if error.retryable and self.held.table is not None:
-                # They were right a moment ago.
+                # They were valid a moment ago.
                 return self.held, ASK_AGAIN_S
             return RoutesNow(fault=f"{ROUTES_FILE} cannot be read: {error}"), ASK_AGAIN_S
 
 
 def look(store: Store) -> RoutesNow:
-    """What holds now, by the file and what it was compiled to. Raises :class:`StoreError`."""
+    """The current routes, from the file and its compiled table. Raises :class:`StoreError`."""
     source = read_file(store)
     if source is None:
         return RoutesNow()
@@ -76,11 +76,11 @@ def look(store: Store) -> RoutesNow:
 
 
 def read_file(store: Store) -> Blob | None:
-    """The file as people wrote it. None: there is none. Raises :class:`StoreError`."""
+    """The file as people wrote it, or None if there is none. Raises :class:`StoreError`."""
     try:
         return store.read(ROUTES_FILE, _FILE_LIMIT_BYTES)
     except DeniedError:
-        # Whoever may not read a key is told so even where there is none, and most fleets have no routes.
+        # Without read access even a missing key is refused, and most fleets have no routes.
         folder = ROUTES_FILE.rpartition("/")[0] + "/"
         page = store.list(folder, start_after=ROUTES_FILE[:-1], limit=1)
         if any(entry.key == ROUTES_FILE or entry.fault is not None for entry in page.entries):
@@ -89,7 +89,7 @@ def read_file(store: Store) -> Blob | None:
 
 
 def _decoded(blob: Blob, source: Blob) -> RoutesNow | None:
-    """What was compiled, or why it cannot be followed. None: it is of another file, or damaged."""
+    """The compiled table, or why it cannot be followed; None if it is of another file, or damaged."""
     try:
         table = decode(blob)
         if table.source != _digest(source.body):
@@ -118,7 +118,7 @@ def _compile(store: Store, source: Blob, blob: Blob | None) -> RoutesNow:
     except InvalidRouteError as error:
         return RoutesNow(fault=_why(f"{ROUTES_FILE} cannot be followed: {error}"))
     try:
-        # For passes that cannot read YAML, and for those that need not.
+        # For passes that cannot read YAML, and to save the others the work.
         store.write(ROUTES, encode(table), blob.version if blob is not None else Expect.NOTHING)
     except StoreError as error:
         log.info("what %s was compiled to could not be kept: %s", ROUTES_FILE, error)
@@ -126,10 +126,10 @@ def _compile(store: Store, source: Blob, blob: Blob | None) -> RoutesNow:
 
 
 def put(store: Store, body: bytes, file: str) -> tuple[RouteTable | None, list[FileFault]]:
-    """Check ``body``, and make it the routes of the fleet. Returns what it was compiled to, or its faults, and then
+    """Check ``body``, and make it the routes of the fleet. Returns the compiled table, or the faults; with faults
     nothing was changed. Raises :class:`StoreError`.
 
-    The file comes first: a watcher that sees it alone compiles it itself.
+    The file is written first: a watcher that sees only the file compiles it itself.
     """
     from lastbeat.watch.record.routes_file import compiled  # noqa: PLC0415 - as above
 
@@ -141,9 +141,9 @@ def put(store: Store, body: bytes, file: str) -> tuple[RouteTable | None, list[F
 
 
 def remove(store: Store) -> bool:
-    """Take the routes away: every alert goes everywhere. Returns whether there were any. Raises :class:`StoreError`."""
+    """Remove the routes: every alert goes everywhere. Returns whether there were any. Raises :class:`StoreError`."""
     there = store.read(ROUTES_FILE, 1) is not None or store.read(ROUTES, 1) is not None
-    # What was compiled counts for nothing without its file.
+    # Without its file a compiled table does not count.
     store.delete(ROUTES_FILE)
     store.delete(ROUTES)
     return there
@@ -156,7 +156,7 @@ def encode(table: RouteTable) -> bytes:
 
 
 def decode(blob: Blob) -> RouteTable:
-    """Raises :class:`DamagedError`, or :class:`NewerError` for a document that only a newer lastbeat can read."""
+    """The table. Raises :class:`DamagedError`, or :class:`NewerError` if only a newer lastbeat can read it."""
     if blob.size_bytes > len(blob.body):
         raise DamagedError(f"it has {blob.size_bytes:,} bytes")
     try:

@@ -1,6 +1,6 @@
 """A routes file that people wrote → the table that passes read, or all faults of the file.
 
-This imports PyYAML and pydantic, so passes import it only for a file that nobody has compiled yet.
+This imports PyYAML and pydantic, so passes import it only for a file that is not compiled yet.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ LIMIT_BYTES: Final = 64 * 1024
 MOST_ROUTES: Final = 200
 MOST_PEOPLE: Final = 1000
 _MOST_WORDS: Final = 100
-"""In one list."""
+"""At most this many words in one list."""
 _SEVERITIES: Final = ("critical", "warning", "info")
 _EVENTS: Final = tuple(event.value.lower() for event in Event if event is not Event.TEST)
 _DESTINATION: Final = re.compile(r"[a-z][a-z0-9-]{0,40}(?::[a-z0-9][a-z0-9-]{0,40})?")
@@ -170,7 +170,7 @@ def digest(body: bytes) -> str:
 
 
 def compiled(body: bytes, file: str) -> tuple[RouteTable | None, list[FileFault]]:
-    """The table of the file, or all its faults."""
+    """The file's table without faults, or None with all faults."""
     faults: list[FileFault] = []
     if len(body) > LIMIT_BYTES:
         what = f"it has {len(body):,} bytes, and {LIMIT_BYTES:,} is the most; is it the right file?"
@@ -192,7 +192,7 @@ def compiled(body: bytes, file: str) -> tuple[RouteTable | None, list[FileFault]
 
 
 def _cross_checked(found: RoutesDocument, document: handwritten.Document, faults: list[FileFault]) -> None:
-    """What only the whole file shows: names that are given twice, or that nobody has."""
+    """Check what only the whole file shows: duplicate names, and unknown ones."""
     known: dict[str, str] = {}
     for name, person in (found.people or {}).items():
         if name.casefold() == THE_OWNER:

@@ -31,12 +31,12 @@ class SilenceList(Persisted):
 
 @dataclass(frozen=True, slots=True)
 class MadeSilence:
-    """What became of a new silence."""
+    """The result of adding a silence."""
 
     silence: Silence
-    """As it stands now."""
+    """The silence as it is now."""
     extended: Silence | None = None
-    """The one of the same glob that was there before."""
+    """The earlier silence of the same glob, or None."""
     note: str | None = None
     """The document was damaged and had to be replaced."""
 
@@ -49,7 +49,7 @@ class Silences:
         self._read: Remembered[Silenced] = Remembered((), self._asked)
 
     def why(self, run_id: str, now: datetime) -> str | None:
-        """Who silenced the run and why, in one line. None: it is not silenced.
+        """Who silenced the run and why, in one line, or None if it is not silenced.
 
         Never raises: if the silences cannot be read, alerts go out and the log has the reason.
         """
@@ -60,7 +60,7 @@ class Silences:
         return silence.summary
 
     def of(self, run_id: str, now: datetime) -> Silence | None:
-        """The silence that covers the run. Never raises, as :meth:`why`."""
+        """The silence that covers the run, or None. Never raises, like :meth:`why`."""
         return covering(self._read.at(now), run_id, now)
 
     def _asked(self) -> tuple[Silenced, float]:
@@ -81,7 +81,7 @@ class Silences:
         return tuple(silence for silence in held if not silence.is_over(now))
 
     def add(self, silence: Silence, now: datetime) -> MadeSilence:
-        """Add ``silence``; one of the same glob that is not over is extended instead, and keeps its id.
+        """Add ``silence``. If one of the same glob is not over, that is extended instead, and keeps its id.
 
         Raises :class:`StoreError`.
         """
@@ -113,7 +113,7 @@ class Silences:
         return made
 
     def lift(self, which: str, now: datetime) -> Silenced:
-        """Remove the silence with the id ``which``, or else those of that very glob; returns them, perhaps none.
+        """Remove the silence with the id ``which``, else those of exactly that glob. Returns them, perhaps none.
 
         Raises :class:`StoreError`.
         """
@@ -142,12 +142,12 @@ class Silences:
 
 
 def covering(silences: Iterable[Silence], run_id: str, now: datetime) -> Silence | None:
-    """Of those that cover the run, the one that lasts longest. Pure."""
+    """The longest-lasting silence that covers the run, or None. Pure."""
     return max((each for each in silences if each.covers(run_id, now)), key=lambda each: each.until, default=None)
 
 
 def _decode(blob: Blob | None) -> SilenceList:
-    """Raises as :func:`fleet_document.parse`."""
+    """The document's silences. Raises like :func:`fleet_document.parse`."""
     if blob is None:
         return SilenceList(())
     held = codec(SilenceList).read(fleet_document.parse(blob, SILENCES, '{"schema": 1, "silences": […]}'))
@@ -158,7 +158,7 @@ def _decode(blob: Blob | None) -> SilenceList:
 
 
 def _checked(silence: Silence) -> Silence:
-    # Anybody who can write to the store may have written this, and terminals show it.
+    # Any user with write access to the store may have written this, and terminals show it.
     return replace(
         silence,
         id=fit(one_line(silence.id), 40),
