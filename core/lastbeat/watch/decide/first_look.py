@@ -55,8 +55,8 @@ def decide_first_look(
     """Decide on the alerts ``found`` of runs that had ended; ``number`` is that of the next notice.
 
     1. An alert that an earlier pass assigned to a notice stays with it.
-    2. A notice covers ``group_runs`` alerts or more. If more runs than that were watched before, the fleet has lost its
-       memory and this is no first look. After one notice, two alerts are enough for another.
+    2. A notice covers ``group_runs`` alerts or more. If at least as many runs were watched before, the fleet has lost
+       its memory and this is no first look. After one notice, two alerts are enough for another.
     3. Every other alert is sent on its own.
     """
     known = _pruned(ledger.first_look, now)

@@ -31,7 +31,7 @@ def backfill(
     limits: "LogReadLimits",
     isolation: "Isolation",
 ) -> list[NumberedSummary]:
-    """The text of this attempt in the files ``found``, and in the files ``gone`` that were read before.
+    """The summaries of this attempt's text in the files ``found``, and in the files ``gone`` that were read before.
 
     1. Share out the bytes that may be read over all files.
     2. Read each file's end, as far back as its share goes.
@@ -81,7 +81,7 @@ def _known(file: TailedLog, readers: Readers) -> NumberedSummary | None:
 
 
 def _read_back(share: Share, since: datetime | None, readers: Readers) -> NumberedSummary | None:
-    """The text in the file's end, as far back as the share goes, or None if none of it belongs to this attempt.
+    """The summary of the file's end, as far back as the share goes, or None if none of it belongs to this attempt.
 
     1. If the looks have read all of the file, read nothing again.
     2. A file last written before the attempt does not belong to it.
