@@ -80,7 +80,7 @@ def calls(folder: Path) -> Iterator[str]:
         ranks = {"RANK": "0", "WORLD_SIZE": "4"}
         looking = {
             "`run.should_stop`, with a call around it": ("should_stop", _environment(folder)),
-            "`run.all_should_stop()` through the store": ("all_should_stop", _environment(folder, **ranks)),
+            "`run.all_should_stop()` without torch.distributed": ("all_should_stop", _environment(folder, **ranks)),
             "the same while the store hangs": ("all_should_stop", {**hanging, **ranks}),
             "the same as an all-reduce of two processes (gloo)": ("all_reduce", _environment(folder)),
         }

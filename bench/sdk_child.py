@@ -66,7 +66,7 @@ def should_stop(_folder: Path) -> tuple[Log, Callable[[], None]]:
 
 
 def all_should_stop(_folder: Path) -> tuple[Log, Callable[[], None]]:
-    """Through the store: one of the ranks that the environment says."""
+    """Without torch.distributed: one of the ranks that the environment says."""
     import lastbeat  # noqa: PLC0415 - as above
 
     run = lastbeat.run("bench")

@@ -329,6 +329,8 @@ OTHER_FIELDS: Final = (
         "In a distributed training: rank 0 has deleted what the last attempt left behind, so every error is this "
         "one's.",
     ),
+    DocumentField("stop_call", COUNT, "The call of run.all_should_stop at which all ranks stop, announced by rank 0."),
+    DocumentField("stop_reason", TEXT, "Why they stop."),
     DocumentField("lastbeat", TEXT, "The version of lastbeat that wrote it."),
     DocumentField("rank", COUNT, "Its number, from 0.", (RANK,)),
     DocumentField("local_rank", COUNT, "Its number on its machine.", (RANK,)),

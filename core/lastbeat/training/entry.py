@@ -175,7 +175,8 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
 
     run = Run(name, Reporter(prepare, tasks, resume=resume), total_steps, find_url)
     _take_times(run, settings, learns=learn is True or (learn is None and settings[LEARN]), word=straggler_word)
-    run.world = rank_of(settings.environ, "", immediate_int(rank), immediate_int(world_size)).world
+    this = rank_of(settings.environ, "", immediate_int(rank), immediate_int(world_size))
+    run.world, run.leads = this.world, this.leads
     _heed_exit_signal(run, exit_signal, settings)
     try:
         watch_threads(run)

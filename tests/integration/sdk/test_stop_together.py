@@ -1,4 +1,4 @@
-"""Ranks without torch.distributed agree through the store: real processes over a directory and S3."""
+"""Ranks without torch.distributed stop where rank 0 says: real processes over a directory and S3."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from support.training import LIMIT_S, Site, end
 from support.waiting import until
 
 RANKS = 3
+WHY = "received signal 15 (SIGTERM)"
 LONG_S = 4 * LIMIT_S
 """Where machines are slow, they stop later, so that all have heard of it by then."""
 STEPS = """\
@@ -29,8 +30,8 @@ with lastbeat.run("run-1") as run:
             os.close(os.open(f"process-{{rank}}", os.O_CREAT))
         # Steps differ in how long they take, and ranks do not in the long run, as where they wait for one another.
         time.sleep(0.01 * (1 + (step + rank) % 3))
-    with open(f"stopped-{{rank}}", "w") as told:
-        told.write(f"{{step}} {{run.stop_wanted}}")
+    with open(f"stopped-{{rank}}", "w") as note:
+        note.write(f"{{step}} {{run.stop_wanted}}")
 """
 
 
@@ -60,25 +61,22 @@ def stopped(folder: Path) -> dict[int, tuple[int, str]]:
     return found
 
 
-def test_all_stop_at_the_same_step_because_one_is_told(site: Site) -> None:
+def test_all_stop_at_the_step_that_rank_0_announces(site: Site) -> None:
     with ranks(site) as started:
-        started[2].send_signal(signal.SIGTERM)
+        started[0].send_signal(signal.SIGTERM)
         assert [process.wait(LONG_S) for process in started] == [0, 0, 0], site.said("log-0")
     found = stopped(site.folder)
     (step,) = {at for at, _ in found.values()}
-    assert found[2][1] == "received signal 15 (SIGTERM)"
-    assert found[0][1].endswith("was told to stop: received signal 15 (SIGTERM)")
-    assert found[0][1].startswith("rank 2")
+    assert [found[rank][1] for rank in range(RANKS)] == [WHY, *[f"rank 0 was told to stop: {WHY}"] * 2]
     said = site.look()
     assert (said["status"], said["exit"]) == ("PREEMPTED", 1)
-    assert said["reason"].startswith(f"PREEMPTED, checkpoint at step {step}: ckpt/step_{step}; rank 2")
+    assert said["reason"].startswith(f"PREEMPTED, checkpoint at step {step}: ckpt/step_{step}; {WHY}")
     assert f"all {RANKS} ranks stop at the same step" in site.said("log-1")
-    told, heard = site.said("log-2"), site.said("log-0")
-    assert "exiting program after receiving SIGTERM." in told
-    assert "exiting program after receiving SIGTERM." not in heard, "it received none"
+    assert "exiting program after receiving SIGTERM." in site.said("log-0")
+    assert "exiting program after receiving SIGTERM." not in site.said("log-2"), "it received none"
 
 
-def test_all_are_told_at_once_as_by_a_scheduler_and_again_in_the_next_attempt(directory: Site) -> None:
+def test_all_are_signalled_at_once_as_by_a_scheduler_and_again_in_the_next_attempt(directory: Site) -> None:
     site = directory
     for attempt in (1, 2):
         with ranks(site) as started:
@@ -92,17 +90,17 @@ def test_all_are_told_at_once_as_by_a_scheduler_and_again_in_the_next_attempt(di
             (site.folder / f"stopped-{rank}").unlink()
 
 
-def test_one_that_is_told_and_killed_takes_nobody_along_or_all_at_one_step(directory: Site) -> None:
+def test_where_rank_0_is_killed_after_its_announcement_the_others_still_stop_at_one_step(directory: Site) -> None:
     site = directory
     with ranks(site) as started:
-        started[1].send_signal(signal.SIGTERM)
-        until(lambda: site.read("stopping.json"))
-        os.kill(started[1].pid, signal.SIGKILL)
-        started[1].wait(LIMIT_S)
-        assert [started[rank].wait(LONG_S) for rank in (0, 2)] == [0, 0]
-    (site.folder / "stopped-1").write_text("0 killed")
+        started[0].send_signal(signal.SIGTERM)
+        until(lambda: json.loads(site.read("metadata.json") or "{}").get("stop_call"))
+        os.kill(started[0].pid, signal.SIGKILL)
+        started[0].wait(LIMIT_S)
+        assert [started[rank].wait(LONG_S) for rank in (1, 2)] == [0, 0]
+    (site.folder / "stopped-0").write_text("0 killed")
     found = stopped(site.folder)
-    assert found[0] == found[2]
+    assert found[1] == found[2]
 
 
 def test_a_store_that_is_gone_keeps_no_step_waiting(directory: Site) -> None:
@@ -113,10 +111,10 @@ def test_a_store_that_is_gone_keeps_no_step_waiting(directory: Site) -> None:
         root.rename(root.with_name("gone"))
         root.write_text("")
         started[1].send_signal(signal.SIGTERM)
-        # Told, it stops alone in the end; nobody told the others.
+        # Signalled, it stops alone in the end; the others hear nothing.
         assert started[1].wait(LONG_S) == 0
         assert [started[rank].poll() for rank in (0, 2)] == [None, None]
         (site.folder / "enough").touch()
         assert [process.wait(LONG_S) for process in started] == [0, 0, 0]
-    assert "this one stops alone" in site.said("log-1")
-    assert stopped(site.folder)[1][1] == "received signal 15 (SIGTERM)"
+    assert "this rank stops alone" in site.said("log-1")
+    assert stopped(site.folder)[1][1] == WHY

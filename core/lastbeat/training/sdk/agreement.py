@@ -1,6 +1,6 @@
 """Stops all ranks of a run at the same step once one of them has a request to stop.
 
-The ranks agree by torch.distributed if that is in use, and otherwise through the store. This module never imports
+The ranks agree by torch.distributed if that is in use; otherwise rank 0 announces the step. This module never imports
 torch.
 """
 
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lastbeat.training.sdk.run import Run
-    from lastbeat.training.sdk.store_agreement import StoreAgreement
+    from lastbeat.training.sdk.stop_announcement import StopAnnouncement
 
 
 class StopAgreement:
     """One rank's side of the agreement. Every rank has to call :meth:`ask` equally often, as for any collective.
 
     With torch.distributed, one call in ``every`` is an all-reduce of one number; the others return at once. So once any
-    rank has raised its flag, the same call returns True on all of them. Without torch.distributed the ranks of ``run``
-    agree through its store. ``run`` is None if this process is alone.
+    rank has raised its flag, the same call returns True on all of them. Without torch.distributed rank 0 of ``run``
+    announces the call. ``run`` is None if this process is alone.
     """
 
     def __init__(self, every: int = 1, run: "Run | None" = None) -> None:
@@ -25,24 +25,24 @@ class StopAgreement:
         self._asked = 0
         self._agreed = False
         self._run = run
-        self._by_store: StoreAgreement | None = None
+        self._announcement: StopAnnouncement | None = None
 
     @property
     def why(self) -> str:
         """Why all ranks stop."""
-        return (self._by_store.why if self._by_store is not None else "") or "another rank was told to stop"
+        return (self._announcement.why if self._announcement is not None else "") or "another rank was told to stop"
 
     def ask(self, *, here: bool) -> bool:
         """Whether all ranks stop now. ``here`` says that this rank has a request to stop; a rank that is alone follows
         it at once. Raises what the all-reduce raises when a peer has died."""
         dist = in_use()
         if dist is None:
-            by_store = self._by_store or self._begun_by_store()
-            return here if by_store is None else by_store.ask(here=here)
-        if self._by_store is not None:
-            # torch.distributed was not initialised at the first call.
-            self._by_store.leave()
-            self._by_store = self._run = None
+            announcement = self._announcement or self._expected()
+            return here if announcement is None else announcement.ask(here=here)
+        if self._run is not None:
+            # torch.distributed may not have been initialised at the first call.
+            self._announcement = self._run.announcement = None
+            self._run = None
         self._asked += 1
         if not self._agreed and (self._asked - 1) % self._every == 0:
             torch = sys.modules["torch"]
@@ -51,14 +51,15 @@ class StopAgreement:
             self._agreed = bool(flag.item())
         return self._agreed
 
-    def _begun_by_store(self) -> "StoreAgreement | None":
+    def _expected(self) -> "StopAnnouncement | None":
         if self._run is None:
             return None
-        from lastbeat.training.sdk.store_agreement import StoreAgreement  # noqa: PLC0415 - torch.distributed needs none
+        from lastbeat.training.sdk.stop_announcement import StopAnnouncement  # noqa: PLC0415 - torch.distributed needs none
 
-        self._by_store = StoreAgreement(self._run, self._every)
-        self._by_store.start()
-        return self._by_store
+        self._announcement = self._run.announcement = StopAnnouncement(self._run)
+        # The beat thread looks for the announcement from now on.
+        self._run.beat_now()
+        return self._announcement
 
 
 def device_for(torch: Any, backend: str) -> Any:

@@ -101,6 +101,7 @@ def metadata_document(
         **process_fields(identity.process),
         "stop_seconds": identity.stop_s,
         "heeds_stop": run.heeds_stop or None,
+        **(run.announcement.fields() if run.announcement is not None else {}),
         "resources": resources,
         "phases": distinct_phases(zip((at for at, _ in phases), names, strict=True)),
         "thread_error": run.thread_error.line if run.thread_error is not None else None,

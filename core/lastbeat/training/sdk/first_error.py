@@ -31,6 +31,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lastbeat.model import runid
+from lastbeat.model.numbers import whole
+from lastbeat.model.text import fit, one_line
 from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, StoreError
 from lastbeat.training.sdk.attempts import attempt_of, parsed
 from lastbeat.training.sdk.ranks import rank_error_key
@@ -40,6 +42,7 @@ PATIENCE_S = 10.0
 """How long a failing rank waits for rank 0 to begin; less than the end of a run waits for its sentinel."""
 _LOOK_AGAIN_S = 0.5
 _METADATA_LIMIT_BYTES = 64 * 1024
+_REASON_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +52,11 @@ class RankZeroState:
     begun: bool = False
     """Rank 0 has begun this attempt, and has deleted what the last attempt left behind."""
     attempt: int | None = None
-    start_time: str | None = None
-    """Start of this attempt, as rank 0 reports it."""
     runs: bool = False
     """Rank 0 reports that it has not ended."""
+    stop_call: int | None = None
+    """The call of ``all_should_stop`` at which all ranks stop, once rank 0 has announced one."""
+    stop_reason: str = ""
 
 
 def started_at(store: Store, seconds_ago: float) -> datetime:
@@ -79,12 +83,15 @@ def rank_zero_state(store: Store, run_id: str, started: datetime) -> RankZeroSta
         # It belongs to the last attempt, or rank 0 of this one will update it with its next beat.
         return RankZeroState()
     document = parsed(blob.body)
-    start_time = document.get("start_time")
+    stop_reason = document.get("stop_reason")
+    # A stamp of whole seconds from the second of the start may belong to the last attempt.
+    call = whole(document.get("stop_call")) if blob.modified >= started else None
     return RankZeroState(
         document.get("begun") is True,
         attempt_of(blob.body) or None,
-        start_time if isinstance(start_time, str) else None,
         document.get("status") == "running",
+        call if call is not None and call > 0 else None,
+        fit(one_line(stop_reason), _REASON_CHARS) if isinstance(stop_reason, str) else "",
     )
 
 

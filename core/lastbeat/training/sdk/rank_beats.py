@@ -146,6 +146,9 @@ class FollowingRank:
         """The steps that write the heartbeat and the late mark, if the heartbeat is due or the lateness has changed."""
         if self._is_run_error and self._maybe_leftover:
             yield BeatStep(self._delete_error)
+        if run.announcement is not None and ending is None:
+            announcement = run.announcement
+            yield BeatStep(lambda: announcement.follow(self._rank_zero()))
         stragglers = self.stragglers
         if stragglers is not None and ending is None:
             yield BeatStep(lambda: stragglers.follow(self._attempt))

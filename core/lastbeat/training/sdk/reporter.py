@@ -34,7 +34,7 @@ from lastbeat.training.sdk.late_mark import LateMark, is_late, late_in_s
 from lastbeat.training.sdk.open_run import remember
 from lastbeat.training.sdk.rank_beats import FollowingRank, RankZeroHeartbeat
 from lastbeat.training.sdk.ranks import Rank, rank_error_key, rank_zero_fields, with_rank
-from lastbeat.training.sdk.run import Run, RunPlace
+from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import WarnOnce, fault_text, safe_log
 from lastbeat.training.sdk.sections import SectionLimits, reports_late
 from lastbeat.training.sdk.value_reader import ValueReader
@@ -347,6 +347,8 @@ class Reporter:
         if self._follower is not None:
             health = self._environment.health if self._environment is not None else None
             wait_s = self._follower.wait_s
+            if self._run.announcement is not None:
+                wait_s = min(wait_s, self._run.announcement.poll_s)
             return max(0.05, wait_s if health is None else min(wait_s, health.wait_s))
         return max(0.05, beat_s - spent_s)
 
@@ -426,7 +428,6 @@ class Reporter:
     def _enter(self, run: Run, environment: RunEnvironment, ending: tuple[str, str] | None) -> None:
         """Set up the run, once, as soon as the environment is known."""
         run.sections.limits = environment.sections
-        run.place = RunPlace(environment.store, environment.rank, self._started_monotonic)
         if environment.learning is not None:
             environment.learning.begin(run)
         if environment.stragglers is not None:

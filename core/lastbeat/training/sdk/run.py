@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic, time
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lastbeat.model import runid
 from lastbeat.training.sdk.curves import StepSampler
@@ -19,10 +19,9 @@ from lastbeat.training.sdk.values import as_seconds, immediate_int, plain_str, t
 
 if TYPE_CHECKING:
     from lastbeat.model.rerun import RerunReport
-    from lastbeat.stores.port import Store
     from lastbeat.training.sdk.agreement import StopAgreement
     from lastbeat.training.sdk.raising import RaisedAlerts
-    from lastbeat.training.sdk.ranks import Rank
+    from lastbeat.training.sdk.stop_announcement import StopAnnouncement
     from lastbeat.training.sdk.termination import Termination
     from lastbeat.training.sdk.thread_errors import ThreadError
 
@@ -36,15 +35,6 @@ END_WAIT_S = 15.0
 """Most time in s, in total, that the end of a run waits for its sentinel, unless the caller gives a time."""
 _EXIT_CODE_LIMIT_S = 1.0
 NO_MAPPING = 'lastbeat leaves out what run.log was given: %s is no dictionary; use run.log({"val_acc": 0.9})'
-
-
-class RunPlace(NamedTuple):
-    """The store that a run reports to, this process's rank, and its start."""
-
-    store: "Store"
-    rank: "Rank"
-    started: float
-    """Start of the run, by the monotonic clock."""
 
 
 class RunReporter(Protocol):
@@ -88,8 +78,10 @@ class Run:
     )
     world = 1
     """Number of ranks, from the launcher or training."""
-    place: RunPlace | None = None
-    """Set by the beat thread once it knows the store."""
+    leads = True
+    """Whether this process is rank 0."""
+    announcement: "StopAnnouncement | None" = None
+    """The announcement of a stop, if ranks that torch.distributed does not connect stop together."""
     ends_soon = False
     """Whether this process will be ended soon if it does not stop, as by a scheduler or a cloud."""
     exit_signal: int | None = None
@@ -332,17 +324,17 @@ class Run:
         use 10 if steps are short. A rank that leaves calls out makes training hang, as with any collective. When a rank
         has died, this raises what the all-reduce raises.
 
-        Otherwise ranks agree through the store, in a thread of their own. This then costs less than a microsecond,
-        waits for nothing and raises nothing. The stop follows the signal after some seconds. A single rank returns
-        :attr:`should_stop`.
+        Otherwise rank 0 decides: once it should stop, its next heartbeat announces the call at which all ranks stop,
+        some seconds ahead. A call then costs less than a microsecond, waits for nothing and raises nothing. Another
+        rank that should stop, without rank 0, stops alone after 20 s. A single rank returns :attr:`should_stop`.
         """
         if not self.heeds_stop:
             self._heed()
         if self._agreement is None:
             from lastbeat.training.sdk.agreement import StopAgreement  # noqa: PLC0415 - few runs call this
 
-            by_store = self._reporter is not None and self.world > 1
-            self._agreement = StopAgreement(every, self if by_store else None)
+            announces = self._reporter is not None and self.world > 1
+            self._agreement = StopAgreement(every, self if announces else None)
         agreed = self._agreement.ask(here=self.stop_wanted is not None)
         if agreed:
             why = self._agreement.why
@@ -358,8 +350,12 @@ class Run:
             self.ends_soon = True
         if self.stop_wanted is None:
             self.stop_wanted, self._stop_line = why, said
-            if self._reporter is not None:
-                self._reporter.beat_now()
+            self.beat_now()
+
+    def beat_now(self) -> None:
+        """Beat at once, because there is news. Returns at once."""
+        if self._reporter is not None:
+            self._reporter.beat_now()
 
     def announce_stop(self) -> None:
         """Log once that training should end early. For the beat thread, because a signal handler must not log."""
