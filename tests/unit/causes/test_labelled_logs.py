@@ -6,7 +6,7 @@ they show, and ``each``: what holds for every row that does not say otherwise. A
 ``name``
     what this log shows, once in a file
 ``log``
-    the log, or what of it is this row's own
+    the log, or what of it is this row's own; where it is one line, its end need not be written
 ``text``
     what is read, ``log`` by default: names of :data:`TEXTS` or ``texts`` around it, as in ``steps + log``, or a list of
     these, in all of which the same has to be found; ``steps of rank 3`` has the rank before each line
@@ -14,6 +14,9 @@ they show, and ``each``: what holds for every row that does not say otherwise. A
     the name of the log's file, or a list of names, under all of which the same has to be found
 
 and at least one key of :data:`FOUND` with what is expected.
+
+In a log or text a line ``{{steps of rank 3}}`` stands for the text of that name, and ``{{5 to 9}} step {n}/1000`` for
+five lines, ``step 5/1000`` to ``step 9/1000``.
 """
 
 import re
@@ -30,24 +33,29 @@ from lastbeat.explain.causes.explaining import explain_text
 from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import Explanation
 from lastbeat.watch.decide.logs import also_seen
-from support.printed import CHILD_FAILED, MEGATRON, STEPS, raised, traceback
+from support.printed import CHILD_FAILED, MEGATRON, STEPS, raised, ranks, traceback
 from support.row_by_row import check_each
 
 LOGS = sorted((Path(__file__).parent / "logs").glob("*.yaml"))
 TEXTS = {
     "steps": STEPS,
+    "eight ranks": ranks(1, 6),
     "megatron": MEGATRON,
     "child failed": CHILD_FAILED,
     # All of a traceback but its last line.
     "traceback": traceback("").removesuffix("\n"),
     "raised": raised("", steps=False),
+    "outer frame": "".join(raised("", steps=False).splitlines(keepends=True)[:3]),
+    "during handling": "\nDuring handling of the above exception, another exception occurred:\n\n",
     "talk": "".join(f"reading file {'abcdefghij'[n % 10]}{n}.txt\n" for n in range(80)),
 }
 FOUND: Mapping[str, Callable[[Explanation], object]] = {
-    # The cause: its error type, or none; words of the line that shows it; all of that line; the line's number.
+    # The cause: its error type, or none; words of the line that shows it; all of that line; the text that has the line,
+    # such as ``log``; the line's number.
     "type": lambda found: found.cause.error_type if found.cause is not None else "none",
     "evidence": lambda found: found.cause.evidence.text if found.cause is not None else "",
     "says": lambda found: found.cause.evidence.text if found.cause is not None else "",
+    "shown in": lambda found: found.cause.evidence.text if found.cause is not None else "",
     "line": lambda found: found.cause.evidence.line if found.cause is not None else 0,
     # Words of its hint; whether a restart helps; where it was raised.
     "hint": lambda found: found.hint or "",
@@ -66,6 +74,8 @@ FOUND: Mapping[str, Callable[[Explanation], object]] = {
 }
 CONTAINED = {"evidence", "hint", "told"}
 """A row has a part of these, and all of the others."""
+REFERENCE = re.compile(r"^\{\{(?P<name>[a-zA-Z].*)\}\}\n", re.MULTILINE)
+COUNTED = re.compile(r"^\{\{(?P<first>\d+) to (?P<last>\d+)\}\} (?P<line>.*\n)", re.MULTILINE)
 
 
 class Row(NamedTuple):
@@ -80,7 +90,7 @@ def rows_of(document: str) -> list[Row]:
     """ValueError for whatever is not described above."""
     read = yaml.load(document, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     _check("the file", read, {"texts", "groups"})
-    texts = {**TEXTS, **read.get("texts", {})}
+    texts = {**TEXTS, **{name: _written_out(name, text, TEXTS) for name, text in read.get("texts", {}).items()}}
     rows = []
     for group in read["groups"]:
         _check("a group", group, {"about", "each", "rows"})
@@ -94,15 +104,28 @@ def rows_of(document: str) -> list[Row]:
 def _row(row: Mapping[str, Any], texts: Mapping[str, str]) -> Row:
     name = row["name"]
     _check(name, row, {"name", "log", "text", "file", *FOUND})
-    pieces = {**texts, **({"log": row["log"]} if "log" in row else {})}
+    own = {"log": _written_out(name, row["log"], texts)} if "log" in row else {}
+    pieces = {**texts, **own}
     built = {each: each.split(" + ") for each in _each(row, "text", "log")}
     if "log" in row and not any(piece.partition(" of rank ")[0] == "log" for each in built.values() for piece in each):
         raise ValueError(f"{name}: nobody reads its log")
     expected = {key: row[key] for key in row if key in FOUND}
+    if "shown in" in row:
+        expected["shown in"] = _piece(name, row["shown in"], pieces)
     if not expected:
         raise ValueError(f"{name}: nothing is expected")
     text = {said: "".join(_piece(name, piece, pieces) for piece in each) for said, each in built.items()}
     return Row(name, text, _each(row, "file", "-"), expected)
+
+
+def _written_out(where: str, text: str, texts: Mapping[str, str]) -> str:
+    """``text`` with what its lines in double braces stand for."""
+
+    def lines(found: re.Match[str]) -> str:
+        return "".join(found["line"].replace("{n}", str(n)) for n in range(int(found["first"]), int(found["last"]) + 1))
+
+    ended = text if "\n" in text or not text else f"{text}\n"
+    return COUNTED.sub(lines, REFERENCE.sub(lambda found: _piece(where, found["name"], texts), ended))
 
 
 def _piece(name: str, said: str, pieces: Mapping[str, str]) -> str:
@@ -130,9 +153,15 @@ def wrong_in(rows: Iterable[Row]) -> list[str]:
             found = explain_text(text, load("default"), file)
             for key, expected in row.expected.items():
                 value: Any = FOUND[key](found)
-                if not (expected in value if key in CONTAINED else expected == value):
+                if not _holds(key, expected, value):
                     told.append(f"{row.name}: expected {key} {expected!r}, found {value!r} in {said!r} of {file!r}")
     return told
+
+
+def _holds(key: str, expected: Any, value: Any) -> bool:
+    if key == "shown in":
+        return value != "" and value in expected
+    return bool(expected in value if key in CONTAINED else expected == value)
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
@@ -146,17 +175,25 @@ def test_each_log_shows_what_its_row_says(path: Path) -> None:
 def test_every_row_that_is_wrong_is_named() -> None:
     document = """\
 groups:
-- about: Rows of which two are wrong
+- about: Rows of which three are wrong
   each: {text: [steps + log, steps + log of rank 2]}
   rows:
   - {name: right, type: oom, evidence: out of memory, log: "torch.OutOfMemoryError: CUDA out of memory.\\n"}
   - {name: another type, type: oom, log: "KeyError: 'x'\\n", text: steps + traceback + log}
   - {name: no cause, type: none, hint: '', ended: true, text: steps}
+  - {name: another line, type: exception, shown in: steps, log: "KeyError: 3", text: steps + traceback + log}
 """
     assert wrong_in(rows_of(document)) == [
         "another type: expected type 'oom', found 'exception' in 'steps + traceback + log' of '-'",
         "no cause: expected ended True, found False in 'steps' of '-'",
+        f"another line: expected shown in {STEPS!r}, found 'KeyError: 3' in 'steps + traceback + log' of '-'",
     ]
+
+
+def test_lines_in_double_braces_are_written_out() -> None:
+    [row] = rows_of('groups: [{rows: [{name: a, type: none, log: "{{steps of rank 1}}\\n{{9 to 10}} epoch {n}\\n"}]}]')
+    steps = "".join(f"[rank1]: {line}\n" for line in STEPS.splitlines())
+    assert row.texts == {"log": f"{steps}epoch 9\nepoch 10\n"}
 
 
 REFUSED = {
@@ -165,6 +202,10 @@ REFUSED = {
     "an unknown key of a row": ("groups: [{rows: [{name: a, tpye: oom}]}]", "a: 'tpye' is not one of "),
     "an unknown key for each row": ("groups: [{each: {tpye: oom}, rows: [{name: a}]}]", "a: 'tpye' is not one of "),
     "an unknown text": ("groups: [{rows: [{name: a, type: oom, text: stpes}]}]", "a: 'stpes' is not one of "),
+    "an unknown text in a log": (
+        "groups: [{rows: [{name: a, type: oom, log: '{{stpes}}'}]}]",
+        "a: 'stpes' is not one of ",
+    ),
     "a log that is missing": ("groups: [{rows: [{name: a, type: oom}]}]", "a: 'log' is not one of "),
     "a log that is not read": (
         "groups: [{rows: [{name: a, type: oom, text: steps, log: b}]}]",
