@@ -17,7 +17,7 @@ from lastbeat_cli.document import dump, masked_throughout
 from lastbeat_cli.run import one_run
 
 if TYPE_CHECKING:
-    from lastbeat.launch.results import TrainingHealth
+    from lastbeat.model.training_health import TrainingHealth
 
 WHOSE = "What to check"
 EPILOG = """\
@@ -76,9 +76,11 @@ def command(  # noqa: PLR0913 - each is an option
 
     Prints each problem with the remedy.
     """
-    from lastbeat.launch.errors import LaunchError  # noqa: PLC0415 - imports the clients of clusters
-    from lastbeat.launch.health import health_of, lines  # noqa: PLC0415 - as above
-    from lastbeat.launch.reaching import reach  # noqa: PLC0415 - as above
+    from lastbeat.jobs.health.clusters import health_of  # noqa: PLC0415 - imports the clients of clusters
+    from lastbeat.jobs.health.lines import lines  # noqa: PLC0415 - as above
+    from lastbeat.launchers.port import LauncherError  # noqa: PLC0415 - as above
+    from lastbeat.launchers.ray_exec.cluster import reach  # noqa: PLC0415 - as above
+    from lastbeat.launchers.traits import RayHead  # noqa: PLC0415 - as above
 
     logs.verbose(on=verbose)
     faults: list[str] = []
@@ -100,11 +102,10 @@ def command(  # noqa: PLR0913 - each is an option
         settings = values.settings(given, faults)
         logs.follow(settings)
         try:
-            where = head_pod or ray_address or ""
-            cluster = reach(where, namespace or "", pods, container=container or "", context=context or "")
-            found = health_of(cluster, checkpoint_dir)
-        except LaunchError as error:
-            raise SettingsError([str(error)]) from None
+            head = RayHead(ray_address or "", head_pod, namespace or "", container or "", context or "")
+            found = health_of(reach(head, pods), checkpoint_dir)
+        except LauncherError as error:
+            raise SettingsError([error.told]) from None
     if as_json:
         print(dump(masked_throughout(dict(found), logs.redact)))
     else:
@@ -114,7 +115,7 @@ def command(  # noqa: PLR0913 - each is an option
 
 
 def _of_run(settings: Settings, run: str, checkpoint_dir: str | None) -> "TrainingHealth":
-    from lastbeat.launch.run_health import run_health  # noqa: PLC0415 - as above
+    from lastbeat.jobs.health.runs import run_health  # noqa: PLC0415 - as above
 
     store = opening.store(settings)
     try:

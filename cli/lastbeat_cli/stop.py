@@ -82,7 +82,7 @@ class _Job:
 
     def launcher(self, settings: Settings) -> Launcher | None:
         """The launcher that can end the job, or None if it cannot be used from here."""
-        if self.memory.launcher not in launchers.LAUNCHERS or settings.state_dir is None:
+        if self.memory.launcher not in launchers.RECORDED or settings.state_dir is None:
             return None
         try:
             return launchers.module(self.memory.launcher).launcher(settings.state_dir, self.options, self.place)

@@ -19,6 +19,7 @@ from typing import Final
 
 from lastbeat import settings as configuration
 from lastbeat import wire
+from lastbeat.jobs.health.checkpoints import surveyed
 from lastbeat.jobs.restarts import loading
 from lastbeat.jobs.restarts.compiling import compiled
 from lastbeat.jobs.supervision.beginning import NotBegunError, begin
@@ -26,16 +27,16 @@ from lastbeat.jobs.supervision.lease import SupervisorLease
 from lastbeat.jobs.supervision.restart_decisions import KEPT_RESTARTS, present_job
 from lastbeat.jobs.supervision.restarting import RestartExecutor, last_written, spec_of
 from lastbeat.jobs.supervision.rhythm import is_over, sooner
-from lastbeat.launch.by_kubectl import RAY_EXEC, PodCluster
-from lastbeat.launch.checkpoints import surveyed
-from lastbeat.launch.cluster import RayCluster
-from lastbeat.launch.errors import JobNotFoundError, LaunchError, NotSetUpError
+from lastbeat.launch.errors import JobNotFoundError, NotSetUpError
 from lastbeat.launch.jobs import progress_in
 from lastbeat.launch.reaching import reach, translated
 from lastbeat.launch.results import RestartResult
 from lastbeat.launchers.port import LauncherError
+from lastbeat.launchers.ray.cluster import RayCluster
 from lastbeat.launchers.ray.launcher import RayLauncher, adopted
 from lastbeat.launchers.ray.submission import ADDRESS, NAME
+from lastbeat.launchers.ray_exec.jobs import PodJobs
+from lastbeat.launchers.ray_exec.launcher import RayExecLauncher
 from lastbeat.model.job import AdoptedJob, JobSpec
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record
@@ -46,7 +47,7 @@ from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
 from lastbeat.settings import Settings, SettingsError, opening, table
 from lastbeat.stores.clock import steady
-from lastbeat.stores.port import ConflictError, Store, StoreError
+from lastbeat.stores.port import ConflictError, StoreError
 from lastbeat.watch.record.repository import RecordRepository
 
 log = logging.getLogger(__name__)
@@ -138,32 +139,6 @@ class Terms:
         return {table.STALL_MINUTES.name: f"{self.stagnation_s / 120:.9f}"}
 
 
-class PodLauncher(RayLauncher):
-    """Jobs that only who has kubectl can ask about: no other launcher takes them for its own."""
-
-    kind = RAY_EXEC
-
-    def __init__(self, cluster: PodCluster) -> None:
-        super().__init__(cluster.jobs)
-        self._cluster = cluster
-        self._first_place = ""
-
-    def place(self) -> str:
-        """Raises :class:`LauncherError` where kubectl talks to another cluster than at first: nothing follows from what
-        that one knows, and nothing is to be started there."""
-        here = self._cluster.jobs.place()
-        self._first_place = self._first_place or here
-        if here != self._first_place:
-            raise LauncherError(f"its jobs are in {self._first_place}, and this is {here}", "switch kubectl back")
-        return here
-
-    def _check_place(self) -> None:
-        self.place()
-
-    def files(self, path: str) -> Store | None:
-        return self._cluster.files(path)
-
-
 class _Restarts:
     """One job and those that follow it."""
 
@@ -172,17 +147,18 @@ class _Restarts:
         self._jobs = cluster.jobs
         self._job_name = job_name
         self.run_id = _run_id(job_name)
-        self._by_pod = isinstance(cluster, PodCluster)
+        self._launcher = RayExecLauncher(self._jobs) if isinstance(self._jobs, PodJobs) else RayLauncher(self._jobs)
+        self._by_pod = isinstance(self._jobs, PodJobs)
         here = not self._by_pod and "://" not in checkpoint_dir
         self._checkpoints = str(Path(checkpoint_dir).absolute()) if here else checkpoint_dir
-        self._launcher = PodLauncher(cluster) if isinstance(cluster, PodCluster) else RayLauncher(cluster.jobs)
         self._like = AdoptedJob("", None)
         """What Ray tells of a job of the run: what the next one is made of. It may hold secrets."""
 
     def to_the_end(self, terms: Terms) -> RestartResult:
         """Look after them until the run is over. Raises SettingsError, StoreError, NotBegunError, LaunchError."""
         # Where nothing can be looked at now, nothing could be resumed from later.
-        surveyed(self._checkpoints, self._cluster, stop_at_first=True)
+        with translated():
+            surveyed(self._checkpoints, self._cluster, stop_at_first=True)
         settings, own = _settings(terms)
         store = opening.store(settings)
         repository = RecordRepository(store, f"{self.run_id}/{RECORD}", os.urandom(6).hex())
@@ -206,7 +182,7 @@ class _Restarts:
             try:
                 lease.release(repository, store.clock())
             except StoreError as error:
-                log.info("the seat of the supervisor is kept until it is over: %s", error)
+                log.info("the lease of the supervisor is kept until it expires: %s", error)
 
     def _supervision(
         self, repository: RecordRepository, lease: SupervisorLease, terms: Terms, *, own: bool
@@ -339,8 +315,8 @@ class _Restarts:
                 return step
         try:
             chosen = surveyed(self._checkpoints, self._cluster, stop_at_first=True).chosen
-        except LaunchError as error:
-            log.warning("%s", error)
+        except StoreError as error:
+            log.warning("%s; %s", error, error.advice)
             return None
         return None if chosen is None else chosen.step
 

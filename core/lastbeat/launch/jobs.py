@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeVar
 
 from lastbeat.jobs.checkpoints.layouts import step_in
-from lastbeat.launch.cluster import RayCluster
 from lastbeat.launch.errors import JobNotFoundError, LaunchError, NotReachedError, NotSubmittedError, UncertainError
 from lastbeat.launch.reaching import reach, told, translated
 from lastbeat.launch.results import JobProgress, JobStatus, MonitorResult
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.launchers.ray.jobs import JobsApi
 from lastbeat.launchers.ray.launcher import LATE_S, RayLauncher
+from lastbeat.model.job import JobState
 from lastbeat.model.progress_lines import Progress
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,14 @@ _MOST_LOG_BYTES: Final = 1 << 20
 _TAKEN: Final = "already exists"
 _OWN: Final = "lastbeat-"
 _OWN_ID: Final = re.compile(rf"{_OWN}[0-9a-f]{{16}}")
+_STATUSES: Final[Mapping[JobState, JobStatus]] = {
+    JobState.PENDING: "PENDING",
+    JobState.RUNNING: "RUNNING",
+    JobState.SUCCEEDED: "SUCCEEDED",
+    JobState.FAILED: "FAILED",
+    # A loop that waits for its end would wait for ever.
+    JobState.CANCELLED: "FAILED",
+}
 _ENDED: Final = frozenset({"SUCCEEDED", "FAILED"})
 _WRONG_CONFIG: Final = "write it as {'entrypoint': 'python train.py', 'runtime_env': {…}}"
 _CONFIG: Final = frozenset(
@@ -69,7 +78,7 @@ def check_job_status(head_pod: str, job_id: str, namespace: str = "default") -> 
 
     Raises :class:`NotSetUpError` where no try can succeed: no kubectl, no such pod, an address that is none.
     """
-    return _status(reach(head_pod, namespace), job_id) or "UNKNOWN"
+    return _status(reach(head_pod, namespace).jobs, job_id) or "UNKNOWN"
 
 
 def get_progress(head_pod: str, job_id: str, namespace: str = "default") -> JobProgress:
@@ -78,7 +87,7 @@ def get_progress(head_pod: str, job_id: str, namespace: str = "default") -> JobP
 
     Raises :class:`NotSetUpError` as :func:`check_job_status`.
     """
-    return progress_in(_log(reach(head_pod, namespace), job_id) or "")
+    return progress_in(_log(reach(head_pod, namespace).jobs, job_id) or "")
 
 
 def get_current_step(head_pod: str, job_id: str, namespace: str = "default") -> int | None:
@@ -112,13 +121,13 @@ def detect_stall(
 
     Raises :class:`NotSetUpError` as :func:`check_job_status`.
     """
-    cluster = reach(head_pod, namespace)
+    jobs = reach(head_pod, namespace).jobs
     began = time.monotonic()
     first: tuple[float, object] | None = None
     while True:
-        status = _status(cluster, job_id)
+        status = _status(jobs, job_id)
         at = time.monotonic()
-        text = _log(cluster, job_id) if status == "RUNNING" else None
+        text = _log(jobs, job_id) if status == "RUNNING" else None
         if status in _ENDED or status == "PENDING":
             return False
         if text is not None:
@@ -150,20 +159,20 @@ def monitor_job(
     Raises :class:`JobNotFoundError` or :class:`NotReachedError` where the first question already has no answer, and
     :class:`NotSetUpError` as :func:`check_job_status`.
     """
-    cluster = reach(head_pod, namespace)
+    jobs = reach(head_pod, namespace).jobs
     began = time.monotonic()
     with translated():
-        if cluster.status(job_id) is None:
+        if jobs.state(job_id) is None:
             raise JobNotFoundError(job_id)
     forgetting = Forgetting()
     while True:
-        found = _answered(cluster, job_id)
+        found = _answered(jobs, job_id)
         now = time.monotonic()
         status = _known(found)
         forgotten = forgetting.is_certain(found, now)
         over = timeout is not None and now - began >= timeout
         if status in _ENDED or forgotten or over:
-            text = _log(cluster, job_id)
+            text = _log(jobs, job_id)
             return MonitorResult(status or "UNKNOWN", round(now - began, 3), progress_in(text or "").step)
         left = check_interval if timeout is None else min(check_interval, began + timeout - now)
         time.sleep(max(0.1, left))
@@ -175,14 +184,14 @@ def stop_job(head_pod: str, job_id: str, timeout: float = 120, namespace: str = 
     Raises :class:`NotReachedError` where it has not ended within ``timeout`` seconds, or that cannot be found out: it
     may live still. Raises :class:`JobNotFoundError`, and :class:`NotSetUpError` as :func:`check_job_status`.
     """
-    cluster = reach(head_pod, namespace)
+    jobs = reach(head_pod, namespace).jobs
     until = time.monotonic() + timeout
     with translated():
-        if cluster.status(job_id) is None:
+        if jobs.state(job_id) is None:
             raise JobNotFoundError(job_id)
-        cluster.jobs.stop(job_id)
+        jobs.stop(job_id)
     while True:
-        status = _status(cluster, job_id)
+        status = _status(jobs, job_id)
         if status is not None and status in _ENDED:
             return status
         if time.monotonic() >= until:
@@ -207,20 +216,20 @@ def submit_job_with_resume(
     ``config`` the same may be submitted again, and is one job.
     """
     request = _request(checkpoint_path, config)
-    cluster = reach(head_pod, namespace)
+    jobs = reach(head_pod, namespace).jobs
     job = str(request["submission_id"])
     try:
-        return cluster.jobs.submit(request)
+        return jobs.submit(request)
     except LauncherError as error:
         failed = error
-    fault = _not_taken(cluster, request, failed)
+    fault = _not_taken(jobs, request, failed)
     if fault is None:
         return job
     # Raised here, so that nothing secret in a request is chained to it.
     raise fault
 
 
-def _not_taken(cluster: RayCluster, request: Mapping[str, Any], failed: LauncherError) -> LaunchError | None:
+def _not_taken(jobs: JobsApi, request: Mapping[str, Any], failed: LauncherError) -> LaunchError | None:
     """Why the job of ``request`` was not submitted, or may not have been. None: it was."""
     job, why = str(request["submission_id"]), str(failed)
     taken = _TAKEN in why
@@ -229,7 +238,7 @@ def _not_taken(cluster: RayCluster, request: Mapping[str, Any], failed: Launcher
     # It may have been heard all the same. One of our ids is only ever submitted again where nobody knew.
     if not taken or _OWN_ID.fullmatch(job):
         try:
-            found = cluster.jobs.job(job)
+            found = jobs.job(job)
         except LauncherError:
             return UncertainError(job, why)
         if found is not None and found.get("entrypoint") == request["entrypoint"]:
@@ -267,27 +276,32 @@ def _request(checkpoint_path: str | os.PathLike[str] | None, config: Mapping[str
     }
 
 
-def _status(cluster: RayCluster, job_id: str) -> JobStatus | None:
+def _status(jobs: JobsApi, job_id: str) -> JobStatus | None:
     """None: it is not known, which is told in the log."""
-    return _known(_answered(cluster, job_id))
+    return _known(_answered(jobs, job_id))
 
 
 def _known(found: JobStatus | Absent | None) -> JobStatus | None:
     return None if found is None or found in {ABSENT, "UNKNOWN"} else found
 
 
-def _answered(cluster: RayCluster, job_id: str) -> JobStatus | Absent | None:
+def _answered(jobs: JobsApi, job_id: str) -> JobStatus | Absent | None:
     """What the cluster answers. None: nothing."""
     what = f"the state of job {job_id:.200}"
-    found: JobStatus | Absent | None = _asked(what, lambda: cluster.status(job_id) or ABSENT)
+
+    def ask() -> JobStatus | Absent:
+        state = jobs.state(job_id)
+        return ABSENT if state is None else _STATUSES.get(state, "UNKNOWN")
+
+    found = _asked(what, ask)
     if found == ABSENT:
         log.warning("%s is not known: %s", what, JobNotFoundError(job_id))
     return found
 
 
-def _log(cluster: RayCluster, job_id: str) -> str | None:
+def _log(jobs: JobsApi, job_id: str) -> str | None:
     """The end of the job's log. None: it could not be read, which is told in the log of lastbeat."""
-    launcher = RayLauncher(cluster.jobs)
+    launcher = RayLauncher(jobs)
     found = _asked(f"the log of job {job_id:.200}", lambda: launcher.output(job_id, _MOST_LOG_BYTES))
     return None if found is None else found.decode("utf-8", "replace")
 

@@ -9,12 +9,7 @@ which is asked by the REST API of Ray's dashboard. Results are frozen dataclasse
 raised is a :class:`LaunchError`, which says what to do.
 """
 
-from lastbeat.launch.auto_restart import (
-    auto_restart,
-)
-from lastbeat.launch.checkpoints import (
-    find_latest_checkpoint,
-)
+from lastbeat.launch.auto_restart import auto_restart
 from lastbeat.launch.errors import (
     JobNotFoundError,
     LaunchError,
@@ -26,6 +21,7 @@ from lastbeat.launch.errors import (
 from lastbeat.launch.health import (
     check_efa_utilization,
     check_gpu_utilization,
+    find_latest_checkpoint,
     get_training_health,
     print_training_health,
     verify_ray_resources,
@@ -39,16 +35,13 @@ from lastbeat.launch.jobs import (
     stop_job,
     submit_job_with_resume,
 )
-from lastbeat.launch.results import (
+from lastbeat.launch.results import JobProgress, JobStatus, MonitorResult, RestartResult
+from lastbeat.model.training_health import (
     CheckpointHealth,
     EfaUtilization,
     GpuProcess,
     GpuUtilization,
-    JobProgress,
-    JobStatus,
-    MonitorResult,
     RayResources,
-    RestartResult,
     TrainingHealth,
 )
 

@@ -1,57 +1,31 @@
-"""``head_pod`` as people write it → the cluster; and what launchers raise → what the library's face raises."""
+"""The cluster of a ``head_pod`` as people write it, and launchers' errors as errors of ``lastbeat.launch.ray``."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from lastbeat.launch.by_dashboard import DashboardCluster
-from lastbeat.launch.by_kubectl import CALL_S, PodCluster, PodJobs
-from lastbeat.launch.cluster import RayCluster
 from lastbeat.launch.errors import LaunchError, NotReachedError, NotSetUpError
-from lastbeat.launch.ray_words import Gpus
-from lastbeat.launchers.kubectl import AbsentError, Kubectl
+from lastbeat.launchers.kubectl import AbsentError
 from lastbeat.launchers.port import JobRefusedError, LauncherError
-from lastbeat.launchers.ray import jobs as ray_jobs
-from lastbeat.launchers.ray.jobs import RayJobs
+from lastbeat.launchers.ray.cluster import RayCluster
+from lastbeat.launchers.ray_exec import cluster
+from lastbeat.launchers.traits import RayHead
+from lastbeat.stores.port import StoreError
 
 
-def reach(
-    head_pod: str,
-    namespace: str = "",
-    all_pods: Sequence[str] = (),
-    *,
-    container: str = "",
-    context: str = "",
-) -> RayCluster:
-    """The cluster of ``head_pod``: of a dashboard's address (``http://HOST:8265``), or of a pod by its name. Asks
-    nothing yet. Raises :class:`NotSetUpError` for what is neither."""
+def reach(head_pod: str, namespace: str, all_pods: Sequence[str] = ()) -> RayCluster:
+    """The cluster of ``head_pod``, which is a dashboard's address (``http://HOST:8265``) or a pod's name. Asks nothing
+    yet. Raises :class:`NotSetUpError` for what is neither."""
+    named = RayHead(head_pod, namespace=namespace) if "://" in head_pod else RayHead("", head_pod, namespace)
     with translated():
-        if "://" in head_pod:
-            cluster = DashboardCluster(RayJobs(ray_jobs.address(head_pod, "head_pod")))
-            return cluster if not all_pods else _WithPods(cluster, PodCluster(_pod(all_pods[0], namespace), all_pods))
-        return PodCluster(_pod(head_pod, namespace, container, context), all_pods)
-
-
-def _pod(name: str, namespace: str, container: str = "", context: str = "") -> PodJobs:
-    return PodJobs(Kubectl(namespace, context, CALL_S), name, container)
-
-
-class _WithPods(DashboardCluster):
-    """A cluster by its dashboard, whose GPUs are asked about in its pods: that is the nearer answer."""
-
-    def __init__(self, cluster: DashboardCluster, pods: PodCluster) -> None:
-        super().__init__(cluster.jobs)
-        self._pods = pods
-
-    def gpus(self) -> tuple[Sequence[Gpus], Sequence[str]]:
-        return self._pods.gpus()
+        return cluster.reach(named, all_pods)
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raises what launchers raise as a :class:`LaunchError`."""
+    """Raises what launchers and stores of checkpoints raise as a :class:`LaunchError`."""
     try:
         yield
-    except LauncherError as error:
+    except (LauncherError, StoreError) as error:
         fault = told(error)
     else:
         return
@@ -59,7 +33,7 @@ def translated() -> Iterator[None]:
     raise fault
 
 
-def told(error: LauncherError) -> LaunchError:
-    """``error`` in the words of the library's face."""
+def told(error: LauncherError | StoreError) -> LaunchError:
+    """``error`` as one of ``lastbeat.launch.ray``."""
     never = isinstance(error, JobRefusedError | AbsentError)
     return (NotSetUpError if never else NotReachedError)(str(error), error.advice)

@@ -20,8 +20,8 @@ LAUNCHERS: Final[dict[str, str]] = {
     "slurm": "lastbeat.launchers.slurm",
 }
 """Kind → package, whose modules ``launcher`` and ``traits`` are imported on demand."""
-_RECORDED: Final = {**LAUNCHERS, "ray-exec": "lastbeat.launchers.ray"}
-"""Kinds that stand in records: also that of ``lastbeat.launch.ray`` where it asks a cluster by ``kubectl exec``."""
+RECORDED: Final = {**LAUNCHERS, "ray-exec": "lastbeat.launchers.ray_exec"}
+"""Kinds that stand in records. ``lastbeat.launch.ray`` alone begins runs of ``ray-exec``."""
 _UNKNOWN: Final = LauncherTraits()
 
 
@@ -47,15 +47,15 @@ class LauncherModule(Protocol):
 
 
 def module(kind: str) -> LauncherModule:
-    """The module of the launcher ``kind``. Raises ``KeyError`` for one that is not in LAUNCHERS."""
-    return cast("LauncherModule", importlib.import_module(f"{LAUNCHERS[kind]}.launcher"))
+    """The module of the launcher ``kind``. Raises ``KeyError`` for one that is not in RECORDED."""
+    return cast("LauncherModule", importlib.import_module(f"{RECORDED[kind]}.launcher"))
 
 
 def traits(kind: str) -> LauncherTraits:
     """The traits of the launcher ``kind``, as a record names it. One that lastbeat does not know has the defaults."""
-    if kind not in _RECORDED:
+    if kind not in RECORDED:
         return _UNKNOWN
-    found: LauncherTraits = importlib.import_module(f"{_RECORDED[kind]}.traits").TRAITS
+    found: LauncherTraits = importlib.import_module(f"{RECORDED[kind]}.traits").TRAITS
     return found
 
 

@@ -3,7 +3,7 @@
 Pure, and light: runs are judged by these without loading the launcher itself.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Final, NamedTuple
 
@@ -33,6 +33,26 @@ class EndCause(NamedTuple):
 
     error_type: str
     remedy: str
+
+
+class RayHead(NamedTuple):
+    """Where the head of a Ray cluster is reached: at the address of its dashboard, or in its pod."""
+
+    address: str = ""
+    pod: str | None = None
+    """None: it is reached at ``address``."""
+    namespace: str = ""
+    """Empty: that of kubectl's context."""
+    container: str = ""
+    """Empty: the pod's first one."""
+    context: str = ""
+    """Empty: kubectl's current one."""
+    place: str = ""
+    """``SERVER/NAMESPACE/POD``, where kubectl has to find the pod. Empty: wherever it finds one of that name."""
+
+
+def _no_ray(_options: Sequence[str], _place: str) -> None:
+    return None
 
 
 def _unknown_reason(_reason: str) -> WaitReason:
@@ -76,5 +96,7 @@ class LauncherTraits:
     """What shows why a job waits; ``ID`` in it stands for the job's id."""
     log_remedy: Callable[[str], str] = _named_output
     """Job's id → what shows where its log is; of a remote launcher, what shows the log itself."""
+    ray_head: Callable[[Sequence[str], str], RayHead | None] = _no_ray
+    """Options and place of its jobs → the head of the Ray cluster on which they run. None: they run on none."""
     idle_gpus_remedy: str = _IDLE_GPUS
     """What to do about GPUs that a job leaves unused."""

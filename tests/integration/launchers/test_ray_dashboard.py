@@ -340,9 +340,9 @@ def test_of_jobs_in_another_place_nothing_is_told(sink: HttpSink, tmp_path: Path
 # GPUs
 
 COUNTS = [
-    pytest.param({"usage": {"CPU": [0.0, 4.0], "GPU": [1.5, 2.0]}}, "", GpuUse(1.5, 2.0), id="some are given out"),
-    pytest.param({"usage": {"CPU": [0.0, 4.0]}}, "", GpuUse(0.0, 0.0), id="there are none"),
-    pytest.param({}, "ResourceUsage: 0.0/4.0 CPU, 3.0/8.0 GPU", GpuUse(3.0, 8.0), id="the newer autoscaler's text"),
+    pytest.param({"usage": {"CPU": [0.0, 4.0], "GPU": [1.5, 2.0]}}, "", (1.5, 2.0), id="some are given out"),
+    pytest.param({"usage": {"CPU": [0.0, 4.0]}}, "", (0.0, 0.0), id="there are none"),
+    pytest.param({}, "ResourceUsage: 0.0/4.0 CPU, 3.0/8.0 GPU", (3.0, 8.0), id="the newer autoscaler's text"),
     pytest.param({}, "", None, id="it does not tell"),
     pytest.param({"usage": {"GPU": ["x", None]}}, "", None, id="it tells nonsense"),
     pytest.param({"usage": {"GPU": [-1, 2]}}, "", None, id="less than nothing"),
@@ -350,9 +350,12 @@ COUNTS = [
 
 
 @pytest.mark.parametrize(("report", "text", "use"), COUNTS)
-def test_gpus_that_are_given_out(sink: HttpSink, report: dict[str, Any], text: str, use: GpuUse | None) -> None:
+def test_gpus_that_are_given_out(
+    sink: HttpSink, report: dict[str, Any], text: str, use: tuple[float, float] | None
+) -> None:
     sink.otherwise = told(data={"clusterStatus": {"loadMetricsReport": report}, "autoscalingStatus": text})
-    assert RayJobs(ray_jobs.address(sink.url, ""), {}, LIMITS).gpus() == use
+    found = RayJobs(ray_jobs.address(sink.url, ""), {}, LIMITS).resources()
+    assert (None if found is None else (found.gpus_used, found.gpus_available)) == use
 
 
 def test_gpus_are_counted_now_and_then_and_only_for_a_job_that_runs(sink: HttpSink) -> None:

@@ -86,10 +86,10 @@ def test_a_job_gets_its_variables_its_metadata_and_what_it_asks_for(
 
 def test_gpus_that_are_given_out_are_counted(launcher: RayLauncher, ray_cluster: RayCluster, name: str) -> None:
     asking = RayJobs(ray_jobs.address(ray_cluster.address, ""))
-    until(asking.gpus, lambda use: use == GpuUse(0.0, 2.0))
+    until(asking.resources, lambda found: found is not None and (found.gpus_used, found.gpus_available) == (0, 2))
     job = launcher.submit(shell("sleep 300", options=("--entrypoint-num-gpus=1",)), name, SINCE)
     running(launcher, job)
-    until(asking.gpus, lambda use: use == GpuUse(1.0, 2.0))
+    until(asking.resources, lambda found: found is not None and found.gpus_used == 1)
     again = launchers.launcher(Path(), [f"--ray-address={ray_cluster.address}"])
     assert again.state(job).gpus == GpuUse(1.0, 2.0)
 
@@ -99,10 +99,9 @@ def test_a_job_that_asks_for_nothing_leaves_gpus_idle(
 ) -> None:
     job = launcher.submit(shell("sleep 300"), name, SINCE)
     running(launcher, job)
-    asking = RayJobs(ray_jobs.address(ray_cluster.address, ""))
-    use = until(asking.gpus, lambda found: found is not None and found.used == 0)
-    assert use is not None
-    assert use.idle
+    report = until(lambda: launcher.state(job), lambda found: found.gpus is not None and found.gpus.used == 0)
+    assert report.gpus is not None
+    assert report.gpus.idle
 
 
 def test_a_job_for_which_there_is_no_room_is_not_stopped_and_says_so(launcher: RayLauncher, name: str) -> None:

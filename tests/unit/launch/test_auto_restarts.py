@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from lastbeat.jobs.restarts.loading import load_text
-from lastbeat.launch.auto_restart import PodLauncher, Terms
-from lastbeat.launch.by_kubectl import PodCluster, PodJobs
+from lastbeat.launch.auto_restart import Terms
 from lastbeat.launch.ray import NotSetUpError, auto_restart
+from lastbeat.launchers import registry
 from lastbeat.launchers.kubectl import Kubectl
 from lastbeat.launchers.port import LauncherError
+from lastbeat.launchers.ray_exec.jobs import PodJobs
+from lastbeat.launchers.ray_exec.launcher import RayExecLauncher
 from lastbeat.model.job import JobState
 from lastbeat.model.restart import JobEnd, Mode, RestartEntry
 from lastbeat.watch.decide.restart import decide_restart, entry
@@ -20,16 +22,21 @@ from support.fake_kubectl import FakeCluster
 SINCE = datetime(2026, 11, 1, tzinfo=timezone.utc)
 
 
-def test_in_another_cluster_nothing_is_known_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kubectl = FakeCluster(tmp_path)
-    home = kubectl.add_pod("ray-head")
-    # A Ray that knows no jobs, of the same life as the one that did.
+@pytest.fixture
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """A head pod whose Ray knows no jobs, of the same life as the one that did."""
+    found = FakeCluster(tmp_path)
+    home = found.add_pod("ray-head")
     for name, text in {"ray": "echo '[]'", "readlink": "echo session_7"}.items():
         (home / "bin").mkdir(exist_ok=True)
         (home / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
         (home / "bin" / name).chmod(0o755)
-    monkeypatch.setenv("PATH", kubectl.path)
-    launcher = PodLauncher(PodCluster(PodJobs(Kubectl("default"), "ray-head")))
+    monkeypatch.setenv("PATH", found.path)
+    return found
+
+
+def test_in_another_cluster_nothing_is_known_of_a_job(kubectl: FakeCluster) -> None:
+    launcher = RayExecLauncher(PodJobs(Kubectl("default"), "ray-head"))
     assert launcher.state("train@session_7").state is JobState.GONE
     assert launcher.find("train", SINCE) is None
 
@@ -42,6 +49,15 @@ def test_in_another_cluster_nothing_is_known_of_a_job(tmp_path: Path, monkeypatc
         launcher.cancel("train@session_7")
     kubectl.switch("10.1.2.3:6443")
     assert launcher.state("train@session_7").state is JobState.GONE
+
+
+@pytest.mark.parametrize(("server", "state"), [("10.1.2.3:6443", JobState.GONE), ("10.9.9.9:6443", JobState.UNKNOWN)])
+def test_another_process_reaches_the_jobs_of_a_record_in_their_pod(
+    kubectl: FakeCluster, tmp_path: Path, server: str, state: JobState
+) -> None:
+    launcher = registry.module("ray-exec").launcher(tmp_path, (), f"{server}/default/ray-head")
+
+    assert launcher.state("train@session_7").state is state
 
 
 def test_the_delay_doubles_with_each_restart_in_a_row_up_to_half_an_hour() -> None:

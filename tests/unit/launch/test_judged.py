@@ -5,15 +5,16 @@ from datetime import datetime, timezone
 
 import pytest
 
-from lastbeat.launch.health import judged, lines
+from lastbeat.jobs.health.judging import judged
+from lastbeat.jobs.health.lines import lines
+from lastbeat.jobs.health.runs import run_health
 from lastbeat.launch.ray import CheckpointHealth, EfaUtilization, GpuUtilization, RayResources, TrainingHealth
-from lastbeat.launch.ray_words import Gpus, utilization
-from lastbeat.launch.results import Level
-from lastbeat.launch.run_health import run_health
+from lastbeat.launchers.ray.gpus import Gpus, utilization
 from lastbeat.model.job import JobSpec
 from lastbeat.model.resources import Gpu, Resources
 from lastbeat.model.restart import Supervision
 from lastbeat.model.status import Status
+from lastbeat.model.training_health import Level
 from lastbeat.model.view import Row, RunView
 
 AT = datetime(2026, 8, 1, tzinfo=timezone.utc)

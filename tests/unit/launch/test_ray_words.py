@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.launch import ray_words
+from lastbeat.launchers.ray import dashboard, gpus, resources
+from lastbeat.launchers.ray_exec import words
+from lastbeat.model.job import JobState
 
 HEAD = (
     "2026-11-23 02:06:40,493\tINFO cli.py:42 -- \x1b[37mJob submission server address\x1b[39m: "
@@ -42,60 +44,50 @@ FAILED = ended("Job 'bad' failed", "ERR", 31, (74, 75, 76)) + (
 
 
 @pytest.mark.parametrize(
-    ("text", "job", "status"),
+    ("text", "job", "state"),
     [
-        pytest.param(ended("Job 'ok' succeeded", "SUCC", 32, (66, 67, 68)), "ok", "SUCCEEDED", id="it ended well"),
-        pytest.param(FAILED, "bad", "FAILED", id="it failed"),
+        pytest.param(
+            ended("Job 'ok' succeeded", "SUCC", 32, (66, 67, 68)), "ok", JobState.SUCCEEDED, id="it ended well"
+        ),
+        pytest.param(FAILED, "bad", JobState.FAILED, id="it failed"),
         pytest.param(
             HEAD + "2026-11-23 02:06:51,530\tWARN cli.py:85 -- \x1b[33mJob 'a' was stopped\x1b[39m\n",
             "a",
-            "FAILED",
-            id="a job that was stopped has failed, or a loop that waits for it never ends",
+            JobState.CANCELLED,
+            id="it was stopped",
         ),
-        pytest.param(still("a", "RUNNING", "Job is currently running."), "a", "RUNNING", id="it runs"),
-        pytest.param(still("a", "PENDING", "Job has not started yet."), "a", "PENDING", id="it waits"),
-        pytest.param(still("a", "DREAMING", "?"), "a", "UNKNOWN", id="a word that no version has is not known"),
+        pytest.param(still("a", "RUNNING", "Job is currently running."), "a", JobState.RUNNING, id="it runs"),
+        pytest.param(still("a", "PENDING", "Job has not started yet."), "a", JobState.PENDING, id="it waits"),
+        pytest.param(still("a", "DREAMING", "?"), "a", JobState.UNKNOWN, id="a word that no version has is not known"),
         pytest.param(
             FAILED + "Job 'bad' succeeded\nStatus for job 'bad': RUNNING\n",
             "bad",
-            "FAILED",
+            JobState.FAILED,
             id="what the job itself wrote does not tell its state",
         ),
-        pytest.param(still("a", "RUNNING", "Job 'a' succeeded\n"), "a", "RUNNING", id="nor does what its message says"),
         pytest.param(
-            ended("Job 'ok-2' succeeded", "SUCC", 32, (66, 67, 68)), "ok", "UNKNOWN", id="another job's state is none"
+            still("a", "RUNNING", "Job 'a' succeeded\n"), "a", JobState.RUNNING, id="nor does what its message says"
         ),
-        pytest.param("", "a", "UNKNOWN", id="no word"),
-        pytest.param("x" * 3_000_000, "a", "UNKNOWN", id="megabytes of something else"),
+        pytest.param(
+            ended("Job 'ok-2' succeeded", "SUCC", 32, (66, 67, 68)),
+            "ok",
+            JobState.UNKNOWN,
+            id="another job's state is none",
+        ),
+        pytest.param("", "a", JobState.UNKNOWN, id="no word"),
+        pytest.param("x" * 3_000_000, "a", JobState.UNKNOWN, id="megabytes of something else"),
     ],
 )
-def test_the_state_that_ray_job_status_tells(text: str, job: str, status: str) -> None:
-    assert ray_words.status_in(text, job) == status
-
-
-@pytest.mark.parametrize(
-    ("word", "status"),
-    [
-        ("PENDING", "PENDING"),
-        ("RUNNING", "RUNNING"),
-        ("SUCCEEDED", "SUCCEEDED"),
-        ("FAILED", "FAILED"),
-        ("STOPPED", "FAILED"),
-        ("running", "UNKNOWN"),
-        (None, "UNKNOWN"),
-        (["RUNNING"], "UNKNOWN"),
-    ],
-)
-def test_the_word_that_the_dashboard_has_for_a_state(word: object, status: str) -> None:
-    assert ray_words.status(word) == status
+def test_the_state_that_ray_job_status_tells(text: str, job: str, state: JobState) -> None:
+    assert words.state_in(text, job) is state
 
 
 def test_the_log_in_what_ray_job_logs_prints_is_the_jobs_own() -> None:
     own = "2026-11-23 02:06:33,687\tINFO job_manager.py:581 -- Runtime env is setting up.\nstep 1/900 loss 2.5\n"
 
-    assert ray_words.log_in(HEAD + "2026-11-23 02:06:44,815\tINFO cli.py:569 -- " + own) == own
+    assert words.log_in(HEAD + "2026-11-23 02:06:44,815\tINFO cli.py:569 -- " + own) == own
     # Of a long one the beginning is cut off.
-    assert ray_words.log_in("step 7/900 loss 2.5\nstep 8/900\n") == "step 7/900 loss 2.5\nstep 8/900\n"
+    assert words.log_in("step 7/900 loss 2.5\nstep 8/900\n") == "step 7/900 loss 2.5\nstep 8/900\n"
 
 
 ROW = {
@@ -117,13 +109,13 @@ ROW = {
     ],
 )
 def test_the_rows_that_ray_list_prints(text: str, rows: list[object]) -> None:
-    assert ray_words.listed_in(text) == rows
+    assert words.listed_in(text) == rows
 
 
 @pytest.mark.parametrize("text", ["", "Traceback (most recent call last):\n", "[{", "{}", "[" * 100_000])
 def test_what_is_no_list_is_told_apart_from_an_empty_one(text: str) -> None:
     with pytest.raises(ValueError, match=r"no list|Expecting"):
-        ray_words.listed_in(text)
+        words.listed_in(text)
 
 
 STATUS = """\
@@ -175,7 +167,7 @@ Demands:
 
 
 def test_the_resources_that_ray_status_prints() -> None:
-    found = ray_words.resources_in(STATUS)
+    found = resources.resources_in(STATUS)
 
     assert found is not None
     assert dict(found) == {
@@ -190,7 +182,7 @@ def test_the_resources_that_ray_status_prints() -> None:
 
 
 def test_the_resources_that_an_older_ray_prints_with_what_is_amiss() -> None:
-    found = ray_words.resources_in(OLDER)
+    found = resources.resources_in(OLDER)
 
     assert found is not None
     assert (found.gpus_used, found.gpus_available, found.cpus_used, found.cpus_available) == (8.0, 16.0, 8.0, 96.0)
@@ -200,7 +192,7 @@ def test_the_resources_that_an_older_ray_prints_with_what_is_amiss() -> None:
 
 
 def test_a_cluster_without_gpus_is_not_healthy() -> None:
-    found = ray_words.resources_in(STATUS.replace(" 1.5/2.0 GPU\n", ""))
+    found = resources.resources_in(STATUS.replace(" 1.5/2.0 GPU\n", ""))
 
     assert found is not None
     assert (found.gpus_available, found.healthy) == (0.0, False)
@@ -208,7 +200,7 @@ def test_a_cluster_without_gpus_is_not_healthy() -> None:
 
 @pytest.mark.parametrize("text", ["", "No cluster status. It may take a few seconds.", "3.0/4.0 CPU in a log\n" * 1000])
 def test_where_ray_status_tells_no_resources_they_are_not_known(text: str) -> None:
-    assert ray_words.resources_in(text) is None
+    assert resources.resources_in(text) is None
 
 
 def cluster_status(**more: object) -> dict[str, object]:
@@ -217,9 +209,9 @@ def cluster_status(**more: object) -> dict[str, object]:
 
 
 def test_the_dashboard_tells_the_same_as_ray_status() -> None:
-    waits = ray_words.resources_of(cluster_status(resourceDemand=[[{"GPU": 64.0}, 2]]))
+    waits = resources.resources_of(cluster_status(resourceDemand=[[{"GPU": 64.0}, 2]]))
 
-    assert ray_words.resources_of(cluster_status()) == ray_words.resources_in(STATUS)
+    assert resources.resources_of(cluster_status()) == resources.resources_in(STATUS)
     assert waits is not None
     assert waits.pending == ["{GPU: 64.0}: 2 pending"]
 
@@ -227,7 +219,7 @@ def test_the_dashboard_tells_the_same_as_ray_status() -> None:
 def test_a_newer_dashboard_tells_it_in_a_text_alone() -> None:
     document = {"data": {"clusterStatus": None, "autoscalingStatus": STATUS}}
 
-    assert ray_words.resources_of(document) == ray_words.resources_in(STATUS)
+    assert resources.resources_of(document) == resources.resources_in(STATUS)
 
 
 @pytest.mark.parametrize(
@@ -241,14 +233,14 @@ def test_a_newer_dashboard_tells_it_in_a_text_alone() -> None:
     ],
 )
 def test_what_is_no_such_document_tells_nothing(document: dict[str, object]) -> None:
-    assert ray_words.resources_of(document) is None
+    assert resources.resources_of(document) is None
 
 
 def test_gpus_as_nvidia_smi_lists_them() -> None:
-    gpus = ray_words.gpus_in("95, 70312, 81559\n0, 4, 81559\n")
-    processes = ray_words.processes_in("4711, /usr/bin/python3, 70000\n", "worker-0")
+    found_gpus = gpus.gpus_in("95, 70312, 81559\n0, 4, 81559\n")
+    processes = gpus.processes_in("4711, /usr/bin/python3, 70000\n", "worker-0")
 
-    found = ray_words.utilization([gpus._replace(processes=processes)])
+    found = gpus.utilization([found_gpus._replace(processes=processes)])
 
     assert dict(found) == {
         "gpu_count": 2,
@@ -263,9 +255,7 @@ def test_gpus_as_nvidia_smi_lists_them() -> None:
 
 
 def test_the_average_is_over_all_gpus_of_all_pods() -> None:
-    found = ray_words.utilization(
-        [ray_words.gpus_in("90, 1, 2\n90, 1, 2\n90, 1, 2\n"), ray_words.gpus_in("10, 1, 2\n")]
-    )
+    found = gpus.utilization([gpus.gpus_in("90, 1, 2\n90, 1, 2\n90, 1, 2\n"), gpus.gpus_in("10, 1, 2\n")])
 
     assert found.gpu_count == 4
     assert found.avg_utilization == 70.0
@@ -282,13 +272,13 @@ def test_the_average_is_over_all_gpus_of_all_pods() -> None:
     ],
 )
 def test_how_busy_gpus_are(text: str, average: float | None, healthy: bool) -> None:
-    found = ray_words.utilization([ray_words.gpus_in(text)])
+    found = gpus.utilization([gpus.gpus_in(text)])
 
     assert (found.avg_utilization, found.healthy) == (average, healthy)
 
 
 def test_a_place_that_could_not_be_asked_is_no_healthy_one() -> None:
-    found = ray_words.utilization([ray_words.gpus_in("95, 1, 2\n")], ["pod worker-1: no answer"])
+    found = gpus.utilization([gpus.gpus_in("95, 1, 2\n")], ["pod worker-1: no answer"])
 
     assert not found.healthy
     assert found.faults == ["pod worker-1: no answer"]
@@ -297,13 +287,13 @@ def test_a_place_that_could_not_be_asked_is_no_healthy_one() -> None:
 @pytest.mark.parametrize("text", ["No devices were found\n", "NVIDIA-SMI has failed because it couldn't communicate\n"])
 def test_what_is_no_list_of_gpus_is_told(text: str) -> None:
     with pytest.raises(ValueError, match="is no GPU"):
-        ray_words.gpus_in(text)
+        gpus.gpus_in(text)
 
 
 def test_names_of_processes_are_hostile_text() -> None:
     text = '12, a\x1b[31m, "b, 10\n13, [Insufficient Permissions], [N/A]\nNo running processes found\n-1, x, 3\n, , \n'
 
-    found = ray_words.processes_in(text, "pod")
+    found = gpus.processes_in(text, "pod")
 
     assert [(each.pid, each.memory) for each in found] == [(12, 10.0), (13, None)]
     assert all("\x1b" not in each.name for each in found)
@@ -321,7 +311,7 @@ NODE_GPU = {
 
 
 def test_gpus_as_the_dashboard_tells_of_a_node() -> None:
-    found = ray_words.utilization([ray_words.gpus_of({"gpus": [NODE_GPU]}, "node-7")])
+    found = gpus.utilization([gpus.gpus_of({"gpus": [NODE_GPU]}, "node-7")])
 
     assert (found.gpu_utilizations, found.memory_used, found.memory_total) == ([88.0], [70312.0], [81559.0])
     assert [dict(each) for each in found.processes] == [{"pid": 4711, "name": "", "memory": 70000.0, "place": "node-7"}]
@@ -333,12 +323,12 @@ def test_gpus_as_the_dashboard_tells_of_a_node() -> None:
         {},
         {"gpus": 3},
         {"gpus": [None, "x"]},
-        {"gpus": [{"utilizationGpu": math.nan, "memoryUsed": "7", "memoryTotal": True, "processesPids": {"a": 1}}]},
+        {"gpus": [{"utilizationGpu": math.nan, "memoryUsed": "seven", "memoryTotal": True, "processesPids": {"a": 1}}]},
         {"gpus": [{"utilizationGpu": 10**400}]},
     ],
 )
 def test_a_node_that_tells_nonsense_makes_nothing_up(node: dict[str, object]) -> None:
-    found = ray_words.utilization([ray_words.gpus_of(node, "node")])
+    found = gpus.utilization([gpus.gpus_of(node, "node")])
 
     assert found.avg_utilization is None
     assert set(found.memory_used) <= {0.0}
@@ -349,21 +339,21 @@ TEXTS = st.text(alphabet=st.sampled_from("-Job 'a' failed\n\x1b[31m:/.0123456789
 
 @given(TEXTS)
 def test_no_text_is_too_hostile(text: str) -> None:
-    ray_words.status_in(text, "a")
-    ray_words.log_in(text)
-    ray_words.resources_in(text)
-    ray_words.processes_in(text, "pod")
+    words.state_in(text, "a")
+    words.log_in(text)
+    resources.resources_in(text)
+    gpus.processes_in(text, "pod")
     with suppress(ValueError):
-        ray_words.gpus_in(text)
+        gpus.gpus_in(text)
     with suppress(ValueError):
-        ray_words.listed_in(text)
+        words.listed_in(text)
 
 
 def test_texts_of_any_size_take_their_time_once() -> None:
     noise = random.Random(7)
     text = "".join(noise.choice("01/ .CPU\nGPU[{") for _ in range(500_000))
 
-    assert ray_words.resources_in(f"Total Usage:\n 1.0/2.0 GPU\n\n{text}") is not None
+    assert resources.resources_in(f"Total Usage:\n 1.0/2.0 GPU\n\n{text}") is not None
 
 
 def test_logs_are_taken_by_the_age_of_their_job_and_not_by_their_name() -> None:
@@ -381,10 +371,10 @@ def test_logs_are_taken_by_the_age_of_their_job_and_not_by_their_name() -> None:
         "worker-bb-ff000000-13.out",
     ]
 
-    assert ray_words.oldest_first(drivers, jobs) == [drivers[2], drivers[1], drivers[0]]
-    assert ray_words.oldest_first(workers, jobs) == [workers[1], workers[2], workers[3], workers[0]]
+    assert dashboard.oldest_first(drivers, jobs) == [drivers[2], drivers[1], drivers[0]]
+    assert dashboard.oldest_first(workers, jobs) == [workers[1], workers[2], workers[3], workers[0]]
 
 
 @given(st.lists(st.text(max_size=40)))
 def test_no_name_of_a_log_is_lost_or_upsets_it(names: list[str]) -> None:
-    assert sorted(ray_words.oldest_first(names, [{}])) == sorted(names)
+    assert sorted(dashboard.oldest_first(names, [{}])) == sorted(names)

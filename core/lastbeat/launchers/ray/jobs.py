@@ -6,7 +6,6 @@ are never shown.
 """
 
 import json
-import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -17,9 +16,12 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from lastbeat.alerts.web.limits import HttpTimeouts
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
-from lastbeat.model.job import GpuUse
+from lastbeat.launchers.ray.reports import STATES
+from lastbeat.launchers.ray.resources import resources_of
+from lastbeat.model.job import JobState
 from lastbeat.model.redact import Redactor
 from lastbeat.model.text import fit, one_line
+from lastbeat.model.training_health import RayResources
 from lastbeat.model.version import __version__
 
 LIMITS: Final = HttpTimeouts(connect_s=4.0, read_s=12.0, total_s=13.0)
@@ -42,7 +44,6 @@ _LOGIN: Final = (
     "or RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
 )
 _SPOILT: Final = re.compile(r"[\x00-\x20\x7f]")
-_COUNTED: Final = re.compile(r"(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?) GPU\b")
 
 
 class TooLongError(LauncherError):
@@ -121,6 +122,8 @@ class JobsApi(Protocol):
 
     def version(self) -> Version: ...
 
+    def state(self, submission_id: str) -> JobState | None: ...
+
     def job(self, submission_id: str) -> dict[str, Any] | None: ...
 
     def jobs(self) -> list[dict[str, Any]]: ...
@@ -133,7 +136,7 @@ class JobsApi(Protocol):
 
     def nodes(self) -> list[dict[str, Any]]: ...
 
-    def gpus(self) -> GpuUse | None: ...
+    def resources(self) -> RayResources | None: ...
 
 
 class RayJobs:
@@ -158,6 +161,11 @@ class RayJobs:
         """The version of the Ray that answers. Raises :class:`LauncherError`, as all methods here do."""
         found = self._object("GET", "/api/version")
         return Version(_text(found, "ray_version"), _text(found, "session_name"))
+
+    def state(self, submission_id: str) -> JobState | None:
+        """The job's state, or None if the cluster answered that it knows no such job."""
+        found = self.job(submission_id)
+        return None if found is None else STATES.get(_text(found, "status"), JobState.UNKNOWN)
 
     def job(self, submission_id: str) -> dict[str, Any] | None:
         """The cluster's data on the job, or None if it answered that it knows no such job."""
@@ -226,21 +234,9 @@ class RayJobs:
             raise self._strange("did not answer with a list of nodes") from None
         return [each for each in rows if isinstance(each, dict)] if isinstance(rows, list) else []
 
-    def gpus(self) -> GpuUse | None:
-        """How many GPUs of the cluster are given out. None: it does not tell."""
-        found = self._object("GET", "/api/cluster_status")
-        data = found.get("data")
-        if not isinstance(data, dict):
-            return None
-        try:
-            usage = data["clusterStatus"]["loadMetricsReport"]["usage"]
-        except (KeyError, TypeError):
-            usage = None
-        if isinstance(usage, dict) and usage:
-            return _use(usage.get("GPU", [0, 0]))
-        # The newer autoscaler tells it in a text alone.
-        counted = _COUNTED.search(str(data.get("autoscalingStatus") or "")[:100_000])
-        return None if counted is None else GpuUse(float(counted[1]), float(counted[2]))
+    def resources(self) -> RayResources | None:
+        """What the cluster has and has given out. None: it does not tell."""
+        return resources_of(self._object("GET", "/api/cluster_status"))
 
     # Asking
 
@@ -412,12 +408,3 @@ def _token(environment: Mapping[str, str]) -> str:
 def _text(found: Mapping[str, Any], name: str) -> str:
     value = found.get(name)
     return value if isinstance(value, str) else ""
-
-
-def _use(pair: object) -> GpuUse | None:
-    if not isinstance(pair, list) or len(pair) != 2:
-        return None
-    used, total = pair
-    if not all(isinstance(each, int | float) and math.isfinite(each) and each >= 0 for each in pair):
-        return None
-    return GpuUse(float(used), float(total))

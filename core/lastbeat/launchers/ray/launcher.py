@@ -291,7 +291,8 @@ class RayLauncher:
         if self._gpus_at is None or now - self._gpus_at >= GPUS_S:
             self._gpus_at = now
             try:
-                self._gpus = self._jobs.gpus()
+                found = self._jobs.resources()
+                self._gpus = None if found is None else GpuUse(found.gpus_used, found.gpus_available)
             except LauncherError as error:
                 log.debug("how many GPUs are given out is not told: %s", error)
                 self._gpus = None

@@ -1,8 +1,9 @@
 """Traits of Ray, and its remedies for jobs that wait or leave GPUs unused."""
 
+from collections.abc import Sequence
 from typing import Final
 
-from lastbeat.launchers.traits import LauncherTraits
+from lastbeat.launchers.traits import LauncherTraits, RayHead
 
 PENDING: Final = (
     "ray status shows what is free and what waits; ask for less, add nodes to the cluster, or end it (lastbeat stop)."
@@ -20,6 +21,11 @@ def _log(job: str) -> str:
     return f"ray job logs {job.partition('@')[0]}"
 
 
+def _head(options: Sequence[str], place: str) -> RayHead:
+    said = dict(each.split("=", 1) for each in options if "=" in each)
+    return RayHead(said.get("--ray-address") or place.partition(" uid ")[0])
+
+
 TRAITS: Final = LauncherTraits(
     remote=True,
     # A sent request takes effect even if its sender dies.
@@ -27,5 +33,6 @@ TRAITS: Final = LauncherTraits(
     counts_reserved_gpus=True,
     pending_remedy=PENDING,
     log_remedy=_log,
+    ray_head=_head,
     idle_gpus_remedy=_IDLE_GPUS,
 )

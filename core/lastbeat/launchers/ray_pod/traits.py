@@ -1,14 +1,21 @@
 """Traits of jobs in the head pod of a Ray cluster."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from lastbeat.launchers.kubernetes.traits import ENDS
 from lastbeat.launchers.ray.traits import PENDING
-from lastbeat.launchers.traits import LauncherTraits
+from lastbeat.launchers.traits import LauncherTraits, RayHead
 
 
 def _log(_job: str) -> str:
     return "'kubectl exec' into the head pod, whose TMPDIR, or /tmp, has its log,"
+
+
+def _head(options: Sequence[str], _place: str) -> RayHead:
+    said = dict(each.removeprefix("--").split("=", 1) for each in options if "=" in each)
+    names = ("namespace", "container", "context")
+    return RayHead("", said.get("head-pod", ""), *(said.get(name, "") for name in names))
 
 
 TRAITS: Final = LauncherTraits(
@@ -19,4 +26,5 @@ TRAITS: Final = LauncherTraits(
     ends=ENDS,
     pending_remedy=PENDING,
     log_remedy=_log,
+    ray_head=_head,
 )

@@ -1,7 +1,7 @@
-"""A Ray cluster by way of its head pod: ``kubectl exec POD -- ray …``.
+"""Jobs of a Ray cluster by Ray's own commands in its head pod: ``kubectl exec POD -- ray …``.
 
-Ray's own commands are asked where they print what can be read for certain: ``ray job status``, ``ray job logs``, ``ray
-status``. ``ray job list`` prints Python objects, so a job's details are those of ``ray list jobs``, which prints JSON.
+These print what can be read for certain: ``ray job status``, ``ray job logs`` and ``ray status``. ``ray job list``
+prints Python objects, so a job's details are those of ``ray list jobs``, which prints JSON.
 """
 
 import json
@@ -11,28 +11,22 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from lastbeat.launch import ray_words
-from lastbeat.launch.ray_words import Gpus
-from lastbeat.launch.results import JobStatus, RayResources
 from lastbeat.launchers.asking import MOST_BYTES, Answer
 from lastbeat.launchers.kubectl import Kubectl, check_name
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.launchers.ray.jobs import Version
-from lastbeat.launchers.ray_pod.pod_files import PodFiles
-from lastbeat.launchers.ray_pod.pod_python import PodPython
-from lastbeat.model.job import GpuUse
+from lastbeat.launchers.ray.resources import resources_in
+from lastbeat.launchers.ray_exec import words as ray_words
+from lastbeat.model.job import JobState
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import one_line
-from lastbeat.stores.port import Store
+from lastbeat.model.training_health import RayResources
 
-RAY_EXEC: Final = "ray-exec"
-"""What records name as the launcher of jobs that are reached so."""
 CALL_S: Final = 60.0
-"""Of one call. Each of Ray's commands begins with an import of Ray, on a head that is busy."""
+"""Time limit of one call. Each of Ray's commands begins with an import of Ray, on a head that is busy."""
 _MOST_LISTED: Final = 32 << 20
-"""Of a listing of all jobs: Ray remembers thousands, each with the whole of what was submitted."""
-_MOST_NETWORK_BYTES: Final = 1 << 18
-_NOT_FOUND: Final = (127, 126)
+"""Most bytes of a list of all jobs. Ray remembers thousands, each with its whole submission."""
+NOT_FOUND: Final = (127, 126)
 """Exit statuses of a shell, and of a container's runtime, that found no such program."""
 _UNKNOWN_JOB: Final = "does not exist"
 _TAKEN: Final = "already exists"
@@ -51,17 +45,10 @@ _TAIL: Final = (
 _SUBMIT: Final = 'many=$1; shift; head -c "$many" | ray job submit --runtime-env /dev/stdin "$@"'
 # Which life of the head this is: Ray's own name of it.
 _SESSION: Final = 'readlink "${RAY_TMPDIR:-/tmp}/ray/session_latest" || true'
-# Each rank says it when it begins, so the first lines of each log tell; the newest log comes last.
-_NETWORK: Final = (
-    'cd "${RAY_TMPDIR:-/tmp}/ray/session_latest/logs" 2>/dev/null || exit 0; '
-    "ls -tr worker*.out job-driver-*.log 2>/dev/null | tail -n 64 | while IFS= read -r log; do "
-    'grep -aE "NET/|Using network|FI_PROVIDER|FI_EFA_|NET plugin|uverbs|/efa" "./$log" | head -n 50 | cut -c 1-400; '
-    'done | tail -c "$1"'
-)
 
 
 class PodJobs:
-    """Jobs of the cluster whose head is a pod, asked for as of its dashboard (:class:`RayJobs`)."""
+    """Jobs of the cluster whose head is a pod: a :class:`JobsApi`, as :class:`RayJobs` is by the dashboard."""
 
     def __init__(self, kubectl: Kubectl, head_pod: str, container: str = "") -> None:
         """Raises :class:`JobRefusedError` for a name that cannot be a pod's."""
@@ -92,13 +79,12 @@ class PodJobs:
             said = f"session_of_{heads[0][:32]}" if heads else ""
         return Version("", said)
 
-    def status(self, job: str) -> JobStatus | None:
-        """The job's state. None: the cluster answered that it knows no such job."""
-        answer = self.ray("job", "status", "--", job)
+    def state(self, submission_id: str) -> JobState | None:
+        answer = self.ray("job", "status", "--", submission_id)
         if answer.code != 0:
             self._absent(answer)
             return None
-        return ray_words.status_in(answer.out, job)
+        return ray_words.state_in(answer.out, submission_id)
 
     def job(self, submission_id: str) -> dict[str, Any] | None:
         listed = self._listed("jobs", f"--filter=submission_id={submission_id}")
@@ -127,7 +113,7 @@ class PodJobs:
         answer = self.exec(command, stdin=runtime_env)
         if answer.code == 0:
             return job
-        if answer.code in _NOT_FOUND:
+        if answer.code in NOT_FOUND:
             raise NotLaunchedError(str(self.fault(answer)), _INSTALL)
         if _TAKEN in answer.err or _TAKEN in answer.out:
             raise JobRefusedError(f"{self.address}: there is a job {job} that already exists", "take another id")
@@ -163,16 +149,11 @@ class PodJobs:
         text = ray_words.log_in(answer.out).encode("utf-8", "replace")
         return text[-most:], len(text) <= most
 
-    def gpus(self) -> GpuUse | None:
-        found = self.resources()
-        return None if found is None else GpuUse(found.gpus_used, found.gpus_available)
-
     def resources(self) -> RayResources | None:
-        """What the cluster has, and has given out. None: it does not tell."""
         answer = self.ray("status")
         if answer.code != 0:
             raise self.fault(answer)
-        return ray_words.resources_in(answer.out)
+        return resources_in(answer.out)
 
     # Asking
 
@@ -186,7 +167,7 @@ class PodJobs:
 
     def fault(self, answer: Answer) -> LauncherError:
         """Why that is no answer."""
-        if answer.code in _NOT_FOUND:
+        if answer.code in NOT_FOUND:
             return JobRefusedError(f"{self.address}: there is no program ray in it", _INSTALL)
         lines = [line.strip(" .") for line in answer.err.splitlines() if line.strip(" .")]
         said = one_line(mask_tokens(lines[-1][:2000]))[:300] if lines else f"exit status {answer.code}"
@@ -205,62 +186,6 @@ class PodJobs:
         """Return where Ray answered that it knows no such job. Raises :class:`LauncherError` otherwise."""
         if _UNKNOWN_JOB not in answer.err and _UNKNOWN_JOB not in answer.out:
             raise self.fault(answer)
-
-
-class PodCluster:
-    """The cluster whose head is the pod of ``jobs``. ``all_pods`` are those with GPUs, where the head alone is not."""
-
-    def __init__(self, jobs: PodJobs, all_pods: Sequence[str] = ()) -> None:
-        """Raises :class:`JobRefusedError` for a name that cannot be a pod's."""
-        self.jobs = jobs
-        self._gpu_pods = tuple(check_name("pod", each) for each in all_pods) or (jobs.pod,)
-
-    def status(self, job: str) -> JobStatus | None:
-        return self.jobs.status(job)
-
-    def resources(self) -> RayResources | None:
-        return self.jobs.resources()
-
-    def gpus(self) -> tuple[Sequence[Gpus], Sequence[str]]:
-        answers = [self._gpus_or_fault(pod) for pod in self._gpu_pods]
-        return [each for each in answers if isinstance(each, Gpus)], [each for each in answers if isinstance(each, str)]
-
-    def _gpus_or_fault(self, pod: str) -> Gpus | str:
-        try:
-            return self._gpus_of(pod)
-        except LauncherError as error:
-            return f"pod {pod}: {error.told}"
-
-    def _gpus_of(self, pod: str) -> Gpus:
-        form = "--format=csv,noheader,nounits"
-        answer = self._exec(pod, ["nvidia-smi", ray_words.GPU_QUERY, form])
-        if answer.code in _NOT_FOUND:
-            raise LauncherError("there is no nvidia-smi in it", "name the pods that have GPUs")
-        if answer.code != 0:
-            # Where the driver cannot be reached it says so on its output.
-            last = [line for line in (answer.err + answer.out).splitlines() if line.strip()]
-            said = one_line(last[-1])[:300] if last else f"exit status {answer.code}"
-            raise LauncherError(f"nvidia-smi: {said}", "look at the node's driver")
-        try:
-            gpus = ray_words.gpus_in(answer.out)
-        except ValueError as error:
-            raise LauncherError(f"nvidia-smi printed no list of GPUs: {error}") from None
-        apps = self._exec(pod, ["nvidia-smi", ray_words.PROCESS_QUERY, form])
-        return gpus._replace(processes=ray_words.processes_in(apps.out, pod) if apps.code == 0 else ())
-
-    def _exec(self, pod: str, command: Sequence[str]) -> Answer:
-        container = self.jobs.container if pod == self.jobs.pod else ""
-        return self.jobs.kubectl.exec(pod, command, container=container)
-
-    def files(self, path: str) -> Store | None:
-        python = PodPython(self.jobs.kubectl, self.jobs.pod, self.jobs.container)
-        return None if "://" in path else PodFiles(python, path)
-
-    def network_lines(self) -> str:
-        answer = self.jobs.exec(["sh", "-c", _NETWORK, "sh", f"{_MOST_NETWORK_BYTES}"])
-        if answer.code != 0:
-            raise self.jobs.fault(answer)
-        return answer.out
 
 
 def words_of(entrypoint: str) -> list[str]:

@@ -1,28 +1,21 @@
 """The health of a run that lastbeat knows: by its record and heartbeats, and by its cluster where it runs on one."""
 
-from collections.abc import Sequence
 from typing import Final
 
-from lastbeat.launch.by_kubectl import CALL_S, RAY_EXEC, PodCluster, PodJobs
-from lastbeat.launch.cluster import RayCluster
-from lastbeat.launch.errors import LaunchError, NotReachedError
-from lastbeat.launch.health import checkpoints_of, judged, parts_of
-from lastbeat.launch.reaching import reach, translated
-from lastbeat.launch.results import (
-    EfaUtilization,
-    GpuUtilization,
-    Level,
-    RayResources,
-    TrainingHealth,
-)
-from lastbeat.launchers.kubectl import Kubectl
+from lastbeat.jobs.health.checkpoints import checkpoints_of
+from lastbeat.jobs.health.clusters import parts_of
+from lastbeat.jobs.health.judging import judged
+from lastbeat.launchers import registry as launchers
+from lastbeat.launchers.port import LauncherError
+from lastbeat.launchers.ray.cluster import RayCluster
+from lastbeat.launchers.ray_exec.cluster import reach
 from lastbeat.model.efa_use import SOCKET
 from lastbeat.model.resources import Resources
 from lastbeat.model.restart import Supervision
-from lastbeat.model.status import Status
+from lastbeat.model.status import EFA_FALLBACK, Status
+from lastbeat.model.training_health import EfaUtilization, GpuUtilization, Level, RayResources, TrainingHealth
 from lastbeat.model.view import RunView
 
-EFA_FALLBACK: Final = "efa_fallback"
 _MB: Final = 1 << 20
 _BAD: Final = frozenset({Status.FAILED, Status.TIMED_OUT, Status.CANCELLED})
 
@@ -56,40 +49,17 @@ def run_health(view: RunView, supervision: Supervision | None, checkpoint_dir: s
 
 
 def _cluster(supervision: Supervision | None, issues: list[tuple[Level, str]]) -> RayCluster | None:
-    """The Ray cluster of the run's jobs. None: they run elsewhere."""
-    if supervision is None or supervision.launcher not in {"ray", "ray-pod", RAY_EXEC}:
+    """The Ray cluster of the run's jobs. None: they run elsewhere, or it cannot be asked, which is an issue then."""
+    if supervision is None:
         return None
-    said = dict(_pairs(supervision.spec.options))
+    head = launchers.traits(supervision.launcher).ray_head(supervision.spec.options, supervision.place)
+    if head is None:
+        return None
     try:
-        if supervision.launcher == "ray":
-            return reach(said.get("--ray-address") or supervision.place.partition(" uid ")[0])
-        if supervision.launcher == RAY_EXEC:
-            return _in_its_pod(supervision.place)
-        return reach(
-            said.get("--head-pod", ""),
-            said.get("--namespace", ""),
-            container=said.get("--container", ""),
-            context=said.get("--context", ""),
-        )
-    except LaunchError as error:
-        issues.append(("WARNING", f"its cluster cannot be asked: {error}"))
+        return reach(head)
+    except LauncherError as error:
+        issues.append(("WARNING", f"its cluster cannot be asked: {error.told}"))
         return None
-
-
-def _in_its_pod(place: str) -> RayCluster:
-    """The cluster whose head is the pod of ``place``, if that is one of the cluster that kubectl asks here."""
-    before, _, pod = place.rpartition("/")
-    with translated():
-        jobs = PodJobs(Kubectl(before.rpartition("/")[2], call_s=CALL_S), pod)
-        here = jobs.place()
-    if here != place:
-        raise NotReachedError(f"its head is {place}, and kubectl asks {here}", "choose its context")
-    return PodCluster(jobs)
-
-
-def _pairs(options: Sequence[str]) -> list[tuple[str, str]]:
-    cut = [each.partition("=") for each in options]
-    return [(name, text) for name, _, text in cut]
 
 
 def _of_cluster(
@@ -99,8 +69,8 @@ def _of_cluster(
         return None, None, None
     try:
         gpu, efa, resources, more = parts_of(cluster)
-    except LaunchError as error:
-        issues.append(("WARNING", f"its cluster cannot be asked: {error}"))
+    except LauncherError as error:
+        issues.append(("WARNING", f"its cluster cannot be asked: {error.told}"))
         return None, None, None
     issues += more
     return gpu, efa, resources

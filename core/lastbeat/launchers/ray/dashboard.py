@@ -1,13 +1,12 @@
-"""A Ray cluster by the REST API of its dashboard."""
+"""A Ray cluster, asked by the REST API of its dashboard."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from lastbeat.launch import ray_words
-from lastbeat.launch.ray_words import Gpus
-from lastbeat.launch.results import JobStatus, RayResources
 from lastbeat.launchers.port import LauncherError
+from lastbeat.launchers.ray.gpus import Gpus, gpus_of
 from lastbeat.launchers.ray.jobs import RayJobs
 from lastbeat.model.text import one_line
 from lastbeat.stores.port import Store
@@ -17,27 +16,22 @@ _MOST_NETWORK_LOGS: Final = 16
 _NETWORK_LINES: Final = 2000
 _MOST_NETWORK_BYTES: Final = 1 << 18
 _ALIVE: Final = "ALIVE"
+_WORKER_LOG: Final = re.compile(r"worker-[^-]{1,100}-([0-9a-f]{8})-\d{1,10}\.", re.ASCII)
+_NO_JOB: Final = "ffffffff"
 
 
 class DashboardCluster:
-    """The cluster that the dashboard of ``jobs`` tells of."""
+    """The cluster of a dashboard: a :class:`RayCluster`."""
 
     def __init__(self, jobs: RayJobs) -> None:
         self.jobs = jobs
-
-    def status(self, job: str) -> JobStatus | None:
-        found = self.jobs.job(job)
-        return None if found is None else ray_words.status(found.get("status"))
-
-    def resources(self) -> RayResources | None:
-        return ray_words.resources_of(self.jobs.document("/api/cluster_status"))
 
     def gpus(self) -> tuple[Sequence[Gpus], Sequence[str]]:
         found, faults = [], []
         for node in self._nodes():
             name = one_line(str(node.get("hostname") or node.get("ip") or "a node"))[:100]
             if "gpus" in node:
-                found.append(ray_words.gpus_of(node, name))
+                found.append(gpus_of(node, name))
             else:
                 faults.append(f"node {name}: the dashboard does not tell of its GPUs yet")
         return found, faults
@@ -62,7 +56,7 @@ class DashboardCluster:
         for pattern in ("worker*.out", "job-driver-*.log"):
             listed = self.jobs.document(f"/api/v0/logs?{urlencode({'node_id': node_id, 'glob': pattern})}")
             # A listing has no order, and no times.
-            for name in ray_words.oldest_first(_names(listed), jobs)[-_MOST_NETWORK_LOGS:]:
+            for name in oldest_first(_names(listed), jobs)[-_MOST_NETWORK_LOGS:]:
                 text, _ = self.jobs.file_tail(node_id, name, _NETWORK_LINES, _MOST_NETWORK_BYTES)
                 found += [text.decode("utf-8", "replace")]
         return found
@@ -92,3 +86,23 @@ def _names(document: Mapping[str, Any]) -> list[str]:
         else []
     )
     return [name for name in listed if isinstance(name, str)]
+
+
+def oldest_first(logs: Iterable[str], jobs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of workers' and drivers' logs by when their job began, as far as that is known: by the number of the
+    job, which Ray counts up, and by when the cluster says that it began (``jobs``, as the dashboard lists them)."""
+    began = {
+        each.get("submission_id"): each["start_time"]
+        for each in jobs
+        if isinstance(each.get("start_time"), int) and isinstance(each.get("submission_id"), str)
+    }
+
+    def age(name: str) -> tuple[int, str]:
+        worker = _WORKER_LOG.match(name)
+        if worker is None:
+            return began.get(name.removeprefix("job-driver-").removesuffix(".log"), 0), name
+        # One that no job has had yet has a number of its own.
+        number = -1 if worker[1] == _NO_JOB else int.from_bytes(bytes.fromhex(worker[1]), "little")
+        return number, name
+
+    return sorted(logs, key=age)

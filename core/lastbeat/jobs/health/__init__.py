@@ -1,0 +1,1 @@
+"""The health of a training run: one report for ``lastbeat health`` and for scripts."""
