@@ -200,7 +200,8 @@ def _check_tools(settings: Settings) -> None:
 def _credentials(settings: Settings) -> bool:
     from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - only here
 
-    from lastbeat.stores.s3_credentials import keys_in, session  # noqa: PLC0415 - only here
+    from lastbeat.stores.s3_credentials import keys_in  # noqa: PLC0415 - only here
+    from lastbeat.stores.s3_profiles import session  # noqa: PLC0415 - loads botocore
 
     try:
         return keys_in(settings.environ) is not None or session(settings.environ).get_credentials() is not None

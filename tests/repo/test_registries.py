@@ -5,7 +5,6 @@ import re
 import pytest
 
 from lastbeat.alerts.registry import CHANNELS
-from lastbeat.stores.kind import DIRECTORY
 from lastbeat.stores.registry import KINDS
 from support.checkout import ROOT
 
@@ -23,7 +22,7 @@ def independent(name: str) -> set[str]:
     [
         ("Channels do not know each other", {line.module for line in CHANNELS.values()}),
         # Of directories the adapter is meant: what is beside it in the registry is made of it.
-        ("Stores do not know each other", {module for kind, module in KINDS.items() if kind != DIRECTORY}),
+        ("Stores do not know each other", {adapter for _, adapter in KINDS.values()}),
     ],
 )
 def test_no_module_of_a_registry_is_left_out(contract: str, modules: set[str]) -> None:

@@ -50,7 +50,7 @@ def _into(root: Path) -> Put:
 
 def bucket(server: S3Server, name: str, prefix: str = "training-runs") -> Place:
     """A bucket of our own server, which can be told when a key was written."""
-    from lastbeat.stores.s3 import s3_store  # noqa: PLC0415 - whoever needs no bucket need not load it
+    from lastbeat.stores.s3_store import s3_store  # noqa: PLC0415 - whoever needs no bucket need not load it
 
     store = s3_store(f"s3://{name}/{prefix}", server.environment(), region=REGION)
     return Place(lambda key, body, when: server.put(name, f"{prefix}/{key}", body, when), store)

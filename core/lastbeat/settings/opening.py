@@ -1,4 +1,4 @@
-"""Settings → the stores that they name. An adapter is imported only when it is chosen."""
+"""Settings → the stores that they name."""
 
 import os
 from pathlib import Path
@@ -8,6 +8,8 @@ from urllib.parse import quote
 from lastbeat.settings import Settings, SettingsError
 from lastbeat.settings.table import DASHBOARD_URL
 from lastbeat.stores import registry
+from lastbeat.stores.kind import DIRECTORY
+from lastbeat.stores.local import FOLLOW_LINKS
 from lastbeat.stores.port import Store
 
 if TYPE_CHECKING:
@@ -26,22 +28,25 @@ def store(settings: Settings, *, tally: "Tally | None" = None) -> Store:
 
     Raises :class:`SettingsError` or :class:`StoreError` for what cannot be understood of a provider's own settings.
     """
-    from lastbeat.stores.retrying import RetryingStore  # noqa: PLC0415 - together with what it wraps
-
     bare = bare_store(settings)
     if tally is not None:
         from lastbeat.stores.counting import CountingStore  # noqa: PLC0415 - only a sweep counts
 
         bare = CountingStore(bare, tally)
+    return _with_retries(bare)
+
+
+def _with_retries(bare: Store) -> Store:
+    from lastbeat.stores.retrying import RetryingStore  # noqa: PLC0415 - training retries by itself
+
     return RetryingStore(bare)
 
 
 def bare_store(settings: Settings, *, training: bool = False) -> Store:
     """The same without retries. ``training`` is for what reports itself, not for a watchdog: a directory that is not
     there is made by the first write."""
-    kind = registry.of(settings.root)
     try:
-        return kind.open_store(settings.root, settings.values, settings.environ, training=training)
+        return registry.open_store(settings.root, settings.values, settings.environ, training=training)
     except ValueError as fault:
         # What only the adapter can judge: boto3's own variables, and its files.
         raise SettingsError([str(fault)]) from None
@@ -50,14 +55,10 @@ def bare_store(settings: Settings, *, training: bool = False) -> Store:
 def place(settings: Settings, address: str) -> Store:
     """The store at ``address`` (``s3://…``, ``gs://…``, ``az://…``, a directory), with the settings' credentials. For
     what a person names, so a directory's links are followed. Raises as :func:`store`."""
-    from lastbeat.stores.kind import DIRECTORY  # noqa: PLC0415 - as above
-    from lastbeat.stores.local import FOLLOW_LINKS  # noqa: PLC0415 - as above
-    from lastbeat.stores.retrying import RetryingStore  # noqa: PLC0415 - as above
-
     try:
         root = registry.parse(address)
         values = settings.values.replaced(FOLLOW_LINKS, True) if root.scheme == DIRECTORY else settings.values
-        return RetryingStore(registry.of(root).open_store(root, values, settings.environ))
+        return _with_retries(registry.open_store(root, values, settings.environ))
     except ValueError as fault:
         raise SettingsError([f"{address} {fault}"]) from None
 

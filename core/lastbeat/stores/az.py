@@ -2,17 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from typing import Final
+from urllib.parse import parse_qs
 
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.stores.kind import UNKNOWN, Remedies, Root, Traits
-from lastbeat.stores.port import StoreError, check_prefix
-
-if TYPE_CHECKING:
-    from obstore.store import ObjectStore as Backend
-
-    from lastbeat.stores.objects import ObjectStore
+from lastbeat.stores.port import check_prefix
 
 NAME: Final = "Azure Blob Storage"
 SCHEME: Final = "az"
@@ -28,19 +23,6 @@ _SECRETS: Final = (
     "AZURE_STORAGE_TOKEN",
 )
 """Other variables from which obstore takes credentials."""
-_ISSUERS: Final = ("login.microsoftonline.com", "169.254.169.254")
-"""Issuers of tokens: for an application, and on a machine in Azure."""
-_PASSED: Final[Mapping[str, tuple[str, ...]]] = {
-    "tenant_id": ("AZURE_STORAGE_TENANT_ID", "AZURE_TENANT_ID"),
-    "client_id": ("AZURE_STORAGE_CLIENT_ID", "AZURE_CLIENT_ID"),
-    "federated_token_file": ("AZURE_FEDERATED_TOKEN_FILE",),
-    "authority_host": ("AZURE_STORAGE_AUTHORITY_HOST", "AZURE_AUTHORITY_HOST"),
-    "msi_endpoint": ("AZURE_MSI_ENDPOINT", "AZURE_IDENTITY_ENDPOINT"),
-    "object_id": ("AZURE_OBJECT_ID",),
-    "msi_resource_id": ("AZURE_MSI_RESOURCE_ID",),
-    "use_azure_cli": ("AZURE_USE_AZURE_CLI",),
-}
-"""Option of obstore → the variables for it. They are passed on unchanged, because a .env may hold them too."""
 _LOGIN: Final = (
     "set AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, or give the machine a "
     "managed identity"
@@ -128,13 +110,6 @@ SETTINGS: Final = (
 )
 
 
-class _Account(NamedTuple):
-    name: str
-    endpoint: str
-    key: str
-    signature: str
-
-
 def parse(address: str) -> Root:
     """As :meth:`lastbeat.stores.registry.StoreModule.parse`."""
     container, _, rest = address.partition("/")
@@ -151,7 +126,7 @@ def parse(address: str) -> Root:
 def secrets(environ: Mapping[str, str]) -> Iterator[str]:
     """Credentials under other names, and the secret parts of a signature and a connection string."""
     yield from (text for name in _SECRETS if (text := environ.get(name, "").strip()))
-    held = _parts(environ.get(AZURE_STORAGE_CONNECTION_STRING.name, ""))
+    held = connection_fields(environ.get(AZURE_STORAGE_CONNECTION_STRING.name, ""))
     if key := held.get("accountkey"):
         yield key
     signed = (environ.get(AZURE_STORAGE_SAS_TOKEN.name, ""), held.get("sharedaccesssignature", ""))
@@ -162,102 +137,10 @@ def secrets(environ: Mapping[str, str]) -> Iterator[str]:
         yield from parse_qs(signature.lstrip("?")).get("sig", ())
 
 
-def _parts(text: str) -> dict[str, str]:
+def connection_fields(text: str) -> dict[str, str]:
     """The fields of a connection string, by their names in lower case."""
     pairs = (part.strip().partition("=") for part in text.split(";"))
     return {name.lower(): value.strip() for name, _, value in pairs if value}
-
-
-def _account(root: Root, values: SettingValues) -> _Account:
-    """Raises :class:`StoreError` where no account is named."""
-    held = _parts(values[AZURE_STORAGE_CONNECTION_STRING] or "")
-    if held.get("usedevelopmentstorage", "").lower() == "true":
-        raise StoreError(
-            f"{root.url}: UseDevelopmentStorage names no account",
-            "set AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY and AZURE_STORAGE_ENDPOINT, as Azurite has them",
-        )
-    name = values[AZURE_STORAGE_ACCOUNT_NAME] or held.get("accountname", "")
-    at = values[AZURE_STORAGE_ENDPOINT] or held.get("blobendpoint", "").rstrip("/")
-    if not name and at:
-        # https://ACCOUNT.blob.core.windows.net, or http://127.0.0.1:10000/ACCOUNT
-        parts = urlsplit(at)
-        name = parts.path.strip("/") or (parts.hostname or "").partition(".")[0]
-    if not name:
-        raise StoreError(
-            f"{root.url}: nothing says which storage account it lies in",
-            "set AZURE_STORAGE_ACCOUNT_NAME, or AZURE_STORAGE_CONNECTION_STRING",
-        )
-    if not re.fullmatch(r"[a-z0-9]{3,24}", name, re.ASCII):
-        raise ValueError("AZURE_STORAGE_ACCOUNT_NAME is not an account's name: 3 to 24 characters of a-z 0-9")
-    if not at:
-        scheme, suffix = held.get("defaultendpointsprotocol", "https"), held.get("endpointsuffix", "core.windows.net")
-        at = f"{scheme}://{name}.blob.{suffix}"
-    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", at):
-        raise ValueError("AZURE_STORAGE_CONNECTION_STRING names an endpoint that is no web address")
-    key = values[AZURE_STORAGE_ACCOUNT_KEY] or ""
-    signature = values[AZURE_STORAGE_SAS_TOKEN] or ""
-    if not key and not signature:
-        key, signature = held.get("accountkey", ""), held.get("sharedaccesssignature", "")
-    return _Account(name, at, key, signature.lstrip("?"))
-
-
-def open_store(
-    root: Root, values: SettingValues, environ: Mapping[str, str], *, training: bool = False
-) -> "ObjectStore":
-    """As :meth:`lastbeat.stores.registry.StoreModule.open_store`."""
-    from lastbeat.stores.clock import StoreClock  # noqa: PLC0415 - only the chosen store's client is loaded
-    from lastbeat.stores.endpoint import server_time_s  # noqa: PLC0415 - as above
-    from lastbeat.stores.objects import Dialect, ObjectStore  # noqa: PLC0415 - as above
-
-    url, account = root.url, _account(root, values)
-    return ObjectStore(
-        lambda: _connect(root, account, values, environ),
-        url=url,
-        clock=StoreClock(lambda: server_time_s(account.endpoint, root.place, environ), url),
-        dialect=Dialect(TRAITS, REMEDIES, no_suffixes=True, no_offsets=True, bare_tags=True),
-    )
-
-
-def _connect(root: Root, account: _Account, values: SettingValues, env: Mapping[str, str]) -> "Backend":
-    from obstore.exceptions import BaseError  # noqa: PLC0415 - as below
-    from obstore.store import AzureStore  # noqa: PLC0415 - 25 ms, which a directory's watcher need not wait for
-
-    from lastbeat.stores.endpoint import client_options  # noqa: PLC0415
-
-    given = {
-        name: next((text for each in names if (text := env.get(each, "").strip())), "")
-        for name, names in _PASSED.items()
-    }
-    # obstore takes missing options from the environment, so all relevant ones are given.
-    config: Any = {
-        **{name: text for name, text in given.items() if text},
-        "account_name": account.name,
-        "endpoint": account.endpoint,
-        "use_emulator": False,
-        "skip_signature": False,
-    }
-    if account.key:
-        config |= {"account_key": account.key, "credential_type": "access_key"}
-    elif account.signature:
-        config |= {"sas_key": account.signature, "credential_type": "sas_token"}
-    elif secret := values[AZURE_CLIENT_SECRET]:
-        config["client_secret"] = secret
-    own = (urlsplit(given[name]).hostname or "" for name in ("authority_host", "msi_endpoint"))
-    options: Any = client_options(account.endpoint, env, *_ISSUERS, *filter(None, own))
-    try:
-        return AzureStore(
-            root.place,
-            prefix=root.prefix or None,
-            config=config,
-            client_options=options,
-            retry_config={"max_retries": 0},
-        )
-    except (BaseError, ValueError, TypeError) as error:
-        # Its text may hold the key.
-        raise StoreError(
-            f"{root.url}: the Azure credentials could not be understood ({type(error).__name__})",
-            "check AZURE_STORAGE_ACCOUNT_KEY (base64, as the portal shows it) or AZURE_STORAGE_SAS_TOKEN",
-        ) from None
 
 
 def credentials(values: SettingValues, environ: Mapping[str, str]) -> str:

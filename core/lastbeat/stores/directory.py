@@ -7,18 +7,19 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import islice
 from pathlib import Path
 
+from lastbeat.model.setting import SettingValues
 from lastbeat.stores.beneath import LISTED, THROUGH, Beneath, UnsafePathError
 from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.folder_walk import folder_names, walk
-from lastbeat.stores.kind import DEFAULT_DIRECTORY, Traits
-from lastbeat.stores.local import TRAITS
+from lastbeat.stores.kind import DEFAULT_DIRECTORY, Root, Traits
+from lastbeat.stores.local import FOLLOW_LINKS, TRAITS
 from lastbeat.stores.port import (
     Blob,
     Cleared,
@@ -446,3 +447,11 @@ def _try_lock(handle: int) -> bool:
             return False
         raise
     return True
+
+
+def open_store(
+    root: Root, values: SettingValues, environ: Mapping[str, str], *, training: bool = False
+) -> DirectoryStore:
+    """The store for ``root``. With ``training``, the first write creates a missing directory, which is an error for a
+    watchdog. And it follows its user's links, because its rights do not exceed its user's."""
+    return DirectoryStore(root.path, create=training, trusting=training or values[FOLLOW_LINKS])

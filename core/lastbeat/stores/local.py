@@ -2,13 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lastbeat.model.setting import Setting, SettingValues, switch
 from lastbeat.stores.kind import DIRECTORY, FREE, Root, Traits
-
-if TYPE_CHECKING:
-    from lastbeat.stores.directory import DirectoryStore
 
 NAME: Final = "A directory"
 EXAMPLE: Final = "/path/of/a/directory"
@@ -43,16 +40,6 @@ def absolute(text: str) -> Path:
 def secrets(environ: Mapping[str, str]) -> Iterator[str]:
     """No secrets: a directory needs none."""
     return iter(())
-
-
-def open_store(
-    root: Root, values: SettingValues, environ: Mapping[str, str], *, training: bool = False
-) -> "DirectoryStore":
-    """The store for ``root``. With ``training``, the first write creates a missing directory, which is an error for a
-    watchdog. And it follows its user's links, because its rights do not exceed its user's."""
-    from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - only the chosen adapter is loaded
-
-    return DirectoryStore(root.path, create=training, trusting=training or values[FOLLOW_LINKS])
 
 
 def credentials(values: SettingValues, environ: Mapping[str, str]) -> str:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, PreconditionError
+
 from lastbeat.model.data import dataclass
 from lastbeat.stores import answers
 from lastbeat.stores.clock import StoreClock
@@ -79,8 +81,8 @@ Explain = Callable[[Exception, str, str], StoreError]
 class ObjectStore:
     """The store port over an obstore store, which ``connect`` makes at the first call.
 
-    ``clock`` returns the store's time, and ``explain`` turns a client error into a :class:`StoreError`. A version is an
-    ETag in quotes.
+    ``clock`` returns the store's time. ``relisting`` makes another way to list, where that is needed. ``explain`` turns
+    a client error into a :class:`StoreError`. A version is an ETag in quotes.
     """
 
     _runtime_pid: ClassVar[int | None] = None
@@ -92,7 +94,7 @@ class ObjectStore:
         url: str,
         clock: StoreClock,
         dialect: Dialect,
-        relisting: Relisting | None = None,
+        relisting: Callable[[], Relisting] | None = None,
         explain: Explain | None = None,
     ) -> None:
         self.url = url
@@ -110,8 +112,6 @@ class ObjectStore:
         check_folder(prefix)
         limit = max(1, min(limit, MAX_PAGE))
         with self._answering(f"listing {prefix or 'the root'}") as backend:
-            from obstore.exceptions import InvalidPathError  # noqa: PLC0415 - see _connect
-
             try:
                 offset = _offset(start_after)
                 stream = backend.list(prefix or None, offset=offset, chunk_size=limit)
@@ -123,7 +123,7 @@ class ObjectStore:
                 # There is a key that obstore cannot represent. One such key must not hide a fleet.
                 if self._relisting is None:
                     raise StoreError(f"{self.url}: below {prefix!r} lies a key with an impossible name") from None
-                return self._relisting.page(prefix, start_after, limit)
+                return self._relisting().page(prefix, start_after, limit)
         if not found and not self._proven:
             self._prove()
         self._proven = True
@@ -131,14 +131,12 @@ class ObjectStore:
 
     def folders(self) -> tuple[str, ...]:
         with self._answering("listing the folders of the root") as backend:
-            from obstore.exceptions import InvalidPathError  # noqa: PLC0415 - see _connect
-
             try:
                 found = backend.list_with_delimiter()["common_prefixes"]
             except (InvalidPathError, ValueError):
                 if self._relisting is None:
                     raise StoreError(f"{self.url}: below the root lies a folder with an impossible name") from None
-                return self._relisting.folders()
+                return self._relisting().folders()
         if not found and not self._proven:
             self._prove()
         self._proven = True
@@ -157,7 +155,7 @@ class ObjectStore:
             except FileNotFoundError as error:
                 self._absent(error, f"reading {key}")
                 return None
-            except _client_error() as error:
+            except BaseError as error:
                 if not _gave_no_part(str(error)):
                     raise
                 if start and _starts_behind(str(error)):
@@ -178,8 +176,6 @@ class ObjectStore:
     def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
         doing = f"writing {check_key(key)}"
         with self._answering(doing) as backend:
-            from obstore.exceptions import AlreadyExistsError, PreconditionError  # noqa: PLC0415 - see _connect
-
             mode: PutMode = _MODES[expect] if isinstance(expect, Expect) else {"e_tag": expect}
             if isinstance(expect, str) and self._dialect.by_generation:
                 mode = {"e_tag": expect, "version": self._generation(backend, key, expect)}
@@ -234,7 +230,7 @@ class ObjectStore:
         try:
             yield backend
             self._clock.answered()
-        except (_client_error(), FileNotFoundError, NotImplementedError) as error:
+        except (BaseError, FileNotFoundError, NotImplementedError) as error:
             # The cause is not chained, because its text has the server's answer, which may contain a signature.
             raise self._explain(error, self.url, doing) from None
 
@@ -269,7 +265,7 @@ class ObjectStore:
             except FileNotFoundError as error:
                 self._absent(error, "listing the root")
                 return
-            except _client_error() as error:
+            except BaseError as error:
                 if answers.code_of(str(error)) is None:
                     raise
                 return
@@ -318,12 +314,6 @@ class ObjectStore:
 
 def _headers(key: str) -> "Attributes | None":
     return next((headers for end, headers in _KINDS.items() if key.endswith(end)), None)
-
-
-def _client_error() -> type[Exception]:
-    from obstore.exceptions import BaseError  # noqa: PLC0415 - 25 ms, which a directory's watcher need not wait for
-
-    return BaseError
 
 
 def _modified(meta: "ObjectMeta") -> datetime:

@@ -1,4 +1,4 @@
-"""The registry of all kinds of stores. A new one needs a module, and a line here."""
+"""The registry of all kinds of stores. A new one needs a module of facts, an adapter, and a line here."""
 
 import importlib
 import re
@@ -9,17 +9,17 @@ from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.stores.kind import DIRECTORY, UNKNOWN, Prices, Root, Traits
 from lastbeat.stores.port import Store
 
-KINDS: Final[dict[str, str]] = {
-    "s3": "lastbeat.stores.s3",
-    "gs": "lastbeat.stores.gs",
-    "az": "lastbeat.stores.az",
-    DIRECTORY: "lastbeat.stores.local",
+KINDS: Final[dict[str, tuple[str, str]]] = {
+    "s3": ("lastbeat.stores.s3", "lastbeat.stores.s3_store"),
+    "gs": ("lastbeat.stores.gs", "lastbeat.stores.gs_store"),
+    "az": ("lastbeat.stores.az", "lastbeat.stores.az_store"),
+    DIRECTORY: ("lastbeat.stores.local", "lastbeat.stores.directory"),
 }
-"""Scheme of the address → module. Importing one loads neither a client library nor the adapter that uses it."""
+"""Scheme of the address → the module of its facts, and its adapter, which loads the client library."""
 
 
 class StoreModule(Protocol):
-    """The interface of a store's module."""
+    """The interface of the facts of a store, which need no client library."""
 
     NAME: str
     """Name of the kind for display."""
@@ -37,13 +37,6 @@ class StoreModule(Protocol):
         """Secrets in ``environ`` for such a store that are not the value of a setting."""
         ...
 
-    def open_store(
-        self, root: Root, values: SettingValues, environ: Mapping[str, str], *, training: bool = False
-    ) -> Store:
-        """The store, without retries and before any request. Raises ``ValueError`` for settings that only the adapter
-        can check, and :class:`StoreError` if something necessary is missing."""
-        ...
-
     def credentials(self, values: SettingValues, environ: Mapping[str, str]) -> str:
         """The credentials for ``doctor``, in words that follow "accepted", or ""."""
         ...
@@ -57,13 +50,30 @@ class StoreModule(Protocol):
         ...
 
 
+class StoreAdapter(Protocol):
+    """The interface of a store's adapter."""
+
+    def open_store(
+        self, root: Root, values: SettingValues, environ: Mapping[str, str], *, training: bool = False
+    ) -> Store:
+        """The store, without retries and before any request. Raises ``ValueError`` for settings that only the adapter
+        can check, and :class:`StoreError` if something necessary is missing."""
+        ...
+
+
 def module(scheme: str) -> StoreModule:
-    """The module of the stores of ``scheme``. Raises ``KeyError`` for one that is not in KINDS."""
-    return cast("StoreModule", importlib.import_module(KINDS[scheme]))
+    """The facts of the stores of ``scheme``. Raises ``KeyError`` for one that is not in KINDS."""
+    return cast("StoreModule", importlib.import_module(KINDS[scheme][0]))
+
+
+def open_store(root: Root, values: SettingValues, environ: Mapping[str, str], *, training: bool = False) -> Store:
+    """The store of ``root``, by its adapter; see :meth:`StoreAdapter.open_store`. Loads the client library."""
+    adapter = cast("StoreAdapter", importlib.import_module(KINDS[root.scheme][1]))
+    return adapter.open_store(root, values, environ, training=training)
 
 
 def of(root: Root) -> StoreModule:
-    """The module of ``root``'s kind."""
+    """The facts of ``root``'s kind."""
     return module(root.scheme)
 
 

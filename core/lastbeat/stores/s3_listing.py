@@ -1,15 +1,20 @@
-"""Lists through boto3, for roots with a key that obstore cannot represent."""
+"""Lists through botocore, for roots with a key that obstore cannot represent."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
 from lastbeat.stores import answers
 from lastbeat.stores.port import Entry, Page, UnreachableError
-from lastbeat.stores.s3_credentials import credential_provider, session
+from lastbeat.stores.s3 import REMEDIES
+from lastbeat.stores.s3_credentials import credential_provider
+from lastbeat.stores.s3_profiles import session
 
 if TYPE_CHECKING:
-    from lastbeat.stores.s3 import Place
+    from lastbeat.stores.s3_store import Place
 
 
 def list_page(place: "Place", env: Mapping[str, str], folder: str, start_after: str, limit: int) -> Page:
@@ -43,11 +48,6 @@ def _root(place: "Place") -> str:
 @contextmanager
 def _asking(place: "Place", env: Mapping[str, str], doing: str) -> Iterator[Any]:
     """A boto3 client with the store's limits. Its errors become :class:`StoreError`."""
-    from botocore.config import Config  # noqa: PLC0415
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
-
-    from lastbeat.stores.s3 import REMEDIES  # noqa: PLC0415 - it imports this module, late as well
-
     keys = credential_provider(env, place.url)()
     config = Config(
         connect_timeout=place.connect_s,

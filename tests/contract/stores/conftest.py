@@ -19,7 +19,7 @@ from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.objects import Dialect, ObjectStore
 from lastbeat.stores.port import Blob, DeniedError, Page, Store
-from lastbeat.stores.s3 import s3_store
+from lastbeat.stores.s3_store import s3_store
 from lastbeat.stores.volatile import IN_MEMORY
 from support.closed import closed, open_place
 from support.memory import MemoryStore

@@ -6,7 +6,7 @@ import pytest
 
 from contract.stores.conftest import READ
 from lastbeat.stores.port import Store
-from lastbeat.stores.s3 import s3_store
+from lastbeat.stores.s3_store import s3_store
 
 if TYPE_CHECKING:
     from support.s3 import S3Server

@@ -16,7 +16,7 @@ from lastbeat.stores.port import (
     UnreachableError,
 )
 from lastbeat.stores.retrying import Patience, RetryingStore
-from lastbeat.stores.s3 import s3_store
+from lastbeat.stores.s3_store import s3_store
 from lastbeat.stores.selftest import honours_conditions
 from support.proxy import (
     Answer,

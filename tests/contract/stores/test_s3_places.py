@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lastbeat.stores.port import DeniedError, Expect, MissingStoreError, StoreError
-from lastbeat.stores.s3 import parse_s3_url, s3_store
+from lastbeat.stores.s3_store import parse_s3_url, s3_store
 from support.proxy import FaultProxy
 from support.s3 import ACCESS_KEY, REGION, SECRET_KEY, S3Server
 from support.seaweed import READER_KEY

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lastbeat.stores.port import Expect, MissingStoreError, Store, StoreError
-from lastbeat.stores.s3 import s3_store
+from lastbeat.stores.s3_store import s3_store
 from support.proxy import Answer, FaultProxy, run_proxy
 from support.row_by_row import check_each
 from support.s3 import REGION, S3Server

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from lastbeat.stores.port import StoreError, UnreachableError
-from lastbeat.stores.s3 import s3_store
+from lastbeat.stores.s3_store import s3_store
 from support.proxy import FaultProxy, run_proxy
 from support.s3 import REGION, S3Server
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastbeat.stores.port import ConflictError, Expect, Store
-from lastbeat.stores.s3 import s3_store
+from lastbeat.stores.s3_store import s3_store
 from lastbeat.stores.selftest import honours_conditions
 from support.s3 import REGION, S3Server
 

@@ -4,7 +4,7 @@ import pytest
 
 from lastbeat.explain.signals.loading import load
 from lastbeat.stores.retrying import RetryingStore
-from lastbeat.stores.s3 import s3_store
+from lastbeat.stores.s3_store import s3_store
 from lastbeat.watch.observe.listing import run_files
 from lastbeat.watch.observe.logs import RunLogs
 from support.proxy import FaultProxy, s3_error

@@ -8,7 +8,7 @@ import pytest
 from lastbeat.model.redact import Redactor
 from lastbeat.settings import SettingsError, load, opening, secrets_in
 from lastbeat.stores import registry
-from lastbeat.stores.az import _account
+from lastbeat.stores.az_store import _account
 from lastbeat.stores.kind import Charge
 from support.row_by_row import check_each
 

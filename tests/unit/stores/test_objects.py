@@ -23,20 +23,20 @@ def _run(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_importing_and_making_a_store_loads_no_client() -> None:
+def test_an_address_is_understood_and_a_directory_opened_without_a_client() -> None:
     heavy = "{'obstore', 'boto3', 'botocore', 'http.client', 'ssl', 'hashlib', 'random', 'asyncio', 'urllib.request'}"
     code = (
-        "import sys; from lastbeat.stores.s3 import s3_store\n"
-        "import lastbeat.stores.retrying, lastbeat.stores.directory\n"
-        "env = {'AWS_CONFIG_FILE': '/nonexistent', 'AWS_SHARED_CREDENTIALS_FILE': '/nonexistent'}\n"
-        f"s3_store('s3://bucket/runs', env, region='us-east-1'); print(sorted({heavy} & set(sys.modules)))"
+        "import sys; from lastbeat import settings; from lastbeat.settings import opening\n"
+        "settings.load({}, {'MONITORING_ROOT': 's3://bucket/runs'})\n"
+        "opening.store(settings.load({}, {'MONITORING_ROOT': '/runs'}))\n"
+        f"print(sorted({heavy} & set(sys.modules)))"
     )
     assert _run(code) == "[]"
 
 
 def test_the_environments_own_keys_load_no_boto3() -> None:
     code = (
-        "import sys; from lastbeat.stores.s3 import s3_store; from lastbeat.stores.port import UnreachableError\n"
+        "import sys; from lastbeat.stores.s3_store import s3_store; from lastbeat.stores.port import UnreachableError\n"
         "env = {'AWS_ENDPOINT_URL': 'http://127.0.0.1:1', 'AWS_ACCESS_KEY_ID': 'a', 'AWS_SECRET_ACCESS_KEY': 'b',\n"
         "       'AWS_CONFIG_FILE': '/nonexistent', 'AWS_SHARED_CREDENTIALS_FILE': '/nonexistent'}\n"
         "try: s3_store('s3://bucket/runs', env, region='us-east-1').list('')\n"
