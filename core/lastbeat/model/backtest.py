@@ -12,21 +12,21 @@ class Hindsight(str, Enum):
     """What came of an end, and so what a decision about it would have been worth."""
 
     SAVED = "saved"
-    """Restarted; somebody started it again later, and it got on."""
+    """Restarted; a person started it again later, and it got further."""
     WASTED = "wasted"
     """Restarted; it was started again, and died of the same cause without getting further."""
     MISSED = "missed"
-    """Stopped; somebody started it again, and it got on."""
+    """Stopped; a person started it again, and it got further."""
     SPARED = "spared"
     """Stopped; it was started again, and died of the same cause without getting further."""
     BACK = "back"
-    """The very attempt lived again, or ended well: there was nothing to restart."""
+    """The same attempt came back, or ended well: there was nothing to restart."""
     ASKED = "asked"
     """A person had asked for this end."""
     DONE = "done"
     """It ended well."""
     UNKNOWN = "unknown"
-    """Nobody started it again, or how far it got is not known."""
+    """It was not started again, or how far it got is unknown."""
 
     def __str__(self) -> str:
         return self.value
@@ -49,11 +49,11 @@ class PastEnd:
     steps_per_s: float | None = None
     """How fast the attempt was, as far as its steps are known."""
     resumed_at: datetime | None = None
-    """When the next attempt was submitted or began. None: nobody knows, or there was none."""
+    """When the next attempt was submitted or began; None if that is unknown or there was none."""
     reached: int | None = None
     """How far the next attempt got, as far as is known."""
     came_back: bool = False
-    """The very attempt lived again, or ended well after all."""
+    """The same attempt came back, or ended well after all."""
     restarted: RestartEntry | None = None
     """What lastbeat itself decided then."""
 

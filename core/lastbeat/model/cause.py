@@ -87,7 +87,7 @@ WORTH_TELLING = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A job that had died and that nobody ended: it sat there, and somebody paid for it."""
+    """A job whose training had died stayed allocated, and cost money until it ended."""
 
     seconds: float
     until: str

@@ -63,7 +63,7 @@ class CheckpointSurvey:
     complete_listing: bool = True
     """False: there are more files than are looked at, or some could not be; there may be other checkpoints."""
     chosen: Checkpoint | None = field(default=None)
-    """What a restart would take. None: there is none, and training begins anew."""
+    """The checkpoint that a restart would take; None if there is none and training starts over."""
 
     @property
     def newest_step(self) -> int | None:

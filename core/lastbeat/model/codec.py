@@ -108,7 +108,7 @@ class _Type(NamedTuple):
     exact: frozenset[type] = frozenset()
     """JSON values of these classes need no ``read``."""
     split: "Callable[[Json, Skipped], tuple[Any, Json]] | None" = None
-    """Of a collection: what this version can read, and apart from it the JSON entries that it cannot."""
+    """The entries of a collection that this version can read, and the JSON of those that it cannot."""
     merge: Callable[[Json, Json], Json] | None = None
     """Puts those entries back into the JSON of the others."""
     check: str = ""

@@ -24,7 +24,7 @@ class CompiledRule(Persisted):
 
 @dataclass(frozen=True)
 class CompiledPolicy(Persisted):
-    """A :class:`lastbeat.model.restart.RestartPolicy` without its reactions: those are carried out by whoever has the
+    """A :class:`lastbeat.model.restart.RestartPolicy` without its reactions, which the supervisor carries out from the
     file."""
 
     FORM: ClassVar = Form.SPARSE

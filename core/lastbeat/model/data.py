@@ -45,13 +45,13 @@ def _dataclass(
 
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass as dataclass  # noqa: PLC0414 - its type, for whoever imports it from here
+    from dataclasses import dataclass as dataclass  # noqa: PLC0414 - its type, for modules that import it from here
 else:
     dataclass = _dataclass
 
 
 class _LateMethod:
-    """Stands for a method of ``kind``, and takes its place when somebody asks for it."""
+    """Stands in for a method of ``kind``, and is replaced by the method at its first use."""
 
     __slots__ = ("_kind", "_make", "_name")
 

@@ -16,7 +16,7 @@ UNKNOWN: Final = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class EfaUse:
-    """What lines of NCCL say of the network that it uses."""
+    """Finds the network that NCCL uses, from its own log lines."""
 
     FORM: ClassVar = Form.SPARSE
 

@@ -51,7 +51,7 @@ class RunLine:
     owner: str | None = field(default=None, metadata=TRANSIENT)
     """Whose run it is, as it says. The index keeps it apart, since few runs have one."""
     looked_at: datetime | None = field(default=None, metadata=TRANSIENT)
-    """Of a run with conditions: the look that found them."""
+    """When the conditions were found; None for a run without any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,14 @@ class RunFigures:
 
     line: RunLine
     beat_age_s: float | None = None
-    """How old the last heartbeat was by the store's clock when the run was last asked about; of a run that this pass
-    could not observe, nobody knows."""
+    """Age in s of the last heartbeat, by the store's clock, at the last check of the run; None if this pass could not
+    observe it."""
     step: int | None = None
     total_steps: int | None = None
     loss: float | None = None
     """May be NaN or infinite."""
     step_at: datetime | None = None
-    """When the store got what tells step and loss, which is not read anew in each pass."""
+    """When the document with step and loss was stored. A pass need not read it again."""
     pending: int = 0
     """Deliveries that still have to go out."""
 
@@ -129,7 +129,7 @@ class PassReport:
     notes: tuple[str, ...] = ()
     """Remarks on the watching itself."""
     would_send: tuple[PlannedAlert, ...] | None = None
-    """Of a dry pass: what it would send."""
+    """The alerts that a dry pass would send; None for any other pass."""
 
     @property
     def exit_status(self) -> int:

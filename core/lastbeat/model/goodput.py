@@ -22,31 +22,31 @@ MEANINGS: Final[Mapping[TimeUse, str]] = {
 
 @dataclass(frozen=True)
 class TimeSpent:
-    """What wall time went into.
+    """Where wall time went.
 
     The *effective training time ratio* (ETTR) is productive runtime over wall time, with the queue, start-up and all
     work that had to be done again in the wall time: A. Kokolis et al., "Revisiting Reliability in Large-Scale Machine
     Learning Research Clusters", 2024 (Meta). Google calls it goodput, and the rest badput: "Introducing ML Productivity
     Goodput: a metric to measure AI system efficiency", Google Cloud, 2024. How well the hardware is used while training
-    steps (model FLOPs utilization) is another matter, of which a watchdog knows nothing.
+    steps (model FLOPs utilization) is another matter, which a watchdog cannot see.
     """
 
     spent: Mapping[TimeUse, float] = field(default_factory=dict)
     """Seconds, none negative. A use that is missing is not known; its time is in ``UNKNOWN``, or in its neighbours."""
     attempts: int = 0
     lost_steps: int | None = None
-    """Steps that a later attempt did again: so many at least, where nobody knows from which one it resumed. None: not
-    known."""
+    """Steps that a later attempt repeated; a lower bound where the step that it resumed from is unknown. None if
+    unknown."""
     failures: int = 0
-    """Attempts that failed, hung or fell silent, as far as anybody saw it."""
+    """Attempts that failed, hung or fell silent, as far as that was observed."""
     detected: int = 0
-    """Those of which it is known when they happened and when they were seen,"""
+    """Failures whose time and whose detection are both known."""
     detect_s: float = 0.0
-    """and the sum of the times between."""
+    """Seconds from failure to detection, summed over ``detected``."""
     recovered: int = 0
-    """Outages after which training stepped again: several failures in a row are one,"""
+    """Outages after which training stepped again. Several failures in a row are one outage."""
     recover_s: float = 0.0
-    """and the sum of their lengths."""
+    """Length of these outages in s, summed."""
 
     @property
     def wall_s(self) -> float:
@@ -82,10 +82,10 @@ class TimeSpent:
 
 @dataclass(frozen=True, kw_only=True)
 class Goodput(TimeSpent):
-    """What a run's wall time since its first submission went into."""
+    """Where a run's wall time went since its first submission."""
 
     since: datetime
-    """The first submission; of a run that nobody here submitted, its first known moment."""
+    """The first submission, or the first known moment of a run that lastbeat did not submit."""
     until: datetime
     """When it ended for good, else the moment for which this was asked."""
     first_attempt: int = 1

@@ -92,7 +92,7 @@ class Group(Persisted):
 
 @dataclass(frozen=True)
 class SingleTimeout(Persisted):
-    """A time-out that was told on its own. It counts towards opening a group with later ones."""
+    """A time-out that got an alert of its own. It counts towards opening a group with later ones."""
 
     FORM: ClassVar = Form.ROW
 
@@ -104,7 +104,7 @@ class SingleTimeout(Persisted):
 
 @dataclass(frozen=True)
 class FirstLook(Persisted):
-    """The first look at a fleet that nobody has watched before. It may take several passes."""
+    """The first look at a fleet without a watcher so far. It may take several passes."""
 
     began_at: datetime
     closed_at: datetime | None = None
@@ -143,7 +143,7 @@ class Notice:
     repeated: bool = False
     """Nothing is new: a reminder."""
     earlier: int = 0
-    """Members that were told one by one before the group was opened."""
+    """Members that had alerts of their own before the group was opened."""
     shared: Mapping[str, str] = field(default_factory=dict)
     group: int = 0
     """Number of the group."""

@@ -1,4 +1,4 @@
-"""What a node says of its own health, beside a run's heartbeats."""
+"""A node's report on its own health, beside a run's heartbeats."""
 
 from datetime import datetime
 from typing import Final

@@ -253,7 +253,7 @@ class Heartbeat:
     )
 
     world_size: int | None = document_field(
-        "world_size", WHOLE, "How many ranks a distributed training has.", files=_EACH_RANK
+        "world_size", WHOLE, "How many ranks distributed training has.", files=_EACH_RANK
     )
     rank_beat_s: float | None = document_field(
         "rank_beat_seconds", SPAN, "How often each of them writes ranks/{rank}.json."

@@ -1,5 +1,7 @@
-"""What ``lastbeat exec --max-restarts`` tells the training that it starts, and both tell in metadata.json: that whoever
-started it ends it when it hangs, and starts it again in its place."""
+"""How ``lastbeat exec --max-restarts`` and training recognize each other, in the environment and in metadata.json.
+
+``exec`` ends training that hangs, and starts it again in its place.
+"""
 
 import json
 from collections.abc import Mapping
@@ -23,18 +25,18 @@ _NAME_CHARS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """Of one start."""
+    """One start."""
 
     token: str
-    """Of this start: the same for all processes that belong to it, and no other."""
+    """Identifies this start: the same for all of its processes, and for no other."""
     restarts: int
     """How often it has been started again within its job."""
     left: int
-    """How often it still may be."""
+    """How often it may still be started again."""
     takes_s: float
-    """So long it may take from a hang to the next start, if all goes well: before, nobody else need do anything."""
+    """Longest time in s from a hang to the next start, if all goes well. Until then nothing else needs to act."""
     process: int = 0
-    """Who starts it. Told to training alone."""
+    """The process that starts it. Only training gets this, not metadata.json."""
     mark: str | None = None
     """Which process that number means, see ``sdk.process_mark``."""
 

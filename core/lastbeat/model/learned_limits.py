@@ -15,11 +15,11 @@ from typing import Any, Final, Literal, NamedTuple
 from lastbeat.model.data import dataclass
 
 FACTOR: Final = 5.0
-"""A limit is so many times the longest span."""
+"""A limit is this many times the longest span."""
 LEAST_SAMPLES: Final = 16
-"""Spans of one name, over all ranks and attempts, before it has a limit."""
+"""Fewest spans of one name, over all ranks and attempts, for a limit."""
 LEAST_OF_A_RANK: Final = 4
-"""So many of them have to be of one rank: what all ranks do together is seen once, however many they are."""
+"""Fewest spans of one rank among them. What all ranks do together counts once, however many ranks there are."""
 FLOOR_S: Final = 60.0
 """No limit is shorter: a store, a garbage collector or a network may be slow for a moment."""
 IDLE_FLOOR_S: Final = 1800.0
@@ -30,9 +30,9 @@ LONG_SAMPLES: Final = 5000
 CEILING_S: Final = 6 * 3600.0
 """No limit is longer."""
 ROOM: Final = 1.5
-"""Where the ceiling is less than so many times the longest span, there is no limit: it would be a false alarm."""
+"""Without this factor between the longest span and the ceiling there is no limit: it would be a false alarm."""
 MOST_SPANS: Final = 32
-"""So many names are learned."""
+"""Most names that are learned."""
 LIMIT_BYTES: Final = 65536
 _MOST_S: Final = 10 * 365 * 86400.0
 _NAME_CHARS: Final = 60
@@ -48,7 +48,7 @@ class SpanKey(NamedTuple):
 
     kind: Kind
     name: str = ""
-    """Of a section: hostile text."""
+    """The section's name, which is hostile text; empty for other kinds."""
 
 
 OUTSIDE: Final = SpanKey("outside")
@@ -107,7 +107,7 @@ class LearnedLimit:
     taken: Taken
     """Samples of all attempts; the longest of the latest one that had enough of them, and of all since."""
     limit_s: float | None = None
-    """None: there are too few samples, or its spans are too long to be told from a hang."""
+    """Limit in s; None if there are too few samples, or if spans are as long as a hang."""
 
 
 Learned = Mapping[SpanKey, LearnedLimit]
@@ -219,7 +219,7 @@ def taken_fields(times: Mapping[SpanKey, Taken]) -> list[dict[str, Any]]:
 
 
 def read_taken(value: object) -> dict[SpanKey, Taken]:
-    """What a heartbeat tells of them, as far as it is understood."""
+    """The times in a heartbeat, as far as they are understood."""
     return {key: known.taken for key, known in _rows(value).items()}
 
 

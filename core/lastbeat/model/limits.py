@@ -55,7 +55,7 @@ class LimitEntry(Persisted):
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """What a fleet's limits say of one run, each in seconds and with the glob that says so. None: they do not."""
+    """The fleet's limits for one run: seconds, and the glob that sets them. None where the fleet sets none."""
 
     stale: tuple[float, str] | None = None
     stall: tuple[float, str] | None = None

@@ -46,7 +46,7 @@ class CountedFailure:
     signal: str | None = None
     fingerprint: str | None = None
     said: str = ""
-    """The reason, as people were told."""
+    """The reason, as in the alert."""
     node: str | None = None
     user: str | None = None
     step: int | None = None

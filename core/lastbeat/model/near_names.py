@@ -1,4 +1,4 @@
-"""What somebody who mistyped a name probably meant: for an advice of its own, and within a fault."""
+"""Finds the names that a mistyped one probably stands for, as advice of its own and within a fault."""
 
 from collections.abc import Iterable, Sequence
 

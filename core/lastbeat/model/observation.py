@@ -30,14 +30,14 @@ class RankBeat:
     """How often it is written, in seconds, as it says."""
 
     attempt: int | None = None
-    """Of the run, as it says."""
+    """The run's attempt, according to the rank."""
     sections: tuple[OpenSection, ...] = ()
-    """What it was in."""
+    """The sections that the rank was in."""
 
 
 @dataclass(frozen=True, slots=True)
 class IllNode:
-    """The node of one rank, as ranks/N.health tells of it. ``host`` is hostile text."""
+    """The node of one rank, from ranks/N.health. ``host`` is hostile text."""
 
     rank: int
     modified: datetime
@@ -83,7 +83,7 @@ class RanksSeen:
 
     ranks: tuple[RankBeat, ...] = ()
     left_out: int = 0
-    """So many more have written and were not read."""
+    """Number of further ranks that have written and were not read."""
     world_size: int | None = None
     began: datetime | None = None
     """When the attempt began, by the store's clock."""
@@ -106,12 +106,12 @@ class PreemptedSentinel(Sentinel):
     """``_preempted``, without its text."""
 
     said: Preemption | None = None
-    """None: nobody has read it."""
+    """Its content; None if it was not read."""
 
 
 @dataclass(frozen=True)
 class StopAsked:
-    """``_stop``: somebody asked for the run's end."""
+    """``_stop``: a request to end the run."""
 
     modified: datetime
     request: StopRequest
@@ -154,7 +154,7 @@ class Seen:
     logs: LogReport | None = None
     """What the logs say. None: none were read, which proves nothing."""
     job: JobSight | None = None
-    """Its job, as the launcher tells of it. None: nobody asked."""
+    """Its job, as the launcher reports it; None if the launcher was not asked."""
     ranks: RanksLookedAt | None = None
     """Its ranks. None: this look was not shown their files."""
 

@@ -1,4 +1,4 @@
-"""What lastbeat says of a SIGKILL that the kernel's OOM killer did not send.
+"""Explains a SIGKILL that the kernel's OOM killer did not send.
 
 It is written into ``_error`` where the counter is read, and read there where causes are found.
 """

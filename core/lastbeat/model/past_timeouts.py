@@ -1,4 +1,4 @@
-"""What limits that a run learns would have told of its past: data."""
+"""What learned limits would have reported of a run's past: data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,22 +28,22 @@ class KeptTimes:
     start: datetime | None = None
     """When the attempt began, as its metadata.json says."""
     open_at: datetime | None = None
-    """When that was last written, by the store's clock;"""
+    """When the heartbeat with the open sections was written, by the store's clock."""
     open_sections: Sequence[OpenSection] = ()
-    """and what rank 0 was in then."""
+    """The sections that rank 0 was in then."""
     state: LearnedState | None = None
     """``ft_state.json``. None: it learned nothing."""
 
 
 class Came(str, Enum):
-    """What came of a wait that a learned limit would have told of."""
+    """How a wait ended that a learned limit would have reported."""
 
     HANG = "hang"
     """It ended the run: it hung."""
     WRONG = "wrong"
     """The run went on: a false alarm."""
     UNKNOWN = "unknown"
-    """It still lasts, or somebody ended the run meanwhile."""
+    """It still lasts, or a person ended the run meanwhile."""
 
     def __str__(self) -> str:
         return self.value
@@ -57,23 +57,23 @@ class WouldTell:
     """``step``, a section (hostile text), or empty: in no section."""
     came: Came
     lasted_s: float
-    """As far as it is known: until the run went on, or was told of."""
+    """Length in s as far as it is known: until the run continued, or until its alert."""
     limit_s: float
     usual_s: float
     """The longest until then."""
     at: datetime | None = None
-    """When it would have been told, by the store's clock. None: what is kept does not say when."""
+    """When the learned limit would have raised an alert, by the store's clock; None if that is unknown."""
     earlier_s: float | None = None
-    """Of a hang: so much earlier than it was told. Less than 0: later."""
+    """Seconds by which that alert precedes the actual one of a hang; negative if it is later."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastTimeouts:
-    """Of one run: what limits that it learns would have told of its latest attempt."""
+    """What learned limits would have reported of a run's latest attempt."""
 
     run_id: str
     watched_s: float = 0.0
-    """For so long its steps are known."""
+    """Time in s for which its steps are known."""
     steps: int = 0
     longest_s: float = 0.0
     """The longest wait for a step in that time, before its last."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lastbeat.model.signal import Absence
 
 HERE: Final = "settings here"
-"""Whose limit it is: that of the watcher, or of whoever looks."""
+"""The source of a limit: the watcher, or the command that looks."""
 ITS_OWN: Final = "its own"
 DEFAULT_ALERT_ON = frozenset({Event.FAILED, Event.TIMED_OUT, Event.SUCCEEDED, Event.RECOVERED, Event.WARNING})
 
@@ -51,9 +51,9 @@ class Policy:
     start_from: str = HERE
     learned_from: str = HERE
     fleet_token: int = 0
-    """Tells whether the fleet's limits for this run have changed, see :class:`RunLimits`."""
+    """Changes with the fleet's limits for this run, see :class:`RunLimits`."""
     unread: str | None = None
-    """Why nobody knows the fleet's limits. Then no limit but the run's own decides anything."""
+    """Why the fleet's limits are unknown. Then no limit but the run's own decides anything."""
 
     def of_fleet(self, limits: "RunLimits") -> "Policy":
         """The policy for a run of which the fleet's limits say this: they outrank the watcher's."""
@@ -72,18 +72,18 @@ class Policy:
         """The policy for a run that states limits of its own: they outrank the fleet's and the watcher's."""
         found = self
         if stale_s:
-            # It says itself how long it may be silent, so nobody has to learn that.
+            # It states itself how long it may be silent, so there is nothing to learn.
             found = replace(found, stale_s=stale_s, stale_from=ITS_OWN, learned=False)
         return replace(found, stall_s=stall_s, stall_from=ITS_OWN) if stall_s else found
 
     @property
     def learns_steps(self) -> bool:
-        """Whether standing still is watched by what looks see of its steps: where nobody has said a limit, or none."""
+        """Whether the limit for standing still is learned from the steps that ticks have seen: only if none is set."""
         return self.learns and self.stall_s is None and self.inactivity_s is None and self.stall_from == HERE
 
     @property
     def patient(self) -> "Policy":
-        """For runs that nobody asked for by name: one that has only a log yet is given as long as a stale heartbeat."""
+        """The policy for runs that were not named: one with only a log has as long to start as a stale heartbeat."""
         return self if self.start_grace_s >= self.stale_s else replace(self, start_grace_s=self.stale_s)
 
 
@@ -105,7 +105,7 @@ class FleetPolicy:
     news_s: float = 86400.0
     """A run first found this long after it ended is history and raises no alert."""
     group_runs: int = 5
-    """The number of runs timing out together from which on one alert tells of all."""
+    """From this many runs that time out together, one alert covers all."""
     group_s: float = 300.0
     """Runs that time out within this time form a group, and it is the least time between two notices of a group."""
     repeat_s: float | None = None

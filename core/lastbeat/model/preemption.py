@@ -50,7 +50,7 @@ def encode_preemption(said: Preemption) -> bytes:
 
 
 def read_preemption(body: bytes) -> Preemption:
-    """What stands in a document that anybody may have written: JSON, lines such as ``step: 1500``, or any text."""
+    """The content of an untrusted document: JSON, lines such as ``step: 1500``, or any text."""
     text = body[:LIMIT_BYTES].decode("utf-8-sig", "replace")
     try:
         document = json.loads(text)

@@ -54,7 +54,7 @@ class Progress:
     _last: int = 0
     """The step as it was last printed."""
     _before: int = 0
-    """Steps of earlier epochs, where they are counted anew in each."""
+    """Steps of earlier epochs, where each epoch counts from 0."""
     _bar_total: int | None = None
     _bar_full: bool = False
 
@@ -187,7 +187,7 @@ class Progress:
         known = self.epoch
         if epoch is not None:
             if total is not None and known is not None and epoch > known and printed < self._last:
-                # Counted anew in this epoch.
+                # This epoch counts from 0 again.
                 self._before += total
             self.epoch = epoch
         elif total is not None:

@@ -1,6 +1,6 @@
 """Alerts that training raises itself, by ``run.alert`` or ``lastbeat.alert``: in one small document beside the run.
 
-Training needs no channel and no secret of one: watchers read the document, and tell people through their outbox.
+Training needs no channel and no secret of one: watchers read the document, and send its alerts from their outbox.
 """
 
 import json
@@ -13,7 +13,7 @@ from lastbeat.model.text import clean, fit, one_line
 
 LIMIT_BYTES: Final = 256 * 1024
 MOST: Final = 20
-"""So many alerts are kept, the latest. With these limits the worst document has less than ``LIMIT_BYTES``."""
+"""Number of latest alerts that are kept. With these limits the worst document has less than ``LIMIT_BYTES``."""
 TITLE_LIMIT: Final = 200
 TEXT_LIMIT: Final = 2000
 LEVELS: Final = ("info", "warning", "error")
@@ -23,10 +23,10 @@ _ID_LIMIT: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class RaisedAlert:
-    """One of them."""
+    """One alert."""
 
     id: str
-    """Tells it from all others, whatever becomes of the document."""
+    """Identifies the alert, even if the document is lost or rewritten."""
     title: str
     text: str = ""
     level: str = LEVELS[0]
@@ -43,7 +43,7 @@ class RaisedAlert:
 
 
 def encode_alerts(run_id: str, alerts: Sequence[RaisedAlert]) -> bytes:
-    """The document with the latest of them."""
+    """The document with the latest alerts."""
     entries = [
         {
             "id": each.id,
@@ -61,7 +61,7 @@ def encode_alerts(run_id: str, alerts: Sequence[RaisedAlert]) -> bytes:
 
 
 def read_alerts(body: bytes) -> tuple[RaisedAlert, ...]:
-    """The alerts in a document that anybody may have written, oldest first; what is none is left out. Never raises."""
+    """The alerts in an untrusted document, oldest first; invalid ones are left out. Never raises."""
     try:
         document = json.loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):

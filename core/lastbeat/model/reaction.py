@@ -31,7 +31,7 @@ class CommandRun(Persisted):
     """A command of a policy that was started, or never will be."""
 
     name: str
-    """Of its action: ``command-checkpoint-1500``."""
+    """Identifies its action: ``command-checkpoint-1500``."""
     on: str
     at: datetime
     """When it was started, or refused."""

@@ -1,4 +1,4 @@
-"""What re-runs of a step have shown: in metadata.json, in checkpoints, and for whoever decides about a restart.
+"""What re-runs of a step have shown: in metadata.json, in checkpoints, and for restart decisions.
 
 The exit statuses are Megatron-LM's, so that schedulers' scripts which know them go on working.
 """
@@ -13,13 +13,13 @@ from lastbeat.model.pattern import Pattern
 from lastbeat.model.text import fit, one_line
 
 EXIT_CODE_RESUME_TO_DISAMBIGUATE: Final = 16
-"""A bad result was reproduced: the job is to be resumed on other hardware, which tells whose fault it is."""
+"""A bad result was reproduced: resuming the job on other hardware shows whether this hardware is at fault."""
 EXIT_CODE_FAILED_ON_RESULT_VALIDATION: Final = 17
 """A bad result stands, or is known to be the hardware's: nothing is to be resumed."""
 FIELD: Final = "rerun"
 """In metadata.json."""
 MOST_FINDINGS: Final = 8
-"""The latest are told."""
+"""Most findings in metadata.json, the latest ones."""
 TEXT_LIMIT: Final = 120
 _HOST: Final = Pattern(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -32,7 +32,7 @@ class RerunVerdict(str, Enum):
     REPRODUCED = "reproduced"
     """The same device gave a bad result again: only another device can tell why."""
     SAME_DEVICE = "same_device"
-    """Resumed on the very device that is in doubt: nothing can be told."""
+    """Resumed on the device that is in doubt, which shows nothing."""
     PERSISTENT_ERROR = "persistent_error"
     """Another device gave another result: the first one computes wrongly."""
     CORRECT_RESULT = "correct_result"
@@ -63,7 +63,7 @@ class RerunFinding:
     verdict: RerunVerdict
     rank: int
     host: str
-    """Of the device in doubt."""
+    """The node of the device in doubt."""
     device: str
     """The device in doubt: its UUID, where it has one."""
     iteration: int
@@ -107,26 +107,26 @@ class RerunReport:
 
     @property
     def suspect_hosts(self) -> tuple[str, ...]:
-        """Where the devices are that training asks not to be resumed on: those that gave a bad result twice in its last
-        step, and that nobody has compared with others. Empty: nobody knows all of them."""
+        """The nodes that training must not resume on: their devices gave a bad result twice in its last step and were
+        not compared with others. Empty if not all of them are known."""
         if self.exit_code != EXIT_CODE_RESUME_TO_DISAMBIGUATE:
             return ()
         doubts = {RerunVerdict.REPRODUCED, RerunVerdict.SAME_DEVICE}
         last = [each for each in self.findings if each.iteration == self.findings[-1].iteration]
         if len(last) >= MOST_FINDINGS:
-            # There may be more than are told.
+            # There may be more than the report holds.
             return ()
         hosts = dict.fromkeys(each.host for each in last if each.verdict in doubts)
         # What is no name of a host reaches no scheduler.
         return tuple(each for each in hosts if _HOST.fullmatch(each))
 
     def error(self) -> str:
-        """The text of the ``_error`` of a training that ends because of them."""
+        """The text of the ``_error`` if training ends because of them."""
         return "\n".join([*map(str, reversed(self.findings)), f"exit status {self.exit_code}"])
 
 
 def read_rerun(value: object, mask: Callable[[str], str] = str) -> RerunReport | None:
-    """What a document says of it; None where it makes no sense. ``mask`` hides secrets in its text. Never raises."""
+    """The report in a document; None if it is invalid. ``mask`` hides secrets in its text. Never raises."""
     if not isinstance(value, Mapping):
         return None
     code = value.get("exit_code")

@@ -19,9 +19,9 @@ RESTART_KIND = "restart"
 BEGUN = "begun"
 """In an action's details: when the supervision was begun whose first job it is."""
 RESUME_FROM: Final = "resume_from"
-"""In such an action's details: the checkpoint that the job gets,"""
+"""In such an action's details: the checkpoint that the job gets."""
 RESUME_STEP: Final = "resume_step"
-"""and its step."""
+"""In such an action's details: the step of that checkpoint."""
 OnPermanent: TypeAlias = Literal["end", "leave"]
 
 
@@ -38,7 +38,7 @@ class Mode(str, Enum):
     STALL = "stall"
     """It lived and did nothing any more."""
     TIMEOUT = "timeout"
-    """Its time was over, or it is gone and nobody knows how it ended."""
+    """It reached its time limit, or it is gone and how it ended is unknown."""
     SUCCESS = "success"
     PREEMPTED = "preempted"
     """It ended early on request, and saved a checkpoint first."""
@@ -52,7 +52,7 @@ class RestartRule:
     max_retries: int | None = 0
     """Restarts in a row; None: no limit of its own."""
     otherwise: Literal["restart", "stop"] = "stop"
-    """Of a selective rule: what becomes of a failure that nothing names."""
+    """In a selective rule: what a failure that the rule does not name leads to."""
     error_types: frozenset[str] = frozenset()
     subsystems: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """As the user named it → the subsystems of catalogues that it stands for."""
@@ -91,26 +91,25 @@ class RestartPolicy:
     """Restarts of the whole run within ``window_s``. Progress does not give these back."""
     window_s: float = 86400.0
     same_step_times: int = 3
-    """The same cause at the same step so many times ends it."""
+    """The same cause at the same step this many times ends the run."""
     least_confidence: float = DEFAULT_LEAST_CONFIDENCE
     """A cause that is less sure counts as ``unknown``."""
     longest_delay_s: float = 1800.0
-    """The most that back-off grows to."""
+    """Longest back-off in s."""
     exclude_stragglers: bool = False
     """A node on which ranks were slow does not get the next job."""
     on_permanent: OnPermanent = "end"
-    """What becomes of a job that failed, is not restarted, and still runs."""
+    """What happens to a job that failed, is not restarted, and still runs."""
     also: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Signals that every selective rule restarts, though it excludes their error type: as the user named them → the
     signals of catalogues that they stand for."""
     reactions: Mapping[str, tuple[Reaction, ...]] = field(default_factory=dict)
     """Signal, transition or ``checkpoint_saved`` → what to do."""
     reaction_signals: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Of those the signals, as the user named them → the signals of catalogues that they stand for."""
+    """The signals among these, as the user named them → the signals of catalogues that they stand for."""
 
     def rule(self, mode: Mode) -> RestartRule:
-        """What ``mode`` leads to. Who is preempted is started again wherever anything is, unless the policy says
-        otherwise."""
+        """The rule for ``mode``. Without one of its own, a preempted job is started again if any other mode is."""
         found = self.rules.get(mode)
         if found is None and mode is Mode.PREEMPTED and any(each.kind != "never" for each in self.rules.values()):
             return RestartRule("always", max_retries=None)
@@ -145,13 +144,13 @@ class JobEnd:
     exit_code: int | None = None
     """Where training says by itself with which it ends, that: a launcher may turn it into its own."""
     suspect_nodes: tuple[str, ...] = ()
-    """Of an exit status that asks for other hardware: the nodes whose devices are in doubt. Empty: nobody has said."""
+    """Nodes whose devices are in doubt, if the exit status asks for other hardware; empty if unknown."""
     asked_by: str | None = None
     """The person who asked for this end."""
     resumed_from: str | None = None
     """The checkpoint that the job was given."""
     first_step: bool | None = None
-    """Whether it got to a step of its own. None: not known, or somebody else ended it."""
+    """Whether it reached a step of its own; None if unknown, or if another party ended it."""
     slow_nodes: tuple[str, ...] = ()
     """Nodes on which ranks were slow when it ended, the worst first."""
     broken_nodes: tuple[str, ...] = ()
@@ -172,7 +171,7 @@ class RestartEntry(Persisted):
     resumed_from: str | None = None
     """The checkpoint that the job had been given which ended then."""
     first_step: bool | None = None
-    """Whether that job got to a step of its own. None: not known, or somebody else ended it."""
+    """Whether that job reached a step of its own; None if unknown, or if another party ended it."""
     slow_nodes: tuple[str, ...] = ()
     """Nodes on which ranks were slow then."""
 
@@ -182,7 +181,7 @@ class RestartRuling(Persisted):
     """What was decided about the end of one job, as the record keeps it."""
 
     number: int
-    """Of the job that had ended."""
+    """Number of the job that had ended."""
     restart: bool
     reason: str
     at: datetime
@@ -193,11 +192,11 @@ class RestartRuling(Persisted):
     afar: bool = False
     """Only in records of an earlier build: a watcher decided that could not ask the launcher, see ``record.codec``."""
     on: str = ""
-    """What the policy's ``on:`` names and led to this. Then the job may live still, and does not get over it."""
+    """The entry of the policy's ``on:`` that led to this. The job may still live then, and cannot recover."""
     passed_over: str = ""
     """The newer checkpoints in quarantine, and why; empty: there are none."""
     job: str = ""
-    """What becomes of a job that is not restarted and still ran then, for people; empty: it had ended."""
+    """What happens to a job that is not restarted and still ran, for display; empty if it had ended."""
 
 
 @dataclass(frozen=True)
@@ -229,18 +228,18 @@ class Supervision(Persisted):
     compiled: CompiledPolicy | None = None
     """The same policy, for views, which show its budgets and cannot read its file."""
     place: str = ""
-    """The cluster or machine that its jobs run on, as the launcher names it. Empty: nobody has said."""
+    """The cluster or machine that its jobs run on, as the launcher names it; empty if unknown."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Names of settings → what was said of them when it was begun: limits, signals. They outrank the environment."""
+    """Settings from the start of the supervision (limits, signals), by name. They outrank the environment."""
     inactivity_minutes: float | None = None
-    """The limit of that name. None: that of the signals."""
+    """The limit of that name; None for the one of the signals."""
     interval_s: float | None = None
     """Time between two passes."""
 
 
 @dataclass(frozen=True)
 class LeaseHolder(Persisted):
-    """Which of several supervisors looks after a run, see ``supervision.lease``."""
+    """The supervisor that holds a run's lease, see ``supervision.lease``."""
 
     token: str
     """Identifies the supervisor."""
@@ -254,7 +253,7 @@ class LeaseHolder(Persisted):
     """Clock ticks after the boot, as /proc has them; with ``pid`` and ``boot`` no other process has it."""
     boot: str = ""
     namespace: str = ""
-    """Of process numbers."""
+    """The namespace of process numbers."""
     machine: str = ""
 
 

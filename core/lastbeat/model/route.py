@@ -36,7 +36,7 @@ class Person(Persisted):
     team: str | None = None
     """The team of runs whose owner this is, unless they say so themselves."""
     also: tuple[str, ...] = ()
-    """Other names that training may give them."""
+    """Other names that a run may give them."""
 
 
 @dataclass(frozen=True)

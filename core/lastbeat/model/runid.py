@@ -20,7 +20,7 @@ STOP = "_stop"
 LEARNED = "ft_state.json"
 """How long its sections usually take, and the limits that it has learned from that, see ``model.learned_limits``."""
 SIMULATED_FAULT = "_simulated_fault.json"
-"""A fault that somebody asked for has happened, see ``model.simulated_fault``."""
+"""A simulated fault has happened, see ``model.simulated_fault``."""
 ALERTS = "_alerts.json"
 """Alerts that training raised itself, see ``model.raised_alert``."""
 
@@ -89,5 +89,5 @@ def safe_run_id(text: str) -> tuple[str, str]:
 
 
 def waiting_record(run_id: str) -> str:
-    """The key of the record of a run that nobody has seen. A permission for ``*/_watchdog.json`` covers it."""
+    """The key of the record of a run that was never seen. A permission for ``*/_watchdog.json`` covers it."""
     return f"_watchdog/unseen/{run_id}/{RECORD}"

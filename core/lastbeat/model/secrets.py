@@ -50,7 +50,7 @@ def mask_tokens(text: str) -> str:
 
 
 _NAMES = {"KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS"}
-"""Words in the names of variables whose values are nobody's business."""
+"""Words in the names of variables whose values must not be shown."""
 
 
 def is_secret(name: str, value: str) -> bool:

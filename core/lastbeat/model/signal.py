@@ -63,7 +63,7 @@ class Absence(NamedTuple):
     """A line that has to appear: within ``within_s`` of the attempt's start, and then again every ``every_s``."""
 
     name: str
-    """Of the rule and of the condition that it raises."""
+    """Name of the rule, and of the condition that it raises."""
     signal: str
     """Name of the signal that has to be seen."""
     within_s: float
@@ -85,4 +85,4 @@ class Catalogue(NamedTuple):
     poll_s: float | None = None
     """How often logs are read. None: at every look."""
     noticed: frozenset[str] = frozenset()
-    """Signals of which it is told when a line was last new, besides those that absence rules wait for."""
+    """Signals whose latest new line is timed, besides those that absence rules wait for."""

@@ -37,7 +37,7 @@ class Silence(Persisted):
     why: str
     """The reason; empty if none was given."""
     by: str
-    """Who made it: ``user@host``, or on the page the name that somebody gave and the address that they came from."""
+    """Its author: ``user@host``, or the name and the network address of a visitor of the page."""
 
     def covers(self, run_id: str, now: datetime) -> bool:
         """Whether it applies to this run now, by the store's clock."""

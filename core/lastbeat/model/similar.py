@@ -35,7 +35,7 @@ class SimilarFailure(Persisted):
     own: bool = False
     """It is an earlier attempt of the very run."""
     runs: int = 1
-    """So many runs have failed like this, the present one among them."""
+    """Number of runs that have failed like this, including the present one."""
     aftermath: str = ""
     """:data:`WENT_ON`, :data:`GOT_FURTHER`, :data:`FAILED_AGAIN` or :data:`NOT_STARTED`. Empty: not known."""
 

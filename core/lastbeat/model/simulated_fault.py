@@ -1,4 +1,4 @@
-"""A fault on purpose: what is to happen to which rank of a training, and when."""
+"""A fault on purpose: what is to happen to which rank, and when."""
 
 import json
 import random
@@ -40,7 +40,7 @@ FAULT_TYPES: Final[tuple[FaultType, ...]] = get_args(FaultType)
 
 @dataclass(frozen=True, slots=True)
 class FaultRequest:
-    """A fault as somebody asked for it. None: let chance decide."""
+    """A fault as it was requested; None in a field lets chance decide."""
 
     type: FaultType | None = None
     rank: int | None = None

@@ -15,18 +15,18 @@ KEPT: Final = 100
 
 @dataclass(frozen=True)
 class StartsInPlace(Persisted):
-    """Of one job: the next one begins with none."""
+    """The starts within one job. The next job begins with none."""
 
     launch: str
-    """Of the job: the same word on all of its nodes."""
+    """Identifies the job's launch: the same word on all of its nodes."""
     number: int = 0
-    """Of the present start, from 0."""
+    """Number of the present start, from 0."""
     restarts: tuple[RestartEntry, ...] = ()
     """The latest :data:`KEPT`, oldest first."""
     why: str = ""
-    """What the present start follows."""
+    """Why the present start was necessary."""
     by: str = ""
-    """The node that saw it."""
+    """The node that saw the reason."""
     resume_from: str | None = None
     """The checkpoint that the present start was given."""
     resume_step: int | None = None

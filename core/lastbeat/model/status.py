@@ -52,7 +52,7 @@ class Status(str, Enum):
 
 
 UNWELL: Final = frozenset({Status.FAILED, Status.TIMED_OUT})
-"""The run did not go well, and nobody wanted that."""
+"""The run did not go well, and that was not intended."""
 
 
 class Event(str, Enum):
@@ -80,7 +80,7 @@ class Event(str, Enum):
     SIGHTED = "SIGHTED"
     """After BLIND: it can see again."""
     FIRST_LOOK = "FIRST_LOOK"
-    """What had ended before anybody watched the fleet, told at once for all: wanted as far as its parts are."""
+    """Runs that had ended before the fleet was watched, in one notice: wanted as far as its parts are."""
     TEST = "TEST"
     """A test message that a person asked for."""
 

@@ -1,4 +1,4 @@
-"""A request to end a run: who asked, when and why. Beside the run as ``_stop``, for training and for watchers."""
+"""A request to end a run, with its author, time and reason: ``_stop`` beside the run, for training and watchers."""
 
 import json
 from datetime import datetime
@@ -13,25 +13,25 @@ LIMIT_BYTES: Final = 4 * 1024
 WHY_LIMIT: Final = 200
 _BY_LIMIT: Final = 100
 GRACE_S: Final = 60.0
-"""How long training has after SIGINT, unless the request says otherwise."""
+"""Time in s that training has after SIGINT, unless the request says otherwise."""
 _GRACE_MOST_S: Final = 86400.0
 _SAME_START_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class StopRequest:
-    """Of one attempt: it never ends another."""
+    """A request to end one attempt; it never ends another."""
 
     by: str
     at: datetime | None
     why: str = ""
     start_time: datetime | None = None
-    """Of the attempt, as its metadata.json said, and its number; None where that said nothing."""
+    """Start of the attempt in its metadata.json. Like ``attempt``, its number, None if that file said nothing."""
     attempt: int | None = None
     grace_s: float = GRACE_S
     """Between SIGINT and SIGTERM."""
     signalled: bool = False
-    """Whoever asked sends SIGINT itself, on the machine where training runs."""
+    """The author sends SIGINT itself, on the machine where training runs."""
     after_checkpoint: bool = False
     """Training is to save a checkpoint first and to end by itself: no signal is sent."""
 
@@ -66,7 +66,7 @@ def encode_request(request: StopRequest) -> bytes:
 
 
 def read_request(body: bytes) -> StopRequest | None:
-    """The request in a document that anybody may have written; None if it is none."""
+    """The request in an untrusted document; None if it holds none."""
     try:
         document = json.loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):

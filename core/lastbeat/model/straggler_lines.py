@@ -8,7 +8,7 @@ from lastbeat.model.stragglers import StragglerReport
 
 WARNING: Final = "STRAGGLER DETECTION WARNING"
 _MOST_TOLD: Final = 64
-"""So many affected ranks stand in one line."""
+"""Most affected ranks in one line."""
 
 
 class ReportLine(NamedTuple):
@@ -55,7 +55,7 @@ def report_json(report: StragglerReport, most: int, took_s: float) -> ReportLine
 
 
 def report_fields(report: StragglerReport) -> dict[str, Any]:
-    """What the run's heartbeat says of it: who is slow, and where; whether the job is."""
+    """The stragglers in the run's heartbeat: which ranks are slow and where, and whether the job is."""
     scored = report.scores.relative or report.scores.individual
     ranks = [
         {

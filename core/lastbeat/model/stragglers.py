@@ -1,5 +1,4 @@
-"""Which ranks of a training are slower than they should be: scores and flags from what each rank tells of a window of
-its steps. Pure.
+"""Finds ranks that are slower than they should be, by scores and flags from a window of each rank's steps. Pure.
 
 A score is a time that should be possible divided by the time that was taken: 1 is as fast as can be, 0.5 takes twice as
 long. *Relative* compares a rank's median with the best rank's, *individual* with the rank's own best window. Both, and
@@ -21,22 +20,22 @@ from lastbeat.model.numbers import finite, median, whole
 
 THRESHOLD: Final = 0.7
 OUTLIER: Final = 6.0
-"""A modified z-score of more is none that healthy ranks have."""
+"""Modified z-score above which a rank is an outlier; healthy ranks stay below."""
 WORTH: Final = 0.1
-"""A rank that takes less than this part longer than the median rank is worth no word, however even the others are:
-healthy GPUs of one kind differ by some per cent."""
+"""Least excess over the median rank's time, as a part of it, for a flag: healthy GPUs of one kind differ by a few
+per cent."""
 LEAST_RANKS: Final = 4
-"""Of fewer nobody can say how far ranks usually are apart."""
+"""Fewest ranks for an outlier: with fewer, the usual spread is unknown."""
 LEAST_STEPS: Final = 3
 """A window with fewer steps is not scored."""
 OF_WINDOWS: Final = 3
 TIMES: Final = 2
-"""Flagged in so many of the last :data:`OF_WINDOWS` windows, a rank is a straggler."""
+"""Number of the last :data:`OF_WINDOWS` windows in which a straggler is flagged."""
 _Z: Final = 0.6745
 _MOST_S: Final = 10 * 365 * 86400.0
 _NODE_CHARS: Final = 100
 Basis = Literal["compute", "outside_collectives", "step"]
-"""What a rank's own time of a step is: its section ``compute``; all but its collectives; the whole step."""
+"""What counts as a rank's own time in a step: its section ``compute``; all but its collectives; the whole step."""
 _BASES: Final[Mapping[str, Basis]] = {
     "compute": "compute", "outside_collectives": "outside_collectives", "step": "step",
 }  # fmt: skip
@@ -53,16 +52,16 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class RankWindow:
-    """What one rank tells of its last window. All times are medians over its steps, in s, by its monotonic clock."""
+    """One rank's last window. All times are medians over its steps, in s, by its monotonic clock."""
 
     rank: int
     number: int
-    """Of the window in this attempt, from 1."""
+    """Number of the window in this attempt, from 1."""
     steps: int
     step_s: float
     """From one step to the next."""
     own_s: float
-    """What of that was the rank's own."""
+    """The rank's own part of ``step_s``."""
     best_step_s: float
     best_own_s: float
     """The same of the best window so far, this one included."""
@@ -91,7 +90,7 @@ class Flags:
 
 
 def comparable(windows: Sequence[RankWindow]) -> list[RankWindow]:
-    """Those that tell of the same kind of time, which most of them do, and of enough steps."""
+    """The windows with enough steps and the most frequent basis."""
     enough = [each for each in windows if each.steps >= LEAST_STEPS]
     found = {basis: [each for each in enough if each.basis == basis] for basis in _BASES.values()}
     return max(found.values(), key=len)
@@ -108,7 +107,7 @@ def scores(windows: Sequence[RankWindow], thresholds: Thresholds = Thresholds())
 
 
 def flags(windows: Sequence[RankWindow], thresholds: Thresholds = Thresholds()) -> Flags:
-    """What a window of each rank shows.
+    """The flags from one window of each rank.
 
     1. Relative: below the threshold or an outlier, and in any case :data:`WORTH` slower than the median rank: where
        most ranks are as slow, it is the best one that stands out.
@@ -140,7 +139,7 @@ def flags(windows: Sequence[RankWindow], thresholds: Thresholds = Thresholds()) 
 
 
 def _outlier_limit_s(times_s: Sequence[float]) -> float:
-    """The median of more than this is an outlier's."""
+    """A rank's own time in s above which it is an outlier."""
     if len(times_s) < LEAST_RANKS:
         return float("inf")
     middle_s = median(times_s)
@@ -150,13 +149,12 @@ def _outlier_limit_s(times_s: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Repeated(Generic[K]):
-    """What was flagged in the last windows. Those that told of no window keep what is known of them, for as many
-    windows."""
+    """What was flagged in the last windows. A key without a window keeps its flags for as many windows."""
 
     _lately: Mapping[K, tuple[bool, ...]] = field(default_factory=dict)
     """The last windows that were judged, oldest first."""
     _missed: Mapping[K, int] = field(default_factory=dict)
-    """So many in a row were not."""
+    """Key → number of latest windows in a row that were missing."""
 
     def after(self, judged: Collection[K], flagged: Collection[K]) -> "Repeated[K]":
         """With one more window, in which those of ``judged`` were scored, and those of ``flagged`` were flagged."""
@@ -193,18 +191,18 @@ class StragglerReport:
     """What is known after a window."""
 
     number: int
-    """Of the report, from 1."""
+    """Number of the report, from 1."""
     world: int
     scores: Scores = field(default_factory=Scores)
     nodes: Mapping[int, str] = field(default_factory=dict)
-    """Rank → its node, of every rank that was ever heard."""
+    """Rank → its node, for every rank that ever reported one."""
     basis: Basis = "step"
     worse: tuple[int, ...] = ()
     """Ranks that are slower than others, the worst first."""
     dropped: tuple[int, ...] = ()
     """Ranks that are slower than they were, the worst first."""
     slow: float | None = None
-    """Of a slow job: its score."""
+    """Score of a slow job; None if the job is not slow."""
 
     @property
     def stragglers(self) -> tuple[Straggler, ...]:
@@ -236,7 +234,7 @@ class StragglerReport:
 
 @dataclass(frozen=True)
 class Detector:
-    """Judges window after window of one training."""
+    """Judges the windows of one run, one after the other."""
 
     thresholds: Thresholds = field(default_factory=Thresholds)
     reports: int = 0
@@ -248,9 +246,11 @@ class Detector:
     _slow: Repeated[str] = field(default_factory=Repeated[str])
 
     def judge(self, windows: Sequence[RankWindow], world: int) -> "tuple[Detector, StragglerReport]":
-        """The next report. A window that was judged before counts no second time: of a rank that has told nothing new,
-        nothing new is known. One that was started again begins with number 1. Ranks from ``world`` on are of an
-        earlier, larger one."""
+        """The detector after ``windows``, and its report.
+
+        A window counts once. Ranks that restart begin with number 1. Ranks from ``world`` on belong to an earlier,
+        larger world.
+        """
         fresh = [each for each in windows if each.rank < world and each.number != self._told.get(each.rank)]
         compared = comparable(fresh)
         found, shown = scores(fresh, self.thresholds), flags(fresh, self.thresholds)
@@ -285,7 +285,7 @@ def _worst_first(ranks: Collection[int], by: Mapping[int, float]) -> tuple[int, 
 
 
 def window_fields(window: RankWindow) -> dict[str, Any]:
-    """``window`` as a heartbeat tells it; rank and node stand there already."""
+    """The fields of ``window`` in a heartbeat, which has rank and node already."""
     return {
         "number": window.number,
         "steps": window.steps,
@@ -298,7 +298,7 @@ def window_fields(window: RankWindow) -> dict[str, Any]:
 
 
 def read_window(value: object, rank: int, node: object) -> RankWindow | None:
-    """The same from a heartbeat. None: it tells of none, or of none that can be used."""
+    """The window in a heartbeat; None if there is none that can be used."""
     told = value if isinstance(value, dict) else {}
     number, steps = whole(told.get("number")), whole(told.get("steps"))
     of = told.get("of")

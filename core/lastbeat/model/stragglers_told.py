@@ -1,4 +1,4 @@
-"""What a run's heartbeat says of its stragglers, and how people are told. Pure; the text in it is hostile."""
+"""The stragglers in a run's heartbeat, and how they are worded. Pure; the text in it is hostile."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -20,7 +20,7 @@ class SlowNode:
 
     name: str
     ranks: int
-    """So many of its ranks are."""
+    """Number of its ranks that are stragglers."""
     of: int
 
 
@@ -31,10 +31,10 @@ class StragglersTold:
     world: int = 0
     count: int = 0
     ranks: tuple[Straggler, ...] = ()
-    """The worst first; of very many not all."""
+    """The worst first, at most 64."""
     nodes: tuple[SlowNode, ...] = ()
     slow: float | None = None
-    """Of a slow job: its score."""
+    """Score of a slow job; None if the job is not slow."""
 
     @property
     def text(self) -> str | None:

@@ -44,7 +44,7 @@ def one_line(text: str) -> str:
 
 
 def owner_name(text: str | None) -> str | None:
-    """``text`` as somebody's name or a team's: one line, harmless, bounded. None: it says nothing."""
+    """``text`` as the name of a person or team: one harmless, bounded line; None if it is empty."""
     return None if text is None else fit(one_line(text), NAME_LIMIT) or None
 
 

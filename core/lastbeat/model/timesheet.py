@@ -33,7 +33,7 @@ class TimeUse(str, Enum):
     RESTARTING = "restarting"
     """Dead, until the next attempt was submitted: noticed, or before a watcher looked."""
     UNKNOWN = "unknown"
-    """No evidence tells."""
+    """There is no evidence."""
 
     def __str__(self) -> str:
         return self.value
@@ -47,28 +47,28 @@ class AttemptTimes(Persisted):
 
     number: int
     submitted_at: datetime | None = None
-    """None: nobody here submitted it."""
+    """When lastbeat submitted it; None if it did not."""
     started_at: datetime | None = None
-    """When it left the queue; of a run that nobody supervises, when training says that it began, else its first sign of
-    life."""
+    """When it left the queue. For a run without a supervisor: when training says that it began, else its first sign
+    of life."""
     resumed_from: int | None = None
     """The step of the checkpoint that it was given; 0: none was there. None: training chose by itself."""
     no_step_at: datetime | None = None
     """The last look that showed no step of it."""
     first_step: int | None = None
-    """The first step that is known of it,"""
+    """Its first known step."""
     first_step_at: datetime | None = None
-    """and when that was."""
+    """When it reached that step."""
     first_is_told: bool = False
-    """Training itself told it: there was none before it."""
+    """Whether training reported it itself, so that there was none before."""
     last_step: int | None = None
     last_step_at: datetime | None = None
     redone: int = 0
     """Steps by which it went back while it lived: training restarted by itself."""
     still_s: float = 0.0
-    """For so long it stood still before that was noticed, and went on by itself later;"""
+    """Time in s for which it stood still unnoticed, and later continued by itself."""
     given_up_s: float = 0.0
-    """and for so long after it had been noticed."""
+    """Time in s for which it stood still after that was noticed."""
     died_at: datetime | None = None
     """When it ended, as far as the evidence tells."""
     seen_at: datetime | None = None
@@ -89,14 +89,14 @@ class AttemptTimes(Persisted):
 
 @dataclass(frozen=True)
 class EarlierTimes(Persisted):
-    """The attempts before those that are kept, as a sum."""
+    """The sum of the attempts before those that are kept."""
 
     FORM: ClassVar = Form.SPARSE
 
     since: datetime
-    """Where the first of them began,"""
+    """When the first of them began."""
     until: datetime
-    """and where the first that is kept did."""
+    """When the first kept attempt began."""
     attempts: int = 0
     spent: Mapping[str, float] = field(default_factory=dict)
     """:class:`TimeUse` → seconds. Its values add up to the time between ``since`` and ``until``."""
@@ -107,13 +107,13 @@ class EarlierTimes(Persisted):
     lost_steps: int | None = None
     failures: int = 0
     detected: int = 0
-    """Failures of which it is known when they happened and when they were seen,"""
+    """Failures whose time and whose detection are both known."""
     detect_s: float = 0.0
-    """and the sum of the times between."""
+    """Seconds from failure to detection, summed over ``detected``."""
     recovered: int = 0
-    """Failures after which training stepped again, where it is known when,"""
+    """Failures after which training stepped again at a known time."""
     recover_s: float = 0.0
-    """and the sum of the times until then."""
+    """Seconds from these failures until training stepped again, summed."""
     down_since: datetime | None = None
     """When a failure happened after which it has not stepped yet."""
 

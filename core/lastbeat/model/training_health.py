@@ -77,7 +77,7 @@ class CheckpointHealth(AsMapping):
     """What lies in a place of checkpoints."""
 
     latest_step: int | None
-    """Of the newest complete one. None: there is none, or its name tells no step."""
+    """Step of the newest complete checkpoint; None without one, or if its name has no step."""
     latest: str | None = None
     """That checkpoint: a path or an address. None: there is none."""
     count: int | None = 0
