@@ -1,10 +1,9 @@
 """Logs and what has to be found in each, as rows of ``logs/*.yaml``: one test a file, which tells all that is wrong.
 
 A file has ``groups``, and by name the ``texts`` that its rows share. A group has ``rows``, ``about``, which says what
-they show, and ``each``: what holds for every row that does not say otherwise. A row has:
+they show, and ``each``: what holds for every row that does not say otherwise. A row stands below what its log shows,
+once in a file. It is its log alone, or it has:
 
-``name``
-    what this log shows, once in a file
 ``log``
     the log, or what of it is this row's own; where it is one line, its end need not be written
 ``text``
@@ -78,6 +77,16 @@ REFERENCE = re.compile(r"^\{\{(?P<name>[a-zA-Z].*)\}\}\n", re.MULTILINE)
 COUNTED = re.compile(r"^\{\{(?P<first>\d+) to (?P<last>\d+)\}\} (?P<line>.*\n)", re.MULTILINE)
 
 
+class UniqueKeys(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Reads YAML, and refuses a mapping that has a key twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        read: dict[Any, Any] = super().construct_mapping(node, deep)
+        if len(read) < len(node.value):
+            raise ValueError(f"a key stands twice: {node.start_mark}")
+        return read
+
+
 class Row(NamedTuple):
     name: str
     texts: Mapping[str, str]
@@ -88,22 +97,23 @@ class Row(NamedTuple):
 
 def rows_of(document: str) -> list[Row]:
     """ValueError for whatever is not described above."""
-    read = yaml.load(document, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    read = yaml.load(document, UniqueKeys)
     _check("the file", read, {"texts", "groups"})
     texts = {**TEXTS, **{name: _written_out(name, text, TEXTS) for name, text in read.get("texts", {}).items()}}
     rows = []
     for group in read["groups"]:
         _check("a group", group, {"about", "each", "rows"})
-        rows += [_row({**group.get("each", {}), **row}, texts) for row in group["rows"]]
+        for name, row in group["rows"].items():
+            said = {"log": row} if isinstance(row, str) else row
+            rows.append(_row(name, {**group.get("each", {}), **said}, texts))
     twice = [name for name, count in Counter(row.name for row in rows).items() if count > 1]
     if twice:
         raise ValueError(f"more than one row has the name {twice[0]!r}")
     return rows
 
 
-def _row(row: Mapping[str, Any], texts: Mapping[str, str]) -> Row:
-    name = row["name"]
-    _check(name, row, {"name", "log", "text", "file", *FOUND})
+def _row(name: str, row: Mapping[str, Any], texts: Mapping[str, str]) -> Row:
+    _check(name, row, {"log", "text", "file", *FOUND})
     own = {"log": _written_out(name, row["log"], texts)} if "log" in row else {}
     pieces = {**texts, **own}
     built = {each: each.split(" + ") for each in _each(row, "text", "log")}
@@ -178,10 +188,10 @@ groups:
 - about: Rows of which three are wrong
   each: {text: [steps + log, steps + log of rank 2]}
   rows:
-  - {name: right, type: oom, evidence: out of memory, log: "torch.OutOfMemoryError: CUDA out of memory.\\n"}
-  - {name: another type, type: oom, log: "KeyError: 'x'\\n", text: steps + traceback + log}
-  - {name: no cause, type: none, hint: '', ended: true, text: steps}
-  - {name: another line, type: exception, shown in: steps, log: "KeyError: 3", text: steps + traceback + log}
+    right: {type: oom, evidence: out of memory, log: "torch.OutOfMemoryError: CUDA out of memory."}
+    another type: {type: oom, log: "KeyError: 'x'", text: steps + traceback + log}
+    no cause: {type: none, hint: '', ended: true, text: steps}
+    another line: {type: exception, shown in: steps, log: "KeyError: 3", text: steps + traceback + log}
 """
     assert wrong_in(rows_of(document)) == [
         "another type: expected type 'oom', found 'exception' in 'steps + traceback + log' of '-'",
@@ -191,28 +201,27 @@ groups:
 
 
 def test_lines_in_double_braces_are_written_out() -> None:
-    [row] = rows_of('groups: [{rows: [{name: a, type: none, log: "{{steps of rank 1}}\\n{{9 to 10}} epoch {n}\\n"}]}]')
+    log = "{{steps of rank 1}}\\n{{9 to 10}} epoch {n}\\n"
+    [row] = rows_of(f'groups: [{{each: {{type: none}}, rows: {{a: "{log}"}}}}]')
     steps = "".join(f"[rank1]: {line}\n" for line in STEPS.splitlines())
     assert row.texts == {"log": f"{steps}epoch 9\nepoch 10\n"}
 
 
 REFUSED = {
     "an unknown key of the file": ("{grups: []}", "the file: 'grups' is not one of groups, texts"),
-    "an unknown key of a group": ("groups: [{abuot: x, rows: []}]", "a group: 'abuot' is not one of about, each, rows"),
-    "an unknown key of a row": ("groups: [{rows: [{name: a, tpye: oom}]}]", "a: 'tpye' is not one of "),
-    "an unknown key for each row": ("groups: [{each: {tpye: oom}, rows: [{name: a}]}]", "a: 'tpye' is not one of "),
-    "an unknown text": ("groups: [{rows: [{name: a, type: oom, text: stpes}]}]", "a: 'stpes' is not one of "),
+    "an unknown key of a group": ("groups: [{abuot: x, rows: {}}]", "a group: 'abuot' is not one of about, each, rows"),
+    "an unknown key of a row": ("groups: [{rows: {a: {tpye: oom}}}]", "a: 'tpye' is not one of "),
+    "an unknown key for each row": ("groups: [{each: {tpye: oom}, rows: {a: b}}]", "a: 'tpye' is not one of "),
+    "an unknown text": ("groups: [{rows: {a: {type: oom, text: stpes}}}]", "a: 'stpes' is not one of "),
     "an unknown text in a log": (
-        "groups: [{rows: [{name: a, type: oom, log: '{{stpes}}'}]}]",
+        "groups: [{rows: {a: {type: oom, log: '{{stpes}}'}}}]",
         "a: 'stpes' is not one of ",
     ),
-    "a log that is missing": ("groups: [{rows: [{name: a, type: oom}]}]", "a: 'log' is not one of "),
-    "a log that is not read": (
-        "groups: [{rows: [{name: a, type: oom, text: steps, log: b}]}]",
-        "a: nobody reads its log",
-    ),
-    "no expectation": ("groups: [{rows: [{name: a, log: b}]}]", "a: nothing is expected"),
-    "a name twice": ("groups: [{each: {text: steps, line: 0}, rows: [{name: a}, {name: a}]}]", "more than one row has"),
+    "a log that is missing": ("groups: [{rows: {a: {type: oom}}}]", "a: 'log' is not one of "),
+    "a log that is not read": ("groups: [{rows: {a: {type: oom, text: steps, log: b}}}]", "a: nobody reads its log"),
+    "no expectation": ("groups: [{rows: {a: b}}]", "a: nothing is expected"),
+    "a name twice in a group": ("groups: [{each: {line: 0}, rows: {a: b, a: c}}]", "a key stands twice"),
+    "a name twice": ("groups: [{each: {line: 0}, rows: {a: b}}, {each: {line: 0}, rows: {a: c}}]", "more than one row"),
 }
 
 
