@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from lastbeat.model.text import one_line
+from lastbeat.training.node.checking import NodeCheck, NodeNeeds, check_node
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
 
@@ -56,7 +57,6 @@ def command(
 
     Prints one line for each check, with the remedy.
     """
-    from lastbeat.training.node.checking import NodeCheck, NodeNeeds, check_node  # noqa: PLC0415 - only for this command
 
     logs.verbose(on=verbose)
     made: list[NodeCheck] = []

@@ -9,14 +9,22 @@ from typing import Literal
 
 from lastbeat import wire
 from lastbeat.alerts.port import Channel, DeliveryError, named
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES
 from lastbeat.model.limits import EVERY_RUN, limits_of
+from lastbeat.model.route import ROUTES_FILE
 from lastbeat.model.runid import METADATA, SWEEP_MARK, is_hardly_a_run
 from lastbeat.model.text import counted
 from lastbeat.settings import Settings, SettingsError, opening, table
 from lastbeat.stores import registry
 from lastbeat.stores.port import DeniedError, Entry, Store, StoreError
 from lastbeat.stores.selftest import honours_conditions
+from lastbeat.views.heartbeats import read_told
 from lastbeat.views.limits import limits_shown
+from lastbeat.views.page.writing import KEY
+from lastbeat.watch.observe.fleet import FleetListing
+from lastbeat.watch.record import routes
+from lastbeat.watch.record.limits import FleetLimits
+from lastbeat_cli.routes.lines import absent
 
 _BODY = b"lastbeat doctor\n"
 _FAR_OFF_S = 30.0
@@ -96,7 +104,6 @@ def _reading(store: Store) -> Iterator[CheckResult]:
     if not store.traits.local:
         yield CheckResult("reading", "ok", "allowed")
         return
-    from lastbeat.watch.observe.fleet import FleetListing  # noqa: PLC0415 - only a directory needs it
 
     until = time.monotonic() + _RUNS_S
     listing = FleetListing(store, until=until)
@@ -129,9 +136,6 @@ def _reading(store: Store) -> Iterator[CheckResult]:
 
 def _ignored_settings(store: Store, settings: Settings) -> Iterator[CheckResult]:
     """Runs of the last day whose training goes on without a setting, because that is wrong where it started."""
-    from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES  # noqa: PLC0415 - as above
-    from lastbeat.views.heartbeats import read_told  # noqa: PLC0415 - as above
-    from lastbeat.watch.observe.fleet import FleetListing  # noqa: PLC0415 - as above
 
     beats: list[tuple[datetime, str, Entry]] = []
     try:
@@ -212,7 +216,6 @@ def _clock(store: Store) -> CheckResult:
 
 def _limits(store: Store, settings: Settings) -> Iterator[CheckResult]:
     """Report the limits for runs without their own. The file may have been edited by hand."""
-    from lastbeat.watch.record.limits import FleetLimits  # noqa: PLC0415 - as below
     from lastbeat.watch.record.limits_file import faults_of  # noqa: PLC0415 - imports pydantic, to check edits by hand
 
     try:
@@ -238,7 +241,6 @@ def _limits(store: Store, settings: Settings) -> Iterator[CheckResult]:
 
 def _page(store: Store, minutes: float) -> CheckResult:
     """Check whether passes write the page, as set: they may lack the permission."""
-    from lastbeat.views.page.writing import KEY  # noqa: PLC0415 - only where it is turned on
 
     try:
         mark, page = store.read(SWEEP_MARK, 1), store.read(KEY, 1)
@@ -275,9 +277,6 @@ def _state(settings: Settings) -> CheckResult:
 
 def _routes(store: Store, settings: Settings) -> Iterator[CheckResult]:
     """Check the fleet's alert routes; yields nothing if it has none."""
-    from lastbeat.model.route import ROUTES_FILE  # noqa: PLC0415 - as above
-    from lastbeat.watch.record import routes  # noqa: PLC0415 - as above
-    from lastbeat_cli.routes.lines import absent  # noqa: PLC0415 - as above
 
     remedy = "until then every alert goes to every channel; see: lastbeat routes check"
     try:

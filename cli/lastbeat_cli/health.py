@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from lastbeat import wire
+from lastbeat.jobs.health.clusters import health_of
+from lastbeat.jobs.health.lines import lines
+from lastbeat.jobs.health.runs import run_health
+from lastbeat.launchers.port import LauncherError
+from lastbeat.launchers.ray_exec.cluster import reach
+from lastbeat.launchers.traits import RayHead
 from lastbeat.model import runid
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.settings import Settings, SettingsError, opening
@@ -76,11 +82,6 @@ def command(  # noqa: PLR0913 - each is an option
 
     Prints each problem with the remedy.
     """
-    from lastbeat.jobs.health.clusters import health_of  # noqa: PLC0415 - imports the clients of clusters
-    from lastbeat.jobs.health.lines import lines  # noqa: PLC0415 - as above
-    from lastbeat.launchers.port import LauncherError  # noqa: PLC0415 - as above
-    from lastbeat.launchers.ray_exec.cluster import reach  # noqa: PLC0415 - as above
-    from lastbeat.launchers.traits import RayHead  # noqa: PLC0415 - as above
 
     logs.verbose(on=verbose)
     faults: list[str] = []
@@ -115,7 +116,6 @@ def command(  # noqa: PLR0913 - each is an option
 
 
 def _of_run(settings: Settings, run: str, checkpoint_dir: str | None) -> "TrainingHealth":
-    from lastbeat.jobs.health.runs import run_health  # noqa: PLC0415 - as above
 
     store = opening.store(settings)
     try:

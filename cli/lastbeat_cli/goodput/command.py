@@ -10,8 +10,12 @@ from lastbeat import wire
 from lastbeat.model.times import format_time
 from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import MissingStoreError, StoreError
+from lastbeat.views.fleet_goodput import fleet_goodput
+from lastbeat.views.goodput import SCHEMA, goodput_document, spent_document, times_document
+from lastbeat.views.order import select
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
+from lastbeat_cli.goodput.lines import fleet_lines, run_lines
 from lastbeat_cli.run import one_run
 from lastbeat_cli.terminal import paint, signs
 
@@ -81,8 +85,6 @@ def command(*, globs: tuple[str, ...], since: str, most: str, as_json: bool, ver
 
 
 def _one(settings: Settings, run: str, *, as_json: bool) -> int:
-    from lastbeat.views.goodput import SCHEMA, goodput_document, times_document  # noqa: PLC0415 - one of two forms
-    from lastbeat_cli.goodput.lines import run_lines  # noqa: PLC0415 - as above
 
     store = opening.store(settings)
     try:
@@ -105,9 +107,6 @@ def _one(settings: Settings, run: str, *, as_json: bool) -> int:
 
 
 def _fleet(settings: Settings, globs: tuple[str, ...], since: str, since_s: float, most: int, *, as_json: bool) -> int:
-    from lastbeat.views.fleet_goodput import fleet_goodput  # noqa: PLC0415 - only for several runs
-    from lastbeat.views.order import select  # noqa: PLC0415 - as above
-    from lastbeat_cli.goodput.lines import fleet_lines  # noqa: PLC0415 - as above
 
     store, until = opening.store(settings), time.monotonic() + _LIMIT_S
     view = wire.fleet_watch(settings, since_s=since_s, at=store).open(until)
@@ -132,7 +131,6 @@ def _fleet(settings: Settings, globs: tuple[str, ...], since: str, since_s: floa
 
 
 def _document(settings: Settings, view: "FleetView", found: "FleetGoodput", left: int) -> dict[str, object]:
-    from lastbeat.views.goodput import SCHEMA, goodput_document, spent_document  # noqa: PLC0415 - as above
 
     runs = [
         {"run_id": each.run_id, "status": str(each.status), **goodput_document(each.goodput)}

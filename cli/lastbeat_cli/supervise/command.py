@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from lastbeat import wire
+from lastbeat.jobs.checkpoints.survey import survey
 from lastbeat.jobs.supervision import surroundings
 from lastbeat.jobs.supervision.beginning import NotBegunError, begin
 from lastbeat.jobs.supervision.lease import SupervisorLease
@@ -306,8 +307,6 @@ def _begin(
     opened = supervised.supervisor.checkpoints
     found = None
     if opened is not None:
-        from lastbeat.jobs.checkpoints.survey import survey  # noqa: PLC0415 - only where there are checkpoints
-
         with places.named_by("correct --checkpoint-dir"):
             found = survey(opened(), stop_at_first=True).chosen
     _make_root(settings)

@@ -29,7 +29,7 @@ from lastbeat.settings import SettingsError
 from lastbeat.stores.port import ConflictError, StoreError
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat.watch.watchdog import Watch
-from lastbeat_cli import exits
+from lastbeat_cli import exits, stop
 from lastbeat_cli.author import author
 from lastbeat_cli.loop import Stop, next_due
 from lastbeat_cli.plain import Plain
@@ -218,7 +218,6 @@ def _ends_job(supervised: SupervisedRun, record: Record) -> bool:
 
 
 def _end_job(supervised: SupervisedRun, job: JobMemory) -> None:
-    from lastbeat_cli import stop  # noqa: PLC0415 - only needed here
 
     run_id, store = supervised.run_id, supervised.store
     try:

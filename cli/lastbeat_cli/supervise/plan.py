@@ -4,6 +4,7 @@ import shlex
 from datetime import datetime, timezone
 from typing import Final
 
+from lastbeat.jobs.checkpoints.survey import survey
 from lastbeat.jobs.supervision.restarting import NUMBER, job_name, spec_of
 from lastbeat.jobs.supervision.supervisor import SupervisedRun
 from lastbeat.launchers import registry
@@ -32,7 +33,6 @@ def show(
     as_json: bool,
 ) -> int:
     """Print the first job, or the next one of a run with a ``record``. Returns the exit status."""
-    from lastbeat.jobs.checkpoints.survey import survey  # noqa: PLC0415 - only where there are checkpoints
 
     opened = supervised.supervisor.checkpoints
     with places.named_by("correct --checkpoint-dir"):
