@@ -1,16 +1,14 @@
 """The loop of a watch: when the next pass is due, when the watch is over, and how the user stops it."""
 
-import math
 import os
 import select
 import signal
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta, timezone
 from types import TracebackType
 
 from lastbeat.model.outcome import Outcome
-from lastbeat.stores.clock import steady
+from lastbeat.stores.clock import next_due
 from lastbeat.watch.decide.over import is_over, retry_in_s
 
 
@@ -75,14 +73,6 @@ class Stop:
         os.read(self._read, 512)
 
 
-def next_due(due: float, now: float, interval_s: float) -> float:
-    """The first time after ``now`` that is a whole number of intervals from ``due``.
-
-    Missed times are skipped. Neither the duration of a pass nor an extra pass shifts later times.
-    """
-    return due + interval_s * max(0, math.floor((now - due) / interval_s) + 1)
-
-
 def follow(
     tick: Callable[[], Outcome],
     show: Callable[[Outcome, float | None], None],
@@ -106,9 +96,3 @@ def follow(
         show(outcome, None if over else at)
         if over or stop.wait(at - time.monotonic()):
             return outcome
-
-
-def steady_clock() -> Callable[[], datetime]:
-    """A clock that starts at this host's time and then advances monotonically, so that jumps cause no blindness."""
-    began, at = datetime.now(timezone.utc), steady()
-    return lambda: began + timedelta(seconds=steady() - at)

@@ -15,9 +15,9 @@ from lastbeat import settings as configuration
 from lastbeat import wire
 from lastbeat.alerts import registry
 from lastbeat.model.document import outcome_document
+from lastbeat.stores.clock import steady_clock
 from lastbeat_cli import exits
 from lastbeat_cli.document import dump
-from lastbeat_cli.loop import steady_clock
 from support import monitor
 from support.checkout import ROOT
 from support.s3 import S3Server

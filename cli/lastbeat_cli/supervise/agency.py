@@ -15,13 +15,14 @@ from lastbeat.model.outcome import Outcome
 from lastbeat.model.restart import Supervision
 from lastbeat.model.times import format_time
 from lastbeat.settings import Settings, SettingsError, opening
+from lastbeat.stores.clock import next_due, steady_clock
 from lastbeat.stores.kind import DIRECTORY
 from lastbeat.stores.port import Store
 from lastbeat.watch.watchdog import Watch
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump
-from lastbeat_cli.loop import Stop, next_due, steady_clock
+from lastbeat_cli.loop import Stop
 from lastbeat_cli.supervise import asked, following
 
 _log = logging.getLogger(__name__)

@@ -14,16 +14,18 @@ from lastbeat.jobs.checkpoints.survey import survey
 from lastbeat.jobs.supervision import surroundings
 from lastbeat.jobs.supervision.beginning import NotBegunError, begin
 from lastbeat.jobs.supervision.lease import SupervisorLease
+from lastbeat.jobs.supervision.loop import leave_lease
 from lastbeat.jobs.supervision.supervisor import SupervisedRun
 from lastbeat.launchers import registry
 from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model.job import AdoptedJob
 from lastbeat.model.restart import Supervision
 from lastbeat.settings import Settings, SettingsError, opening
+from lastbeat.stores.clock import steady_clock
 from lastbeat.stores.kind import DIRECTORY
 from lastbeat_cli import exits, logs, options, places, values
 from lastbeat_cli.author import author
-from lastbeat_cli.loop import Stop, steady_clock
+from lastbeat_cli.loop import Stop
 from lastbeat_cli.supervise import adopting, agency, asked, config, following, plan
 from lastbeat_cli.supervise.config import WantedSupervision
 from lastbeat_cli.supervise.following import Manner
@@ -234,11 +236,10 @@ def _supervise(
     if not channels:
         _log.warning("no channel is set up, so no alert will be sent; set for example SLACK_WEBHOOK_URL")
     repository = asked.repository(settings, name)
-    clock = repository.store.clock
     with Stop() as stop:
         while True:
             wait_s = manner.interval_s or DEFAULT_INTERVAL_S
-            record = following.take_lease(lease, repository, clock, stop, wait_s)
+            record = following.take_lease(lease, repository, stop, wait_s)
             if record is None or record.supervision is None:
                 return exits.UNKNOWN
             # Read after the lease is taken: its former holder may have begun the run again.
@@ -252,7 +253,7 @@ def _supervise(
             try:
                 status = following.follow(watch, supervised, replace(manner, interval_s=interval_s), stop)
             finally:
-                following.leave_lease(lease, repository, clock)
+                leave_lease(lease, repository)
             if status is not None:
                 if not (stop.asked or manner.submit_only) and settings.state_dir is not None:
                     surroundings.forget(settings.state_dir, opening.root_url(settings), name)

@@ -3,40 +3,35 @@
 At the end it says what happens to the job. The lines that it prints meanwhile are here too.
 """
 
-import logging
 import os
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
 
+from lastbeat.jobs.supervision import loop
 from lastbeat.jobs.supervision.calling_off import TooLateError, call_off
 from lastbeat.jobs.supervision.lease import SupervisorLease
 from lastbeat.jobs.supervision.restart_decisions import present_job
-from lastbeat.jobs.supervision.rhythm import is_over, sooner
 from lastbeat.jobs.supervision.supervisor import SupervisedRun
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model import runid
 from lastbeat.model.job import JobMemory
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record
-from lastbeat.model.restart import RESTART_KIND, RestartRuling
+from lastbeat.model.restart import RESTART_KIND, LeaseHolder, RestartRuling
 from lastbeat.model.status import Status
 from lastbeat.model.stop_request import StopRequest
 from lastbeat.model.times import format_time
 from lastbeat.settings import SettingsError
-from lastbeat.stores.port import ConflictError, StoreError
+from lastbeat.stores.port import StoreError
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat.watch.watchdog import Watch
 from lastbeat_cli import exits, stop
 from lastbeat_cli.author import author
-from lastbeat_cli.loop import Stop, next_due
+from lastbeat_cli.loop import Stop
 from lastbeat_cli.plain import Plain
 from lastbeat_cli.supervise import asked
 
 _WHY = "Ctrl-C at its supervisor, with --cancel-on-exit"
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -52,50 +47,27 @@ class Manner:
     """Whether Ctrl-C also ends the job."""
 
 
-def take_lease(
-    lease: SupervisorLease,
-    repository: RecordRepository,
-    clock: Callable[[], datetime],
-    stop: Stop,
-    interval_s: float,
-) -> Record | None:
+def take_lease(lease: SupervisorLease, repository: RecordRepository, stop: Stop, interval_s: float) -> Record | None:
     """Wait until the lease is free, take it, and return the record, or None if the user stops the supervisor first.
 
     Raises :class:`SettingsError` if the run is not supervised, and :class:`StoreError` for permanent errors.
     """
-    said = None
-    while True:
-        try:
-            record, taken = lease.take(repository, clock())
-        except LookupError:
-            raise SettingsError([asked.not_supervised(repository.key.partition("/")[0])]) from None
-        except StoreError as error:
-            if not (error.retryable or isinstance(error, ConflictError)):
-                raise
-            _log.warning("the lease of this run cannot be read yet: %s", error)
-        else:
-            if taken is None:
-                if said is not None:
-                    print(f"{said.by} is gone: this supervisor takes over", file=sys.stderr, flush=True)
-                return record
-            if said is None or said.token != taken.token:
-                print(
-                    f"{record.run_id} is supervised by {taken.by} (process {taken.pid}) since "
-                    f"{format_time(taken.since)}: this supervisor waits, and takes over when that one is gone",
-                    file=sys.stderr,
-                    flush=True,
-                )
-                said = taken
-        if stop.wait(interval_s):
-            return None
+    said: list[LeaseHolder] = []
 
+    def waits_for(record: Record, holder: LeaseHolder) -> None:
+        said.append(holder)
+        _say(
+            f"{record.run_id} is supervised by {holder.by} (process {holder.pid}) since {format_time(holder.since)}: "
+            "this supervisor waits, and takes over when that one is gone"
+        )
 
-def leave_lease(lease: SupervisorLease, repository: RecordRepository, clock: Callable[[], datetime]) -> None:
-    """Release the lease. If that fails, other supervisors wait until it expires."""
     try:
-        lease.release(repository, clock())
-    except StoreError as error:
-        _log.info("the supervisor's lease could not be released and stays until it expires: %s", error)
+        record = loop.take_lease(lease, repository, stop.wait, interval_s, waits_for)
+    except LookupError:
+        raise SettingsError([asked.not_supervised(repository.key.partition("/")[0])]) from None
+    if record is not None and said:
+        _say(f"{said[-1].by} is gone: this supervisor takes over")
+    return record
 
 
 def follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop) -> int | None:
@@ -106,23 +78,21 @@ def follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop) 
     plain = Plain(as_json=manner.as_json, preview=None)
     plain.left = stop.ask
     shown: tuple[object, ...] | None = None
-    lease, due = supervised.supervisor.lease, time.monotonic()
-    while True:
-        outcome = watch.tick()
-        due = next_due(due, time.monotonic(), manner.interval_s)
-        ended = is_over(outcome)
-        over = ended or stop.asked or (manner.submit_only and _has_job(outcome))
-        at = min(due, time.monotonic() + sooner(outcome, manner.interval_s))
+    for each in loop.passes(watch, supervised.supervisor.lease, manner.interval_s, stop.wait):
+        outcome = each.outcome
+        submitted = manner.submit_only and _has_job(outcome)
+        over = each.is_last or stop.asked or submitted
         if manner.as_json or over or told(outcome) != shown:
-            plain.show(with_job(outcome), None if over else at)
+            plain.show(with_job(outcome), None if over else each.next_at)
             shown = told(outcome)
-        if over or stop.wait(at - time.monotonic()):
-            if ended:
-                return exits.of(outcome)
-            status = _leave(supervised, outcome, cancels=stop.asked and manner.cancel_on_exit)
-            return exits.OK if manner.submit_only and _has_job(outcome) else status
-        if lease is not None and outcome.record is not None and lease.holder(outcome.record, outcome.at) is not None:
+        if each.is_last:
+            return exits.of(outcome)
+        if stop.asked or submitted:
+            break
+        if each.is_taken:
             return None
+    status = _leave(supervised, outcome, cancels=stop.asked and manner.cancel_on_exit)
+    return exits.OK if submitted else status
 
 
 def told(outcome: Outcome) -> tuple[object, ...]:

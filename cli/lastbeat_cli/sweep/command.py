@@ -14,8 +14,9 @@ import click
 from lastbeat import wire
 from lastbeat.model.fleet import PassReport
 from lastbeat.settings import Settings, SettingsError, opening
+from lastbeat.stores.clock import next_due, steady_clock
 from lastbeat_cli import logs, options, values
-from lastbeat_cli.loop import Stop, next_due, steady_clock
+from lastbeat_cli.loop import Stop
 from lastbeat_cli.sweep.show import Shown
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from lastbeat.stores.clock import next_due
 from lastbeat.stores.port import StoreError
-from lastbeat_cli.loop import next_due
 
 T = TypeVar("T")
 

@@ -15,8 +15,9 @@ from lastbeat.model.observation import NeverSeen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.settings import Settings, SettingsError, opening
+from lastbeat.stores.clock import steady_clock
 from lastbeat_cli import exits, logs, options
-from lastbeat_cli.loop import Stop, follow, steady_clock
+from lastbeat_cli.loop import Stop, follow
 from lastbeat_cli.plain import Plain
 
 if TYPE_CHECKING:

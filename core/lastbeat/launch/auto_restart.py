@@ -11,9 +11,8 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Final
 
@@ -22,11 +21,10 @@ from lastbeat import wire
 from lastbeat.jobs.health.checkpoints import surveyed
 from lastbeat.jobs.restarts import loading
 from lastbeat.jobs.restarts.compiling import compiled
+from lastbeat.jobs.supervision import loop
 from lastbeat.jobs.supervision.beginning import NotBegunError, begin
 from lastbeat.jobs.supervision.lease import SupervisorLease
 from lastbeat.jobs.supervision.restart_decisions import KEPT_RESTARTS, present_job
-from lastbeat.jobs.supervision.restarting import RestartExecutor, last_written, spec_of
-from lastbeat.jobs.supervision.rhythm import is_over, sooner
 from lastbeat.launch.errors import JobNotFoundError, NotSetUpError
 from lastbeat.launch.jobs import progress_in
 from lastbeat.launch.reaching import reach, translated
@@ -40,15 +38,16 @@ from lastbeat.launchers.ray_exec.launcher import RayExecLauncher
 from lastbeat.model.job import AdoptedJob, JobSpec
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record
-from lastbeat.model.restart import RESTART_KIND, Supervision
+from lastbeat.model.restart import RESTART_KIND, LeaseHolder, RestartPolicy, Supervision
 from lastbeat.model.runid import RECORD, InvalidRunIdError, check_run_id
 from lastbeat.model.secrets import is_secret, mask_tokens
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
 from lastbeat.settings import Settings, SettingsError, opening, table
-from lastbeat.stores.clock import steady
-from lastbeat.stores.port import ConflictError, StoreError
+from lastbeat.stores.clock import steady_clock
+from lastbeat.stores.port import StoreError
 from lastbeat.watch.record.repository import RecordRepository
+from lastbeat.watch.watchdog import Watch
 
 log = logging.getLogger(__name__)
 
@@ -89,13 +88,13 @@ def auto_restart(  # noqa: PLR0913, PLR0917 - the arguments that people's script
     where no try can succeed as things are.
     """
     terms = Terms(max_retries, retry_delay, stagnation_threshold, check_interval)
-    run = _Restarts(reach(head_pod, namespace), job_name, checkpoint_dir)
+    cluster = reach(head_pod, namespace)
     try:
-        return run.to_the_end(terms)
+        return _Restarts(cluster, job_name, checkpoint_dir, terms).to_the_end()
     except SettingsError as error:
         fault = NotSetUpError("; ".join(error.faults))
     except StoreError as error:
-        fault = NotSetUpError(f"the record of {run.run_id} cannot be kept: {error}", error.advice)
+        fault = NotSetUpError(f"the record of {_run_id(job_name)} cannot be kept: {error}", error.advice)
     except NotBegunError as error:
         fault = NotSetUpError(str(error))
     raise fault
@@ -134,6 +133,11 @@ class Terms:
         )
 
     @property
+    def policy(self) -> RestartPolicy:
+        """The policy of :attr:`policy_text`."""
+        return loading.load_text(self.policy_text, f"{_POLICY}.yaml", _POLICY)
+
+    @property
     def settings(self) -> dict[str, str]:
         """As settings of the run; it is over its limit when it has stood still for twice as long."""
         return {table.STALL_MINUTES.name: f"{self.stagnation_s / 120:.9f}"}
@@ -142,51 +146,54 @@ class Terms:
 class _Restarts:
     """One job and those that follow it."""
 
-    def __init__(self, cluster: RayCluster, job_name: str, checkpoint_dir: str) -> None:
+    def __init__(self, cluster: RayCluster, job_name: str, checkpoint_dir: str, terms: "Terms") -> None:
+        """Raises :class:`SettingsError`."""
+        self._terms = terms
+        self._settings, self._own = _settings(terms)
         self._cluster = cluster
         self._jobs = cluster.jobs
         self._job_name = job_name
         self.run_id = _run_id(job_name)
-        self._launcher = RayExecLauncher(self._jobs) if isinstance(self._jobs, PodJobs) else RayLauncher(self._jobs)
-        self._by_pod = isinstance(self._jobs, PodJobs)
+        self._by_pod = isinstance(cluster.jobs, PodJobs)
+        self._launcher = (
+            RayExecLauncher(cluster.jobs, completed=self._completed)
+            if isinstance(cluster.jobs, PodJobs)
+            else RayLauncher(cluster.jobs, completed=self._completed)
+        )
         here = not self._by_pod and "://" not in checkpoint_dir
         self._checkpoints = str(Path(checkpoint_dir).absolute()) if here else checkpoint_dir
         self._like = AdoptedJob("", None)
         """What Ray tells of a job of the run: what the next one is made of. It may hold secrets."""
 
-    def to_the_end(self, terms: Terms) -> RestartResult:
+    def to_the_end(self) -> RestartResult:
         """Look after them until the run is over. Raises SettingsError, StoreError, NotBegunError, LaunchError."""
-        # Where nothing can be looked at now, nothing could be resumed from later.
         with translated():
+            # Where nothing can be looked at now, nothing could be resumed from later.
             surveyed(self._checkpoints, self._cluster, stop_at_first=True)
-        settings, own = _settings(terms)
-        store = opening.store(settings)
-        repository = RecordRepository(store, f"{self.run_id}/{RECORD}", os.urandom(6).hex())
+        repository = RecordRepository(opening.store(self._settings), f"{self.run_id}/{RECORD}", os.urandom(6).hex())
+        # A record that cannot be read now is an error; later it is waited for.
+        repository.reload()
         lease = SupervisorLease(_BY, os.urandom(6).hex())
-        races = 0
+        interval_s, races = self._terms.interval_s, 0
         try:
             while True:
-                _take_lease(lease, repository, terms.interval_s)
+                with suppress(LookupError):
+                    loop.take_lease(lease, repository, _slept, interval_s, _waits_for)
                 try:
-                    supervision = self._supervision(repository, lease, terms, own=own)
+                    supervision = self._supervision(repository, lease)
                 except NotBegunError:
-                    # Somebody else may have begun it in this moment: then that goes on.
+                    # Another process may have begun it in this moment: then that goes on.
                     races += 1
                     if races > _RACES:
                         raise
                     continue
-                found = self._followed(settings, supervision, lease, terms, own=own)
-                if found is not None:
-                    return found
+                for each in loop.passes(self._watch(supervision, lease), lease, interval_s, _slept):
+                    if each.is_last and each.outcome.record is not None:
+                        return self._result(each.outcome, each.outcome.record)
         finally:
-            try:
-                lease.release(repository, store.clock())
-            except StoreError as error:
-                log.info("the lease of the supervisor is kept until it expires: %s", error)
+            loop.leave_lease(lease, repository)
 
-    def _supervision(
-        self, repository: RecordRepository, lease: SupervisorLease, terms: Terms, *, own: bool
-    ) -> Supervision:
+    def _supervision(self, repository: RecordRepository, lease: SupervisorLease) -> Supervision:
         """That which is recorded and goes on, else a new one, which adopts the job."""
         record = repository.reload()
         with translated():
@@ -204,7 +211,7 @@ class _Restarts:
             return recorded
         self._like = found
         now = repository.store.clock()
-        begun = replace(self._new_supervision(found, terms, own=own), begun_at=now)
+        begun = replace(self._new_supervision(found), begun_at=now)
         begin(repository, self.run_id, begun, self._launcher, now, None, lease=lease, adopted=found)
         return begun
 
@@ -230,7 +237,7 @@ class _Restarts:
                 return None
             return adopted(self._jobs, job)
 
-    def _new_supervision(self, like: AdoptedJob, terms: Terms, *, own: bool) -> Supervision:
+    def _new_supervision(self, like: AdoptedJob) -> Supervision:
         if not like.command:
             raise NotSetUpError(f"Ray does not tell what job {self._job_name} runs", "submit it by `ray job submit`")
         address = () if self._by_pod else (f"{ADDRESS}={self._jobs.address}",)
@@ -242,45 +249,29 @@ class _Restarts:
             self._launcher.kind,
             JobSpec(command, "", told, options=tuple(options)),
             policy_name=_POLICY,
-            policy=terms.policy_text,
+            policy=self._terms.policy_text,
             checkpoints=self._checkpoints,
             by=_BY,
-            compiled=compiled(loading.load_text(terms.policy_text, f"{_POLICY}.yaml", _POLICY)),
-            settings={} if own else terms.settings,
-            interval_s=terms.interval_s,
+            compiled=compiled(self._terms.policy),
+            settings={} if self._own else self._terms.settings,
+            interval_s=self._terms.interval_s,
         )
 
-    def _followed(
-        self, settings: Settings, supervision: Supervision, lease: SupervisorLease, terms: Terms, *, own: bool
-    ) -> RestartResult | None:
-        """Make passes until the run is over. None: another supervisor has the lease now."""
-        policy = loading.load_text(terms.policy_text, f"{_POLICY}.yaml", _POLICY)
-        supervised = wire.supervise(settings, self.run_id, supervision, policy, lease, launcher=self._launcher)
-        supervised.supervisor.delay_s = terms.retry_delay_s
+    def _watch(self, supervision: Supervision, lease: SupervisorLease) -> Watch:
+        """The watch that supervises the run."""
+        settings = self._settings
+        supervised = wire.supervise(
+            settings, self.run_id, supervision, self._terms.policy, lease, launcher=self._launcher
+        )
+        supervised.supervisor.delay_s = self._terms.retry_delay_s
         # The delay that was asked for, and not one that is drawn.
         supervised.supervisor.chance = lambda: 1.0
-        store, url = supervised.store, opening.root_url(settings)
-        executor = RestartExecutor(
-            self._launcher,
-            lambda action: self._spec(spec_of(supervision, action, self.run_id, url), own=own),
-            store.clock,
-            lambda: last_written(store, self.run_id),
-        )
-        supervised = replace(supervised, executor=executor)
-        watch = wire.supervised_watch(settings, supervised, wire.channels(settings), clock=_clock())
-        while True:
-            outcome = watch.tick()
-            record = outcome.record
-            if record is not None and is_over(outcome):
-                return self._result(outcome, record, terms)
-            if record is not None and lease.holder(record, outcome.at) is not None:
-                return None
-            time.sleep(sooner(outcome, terms.interval_s))
+        return wire.supervised_watch(settings, supervised, wire.channels(settings), clock=steady_clock())
 
-    def _spec(self, spec: JobSpec, *, own: bool) -> JobSpec:
+    def _completed(self, spec: JobSpec) -> JobSpec:
         """``spec`` with what may be secret, and without the place of a record that no job could reach."""
         environment = {**self._like.environment, **spec.environment}
-        if own:
+        if self._own:
             for name in (table.MONITORING_ROOT.name, "LASTBEAT_RUN_ID"):
                 environment.pop(name, None)
         address = tuple(each for each in spec.options if each.startswith(f"{ADDRESS}="))
@@ -292,14 +283,14 @@ class _Restarts:
             environment=environment,
         )
 
-    def _result(self, outcome: Outcome, record: Record, terms: Terms) -> RestartResult:
+    def _result(self, outcome: Outcome, record: Record) -> RestartResult:
         retries, ruling = len(record.restarts), record.ruling
         reason = one_line(outcome.reason)
         if outcome.status is not Status.SUCCEEDED:
             refused = next((each.failed for each in reversed(record.actions) if each.failed), None)
             why = refused or (ruling.reason if ruling is not None else "")
-            if refused is None and retries >= terms.max_retries:
-                why = f"max_retries={terms.max_retries} is used up"
+            if refused is None and retries >= self._terms.max_retries:
+                why = f"max_retries={self._terms.max_retries} is used up"
             reason = f"{reason}; not started again: {one_line(why)}" if why else reason
         return RestartResult(outcome.status is Status.SUCCEEDED, self._final_step(record), retries, reason)
 
@@ -340,24 +331,14 @@ def _ended_well(record: Record, found: AdoptedJob, where: str) -> bool:
     return record.supervision.place == where and session != "" and session == record.job.id.partition("@")[2]
 
 
-def _take_lease(lease: SupervisorLease, repository: RecordRepository, interval_s: float) -> None:
-    """Wait until nobody else looks after the run. Raises StoreError."""
-    said = False
-    while True:
-        try:
-            _, holder = lease.take(repository, repository.store.clock())
-        except LookupError:
-            # Nobody ever has.
-            return
-        except ConflictError as error:
-            log.info("%s", error)
-        else:
-            if holder is None:
-                return
-            if not said:
-                log.warning("%s looks after this job already: this script takes over when it is gone", holder.by)
-            said = True
-        time.sleep(interval_s)
+def _slept(seconds: float) -> bool:
+    """Sleep. A script leaves its loop only at the end."""
+    time.sleep(max(0.0, seconds))
+    return False
+
+
+def _waits_for(_record: Record, holder: LeaseHolder) -> None:
+    log.warning("%s looks after this job already: this script takes over when it is gone", holder.by)
 
 
 def _settings(terms: Terms) -> tuple[Settings, bool]:
@@ -386,9 +367,3 @@ def _run_id(job_name: str) -> str:
     except InvalidRunIdError:
         readable = re.sub(r"[^A-Za-z0-9.-]", "-", job_name).strip("-.")[:80] or "job"
         return f"{readable}-{hashlib.sha256(job_name.encode('utf-8', 'surrogateescape')).hexdigest()[:10]}"
-
-
-def _clock() -> Callable[[], datetime]:
-    """This host's time as it is now, carried on by a clock that nobody sets."""
-    began, at = datetime.now(timezone.utc), steady()
-    return lambda: began + timedelta(seconds=steady() - at)

@@ -1,4 +1,4 @@
-"""The store's time, measured rarely and carried forward by a clock that cannot be set.
+"""Clocks. The store's time is measured rarely and carried forward by a clock that cannot be set.
 
 measured            now                     measured again
 ───┬────────────────┬───────────────────────┬──────────────►
@@ -7,10 +7,11 @@ measured            now                     measured again
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +29,20 @@ _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 def steady() -> float:
     """Seconds since a fixed instant, by a clock that no time service or user sets."""
     return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
+
+
+def steady_clock() -> Callable[[], datetime]:
+    """A clock that starts at this host's time and then advances monotonically, so that jumps cause no blindness."""
+    began, at = datetime.now(timezone.utc), steady()
+    return lambda: began + timedelta(seconds=steady() - at)
+
+
+def next_due(due: float, now: float, interval_s: float) -> float:
+    """The first time after ``now`` that is a whole number of intervals from ``due``.
+
+    Missed times are skipped. Neither the duration of a pass nor an extra pass shifts later times.
+    """
+    return due + interval_s * max(0, math.floor((now - due) / interval_s) + 1)
 
 
 class StoreClock:

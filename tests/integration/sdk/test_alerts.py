@@ -6,7 +6,7 @@ import pytest
 
 from lastbeat import settings as configuration
 from lastbeat import wire
-from lastbeat_cli.loop import steady_clock
+from lastbeat.stores.clock import steady_clock
 from support import monitor
 from support.channel import ListChannel
 from support.training import Site, end

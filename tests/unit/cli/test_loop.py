@@ -13,8 +13,9 @@ from lastbeat.model.observation import NeverSeen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Finding, HeartbeatMemory, Record
 from lastbeat.model.status import Event, Status
+from lastbeat.stores.clock import next_due
 from lastbeat.watch.decide.over import is_over, retry_in_s
-from lastbeat_cli.loop import Stop, follow, next_due
+from lastbeat_cli.loop import Stop, follow
 from lastbeat_cli.panel import WINDOW, StepRate
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

@@ -118,11 +118,14 @@ class RayLauncher:
         jobs: JobsApi,
         place: str = "",
         *,
+        completed: Callable[[JobSpec], JobSpec] = lambda spec: spec,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``place`` is where its jobs are; anywhere else they are unknown. Empty for the current place."""
+        """``place`` is where its jobs are; anywhere else they are unknown. Empty for the current place. ``completed``
+        adds to each job what no record may hold: secrets."""
         self._jobs = jobs
         self._awaited_place = place
+        self._completed = completed
         self._clock = clock
         self._lost_since: dict[str, float] = {}
         """Job that another session does not know → since when, on the monotonic clock."""
@@ -140,6 +143,7 @@ class RayLauncher:
         return f"{self._jobs.address} uid {os.getuid()}"
 
     def submit(self, spec: JobSpec, name: str, since: datetime) -> str:
+        spec = self._completed(spec)
         asked = submission.request(spec, submission.options(spec.options), name, since)
         known = self.find(name, since)
         if known is not None:

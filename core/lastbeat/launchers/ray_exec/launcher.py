@@ -4,7 +4,7 @@
 jobs in the same way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -42,8 +42,10 @@ class RayExecLauncher(RayLauncher):
 
     kind = "ray-exec"
 
-    def __init__(self, jobs: PodJobs, place: str = "") -> None:
-        super().__init__(jobs)
+    def __init__(
+        self, jobs: PodJobs, place: str = "", *, completed: Callable[[JobSpec], JobSpec] = lambda spec: spec
+    ) -> None:
+        super().__init__(jobs, completed=completed)
         self._pod = jobs
         self._first_place = place
 

@@ -1,0 +1,90 @@
+"""The loop of a supervisor: it waits for the lease of a run, and makes passes until the run is over.
+
+``lastbeat supervise`` and ``lastbeat.launch.ray.auto_restart`` both go by it. How they sleep, and what they print
+meanwhile, is their own.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from lastbeat.jobs.supervision.lease import SupervisorLease
+from lastbeat.jobs.supervision.rhythm import is_over, sooner
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.record import Record
+from lastbeat.model.restart import LeaseHolder
+from lastbeat.stores.clock import next_due
+from lastbeat.stores.port import ConflictError, StoreError
+from lastbeat.watch.record.repository import RecordRepository
+from lastbeat.watch.watchdog import Watch
+
+log = logging.getLogger(__name__)
+
+Wait = Callable[[float], bool]
+"""Sleeps for that many seconds. Returns whether the supervisor has to leave."""
+
+
+def take_lease(
+    lease: SupervisorLease,
+    repository: RecordRepository,
+    wait: Wait,
+    interval_s: float,
+    waits_for: Callable[[Record, LeaseHolder], None],
+) -> Record | None:
+    """Wait until the lease is free, and take it. Returns the record, or None if the supervisor has to leave first.
+
+    ``waits_for`` gets each other holder once. Raises ``LookupError`` if the run is not supervised, and
+    :class:`StoreError` for permanent errors.
+    """
+    said: LeaseHolder | None = None
+    while True:
+        try:
+            record, holder = lease.take(repository, repository.store.clock())
+        except StoreError as error:
+            if not (error.retryable or isinstance(error, ConflictError)):
+                raise
+            log.warning("the lease of this run cannot be read yet: %s", error)
+        else:
+            if holder is None:
+                return record
+            if said is None or said.token != holder.token:
+                waits_for(record, holder)
+                said = holder
+        if wait(interval_s):
+            return None
+
+
+def leave_lease(lease: SupervisorLease, repository: RecordRepository) -> None:
+    """Release the lease. If that fails, other supervisors wait until it expires."""
+    try:
+        lease.release(repository, repository.store.clock())
+    except StoreError as error:
+        log.info("the supervisor's lease could not be released and stays until it expires: %s", error)
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorPass:
+    """One pass over the run."""
+
+    outcome: Outcome
+    is_last: bool
+    """The run has ended for good, its job with it, and every alert is delivered."""
+    is_taken: bool
+    """Another supervisor holds the lease now."""
+    next_at: float
+    """When the next pass is due, by ``time.monotonic()``."""
+
+
+def passes(watch: Watch, lease: SupervisorLease | None, interval_s: float, wait: Wait) -> Iterator[SupervisorPass]:
+    """Make passes until the run is over, another supervisor holds the lease, or this one has to leave."""
+    due = time.monotonic()
+    while True:
+        outcome = watch.tick()
+        due = next_due(due, time.monotonic(), interval_s)
+        at = min(due, time.monotonic() + sooner(outcome, interval_s))
+        ended, record = is_over(outcome), outcome.record
+        taken = lease is not None and record is not None and lease.holder(record, outcome.at) is not None
+        yield SupervisorPass(outcome, ended, taken and not ended, at)
+        if ended or taken or wait(at - time.monotonic()):
+            return
