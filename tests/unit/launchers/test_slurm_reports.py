@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.launchers.registry import traits
 from lastbeat.launchers.slurm.reports import accounted, controlled, node_in_output, node_names, output_path
 from lastbeat.model.job import JobState
 
@@ -65,6 +66,14 @@ def test_a_job_whose_name_looks_like_fields_is_read_as_what_it_is() -> None:
     report = controlled(SHOWN.format(output="/dev/null"))
     assert (report.state, report.nodes, report.restarts) == (JobState.RUNNING, ("n2", "n3"), 1)
     assert (report.exit_code, report.ended_at, report.outputs) == (None, None, ())
+
+
+def test_a_job_that_could_not_be_launched_waits_in_vain_by_its_reason_as_scontrol_shows_it() -> None:
+    shown = SHOWN.format(output="/dev/null").replace("JobState=RUNNING Reason=None", "JobState=PENDING Reason={}")
+
+    report = controlled(shown.format("launch_failed_requeued_held"))
+
+    assert traits("slurm").wait_reason(report.reason).hopeless
 
 
 def test_several_jobs_are_not_one() -> None:

@@ -19,7 +19,7 @@ WORDS = [
     ("JobHeldUser", "its owner holds it back", True),
     ("ReqNodeNotAvail, UnavailableNodes:n[1-3]", "a node that it asks for is down, drained or reserved", False),
     ("Reservation(maintenance)", "its reservation has not begun", False),
-    ("launch failed requeued held", "it could not be launched on its node, and is held back", True),
+    ("launch_failed_requeued_held", "it could not be launched on its node, and is held back", True),
     ("SomethingNew", "", False),
     ("", "", False),
 ]  # fmt: skip

@@ -33,7 +33,7 @@ REASONS: Final[Mapping[str, WaitReason]] = {
     "Licenses": WaitReason("its licences are in use", "scontrol show lic"),
     "JobHeldUser": WaitReason("its owner holds it back", _HELD, hopeless=True),
     "JobHeldAdmin": WaitReason("an administrator holds it back", "ask the cluster's administrators", hopeless=True),
-    "launch failed requeued held": WaitReason(
+    "launch_failed_requeued_held": WaitReason(
         "it could not be launched on its node, and is held back", f"look at that node, then {_HELD}", hopeless=True
     ),
     "PartitionDown": WaitReason("the partition is down", "sinfo; submit to another (--option=--partition=…)"),
@@ -49,7 +49,7 @@ REASONS: Final[Mapping[str, WaitReason]] = {
     "AccountNotAllowed": WaitReason("its account may not use this partition", _LIMITS, hopeless=True),
     "QOSNotAllowed": WaitReason("its QOS may not use this partition", _LIMITS, hopeless=True),
 }
-"""Slurm's own reasons, as squeue shows them."""
+"""Slurm's own reasons, as scontrol shows them: a space becomes an underscore."""
 _WHOSE: Final = (("QOS", "the QOS"), ("Assoc", "the account or its user"), ("MaxJobs", "the user"))
 _WHAT: Final = (
     ("Cpu", "CPUs"), ("GRES", "GPUs"), ("TRES", "resources"), ("Mem", "memory"), ("Node", "nodes"),
