@@ -2,8 +2,8 @@
 
 import pytest
 
-from lastbeat.explain.causes.calibration import brier, calibration_error
 from lastbeat.explain.causes.confidence import MEASURED, Grounds
+from lastbeat.lab.calibration import brier, calibration_error
 from support.confidence_levels import MODULE, Measurement, measured, written
 
 ANEW = "measure anew: PYTHONPATH=core:cli:tests .venv/bin/python -m support.confidence_levels"

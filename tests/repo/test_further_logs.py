@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lastbeat.explain.causes.explaining import explain_text
-from lastbeat.explain.causes.scoring import Score, diagnosis_of, read_index, score
 from lastbeat.explain.signals.error_types import TYPES
 from lastbeat.explain.signals.loading import load
+from lastbeat.lab.scoring import Score, diagnosis_of, read_index, score
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus_further"
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from lastbeat.explain.causes.explaining import explain_text
-from lastbeat.explain.causes.scoring import Case, Diagnosis, Score, any_match, diagnosis_of, read_index, score
 from lastbeat.explain.scanning.matching import matcher_of
 from lastbeat.explain.scanning.splitting import Splitter
 from lastbeat.explain.signals.error_types import TYPES
 from lastbeat.explain.signals.loading import load
+from lastbeat.lab.scoring import Case, Diagnosis, Score, any_match, diagnosis_of, read_index, score
 from lastbeat.model.cause import Explanation
 
 GAP = re.compile(r"(?:^|[\s=(])\?(?:\W|$)|\{[a-z_]{2,40}\}| ms\b")

@@ -7,10 +7,10 @@ import pytest
 
 from lastbeat.explain.causes.explaining import explain, explain_text
 from lastbeat.explain.causes.log_reader import LogReader
-from lastbeat.explain.causes.scoring import Case, read_index
 from lastbeat.explain.scanning.splitting import line_of
 from lastbeat.explain.signals.error_types import TYPES
 from lastbeat.explain.signals.loading import load
+from lastbeat.lab.scoring import Case, read_index
 from lastbeat.model.cause import Explanation
 from support.checkout import ROOT
 

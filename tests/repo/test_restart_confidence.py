@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from lastbeat.explain.causes.explaining import explain_text
-from lastbeat.explain.causes.scoring import read_index
 from lastbeat.explain.signals.error_types import TIMEOUT, TYPES
 from lastbeat.explain.signals.loading import load
 from lastbeat.jobs.restarts.loading import load as policy
+from lastbeat.lab.scoring import read_index
 from lastbeat.model.restart import DEFAULT_LEAST_CONFIDENCE, Mode
 
 TESTS = Path(__file__).resolve().parents[1]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from lastbeat.explain.causes.scoring import Score
 from lastbeat.explain.scanning.matching import matcher_of
 from lastbeat.explain.signals import loading
+from lastbeat.lab.scoring import Score
 from lastbeat_cli.signals.labelled_folders import FolderScorer
 from support.markdown import Document
 from support.signal_pages import CORPUS, PAGE, filled

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lastbeat.explain.causes.by_repository import repository_of, share
-from lastbeat.explain.causes.calibration import told
 from lastbeat.explain.causes.confidence import MEASURED, MOST, Grounds
-from lastbeat.explain.causes.scoring import ScoredCase
 from lastbeat.explain.signals import loading
+from lastbeat.lab.by_repository import repository_of, share
+from lastbeat.lab.calibration import told
+from lastbeat.lab.scoring import ScoredCase
 from lastbeat_cli.signals.labelled_folders import FolderScorer, together
 from support.checkout import ROOT
 

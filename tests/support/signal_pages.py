@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lastbeat.explain.causes.by_repository import repository_of, shares, uses
-from lastbeat.explain.causes.calibration import brier, calibration_error
 from lastbeat.explain.causes.confidence import LEVELS, MEASURED, Grounds
-from lastbeat.explain.causes.scoring import Score, ScoreCounts, ScoredCase
 from lastbeat.explain.signals import loading
 from lastbeat.explain.signals.error_types import TYPES
+from lastbeat.lab.by_repository import repository_of, shares, uses
+from lastbeat.lab.calibration import brier, calibration_error
+from lastbeat.lab.scoring import Score, ScoreCounts, ScoredCase
 from lastbeat.model.times import format_duration
 from lastbeat_cli.signals.evaluation import interval
 from lastbeat_cli.signals.labelled_folders import FolderScorer, together

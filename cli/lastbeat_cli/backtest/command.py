@@ -10,11 +10,11 @@ import click
 
 from lastbeat.fleet.all_records import FleetRecords, all_records
 from lastbeat.jobs.restarts import loading
-from lastbeat.model.backtest import Backtest
+from lastbeat.lab.backtest import Backtest, backtest
 from lastbeat.model.restart import RestartPolicy
 from lastbeat.settings import Settings, opening, table
 from lastbeat.stores.port import MissingStoreError
-from lastbeat.watch.decide.backtest import backtest, past_run
+from lastbeat.watch.decide.past_run import past_run
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.backtest.kept_times import FleetTimeouts, read_timeouts
 from lastbeat_cli.backtest.told import FleetBacktest, backtest_document, backtest_lines

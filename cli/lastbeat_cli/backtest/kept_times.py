@@ -8,14 +8,13 @@ from itertools import islice
 from typing import Final
 
 from lastbeat.fleet.all_records import FleetRecords
+from lastbeat.lab.past_timeouts import Came, KeptTimes, PastTimeouts, StepPoint, past_timeouts
 from lastbeat.model import runid
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.learned_limits import LIMIT_BYTES, read_state
-from lastbeat.model.past_timeouts import Came, KeptTimes, PastTimeouts, StepPoint
 from lastbeat.model.record import Record
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.views.heartbeats import read_told
-from lastbeat.watch.decide.past_timeouts import past_timeouts
 
 _THREADS: Final = 16
 

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterator
 from typing import Final
 
-from lastbeat.model.past_timeouts import Came, PastTimeouts, WouldTell
+from lastbeat.lab.past_timeouts import Came, PastTimeouts, WouldTell
 from lastbeat.model.text import counted, fit, one_line
 from lastbeat.model.times import format_duration, format_time
 from lastbeat_cli.backtest.kept_times import FleetTimeouts

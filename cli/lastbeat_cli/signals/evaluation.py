@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from lastbeat.explain.causes import by_repository, scoring
-from lastbeat.explain.causes.by_repository import BoundedShare, SignalUse, shares
-from lastbeat.explain.causes.calibration import brier, calibration_error, reliability, told
-from lastbeat.explain.causes.scoring import Score, ScoreCounts, ScoredCase
+from lastbeat.lab import by_repository, scoring
+from lastbeat.lab.by_repository import BoundedShare, SignalUse, shares
+from lastbeat.lab.calibration import brier, calibration_error, reliability, told
+from lastbeat.lab.scoring import Score, ScoreCounts, ScoredCase
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.signal import Catalogue
 from lastbeat.model.text import clean, counted

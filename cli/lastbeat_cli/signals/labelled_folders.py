@@ -7,12 +7,12 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Final
 
-from lastbeat.explain.causes import by_repository, scoring
-from lastbeat.explain.causes.by_repository import SignalUse
 from lastbeat.explain.causes.explaining import explain_text
-from lastbeat.explain.causes.scoring import Case, Diagnosis, LabelsError, Score, ScoredCase
 from lastbeat.explain.scanning.matching import matcher_of
 from lastbeat.explain.scanning.splitting import Line, Splitter
+from lastbeat.lab import by_repository, scoring
+from lastbeat.lab.by_repository import SignalUse
+from lastbeat.lab.scoring import Case, Diagnosis, LabelsError, Score, ScoredCase
 from lastbeat.model.signal import Catalogue
 from lastbeat.settings import SettingsError
 

@@ -3,7 +3,7 @@
 from lastbeat.model.record import Record
 from lastbeat.model.similar import FAILED_AGAIN, GOT_FURTHER, NOT_STARTED, WENT_ON
 from lastbeat.model.status import UNWELL, Status
-from lastbeat.watch.decide.backtest import past_run
+from lastbeat.watch.decide.past_run import past_run
 from lastbeat.watch.decide.timesheet import restart_waits
 
 

@@ -1,28 +1,20 @@
-"""A run's recorded history → how its attempts ended, and what a restart policy would have decided about each. Pure.
-
-The decisions are those of ``restart.decide_restart``. Budgets and windows count the restarts that the policy itself
-would have made. Where the policy stops a run that a person then started again, the budgets start afresh, as they do
-when a person begins a supervision.
-"""
+"""A run's recorded history → how its attempts ended. Pure."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from lastbeat.explain.signals.error_types import CANCELLED, HANG, TIMEOUT, UNKNOWN, traits_of
 from lastbeat.launchers import registry as launchers
-from lastbeat.model.backtest import Hindsight, PastDecision, PastEnd, PastRun
+from lastbeat.model.past_run import PastEnd, PastRun
 from lastbeat.model.record import Record, Transition
-from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy
+from lastbeat.model.restart import JobEnd, Mode, RestartEntry
 from lastbeat.model.status import STALLED, Status
 from lastbeat.model.timesheet import AttemptTimes
 from lastbeat.watch.decide.recovery import STOOD_STILL
-from lastbeat.watch.decide.restart import decide_restart, entry
 
-MEAN_CHANCE: Final = 0.5
-"""Average of the random draw that sets the delay before a restart, as a share of the delay's limit."""
 _EXIT: Final = re.compile(r"\bexit (?:status|code) (\d{1,3})\b")
 
 
@@ -50,74 +42,6 @@ def past_run(record: Record) -> PastRun:
             # The run was given up, and then finished.
             found[-1] = replace(last, came_back=True)
     return PastRun(record.run_id, tuple(found), cut=record.transitions > len(history), thin=not history)
-
-
-def backtest(policy: RestartPolicy, past: PastRun, delay_s: float) -> Iterator[PastDecision]:
-    """What ``policy`` would have decided about each end, and what each decision would have been worth. ``delay_s`` is
-    the limit of the first delay."""
-    history: list[RestartEntry] = []
-    for index, each in enumerate(past.ends):
-        decision = decide_restart(policy, each.end, history, each.at, delay_s=delay_s, chance=MEAN_CHANCE)
-        following = next((then for then in past.ends[index + 1 :] if then.attempt > each.attempt), None)
-        yield _judged(past.run_id, each, following, decision)
-        if each.came_back:
-            # The run came back by itself, so such a restart is withdrawn.
-            continue
-        history = [*history, entry(each.end, each.at)] if decision.restart else []
-
-
-def _judged(run_id: str, each: PastEnd, following: PastEnd | None, decision: RestartDecision) -> PastDecision:
-    """What the decision would have been worth, judged by what happened to the run later.
-
-    1. A requested end, a success, and an end that the run came back from are worth nothing.
-    2. The run was not started again: unknown.
-    3. The next attempt died of the same cause without getting further: a restart is wasted, a stop saves that attempt.
-    4. The same, but how far it got is not known: unknown.
-    5. Otherwise the next attempt got further: a restart would have saved the downtime, less the delay.
-    """
-    told = PastDecision(run_id, each, decision, Hindsight.UNKNOWN)
-    if each.end.asked_by is not None:
-        return replace(told, hindsight=Hindsight.ASKED)
-    if each.came_back:
-        return replace(told, hindsight=Hindsight.BACK)
-    if each.end.mode is Mode.SUCCESS and not decision.restart:
-        return replace(told, hindsight=Hindsight.DONE)
-    if each.resumed_at is None:
-        return told
-    behind = each.reached is not None and each.end.step is not None and each.reached <= each.end.step
-    if following is None and behind:
-        # The next attempt is alive, and has not come as far yet.
-        return told
-    again = following is not None and _same_cause(each.end, following.end)
-    further = None if following is None else _further(each.end, following.end)
-    if again and further is None:
-        return told
-    if following is not None and again and not further:
-        hindsight = Hindsight.WASTED if decision.restart else Hindsight.SPARED
-        took = None if following.began_at is None else (following.died_at - following.began_at).total_seconds()
-        redone = _between(following.first_step, following.end.step)
-        return replace(told, hindsight=hindsight, seconds=None if took is None else max(0.0, took), steps=redone)
-    dead_s = max(0.0, (each.resumed_at - each.died_at).total_seconds())
-    if not decision.restart:
-        return replace(told, hindsight=Hindsight.MISSED, seconds=dead_s)
-    # No decision is possible before the end was seen.
-    until = each.at + timedelta(seconds=decision.delay_s)
-    saved_s = max(0.0, (each.resumed_at - max(until, each.died_at)).total_seconds())
-    steps = None if each.steps_per_s is None else round(saved_s * each.steps_per_s)
-    return replace(told, hindsight=Hindsight.SAVED, seconds=saved_s, steps=steps)
-
-
-def _same_cause(one: JobEnd, other: JobEnd) -> bool:
-    return other.mode is not Mode.SUCCESS and other.asked_by is None and one.error_type == other.error_type
-
-
-def _further(one: JobEnd, other: JobEnd) -> bool | None:
-    """Whether the second attempt got further, or None if that is unknown."""
-    return None if one.step is None or other.step is None else other.step > one.step
-
-
-def _between(first: int | None, last: int | None) -> int | None:
-    return None if first is None or last is None else max(0, last - first)
 
 
 def _attempts(record: Record) -> dict[int, _Attempt]:

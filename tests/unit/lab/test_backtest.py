@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.jobs.restarts.loading import load, names
-from lastbeat.model.backtest import Backtest, Hindsight, PastDecision
+from lastbeat.lab.backtest import Backtest, Hindsight, PastDecision, backtest
 from lastbeat.model.record import Attempt, HeartbeatMemory, Record, Transition
 from lastbeat.model.restart import JobEnd, Mode, RestartEntry, RestartPolicy
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import AttemptTimes, Timesheet
-from lastbeat.watch.decide.backtest import backtest, past_run
+from lastbeat.watch.decide.past_run import past_run
 from lastbeat.watch.decide.restart import decide_restart, entry
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.lab.past_timeouts import KeptTimes, PastTimeouts, StepPoint, past_timeouts
 from lastbeat.model.heartbeat import OpenSection
 from lastbeat.model.learned_limits import LearnedLimit, LearnedState, SpanKey, Taken
-from lastbeat.model.past_timeouts import KeptTimes, PastTimeouts, StepPoint
 from lastbeat.model.record import Attempt, ExceededLimit, LimitName, Record, Transition
 from lastbeat.model.status import Status
-from lastbeat.watch.decide.past_timeouts import past_timeouts
 
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 NOW = START + timedelta(days=2)

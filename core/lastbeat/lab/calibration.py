@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lastbeat.explain.causes.scoring import Score, ScoredCase
 from lastbeat.explain.signals.error_types import traits_of
+from lastbeat.lab.scoring import Score, ScoredCase
 
 _BINS: Final = 10
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.explain.causes.by_repository import (
+from lastbeat.explain.causes.explaining import explain_text
+from lastbeat.lab.by_repository import (
     SignalUse,
     left_out,
     matched,
@@ -14,8 +15,7 @@ from lastbeat.explain.causes.by_repository import (
     uses,
     wilson,
 )
-from lastbeat.explain.causes.explaining import explain_text
-from lastbeat.explain.causes.scoring import NONE, Case, Diagnosis, Score, ScoredCase, diagnosis_of
+from lastbeat.lab.scoring import NONE, Case, Diagnosis, Score, ScoredCase, diagnosis_of
 from lastbeat.model.signal import Catalogue, Signal
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lastbeat.explain.causes.scoring import Case, Diagnosis, Score, ScoredCase
+from lastbeat.lab.scoring import Case, Diagnosis, Score, ScoredCase
 from lastbeat.model.signal import Catalogue
 
 _REPOSITORY: Final = r"(?:https?://)?(?:github\.com/)?([\w.-]{1,100}/[\w.-]{1,100})"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from lastbeat.explain.causes.calibration import brier, calibration_error, reliability, told
 from lastbeat.explain.causes.confidence import Grounds
-from lastbeat.explain.causes.scoring import Case, Diagnosis, Score, ScoredCase
+from lastbeat.lab.calibration import brier, calibration_error, reliability, told
+from lastbeat.lab.scoring import Case, Diagnosis, Score, ScoredCase
 from support.confidence_levels import FEWEST, crosswise, levels
 
 

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from lastbeat.explain.causes.scoring import (
+from lastbeat.explain.scanning.matching import Matcher
+from lastbeat.explain.scanning.splitting import line_of
+from lastbeat.lab.scoring import (
     NONE,
     Case,
     Diagnosis,
@@ -16,8 +18,6 @@ from lastbeat.explain.causes.scoring import (
     read_index,
     score,
 )
-from lastbeat.explain.scanning.matching import Matcher
-from lastbeat.explain.scanning.splitting import line_of
 from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.model.signal import Signal
 
