@@ -1,69 +1,25 @@
 """Who may change something through the dashboard: only its own page, in a browser that was let in by the token."""
 
 import io
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from lastbeat.views.page.assembling import HtmlPage
-from lastbeat_cli.dashboard.answer import Body, Response, body, json_body
-from lastbeat_cli.dashboard.app import BODY_BYTES, App
+from lastbeat_cli.dashboard.app import BODY_BYTES
 from lastbeat_cli.dashboard.door import Door
+from support.dashboard_app import TOKEN, Got, Silences, app, ask
 
-TOKEN = "a-token-of-some-length"
 HOST = "box.example:8000"
-PAGE = HtmlPage(b"<!doctype html><title>page</title>", "default-src 'none'")
 DOOR = Door(local=False, token=TOKEN, name="lastbeat-1")
 COOKIE = DOOR.cookie.partition(";")[0]
 
 
-class Fleet:
-    def document(self, since: int | None, epoch: str | None, look: Sequence[str]) -> Body:
-        return json_body({"runs": []})
-
-
-class Losses:
-    def document(self) -> Body:
-        return json_body({})
-
-
-class Runs:
-    def document(self, run_id: str) -> Body | None:
-        return None
-
-
-class Metrics:
-    def answer(self, accept: str) -> Response:
-        return Response("200 OK", body(accept.encode(), "text/plain"))
-
-
-@dataclass
-class Silences:
-    asked: list[tuple[bytes, str]] = field(default_factory=list)
-
-    def answer(self, asked: bytes, address: str) -> Response:
-        self.asked.append((asked, address))
-        return Response("200 OK", json_body({"silences": []}))
-
-
-@dataclass
-class Asked:
-    status: int
-    headers: dict[str, str]
-    document: Any
-    done: list[tuple[bytes, str]]
-
-
-def ask(door: Door = DOOR, **changed: str | None) -> Asked:
-    """What the page sends, but for what is ``changed``; None leaves it out."""
+def sent(door: Door = DOOR, **changed: str | None) -> tuple[Got, list[tuple[bytes, str]]]:
+    """The answer to what the page sends, but for what is ``changed``, where None leaves it out; and what was done."""
     content = b'{"lift": "1"}'
     environ: dict[str, Any] = {
         "REQUEST_METHOD": "POST",
         "PATH_INFO": "/api/silences",
-        "QUERY_STRING": "",
         "REMOTE_ADDR": "10.0.0.7",
         "HTTP_HOST": HOST,
         "HTTP_COOKIE": COOKIE,
@@ -75,12 +31,9 @@ def ask(door: Door = DOOR, **changed: str | None) -> Asked:
         "wsgi.input": io.BytesIO(content),
     }
     environ |= changed
-    environ = {name: value for name, value in environ.items() if value is not None}
-    silences, got = Silences(), list[tuple[str, list[tuple[str, str]]]]()
-    here = App(PAGE, Fleet(), Runs(), Metrics(), silences, door, losses=Losses())
-    told = b"".join(here(environ, lambda status, headers: got.append((status, headers))))
-    [(status, headers)] = got
-    return Asked(int(status.split()[0]), dict(headers), json.loads(told) if told else None, silences.asked)
+    silences = Silences()
+    said = {name: value for name, value in environ.items() if value is not None}
+    return ask(app(door=door, silences=silences), environ=said), silences.asked
 
 
 PLAIN = {"HTTP_SEC_FETCH_SITE": None}
@@ -124,21 +77,21 @@ PLAIN = {"HTTP_SEC_FETCH_SITE": None}
     ],
 )
 def test_a_change_is_made_where_all_protections_hold(changed: dict[str, Any], status: int) -> None:
-    got = ask(**changed)
+    got, done = sent(**changed)
     assert got.status == status
-    assert got.done == ([(b'{"lift": "1"}', "10.0.0.7")] if status == 200 else [])
+    assert done == ([(b'{"lift": "1"}', "10.0.0.7")] if status == 200 else [])
     assert "Set-Cookie" not in got.headers
     assert not any(name.startswith("Access-Control") for name in got.headers)
     if status != 200:
-        assert set(got.document) == {"error", "advice"}
-        assert got.document["error"]
+        assert set(got.json) == {"error", "advice"}
+        assert got.json["error"]
 
 
 def test_without_a_token_nothing_can_be_changed_and_that_is_said() -> None:
-    got = ask(Door(local=True), HTTP_HOST="localhost:8000", HTTP_ORIGIN="http://localhost:8000")
-    assert (got.status, got.done) == (403, [])
-    assert "only shows" in got.document["error"]
-    assert "LASTBEAT_DASHBOARD_TOKEN" in got.document["advice"]
+    got, done = sent(Door(local=True), HTTP_HOST="localhost:8000", HTTP_ORIGIN="http://localhost:8000")
+    assert (got.status, done) == (403, [])
+    assert "only shows" in got.json["error"]
+    assert "LASTBEAT_DASHBOARD_TOKEN" in got.json["advice"]
 
 
 @pytest.mark.parametrize(
@@ -150,15 +103,15 @@ def test_without_a_token_nothing_can_be_changed_and_that_is_said() -> None:
     ],
 )
 def test_on_loopback_a_change_has_to_name_this_machine(host: str, status: int) -> None:
-    got = ask(Door(local=True, token=TOKEN, name="lastbeat-1"), HTTP_HOST=host, HTTP_ORIGIN=f"http://{host}")
+    got, done = sent(Door(local=True, token=TOKEN, name="lastbeat-1"), HTTP_HOST=host, HTTP_ORIGIN=f"http://{host}")
     assert got.status == status
-    assert bool(got.done) is (status == 200)
+    assert bool(done) is (status == 200)
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "post"])
 def test_nothing_but_post_is_answered_there(method: str) -> None:
-    got = ask(REQUEST_METHOD=method)
-    assert (got.status, got.headers["Allow"], got.done) == (405, "POST", [])
+    got, done = sent(REQUEST_METHOD=method)
+    assert (got.status, got.headers["Allow"], done) == (405, "POST", [])
 
 
 @pytest.mark.parametrize(
@@ -170,12 +123,12 @@ def test_nothing_but_post_is_answered_there(method: str) -> None:
     ],
 )
 def test_the_page_is_told_whether_it_may_offer_silencing(door: Door, cookie: str | None, may: bool) -> None:
-    got = ask(door, REQUEST_METHOD="GET", PATH_INFO="/data/fleet", HTTP_COOKIE=cookie, HTTP_HOST="localhost:8000")
+    got, _ = sent(door, REQUEST_METHOD="GET", PATH_INFO="/data/fleet", HTTP_COOKIE=cookie, HTTP_HOST="localhost:8000")
     assert got.status == 200
     assert (got.headers.get("X-Lastbeat-May") == "silence") is may
 
 
 def test_who_looks_by_a_header_is_not_offered_what_needs_the_cookie() -> None:
-    got = ask(REQUEST_METHOD="GET", PATH_INFO="/data/fleet", HTTP_COOKIE=None, HTTP_AUTHORIZATION=f"Bearer {TOKEN}")
+    got, _ = sent(REQUEST_METHOD="GET", PATH_INFO="/data/fleet", HTTP_COOKIE=None, HTTP_AUTHORIZATION=f"Bearer {TOKEN}")
     assert got.status == 200
     assert "X-Lastbeat-May" not in got.headers

@@ -1,0 +1,97 @@
+"""The dashboard's application over a fleet that is made up, asked without a socket."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lastbeat.stores.port import UnreachableError
+from lastbeat.views.page.assembling import HtmlPage
+from lastbeat_cli.dashboard.answer import Body, Response, body, json_body
+from lastbeat_cli.dashboard.app import App, TooManyOpenError
+from lastbeat_cli.dashboard.door import Door
+
+TOKEN = "a-token-of-some-length"
+PAGE = HtmlPage(b"<!doctype html><title>page</title>" + b" " * 600, "default-src 'none'; script-src 'sha256-x'")
+
+
+@dataclass
+class Fleet:
+    asked: list[tuple[int | None, str | None, tuple[str, ...]]] = field(default_factory=list)
+
+    def document(self, since: int | None, epoch: str | None, look: Sequence[str]) -> Body:
+        self.asked.append((since, epoch, tuple(look)))
+        return json_body({"runs": ["x" * 1000]})
+
+
+class Losses:
+    def document(self) -> Body:
+        return json_body({"causes": []})
+
+
+class Runs:
+    def document(self, run_id: str) -> Body | None:
+        if run_id == "broken":
+            raise ValueError("secrets of the inside")
+        if run_id == "unreachable":
+            raise UnreachableError("s3://b: no\nanswer", "try\tagain")
+        if run_id == "colourful":
+            raise UnreachableError(f"refused: hf_{'a' * 10}\x1b[31m{'a' * 24}")
+        if run_id == "busy":
+            raise TooManyOpenError
+        return json_body({"run": run_id}) if run_id == "run-1" else None
+
+
+class Metrics:
+    def answer(self, accept: str) -> Response:
+        return Response("200 OK", body(f"lastbeat_up 1\n# {accept}\n".encode(), "text/plain"))
+
+
+@dataclass
+class Silences:
+    asked: list[tuple[bytes, str]] = field(default_factory=list)
+
+    def answer(self, asked: bytes, address: str) -> Response:
+        self.asked.append((asked, address))
+        return Response("200 OK", json_body({"silences": []}))
+
+
+def app(
+    token: str | None = None,
+    *,
+    local: bool = True,
+    name: str = "lastbeat-1",
+    door: Door | None = None,
+    fleet: Fleet | None = None,
+    silences: Silences | None = None,
+) -> App:
+    opens = door or Door(local, token, name)
+    return App(PAGE, fleet or Fleet(), Runs(), Metrics(), silences or Silences(), opens, losses=Losses())
+
+
+@dataclass
+class Got:
+    status: int
+    headers: dict[str, str]
+    content: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+def ask(
+    here: App,
+    path: str = "/",
+    query: str = "",
+    method: str = "GET",
+    environ: Any = None,
+    **headers: str,
+) -> Got:
+    got: list[tuple[str, list[tuple[str, str]]]] = []
+    asked = {"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query, "HTTP_HOST": "127.0.0.1:8000"}
+    asked |= {**(environ or {}), **{f"HTTP_{name.upper()}": text for name, text in headers.items()}}
+    content = b"".join(here(asked, lambda status, sent: got.append((status, sent))))
+    [(status, sent)] = got
+    assert len(sent) == len(dict(sent)), "a header was sent twice"
+    return Got(int(status.split()[0]), dict(sent), content)
