@@ -5,6 +5,7 @@ from lastbeat.explain.causes.explaining import explain_text
 from lastbeat.explain.scanning.matching import matcher_of
 from lastbeat.explain.signals.loading import load, load_setting
 from lastbeat.model.signal import Signal
+from support.explained import cause_of
 from support.printed import CHILD_FAILED, STEPS
 from support.row_by_row import check_each
 
@@ -40,9 +41,8 @@ def test_a_catalogue_of_ones_own_may_have_envelopes() -> None:
 
 
 def has_the_cause(error_type: str, text: str) -> None:
-    cause = explain_text(STEPS + text, load_setting("own.yaml", lambda _: OWN)).cause
-    assert cause is not None
-    assert cause.error_type == error_type
+    found = explain_text(STEPS + text, load_setting("own.yaml", lambda _: OWN))
+    assert cause_of(found).error_type == error_type
 
 
 def test_a_signal_of_ones_own_that_crashes_ends_a_run_where_it_stands_last() -> None:

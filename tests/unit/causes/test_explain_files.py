@@ -4,9 +4,9 @@
 from itertools import pairwise, permutations
 
 from lastbeat.explain.causes.explaining import explain, explain_text
-from lastbeat.explain.causes.log_reader import LogReader
 from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import Explanation
+from support.explained import cause_of, explained, of_ranks, summary
 from support.row_by_row import check_each
 
 CATALOGUE = load("default")
@@ -34,13 +34,7 @@ def timed_out(clock: str, milliseconds: int) -> str:
 
 def told(*texts: str, exit_code: int | None = None, scheduler: str | None = None) -> Explanation:
     """Of one file a rank."""
-    summaries = []
-    for rank, text in enumerate(texts):
-        reader = LogReader(CATALOGUE, f"rank{rank}.log", rank=rank)
-        reader.feed(text.encode())
-        reader.finish()
-        summaries.append(reader.summary())
-    return explain(summaries, CATALOGUE, exit_code=exit_code, scheduler=scheduler)
+    return of_ranks(texts, exit_code=exit_code, scheduler=scheduler)
 
 
 FILES = {
@@ -73,8 +67,7 @@ def test_files_are_read_together() -> None:
 
 
 def is_found(texts: tuple[str, ...], error_type: str, file: str) -> None:
-    cause = told(*texts).cause
-    assert cause is not None
+    cause = cause_of(told(*texts))
     assert (cause.error_type, cause.evidence.file) == (error_type, file)
 
 
@@ -102,12 +95,7 @@ def test_the_rank_of_a_cause_is_the_one_that_its_own_line_names() -> None:
 
 def is_of_rank(log: tuple[str, int | None], text: str, rank: int | None) -> None:
     name, own = log
-    reader = LogReader(CATALOGUE, name, rank=own)
-    reader.feed((STEPS + text).encode())
-    reader.finish()
-    cause = explain([reader.summary()], CATALOGUE).cause
-    assert cause is not None
-    assert cause.evidence.rank == rank
+    assert cause_of(explained((name, STEPS + text, own))).evidence.rank == rank
 
 
 def test_steps_in_another_file_acquit_too() -> None:
@@ -143,15 +131,11 @@ def test_an_exit_code_and_a_schedulers_word_speak_where_the_log_is_silent() -> N
 
 def speaks(exit_code: int, scheduler: str | None, error_type: str) -> None:
     found = told(STEPS, exit_code=exit_code, scheduler=scheduler)
-    assert found.cause is not None
-    assert found.cause.error_type == error_type
-    assert found.ended
+    assert (cause_of(found).error_type, found.ended) == (error_type, True)
 
 
 def test_what_the_log_says_goes_before_an_exit_code() -> None:
-    cause = told(STEPS + KEY_ERROR, exit_code=-9).cause
-    assert cause is not None
-    assert cause.error_type == "exception"
+    assert cause_of(told(STEPS + KEY_ERROR, exit_code=-9)).error_type == "exception"
 
 
 def test_no_exit_code_and_a_good_one_say_nothing() -> None:
@@ -209,9 +193,7 @@ def test_a_run_has_not_ended_because_of_a_traceback_that_somebody_logged() -> No
 
 def test_a_huge_text_is_read_at_both_ends() -> None:
     text = KEY_ERROR + "nothing of note\n" * 700_000 + "srun: error: Node failure on n7\n"
-    cause = explain_text(text, CATALOGUE).cause
-    assert cause is not None
-    assert cause.error_type in {"exception", "slurm_failure"}
+    assert cause_of(explain_text(text, CATALOGUE)).error_type in {"exception", "slurm_failure"}
 
 
 def test_the_order_in_which_files_are_listed_is_nothing() -> None:
@@ -221,11 +203,6 @@ def test_the_order_in_which_files_are_listed_is_nothing() -> None:
         "rank10.log": KEY_ERROR.replace("'z'", "'y'"),
         "_error": "died",
     }
-    summaries = []
-    for name, text in texts.items():
-        reader = LogReader(CATALOGUE, name)
-        reader.feed(text.encode())
-        reader.finish()
-        summaries.append(reader.summary())
+    summaries = [summary(name, text) for name, text in texts.items()]
     first, *others = (explain(listed, CATALOGUE) for listed in permutations(summaries))
     assert all(each == first for each in others)

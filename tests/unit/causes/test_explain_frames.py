@@ -7,6 +7,7 @@ from lastbeat.explain.causes.log_reader import LogReader
 from lastbeat.explain.causes.tracebacks import FRAME_LIMIT
 from lastbeat.explain.signals.hints import GUESS
 from lastbeat.explain.signals.loading import load
+from support.explained import cause_of, explained
 from support.printed import STEPS, TORCH
 from support.row_by_row import check_each
 
@@ -28,10 +29,8 @@ MODEL = ("/home/u/model.py", 31, "step", "return self.net(x)")
 
 def test_the_hint_says_where_only_if_that_is_known() -> None:
     plan = "RuntimeError: the plan has no such step"
-    known = explain_text(STEPS + trace(MAIN, STEP, MODEL, last=plan), CATALOGUE).cause
-    unknown = explain_text(STEPS + plan + "\n", CATALOGUE, "_error").cause
-    assert known is not None
-    assert unknown is not None
+    known = cause_of(explain_text(STEPS + trace(MAIN, STEP, MODEL, last=plan), CATALOGUE))
+    unknown = cause_of(explain_text(STEPS + plan + "\n", CATALOGUE, "_error"))
     rest = ". It will come again on restart unless code, configuration or input change."
     assert known.hint == f"{GUESS}RuntimeError on this process at /home/u/model.py:31 in step{rest}"
     assert unknown.hint == f"{GUESS}RuntimeError on this process{rest}"
@@ -43,8 +42,7 @@ def test_frames_are_bounded_and_outlast_the_process_that_read_them() -> None:
     reader.feed((STEPS + trace(*[deep] * 50, *[(TORCH + deep[0], *deep[1:])] * 50)).encode())
     again = LogReader.restore(CATALOGUE, json.loads(json.dumps(reader.document())))
     again.finish()
-    cause = explain([again.summary()], CATALOGUE).cause
-    assert cause is not None
+    cause = cause_of(explain([again.summary()], CATALOGUE))
     assert len(cause.frames) == 4
     assert max(map(len, cause.frames)) <= FRAME_LIMIT
     assert all("train.py:100000000 in fff" in frame for frame in cause.frames), "the end of a path says more"
@@ -64,27 +62,19 @@ def test_an_exit_that_no_line_shows_is_no_line_of_a_log() -> None:
 
 
 def is_no_line(exit_code: int, evidence: str, hint: str) -> None:
-    reader = LogReader(CATALOGUE, "logs/training_log_latest.txt")
-    reader.feed(STEPS.encode())
-    reader.finish()
-    cause = explain([reader.summary()], CATALOGUE, exit_code=exit_code).cause
-    assert cause is not None
+    cause = cause_of(explained(("logs/training_log_latest.txt", STEPS), exit_code=exit_code))
     assert (cause.evidence.file, cause.evidence.line, cause.evidence.text) == ("exit status", 0, evidence)
     assert cause.hint.startswith(hint)
     assert "most often killed" not in cause.hint
 
 
 def test_a_schedulers_word_that_no_line_shows_is_the_schedulers() -> None:
-    cause = explain([], CATALOGUE, scheduler="TIMEOUT").cause
-    assert cause is not None
+    cause = cause_of(explained(scheduler="TIMEOUT"))
     assert (cause.evidence.file, cause.evidence.line, cause.evidence.text) == ("scheduler", 0, "TIMEOUT")
 
 
 def test_what_lastbeat_adds_to_a_kill_is_no_statement_of_its_cause() -> None:
-    reader = LogReader(CATALOGUE, "_error")
-    reader.feed(b"sh was killed by SIGKILL (signal 9): often the OOM killer or the scheduler\n\nIt printed nothing.\n")
-    reader.finish()
-    cause = explain([reader.summary()], CATALOGUE, exit_code=-9).cause
-    assert cause is not None
+    error = "sh was killed by SIGKILL (signal 9): often the OOM killer or the scheduler\n\nIt printed nothing.\n"
+    cause = cause_of(explained(("_error", error), exit_code=-9))
     assert (cause.error_type, cause.confidence) == ("oom", 0.5)
     assert (cause.evidence.file, cause.evidence.text) == ("exit status", "killed by SIGKILL")

@@ -1,17 +1,14 @@
 """A SIGKILL: the OOM killer's as long as nobody knows better, but not where no OOM kill was counted."""
 
 from lastbeat.explain.causes.confidence import Grounds
-from lastbeat.explain.causes.explaining import explain
-from lastbeat.explain.causes.log_reader import LogReader
 from lastbeat.explain.signals.hints import KILLED_WITHOUT_OOM
-from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import Cause
 from lastbeat.model.oom_kills import NONE_COUNTED
 from lastbeat.watch.observe.log_observer import exit_code
+from support.explained import cause_of, explained
 from support.printed import STEPS
 from support.row_by_row import check_each
 
-CATALOGUE = load("default")
 KILLED = f"train.py was killed by SIGKILL (signal 9), and {NONE_COUNTED}: often a person or the scheduler\n"
 ENDED = f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: (exit status 1; {NONE_COUNTED})\n"
 SCRIPT = f"sh ended with exit status 137 (128 + 9: one of its processes was killed by SIGKILL); {NONE_COUNTED}\n"
@@ -28,19 +25,13 @@ HANGS = "[monitor] WARNING: no progress since 600 s (step 50)\n[monitor] ERROR: 
 SRUN = "srun: error: node2: task 3: Killed\n"
 
 
-def explained(error: str, log: str, scheduler: str | None = None) -> tuple[Cause, str]:
+def ended(error: str, log: str, scheduler: str | None = None) -> tuple[Cause, str]:
     """The cause, and what it rests on."""
-    readers = []
-    for name, text in (("logs/train.log", STEPS + log), ("_error", error)):
-        reader = LogReader(CATALOGUE, name)
-        reader.feed(text.encode())
-        reader.finish()
-        readers.append(reader.summary())
-    found = explain(readers, CATALOGUE, exit_code=exit_code(error), scheduler=scheduler)
-    assert found.cause is not None
+    logs = (("logs/train.log", STEPS + log), ("_error", error))
+    found = explained(*logs, exit_code=exit_code(error), scheduler=scheduler)
     assert found.ended
     assert not any(other.error_type == "oom" for other in found.alternatives)
-    return found.cause, found.grounds
+    return cause_of(found), found.grounds
 
 
 NOT_COUNTED = {
@@ -58,7 +49,7 @@ def test_a_kill_where_no_oom_kill_was_counted_has_no_known_sender() -> None:
 
 
 def has_no_known_sender(error: str, log: str) -> None:
-    cause, grounds = explained(error, log)
+    cause, grounds = ended(error, log)
     assert grounds == Grounds.END.value
     assert (cause.error_type, cause.hint, cause.restartable) == ("unknown", KILLED_WITHOUT_OOM, True)
     assert "most often" not in cause.hint
@@ -79,9 +70,9 @@ def test_better_evidence_goes_before_that() -> None:
 
 
 def goes_before(error: str, log: str, scheduler: str | None, error_type: str) -> None:
-    assert explained(error, log, scheduler)[0].error_type == error_type
+    assert ended(error, log, scheduler)[0].error_type == error_type
 
 
 def test_training_cannot_say_it_in_its_log() -> None:
-    cause, _ = explained(ENDED.replace(f"; {NONE_COUNTED}", ""), f"{NONE_COUNTED}\n{TORCHRUN}")
+    cause, _ = ended(ENDED.replace(f"; {NONE_COUNTED}", ""), f"{NONE_COUNTED}\n{TORCHRUN}")
     assert cause.error_type == "oom"

@@ -5,23 +5,18 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 
 from lastbeat.explain.causes.explaining import explain
-from lastbeat.explain.causes.log_reader import LogReader
 from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import Explanation
+from support.explained import cause_of, summary
 from support.missing_ranks import DUMPED, STACK, STEPS, log, ranks
 from support.row_by_row import check_each
 
 
 def explained(texts: Mapping[int, str], *, world_size: int | None = None, whole: bool = True) -> Explanation:
     """What the logs of these ranks show together; ``whole``: all of them were read to their end."""
-    catalogue = load("default")
-    summaries = []
-    for rank, text in texts.items():
-        reader = LogReader(catalogue, f"rank{rank}.log", rank=rank)
-        reader.feed(text.encode(), datetime(2026, 11, 20, 19, tzinfo=timezone.utc))
-        reader.finish()
-        summaries.append(reader.summary())
-    return explain(summaries, catalogue, world_size=world_size, whole=whole)
+    now = datetime(2026, 11, 20, 19, tzinfo=timezone.utc)
+    summaries = [summary(f"rank{rank}.log", text, rank, now) for rank, text in texts.items()]
+    return explain(summaries, load("default"), world_size=world_size, whole=whole)
 
 
 CASES = {
@@ -60,11 +55,11 @@ def is_named(sentence: str, texts: Mapping[int, str]) -> None:
     found = explained(texts, world_size=len(texts))
     assert found.missing is not None
     assert found.missing.sentence == sentence
-    assert found.cause is not None
-    assert found.cause.error_type == "nccl_timeout"
-    assert found.cause.hint.startswith(sentence), "what to do begins with it, wherever it is shown"
-    assert "does NOT" not in found.cause.hint
-    assert "py-spy dump" in found.cause.hint
+    cause = cause_of(found)
+    assert cause.error_type == "nccl_timeout"
+    assert cause.hint.startswith(sentence), "what to do begins with it, wherever it is shown"
+    assert "does NOT" not in cause.hint
+    assert "py-spy dump" in cause.hint
 
 
 def test_its_log_and_host_are_known() -> None:
@@ -103,8 +98,7 @@ def test_nobody_is_accused_on_a_guess() -> None:
 def accuses_nobody(texts: Mapping[int, str], world_size: int | None, whole: bool) -> None:
     found = explained(texts, world_size=world_size, whole=whole)
     assert found.missing is None
-    assert found.cause is not None
-    assert "does NOT report it" in found.cause.hint
+    assert "does NOT report it" in cause_of(found).hint
 
 
 def test_a_rank_that_says_what_is_wrong_is_not_missing() -> None:
@@ -112,8 +106,7 @@ def test_a_rank_that_says_what_is_wrong_is_not_missing() -> None:
         "Traceback (most recent call last):\n  File \"/home/u/train.py\", line 3, in <module>\nKeyError: 'labels'\n"
     )
     found = explained({**ranks(8, 7), 7: STEPS + failed}, world_size=8)
-    assert found.cause is not None
-    assert found.cause.evidence.rank == 7
+    assert cause_of(found).evidence.rank == 7
     assert found.missing is None
 
 

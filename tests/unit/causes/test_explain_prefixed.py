@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 from lastbeat.explain.causes.explaining import explain_text
 from lastbeat.explain.signals.loading import load
+from support.explained import cause_of
 from support.printed import CHILD_FAILED, STEPS, traceback
 from support.row_by_row import check_each
 
@@ -52,11 +53,8 @@ def test_a_prefix_changes_neither_cause_nor_line() -> None:
 
 
 def is_the_same(text: str, prefix: Callable[[int, str], str]) -> None:
-    bare = explain_text(text, load("default")).cause
     lines = "".join(f"{prefix(n, line)}\n" for n, line in enumerate(text.splitlines()))
-    found = explain_text(lines, load("default")).cause
-    assert bare is not None
-    assert found is not None
+    bare, found = (cause_of(explain_text(each, load("default"))) for each in (text, lines))
     assert (found.error_type, found.evidence.line) == (bare.error_type, bare.evidence.line)
 
 
@@ -64,9 +62,7 @@ def test_line_numbers_are_those_of_grep_however_often_a_bar_was_redrawn() -> Non
     bar = "\r 26%|##6       | 262/1000 [01:42<14:26,  2.97it/s]"
     text = f"{bar * 9}\n{bar * 9}" + traceback("KeyError: 'labels'").replace("\n", f"\n{bar * 9}\n")
     numbers = [number for number, line in enumerate(text.split("\n"), start=1) if "KeyError" in line]
-    cause = explain_text(text, load("default")).cause
-    assert cause is not None
-    assert [cause.evidence.line] == numbers
+    assert [cause_of(explain_text(text, load("default"))).evidence.line] == numbers
 
 
 def test_ranks_that_write_into_each_others_lines() -> None:
@@ -82,9 +78,7 @@ def is_found(last: str, seed: int) -> None:
     while any(waiting):
         printed.append(chance.choice([lines for lines in waiting if lines]).pop(0))
     glued = "".join(line + ("" if n % 5 == seed % 5 else "\n") for n, line in enumerate(printed))
-    found = explain_text(STEPS + glued + "\n" + CHILD_FAILED, load("default")).cause
-    alone = explain_text(traceback(last), load("default")).cause
-    assert found is not None
-    assert alone is not None
+    texts = (STEPS + glued + "\n" + CHILD_FAILED, traceback(last))
+    found, alone = (cause_of(explain_text(each, load("default"))) for each in texts)
     assert found.error_type == alone.error_type
     assert last[:8] in found.evidence.text

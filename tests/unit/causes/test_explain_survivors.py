@@ -1,10 +1,8 @@
 # ruff: noqa: E501 - lines of logs are as long as they are
 """Only those that saw a peer go away are left to tell of it: who was it?"""
 
-from lastbeat.explain.causes.explaining import explain
-from lastbeat.explain.causes.log_reader import LogReader
-from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import Explanation, LostPeer
+from support.explained import cause_of, explained
 from support.printed import STEPS
 from support.row_by_row import check_each
 
@@ -59,15 +57,8 @@ KEY_ERROR = "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"/srv
 
 def told_by(**files: str) -> Explanation:
     """What the logs of these files, ``rank0`` say, show together."""
-    catalogue = load("default")
-    summaries = []
-    for name, text in files.items():
-        rank = int(name.removeprefix("rank")) if name.startswith("rank") else None
-        reader = LogReader(catalogue, f"{name}.log".replace("_", "-"), rank=rank)
-        reader.feed((STEPS + text).encode())
-        reader.finish()
-        summaries.append(reader.summary())
-    return explain(summaries, catalogue)
+    ranks = {name: int(name.removeprefix("rank")) if name.startswith("rank") else None for name in files}
+    return explained(*((f"{name}.log".replace("_", "-"), STEPS + files[name], ranks[name]) for name in files))
 
 
 CASES = {
@@ -137,8 +128,7 @@ def test_who_went_away() -> None:
 
 def goes_away(peer: LostPeer, files: dict[str, str]) -> None:
     found = told_by(**files)
-    assert found.cause is not None
-    assert found.cause.error_type in {"communication", "nccl"}
+    assert cause_of(found).error_type in {"communication", "nccl"}
     # Several logs are all of one process each, or nobody knows.
     assert found.peer is not None
     assert (found.peer.rank, found.peer.host, found.peer.log) == (peer.rank, peer.host, peer.log)
@@ -177,8 +167,7 @@ def test_nobody_is_looked_for_where_the_cause_is_known() -> None:
 
 def is_known(error_type: str, files: dict[str, str]) -> None:
     found = told_by(**files)
-    assert found.cause is not None
-    assert (found.cause.error_type, found.peer) == (error_type, None)
+    assert (cause_of(found).error_type, found.peer) == (error_type, None)
 
 
 def test_an_actor_that_died_without_a_word_is_named_by_its_address() -> None:

@@ -5,6 +5,7 @@ from lastbeat.explain.causes.explaining import explain_text
 from lastbeat.explain.signals.hints import GUESS
 from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import Cause
+from support import explained
 from support.printed import STEPS
 from support.row_by_row import check_each
 
@@ -74,9 +75,7 @@ ROWS = {
 
 
 def cause_of(text: str) -> Cause:
-    cause = explain_text(STEPS + text, load("default")).cause
-    assert cause is not None
-    return cause
+    return explained.cause_of(explain_text(STEPS + text, load("default")))
 
 
 def test_its_table_tells_how_a_rank_ended() -> None:

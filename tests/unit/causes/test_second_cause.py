@@ -2,11 +2,11 @@
 
 import pytest
 
-from lastbeat.explain.causes.explaining import explain, explain_text
-from lastbeat.explain.causes.log_reader import LogReader
+from lastbeat.explain.causes.explaining import explain_text
 from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import UNDECIDED, Cause, Evidence, Explanation, sureness
 from lastbeat.model.restart import DEFAULT_LEAST_CONFIDENCE
+from support.explained import cause_of, explained
 from support.printed import STEPS
 
 CATALOGUE = load("default")
@@ -38,14 +38,11 @@ TWO = [
 
 @pytest.mark.parametrize(("text", "exit_code", "first", "second"), TWO)
 def test_an_undecided_cause_has_a_second_one(text: str, exit_code: int | None, first: str, second: str) -> None:
-    reader = LogReader(CATALOGUE, "train.log")
-    reader.feed(text.encode())
-    reader.finish()
-    found = explain([reader.summary()], CATALOGUE, exit_code=exit_code)
-    assert found.cause is not None
+    found = explained(("train.log", text), exit_code=exit_code)
+    cause = cause_of(found)
     assert found.second is not None
-    assert (found.cause.error_type, found.second.error_type) == (first, second)
-    assert found.second.confidence < found.cause.confidence < UNDECIDED
+    assert (cause.error_type, found.second.error_type) == (first, second)
+    assert found.second.confidence < cause.confidence < UNDECIDED
     assert found.second.hint
 
 

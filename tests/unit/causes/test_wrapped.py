@@ -9,6 +9,7 @@ from lastbeat.explain.causes.explaining import explain_text
 from lastbeat.explain.causes.log_reader import unwrapped
 from lastbeat.explain.scanning.splitting import line_of
 from lastbeat.explain.signals.loading import load
+from support.explained import cause_of
 
 ROWS = [
     pytest.param('{"log":"step 3\\n","stream":"stderr"}', "step 3", id="Docker's files"),
@@ -64,5 +65,5 @@ def test_a_traceback_within_is_put_together() -> None:
     )
     text = "".join(json.dumps({"log": line + "\n", "stream": "stderr"}) + "\n" for line in lines)
     found = explain_text(text, load("default"))
-    assert found.cause is not None
-    assert (found.cause.error_type, found.cause.evidence.line, found.ended) == ("exception", 4, True)
+    cause = cause_of(found)
+    assert (cause.error_type, cause.evidence.line, found.ended) == ("exception", 4, True)
