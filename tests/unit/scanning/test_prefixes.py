@@ -9,87 +9,70 @@ from hypothesis import strategies as st
 from lastbeat.explain.scanning.prefixes import UNKNOWN_YEAR, time_of
 from lastbeat.explain.scanning.splitting import line_of
 
+TAKEN_OFF = [
+    pytest.param("[rank3]: Traceback", "Traceback", 3, None, id="torch's rank"),
+    pytest.param("[rank3]:   File", "  File", 3, None, id="the space behind a prefix is its own, others are not"),
+    pytest.param("[rank3]:[E1121 04:08:34.1 x.cpp:1] y", "[E1121 04:08:34.1 x.cpp:1] y", 3, None, id="glog, too"),
+    pytest.param("[default0]:[rank5]: x", "x", 5, None, id="torchrun's local rank is worth less than the rank"),
+    pytest.param("3:  iteration 10/ 100 | x", " iteration 10/ 100 | x", 3, None, id="srun --label"),
+    pytest.param("03: [rank3]: x", "x", 3, None, id="srun with more than ten tasks"),
+    pytest.param("2: [rank10]: x", "x", 10, None, id="a rank is worth more than a task"),
+    pytest.param("2:", "", 2, None, id="an empty line of a task"),
+    pytest.param("[1,3]<stderr>:x", "x", 3, None, id="mpirun"),
+    pytest.param("[1,mpirank:3,algo-1]<stdout>:x", "x", 3, "algo-1", id="SageMaker's mpirun"),
+    pytest.param("(RayTrainWorker pid=123, ip=10.0.0.2) x", "x", None, "10.0.0.2", id="Ray, another host"),
+    pytest.param("[36m(main pid=9)[0m x", "x", None, None, id="Ray, the escape characters lost"),
+    pytest.param("rdma-train-worker-1: x", "x", None, "rdma-train-worker-1", id="kubectl logs of a job"),
+    pytest.param("gpu-n1: x", "x", None, "gpu-n1", id="pdsh"),
+    pytest.param("i.pretrain/0 [rank4]: x", "x", 4, None, id="torchx"),
+    pytest.param("2024-12-02T09:11:27.400Z x", "x", None, None, id="docker and kubernetes"),
+    pytest.param("2024-12-02T09:11:27.400123456+01:00 stderr F x", "x", None, None, id="a container's log file"),
+    pytest.param("  | 2024-12-02T09:11:27.400Z | x", "x", None, None, id="a log viewer's table"),
+    pytest.param(
+        "Nov 21 04:08:34 gpu-n1 kernel: [81202.711010] NVRM: Xid", "NVRM: Xid", None, "gpu-n1", id="syslog of a kernel"
+    ),
+    pytest.param("Nov  1 04:08:34 n7 slurmd[88]: x", "x", None, "n7", id="syslog of a daemon"),
+    pytest.param("[   12.711010] NVRM: Xid", "NVRM: Xid", None, None, id="dmesg"),
+    pytest.param("[Sat Nov 21 04:08:34 2026] NVRM: Xid", "NVRM: Xid", None, None, id="dmesg -T"),
+    pytest.param(
+        "2023-05-02 06:01:12.977 [201/train/612 (pid 21936)] [0a11] OSError", "OSError", None, None, id="metaflow"
+    ),
+    pytest.param("trainer-1  | x", "x", None, None, id="docker compose"),
+    pytest.param(
+        "2: worker-7:1:2 [2] proxy.cc:1 NCCL WARN x",
+        "worker-7:1:2 [2] proxy.cc:1 NCCL WARN x",
+        2,
+        "worker-7",
+        id="NCCL behind srun",
+    ),
+]
+LEFT = [
+    pytest.param("gpu-n1:123:456 [0] NCCL WARN x", None, "gpu-n1", id="NCCL names its host"),
+    pytest.param("slurmstepd-gpu-n1: error: x", None, "gpu-n1", id="slurmstepd's host"),
+    pytest.param("srun: error: gpu-n1: task 3: Killed", 3, "gpu-n1", id="srun's task"),
+    pytest.param("2026-11-21 04:12:08,394 [INFO] [rank0] step 1", 0, None, id="a rank behind a program's own time"),
+    pytest.param("[PG ID 0 PG GUID 0 Rank 131] x", 131, None, id="in a process group"),
+    pytest.param("srun: error: n[1-2]: tasks 0-7: Killed", None, None, id="many tasks"),
+    pytest.param("Epoch 3: loss 2", None, None, id="an epoch is no prefix"),
+    pytest.param("12:30:01 x", None, None, id="a time of day is none"),
+    pytest.param("step-3: loss 2", None, None, id="a step is none"),
+    pytest.param("step/10 loss 2", None, None, id="nor a share of steps"),
+    pytest.param("KeyError: 'x'", None, None, id="nor a class"),
+    pytest.param("loading kernel: x", None, None, id="nor just any kernel"),
+    pytest.param("    5: indented", None, None, id="nor a numbered line of data"),
+]
 
-@pytest.mark.parametrize(
-    ("raw", "text", "rank", "host"),
-    [
-        pytest.param("[rank3]: Traceback", "Traceback", 3, None, id="torch's rank"),
-        pytest.param("[rank3]:   File", "  File", 3, None, id="the space behind a prefix is its own, others are not"),
-        pytest.param("[rank3]:[E1121 04:08:34.1 x.cpp:1] y", "[E1121 04:08:34.1 x.cpp:1] y", 3, None, id="glog, too"),
-        pytest.param("[default0]:[rank5]: x", "x", 5, None, id="torchrun's local rank is worth less than the rank"),
-        pytest.param("3:  iteration 10/ 100 | x", " iteration 10/ 100 | x", 3, None, id="srun --label"),
-        pytest.param("03: [rank3]: x", "x", 3, None, id="srun with more than ten tasks"),
-        pytest.param("2: [rank10]: x", "x", 10, None, id="a rank is worth more than a task"),
-        pytest.param("2:", "", 2, None, id="an empty line of a task"),
-        pytest.param("[1,3]<stderr>:x", "x", 3, None, id="mpirun"),
-        pytest.param("[1,mpirank:3,algo-1]<stdout>:x", "x", 3, "algo-1", id="SageMaker's mpirun"),
-        pytest.param("(RayTrainWorker pid=123, ip=10.0.0.2) x", "x", None, "10.0.0.2", id="Ray, another host"),
-        pytest.param("[36m(main pid=9)[0m x", "x", None, None, id="Ray, the escape characters lost"),
-        pytest.param("rdma-train-worker-1: x", "x", None, "rdma-train-worker-1", id="kubectl logs of a job"),
-        pytest.param("gpu-n1: x", "x", None, "gpu-n1", id="pdsh"),
-        pytest.param("i.pretrain/0 [rank4]: x", "x", 4, None, id="torchx"),
-        pytest.param("2024-12-02T09:11:27.400Z x", "x", None, None, id="docker and kubernetes"),
-        pytest.param("2024-12-02T09:11:27.400123456+01:00 stderr F x", "x", None, None, id="a container's log file"),
-        pytest.param("  | 2024-12-02T09:11:27.400Z | x", "x", None, None, id="a log viewer's table"),
-        pytest.param(
-            "Nov 21 04:08:34 gpu-n1 kernel: [81202.711010] NVRM: Xid",
-            "NVRM: Xid",
-            None,
-            "gpu-n1",
-            id="syslog of a kernel",
-        ),
-        pytest.param("Nov  1 04:08:34 n7 slurmd[88]: x", "x", None, "n7", id="syslog of a daemon"),
-        pytest.param("[   12.711010] NVRM: Xid", "NVRM: Xid", None, None, id="dmesg"),
-        pytest.param("[Sat Nov 21 04:08:34 2026] NVRM: Xid", "NVRM: Xid", None, None, id="dmesg -T"),
-        pytest.param(
-            "2023-05-02 06:01:12.977 [201/train/612 (pid 21936)] [0a11] OSError", "OSError", None, None, id="metaflow"
-        ),
-        pytest.param("trainer-1  | x", "x", None, None, id="docker compose"),
-        pytest.param(
-            "gpu-n1:123:456 [0] NCCL WARN x", "gpu-n1:123:456 [0] NCCL WARN x", None, "gpu-n1", id="NCCL names its host"
-        ),
-        pytest.param(
-            "2: worker-7:1:2 [2] proxy.cc:1 NCCL WARN x",
-            "worker-7:1:2 [2] proxy.cc:1 NCCL WARN x",
-            2,
-            "worker-7",
-            id="NCCL behind srun",
-        ),
-        pytest.param(
-            "slurmstepd-gpu-n1: error: x", "slurmstepd-gpu-n1: error: x", None, "gpu-n1", id="slurmstepd's host"
-        ),
-        pytest.param(
-            "srun: error: gpu-n1: task 3: Killed", "srun: error: gpu-n1: task 3: Killed", 3, "gpu-n1", id="srun's task"
-        ),
-        pytest.param(
-            "srun: error: n[1-2]: tasks 0-7: Killed",
-            "srun: error: n[1-2]: tasks 0-7: Killed",
-            None,
-            None,
-            id="many tasks",
-        ),
-        pytest.param(
-            "2026-11-21 04:12:08,394 [INFO] [rank0] step 1",
-            "2026-11-21 04:12:08,394 [INFO] [rank0] step 1",
-            0,
-            None,
-            id="a rank behind a program's own time",
-        ),
-        pytest.param(
-            "[PG ID 0 PG GUID 0 Rank 131] x", "[PG ID 0 PG GUID 0 Rank 131] x", 131, None, id="in a process group"
-        ),
-        pytest.param("Epoch 3: loss 2", "Epoch 3: loss 2", None, None, id="an epoch is no prefix"),
-        pytest.param("12:30:01 x", "12:30:01 x", None, None, id="a time of day is none"),
-        pytest.param("step-3: loss 2", "step-3: loss 2", None, None, id="a step is none"),
-        pytest.param("step/10 loss 2", "step/10 loss 2", None, None, id="nor a share of steps"),
-        pytest.param("KeyError: 'x'", "KeyError: 'x'", None, None, id="nor a class"),
-        pytest.param("loading kernel: x", "loading kernel: x", None, None, id="nor just any kernel"),
-        pytest.param("    5: indented", "    5: indented", None, None, id="nor a numbered line of data"),
-    ],
-)
-def test_prefixes(raw: str, text: str, rank: int | None, host: str | None) -> None:
+
+@pytest.mark.parametrize(("raw", "text", "rank", "host"), TAKEN_OFF)
+def test_a_prefix_is_taken_off_and_tells_rank_and_host(raw: str, text: str, rank: int | None, host: str | None) -> None:
     line = line_of(7, raw)
     assert (line.number, line.raw, line.text, line.rank, line.host) == (7, raw, text, rank, host)
+
+
+@pytest.mark.parametrize(("raw", "rank", "host"), LEFT)
+def test_a_programs_own_words_stay_and_may_tell_them_too(raw: str, rank: int | None, host: str | None) -> None:
+    line = line_of(7, raw)
+    assert (line.raw, line.text, line.rank, line.host) == (raw, raw, rank, host)
 
 
 @pytest.mark.parametrize(
