@@ -9,8 +9,8 @@ EPILOG = f"""\
 {report.EPILOG}
 \b
 Examples:
-  lastbeat beat --run-id nightly --start --phase data_prep
-  lastbeat beat --run-id nightly --phase training --step 100 --total-steps 5000 --loss 2.31
+  lastbeat beat nightly --start --phase data_prep
+  lastbeat beat nightly --phase training --step 100 --total-steps 5000 --loss 2.31
 """
 
 

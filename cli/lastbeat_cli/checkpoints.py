@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,6 +16,7 @@ from lastbeat.model.record import Record
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration, format_time, parse_time
 from lastbeat.settings import Settings, SettingsError, opening
+from lastbeat.stores.port import MissingStoreError
 from lastbeat.watch.decide.quarantine import quarantined
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import exits, logs, options, places, report, values
@@ -34,12 +36,12 @@ Exit status:
 Examples:
   lastbeat checkpoints /scratch/run-7/checkpoints
   lastbeat checkpoints s3://bucket/run-7/ckpt --json | jq -r .chosen.url
-  lastbeat checkpoints --run-id llama
+  lastbeat checkpoints llama
 """
 
 
 @click.command("checkpoints", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
-@click.argument("place", metavar="DIR-OR-URL", required=False)
+@click.argument("place", metavar="DIR-OR-URL|RUN", required=False)
 @options.option(
     "--run-id",
     metavar="ID",
@@ -69,8 +71,14 @@ def command(  # noqa: PLR0913 - each is an option
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """List the checkpoints in DIR-OR-URL, newest first, and say why incomplete ones are incomplete."""
+    """List the checkpoints in DIR-OR-URL, or of a supervised RUN, newest first.
+
+    Says why incomplete ones are incomplete. A name without a slash is a folder if there is one, and else a run.
+    """
     logs.verbose(on=verbose)
+    is_word = place is not None and run_id is None and _may_be_run(place)
+    if is_word:
+        place, run_id = None, place
     crashed = parse_time(crashed_at)
     if crashed_at is not None and crashed is None:
         raise SettingsError([f"--crashed-at: {crashed_at!r} is no time; write it as 2026-01-31T12:00:00Z"])
@@ -80,7 +88,7 @@ def command(  # noqa: PLR0913 - each is an option
         settings = values.settings(given, faults)
     else:
         settings = configuration.load(options.arguments(given), channels=False)
-    record = _supervised(settings, name) if name is not None else None
+    record = _supervised(settings, name, is_word=is_word) if name is not None else None
     place = place or (record.supervision.checkpoints if record is not None and record.supervision is not None else None)
     if not place:
         what = (
@@ -99,11 +107,22 @@ def command(  # noqa: PLR0913 - each is an option
     return exits.OK if found.chosen is not None else exits.WARNING
 
 
-def _supervised(settings: Settings, run_id: str) -> Record:
+def _may_be_run(place: str) -> bool:
+    return "/" not in place and not place.startswith(("~", ".")) and not Path(place).exists()
+
+
+def _supervised(settings: Settings, run_id: str, *, is_word: bool) -> Record:
+    """The record of a supervised run. ``is_word`` says that ``run_id`` may have meant a folder."""
     key = f"{run_id}/{runid.RECORD}"
-    record = RecordRepository(opening.store(settings), key, os.urandom(6).hex()).reload()
+    try:
+        record = RecordRepository(opening.store(settings), key, os.urandom(6).hex()).reload()
+    except MissingStoreError:
+        if not is_word:
+            raise
+        record = None
     if record is None or record.supervision is None:
-        raise SettingsError([f"{run_id} is not supervised: name the place of its checkpoints"])
+        what = "is not supervised, and there is no such folder" if is_word else "is not supervised"
+        raise SettingsError([f"{run_id} {what}: name the place of its checkpoints"])
     return record
 
 

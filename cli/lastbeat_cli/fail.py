@@ -15,28 +15,33 @@ EPILOG = f"""\
 {report.EPILOG}
 \b
 Examples:
-  trap 'lastbeat fail --run-id nightly --exit-status $? "line $LINENO: $BASH_COMMAND"' ERR
-  tail -n 40 train.log | lastbeat fail --run-id nightly -
+  trap 'lastbeat fail nightly --exit-status $? "line $LINENO: $BASH_COMMAND"' ERR
+  tail -n 40 train.log | lastbeat fail nightly -
 """
 
 
 @click.command("fail", cls=options.Grouped, epilog=EPILOG)
-@report.of_run
+@options.option(
+    "--run-id", metavar="ID", group=report.WHAT, help="The run, also as RUN before the message [the scheduler's job]."
+)
 @options.option(
     "--exit-status", metavar="N", group=report.WHAT, help="Exit status to add to the message; in a trap it is $?."
 )
 @options.place
 @options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
-@click.argument("message", required=False, metavar="MESSAGE|-")
+@click.argument("words", nargs=-1, metavar="[RUN] [MESSAGE|-]")
 def command(
-    *, run_id: str | None, exit_status: str | None, message: str | None, verbose: bool, **given: str | None
+    *, run_id: str | None, exit_status: str | None, words: tuple[str, ...], verbose: bool, **given: str | None
 ) -> int:
     """Report that a run failed: write _error with MESSAGE, or with the text on stdin for '-'.
+
+    A single word is the message; with two, the first one is the run.
 
     An alert shows the first line. If an attempt has several errors, the first one stays.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
+    run_id, message = _run_and_message(run_id, words)
     name = report.run_id(run_id, faults)
     status = values.whole("--exit-status", exit_status, faults)
     if status == 0:
@@ -50,6 +55,15 @@ def command(
     if not one_shot.fail(environment, name, _with_status(text, status)):
         print(f"lastbeat: {name} had failed already, and its first error stays", file=sys.stderr)
     return exits.OK
+
+
+def _run_and_message(run_id: str | None, words: tuple[str, ...]) -> tuple[str | None, str | None]:
+    """The run, if one is named, and the message, if there is one. Raises :class:`click.UsageError` for more words."""
+    if len(words) > 2:
+        raise click.UsageError(f"the message has to be one word: put {' '.join(words[1:])[:80]!r} in quotes")
+    if len(words) == 2:
+        return report.one_run(words[0], run_id), words[1]
+    return run_id, words[0] if words else None
 
 
 def _with_status(text: str, status: int | None) -> str:

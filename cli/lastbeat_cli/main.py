@@ -61,6 +61,37 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 
 
+_SYNONYMS: dict[str, tuple[str, ...]] = {
+    "ack": ("silence",),
+    "help": (),
+    "list": ("fleet",),
+    "ls": ("fleet",),
+    "mute": ("silence",),
+    "ps": ("fleet",),
+    "restart": ("supervise", "--resume"),
+    "run": ("exec",),
+    "serve": ("dashboard",),
+    "status": ("fleet",),
+    "tail": ("logs", "--follow"),
+    "ui": ("dashboard",),
+    "version": ("--version",),
+}
+"""What people type first → the command that does it. The help does not list these."""
+
+
+def _meant(arguments: Sequence[str]) -> list[str]:
+    """``arguments`` with a synonym for a command replaced by that command.
+
+    ``help COMMAND`` is ``COMMAND --help``.
+    """
+    if not arguments or arguments[0] not in _SYNONYMS:
+        return list(arguments)
+    word, *rest = arguments
+    if word == "help":
+        return [*_meant(rest[:1])[:1], "--help"]
+    return [*_SYNONYMS[word], *rest]
+
+
 class _Commands(click.Group):
     """Lists every command by heading without importing any."""
 
@@ -117,4 +148,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from lastbeat_cli.completion.answer import answer  # noqa: PLC0415 - only for completion
 
         return answer(lastbeat, _COMMANDS)
-    return frame.run(lastbeat, sys.argv[1:] if arguments is None else arguments, "lastbeat")
+    return frame.run(lastbeat, _meant(sys.argv[1:] if arguments is None else arguments), "lastbeat")

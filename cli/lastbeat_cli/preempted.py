@@ -11,7 +11,7 @@ EPILOG = f"""\
 {report.EPILOG}
 \b
 Example:
-  trap 'save && lastbeat preempted --run-id nightly --checkpoint ckpt/step_1500 --step 1500; exit' TERM
+  trap 'save && lastbeat preempted nightly --checkpoint ckpt/step_1500 --step 1500; exit' TERM
 """
 
 

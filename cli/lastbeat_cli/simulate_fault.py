@@ -42,8 +42,8 @@ Exit status:
 
 \b
 Examples:
-  lastbeat simulate-fault --run-id llama --type rank_killed --rank 2 --after 30
-  lastbeat simulate-fault --run-id llama --type random
+  lastbeat simulate-fault llama --type rank_killed --rank 2 --after 30
+  lastbeat simulate-fault llama --type random
   LASTBEAT_SIMULATE_FAULT=gpu_error:2:30 torchrun train.py
 """
 _BY_SIGNAL: Final[Mapping[FaultType, int]] = MappingProxyType(
@@ -68,7 +68,7 @@ class _Target:
 
 
 @click.command("simulate-fault", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
-@options.option("--run-id", metavar="RUN", group=WHAT, help="The run.", required=False)
+@report.of_named_run(WHAT)
 @options.option(
     "--type",
     "kind",
@@ -98,9 +98,7 @@ def command(
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
-    if run_id is None:
-        faults.append("--run-id is missing; use for example --run-id mistral-20250804-171621")
-    name = report.run_id(run_id, faults) if run_id is not None else ""
+    name = report.named_run(run_id, faults)
     asked = _read_request(kind, rank, after, faults)
     settings = values.settings(given, faults)
     logs.follow(settings)

@@ -1,0 +1,81 @@
+"""What people type first does what they mean: other names of commands, and the run as a word."""
+
+from pathlib import Path
+
+import pytest
+
+from support.cli import LASTBEAT, RunFolder, call
+
+SAME = [
+    pytest.param(["ls"], ["fleet", "--once"], id="ls lists the runs"),
+    pytest.param(["ps"], ["fleet", "--once"], id="so does ps"),
+    pytest.param(["list"], ["fleet", "--once"], id="and list"),
+    pytest.param(["status"], ["fleet", "--once"], id="and status"),
+    pytest.param(["help"], ["--help"], id="help is help"),
+    pytest.param(["help", "fleet"], ["fleet", "--help"], id="of one command, too"),
+    pytest.param(["help", "ps"], ["fleet", "--help"], id="by another name of it"),
+    pytest.param(["help", "restart"], ["supervise", "--help"], id="even one that stands for an option"),
+    pytest.param(["version"], ["--version"], id="version is the version"),
+    pytest.param(["mute", "--help"], ["silence", "--help"], id="mute is silence"),
+    pytest.param(["ack", "--help"], ["silence", "--help"], id="so is ack"),
+    pytest.param(["ui", "--help"], ["dashboard", "--help"], id="ui is the dashboard"),
+    pytest.param(["serve", "--help"], ["dashboard", "--help"], id="so is serve"),
+    pytest.param(["restart", "gone"], ["supervise", "--resume", "gone"], id="restart resumes a supervised run"),
+    pytest.param(["tail", "gone"], ["logs", "--follow", "gone"], id="tail follows a log"),
+]
+
+
+@pytest.mark.parametrize(("typed", "meant"), SAME)
+def test_another_name_of_a_command_does_the_same(tmp_path: Path, typed: list[str], meant: list[str]) -> None:
+    RunFolder(tmp_path / "training-runs", "run-1").metadata()
+    one, other = (call([*LASTBEAT, *words], cwd=tmp_path) for words in (typed, meant))
+    shown = [(done.returncode, done.stdout.partition("· seen")[0], done.stderr) for done in (one, other)]
+    assert shown[0] == shown[1]
+
+
+def test_run_runs_a_command(tmp_path: Path) -> None:
+    done = call([*LASTBEAT, "run", "--run-id", "hello", "--", "true"], cwd=tmp_path)
+    assert done.returncode == 0
+    assert (tmp_path / "training-runs" / "hello" / "_complete").exists()
+
+
+def test_the_help_lists_no_other_names(tmp_path: Path) -> None:
+    listed = {line.split()[0] for line in call([*LASTBEAT, "--help"], cwd=tmp_path).stdout.splitlines() if line.strip()}
+    assert {"fleet", "exec", "logs"} <= listed
+    assert listed.isdisjoint({"ls", "ps", "run", "tail", "restart", "mute"})
+
+
+REPORTS = [
+    pytest.param(["beat", "night", "--step", "3"], "progress.json", id="beat"),
+    pytest.param(["complete", "night"], "_complete", id="complete"),
+    pytest.param(["preempted", "night"], "_preempted", id="preempted"),
+    pytest.param(["fail", "night", "it broke"], "_error", id="fail, before its message"),
+    pytest.param(["fail", "it broke", "--run-id", "night"], "_error", id="fail, whose only word is the message"),
+]
+
+
+@pytest.mark.parametrize(("words", "written"), REPORTS)
+def test_a_run_is_reported_by_its_name(tmp_path: Path, words: list[str], written: str) -> None:
+    done = call([*LASTBEAT, *words], cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "training-runs" / "night" / written).exists()
+
+
+WRONG = [
+    pytest.param(["beat", "a", "--run-id", "b"], "name two runs", id="two runs"),
+    pytest.param(["beat", "../a"], "contains '/'", id="a name that climbs"),
+    pytest.param(["beat", ""], "the run id is empty", id="an empty name"),
+    pytest.param(["fail", "a", "it", "broke"], "put 'it broke' in quotes", id="a message without quotes"),
+    pytest.param(["simulate-fault"], "--run-id is missing", id="no run"),
+    pytest.param(
+        ["checkpoints", "nowhere"], "not supervised, and there is no such folder", id="neither a run nor a folder"
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), WRONG)
+def test_a_wrong_name_is_refused_and_nothing_is_written(tmp_path: Path, words: list[str], says: str) -> None:
+    done = call([*LASTBEAT, *words], cwd=tmp_path)
+    assert done.returncode == 3
+    assert says in done.stderr
+    assert list(tmp_path.iterdir()) == []
