@@ -382,9 +382,9 @@ def _get(state: Any, call: Call) -> int:
 def _selected(value: Object, call: Call) -> bool:
     for option in call.options:
         name, _, said = option.partition("=")
-        for one in said.split(","):
+        for one in re.split(r",(?![^(]*\))", said):
             key, _, wanted = one.partition("=")
-            if name == "--selector" and value["metadata"].get("labels", {}).get(key) != wanted:
+            if name == "--selector" and not _has_label(value["metadata"].get("labels", {}), one):
                 return False
             if name == "--field-selector":
                 found: Any = value
@@ -393,6 +393,15 @@ def _selected(value: Object, call: Call) -> bool:
                 if found != wanted:
                     return False
     return True
+
+
+def _has_label(labels: Object, selector: str) -> bool:
+    """Whether the labels are as ``KEY=VALUE``, ``KEY in (VALUE,VALUE)`` or ``KEY`` says."""
+    key, several, values = selector.partition(" in ")
+    if several:
+        return labels.get(key) in values.strip("()").split(",")
+    key, one, value = selector.partition("=")
+    return labels.get(key) == value if one else key in labels
 
 
 def _patch(state: Any, call: Call) -> int:

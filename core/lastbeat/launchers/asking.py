@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from lastbeat.launchers.port import JobRefusedError, LauncherError
+from lastbeat.launchers.port import JobRefusedError, LauncherError, TooLongError
 
 MOST_BYTES: Final = 1 << 20
 """Most bytes that a command may print on each stream."""
@@ -79,7 +79,7 @@ def ask(
     except (TimeoutError, subprocess.TimeoutExpired):
         raise LauncherError(f"{command[0]} did not answer within {limit_s:g} s", advice) from None
     except OverflowError:
-        raise LauncherError(f"{command[0]} answered with more than {most / (1 << 20):g} MiB", advice) from None
+        raise TooLongError(f"{command[0]} answered with more than {most / (1 << 20):g} MiB", advice) from None
     finally:
         _end(process)
     return Answer(command[0], code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))

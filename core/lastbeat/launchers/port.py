@@ -23,6 +23,10 @@ class LauncherError(Exception):
         return f"{self}; {self.advice}" if self.advice else str(self)
 
 
+class TooLongError(LauncherError):
+    """The answer is longer than the limit for reading."""
+
+
 class NotLaunchedError(LauncherError):
     """The call certainly had no effect, and may be repeated."""
 

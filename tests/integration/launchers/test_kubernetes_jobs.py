@@ -458,3 +458,64 @@ def test_a_job_is_adopted_by_its_kind_and_name(fake_kubernetes: FakeKubernetes, 
     in_state(launcher, job, JobState.CANCELLED)
     with pytest.raises(JobRefusedError, match="has ended already"):
         adoption(job)
+
+
+def several(launcher: KubernetesLauncher) -> dict[str, JobState]:
+    """Jobs, and the states in which they are: one runs, one has ended well, one has failed, one waits for its image."""
+    jobs = {
+        launcher.submit(spec(manifest(script, container=container)), f"llama-r{number}", SINCE): state
+        for number, (script, container, state) in enumerate(
+            [
+                ("sleep 300", {}, JobState.RUNNING),
+                ("true", {}, JobState.SUCCEEDED),
+                ("exit 3", {}, JobState.FAILED),
+                ("true", {"image": NO_SUCH_IMAGE}, JobState.PENDING),
+            ]
+        )
+    }
+    for job, state in jobs.items():
+        in_state(launcher, job, state)
+    return jobs
+
+
+def test_one_list_of_objects_and_one_of_pods_answer_for_many_jobs(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
+) -> None:
+    jobs = several(launcher)
+    before = len(fake_kubernetes.calls())
+
+    found = launcher.states(jobs)
+
+    gets = [[word for word in call if not word.startswith("-")] for call in fake_kubernetes.calls()[before:]]
+    assert gets == [["get", "jobs.batch"], ["get", "pods"]]
+    assert {job: report.state for job, report in found.items()} == jobs
+    assert found == {job: launcher.state(job) for job in jobs}
+
+
+def test_of_many_jobs_those_are_left_out_that_have_to_be_asked_about_by_themselves(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
+) -> None:
+    jobs = list(several(launcher))
+    foreign, lost, gone = jobs[0], jobs[2], jobs[3]
+    by_name = {f"job/{each['metadata']['name']}": each for each in fake_kubernetes.objects()}
+    fake_kubernetes.change(by_name[foreign], lambda each: each["metadata"].pop("labels"))
+    fake_kubernetes.remove(by_name[gone])
+    for pod in fake_kubernetes.pods():
+        if pod["metadata"]["labels"]["job-name"] == lost.removeprefix("job/"):
+            fake_kubernetes.remove({**pod, "kind": "Pod"})
+
+    found = KubernetesLauncher(Kubectl()).states([*jobs, "no job"])
+
+    assert list(found) == [jobs[1]]
+    assert launcher.states(jobs[:2]) == {}, "two are asked about each by itself"
+
+
+def test_of_no_job_anything_is_known_while_the_cluster_does_not_list_them(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
+) -> None:
+    jobs = several(launcher)
+    fake_kubernetes.fail("refused")
+
+    found = launcher.states(jobs)
+
+    assert {job: report.state for job, report in found.items()} == dict.fromkeys(jobs, JobState.UNKNOWN)

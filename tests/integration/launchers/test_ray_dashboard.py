@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from lastbeat.alerts.web.limits import HttpTimeouts
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, TooLongError
 from lastbeat.launchers.ray import jobs as ray_jobs
 from lastbeat.launchers.ray import launcher as ray
 from lastbeat.launchers.ray.jobs import RayJobs
@@ -335,6 +335,60 @@ def test_of_jobs_in_another_place_nothing_is_told(sink: HttpSink, tmp_path: Path
     report = launcher.state(JOB)
     assert (report.state, "http://elsewhere:8265" in report.reason) == (JobState.UNKNOWN, True)
     assert not sink.requests
+
+
+# Many jobs
+
+MANY = [f"llama-r{number}-0123456789@{SESSION}" for number in range(200)]
+
+
+def listed(jobs: Sequence[str], status: str = "SUCCEEDED") -> Answer:
+    rows: list[dict[str, Any]] = [{"submission_id": job.partition("@")[0], "status": status} for job in jobs]
+    return Answer(200, json.dumps([{"type": "DRIVER", "submission_id": None, "status": status}, *rows]).encode())
+
+
+def test_one_list_answers_for_200_jobs_as_each_one_by_itself(sink: HttpSink) -> None:
+    sink.otherwise = listed(MANY)
+    launcher = asking(sink.url)
+
+    found = launcher.states(MANY)
+
+    assert [each.path for each in sink.requests] == ["/api/jobs/"]
+    sink.otherwise = told(status="SUCCEEDED", submission_id="llama-r7-0123456789")
+    assert list(found) == MANY
+    assert found[MANY[7]] == launcher.state(MANY[7])
+
+
+def test_a_job_that_the_list_does_not_have_is_asked_about_by_itself(sink: HttpSink) -> None:
+    sink.otherwise = listed(MANY[1:])
+
+    assert list(asking(sink.url).states([*MANY, "no id"])) == MANY[1:]
+
+
+def test_a_few_jobs_are_asked_about_each_by_itself(sink: HttpSink) -> None:
+    assert asking(sink.url).states(MANY[: ray.FEW]) == {}
+    assert not sink.requests
+
+
+def test_of_no_job_anything_is_known_while_the_dashboard_does_not_list_them(sink: HttpSink) -> None:
+    sink.otherwise = Answer(500, b"Traceback")
+
+    found = asking(sink.url).states(MANY)
+
+    assert list(found) == MANY
+    assert {each.state for each in found.values()} == {JobState.UNKNOWN}
+    assert "answered 500" in found[MANY[0]].reason
+
+
+class LongMemory(RayJobs):
+    """A dashboard that remembers more jobs than are read."""
+
+    def jobs(self) -> list[dict[str, Any]]:
+        raise TooLongError("it answered with more than 32 MiB")
+
+
+def test_where_the_list_is_too_long_each_job_is_asked_about_by_itself(sink: HttpSink) -> None:
+    assert RayLauncher(LongMemory(ray_jobs.address(sink.url, ""), {}, LIMITS)).states(MANY) == {}
 
 
 # GPUs

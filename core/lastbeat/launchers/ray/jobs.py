@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from lastbeat.alerts.web.limits import HttpTimeouts
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, TooLongError
 from lastbeat.launchers.ray.reports import STATES
 from lastbeat.launchers.ray.resources import resources_of
 from lastbeat.model.job import JobState
@@ -44,10 +44,6 @@ _LOGIN: Final = (
     "or RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
 )
 _SPOILT: Final = re.compile(r"[\x00-\x20\x7f]")
-
-
-class TooLongError(LauncherError):
-    """The answer is longer than the limit for reading."""
 
 
 @dataclass(frozen=True, slots=True)

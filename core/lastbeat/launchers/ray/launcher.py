@@ -18,10 +18,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from lastbeat.launchers.port import JobPreview, JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.launchers.port import JobPreview, JobRefusedError, LauncherError, NotLaunchedError, TooLongError
 from lastbeat.launchers.ray import jobs as ray_jobs
 from lastbeat.launchers.ray import submission
-from lastbeat.launchers.ray.jobs import JobsApi, RayAddress, RayJobs, TooLongError
+from lastbeat.launchers.ray.jobs import JobsApi, RayAddress, RayJobs
 from lastbeat.launchers.ray.reports import moment, node_ids, report
 from lastbeat.launchers.ray.submission import RayOptions
 from lastbeat.model.job import AdoptedJob, GpuUse, JobReport, JobSpec, JobState
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 LATE_S: Final = 600.0
 """Jobs of a cluster's previous session may still be running for this many seconds."""
+FEW: Final = 4
+"""Up to this number, jobs are asked about each by itself."""
 GPUS_S: Final = 30.0
 """Most seconds that a count of GPUs is reused."""
 _MOST_CALLS: Final = 9
@@ -207,6 +209,10 @@ class RayLauncher:
                 return self._forgotten(job, found[2] or "")
         except LauncherError as error:
             return JobReport(JobState.UNKNOWN, reason=error.told)
+        return self._report(job, info)
+
+    def _report(self, job: str, info: Mapping[str, Any]) -> JobReport:
+        """The report of a job that the cluster knows."""
         self._lost_since.pop(job, None)
         told = report(info)
         if told.state is JobState.PENDING and job in self._stopped:
@@ -215,8 +221,21 @@ class RayLauncher:
             return replace(told, gpus=self._gpus_now())
         return told
 
-    def states(self, jobs: Collection[str]) -> Mapping[str, JobReport]:  # noqa: ARG002 - its dashboard is asked about each
-        return {}
+    def states(self, jobs: Collection[str]) -> Mapping[str, JobReport]:
+        """As the port says, by one list of all jobs. Leaves out jobs that the cluster does not know, and a few jobs
+        altogether, because the list also has those of other users and those that ended long ago."""
+        if len(jobs) <= FEW:
+            return {}
+        try:
+            self._check_place()
+            known = {str(row.get("submission_id")): row for row in self._jobs.jobs()}
+        except TooLongError as error:
+            log.info("each job is asked about by itself: %s", error)
+            return {}
+        except LauncherError as error:
+            return dict.fromkeys(jobs, JobReport(JobState.UNKNOWN, reason=error.told))
+        named = {job: known.get(job.partition("@")[0]) for job in jobs if _JOB_ID.fullmatch(job)}
+        return {job: self._report(job, row) for job, row in named.items() if row is not None and row.get("status")}
 
     def output(self, job: str, most: int) -> bytes | None:
         found = _JOB_ID.fullmatch(job)
