@@ -31,13 +31,13 @@ Exit status:
 Examples:
   lastbeat archive mistral-20250804-171621
   lastbeat archive 'mistral-2025*' --yes
-  lastbeat archive --undo mistral-20250804-171621
+  lastbeat archive --remove mistral-20250804-171621
 """
 
 
 @click.command("archive", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @options.argument("runs", group=WHAT, listed=("RUN…", "Ids or quoted globs."), metavar="[RUN]...", nargs=-1)
-@options.option("--undo", is_flag=True, group=WHAT, help="Return these runs to the fleet.")
+@options.option("--remove", "undo", also=("--undo",), is_flag=True, group=WHAT, help="Return these runs to the fleet.")
 @options.option("--list", "listed", is_flag=True, group=WHAT, help="List the archived runs.")
 @options.option("--force", is_flag=True, help="Include runs that are alive.")
 @options.option("--yes", is_flag=True, help="Do not ask.")

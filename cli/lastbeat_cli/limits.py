@@ -48,7 +48,7 @@ Examples:
   lastbeat limits 'mistral-*' --stale learned --stall-minutes 30
   lastbeat limits mistral-7b-3
   lastbeat limits 'mistral-*' --stall-minutes default
-  lastbeat limits 'mistral-*' --clear
+  lastbeat limits 'mistral-*' --remove
 """
 
 
@@ -74,8 +74,22 @@ Examples:
     help="No new step for this long is a warning, for twice as long TIMED_OUT; off: not watched.",
 )
 @options.option("--start-minutes", metavar="N", group=WHICH, help="Longest time to a run's first heartbeat.")
-@options.option("--clear", is_flag=True, group=WHICH, help="Remove the limits of exactly this RUN-GLOB.")
-@options.option("--clear-all", is_flag=True, group=WHICH, help="Remove all limits, even damaged ones.")
+@options.option(
+    "--remove",
+    "clear",
+    also=("--clear",),
+    is_flag=True,
+    group=WHICH,
+    help="Remove the limits of exactly this RUN-GLOB.",
+)
+@options.option(
+    "--remove-all",
+    "clear_all",
+    also=("--clear-all",),
+    is_flag=True,
+    group=WHICH,
+    help="Remove all limits, even damaged ones.",
+)
 @options.place
 @options.form
 def command(  # noqa: PLR0913 - one for each option
@@ -106,9 +120,9 @@ def command(  # noqa: PLR0913 - one for each option
     texts = {"stale_minutes": stale_minutes, "stall_minutes": stall_minutes, "start_minutes": start_minutes}
     wish = _wish(texts, stale, faults)
     if bool(wish) + clear + clear_all > 1:
-        faults.append("ask for one thing: limits to set, or --clear, or --clear-all")
+        faults.append("ask for one thing: limits to set, or --remove, or --remove-all")
     if clear_all and runs is not None:
-        faults.append("--clear-all is for all runs; to remove the limits of one RUN-GLOB, use --clear")
+        faults.append("--remove-all is for all runs; to remove the limits of one RUN-GLOB, use --remove")
     if runs is not None:
         try:
             check_glob(runs)
@@ -199,7 +213,7 @@ def _show(limits: FleetLimits, store: Store, runs: str | None, policy: Policy, *
         told = "; ".join(map(str, faults))
         raise StoreError(
             f"{store.url}: {told}",
-            "correct it by hand, or remove all limits: lastbeat limits --clear-all. Until then no limit makes a run "
+            "correct it by hand, or remove all limits: lastbeat limits --remove-all. Until then no limit makes a run "
             "TIMED_OUT, and passes say so",
         )
     entries = limits.all()

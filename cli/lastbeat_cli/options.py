@@ -1,6 +1,7 @@
 """Options and help texts that commands share."""
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from typing import Any, TypeVar
 
 import click
@@ -39,16 +40,22 @@ class Grouped(click.Command):
 
 
 class Option(click.Option):
-    """An option with a heading."""
+    """An option with a heading. It may have other names, which the help does not list."""
 
-    def __init__(self, *args: Any, group: str = HOW, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, group: str = HOW, also: tuple[str, ...] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.group = group
+        self._also = also
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        shown = copy(self)
+        shown.opts = [name for name in self.opts if name not in self._also]
+        return click.Option.get_help_record(shown, ctx)
 
 
-def option(*names: str, group: str = HOW, **more: Any) -> Callable[[F], F]:
-    """An option under the heading ``group``."""
-    return click.option(*names, cls=Option, group=group, **more)
+def option(*names: str, group: str = HOW, also: tuple[str, ...] = (), **more: Any) -> Callable[[F], F]:
+    """An option under the heading ``group``. ``also`` are other names, which the help does not list."""
+    return click.option(*names, *also, cls=Option, group=group, also=also, **more)
 
 
 class Argument(click.Argument):

@@ -19,7 +19,7 @@ Example:
 @report.of_run
 @options.option("--checkpoint", metavar="PLACE", group=report.WHAT, help="Folder or URL of the checkpoint.")
 @options.option("--step", metavar="N", group=report.WHAT, help="The last step in the checkpoint.")
-@options.option("--why", metavar="TEXT", group=report.WHAT, help="The reason why the run ended.")
+@options.option("--why", also=("--reason",), metavar="TEXT", group=report.WHAT, help="The reason why the run ended.")
 @options.place
 @options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
 def command(

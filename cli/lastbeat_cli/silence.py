@@ -27,7 +27,7 @@ Examples:
   lastbeat silence 'mistral-*' --for 2h
   lastbeat silence 'mistral-*' --for 2h --why 'moving to the new cluster'
   lastbeat silence --list
-  lastbeat silence --lift 'mistral-*'
+  lastbeat silence --remove 'mistral-*'
 """
 
 
@@ -41,10 +41,16 @@ Examples:
 )
 @options.option("--for", "duration", metavar="TIME", group=WHAT, help="Duration: 30m, 2h, 1d, 1h30m; at most 30d.")
 @options.option(
-    "--why", metavar="TEXT", group=WHAT, help="A reason for others to read [none]; each run's record keeps it, too."
+    "--why",
+    also=("--reason",),
+    metavar="TEXT",
+    group=WHAT,
+    help="A reason for others to read [none]; each run's record keeps it, too.",
 )
 @options.option("--list", "listed", is_flag=True, group=WHAT, help="List the silences in force.")
-@options.option("--lift", metavar="ID", group=WHAT, help="End a silence now, by its id or by its glob.")
+@options.option(
+    "--remove", "lift", also=("--lift",), metavar="ID", group=WHAT, help="End a silence now, by its id or by its glob."
+)
 @options.place
 @options.form
 def command(  # noqa: PLR0913 - one for each option
@@ -71,7 +77,7 @@ def command(  # noqa: PLR0913 - one for each option
     faults: list[str] = []
     wish: SilenceWish | None = None
     if (runs is not None) + listed + (lift is not None) != 1:
-        faults.append("ask for one thing: RUN-GLOB with --for, or --list, or --lift ID")
+        faults.append("ask for one thing: RUN-GLOB with --for, or --list, or --remove ID")
     elif runs is not None:
         wish = _wish(runs, duration, why, faults)
     elif (duration, why) != (None, None):

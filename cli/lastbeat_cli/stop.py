@@ -93,7 +93,9 @@ class _Job:
 
 @click.command("stop", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @options.argument("run_id", group=WHAT, listed=("RUN", "Its id."), metavar="RUN", required=False)
-@options.option("--why", metavar="TEXT", group=WHAT, help="The reason, shown in alerts and in the record.")
+@options.option(
+    "--why", also=("--reason",), metavar="TEXT", group=WHAT, help="The reason, shown in alerts and in the record."
+)
 @options.option("--grace", metavar="TIME", group=WHAT, help="Time between SIGINT and SIGTERM [1m].")
 @options.option(
     "--after-checkpoint",

@@ -59,7 +59,13 @@ Examples:
 @click.command("timeouts", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
 @click.argument("run", metavar="RUN")
 @options.option("--apply", "applies", is_flag=True, help="Freeze the learned limits, and print them as settings.")
-@options.option("--reset", "resets", is_flag=True, help="Delete what was learned; training starts to learn again.")
+@options.option(
+    "--remove",
+    "resets",
+    also=("--reset",),
+    is_flag=True,
+    help="Delete what was learned; training starts to learn again.",
+)
 @options.place
 @options.form
 def command(*, run: str, applies: bool, resets: bool, as_json: bool, verbose: bool, **given: str | None) -> int:
@@ -68,7 +74,7 @@ def command(*, run: str, applies: bool, resets: bool, as_json: bool, verbose: bo
     faults: list[str] = []
     name = report.run_id(run, faults)
     if applies and resets:
-        faults.append("--apply and --reset: name one of them")
+        faults.append("--apply and --remove: name one of them")
     settings = values.settings(given, faults)
     logs.follow(settings)
     store, key = opening.store(settings), f"{name}/{runid.LEARNED}"
@@ -229,7 +235,7 @@ def lines(
     if not state.learned:
         yield _nothing_line(run_id, state, learner) if seen is None else _seen_line(run_id, seen)
         return
-    held = "; they stay as they are (--reset forgets them)" if state.applied else ""
+    held = "; they stay as they are (--remove forgets them)" if state.applied else ""
     yield f"Run {run_id}: limits that it has learned{held}"
     rows = [("", "samples", "longest", "limit")]
     rows += [_row(key, known) for key, known in sorted(state.learned.items())]

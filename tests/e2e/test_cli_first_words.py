@@ -45,6 +45,27 @@ def test_the_help_lists_no_other_names(tmp_path: Path) -> None:
     assert listed.isdisjoint({"ls", "ps", "run", "tail", "restart", "mute"})
 
 
+OLD = [
+    pytest.param(["archive", "--undo", "run-1"], ["archive", "--remove", "run-1"], id="archive"),
+    pytest.param(["silence", "--lift", "run-1"], ["silence", "--remove", "run-1"], id="silence"),
+    pytest.param(["limits", "run-1", "--clear"], ["limits", "run-1", "--remove"], id="limits"),
+    pytest.param(["limits", "--clear-all"], ["limits", "--remove-all"], id="all limits"),
+    pytest.param(["timeouts", "run-1", "--reset"], ["timeouts", "run-1", "--remove"], id="learned limits"),
+]
+
+
+@pytest.mark.parametrize(("typed", "meant"), OLD)
+def test_what_was_set_is_taken_back_by_one_word_and_older_words_still_do(
+    tmp_path: Path, typed: list[str], meant: list[str]
+) -> None:
+    RunFolder(tmp_path / "training-runs", "run-1").metadata()
+    one, other = (call([*LASTBEAT, *words], cwd=tmp_path) for words in (typed, meant))
+    assert (one.returncode, one.stdout, one.stderr) == (other.returncode, other.stdout, other.stderr)
+    shown = call([*LASTBEAT, meant[0], "--help"], cwd=tmp_path).stdout
+    assert "--remove" in shown
+    assert next(word for word in typed if word.startswith("--")) not in shown
+
+
 REPORTS = [
     pytest.param(["beat", "night", "--step", "3"], "progress.json", id="beat"),
     pytest.param(["complete", "night"], "_complete", id="complete"),

@@ -21,7 +21,7 @@ def test_an_archived_run_is_left_out_and_comes_back(tmp_path: Path) -> None:
     assert "It was archived by" in call(LASTBEAT, "show", "old-1", cwd=tmp_path).stdout
     listed = json.loads(call(LASTBEAT, "archive", "--list", "--json", cwd=tmp_path).stdout)
     assert [run["run_id"] for run in listed["archived"]] == ["old-1", "old-2"]
-    assert call(LASTBEAT, "archive", "--undo", "old-1", cwd=tmp_path).stdout == "Back in the fleet: old-1\n"
+    assert call(LASTBEAT, "archive", "--remove", "old-1", cwd=tmp_path).stdout == "Back in the fleet: old-1\n"
     assert "2 failed" in call(LASTBEAT, "sweep", "--once", cwd=tmp_path).stdout.splitlines()[0]
 
 

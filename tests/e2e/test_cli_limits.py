@@ -39,7 +39,7 @@ def test_they_are_set_for_globs_and_shown_for_a_run_with_where_they_come_from(tm
     document = json.loads(limits(tmp_path, "--json"))
     assert [entry["runs"] for entry in document["limits"]] == ["mistral-*", "*"]
     assert document["settings_here"]["stale_minutes"] == 10
-    assert "are removed; others are left, of mistral-*" in limits(tmp_path, "--clear")
+    assert "are removed; others are left, of mistral-*" in limits(tmp_path, "--remove")
     limits(tmp_path, "mistral-*", "--stall-minutes", "default", "--stale", "default", "--start-minutes", "default")
     assert json.loads(limits(tmp_path, "--json"))["limits"] == []
 
@@ -78,8 +78,8 @@ def test_what_was_written_by_hand_and_is_wrong_is_told_with_its_line_and_decides
     assert "lastbeat limits" in watched.stdout
     refused = call(LASTBEAT, "limits", "--stale-minutes", "20", *ROOT, cwd=tmp_path)
     assert refused.returncode == 3
-    assert "--clear-all" in refused.stderr
-    limits(tmp_path, "--clear-all")
+    assert "--remove-all" in refused.stderr
+    limits(tmp_path, "--remove-all")
     assert call(LASTBEAT, "watch", "--run-id", "run-1", "--once", *ROOT, cwd=tmp_path).returncode == 2
 
 
@@ -91,9 +91,9 @@ def test_what_was_written_by_hand_and_is_wrong_is_told_with_its_line_and_decides
         (["--stale-minutes", "1e5"], "is more than 30 days"),
         (["--stale", "twenty"], "is not one of learned, fixed and default"),
         (["a b", "--stale-minutes", "5"], "can match no run"),
-        (["--clear", "--stale-minutes", "5"], "ask for one thing"),
-        (["m-*", "--clear-all"], "use --clear"),
-        (["m-*", "--clear"], "has no limits of 'm-*'"),
+        (["--remove", "--stale-minutes", "5"], "ask for one thing"),
+        (["m-*", "--remove-all"], "use --remove"),
+        (["m-*", "--remove"], "has no limits of 'm-*'"),
     ],
 )
 def test_what_cannot_be_set_is_told(tmp_path: Path, arguments: list[str], said: str) -> None:

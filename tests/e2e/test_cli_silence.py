@@ -35,7 +35,7 @@ def test_a_silenced_run_is_recorded_and_nobody_is_told_until_it_is_lifted(tmp_pa
         assert watched.returncode == 2, watched.stderr
         assert json.loads(watched.stdout)["alerts"]["pending"] == 0
         assert sink.requests == []
-        lifted = call(LASTBEAT, "silence", "--lift", "run-*", *root, cwd=tmp_path)
+        lifted = call(LASTBEAT, "silence", "--remove", "run-*", *root, cwd=tmp_path)
         assert lifted.returncode == 0
         assert lifted.stdout.startswith("Lifted: run-* ")
         call(LASTBEAT, "watch", "--run-id", "run-1", "--once", *root, cwd=tmp_path, LASTBEAT_WEBHOOK_URL=sink.url)
@@ -77,9 +77,9 @@ def test_silences_are_listed_for_people_and_for_programs(tmp_path: Path) -> None
     listed = call(LASTBEAT, "silence", "--list", *root, cwd=tmp_path).stdout
     assert silence["id"] in listed
     assert "(1h 29m left)" in listed or "(1h 30m left)" in listed
-    lifted = call(LASTBEAT, "silence", "--lift", silence["id"], "--json", *root, cwd=tmp_path)
+    lifted = call(LASTBEAT, "silence", "--remove", silence["id"], "--json", *root, cwd=tmp_path)
     assert json.loads(lifted.stdout)["silences"] == [silence]
-    again = call(LASTBEAT, "silence", "--lift", silence["id"], *root, cwd=tmp_path)
+    again = call(LASTBEAT, "silence", "--remove", silence["id"], *root, cwd=tmp_path)
     assert again.returncode == 3
     assert "there is no silence" in again.stderr
 
@@ -157,7 +157,7 @@ def test_the_help_says_what_a_silence_does_and_does_not(tmp_path: Path) -> None:
     assert done.returncode == 0
     words = " ".join(done.stdout.split())
     for text in (
-        "--for TIME", "--why TEXT", "--list", "--lift ID", "30m, 2h, 1d, 1h30m", "Exit status:", "Examples:",
+        "--for TIME", "--why TEXT", "--list", "--remove ID", "30m, 2h, 1d, 1h30m", "Exit status:", "Examples:",
         "When the silence ends, nothing is sent about the time of the silence", "are still recorded",
     ):  # fmt: skip
         assert text in words

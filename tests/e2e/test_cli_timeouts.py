@@ -70,7 +70,7 @@ def test_limits_that_are_applied_stay_until_they_are_forgotten(tmp_path: Path) -
     assert "LASTBEAT_OUT_OF_SECTION_TIMEOUT=1800" in applied.stdout
     train(tmp_path)
     assert limits(tmp_path)["checkpointing"]["samples"] == 20
-    forgotten = timeouts(tmp_path, "--reset")
+    forgotten = timeouts(tmp_path, "--remove")
     assert forgotten.returncode == 1, "there is none now"
     assert "llama: forgotten" in forgotten.stdout
     assert limits(tmp_path) == {}
@@ -139,7 +139,7 @@ def test_an_attempt_that_does_not_learn_is_told_from_an_earlier_one_that_did(tmp
 def test_a_run_that_was_reset_says_that_it_begins_again(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     train_short(tmp_path, "40")
-    timeouts(tmp_path, "--reset")
+    timeouts(tmp_path, "--remove")
     shown = timeouts(tmp_path).stdout
     assert "LASTBEAT_LEARN=on" not in shown
     assert "since it was reset" in shown
@@ -148,7 +148,7 @@ def test_a_run_that_was_reset_says_that_it_begins_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--apply", "--reset"), "name one of them"),
+        (("--apply", "--remove"), "name one of them"),
         ((), "there is no run llama"),
         ((), "'lastbeat fleet' lists the runs"),
         (("--aply",), "--apply"),
@@ -244,7 +244,7 @@ def test_what_they_have_learned_holds_for_the_next_attempt_until_it_is_reset(tmp
     shown, seen = by_watchers(tmp_path)
     assert "limit 30m by earlier attempts, once this one has made its first steps" in shown
     assert seen == {"samples": 0, "longest_s": None, "earlier_limit_s": 1800.0, "limit_s": None}
-    shown, seen = by_watchers(tmp_path, "--reset")
+    shown, seen = by_watchers(tmp_path, "--remove")
     assert "forgotten" in shown
     assert seen is None
     watch(tmp_path)

@@ -66,7 +66,7 @@ def test_a_damaged_document_is_told_and_replaced_only_on_purpose(text: str) -> N
     for ask in (limits.all, lambda: limits.clear("*"), lambda: limits.change("*", lambda entry: entry)):
         with pytest.raises(StoreError, match="is damaged") as told:
             ask()
-        assert "--clear-all" in told.value.advice
+        assert "--remove-all" in told.value.advice
     assert store.held[LIMITS].body.decode() == text
     limits.clear_all()
     assert limits.all() == ()

@@ -192,7 +192,7 @@ class FleetLimits:
             kept = tuple(entry for entry in kept if not entry.says_nothing)
             if len(kept) > MOST:
                 raise StoreError(
-                    f"there are limits of {MOST} globs already", "clear some: lastbeat limits GLOB --clear"
+                    f"there are limits of {MOST} globs already", "remove some: lastbeat limits GLOB --remove"
                 )
             same = before is not None and replace(made, at=before.at, by=before.by) == before
             return None if same or kept == held.limits else replace(held, limits=kept)
@@ -232,7 +232,7 @@ class FleetLimits:
         except DamagedError as fault:
             raise StoreError(
                 f"{self._store.url}/{LIMITS} is damaged: {fault}",
-                "correct it by hand, or remove all limits: lastbeat limits --clear-all",
+                "correct it by hand, or remove all limits: lastbeat limits --remove-all",
             ) from fault
 
     def _change(self, wanted: Callable[[Blob | None], LimitsDocument | None]) -> None:
