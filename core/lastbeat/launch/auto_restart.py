@@ -1,8 +1,7 @@
-"""Restarts a job of Ray's as long as that helps: a :class:`Supervisor` of its own, for a script of three lines.
+"""Restarts a Ray job as long as that helps: ``lastbeat supervise --adopt`` for a script of three lines.
 
-The job is adopted as ``lastbeat supervise --adopt`` does, with a policy made of the arguments. What is known of it lies
-in a record, so a script that died and is run again goes on where it was, and never starts a second job while one may
-live.
+The arguments become a restart policy, and the job is adopted. Its state is in a record, so a script that died and runs
+again continues with the job that it had started, and never starts a second one while the first may live.
 """
 
 import hashlib
@@ -31,10 +30,6 @@ from lastbeat.launch.reaching import reach, translated
 from lastbeat.launch.results import RestartResult
 from lastbeat.launchers.port import LauncherError
 from lastbeat.launchers.ray.cluster import RayCluster
-from lastbeat.launchers.ray.launcher import RayLauncher, adopted
-from lastbeat.launchers.ray.submission import ADDRESS, NAME
-from lastbeat.launchers.ray_exec.jobs import PodJobs
-from lastbeat.launchers.ray_exec.launcher import RayExecLauncher
 from lastbeat.model.job import AdoptedJob, JobSpec
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record
@@ -56,7 +51,7 @@ _BY: Final = "lastbeat.launch.ray.auto_restart"
 _MOST_RETRIES: Final = KEPT_RESTARTS - 1
 """Retries are counted from the restarts that a record keeps."""
 _NEVER: Final = 1000
-"""So many times at one step: more than there are restarts."""
+"""Failures at one step that end the restarts: more than there are restarts."""
 _WINDOW_HOURS: Final = 10_000
 _MOST_LOG_BYTES: Final = 1 << 20
 _RACES: Final = 5
@@ -74,18 +69,18 @@ def auto_restart(  # noqa: PLR0913, PLR0917 - the arguments that people's script
     check_interval: float = 30,
     namespace: str = "default",
 ) -> RestartResult:
-    """Watch the job until it has ended well; stop it where it makes no step for ``stagnation_threshold`` seconds; and
-    where it failed, or was stopped, start it again ``retry_delay`` seconds later, ``max_retries`` times at most. The
-    delay doubles with each restart in a row, to half an hour at most; a newer checkpoint begins a new row.
+    """Watch the job until it has ended well. Stop it if it makes no step for ``stagnation_threshold`` seconds. Start it
+    again ``retry_delay`` seconds after it failed or was stopped, at most ``max_retries`` times. The delay doubles with
+    each restart in a row, to at most half an hour; a newer checkpoint begins a new row.
 
-    ``job_name`` is its submission id. Its entrypoint and runtime environment are those that Ray tells of it; each new
-    job has an id of its own, and the newest complete checkpoint of ``checkpoint_dir`` in LASTBEAT_RESUME_FROM (its
-    step in LASTBEAT_RESUME_STEP). A folder is one of the head pod, or of this machine where an address is given. What
-    cannot be asked is no failure: no job is started while the last one may live. Alerts go where the settings say.
+    ``job_name`` is its submission id. The next job gets the entrypoint and the runtime environment that Ray reports, an
+    id of its own, and the newest complete checkpoint of ``checkpoint_dir`` in LASTBEAT_RESUME_FROM (its step in
+    LASTBEAT_RESUME_STEP). A folder is one of the head pod, or of this machine if an address is given. A cluster that
+    does not answer is no failure: no job starts while the last one may live. Alerts go where the settings say.
 
-    Returns when the job has ended for good. Raises :class:`JobNotFoundError` where there is no such job,
-    :class:`NotReachedError` where cluster or checkpoints cannot be asked at the beginning, and :class:`NotSetUpError`
-    where no try can succeed as things are.
+    Returns when the job has ended for good. Raises :class:`JobNotFoundError` if there is no such job,
+    :class:`NotReachedError` if cluster or checkpoints cannot be asked at the beginning, and :class:`NotSetUpError` if
+    no try can succeed as things are.
     """
     terms = Terms(max_retries, retry_delay, stagnation_threshold, check_interval)
     cluster = reach(head_pod, namespace)
@@ -102,7 +97,7 @@ def auto_restart(  # noqa: PLR0913, PLR0917 - the arguments that people's script
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How long, in s, and how often."""
+    """The arguments of :func:`auto_restart`, checked; times are in s."""
 
     max_retries: int
     retry_delay_s: float
@@ -118,14 +113,14 @@ class Terms:
 
     @property
     def policy_text(self) -> str:
-        """As a restart policy that everybody can read."""
+        """The restart policy, as the text of a policy file."""
         restarts = {"class_name": "AlwaysRestartPolicy", "max_retries": self.max_retries}
         policies = [{"mode": mode, "implementation": restarts} for mode in ("crash", "stall", "timeout")]
         return json.dumps(
             {
                 "description": "Restarts whatever ends, but not a success.",
                 "policies": [*policies, {"mode": "success", "implementation": {"class_name": "NoRestartPolicy"}}],
-                # Where checkpoints advance, too: it is a number of restarts in all.
+                # Also where checkpoints advance: max_retries counts all restarts.
                 "budgets": {"window": {"restarts": self.max_retries, "hours": _WINDOW_HOURS}},
                 "same_step_times": _NEVER,
                 "least_confidence": 0,
@@ -139,39 +134,33 @@ class Terms:
 
     @property
     def settings(self) -> dict[str, str]:
-        """As settings of the run; it is over its limit when it has stood still for twice as long."""
+        """Settings of the run. A stall is a fault after twice this limit."""
         return {table.STALL_MINUTES.name: f"{self.stagnation_s / 120:.9f}"}
 
 
 class _Restarts:
-    """One job and those that follow it."""
+    """A job and its successors."""
 
     def __init__(self, cluster: RayCluster, job_name: str, checkpoint_dir: str, terms: "Terms") -> None:
         """Raises :class:`SettingsError`."""
         self._terms = terms
         self._settings, self._own = _settings(terms)
         self._cluster = cluster
-        self._jobs = cluster.jobs
+        self._launcher = cluster.launcher(self._completed)
         self._job_name = job_name
-        self.run_id = _run_id(job_name)
-        self._by_pod = isinstance(cluster.jobs, PodJobs)
-        self._launcher = (
-            RayExecLauncher(cluster.jobs, completed=self._completed)
-            if isinstance(cluster.jobs, PodJobs)
-            else RayLauncher(cluster.jobs, completed=self._completed)
-        )
-        here = not self._by_pod and "://" not in checkpoint_dir
+        self._run_id = _run_id(job_name)
+        here = "://" not in checkpoint_dir and cluster.files(checkpoint_dir) is None
         self._checkpoints = str(Path(checkpoint_dir).absolute()) if here else checkpoint_dir
         self._like = AdoptedJob("", None)
-        """What Ray tells of a job of the run: what the next one is made of. It may hold secrets."""
+        """A job of the run as Ray reports it. The next one is made from it. It may hold secrets."""
 
     def to_the_end(self) -> RestartResult:
-        """Look after them until the run is over. Raises SettingsError, StoreError, NotBegunError, LaunchError."""
+        """Supervise them until the run is over. Raises SettingsError, StoreError, NotBegunError and LaunchError."""
         with translated():
-            # Where nothing can be looked at now, nothing could be resumed from later.
+            # If checkpoints cannot be read now, no job could resume from them later.
             surveyed(self._checkpoints, self._cluster, stop_at_first=True)
-        repository = RecordRepository(opening.store(self._settings), f"{self.run_id}/{RECORD}", os.urandom(6).hex())
-        # A record that cannot be read now is an error; later it is waited for.
+        repository = RecordRepository(opening.store(self._settings), f"{self._run_id}/{RECORD}", os.urandom(6).hex())
+        # If the record cannot be read now, that is an error. Later the loop waits for it.
         repository.reload()
         lease = SupervisorLease(_BY, os.urandom(6).hex())
         interval_s, races = self._terms.interval_s, 0
@@ -194,7 +183,7 @@ class _Restarts:
             loop.leave_lease(lease, repository)
 
     def _supervision(self, repository: RecordRepository, lease: SupervisorLease) -> Supervision:
-        """That which is recorded and goes on, else a new one, which adopts the job."""
+        """The recorded supervision if it goes on, else a new one that adopts the job."""
         record = repository.reload()
         with translated():
             where = self._launcher.place()
@@ -202,9 +191,13 @@ class _Restarts:
         if record is not None and recorded is not None and recorded.place == where:
             job = present_job(record, self._launcher.kind)
             if job is not None and not _is_done(record, job.number):
-                self._like = self._adopted(job.id) or self._adopted(self._job_name) or self._like
+                with translated():
+                    like = self._launcher.adopted(job.id) or self._launcher.adopted(self._job_name)
+                self._like = like or self._like
                 return recorded
-        found = self._adopted(self._living() or self._job_name)
+        with translated():
+            # A job of this run may be alive though its record is lost.
+            found = self._launcher.adopted(self._launcher.alive(self._run_id) or self._job_name)
         if found is None:
             raise JobNotFoundError(self._job_name)
         if record is not None and recorded is not None and _ended_well(record, found, where):
@@ -212,38 +205,15 @@ class _Restarts:
         self._like = found
         now = repository.store.clock()
         begun = replace(self._new_supervision(found), begun_at=now)
-        begin(repository, self.run_id, begun, self._launcher, now, None, lease=lease, adopted=found)
+        begin(repository, self._run_id, begun, self._launcher, now, None, lease=lease, adopted=found)
         return begun
-
-    def _living(self) -> str:
-        """A job of this run that lives, though no record here tells of it; empty: there is none."""
-        with translated():
-            rows = self._jobs.jobs()
-        of_run = re.compile(rf"{re.escape(self.run_id)}-r\d{{1,9}}")
-        found = [
-            row
-            for row in rows
-            if of_run.fullmatch(str((row.get("metadata") or {}).get(NAME)))
-            and row.get("status") in {"PENDING", "RUNNING"}
-            and row.get("submission_id")
-        ]
-        newest = max(found, key=lambda row: row.get("start_time") or 0, default=None)
-        return "" if newest is None else str(newest["submission_id"])
-
-    def _adopted(self, job: str) -> AdoptedJob | None:
-        """What Ray tells of it. None: it knows no such job."""
-        with translated():
-            if self._jobs.job(job.partition("@")[0]) is None:
-                return None
-            return adopted(self._jobs, job)
 
     def _new_supervision(self, like: AdoptedJob) -> Supervision:
         if not like.command:
             raise NotSetUpError(f"Ray does not tell what job {self._job_name} runs", "submit it by `ray job submit`")
-        address = () if self._by_pod else (f"{ADDRESS}={self._jobs.address}",)
-        # What is recorded others may read.
+        # Others may read the record, so it holds no secrets.
         told = {name: text for name, text in like.environment.items() if not is_secret(name, text)}
-        options = [each for each in (*address, *like.options) if mask_tokens(each) == each]
+        options = [each for each in (*self._launcher.reached_by, *like.options) if mask_tokens(each) == each]
         command = tuple(map(mask_tokens, like.command))
         return Supervision(
             self._launcher.kind,
@@ -261,25 +231,24 @@ class _Restarts:
         """The watch that supervises the run."""
         settings = self._settings
         supervised = wire.supervise(
-            settings, self.run_id, supervision, self._terms.policy, lease, launcher=self._launcher
+            settings, self._run_id, supervision, self._terms.policy, lease, launcher=self._launcher
         )
         supervised.supervisor.delay_s = self._terms.retry_delay_s
-        # The delay that was asked for, and not one that is drawn.
+        # Exactly the requested delay, without jitter.
         supervised.supervisor.chance = lambda: 1.0
         return wire.supervised_watch(settings, supervised, wire.channels(settings), clock=steady_clock())
 
     def _completed(self, spec: JobSpec) -> JobSpec:
-        """``spec`` with what may be secret, and without the place of a record that no job could reach."""
+        """``spec`` with the secrets of the first job, and without a fleet root that no job could reach."""
         environment = {**self._like.environment, **spec.environment}
         if self._own:
             for name in (table.MONITORING_ROOT.name, "LASTBEAT_RUN_ID"):
                 environment.pop(name, None)
-        address = tuple(each for each in spec.options if each.startswith(f"{ADDRESS}="))
         like = self._like
         return replace(
             spec,
             command=like.command or spec.command,
-            options=(*address, *like.options) if like.command else spec.options,
+            options=(*self._launcher.reached_by, *like.options) if like.command else spec.options,
             environment=environment,
         )
 
@@ -313,7 +282,7 @@ class _Restarts:
 
 
 def _is_done(record: Record, number: int) -> bool:
-    """Whether nothing follows any more on the job of that number, which was the last one."""
+    """Whether no restart follows the job of that number, which was the last one."""
     ruling, starts = record.ruling, [each for each in record.actions if each.kind == RESTART_KIND]
     if starts and starts[-1].failed is not None:
         return True
@@ -323,8 +292,8 @@ def _is_done(record: Record, number: int) -> bool:
 
 
 def _ended_well(record: Record, found: AdoptedJob, where: str) -> bool:
-    """Whether the run of ``record`` ended well, and ``found`` is of the same life of the cluster: then it is one of its
-    jobs, and nothing is left to do."""
+    """Whether the run of ``record`` succeeded in the cluster's session in which ``found`` is. Then ``found`` is one of
+    its jobs, and nothing is left to do."""
     if record.status is not Status.SUCCEEDED or record.job is None or record.supervision is None:
         return False
     session = found.id.partition("@")[2]
@@ -332,7 +301,7 @@ def _ended_well(record: Record, found: AdoptedJob, where: str) -> bool:
 
 
 def _slept(seconds: float) -> bool:
-    """Sleep. A script leaves its loop only at the end."""
+    """Sleep. Returns False, because a script does not leave its loop early."""
     time.sleep(max(0.0, seconds))
     return False
 
@@ -342,7 +311,7 @@ def _waits_for(_record: Record, holder: LeaseHolder) -> None:
 
 
 def _settings(terms: Terms) -> tuple[Settings, bool]:
-    """The settings; and whether the record lies where only this machine sees it, as no fleet root was named. Raises
+    """The settings, and whether only this machine sees the record, because the settings name no fleet root. Raises
     SettingsError."""
     settings = configuration.load(terms.settings, watching=True)
     names = (table.MONITORING_ROOT.name, table.MONITORING_BUCKET.name)
@@ -355,13 +324,13 @@ def _settings(terms: Terms) -> tuple[Settings, bool]:
             raise SettingsError([f"{folder} cannot be made: {error.strerror}; set LASTBEAT_STATE_DIR"]) from None
         settings = configuration.load({**terms.settings, table.MONITORING_ROOT.name: str(folder)}, watching=True)
     if terms.stagnation_s > settings.policy.stale_s:
-        # Who may make no step for so long may print nothing for so long.
+        # A job that may make no step for this long may also print nothing for this long.
         settings = replace(settings, policy=replace(settings.policy, stale_s=terms.stagnation_s))
     return settings, own
 
 
 def _run_id(job_name: str) -> str:
-    """The run's id: the job's own, or one made of it."""
+    """The run's id: the job's own if it can be one, else an id made from it."""
     try:
         return check_run_id(job_name)
     except InvalidRunIdError:

@@ -14,11 +14,11 @@ _DEFAULT_NAMESPACE: Final = "default"
 
 
 def find_latest_checkpoint(checkpoint_dir: str, head_pod: str = "", namespace: str = _DEFAULT_NAMESPACE) -> str | None:
-    """The newest complete checkpoint in ``checkpoint_dir``, as a path or an address: that which a restart would take.
-    None: there is none, so that training begins anew.
+    """Path or address of the newest complete checkpoint in ``checkpoint_dir``, which a restart would use. None: there
+    is none, so a job would start from the beginning.
 
     A folder is one of this machine, unless ``head_pod`` names the pod in which it is. Raises :class:`NotReachedError`
-    where it cannot be looked at, for that does not say that there is none.
+    if the folder cannot be listed, because that does not mean that it has no checkpoint.
     """
     with translated():
         cluster = reach(head_pod, namespace) if head_pod else None
@@ -29,12 +29,12 @@ def find_latest_checkpoint(checkpoint_dir: str, head_pod: str = "", namespace: s
 def check_gpu_utilization(
     head_pod: str, all_pods: Sequence[str] | str | None = None, namespace: str = _DEFAULT_NAMESPACE
 ) -> GpuUtilization:
-    """How busy the GPUs are now: those of ``all_pods``, else of the head pod, by ``nvidia-smi`` in them; of an address
-    those of all nodes, as the dashboard tells. Averages are over all GPUs of all places. The namespace may be the
-    second argument, too: ``check_gpu_utilization("ray-head", "ml")``.
+    """How busy the GPUs are now: by ``nvidia-smi`` in ``all_pods`` or else in the head pod, or by the dashboard for all
+    nodes if an address is given. Averages are over all GPUs. The namespace may also be the second argument:
+    ``check_gpu_utilization("ray-head", "ml")``.
 
-    Raises :class:`NotSetUpError` where no try can succeed, and :class:`NotReachedError` where no place could be asked;
-    why only some could not be is among the ``faults``.
+    Raises :class:`NotSetUpError` if no try can succeed, and :class:`NotReachedError` if no place could be asked. If
+    only some could not be asked, ``faults`` says why.
     """
     pods = _pods(all_pods)
     if isinstance(all_pods, str) and namespace == _DEFAULT_NAMESPACE:
@@ -44,19 +44,20 @@ def check_gpu_utilization(
 
 
 def _pods(named: Sequence[str] | str | None) -> Sequence[str]:
-    """The names of pods; text is one name."""
+    """The names of pods; a text is one name."""
     return (named,) if isinstance(named, str) else named or ()
 
 
 def verify_ray_resources(head_pod: str, namespace: str = "default") -> RayResources:
-    """What the cluster has, and what of it is given out. Raises :class:`NotSetUpError` and :class:`NotReachedError`."""
+    """The cluster's GPUs and CPUs, and how many Ray has given out. Raises :class:`NotSetUpError` and
+    :class:`NotReachedError`."""
     with translated():
         return clusters.resources_of(reach(head_pod, namespace))
 
 
 def check_efa_utilization(head_pod: str, namespace: str = "default") -> EfaUtilization:
-    """Whether NCCL's traffic goes over EFA, by what NCCL says (with NCCL_DEBUG=INFO) in the logs of Ray's workers and
-    drivers. That an EFA device is there says nothing. Raises :class:`NotSetUpError` and :class:`NotReachedError`."""
+    """Whether NCCL uses EFA, by NCCL's lines (with NCCL_DEBUG=INFO) in the logs of Ray's workers and drivers. That an
+    EFA device exists does not count. Raises :class:`NotSetUpError` and :class:`NotReachedError`."""
     with translated():
         return clusters.efa_of(reach(head_pod, namespace))
 
@@ -67,11 +68,10 @@ def get_training_health(
     all_pods: Sequence[str] | str | None = None,
     namespace: str = _DEFAULT_NAMESPACE,
 ) -> TrainingHealth:
-    """All of it, and what is wrong, with what to do. What could not be asked is an issue; ``gpu`` and ``checkpoints``
-    have their usual keys then, and say why.
+    """The health of GPUs, network, Ray's resources and checkpoints, and each problem with its remedy. A part that could
+    not be asked is an issue; ``gpu`` and ``checkpoints`` keep their keys then, and say why.
 
-    Raises :class:`NotSetUpError` where nothing can ever be asked as things are: no kubectl, no such pod, an address
-    that is none.
+    Raises :class:`NotSetUpError` if no try can succeed as things are: no kubectl, no such pod, an invalid address.
     """
     with translated():
         return clusters.health_of(reach(head_pod, namespace, _pods(all_pods)), checkpoint_dir)
@@ -83,8 +83,8 @@ def print_training_health(
     all_pods: Sequence[str] | str | None = None,
     namespace: str = _DEFAULT_NAMESPACE,
 ) -> TrainingHealth:
-    """Print what :func:`get_training_health` returns, and return it. Raises the same. The first argument may be such a
-    report itself."""
+    """Print the report of :func:`get_training_health`, and return it. Raises the same. The first argument may be a
+    report instead."""
     if not isinstance(head_pod, str | TrainingHealth):
         what = f"print_training_health cannot print a {type(head_pod).__name__}"
         raise NotSetUpError(what, "hand it what get_training_health returned, or the arguments of that")

@@ -1,4 +1,4 @@
-"""A job of Ray's: its state, how far it is, whether it stands still, how it ended; and one that resumes."""
+"""Functions for scripts about one Ray job: its state, its progress, its end, a stall; and submission with resume."""
 
 import logging
 import os
@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from lastbeat.jobs.checkpoints.layouts import step_in
 from lastbeat.launch.errors import JobNotFoundError, LaunchError, NotReachedError, NotSubmittedError, UncertainError
-from lastbeat.launch.reaching import reach, told, translated
+from lastbeat.launch.reaching import launch_error, reach, translated
 from lastbeat.launch.results import JobProgress, JobStatus, MonitorResult
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.launchers.ray.jobs import JobsApi
@@ -55,13 +55,13 @@ _CONFIG: Final = frozenset(
 
 
 class Forgetting:
-    """For how long the cluster has answered that it does not know a job."""
+    """How long the cluster has answered that it does not know a job."""
 
     def __init__(self) -> None:
         self._since: float | None = None
 
     def is_certain(self, answer: JobStatus | Absent | None, at: float) -> bool:
-        """Whether it still says so at ``at``, in s, and first did ten minutes ago. No answer (None) says nothing."""
+        """Whether it says so at ``at``, in s, and has for ten minutes. None, for no answer, counts neither way."""
         if answer is None:
             return False
         if answer != ABSENT:
@@ -73,17 +73,17 @@ class Forgetting:
 
 
 def check_job_status(head_pod: str, job_id: str, namespace: str = "default") -> JobStatus:
-    """RUNNING, FAILED, SUCCEEDED, PENDING, or UNKNOWN where the cluster does not answer, or knows no such job: nothing
-    follows from that, and why stands in the log. A job that was stopped is FAILED.
+    """RUNNING, FAILED, SUCCEEDED or PENDING, or UNKNOWN if the cluster does not answer or knows no such job. UNKNOWN is
+    no failure, and the log says why. A job that was stopped is FAILED.
 
-    Raises :class:`NotSetUpError` where no try can succeed: no kubectl, no such pod, an address that is none.
+    Raises :class:`NotSetUpError` if no try can succeed: no kubectl, no such pod, an invalid address.
     """
     return _status(reach(head_pod, namespace).jobs, job_id) or "UNKNOWN"
 
 
 def get_progress(head_pod: str, job_id: str, namespace: str = "default") -> JobProgress:
-    """What the end of the job's log says of its progress, in the forms in which training programs print it: the step,
-    of how many, the loss, the throughput. What it does not show is None, and all of it where it could not be read.
+    """The job's progress by the end of its log, in the forms in which training programs print it: the step, the total
+    number of steps, the loss and the throughput. Each is None if the log does not show it or could not be read.
 
     Raises :class:`NotSetUpError` as :func:`check_job_status`.
     """
@@ -91,7 +91,7 @@ def get_progress(head_pod: str, job_id: str, namespace: str = "default") -> JobP
 
 
 def get_current_step(head_pod: str, job_id: str, namespace: str = "default") -> int | None:
-    """The last step in the job's log. None: it shows none yet, or could not be read.
+    """The last step in the job's log. None: it shows no step yet, or could not be read.
 
     Raises :class:`NotSetUpError` as :func:`check_job_status`.
     """
@@ -99,7 +99,7 @@ def get_current_step(head_pod: str, job_id: str, namespace: str = "default") -> 
 
 
 def progress_in(text: str) -> JobProgress:
-    """What the lines of a log say of progress."""
+    """The progress in the lines of a log."""
     found = Progress()
     for line in text.splitlines():
         found.read(line)
@@ -115,9 +115,9 @@ def detect_stall(
 ) -> bool:
     """Whether the job makes no step for ``stagnation_threshold`` seconds.
 
-    It watches for as long as that takes: False as soon as there is another step, or the job does not run (any more);
-    True once it has run and stood still for so long. Before its first step, a job stands still that prints nothing.
-    False, too, where that could not be found out within twice the time, for nothing follows from it.
+    It watches until that is clear. False: there is another step, or the job does not run. True: it has run for that
+    time without another step. Before its first step, a job stands still if it prints nothing. Also False if the cluster
+    could not be asked within twice the time.
 
     Raises :class:`NotSetUpError` as :func:`check_job_status`.
     """
@@ -153,10 +153,10 @@ def monitor_job(
     timeout: float | None = None,
     namespace: str = "default",
 ) -> MonitorResult:
-    """Watch the job until it has ended, or for ``timeout`` seconds (None: as long as it takes). A cluster that does not
-    answer is asked again for as long; one that answers that it does not know the job any more is, for ten minutes.
+    """Watch the job until it has ended, or for ``timeout`` seconds (None: without a limit). A cluster that does not
+    answer is asked again. One that no longer knows the job is asked again for ten minutes.
 
-    Raises :class:`JobNotFoundError` or :class:`NotReachedError` where the first question already has no answer, and
+    Raises :class:`JobNotFoundError` or :class:`NotReachedError` if the first question has no answer, and
     :class:`NotSetUpError` as :func:`check_job_status`.
     """
     jobs = reach(head_pod, namespace).jobs
@@ -168,7 +168,7 @@ def monitor_job(
     while True:
         found = _answered(jobs, job_id)
         now = time.monotonic()
-        status = _known(found)
+        status = _definite(found)
         forgotten = forgetting.is_certain(found, now)
         over = timeout is not None and now - began >= timeout
         if status in _ENDED or forgotten or over:
@@ -179,10 +179,10 @@ def monitor_job(
 
 
 def stop_job(head_pod: str, job_id: str, timeout: float = 120, namespace: str = "default") -> JobStatus:
-    """Have the job end, and wait until it has. Returns how it ended: FAILED, or SUCCEEDED where it was faster.
+    """Stop the job, and wait until it has ended. Returns how it ended: FAILED, or SUCCEEDED if it was faster.
 
-    Raises :class:`NotReachedError` where it has not ended within ``timeout`` seconds, or that cannot be found out: it
-    may live still. Raises :class:`JobNotFoundError`, and :class:`NotSetUpError` as :func:`check_job_status`.
+    Raises :class:`NotReachedError` if it has not ended within ``timeout`` seconds, or the cluster does not answer: it
+    may still be alive. Raises :class:`JobNotFoundError`, and :class:`NotSetUpError` as :func:`check_job_status`.
     """
     jobs = reach(head_pod, namespace).jobs
     until = time.monotonic() + timeout
@@ -205,15 +205,15 @@ def stop_job(head_pod: str, job_id: str, timeout: float = 120, namespace: str = 
 def submit_job_with_resume(
     head_pod: str, checkpoint_path: str | os.PathLike[str] | None, config: Mapping[str, Any], namespace: str = "default"
 ) -> str:
-    """Submit a job that resumes from ``checkpoint_path`` (None: it begins anew). Returns its id, a new one.
+    """Submit a job that resumes from ``checkpoint_path`` (None: from the beginning). Returns its new id.
 
-    ``config`` has the ``entrypoint``, and may have ``runtime_env``, ``metadata``, ``submission_id`` and what ``ray job
-    submit`` calls ``--entrypoint-num-gpus`` and the like (``entrypoint_num_gpus``). The job finds the checkpoint in
-    LASTBEAT_RESUME_FROM, and its step in LASTBEAT_RESUME_STEP where its name tells it.
+    ``config`` has the ``entrypoint``, and may have ``runtime_env``, ``metadata``, ``submission_id`` and the resources
+    of ``ray job submit``, such as ``entrypoint_num_gpus`` for ``--entrypoint-num-gpus``. The job finds the checkpoint
+    in LASTBEAT_RESUME_FROM, and in LASTBEAT_RESUME_STEP the step that the checkpoint's name shows.
 
-    Raises :class:`NotSubmittedError` where that job certainly does not run, and :class:`NotSetUpError` as
-    :func:`check_job_status`. Raises :class:`UncertainError` where nobody knows: with its ``submission_id`` in
-    ``config`` the same may be submitted again, and is one job.
+    Raises :class:`NotSubmittedError` if that job certainly does not run, and :class:`NotSetUpError` as
+    :func:`check_job_status`. Raises :class:`UncertainError` if that is unknown: the same ``config`` with its
+    ``submission_id`` may be submitted again, and is one job.
     """
     request = _request(checkpoint_path, config)
     jobs = reach(head_pod, namespace).jobs
@@ -235,7 +235,7 @@ def _not_taken(jobs: JobsApi, request: Mapping[str, Any], failed: LauncherError)
     taken = _TAKEN in why
     if not taken and isinstance(failed, JobRefusedError | NotLaunchedError):
         return NotSubmittedError(why, failed.advice)
-    # It may have been heard all the same. One of our ids is only ever submitted again where nobody knew.
+    # The cluster may have the job all the same. An id of ours is submitted again only after an unclear answer.
     if not taken or _OWN_ID.fullmatch(job):
         try:
             found = jobs.job(job)
@@ -243,7 +243,7 @@ def _not_taken(jobs: JobsApi, request: Mapping[str, Any], failed: LauncherError)
             return UncertainError(job, why)
         if found is not None and found.get("entrypoint") == request["entrypoint"]:
             return None
-    # That it is not there yet does not say that it will not be: what was asked may be on its way.
+    # The job may still come: the request may be on its way.
     return (
         NotSubmittedError(why, "leave 'submission_id' out, or choose another one")
         if taken
@@ -252,7 +252,7 @@ def _not_taken(jobs: JobsApi, request: Mapping[str, Any], failed: LauncherError)
 
 
 def _request(checkpoint_path: str | os.PathLike[str] | None, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises :class:`NotSubmittedError` for a config of which nothing can come."""
+    """The request of a submission. Raises :class:`NotSubmittedError` for an invalid config."""
     entrypoint = config.get("entrypoint")
     if not isinstance(entrypoint, str) or not entrypoint.strip():
         raise NotSubmittedError("config has no 'entrypoint'", _WRONG_CONFIG)
@@ -277,41 +277,41 @@ def _request(checkpoint_path: str | os.PathLike[str] | None, config: Mapping[str
 
 
 def _status(jobs: JobsApi, job_id: str) -> JobStatus | None:
-    """None: it is not known, which is told in the log."""
-    return _known(_answered(jobs, job_id))
+    """The job's status, or None if it is unknown, which is logged."""
+    return _definite(_answered(jobs, job_id))
 
 
-def _known(found: JobStatus | Absent | None) -> JobStatus | None:
+def _definite(found: JobStatus | Absent | None) -> JobStatus | None:
     return None if found is None or found in {ABSENT, "UNKNOWN"} else found
 
 
 def _answered(jobs: JobsApi, job_id: str) -> JobStatus | Absent | None:
-    """What the cluster answers. None: nothing."""
+    """The cluster's answer, or None if there is none."""
     what = f"the state of job {job_id:.200}"
 
     def ask() -> JobStatus | Absent:
         state = jobs.state(job_id)
         return ABSENT if state is None else _STATUSES.get(state, "UNKNOWN")
 
-    found = _asked(what, ask)
+    found = _answer_to(what, ask)
     if found == ABSENT:
         log.warning("%s is not known: %s", what, JobNotFoundError(job_id))
     return found
 
 
 def _log(jobs: JobsApi, job_id: str) -> str | None:
-    """The end of the job's log. None: it could not be read, which is told in the log of lastbeat."""
+    """The end of the job's log, or None if it could not be read, which is logged."""
     launcher = RayLauncher(jobs)
-    found = _asked(f"the log of job {job_id:.200}", lambda: launcher.output(job_id, _MOST_LOG_BYTES))
+    found = _answer_to(f"the log of job {job_id:.200}", lambda: launcher.output(job_id, _MOST_LOG_BYTES))
     return None if found is None else found.decode("utf-8", "replace")
 
 
-def _asked(what: str, ask: Callable[[], T]) -> T | None:
-    """The answer; None where there is none, but may be to a later try. Raises :class:`NotSetUpError`."""
+def _answer_to(what: str, ask: Callable[[], T]) -> T | None:
+    """The answer, or None if there is none but a later try may get one. Raises :class:`NotSetUpError`."""
     try:
         return ask()
     except LauncherError as error:
-        fault = told(error)
+        fault = launch_error(error)
     if not isinstance(fault, NotReachedError):
         raise fault
     log.warning("%s is not known: %s", what, fault)

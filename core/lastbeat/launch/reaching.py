@@ -26,14 +26,14 @@ def translated() -> Iterator[None]:
     try:
         yield
     except (LauncherError, StoreError) as error:
-        fault = told(error)
+        fault = launch_error(error)
     else:
         return
     # Raised here, so that nothing secret in a request is chained to it.
     raise fault
 
 
-def told(error: LauncherError | StoreError) -> LaunchError:
+def launch_error(error: LauncherError | StoreError) -> LaunchError:
     """``error`` as one of ``lastbeat.launch.ray``."""
     never = isinstance(error, JobRefusedError | AbsentError)
     return (NotSetUpError if never else NotReachedError)(str(error), error.advice)

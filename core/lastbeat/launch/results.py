@@ -6,16 +6,16 @@ from typing import Literal
 from lastbeat.model.as_mapping import AsMapping
 
 JobStatus = Literal["RUNNING", "FAILED", "SUCCEEDED", "PENDING", "UNKNOWN"]
-"""UNKNOWN: the cluster could not be asked. A job that somebody stopped is FAILED."""
+"""UNKNOWN: the cluster could not be asked, or knows no such job. A job that a user stopped is FAILED."""
 
 
 @dataclass(frozen=True, eq=False)
 class RestartResult(AsMapping):
-    """What became of a job that was restarted as long as that helped."""
+    """The end of a job that was restarted as long as that helped."""
 
     success: bool
     final_step: int | None
-    """The last step that its logs told of, or its last checkpoint. None: neither is known."""
+    """The last step in its log, or else that of its last checkpoint. None: neither is known."""
     total_retries: int
     """Restarts that happened."""
     reason: str
@@ -29,7 +29,7 @@ class MonitorResult(AsMapping):
     status: JobStatus
     """RUNNING or PENDING where the time was over."""
     duration: float
-    """Seconds that it was watched."""
+    """Time for which it was watched, in s."""
     final_step: int | None
     """The last step in its log. None: it shows none, or could not be read."""
 
@@ -43,4 +43,4 @@ class JobProgress(AsMapping):
     loss: float | None
     throughput: float | None
     throughput_unit: str
-    """``it/s``, ``samples/s``, ``tokens/s``, …; empty: none is told."""
+    """``it/s``, ``samples/s``, ``tokens/s``, …; empty if the log shows no throughput."""

@@ -37,14 +37,14 @@ class GpuUtilization(AsMapping):
     avg_utilization: float | None
     """Percent, over all GPUs of all places. None: there is no GPU, or none tells."""
     healthy: bool
-    """The check succeeded: every place could be asked, and GPUs there say how busy they are. Idle ones do, too."""
+    """The check succeeded: every place could be asked, and its GPUs report their load, even if they are idle."""
     faults: list[str] = field(default_factory=list)
     """The places that could not be asked, and why, a line each."""
 
 
 @dataclass(frozen=True, eq=False)
 class RayResources(AsMapping):
-    """What Ray has given out. What GPUs compute is not known to it."""
+    """The resources that Ray has given out. Ray does not know what GPUs compute."""
 
     gpus_available: float
     """All that the cluster has, given out or not."""
@@ -90,7 +90,7 @@ class CheckpointHealth(AsMapping):
 
 @dataclass(frozen=True, eq=False)
 class TrainingHealth(AsMapping):
-    """A training at one moment. Where something could not be asked, an issue says why."""
+    """The health of a training run at one moment. If a part could not be asked, an issue says why."""
 
     healthy: bool
     """Nothing critical was found, and whatever was asked could answer. Warnings may be among the issues."""

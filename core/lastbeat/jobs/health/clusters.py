@@ -18,9 +18,9 @@ _GPUS: Final = "GPUs"
 
 
 def health_of(cluster: RayCluster, checkpoint_dir: str | None) -> TrainingHealth:
-    """The health of ``cluster``, and of the checkpoints in ``checkpoint_dir``. What does not answer is an issue.
+    """The health of ``cluster``, and of the checkpoints in ``checkpoint_dir``. A part that does not answer is an issue.
 
-    Raises :class:`JobRefusedError` or :class:`AbsentError` where it can never be asked as things are.
+    Raises :class:`JobRefusedError` or :class:`AbsentError` if the cluster can never answer as things are.
     """
     gpu, efa, resources, issues = parts_of(cluster)
     if gpu.gpu_count is None and resources is not None:
@@ -33,12 +33,12 @@ def health_of(cluster: RayCluster, checkpoint_dir: str | None) -> TrainingHealth
 def parts_of(
     cluster: RayCluster,
 ) -> tuple[GpuUtilization, EfaUtilization | None, RayResources | None, list[tuple[Level, str]]]:
-    """What ``cluster`` tells of itself, and an issue where it does not. Raises as :func:`health_of`."""
+    """The parts of the report on ``cluster``, and an issue for each without an answer. Raises as :func:`health_of`."""
     faults: dict[str, list[str]] = {}
     gpu = _part(_GPUS, lambda: gpus_of(cluster), faults)
     resources = _part("Ray's resources", lambda: resources_of(cluster), faults)
     efa = _part("NCCL's lines", lambda: efa_of(cluster), faults)
-    # One reason may be that of all of them.
+    # Several parts may have one reason.
     told = [f"{', '.join(parts)} could not be looked at: {why}" for why, parts in faults.items()]
     if gpu is None:
         why = [why for why, parts in faults.items() if parts[0] == _GPUS]
@@ -47,7 +47,7 @@ def parts_of(
 
 
 def _part(what: str, ask: Callable[[], T], faults: dict[str, list[str]]) -> T | None:
-    """The answer; None, and why, where there is none."""
+    """The answer, or None if there is none; then ``faults`` gets the reason."""
     try:
         return ask()
     except (JobRefusedError, AbsentError):

@@ -21,7 +21,7 @@ UNUSED_GPUS: Final = (
     "lastbeat supervise --launcher ray-pod"
 )
 IN_USE_PERCENT: Final = 5.0
-"""GPUs whose average is below do nothing: a training keeps them busier, and a driver's own work is less."""
+"""GPUs with an average below this are unused: training keeps them busier, and a driver's own work is less."""
 _ORDER: Final[tuple[Level, ...]] = ("CRITICAL", "UNKNOWN", "WARNING", "OK")
 
 
@@ -36,8 +36,8 @@ def judged(  # noqa: PLR0913 - the parts of a report
     job: str = "",
     momentary: bool = False,
 ) -> TrainingHealth:
-    """The report on these parts. ``faults``: what could not be asked, and what else is wrong; ``job``: what is known of
-    a run, if it is one's; ``momentary``: the load of the GPUs is that of one beat, which may fall between two steps."""
+    """The report on these parts. ``faults`` are parts that did not answer, and other problems; ``job`` describes the
+    run, if the report is on one; ``momentary``: the GPUs' load is from one beat, which may fall between two steps."""
     issues = list(faults)
     known = gpu is not None and gpu.gpu_count is not None
     if not known and resources is None and not job:

@@ -21,8 +21,8 @@ _BAD: Final = frozenset({Status.FAILED, Status.TIMED_OUT, Status.CANCELLED})
 
 
 def run_health(view: RunView, supervision: Supervision | None, checkpoint_dir: str | None = None) -> TrainingHealth:
-    """The health of the run of ``view``. ``supervision`` is that of its record: it says where its jobs run, and where
-    checkpoints are unless ``checkpoint_dir`` does. A cluster that does not answer is an issue, no error."""
+    """The health of the run of ``view``. ``supervision``, from its record, says where its jobs run, and where its
+    checkpoints are unless ``checkpoint_dir`` does. A cluster that does not answer is an issue, not an error."""
     status, row = view.row.status, view.row
     issues: list[tuple[Level, str]] = []
     if status in _BAD:
@@ -36,7 +36,7 @@ def run_health(view: RunView, supervision: Supervision | None, checkpoint_dir: s
     gpu = efa = resources = None
     momentary = False
     if not status.finished:
-        # What a job that has ended leaves unused is no fault.
+        # A job that has ended uses no GPUs, which is no problem.
         gpu, efa, resources = _of_cluster(cluster, issues)
         told = _by_heartbeat(view.resources) if gpu is None or gpu.gpu_count is None else None
         gpu, momentary = told or gpu, told is not None
@@ -77,7 +77,7 @@ def _of_cluster(
 
 
 def _by_heartbeat(resources: Resources | None) -> GpuUtilization | None:
-    """The GPUs that training itself told of. None: of none."""
+    """The GPUs in the heartbeat of training. None: it has none."""
     if resources is None or not resources.gpus:
         return None
     used = [None if gpu.utilization is None else 100 * gpu.utilization for gpu in resources.gpus]

@@ -1,10 +1,12 @@
 """The port to a Ray cluster: its jobs, GPUs, files and network, asked by its dashboard or in its head pod."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from lastbeat.launchers.ray.gpus import Gpus
 from lastbeat.launchers.ray.jobs import JobsApi
+from lastbeat.launchers.ray.launcher import RayLauncher
+from lastbeat.model.job import JobSpec
 from lastbeat.stores.port import Store
 
 
@@ -15,6 +17,10 @@ class RayCluster(Protocol):
     @property
     def jobs(self) -> JobsApi:
         """Its jobs, and its resources."""
+        ...
+
+    def launcher(self, completed: Callable[[JobSpec], JobSpec]) -> RayLauncher:
+        """The launcher of its jobs, as :class:`RayLauncher` has it."""
         ...
 
     def gpus(self) -> tuple[Sequence[Gpus], Sequence[str]]:

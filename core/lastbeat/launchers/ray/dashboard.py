@@ -1,13 +1,15 @@
 """A Ray cluster, asked by the REST API of its dashboard."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from lastbeat.launchers.port import LauncherError
 from lastbeat.launchers.ray.gpus import Gpus, gpus_of
 from lastbeat.launchers.ray.jobs import RayJobs
+from lastbeat.launchers.ray.launcher import RayLauncher
+from lastbeat.model.job import JobSpec
 from lastbeat.model.text import one_line
 from lastbeat.stores.port import Store
 
@@ -25,6 +27,9 @@ class DashboardCluster:
 
     def __init__(self, jobs: RayJobs) -> None:
         self.jobs = jobs
+
+    def launcher(self, completed: Callable[[JobSpec], JobSpec]) -> RayLauncher:
+        return RayLauncher(self.jobs, completed=completed)
 
     def gpus(self) -> tuple[Sequence[Gpus], Sequence[str]]:
         found, faults = [], []

@@ -64,7 +64,7 @@ def _rows(text: str, most: int) -> list[list[str]]:
 
 
 def gpus_of(node: Mapping[str, Any], place: str) -> Gpus:
-    """The GPUs in what the dashboard tells of a node."""
+    """The GPUs in the dashboard's data on a node."""
     listed = node.get("gpus")
     rows = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     used: list[float | None] = []
@@ -85,7 +85,7 @@ def gpus_of(node: Mapping[str, Any], place: str) -> Gpus:
 
 
 def _processes_of(value: object, place: str) -> list[GpuProcess]:
-    """Of a GPU: a list, or a mapping from their numbers."""
+    """The processes of a GPU, from a list or a mapping by process number."""
     rows = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
     found: list[GpuProcess] = []
     for row in rows[:_MOST_PROCESSES]:

@@ -22,7 +22,7 @@ from lastbeat.launchers.port import JobPreview, JobRefusedError, LauncherError, 
 from lastbeat.launchers.ray import jobs as ray_jobs
 from lastbeat.launchers.ray import submission
 from lastbeat.launchers.ray.jobs import JobsApi, RayAddress, RayJobs
-from lastbeat.launchers.ray.reports import moment, node_ids, report
+from lastbeat.launchers.ray.reports import STATES, moment, node_ids, report
 from lastbeat.launchers.ray.submission import RayOptions
 from lastbeat.model.job import AdoptedJob, GpuUse, JobReport, JobSpec, JobState
 from lastbeat.model.text import counted
@@ -141,6 +141,11 @@ class RayLauncher:
         self._gpus_at: float | None = None
         self._warned = False
 
+    @property
+    def reached_by(self) -> tuple[str, ...]:
+        """The options of a job by which another process reaches this cluster."""
+        return (f"{submission.ADDRESS}={self._jobs.address}",)
+
     def place(self) -> str:
         return f"{self._jobs.address} uid {os.getuid()}"
 
@@ -189,6 +194,24 @@ class RayLauncher:
                 f"nothing is started for {LATE_S / 60:g} min, in which what it ran may still end",
             )
         return None
+
+    def alive(self, run_id: str) -> str | None:
+        """The submission id of the newest job of the run that is alive, or None. Raises :class:`LauncherError`."""
+        of_run = re.compile(rf"{re.escape(run_id)}-r\d{{1,9}}")
+        found = [
+            row
+            for row in self._jobs.jobs()
+            if of_run.fullmatch(str((row.get("metadata") or {}).get(submission.NAME)))
+            and not STATES.get(str(row.get("status")), JobState.GONE).ended
+            and row.get("submission_id")
+        ]
+        newest = max(found, key=lambda row: row.get("start_time") or 0, default=None)
+        return None if newest is None else str(newest["submission_id"])
+
+    def adopted(self, job: str) -> AdoptedJob | None:
+        """What is known of the job, which another process submitted, or None if the cluster knows no such job. Raises
+        as :func:`adoption`."""
+        return None if self._jobs.job(job.partition("@")[0]) is None else adopted(self._jobs, job)
 
     def _listed(self) -> list[dict[str, Any]]:
         """All jobs, or none if the list is too long. A caller that repeats the same start has already found its id."""

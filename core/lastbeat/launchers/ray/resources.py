@@ -33,7 +33,7 @@ def resources_in(text: str) -> RayResources | None:
 
 
 def _section(text: str, title: str) -> str:
-    """The lines below ``title`` that are set in."""
+    """The indented lines below ``title``."""
     lines = text.splitlines()
     heads = [number for number, line in enumerate(lines) if line.rstrip() == title]
     found: list[str] = []
@@ -45,18 +45,18 @@ def _section(text: str, title: str) -> str:
 
 
 def _summary(text: str) -> str:
-    """The same of an autoscaler that tells it on one line."""
+    """The usage of an autoscaler that prints it on one line, as the lines of a section."""
     found = _SUMMARY.search(text)
     return "" if found is None else "\n".join(f" {each.strip()}" for each in found[1].split(","))
 
 
 def resources_of(document: Mapping[str, Any]) -> RayResources | None:
-    """The same in what the dashboard answers to ``/api/cluster_status``. None: it tells none."""
+    """The resources in the dashboard's answer to ``/api/cluster_status``. None: it has none."""
     data = document.get("data")
     report = _inside(data, "clusterStatus", "loadMetricsReport")
     usage = _inside(report, "usage")
     if not usage:
-        # The newer autoscaler tells it in a text alone.
+        # The newer autoscaler gives them only as text.
         text = data.get("autoscalingStatus") if isinstance(data, dict) else None
         return resources_in(text) if isinstance(text, str) else None
     cpus, gpus = _pair(usage.get("CPU", _NONE)), _pair(usage.get("GPU", _NONE))

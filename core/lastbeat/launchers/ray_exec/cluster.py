@@ -1,6 +1,6 @@
 """A Ray cluster as a whole, asked in its head pod, or by its dashboard and in its pods with GPUs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from lastbeat.launchers.asking import Answer
@@ -11,9 +11,11 @@ from lastbeat.launchers.ray.cluster import RayCluster
 from lastbeat.launchers.ray.dashboard import DashboardCluster
 from lastbeat.launchers.ray.gpus import GPU_QUERY, PROCESS_QUERY, Gpus, gpus_in, processes_in
 from lastbeat.launchers.ray.jobs import RayJobs
+from lastbeat.launchers.ray.launcher import RayLauncher
 from lastbeat.launchers.ray_exec.jobs import CALL_S, NOT_FOUND, PodJobs
-from lastbeat.launchers.ray_exec.launcher import pod_files
+from lastbeat.launchers.ray_exec.launcher import RayExecLauncher, pod_files
 from lastbeat.launchers.traits import RayHead
+from lastbeat.model.job import JobSpec
 from lastbeat.model.text import one_line
 from lastbeat.stores.port import Store
 
@@ -50,6 +52,9 @@ class PodCluster:
         that cannot be a pod's."""
         self.jobs = jobs
         self._gpu_pods = tuple(check_name("pod", each) for each in gpu_pods) or (jobs.pod,)
+
+    def launcher(self, completed: Callable[[JobSpec], JobSpec]) -> RayLauncher:
+        return RayExecLauncher(self.jobs, completed=completed)
 
     def gpus(self) -> tuple[Sequence[Gpus], Sequence[str]]:
         answers = [self._gpus_or_fault(pod) for pod in self._gpu_pods]

@@ -49,6 +49,10 @@ class RayExecLauncher(RayLauncher):
         self._pod = jobs
         self._first_place = place
 
+    @property
+    def reached_by(self) -> tuple[str, ...]:
+        return ()
+
     def place(self) -> str:
         """Raises :class:`LauncherError` where kubectl talks to another cluster than at first: nothing follows from what
         that one knows, and nothing is to be started there."""

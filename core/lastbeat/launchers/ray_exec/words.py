@@ -33,7 +33,7 @@ def state_in(text: str, job: str) -> JobState:
 
 
 def log_in(text: str) -> str:
-    """The job's log in what ``ray job logs`` prints: without what the command says of itself."""
+    """The job's log in the output of ``ray job logs``, without the command's own lines."""
     text = _COLOUR.sub("", text)
     if (own := _OWN_LINE.match(text)) is not None:
         text = text[own.end() :]
