@@ -59,25 +59,14 @@ def test_a_cause_with_what_its_type_knows_and_masked_text() -> None:
     assert document["hint"] == TYPES["oom"].hint.upper()
 
 
-def test_how_long_it_idled_before_somebody_ended_it() -> None:
-    idle = Idle(18731.0, "the time limit", at_most=True)
-    document = told(Explanation(Cause("exception", LINE, 0.9), ended=True, idle=idle))
+def test_what_is_known_of_idling_of_the_attempt_and_of_a_peer() -> None:
+    idle, attempt = Idle(18731.0, "the time limit", at_most=True), AttemptInFile(3, "train.log", 412)
+    cause = Cause("communication", LINE, 0.4)
+    document = told(Explanation(cause, ended=True, idle=idle, attempt=attempt, peer=LostPeer(3, "host-17")))
     assert document["idle"] == {"seconds": 18731.0, "at_most": True, "until": "the time limit"}
-
-
-def test_which_attempt_of_several_in_its_file() -> None:
-    document = told(Explanation(attempt=AttemptInFile(3, "train.log", 412)))
     assert document["attempt"] == {"number": 3, "file": "train.log", "line": 412}
-
-
-def test_which_peer_went_away() -> None:
-    document = told(Explanation(Cause("communication", LINE, 0.4), ended=True, peer=LostPeer(3, "host-17")))
-    assert document["peer"] == {
-        "rank": 3,
-        "host": "HOST-17",
-        "log": None,
-        "told": "A PEER DIED; ITS OWN LOG IS NOT HERE: RANK 3 ON HOST-17",
-    }
+    said = "A PEER DIED; ITS OWN LOG IS NOT HERE: RANK 3 ON HOST-17"
+    assert document["peer"] == {"rank": 3, "host": "HOST-17", "log": None, "told": said}
 
 
 def test_where_it_is_undecided_there_is_a_second_cause_with_its_hint() -> None:

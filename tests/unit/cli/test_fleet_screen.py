@@ -100,25 +100,22 @@ def test_a_page_is_as_long_as_the_screen() -> None:
     assert last in seen.screen.in_sight, "a line stays, so that people do not lose their place"
 
 
-def test_the_chosen_run_stays_chosen_when_others_come_before_it() -> None:
+MORE = (Row("fails-now", Status.FAILED, since=NOW), *RUNS)
+FEWER = tuple(row for row in RUNS if row.run_id != "lives-00")
+CHANGES = [
+    pytest.param(["j", "j"], MORE, "lives-00", id="the chosen run stays chosen when others come before it"),
+    pytest.param(["j", "j"], FEWER, "lives-01", id="where it is gone, the one in its place is chosen"),
+    pytest.param([], MORE, "fails-now", id="before anybody moved, the one that needs people next"),
+]
+
+
+@pytest.mark.parametrize(("keys", "rows", "run_id"), CHANGES)
+def test_what_is_chosen_when_the_fleet_changes(keys: list[str], rows: tuple[Row, ...], run_id: str) -> None:
     seen = Seen()
-    seen.press("j", "j")
-    assert seen.chosen == "lives-00"
-    seen.view = replace(FLEET, rows=(Row("fails-now", Status.FAILED, since=NOW), *RUNS))
-    assert seen.chosen == "lives-00"
-
-
-def test_where_the_chosen_run_is_gone_the_one_in_its_place_is_chosen() -> None:
-    seen = Seen()
-    seen.press("j", "j")
-    seen.view = replace(FLEET, rows=tuple(row for row in RUNS if row.run_id != "lives-00"))
-    assert seen.chosen == "lives-01"
-
-
-def test_who_moved_nowhere_sees_who_needs_people_next() -> None:
-    seen = Seen()
-    seen.view = replace(FLEET, rows=(Row("fails-now", Status.FAILED, since=NOW), *RUNS))
-    assert seen.chosen == "fails-now"
+    seen.press(*keys)
+    assert seen.chosen == ("lives-00" if keys else "oom-1")
+    seen.view = replace(FLEET, rows=rows)
+    assert seen.chosen == run_id
 
 
 def test_filtering_by_text() -> None:

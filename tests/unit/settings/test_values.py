@@ -13,6 +13,8 @@ from lastbeat.settings.catalogues import catalogue
 from lastbeat.stores.kind import DIRECTORY, Root
 from lastbeat.stores.s3 import MONITORING_REGION
 
+TOKEN = "0123456789abcdef"
+
 
 def loaded(tmp_path: Path, **environ: str) -> Settings:
     return load({}, {"HOME": "/home/somebody", **environ}, tmp_path)
@@ -135,6 +137,11 @@ def test_the_fleet_root(tmp_path: Path, environ: dict[str, str], root: Root) -> 
         ),
         pytest.param("ALERT_ON", "none,failed", "'none' beside other words", id="none and something"),
         pytest.param("ALERT_ON", ",", "nothing", id="only a comma"),
+        pytest.param("LASTBEAT_PAGE_MINUTES", "-1", "is negative", id="time does not run backwards"),
+        pytest.param("LASTBEAT_PAGE_MINUTES", "often", "is not a number of minutes", id="a word is no number"),
+        pytest.param("LASTBEAT_DASHBOARD_TOKEN", TOKEN[1:], "16 to 200 characters", id="what can be guessed"),
+        pytest.param("LASTBEAT_DASHBOARD_TOKEN", f"{TOKEN} x", "is no token", id="what no address can hold"),
+        pytest.param("LASTBEAT_DASHBOARD_TOKEN", TOKEN * 13, "is no token", id="what is too long for a token"),
         pytest.param("LASTBEAT_LOGS", ",", "names no file", id="logs that are none"),
         pytest.param("LASTBEAT_LOGS", "a," * 65, "64 are the most", id="too many logs"),
     ],
@@ -144,6 +151,7 @@ def test_what_a_wrong_value_is_told(tmp_path: Path, name: str, text: str, says: 
     assert told.startswith(name)
     assert says in told
     assert "\n" not in told
+    assert TOKEN[1:] not in told, "it is a secret"
 
 
 @given(st.text(max_size=30))
@@ -200,6 +208,17 @@ def test_the_region(tmp_path: Path, environ: dict[str, str], region: str) -> Non
 )
 def test_the_state_directory(tmp_path: Path, environ: dict[str, str], directory: Path) -> None:
     assert loaded(tmp_path, **environ).state_dir == directory
+
+
+@pytest.mark.parametrize(("text", "minutes"), [("", 0.0), ("0", 0.0), ("5", 5.0), ("0.5", 0.5)])
+def test_how_often_the_page_is_written(tmp_path: Path, text: str, minutes: float) -> None:
+    assert loaded(tmp_path, LASTBEAT_PAGE_MINUTES=text)[table.PAGE_MINUTES] == minutes
+
+
+def test_a_token_is_a_secret(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, LASTBEAT_DASHBOARD_TOKEN=TOKEN)
+    assert (settings[table.DASHBOARD_TOKEN], settings.secrets) == (TOKEN, (TOKEN,))
+    assert TOKEN not in repr(settings)
 
 
 def watching(tmp_path: Path, **environ: str) -> Settings:

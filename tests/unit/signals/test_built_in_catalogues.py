@@ -11,6 +11,7 @@ from lastbeat.explain.scanning.matching import matcher_of
 from lastbeat.explain.signals.error_types import TYPES
 from lastbeat.explain.signals.hints import fields_of, filled
 from lastbeat.explain.signals.loading import description, load, names
+from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.signal import Catalogue, Signal
 from support.row_by_row import check_each
 
@@ -109,6 +110,14 @@ def can_be_acted_on(name: str) -> None:
     )
     assert re.search(command, hint) or name == "numerical_instability"
     assert TYPES[name].meaning.endswith(".")
+
+
+def test_no_hint_of_ours_looks_like_a_secret() -> None:
+    catalogues = [load(name) for name in names()]
+    hints = {signal.name: signal.hint for catalogue in catalogues for signal in catalogue.signals}
+    hints |= {rule.name: rule.hint for catalogue in catalogues for rule in catalogue.absences}
+    hints |= {known.name: known.hint for catalogue in catalogues for known in catalogue.error_types.values()}
+    assert {name: hint for name, hint in hints.items() if mask_tokens(hint) != hint} == {}
 
 
 LINES: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "framework_lines.yaml").read_text("utf-8"))
