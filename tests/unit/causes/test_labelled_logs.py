@@ -1,8 +1,8 @@
 """Logs and what has to be found in each, as rows of ``logs/*.yaml``: one test a file, which tells all that is wrong.
 
 A file has ``groups``, and by name the ``texts`` that its rows share. A group has ``rows``, ``about``, which says what
-they show, and ``each``: what holds for every row that does not say otherwise. A row stands below what its log shows,
-once in a file. It is its log alone, or it has:
+they show, and what holds for every row that does not say otherwise. A row stands below what its log shows, once in a
+file. It is its log alone, or it has:
 
 ``log``
     the log, or what of it is this row's own; where it is one line, its end need not be written
@@ -15,7 +15,7 @@ once in a file. It is its log alone, or it has:
 and at least one key of :data:`FOUND` with what is expected.
 
 In a log or text a line ``{{steps of rank 3}}`` stands for the text of that name, and ``{{5 to 9}} step {n}/1000`` for
-five lines, ``step 5/1000`` to ``step 9/1000``.
+five lines, ``step 5/1000`` to ``step 9/1000``. Of a log ``» `` marks the line of evidence.
 """
 
 import re
@@ -74,6 +74,7 @@ FOUND: Mapping[str, Callable[[Explanation], object]] = {
 CONTAINED = {"evidence", "hint", "told"}
 """A row has a part of these, and all of the others."""
 REFERENCE = re.compile(r"^\{\{(?P<name>[a-zA-Z].*)\}\}\n", re.MULTILINE)
+EVIDENCE = re.compile(r"^» (?P<line>.*)$", re.MULTILINE)
 COUNTED = re.compile(r"^\{\{(?P<first>\d+) to (?P<last>\d+)\}\} (?P<line>.*\n)", re.MULTILINE)
 
 
@@ -102,10 +103,10 @@ def rows_of(document: str) -> list[Row]:
     texts = {**TEXTS, **{name: _written_out(name, text, TEXTS) for name, text in read.get("texts", {}).items()}}
     rows = []
     for group in read["groups"]:
-        _check("a group", group, {"about", "each", "rows"})
+        _check("a group", group, {"about", "rows", "text", "file", *FOUND})
         for name, row in group["rows"].items():
             said = {"log": row} if isinstance(row, str) else row
-            rows.append(_row(name, {**group.get("each", {}), **said}, texts))
+            rows.append(_row(name, {**{key: group[key] for key in group.keys() - {"about", "rows"}}, **said}, texts))
     twice = [name for name, count in Counter(row.name for row in rows).items() if count > 1]
     if twice:
         raise ValueError(f"more than one row has the name {twice[0]!r}")
@@ -114,14 +115,18 @@ def rows_of(document: str) -> list[Row]:
 
 def _row(name: str, row: Mapping[str, Any], texts: Mapping[str, str]) -> Row:
     _check(name, row, {"log", "text", "file", *FOUND})
-    own = {"log": _written_out(name, row["log"], texts)} if "log" in row else {}
-    pieces = {**texts, **own}
+    log = row.get("log", "")
+    marked = EVIDENCE.findall(log)
+    if len(marked) > 1:
+        raise ValueError(f"{name}: two lines of evidence are marked")
+    unmarked = EVIDENCE.sub(lambda found: found["line"], log)
+    pieces = {**texts, **({"log": _written_out(name, unmarked, texts)} if "log" in row else {})}
     built = {each: each.split(" + ") for each in _each(row, "text", "log")}
     if "log" in row and not any(piece.partition(" of rank ")[0] == "log" for each in built.values() for piece in each):
         raise ValueError(f"{name}: nobody reads its log")
     expected = {key: row[key] for key in row if key in FOUND}
-    if "shown in" in row:
-        expected["shown in"] = _piece(name, row["shown in"], pieces)
+    if marked or "shown in" in row:
+        expected["shown in"] = marked[0] if marked else _piece(name, row["shown in"], pieces)
     if not expected:
         raise ValueError(f"{name}: nothing is expected")
     text = {said: "".join(_piece(name, piece, pieces) for piece in each) for said, each in built.items()}
@@ -186,32 +191,33 @@ def test_every_row_that_is_wrong_is_named() -> None:
     document = """\
 groups:
 - about: Rows of which three are wrong
-  each: {text: [steps + log, steps + log of rank 2]}
+  text: [steps + log, steps + log of rank 2]
   rows:
     right: {type: oom, evidence: out of memory, log: "torch.OutOfMemoryError: CUDA out of memory."}
+    right, by its mark: {type: exception, text: steps + traceback + log, log: "» KeyError: 3\\nBye."}
     another type: {type: oom, log: "KeyError: 'x'", text: steps + traceback + log}
     no cause: {type: none, hint: '', ended: true, text: steps}
-    another line: {type: exception, shown in: steps, log: "KeyError: 3", text: steps + traceback + log}
+    another line: {type: exception, text: steps + traceback + log, log: "KeyError: 3\\n» Bye."}
 """
     assert wrong_in(rows_of(document)) == [
         "another type: expected type 'oom', found 'exception' in 'steps + traceback + log' of '-'",
         "no cause: expected ended True, found False in 'steps' of '-'",
-        f"another line: expected shown in {STEPS!r}, found 'KeyError: 3' in 'steps + traceback + log' of '-'",
+        "another line: expected shown in 'Bye.', found 'KeyError: 3' in 'steps + traceback + log' of '-'",
     ]
 
 
 def test_lines_in_double_braces_are_written_out() -> None:
     log = "{{steps of rank 1}}\\n{{9 to 10}} epoch {n}\\n"
-    [row] = rows_of(f'groups: [{{each: {{type: none}}, rows: {{a: "{log}"}}}}]')
+    [row] = rows_of(f'groups: [{{type: none, rows: {{a: "{log}"}}}}]')
     steps = "".join(f"[rank1]: {line}\n" for line in STEPS.splitlines())
     assert row.texts == {"log": f"{steps}epoch 9\nepoch 10\n"}
 
 
 REFUSED = {
     "an unknown key of the file": ("{grups: []}", "the file: 'grups' is not one of groups, texts"),
-    "an unknown key of a group": ("groups: [{abuot: x, rows: {}}]", "a group: 'abuot' is not one of about, each, rows"),
+    "an unknown key of a group": ("groups: [{abuot: x, rows: {}}]", "a group: 'abuot' is not one of about, attempt,"),
     "an unknown key of a row": ("groups: [{rows: {a: {tpye: oom}}}]", "a: 'tpye' is not one of "),
-    "an unknown key for each row": ("groups: [{each: {tpye: oom}, rows: {a: b}}]", "a: 'tpye' is not one of "),
+    "an unknown key for each row": ("groups: [{tpye: oom, rows: {a: b}}]", "a group: 'tpye' is not one of "),
     "an unknown text": ("groups: [{rows: {a: {type: oom, text: stpes}}}]", "a: 'stpes' is not one of "),
     "an unknown text in a log": (
         "groups: [{rows: {a: {type: oom, log: '{{stpes}}'}}}]",
@@ -219,9 +225,10 @@ REFUSED = {
     ),
     "a log that is missing": ("groups: [{rows: {a: {type: oom}}}]", "a: 'log' is not one of "),
     "a log that is not read": ("groups: [{rows: {a: {type: oom, text: steps, log: b}}}]", "a: nobody reads its log"),
+    "two marks": ('groups: [{type: none, rows: {a: "» b\\n» c"}}]', "a: two lines of evidence are marked"),
     "no expectation": ("groups: [{rows: {a: b}}]", "a: nothing is expected"),
-    "a name twice in a group": ("groups: [{each: {line: 0}, rows: {a: b, a: c}}]", "a key stands twice"),
-    "a name twice": ("groups: [{each: {line: 0}, rows: {a: b}}, {each: {line: 0}, rows: {a: c}}]", "more than one row"),
+    "a name twice in a group": ("groups: [{line: 0, rows: {a: b, a: c}}]", "a key stands twice"),
+    "a name twice": ("groups: [{line: 0, rows: {a: b}}, {line: 0, rows: {a: c}}]", "more than one row"),
 }
 
 
