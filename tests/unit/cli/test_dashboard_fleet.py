@@ -73,6 +73,12 @@ def document(told: DocumentQuery) -> Mapping[str, object]:
     return fleet_document(snapshot.view, seq=snapshot.seq, epoch=told.epoch, delta=delta)
 
 
+def all_of(look: FleetLook) -> dict[str, Any]:
+    """What a browser is told that knows nothing yet."""
+    told: dict[str, Any] = json.loads(look.document(None, None, ()).plain)
+    return told
+
+
 class Browser:
     """Keeps what it was told, as the page does."""
 
@@ -180,9 +186,14 @@ def test_however_many_ask_the_document_is_made_once(clock: Clock) -> None:
     assert (len(made), len(bodies)) == (9, 1)
 
 
-def test_the_first_look_opens_the_fleet_and_the_others_go_round(watching: Watching, look: FleetLook) -> None:
+def test_the_first_look_opens_the_fleet_the_others_go_round_and_scrapes_ask_nothing(
+    watching: Watching, look: FleetLook, clock: Clock
+) -> None:
     for _ in range(3):
         look.look()
+    for _ in range(100):
+        clock.now += 1.0
+        assert [row.run_id for row in look.known().rows] == ["a", "b", "c"]
     assert watching.asked == ["open", "round", "round"]
 
 
@@ -201,7 +212,7 @@ def test_rows_are_told_while_they_are_still_being_read(watching: Watching, look:
     def half_way() -> None:
         watching.rows = rows[:2]
         clock.now += 1
-        told.append(json.loads(look.document(None, None, ()).plain)["runs"])
+        told.append(all_of(look)["runs"])
 
     watching.on_open = half_way
     look.look()
@@ -227,11 +238,11 @@ def test_a_defect_in_one_round_is_not_the_end(
     look.look()
     watching.fault = RuntimeError("unforeseen")
     look.look()
-    assert json.loads(look.document(None, None, ()).plain)["runs"]
+    assert all_of(look)["runs"]
     watching.fault = None
     watching.change("a", step=9)
     look.look()
-    assert json.loads(look.document(None, None, ()).plain)["runs"][0]["step"] == 9
+    assert all_of(look)["runs"][0]["step"] == 9
     assert "could not be looked at" in caplog.text
 
 
@@ -239,19 +250,22 @@ def test_a_store_that_hangs_is_told_until_it_comes_on(watching: Watching, look: 
     look.look()
     told: list[Any] = []
 
-    def fault() -> Any:
-        return json.loads(look.document(None, None, ()).plain)["fault"]
+    def faults() -> tuple[Any, StoreOutage | None]:
+        """What browsers and scrapes are told."""
+        return all_of(look)["fault"], look.known().fault
 
     def hang() -> None:
-        told.append(fault())
+        told.append(faults())
         clock.now += 31
-        told.append(fault())
+        told.append(faults())
 
     watching.on_ask = hang
     look.look()
-    assert told[0] is None
-    assert "not answered for more than 30 s" in told[1]["reason"]
-    assert fault() is None
+    assert told[0] == (None, None)
+    page, scrape = told[1]
+    assert "not answered for more than 30 s" in page["reason"]
+    assert scrape is not None
+    assert faults() == (None, None)
 
 
 def test_where_it_was_started_it_is_said_once_that_the_fleet_cannot_be_seen(
@@ -291,17 +305,6 @@ def test_while_nobody_looks_nothing_is_asked_and_who_comes_back_is_served(watchi
     assert len(watching.asked) == 3, "the intervals in which nobody looked are not made up for"
 
 
-def test_a_scrape_is_told_what_is_known_and_nobody_is_asked_for_it() -> None:
-    watching, clock = Watching("a"), Clock()
-    look = FleetLook(watching, document, interval_s=1.0, epoch="e", steady=clock)
-    look.look()
-    asked = list(watching.asked)
-    for _ in range(100):
-        clock.now += 1.0
-        assert [row.run_id for row in look.known().rows] == ["a"]
-    assert watching.asked == asked
-
-
 def test_a_scrape_does_not_keep_up_the_looking() -> None:
     watching = Watching("a")
     look = FleetLook(watching, document, interval_s=0.05, epoch="e")
@@ -317,21 +320,3 @@ def test_a_scrape_does_not_keep_up_the_looking() -> None:
             asked, quiet_since = len(watching.asked), time.monotonic()
         time.sleep(0.01)
     assert asked >= 1
-
-
-def test_a_scrape_learns_that_a_look_hangs() -> None:
-    watching, clock = Watching("a"), Clock()
-    look = FleetLook(watching, document, interval_s=1.0, epoch="e", steady=clock)
-    look.look()
-    faults: list[StoreOutage | None] = []
-
-    def hang() -> None:
-        clock.now += 31.0
-        faults.append(look.known().fault)
-
-    watching.on_ask = hang
-    look.look()
-    assert faults[0] is not None
-    watching.on_ask = lambda: None
-    look.look()
-    assert look.known().fault is None

@@ -3,8 +3,6 @@
 import json
 import queue
 import threading
-import time
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -12,14 +10,12 @@ import pytest
 
 from lastbeat.stores.port import StoreError, UnreachableError
 from lastbeat_cli.dashboard.losses import GOOD_FOR_S, LossLooks
+from support.waiting import until
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+def stopped() -> float:
+    """A clock that stands still."""
+    return 0.0
 
 
 def told(looks: LossLooks) -> dict[str, Any]:
@@ -27,34 +23,29 @@ def told(looks: LossLooks) -> dict[str, Any]:
     return found
 
 
-def eventually(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What is told once it is."""
-    until = time.monotonic() + 60
-    while True:
-        with suppress(StoreError):
-            return ask()
-        assert time.monotonic() < until
+def told_or_none(looks: LossLooks) -> dict[str, Any] | None:
+    with suppress(StoreError):
+        return told(looks)
+    return None
 
 
 def test_it_is_read_once_in_five_minutes_however_many_ask() -> None:
-    reads, clock = iter(range(100)), Clock()
-    looks = LossLooks(lambda: {"read": next(reads)}, steady=clock)
+    reads, now = iter(range(100)), [0.0]
+    looks = LossLooks(lambda: {"read": next(reads)}, steady=lambda: now[0])
     assert [told(looks)["read"] for _ in range(3)] == [0, 0, 0]
-    clock.now = GOOD_FOR_S
+    now[0] = GOOD_FOR_S
     assert told(looks)["read"] == 1
 
 
 def test_a_store_that_fails_is_asked_again_by_whoever_asks_next() -> None:
-    def answers() -> Iterator[dict[str, object]]:
-        yield {"read": 1}
+    broken = [True]
 
     def read() -> dict[str, object]:
         if broken:
             raise UnreachableError("503")
-        return next(those)
+        return {"read": 1}
 
-    those, broken = answers(), [True]
-    looks = LossLooks(read, steady=Clock())
+    looks = LossLooks(read, steady=stopped)
     with pytest.raises(UnreachableError, match="503"):
         looks.document()
     broken.clear()
@@ -69,7 +60,7 @@ def test_a_defect_is_told_and_the_next_who_asks_starts_again(caplog: pytest.LogC
             raise KeyError("a detail")
         return {"read": 1}
 
-    looks = LossLooks(read, steady=Clock())
+    looks = LossLooks(read, steady=stopped)
     with pytest.raises(StoreError, match=r"could not be told: KeyError$"):
         looks.document()
     assert "a detail" in caplog.text
@@ -84,7 +75,7 @@ def test_two_wait_at_most_and_whoever_comes_then_is_answered_at_once() -> None:
         go_on.wait(60)
         return {"read": 1}
 
-    looks = LossLooks(read, patience_s=60, steady=Clock())
+    looks = LossLooks(read, patience_s=60, steady=stopped)
 
     def ask() -> None:
         try:
@@ -111,11 +102,11 @@ def test_who_waits_for_a_store_that_hangs_is_told_so_and_has_the_answer_later() 
         go_on.wait(60)
         return {"read": 1}
 
-    looks = LossLooks(read, patience_s=0.05, steady=Clock())
+    looks = LossLooks(read, patience_s=0.05, steady=stopped)
     for _ in range(2):
         with pytest.raises(StoreError, match="still being read"):
             looks.document()
     assert asked.acquire(timeout=60)
     assert not asked.acquire(blocking=False), "it is read once"
     go_on.set()
-    assert eventually(lambda: told(looks)) == {"read": 1}
+    assert until(lambda: told_or_none(looks)) == {"read": 1}
