@@ -1,5 +1,7 @@
 """What auto_restart goes by, without a Ray: when kubectl is switched to another cluster, and how often it may retry."""
 
+import json
+import os
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,9 +16,14 @@ from lastbeat.launchers.kubectl import Kubectl
 from lastbeat.launchers.port import LauncherError
 from lastbeat.launchers.ray_exec.jobs import PodJobs
 from lastbeat.launchers.ray_exec.launcher import RayExecLauncher
-from lastbeat.model.job import JobState
-from lastbeat.model.restart import JobEnd, Mode, RestartEntry
+from lastbeat.model.job import JobMemory, JobSpec, JobState
+from lastbeat.model.record import Record
+from lastbeat.model.restart import JobEnd, Mode, RestartEntry, Supervision
+from lastbeat.model.status import Status
+from lastbeat.stores.directory import DirectoryStore
 from lastbeat.watch.decide.restart import decide_restart, entry
+from lastbeat.watch.record.repository import RecordRepository
+from support.cli import LASTBEAT, call
 from support.fake_kubectl import FakeCluster
 
 SINCE = datetime(2026, 11, 1, tzinfo=timezone.utc)
@@ -58,6 +65,25 @@ def test_another_process_reaches_the_jobs_of_a_record_in_their_pod(
     launcher = registry.module("ray-exec").launcher(tmp_path, (), f"{server}/default/ray-head")
 
     assert launcher.state("train@session_7").state is state
+
+
+def test_a_run_that_a_script_began_by_its_head_pod_is_stopped_from_a_shell(
+    kubectl: FakeCluster, tmp_path: Path
+) -> None:
+    ray = kubectl.home("ray-head") / "bin" / "ray"
+    row = json.dumps([{"submission_id": "train", "status": "RUNNING"}])
+    ray.write_text(f"#!/bin/sh\n[ $1 = list ] && echo '{row}' || echo $@ >> {tmp_path}/asked\n")
+    runs = tmp_path / "runs"
+    (runs / "train").mkdir(parents=True)
+    job = JobMemory("ray-exec", "train@session_7", "train-r0", 0, SINCE, JobState.RUNNING)
+    begun = Supervision("ray-exec", JobSpec(("train",), ""), place="10.1.2.3:6443/default/ray-head")
+    record = Record(run_id="train", status=Status.RUNNING, supervision=begun, job=job)
+    RecordRepository(DirectoryStore(runs), "train/_watchdog.json", "test").save(record, SINCE)
+
+    done = call(LASTBEAT, "stop", "train", cwd=tmp_path, MONITORING_ROOT=str(runs), PATH=os.environ["PATH"])
+
+    assert "job train@session_7 is being ended" in done.stdout, done.stdout + done.stderr
+    assert (tmp_path / "asked").read_text().splitlines()[-1] == "job stop --no-wait -- train"
 
 
 def test_the_delay_doubles_with_each_restart_in_a_row_up_to_half_an_hour() -> None:
