@@ -83,20 +83,29 @@ def dashboard(tmp_path: Path) -> Iterator[Callable[..., str]]:
 
 
 @pytest.fixture(scope="package")
-def young_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
-    """Gives the address of a dashboard over a fleet of :func:`every_status` that is still young: after ten minutes its
+def young_root(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Gives a fleet of :func:`every_status` that is still young, for tests that only look at it: after ten minutes its
     runs have fallen silent, and on a busy machine these tests take longer."""
     assert browser.is_connected()
 
     def made(folder: Path) -> None:
         every_status(folder, now())
 
+    def root() -> Path:
+        roots = (made_once(tmp_path_factory, f"every-status-{n}", made) for n in count())
+        return next(root for root in roots if time.time() - root.stat().st_mtime < YOUNG_S)
+
+    return root
+
+
+@pytest.fixture(scope="package")
+def young_page(young_root: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
+    """Gives the address of a dashboard over a fleet of :func:`young_root`."""
     with ExitStack() as open_:
         addresses: dict[Path, str] = {}
 
         def address() -> str:
-            roots = (made_once(tmp_path_factory, f"every-status-{n}", made) for n in count())
-            root = next(root for root in roots if time.time() - root.stat().st_mtime < YOUNG_S)
+            root = young_root()
             if root not in addresses:
                 addresses[root] = open_.enter_context(run_dashboard(root, tmp_path_factory.mktemp("home")))
             return addresses[root]

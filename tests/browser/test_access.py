@@ -53,7 +53,9 @@ def _faults(page: Page, rules: dict[str, Any]) -> list[str]:
 
 
 def _faults_now(page: Page, rules: dict[str, Any]) -> list[str]:
-    found: list[dict[str, Any]] = Axe().run(page, options=rules).response["violations"]
+    found: list[dict[str, Any]] = (
+        Axe().run(page, options={"resultTypes": ["violations"], **rules}).response["violations"]
+    )
     return [
         f"{each['impact']} {each['id']}: {node['html'][:160]} {node['failureSummary'][:200]}"
         for each in found

@@ -1,7 +1,7 @@
 """The dashboard's door: links from elsewhere, a field for the token, and back to the page that was asked for."""
 
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -19,10 +19,8 @@ OPTIONS = [pytest.param(True, id="with scripts"), pytest.param(False, id="withou
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    root = tmp_path_factory.mktemp("root")
-    scenes.every_status(root, datetime.now(timezone.utc))
-    with run_dashboard(root, tmp_path_factory.mktemp("home"), LASTBEAT_DASHBOARD_TOKEN=TOKEN) as found:
+def address(young_root: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with run_dashboard(young_root(), tmp_path_factory.mktemp("home"), LASTBEAT_DASHBOARD_TOKEN=TOKEN) as found:
         yield found
 
 

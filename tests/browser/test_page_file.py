@@ -1,27 +1,28 @@
 """The page as a file that a pass leaves: opened from a disk, with nobody to ask."""
 
 import re
-from datetime import datetime, timezone
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from support import view_scenes as scenes
 from support.browser import OpenTab
 from support.cli import LASTBEAT, call
 from support.made_once import made_once
 from support.seen_page import chip, expect_fleet, filter_box, open_run, row, section
-from support.view_scenes import STATUSES, every_status
+from support.view_scenes import STATUSES
 
 
 @pytest.fixture(scope="module")
-def file(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(young_root: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As ``lastbeat sweep`` writes it."""
-    assert browser.is_connected()
 
     def sweep(folder: Path) -> None:
-        every_status(folder / "runs", datetime.now(timezone.utc))
+        # With the times of its files.
+        shutil.copytree(young_root(), folder / "runs")
         settings = {"LASTBEAT_PAGE_MINUTES": "5", "LASTBEAT_STALL_MINUTES": "15"}
         root = str(folder / "runs")
         swept = call(LASTBEAT, "sweep", "--once", "--root", root, cwd=folder, **settings)

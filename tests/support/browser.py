@@ -29,6 +29,15 @@ MARK = "pwned"
 Scheme = Literal["light", "dark"]
 Measured = TypeVar("Measured")
 
+_WITHOUT = (
+    # As Playwright has it: the last list of a command line is the one that counts.
+    "DestroyProfileOnBrowserClose,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,LensOverlay,MediaRouter,PaintHolding,"
+    "OptimizationHints,NetworkTimeServiceQuerying,AimEnabled,PreconnectToSearch,"
+    # The window that nobody sees would load two pages of its own for each tab, and a process would wait for a next one.
+    "WebUIOmniboxPopup,WebUIOmniboxAimPopup,SpareRendererForSitePerProcess"
+)
+"""Features of Chromium that are switched off."""
+
 # A violation is told to the document alone; the console's words for it are the browser's.
 _LISTEN = """
 document.addEventListener("securitypolicyviolation", (event) => {
@@ -45,7 +54,7 @@ def find_chromium() -> str | None:
 
 
 def launch(playwright: Playwright, chromium: str) -> Browser:
-    return playwright.chromium.launch(executable_path=chromium, args=list(ARGS))
+    return playwright.chromium.launch(executable_path=chromium, args=[*ARGS, f"--disable-features={_WITHOUT}"])
 
 
 def settled(measure: Callable[[], Measured], good: Callable[[Measured], bool]) -> Measured:

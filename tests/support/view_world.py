@@ -197,16 +197,19 @@ class Training(TrainingRun):
             document["clock_offset_s"] = -self.skew_s
         self.put("metadata.json", _json(document))
         self.put("progress.json", _json(self.pace.document(self.run, now) or {}))
-        for rank in range(self.ranks if self.ranks > 1 else 0):
-            self._rank_beat(rank, now)
+        if self.ranks > 1:
+            self._rank_beats(now)
 
-    def _rank_beat(self, rank: int, now: float) -> None:
-        behind = Run(self.run_id, None, self.total)
-        behind.set_phase(*self.run.phase_now)
-        step = max(0, self.step - self.lag[rank])
-        behind.step(step, loss=self.loss(step))
-        who = Rank(rank, self.ranks, rank % 8, f"ip-10-0-{rank // 8}-17")
-        self.put(f"ranks/{rank}.json", _json(rank_document(behind, who, self.number, now)))
+    def _rank_beats(self, now: float) -> None:
+        """The document of each rank: the SDK's of one, with what differs from rank to rank."""
+        one = Run(self.run_id, None, self.total)
+        one.set_phase(*self.run.phase_now)
+        one.step(self.step, loss=self.loss(self.step))
+        document = rank_document(one, Rank(0, self.ranks), self.number, now)
+        for rank in range(self.ranks):
+            step = max(0, self.step - self.lag[rank])
+            own = {"rank": rank, "local_rank": rank % 8, "host": f"ip-10-0-{rank // 8}-17", "step": step}
+            self.put(f"ranks/{rank}.json", _json(document | own | {"loss": self.loss(step)}))
 
     def _resources(self) -> dict[str, Any]:
         used = [0.88 + self.chance.random() / 10 for _ in range(self.gpus)]
