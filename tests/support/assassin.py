@@ -12,15 +12,18 @@ class Assassin:
         self._lock = threading.Lock()
         self._victim: subprocess.Popen[str] | None = None
         self._left = 0
+        self.seen = 0
+        """Events since the last :meth:`aim`."""
 
     def aim(self, victim: "subprocess.Popen[str]", at: int) -> None:
         """Kill ``victim`` at its event with this number, counted from 1, if it has so many; 0: let it live."""
         with self._lock:
-            self._victim, self._left = victim, at
+            self._victim, self._left, self.seen = victim, at, 0
 
     def event(self) -> None:
         """Something happened that the process brought about."""
         with self._lock:
+            self.seen += 1
             self._left -= 1
             if self._left == 0 and self._victim is not None:
                 self._victim.send_signal(signal.SIGKILL)
