@@ -1,9 +1,8 @@
 """From a folder of installed wheels and this checkout to the function's zip: prune, compile, pack, the same bytes from
-the same input. Standard library only, but for users' signals, which lastbeat compiles; ``package.sh`` calls it.
+the same input. Standard library only; ``package.sh`` calls it.
 """
 
 import argparse
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -27,11 +26,11 @@ def main() -> int:
     for name in ("root", "stage", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--version", required=True, help="of the Python that will run it: 3.13")
-    parser.add_argument("--signals", default="", help="users' catalogues, as LASTBEAT_SIGNALS names them")
+    parser.add_argument("--compiled", default="", help="a catalogue with users' own, in the place of the built-in one")
     args = parser.parse_args()
     _stage(args.root, args.stage)
-    if args.signals and not _compile_signals(args.root, args.stage, args.signals):
-        return 1
+    if args.compiled:
+        shutil.copy(args.compiled, args.stage / "lastbeat" / "explain" / "signals" / "catalog" / "compiled.json")
     _prune(args.stage)
     _compile(args.stage, args.version)
     args.out.parent.mkdir(parents=True, exist_ok=True)
@@ -54,21 +53,6 @@ def _stage(root: Path, stage: Path) -> None:
     shutil.copytree(root / "lambda" / "lastbeat_lambda", stage / "lastbeat_lambda")
     shutil.copy(root / "lambda" / "handler.py", stage)
     shutil.copy(root / "LICENSE", stage)
-
-
-def _compile_signals(root: Path, stage: Path, signals: str) -> bool:
-    """Put users' catalogues beside the built-in ones; what is wrong with them is told on stderr."""
-    needed = [name for name in ("yaml", "pydantic") if importlib.util.find_spec(name) is None]
-    if needed:
-        print(
-            f"{sys.executable} has no {' and '.join(needed)}, which --signals needs; name a Python that has, as "
-            "PYTHON=.venv/bin/python (make demo makes it)",
-            file=sys.stderr,
-        )
-        return False
-    out = stage / "lastbeat" / "explain" / "signals" / "catalog" / "compiled.json"
-    command = [sys.executable, "-m", "lastbeat.explain.signals.compiling", "--own", signals, "--out", str(out)]
-    return subprocess.run(command, env={**os.environ, "PYTHONPATH": str(root / "core")}, check=False).returncode == 0
 
 
 def _prune(stage: Path) -> None:

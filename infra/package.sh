@@ -50,6 +50,13 @@ fi
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+# Users' catalogues come first: what is wrong with them is said before anything is fetched.
+compiled=
+if [ -n "$signals" ]; then
+  "$python" -c 'import yaml, pydantic' 2>/dev/null || stop "$python has no PyYAML or no pydantic, which --signals needs; name a Python that has both, as PYTHON=.venv/bin/python (make demo makes it)"
+  compiled="$scratch/compiled.json"
+  PYTHONPATH="$root/core" "$python" -m lastbeat.explain.signals.compiling --own "$signals" --out "$compiled"
+fi
 # obstore for arm64 asks for glibc 2.24, google-re2 for 2.26, or on x86_64 for 2.27. Lambda has 2.26 under python3.11 and
 # 2.34 under the others; so there is no google-re2 for python3.11 on x86_64, and Python's own search reads the logs.
 platforms=()
@@ -72,4 +79,4 @@ elif command -v uv >/dev/null; then
 else
   stop "$python has no pip, and there is no uv: install one of them"
 fi
-"$python" "$here/bundle.py" --root "$root" --stage "$scratch/zip" --version "$version" --signals "$signals" --out "$out"
+"$python" "$here/bundle.py" --root "$root" --stage "$scratch/zip" --version "$version" --compiled "$compiled" --out "$out"

@@ -17,6 +17,7 @@ import pytest
 
 from support.checkout import ROOT
 from support.lambda_runtime import Environment, environment
+from support.made_once import made_once
 from support.proxy import FaultProxy
 from support.s3 import S3Server
 from support.sns import Topic, topic
@@ -52,16 +53,18 @@ def package(out: Path, architecture: str = ARCHITECTURE, *more: str) -> Path:
 def function_zip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if sys.version_info[:2] not in RUNTIMES:
         pytest.skip("Lambda has no such Python, so there is no zip for it")
-    return package(tmp_path_factory.mktemp("zip") / "lambda.zip")
+    return made_once(tmp_path_factory, "zip", lambda folder: package(folder / "lambda.zip")) / "lambda.zip"
 
 
 @pytest.fixture(scope="session")
 def function(function_zip: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The zip, unpacked as Lambda does it."""
-    folder = tmp_path_factory.mktemp("task")
-    with zipfile.ZipFile(function_zip) as archive:
-        archive.extractall(folder)
-    return folder
+
+    def unpack(folder: Path) -> None:
+        with zipfile.ZipFile(function_zip) as archive:
+            archive.extractall(folder)
+
+    return made_once(tmp_path_factory, "task", unpack)
 
 
 @dataclass

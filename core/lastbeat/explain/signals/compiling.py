@@ -2,7 +2,7 @@
 
 ``python -m lastbeat.explain.signals.compiling`` makes ``catalog/compiled.json`` of the built-in catalogues.
 Run it after changing one; a test holds that both say the same. With ``--own NAMES-OR-PATHS --out FILE`` it adds users'
-files, for a place where only JSON can be read (``infra/bundle.py``).
+files, for a place where only JSON can be read (``infra/package.sh``).
 """
 
 import argparse
