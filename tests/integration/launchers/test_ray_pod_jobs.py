@@ -557,3 +557,52 @@ def test_the_container_that_is_named_is_the_one(cluster: FakeCluster) -> None:
     other = ray_pod.launcher(Path("/nonexistent"), (*OPTIONS, "--container=trainer"))
     with pytest.raises(LauncherError):
         started(other)
+
+
+# Many jobs.
+
+
+def test_one_call_answers_for_many_jobs_as_each_one_by_itself(launcher: RayPodLauncher, cluster: FakeCluster) -> None:
+    scripts = ("sleep 300", "true", "exit 3")
+    runs, well, bad = (started(launcher, script, f"run-r{number}") for number, script in enumerate(scripts))
+    for job in (well, bad):
+        ended(launcher, job)
+    before = len(cluster.calls())
+
+    found = launcher.states([runs, well, bad])
+
+    assert len(cluster.calls()) == before + 1
+    assert [found[job].state for job in (runs, well, bad)] == [JobState.RUNNING, JobState.SUCCEEDED, JobState.FAILED]
+    assert found == {job: launcher.state(job) for job in (runs, well, bad)}
+
+
+def test_a_job_is_asked_about_by_itself_where_only_the_cluster_knows(
+    launcher: RayPodLauncher, cluster: FakeCluster
+) -> None:
+    jobs = [started(launcher, name=f"run-r{number}") for number in range(2)]
+    assert launcher.states(jobs[:1]) == {}, "one costs a call anyway"
+
+    restarted(cluster)
+
+    assert launcher.states(jobs) == {}
+    assert {launcher.state(job).state for job in jobs} == {JobState.NODE_LOST}
+
+
+def test_a_job_whose_files_cannot_be_read_leaves_the_others_known(
+    launcher: RayPodLauncher, cluster: FakeCluster
+) -> None:
+    jobs = [started(launcher, name=f"run-r{number}") for number in range(2)]
+    (spoilt,) = home(cluster).rglob("run-r0-*/job.json")
+    spoilt.write_text("{")
+
+    assert list(launcher.states(jobs)) == jobs[1:]
+    assert launcher.state(jobs[0]).state is JobState.UNKNOWN
+
+
+def test_of_no_job_anything_is_known_while_the_pod_does_not_answer(
+    launcher: RayPodLauncher, cluster: FakeCluster
+) -> None:
+    jobs = [started(launcher, name=f"run-r{number}") for number in range(2)]
+    cluster.fail("refused")
+
+    assert {each.state for each in launcher.states(jobs).values()} == {JobState.UNKNOWN}

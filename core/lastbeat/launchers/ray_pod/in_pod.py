@@ -56,8 +56,13 @@ _LAST: Final = "\U0010ffff".encode()
 
 
 def answered(request: Request) -> Request:
-    """What becomes of ``request``. What went wrong comes as ``fault``, with ``done`` where it may have happened."""
+    """The answer to ``request``, within its limit."""
     signal.alarm(int(request["limit_s"]))
+    return _answer(request)
+
+
+def _answer(request: Request) -> Request:
+    """The answer to ``request``. An error is its ``fault``, with ``done`` if the request may have taken effect."""
     try:
         found: Request = REQUESTS[request["do"]](request)
     except _NotDoneError as error:
@@ -192,6 +197,12 @@ def _state(request: Request) -> Request:
         ended = _document(folder / EXIT)
     known = {"known": True, "runs": runs, "begun": begun, "ended": ended}
     return {**known, **_here(request, runs)}
+
+
+def _states(request: Request) -> Request:
+    answers = [_answer(each) for each in request["jobs"]]
+    runs = any(each.get("runs") for each in answers)
+    return {"answers": answers, "runs": runs, "gpus": _gpus() if runs and request["gpus"] else None}
 
 
 def _here(request: Request, runs: bool) -> Request:
@@ -520,6 +531,7 @@ REQUESTS: Final[dict[str, Callable[[Request], Request]]] = {
     "submit": _submit,
     "find": _find,
     "state": _state,
+    "states": _states,
     "cancel": _cancel,
     "output": _output,
     "adopt": _adopt,

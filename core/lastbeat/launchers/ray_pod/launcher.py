@@ -50,6 +50,10 @@ _ODD: Final = re.compile(r"[^A-Za-z0-9._=+@:-]")
 _LONGEST_PID: Final = 10
 _OOM_KILLED: Final = "OOMKilled"
 _KILLED: Final = 9
+_SEVERAL: Final = 2
+"""From this number on, one call asks about all jobs."""
+_NONSENSE: Final = (TypeError, ValueError, AttributeError, OverflowError)
+"""Errors while reading an answer of another form."""
 
 
 def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "RayPodLauncher":
@@ -163,12 +167,29 @@ class RayPodLauncher:
             return self._state(found)
         except LauncherError as error:
             return JobReport(JobState.UNKNOWN, reason=error.told)
-        except (TypeError, ValueError, AttributeError, OverflowError) as error:
-            # What runs in the pod may answer for us.
-            return JobReport(JobState.UNKNOWN, reason=f"pod {self._python.pod} answered nonsense: {error!r:.200}")
+        except _NONSENSE as error:
+            return self._nonsense(error)
 
-    def states(self, jobs: Collection[str]) -> Mapping[str, JobReport]:  # noqa: ARG002 - each costs a call into the pod
-        return {}
+    def states(self, jobs: Collection[str]) -> Mapping[str, JobReport]:
+        """As the port says, by one call into the pod. Leaves out jobs about which the cluster has to be asked, too."""
+        known = {job: found for job in jobs if (found := _parsed(job)) is not None}
+        if len(known) < _SEVERAL:
+            return {}
+        due = self._gpus_due()
+        asked = [_state_request(each, gpus=False) for each in known.values()]
+        try:
+            answer = self._asked({"do": "states", "jobs": asked, "gpus": due})
+            if due and answer["runs"]:
+                self._note_gpus(answer)
+            pairs = zip(known.items(), map(Said, answer["answers"]), strict=True)
+            told = {job: self._report(each, said) for (job, each), said in pairs if "fault" not in said}
+        except (AbsentError, NotRunningError):
+            return {}
+        except LauncherError as error:
+            return dict.fromkeys(jobs, JobReport(JobState.UNKNOWN, reason=error.told))
+        except _NONSENSE as error:
+            return dict.fromkeys(jobs, self._nonsense(error))
+        return {job: each for job, each in told.items() if each is not None}
 
     def output(self, job: str, most: int) -> bytes | None:
         found = _parsed(job)
@@ -219,15 +240,28 @@ class RayPodLauncher:
         return AdoptedJob(f"pid:{int(pid)}:{int(started)}:{boot}/{answer['there']}", began_at, str(answer["cwd"]))
 
     def _state(self, job: _Job) -> JobReport:
-        due = self._gpus_at is None or self._clock() - self._gpus_at >= _GPUS_S
-        asked = {**job.request, "do": "adopted state" if job.adopted else "state", "gpus": due}
+        due = self._gpus_due()
         try:
-            answer = self._asked(asked)
+            answer = self._asked(_state_request(job, gpus=due))
         except (AbsentError, NotRunningError) as error:
             return self._lost(job, error)
+        if due and answer["runs"]:
+            self._note_gpus(answer)
+        return self._report(job, answer) or self._lost(job, None, answer)
+
+    def _gpus_due(self) -> bool:
+        return self._gpus_at is None or self._clock() - self._gpus_at >= _GPUS_S
+
+    def _note_gpus(self, answer: Mapping[str, Any]) -> None:
+        self._gpus_at, self._gpus = self._clock(), _gpu_use(answer.get("gpus"))
+
+    def _nonsense(self, error: Exception) -> JobReport:
+        """The report of a job when the answer has another form. Other programs in the pod may answer for us."""
+        return JobReport(JobState.UNKNOWN, reason=f"pod {self._python.pod} answered nonsense: {error!r:.200}")
+
+    def _report(self, job: _Job, answer: Mapping[str, Any]) -> JobReport | None:
+        """The report of a job by the pod's answer, or None if only the cluster can say how it ended."""
         if answer["runs"]:
-            if due:
-                self._gpus_at, self._gpus = self._clock(), _gpu_use(answer.get("gpus"))
             begun = answer.get("begun")
             return JobReport(
                 JobState.RUNNING,
@@ -239,7 +273,7 @@ class RayPodLauncher:
         if answer.get("another") == f"{job.uid}/{job.restarts}/{job.life}":
             return JobReport(JobState.GONE, "gone", "a later job of its name has taken its place in the pod")
         if not answer["known"] or (not job.adopted and answer["ended"] is None):
-            return self._lost(job, None, answer)
+            return None
         if job.adopted:
             return JobReport(JobState.GONE, "gone", "nobody was there to take its exit status")
         return _ended(answer, self._node(answer))
@@ -315,6 +349,11 @@ class RayPodLauncher:
 _DESCRIBE: Final = "'kubectl describe pod {}' says why"
 _FORGOTTEN: Final = "nothing in the pod knows of it"
 _KEEPER_GONE: Final = "its keeper is gone, and nobody knows how it ended"
+
+
+def _state_request(job: _Job, *, gpus: bool) -> dict[str, Any]:
+    """The request for the job's state, and for the use of the pod's GPUs."""
+    return {**job.request, "do": "adopted state" if job.adopted else "state", "gpus": gpus}
 
 
 def _named(name: str, since: datetime) -> dict[str, Any]:
