@@ -2,12 +2,9 @@
 
 import logging
 import os
-import sys
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -18,17 +15,10 @@ from lastbeat import settings as configuration
 from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.settings.table import MONITORING_BUCKET, MONITORING_PREFIX, MONITORING_ROOT
 from lastbeat.training import entry as training
-from lastbeat.training.exec.child import process as child_process
 from lastbeat.training.exec.child.descriptors import open_streams
-from lastbeat.training.exec.child.group_signals import GroupSignalMonitor
-from lastbeat.training.exec.child.output_summary import OutputSummary
-from lastbeat.training.exec.child.signal_queue import SignalQueue, exit_by_signal
-from lastbeat.training.guardian.start import WRAPPED
-from lastbeat.training.sdk.capture import Capture
-from lastbeat.training.sdk.resources import ResourceMeter
-from lastbeat.training.sdk.run import Run
+from lastbeat.training.exec.once import run_once
+from lastbeat.training.exec.wrapped import WrappedCommand
 from lastbeat_cli import logs, options, report, values
-from lastbeat_cli.exec_reporting import ask_child, on_output, reporter, start_or_run, write_sentinel
 
 if TYPE_CHECKING:
     from lastbeat.model.restart import RestartPolicy
@@ -158,10 +148,11 @@ def command(  # noqa: PLR0913 - its options
         os.environ.update(arguments)
         if not _PLACE.isdisjoint(arguments):
             os.environ[MONITORING_ROOT.name] = opening.root_url(settings)
+    wrapped = WrappedCommand(command, streams, name, phase, steps)
     if asked is None or settings is None:
-        return _report(command, streams, name, phase, steps, settings)
-    from lastbeat.training.exec.in_place.following import InPlaceTerms  # noqa: PLC0415 - only restarts in place need it
-    from lastbeat_cli.exec_in_place import CommandInPlace  # noqa: PLC0415 - as above
+        return run_once(wrapped, settings, _tell)
+    from lastbeat.training.exec.in_place.command import CommandInPlace  # noqa: PLC0415 - only restarts in place need it
+    from lastbeat.training.exec.in_place.following import InPlaceTerms  # noqa: PLC0415 - as above
 
     terms = InPlaceTerms(
         asked.most,
@@ -173,7 +164,7 @@ def command(  # noqa: PLR0913 - its options
         asked.launch if asked.launch is not None and asked.own.count > 1 else uuid4().hex[:12],
         asked.own,
     )
-    return CommandInPlace(command, streams, name, phase, steps, settings, terms).run()
+    return CommandInPlace(wrapped, settings, terms, _tell).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,54 +237,15 @@ def _participant(said: Mapping[str, str | None], faults: list[str]) -> tuple["Pa
     return own, launch
 
 
+def _tell(line: str) -> None:
+    """Write a line to stderr. A full disk or a closed pipe is ignored."""
+    with suppress(OSError):
+        os.write(2, f"{logs.redact(line)}\n".encode("utf-8", "backslashreplace"))
+
+
 def _script(command: Sequence[str]) -> str:
     """The name of the command's script, for example behind python or torchrun, else its program."""
     return next((word for word in command if word.endswith((".py", ".sh"))), command[0])
-
-
-def _report(
-    command: Sequence[str], streams: Sequence[int], name: str, phase: str, steps: int | None, settings: Settings | None
-) -> int:
-    """Run ``command`` and report it as the run ``name``. Returns the exit status, or exits by the command's signal.
-
-    1. Block the signals to forward, and fork the group monitor: both must come before the first thread.
-    2. Start the run, and with it the beat thread, so that a command which cannot be started is reported too.
-    3. Start the command. Its output feeds the run's progress, its log, and the summary for ``_error``.
-    4. Wait for its exit, forwarding signals.
-    5. Write the sentinel in a thread, so that a signal can end the wait for a slow store.
-    6. Restore the terminal, and exit as the command did.
-
-    Without ``settings`` the command runs without a report.
-    """
-    apart = child_process.needs_terminal(streams)
-    with SignalQueue() as signals, closing(GroupSignalMonitor(signals.forwarded, own_session=apart)) as group_signals:
-        summary = OutputSummary()
-        printed = Capture()
-        meter = ResourceMeter(wraps=True)
-        run = Run(name, reporter(settings, printed, summary, meter) if settings is not None else None, steps)
-        run.set_phase(phase)
-        program = os.path.basename(command[0])  # noqa: PTH119 - a name as typed, which need be no path
-        if settings is not None:
-            run.on_stop, run.heeds_stop = partial(ask_child, settings, meter), True
-            # If the command calls lastbeat.run with this id, it needs no guardian: exec sees how it ends.
-            os.environ[WRAPPED] = name
-        try:
-            child = child_process.start(command, streams, on_output(run, summary, printed), signals, group_signals)
-        except child_process.NotStartedError as fault:
-            print(f"Error: {fault}", file=sys.stderr)
-            run.fail(f"Not started: {fault}")
-            return fault.status
-        meter.root = child.pid
-        try:
-            ended = child.wait()
-            arguments = (run, ended, program, summary)
-            ending = threading.Thread(target=write_sentinel, args=arguments, name="lastbeat-end", daemon=True)
-            if settings is not None:
-                start_or_run(ending)
-            child.wait_for(lambda: not ending.is_alive())
-        finally:
-            child.restore_terminals()
-    return exit_by_signal(-ended.status) if ended.status < 0 else ended.status
 
 
 def _settings(arguments: dict[str, str], faults: list[str]) -> Settings | None:

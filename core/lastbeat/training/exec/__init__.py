@@ -1,1 +1,11 @@
-"""What ``lastbeat exec`` does: ``child`` runs the command, ``in_place`` restarts it within its job."""
+"""What ``lastbeat exec`` does: runs a command unchanged, and reports it as a run.
+
+::
+
+    wrapped      the command and its run
+    once         runs it once ─────────┬── reporting   heartbeats, progress from its output, its sentinel
+    in_place     restarts it when it   ┘
+                 hangs or fails ───────── child        its process: streams, signals, terminal, exit
+
+The command line only parses options, and shows the lines that are told to the user.
+"""

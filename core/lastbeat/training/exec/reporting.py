@@ -1,12 +1,10 @@
-"""The reporting of ``exec``: heartbeats, progress from the command's output, and its exit."""
+"""How ``lastbeat exec`` reports a command: heartbeats, progress from its output, and its exit."""
 
 import codecs
 import logging
-import os
 import signal
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 
 from lastbeat.settings import Settings
@@ -93,12 +91,6 @@ def on_output(run: Run, summary: OutputSummary, printed: Capture) -> Callable[[i
             run.step(progress.step, loss=progress.loss, learning_rate=progress.learning_rate, epoch=progress.epoch)
 
     return take
-
-
-def say(line: str) -> None:
-    """Write a line to stderr. A full disk or a closed pipe is ignored."""
-    with suppress(OSError):
-        os.write(2, f"{line}\n".encode("utf-8", "backslashreplace"))
 
 
 def start_or_run(thread: threading.Thread) -> None:
