@@ -15,10 +15,34 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
     from os import PathLike
-    from typing import SupportsFloat, SupportsInt
+    from typing import SupportsFloat, SupportsInt, TypedDict
+
+    from typing_extensions import Unpack
 
     from lastbeat.model.checkpoint import CheckpointSurvey
     from lastbeat.training.sdk.run import Run
+
+    class RunOptions(TypedDict, total=False):
+        """The options of :func:`run`, which explains them, and of :func:`start`."""
+
+        total_steps: SupportsInt | str | None
+        root: str | PathLike[str] | None
+        resume: bool
+        rank: SupportsInt | str | None
+        world_size: SupportsInt | str | None
+        log_file: str | PathLike[str] | None
+        capture: bool
+        stale_minutes: SupportsFloat | str | None
+        stall_minutes: SupportsFloat | str | None
+        owner: str | None
+        team: str | None
+        exit_signal: int | str | None
+        sections: Mapping[str, float] | None
+        out_of_section: SupportsFloat | None
+        learn: bool | None
+        stragglers: bool | str | None
+        simulate_fault: str | None
+
 
 __all__ = ["__version__", "alert", "find_checkpoints", "ignore_stop_signals", "run", "start"]
 
@@ -43,27 +67,7 @@ def alert(
     return raise_alert(run_id, status, text, context, root)
 
 
-def run(  # noqa: PLR0913 - all of them by name
-    run_id: "str | None" = None,
-    *,
-    total_steps: "SupportsInt | str | None" = None,
-    root: "str | PathLike[str] | None" = None,
-    resume: bool = False,
-    rank: "SupportsInt | str | None" = None,
-    world_size: "SupportsInt | str | None" = None,
-    log_file: "str | PathLike[str] | None" = None,
-    capture: bool = False,
-    stale_minutes: "SupportsFloat | str | None" = None,
-    stall_minutes: "SupportsFloat | str | None" = None,
-    owner: str | None = None,
-    team: str | None = None,
-    exit_signal: "int | str | None" = None,
-    sections: "Mapping[str, float] | None" = None,
-    out_of_section: "SupportsFloat | None" = None,
-    learn: bool | None = None,
-    stragglers: "bool | str | None" = None,
-    simulate_fault: str | None = None,
-) -> "Run":
+def run(run_id: "str | None" = None, **options: "Unpack[RunOptions]") -> "Run":
     """Report a training run from a ``with`` block: leaving it writes ``_complete``, an exception writes ``_error``.
 
     Without ``run_id`` the run gets an id of its own, and logs it. A scheduler's job gets its name and number
@@ -111,49 +115,10 @@ def run(  # noqa: PLR0913 - all of them by name
     """
     from lastbeat.training.entry import begin  # noqa: PLC0415 - importing lastbeat must cost nothing
 
-    return begin(
-        run_id,
-        total_steps=total_steps,
-        root=root,
-        resume=resume,
-        rank=rank,
-        world_size=world_size,
-        log_file=log_file,
-        capture=capture,
-        stale_minutes=stale_minutes,
-        stall_minutes=stall_minutes,
-        owner=owner,
-        team=team,
-        exit_signal=exit_signal,
-        sections=sections,
-        out_of_section=out_of_section,
-        learn=learn,
-        stragglers=stragglers,
-        simulate_fault=simulate_fault,
-    )
+    return begin(run_id, **options)
 
 
-def start(  # noqa: PLR0913 - as above
-    run_id: "str | None" = None,
-    *,
-    total_steps: "SupportsInt | str | None" = None,
-    root: "str | PathLike[str] | None" = None,
-    resume: bool = False,
-    rank: "SupportsInt | str | None" = None,
-    world_size: "SupportsInt | str | None" = None,
-    log_file: "str | PathLike[str] | None" = None,
-    capture: bool = False,
-    stale_minutes: "SupportsFloat | str | None" = None,
-    stall_minutes: "SupportsFloat | str | None" = None,
-    owner: str | None = None,
-    team: str | None = None,
-    exit_signal: "int | str | None" = None,
-    sections: "Mapping[str, float] | None" = None,
-    out_of_section: "SupportsFloat | None" = None,
-    learn: bool | None = None,
-    stragglers: "bool | str | None" = None,
-    simulate_fault: str | None = None,
-) -> "Run":
+def start(run_id: "str | None" = None, **options: "Unpack[RunOptions]") -> "Run":
     """Like :func:`run`, for scripts without a block: the end of the process ends the run.
 
     An uncaught exception and ``sys.exit(n)`` write ``_error``; Ctrl-C and SIGTERM write one that says cancelled; any
@@ -164,27 +129,7 @@ def start(  # noqa: PLR0913 - as above
     """
     from lastbeat.training.entry import begin  # noqa: PLC0415 - as above
 
-    return begin(
-        run_id,
-        total_steps=total_steps,
-        root=root,
-        resume=resume,
-        rank=rank,
-        world_size=world_size,
-        log_file=log_file,
-        capture=capture,
-        stale_minutes=stale_minutes,
-        stall_minutes=stall_minutes,
-        owner=owner,
-        team=team,
-        exit_signal=exit_signal,
-        sections=sections,
-        out_of_section=out_of_section,
-        learn=learn,
-        stragglers=stragglers,
-        simulate_fault=simulate_fault,
-        at_exit=True,
-    )
+    return begin(run_id, at_exit=True, **options)
 
 
 def ignore_stop_signals(worker: object = None) -> None:

@@ -11,6 +11,7 @@ import lastbeat
 from lastbeat.jobs.restarts import files
 from lastbeat.model import learned_limits
 from lastbeat.training import entry as training
+from lastbeat.training.entry import begin
 from lastbeat.training.sdk.run import Run
 from support.checkout import ROOT
 from support.markdown import Document
@@ -26,7 +27,7 @@ KNOWN = [
     "exit_signal_handler",
     "preempt_time",
 ]
-ARGUMENTS = inspect.signature(lastbeat.run).parameters
+ARGUMENTS = inspect.signature(begin).parameters
 
 
 def rows() -> list[tuple[str, str]]:
