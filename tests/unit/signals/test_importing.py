@@ -35,11 +35,11 @@ def own(found: ImportedMonitor) -> dict[str, Signal]:
     return {each.name: each for each in loaded(found).signals if each.source == "/taken.yaml"}
 
 
-def take_one(text: str) -> tuple[Signal, Sequence[str]]:
-    """One entry of the second generation."""
-    found = import_monitor(f"class_name: SlurmLogMonitor\nlog_events:\n- {{name: s, {text}}}", "m.yaml")
-    (signal,) = own(found).values()
-    return signal, found.notes
+def signal_of(entry: Mapping[str, Any]) -> Signal:
+    """What becomes of one entry of the second generation."""
+    monitor = {"class_name": "SlurmLogMonitor", "log_events": [{"name": "s", **entry}]}
+    (signal,) = own(import_monitor(yaml.safe_dump(monitor), "m.yaml")).values()
+    return signal
 
 
 HYDRA: list[Any] = [
@@ -150,72 +150,13 @@ def test_limits_are_taken_over() -> None:
     assert [loaded(take(path)).inactivity_s for path in MONITORS] == [1200, 900, 1200]
 
 
-MEANINGS: list[Any] = [
-    pytest.param(
-        "pattern: x, state: {class_name: CrashState}, metadata: {severity: critical, error_type: oom, subsystem: cuda}",
-        {"verdict": "crash", "severity": "critical", "error_type": "oom", "subsystem": "cuda", "kind": None},
-        id="a crash with what is known of it",
-    ),
-    pytest.param(
-        "pattern: x, state: {class_name: StalledState}, metadata: {error_type: hang}",
-        {"verdict": "stalled"},
-        id="a stall",
-    ),
-    pytest.param(
-        "pattern: x, state: {class_name: TimeoutState}, metadata: {error_type: hang}",
-        {"verdict": "timeout"},
-        id="a timeout",
-    ),
-    pytest.param(
-        "pattern: x, mode: crash, metadata: {error_type: nccl, severity: fatal}",
-        {"verdict": "crash", "severity": "critical", "error_type": "nccl"},
-        id="a mode, and a severity in another word",
-    ),
-    pytest.param(
-        "pattern: x, state: {class_name: SuccessState}",
-        {"verdict": "success", "kind": "done", "severity": "info"},
-        id="success is that training is done",
-    ),
-    pytest.param(
-        "pattern: x, state: {class_name: SuccessState}, metadata: {kind: checkpoint}",
-        {"verdict": None, "kind": "checkpoint"},
-        id="but of a checkpoint it is not",
-    ),
-    pytest.param("pattern: x, action: new_checkpoint", {"kind": "checkpoint"}, id="an action that tells the kind"),
-    pytest.param("pattern: x, metadata: {kind: step}", {"kind": "step", "severity": "info"}, id="a kind of its own"),
-    pytest.param("pattern: it is ready", {"kind": "event", "severity": "info"}, id="nothing is known of the line"),
-    pytest.param(
-        "pattern: x, metadata: {severity: warning, error_type: nccl}",
-        {"verdict": None, "severity": "warning", "error_type": "nccl", "kind": None},
-        id="a warning without a state",
-    ),
-    pytest.param(
-        "pattern: 'Errno 122|Disk quota exceeded', action: {class_name: CancelAction, reason: Free some space.}",
-        {"error_type": "storage", "verdict": "crash", "restartable": False, "hint": "Free some space."},
-        id="what lastbeat knows itself, and a reason that is a hint",
-    ),
-    pytest.param(
-        "pattern: ChildFailedError, action: {class_name: RestartAction}",
-        {"error_type": None, "role": "confirmation", "restartable": True},
-        id="a line that only says that something ended stays one",
-    ),
-    pytest.param(
-        "pattern: DUE TO TIME LIMIT, action: {class_name: FinishAction}",
-        {"error_type": "time_limit", "verdict": "crash", "kind": None},
-        id="an end that lastbeat knows for a failure is no success",
-    ),
-    pytest.param(
-        "pattern: x, state: {class_name: CrashState}, metadata: {error_type: our own}",
-        {"error_type": "our_own"},
-        id="an error type that lastbeat does not have",
-    ),
-]
+MEANINGS = yaml.safe_load((Path(__file__).parent / "monitor_entries.yaml").read_text("utf-8"))
 
 
-@pytest.mark.parametrize(("text", "expected"), MEANINGS)
-def test_an_entry_means(text: str, expected: Mapping[str, object]) -> None:
-    signal, _ = take_one(text)
-    assert {key: getattr(signal, key) for key in expected} == expected
+@pytest.mark.parametrize("row", [pytest.param(row, id=name) for name, row in MEANINGS.items()])
+def test_an_entry_means(row: Mapping[str, Any]) -> None:
+    signal = signal_of(row["entry"])
+    assert {key: getattr(signal, key) for key in row["means"]} == row["means"]
 
 
 def test_an_error_type_of_its_own_is_declared() -> None:
@@ -228,8 +169,8 @@ def test_an_error_type_of_its_own_is_declared() -> None:
 
 
 def test_a_nul_in_a_reason_is_no_part_of_the_hint() -> None:
-    signal, _ = take_one('pattern: x, action: {class_name: CancelAction, reason: "free\\0 it"}')
-    assert signal.hint == "free it"
+    action = {"class_name": "CancelAction", "reason": "free\0 it"}
+    assert signal_of({"pattern": "x", "action": action}).hint == "free it"
 
 
 def test_each_note_is_one_line_whatever_an_entry_is_called() -> None:
