@@ -9,7 +9,7 @@ from lastbeat.settings.table import LOG_FILE
 
 
 class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]  # generic only for the checker
-    """Writes to the current ``sys.stderr``, which the live panel replaces."""
+    """Writes to the current ``sys.stderr``, which a test may replace."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if sys.stderr is not None:

@@ -75,16 +75,13 @@ class Stop:
 
 def follow(
     tick: Callable[[], Outcome],
-    show: Callable[[Outcome, float | None], None],
+    show: Callable[[Outcome], None],
     stop: Stop,
     interval_s: float,
     *,
     dry_run: bool = False,
 ) -> Outcome:
-    """Make passes until the watch is over or the user stops it. Returns the last outcome.
-
-    ``show`` gets each outcome and the time of the next pass, by ``time.monotonic()``, or None after the last.
-    """
+    """Make passes until the watch is over or the user stops it. ``show`` gets each outcome. Returns the last one."""
     due = time.monotonic()
     while True:
         outcome = tick()
@@ -93,6 +90,6 @@ def follow(
         sooner = retry_in_s(outcome) if outcome.status.finished else None
         at = due if sooner is None else min(due, now + sooner)
         over = is_over(outcome, dry_run=dry_run) or stop.asked
-        show(outcome, None if over else at)
+        show(outcome)
         if over or stop.wait(at - time.monotonic()):
             return outcome

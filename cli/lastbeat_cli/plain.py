@@ -23,7 +23,7 @@ class Plain:
         self._preview = preview
         self._passes = 0
 
-    def show(self, outcome: Outcome, due: float | None = None) -> None:  # noqa: ARG002 - a panel counts down to it
+    def show(self, outcome: Outcome) -> None:
         """Print ``outcome``."""
         self._passes += 1
         if self._as_json:

@@ -1,10 +1,9 @@
 """Reads logs of any size from beginning to end and explains them."""
 
-import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
@@ -21,15 +20,13 @@ from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError
 from lastbeat_cli.explain.log_sources import LogInput
 from lastbeat_cli.explain.rank_facts import NO_RANK_FACTS, RankFacts
 from lastbeat_cli.explain.story import ExplainReport, LogRead
-from lastbeat_cli.terminal import paint
+from lastbeat_cli.terminal.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from lastbeat.explain.causes.log_summary import LogSummary
     from lastbeat.model.signal import Catalogue
 
 MOST_NOTES: Final = 100
-_PATIENCE_S: Final = 2.0
-_TICK_S: Final = 0.5
 _TAIL_BYTES: Final = 8192
 _HEAD_BYTES: Final = 64 * 1024
 _LONG: Final = timedelta(days=300)
@@ -101,16 +98,13 @@ def _feed(reader: LogReader, source: LogInput, note: Note) -> tuple[int, datetim
     """Feed the log to ``reader``. Returns its size in bytes and the last time that it names."""
     size, tail = 0, b""
     at = source.written_at or datetime.now(timezone.utc)
-    patience = _Patience(source)
-    try:
+    with ProgressLine() as progress:
         for chunk in source.chunks(note):
             at = at if size else _reference(chunk, at)
             reader.feed(chunk, at)
             size += len(chunk)
             tail = (tail + chunk)[-_TAIL_BYTES:]
-            patience.tell(size)
-    finally:
-        patience.end()
+            progress.show(partial(_how_far, source, size))
     reader.finish()
     return size, last_time(tail, at)
 
@@ -128,27 +122,11 @@ def _reference(beginning: bytes, at: datetime) -> datetime:
     return at
 
 
-class _Patience:
-    """Shows progress on a terminal once reading takes long."""
-
-    def __init__(self, source: LogInput) -> None:
-        self._source = source
-        self._due = time.monotonic() + _PATIENCE_S
-        self._wanted = paint.capable(sys.stderr)
-        self._told = False
-
-    def tell(self, size: int) -> None:
-        if not self._wanted or time.monotonic() < self._due:
-            return
-        total = self._source.size_bytes
-        of = f" of {total / 1e6:,.0f}" if total is not None and size <= total else ""
-        name = one_line(self._source.name)[-60:]
-        print(f"\r\x1b[Kreading {name}: {size / 1e6:,.0f}{of} MB", end="", file=sys.stderr, flush=True)
-        self._due, self._told = time.monotonic() + _TICK_S, True
-
-    def end(self) -> None:
-        if self._told:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+def _how_far(source: LogInput, size: int) -> str:
+    """How much of the log was read, for people."""
+    total = source.size_bytes
+    of = f" of {total / 1e6:,.0f}" if total is not None and size <= total else ""
+    return f"reading {one_line(source.name)[-60:]}: {size / 1e6:,.0f}{of} MB"
 
 
 def _around(

@@ -1,10 +1,8 @@
 """``fleet``: every run at a glance, live on a terminal, or once."""
 
 import logging
-import os
 import sys
 import time
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -13,11 +11,9 @@ from lastbeat import wire
 from lastbeat.settings import Settings
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.terminal import live, paint
+from lastbeat_cli.terminal.progress_line import ProgressLine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
     from lastbeat.model.view import FleetView
     from lastbeat.views.watching import FleetWatch
 
@@ -115,22 +111,13 @@ def statuses(named: tuple[str, ...], faults: list[str]) -> tuple[str, ...]:
 def _once(
     settings: Settings, watch: "FleetWatch", globs: tuple[str, ...], wanted: tuple[str, ...], *, as_json: bool
 ) -> int:
-    with _bar() as progress:
-        view = watch.open(time.monotonic() + _LIMIT_S, progress)
+    with ProgressLine() as progress:
+        view = watch.open(time.monotonic() + _LIMIT_S, progress.runs)
     if as_json:
         _print_document(settings, view, globs, wanted)
     else:
         _print_table(view, globs, wanted)
     return exits.OK if view.at is not None and view.fault is None else exits.UNKNOWN
-
-
-def _bar() -> "AbstractContextManager[Callable[[int, int], None] | None]":
-    terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
-    if not terminal:
-        return nullcontext()
-    from lastbeat_cli.sweep.live import Spinner  # noqa: PLC0415 - 40 ms, and only a terminal needs it
-
-    return Spinner()
 
 
 def _print_document(settings: Settings, view: "FleetView", globs: tuple[str, ...], wanted: tuple[str, ...]) -> None:

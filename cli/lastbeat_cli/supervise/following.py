@@ -83,7 +83,7 @@ def follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop) 
         submitted = manner.submit_only and _has_job(outcome)
         over = each.is_last or stop.asked or submitted
         if manner.as_json or over or told(outcome) != shown:
-            plain.show(with_job(outcome), None if over else each.next_at)
+            plain.show(with_job(outcome))
             shown = told(outcome)
         if each.is_last:
             return exits.of(outcome)

@@ -1,11 +1,8 @@
 """``sweep``: watch the whole fleet, once or until stopped."""
 
 import logging
-import os
-import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +15,7 @@ from lastbeat.stores.clock import next_due, steady_clock
 from lastbeat_cli import logs, options, values
 from lastbeat_cli.loop import Stop
 from lastbeat_cli.sweep.show import Shown
+from lastbeat_cli.terminal.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from lastbeat.fleet.one_pass import Progress
@@ -157,9 +155,8 @@ def _follow(make: Callable[[], PassReport], shown: Shown, stop: Stop, interval_s
         due = next_due(due, time.monotonic(), interval_s)
         if stop.asked:
             return report
-        with _pause(due):
-            if stop.wait(due - time.monotonic()):
-                return report
+        if stop.wait(due - time.monotonic()):
+            return report
 
 
 def _pass(sweep: Sweeper, exporter: "Exporter | None") -> PassReport:
@@ -171,22 +168,5 @@ def _pass(sweep: Sweeper, exporter: "Exporter | None") -> PassReport:
 
 def _run(sweep: Sweeper) -> PassReport:
     # A hanging read must not block the sweep. Runs that this pass had no time for come first in the next one.
-    deadline = time.monotonic() + PASS_LIMIT_S
-    if not _is_terminal():
-        return sweep.run(deadline=deadline)
-    from lastbeat_cli.sweep.live import Spinner  # noqa: PLC0415 - 40 ms, and only a terminal needs it
-
-    with Spinner() as spinner:
-        return sweep.run(deadline=deadline, progress=spinner)
-
-
-def _pause(due: float) -> AbstractContextManager[object]:
-    if not _is_terminal():
-        return nullcontext()
-    from lastbeat_cli.sweep.live import Pause  # noqa: PLC0415 - as above
-
-    return Pause(due)
-
-
-def _is_terminal() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
+    with ProgressLine() as progress:
+        return sweep.run(deadline=time.monotonic() + PASS_LIMIT_S, progress=progress.runs)

@@ -2,8 +2,6 @@
 
 import logging
 import math
-import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -52,11 +50,7 @@ def watch_run(
         return exits.of(outcome)
     with Stop() as stop:
         plain.left = stop.ask
-        if as_json or dry_run or not _is_terminal():
-            outcome = follow(tick, plain.show, stop, interval_s, dry_run=dry_run)
-        else:
-            outcome = _live(tick, stop, interval_s, where=f"{name} in {opening.root_url(settings)}")
-            plain.show(outcome)
+        outcome = follow(tick, plain.show, stop, interval_s, dry_run=dry_run)
     return exits.of(outcome)
 
 
@@ -81,13 +75,6 @@ def _suggesting(tick: Callable[[], Outcome], settings: Settings, run_id: str) ->
         return outcome if not near else replace(outcome, notes=(near, *outcome.notes))
 
     return ticking
-
-
-def _live(tick: Callable[[], Outcome], stop: Stop, interval_s: float, where: str) -> Outcome:
-    from lastbeat_cli.panel import Panel  # noqa: PLC0415 - 40 ms, and only a terminal needs it
-
-    with Panel(where) as panel:
-        return follow(tick, panel.show, stop, interval_s)
 
 
 def _read(run_id: str | None, interval: str, given: dict[str, str | None]) -> tuple[Settings, str, float]:
@@ -122,7 +109,3 @@ def _interval(text: str) -> float:
     if not 0 < value <= 86400:
         raise ValueError(f"--interval={text!r} is no number of seconds above 0 and up to a day; use for example 60")
     return value
-
-
-def _is_terminal() -> bool:
-    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}

@@ -18,7 +18,6 @@ from lastbeat.model.status import Event, Status
 from lastbeat.stores.clock import next_due
 from lastbeat.watch.decide.over import is_over, retry_in_s
 from lastbeat_cli.loop import Stop, follow
-from lastbeat_cli.panel import WINDOW, StepRate
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 RUNNING = Outcome("run-1", Status.RUNNING, "", NeverSeen(), NOW)
@@ -92,16 +91,11 @@ def test_a_waiting_delivery_is_tried_again_when_its_back_off_ends() -> None:
 
 def test_passes_come_by_the_interval_until_the_watch_is_over() -> None:
     outcomes = iter([RUNNING, replace(RUNNING, status=Status.UNKNOWN), RUNNING, FAILED])
-    shown: list[tuple[Status, bool]] = []
+    shown: list[Status] = []
     with Stop() as stop:
-        last = follow(lambda: next(outcomes), lambda each, due: shown.append((each.status, due is None)), stop, 0.01)
+        last = follow(lambda: next(outcomes), lambda each: shown.append(each.status), stop, 0.01)
     assert last == FAILED
-    assert shown == [
-        (Status.RUNNING, False),
-        (Status.UNKNOWN, False),
-        (Status.RUNNING, False),
-        (Status.FAILED, True),
-    ]
+    assert shown == [Status.RUNNING, Status.UNKNOWN, Status.RUNNING, Status.FAILED]
 
 
 def test_a_signal_during_a_pass_lets_it_end_and_is_the_last() -> None:
@@ -112,7 +106,7 @@ def test_a_signal_during_a_pass_lets_it_end_and_is_the_last() -> None:
     shown: list[Outcome] = []
     before = signal.getsignal(signal.SIGTERM)
     with Stop() as stop:
-        assert follow(tick, lambda each, _due: shown.append(each), stop, 3600) == RUNNING
+        assert follow(tick, shown.append, stop, 3600) == RUNNING
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, "a second one has its usual effect"
     assert shown == [RUNNING]
     assert signal.getsignal(signal.SIGTERM) is before
@@ -147,32 +141,3 @@ def test_somebody_who_asks_ends_a_sleep_that_has_not_begun() -> None:
         stop.ask()
         stop.ask()
         assert stop.wait(3600)
-
-
-def test_a_pace_needs_two_passes_and_a_step_between() -> None:
-    pace = StepRate()
-    assert pace.left_s(100) is None
-    pace.see(NOW, 10)
-    assert pace.left_s(100) is None
-    pace.see(NOW + timedelta(seconds=10), 10)
-    assert pace.left_s(100) is None
-    pace.see(NOW + timedelta(seconds=20), 30)
-    assert pace.steps_per_s() == 1
-    assert pace.left_s(100) == 70
-    assert pace.left_s(20) == 0
-
-
-def test_a_step_that_goes_back_begins_anew() -> None:
-    pace = StepRate()
-    pace.see(NOW, 1000)
-    pace.see(NOW + timedelta(seconds=1), 2000)
-    pace.see(NOW + timedelta(seconds=2), 5)
-    assert pace.left_s(100) is None
-
-
-def test_an_old_pace_is_forgotten() -> None:
-    pace = StepRate()
-    pace.see(NOW, 0)
-    for second in range(1, WINDOW + 1):
-        pace.see(NOW + timedelta(seconds=1000 + second), 10_000 + second)
-    assert pace.steps_per_s() == 1

@@ -72,8 +72,6 @@ class SupervisorPass:
     """The run has ended for good, its job with it, and every alert is delivered."""
     is_taken: bool
     """Another supervisor holds the lease now."""
-    next_at: float
-    """When the next pass is due, by ``time.monotonic()``."""
 
 
 def passes(watch: Watch, lease: SupervisorLease | None, interval_s: float, wait: Wait) -> Iterator[SupervisorPass]:
@@ -85,6 +83,6 @@ def passes(watch: Watch, lease: SupervisorLease | None, interval_s: float, wait:
         at = min(due, time.monotonic() + sooner(outcome, interval_s))
         ended, record = is_over(outcome), outcome.record
         taken = lease is not None and record is not None and lease.holder(record, outcome.at) is not None
-        yield SupervisorPass(outcome, ended, taken and not ended, at)
+        yield SupervisorPass(outcome, ended, taken and not ended)
         if ended or taken or wait(at - time.monotonic()):
             return
