@@ -12,6 +12,7 @@ from lastbeat.model.job import JobMemory, JobSpec, JobState
 from lastbeat.model.reaction import CommandRun, PolicyNote, ReactionMemory
 from lastbeat.model.record import Record, Transition
 from lastbeat.model.restart import FoundCheckpoint, Mode, RestartEntry, RestartRuling, Supervision
+from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.watch.record.codec import encode
 from support.browser import PHONE, OpenTab
@@ -32,8 +33,7 @@ def test_a_supervised_run_shows_its_job_its_budget_and_its_checkpoint(tmp_path: 
     )
     record = Record(
         "llama",
-        status=Status.RUNNING,
-        reason="job 812 runs",
+        State(Status.RUNNING, "job 812 runs"),
         since=now,
         seq=1,
         written_at=now,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lastbeat.model.record import Attempt, Record, Transition
+from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.watch.record.codec import encode
 from support.cli import LASTBEAT, call
@@ -26,7 +27,7 @@ def record(run_id: str, *told: Told, before: int = 0) -> bytes:
         for number, (hours, after, attempt, cause, step) in enumerate(told, 1)
     )
     last = told[-1][2] if told else 1
-    made = Record(run_id, status=RUNNING, attempt=Attempt(last), history=history, transitions=before + len(told))
+    made = Record(run_id, State(RUNNING), attempt=Attempt(last), history=history, transitions=before + len(told))
     return encode(made)
 
 

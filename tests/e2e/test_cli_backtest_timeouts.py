@@ -10,6 +10,7 @@ import pytest
 
 from lastbeat.model.learned_limits import LearnedLimit, LearnedState, SpanKey, Taken, encode_state
 from lastbeat.model.record import Attempt, ExceededLimit, LimitName, Record, Transition
+from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.watch.record.codec import encode
 from support.cli import LASTBEAT, call
@@ -26,14 +27,7 @@ def record(run_id: str, status: Status, hours: float, limit: LimitName | None = 
     )
     exceeded = ExceededLimit(limit, 4200.0) if limit is not None else None
     return encode(
-        Record(
-            run_id,
-            status=status,
-            attempt=Attempt(attempt),
-            history=history,
-            transitions=2,
-            exceeded=exceeded,
-        )
+        Record(run_id, State(status), attempt=Attempt(attempt), history=history, transitions=2, exceeded=exceeded)
     )
 
 

@@ -4,8 +4,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from lastbeat.model.cause import Cause, Evidence
-from lastbeat.model.record import Attempt, HeartbeatMemory, Record, RecordedCause, Transition
+from lastbeat.model.record import Attempt, HeartbeatMemory, Record, Transition
 from lastbeat.model.similar import WENT_ON, SimilarFailure
+from lastbeat.model.state import RecordedCause, State
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import AttemptTimes, Timesheet
 from lastbeat.watch.record.codec import encode
@@ -48,14 +49,15 @@ def _failed(
             )
         sheet.append(again)
     made = Record(
-        run_id, status=history[-1].after, attempt=Attempt(history[-1].attempt), history=tuple(history),
+        run_id, State(history[-1].after), attempt=Attempt(history[-1].attempt), history=tuple(history),
         transitions=len(history), timesheet=Timesheet(tuple(sheet)), metadata=HeartbeatMemory(_at(0), owner=owner),
     )  # fmt: skip
     if back is None:
         # Nobody has started it again, so its record says of what it died, and who died of that before.
         shown = Cause(cause, Evidence("train.log", 7, reason), 0.9, signal=signal, fingerprint=fingerprint)
         before = SimilarFailure("gpt-1", _at(1), runs=2, aftermath=WENT_ON)
-        made = replace(made, cause=cause, reason=reason, explained=RecordedCause(shown, similar=before))
+        why = RecordedCause(shown, similar=before)
+        made = replace(made, state=State(history[-1].after, reason, cause, explained=why))
     return encode(made)
 
 

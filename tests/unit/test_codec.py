@@ -75,6 +75,13 @@ class Tandem(Persisted):
     seats: int = 2
 
 
+@dataclass(frozen=True)
+class Trailer(Persisted):
+    place: str
+    bell: Bell | None = field(default=None, metadata=FLAT)
+    seats: int = 2
+
+
 @dataclass
 class Lock:
     """Knows which of its values go together."""
@@ -138,6 +145,24 @@ def test_a_flat_part_stands_among_the_fields_of_its_parent() -> None:
     assert codec(Tandem).document(Tandem(Bell("ding"), 3)) == written
     assert codec(Tandem).read(written) == Tandem(Bell("ding"), 3)
     assert codec(Tandem).document(codec(Tandem).read({**written, "new": 1})) == {**written, "new": 1}
+
+
+@pytest.mark.parametrize(
+    ("trailer", "written"),
+    [
+        pytest.param(Trailer("back", Bell("ding")), {"place": "back", "name": "ding", "colour": "red", "seats": 2},
+                     id="its fields in its place"),
+        pytest.param(Trailer("back"), {"place": "back", "name": None, "colour": "red", "seats": 2},
+                     id="null for what it cannot be without, and defaults"),
+    ],
+)  # fmt: skip
+def test_a_flat_part_that_may_be_none(trailer: Trailer, written: dict[str, Any]) -> None:
+    assert list(codec(Trailer).document(trailer).items()) == list(written.items())
+    assert codec(Trailer).read(written) == trailer
+
+
+def test_a_flat_part_that_may_be_none_and_is_not_there_is_none() -> None:
+    assert codec(Trailer).read({"place": "back"}) == Trailer("back")
 
 
 def test_bytes_of_any_kind_can_be_kept_short() -> None:

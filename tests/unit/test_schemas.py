@@ -13,6 +13,7 @@ import yaml
 from jsonschema import Draft202012Validator, FormatChecker
 
 from lastbeat.model.record import Record
+from lastbeat.model.state import State
 from lastbeat.views.schemas import SCHEMAS, schema
 from lastbeat_cli.schema import DOCUMENTS
 from support.checkout import ROOT
@@ -146,7 +147,9 @@ def test_a_record_that_a_watch_wrote_is_valid_and_none_of_its_fields_unknown(tmp
 
 def test_the_records_schema_has_every_field_of_the_code() -> None:
     made = schema("record")
-    assert made["properties"].keys() == {"schema", *(field.name for field in fields(Record))} - {"unknown"}
+    flat = {field.name for field in (*fields(Record), *fields(State))} - {"state", "unknown"}
+    assert made["properties"].keys() == {"schema", *flat}
+    assert "status" not in made["required"], "a record may be without a state"
     assert "cause" not in made["$defs"]["RecordedCause"]["properties"], "a part that is written flat"
     assert made["$defs"]["RecordedCause"]["properties"]["error_type"] == {
         "description": "A name of `signals.error_types`.",

@@ -7,7 +7,7 @@ from typing import Final
 from lastbeat.alerts import facts
 from lastbeat.explain.signals.hints import restart_hint, shortened
 from lastbeat.model.cause import CERTAIN
-from lastbeat.model.record import RecordedCause
+from lastbeat.model.state import RecordedCause
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time

@@ -19,6 +19,7 @@ from lastbeat.model.outcome import Outcome
 from lastbeat.model.persisted import TRANSIENT, Columns, Form, UnixTime, part
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt, HeartbeatMemory, Record
+from lastbeat.model.state import State
 from lastbeat.model.status import METADATA_STALE, Status
 from lastbeat.model.text import fit, one_line
 from lastbeat.stores.port import Entry
@@ -141,8 +142,7 @@ class IndexedRun:
         beats = [_beat(self.files.get(name)) for name in _BEATS]
         return Record(
             self.line.run_id,
-            status=self.line.status,
-            reason=self.line.reason,
+            State(self.line.status, self.line.reason),
             since=self.line.since,
             attempt=Attempt(self.line.attempt, self.start_time),
             metadata=replace(beats[0], owner=self.line.owner) if beats[0] is not None else None,

@@ -556,8 +556,8 @@ def _object_reader(shape: _Shape) -> Callable[[Json, Skipped], Any]:
     plain = [(each, kind) for each, kind in shape.fields if not each.metadata.get("flat")]
     plan = [(each.name, kind.exact, kind.read) for each, kind in plain if not (kind.split and shape.keeps_unknown)]
     collections = [(each.name, kind.split) for each, kind in plain if kind.split and shape.keeps_unknown]
-    flat = [(each.name, _names(each.type), kind.read) for each, kind in shape.fields if each.metadata.get("flat")]
-    known = {each.name for each, _ in plain}.union(*(names for _, names, _ in flat))
+    flat = [(each.name, _flat_part(each)) for each, _ in shape.fields if each.metadata.get("flat")]
+    known = {each.name for each, _ in plain}.union(*(part.names for _, part in flat))
     required = {each.name for each, _ in plain if each.default is MISSING and each.default_factory is MISSING}
     build = _builder(shape)
 
@@ -580,8 +580,8 @@ def _object_reader(shape: _Shape) -> Callable[[Json, Skipped], Any]:
                         skipped.append(name)
         except DamagedError as fault:
             raise fault.within(name) from None
-        for name, names, read_part in flat:
-            values[name] = read_part({each: document[each] for each in names if each in document}, skipped)
+        for name, part in flat:
+            values[name] = part.read(document, skipped)
         if not required <= values.keys():
             raise DamagedError(f"{min(required - values.keys())} is missing")
         if shape.keeps_unknown:
@@ -629,23 +629,49 @@ def _builder(shape: _Shape) -> Callable[[dict[str, Any]], Any]:
     return build
 
 
-def _names(kind: Any) -> frozenset[str]:
-    return frozenset(each.name for each in fields(kind) if each.name != "unknown")
+class _FlatPart(NamedTuple):
+    """How a part is kept among the fields of its parent's object."""
+
+    read: Callable[[Json, Skipped], Any]
+    """Reads it from that object. A part that may be None is None if one of its required fields is null or missing."""
+    write: Callable[[Any], dict[str, Json]]
+    """The fields to add to it. Of a part that is None: null for those that are required, the defaults of the others."""
+    names: frozenset[str]
+
+
+@cache
+def _flat_part(parent: "Field[Any]") -> _FlatPart:
+    kind: Any = next((each for each in get_args(parent.type) if each is not types.NoneType), parent.type)
+    shape, part = _shape(kind), _type(kind)
+    usual = _defaults(shape)
+    absent = {each.name: _written(how, usual[each.name]) if each.name in usual else None for each, how in shape.fields}
+    decisive = [] if kind is parent.type else [name for name in absent if name not in usual]
+
+    def read(document: Json, skipped: Skipped) -> Any:
+        if any(document.get(name) is None for name in decisive):
+            return None
+        return part.read({name: document[name] for name in absent if name in document}, skipped)
+
+    def write(value: Any) -> dict[str, Json]:
+        return absent if value is None else dict(_written(part, value))
+
+    return _FlatPart(read, write, frozenset(absent))
 
 
 def _object_writer(shape: _Shape, *, sparse: bool) -> Callable[[Any], Json]:
-    plan = [(each.name, kind.write) for each, kind in shape.fields if not each.metadata.get("flat")]
-    flat = [(each.name, kind) for each, kind in shape.fields if each.metadata.get("flat")]
+    plan = [(each.name, kind.write) for each, kind in shape.fields]
+    flat = {each.name: _flat_part(each).write for each, _ in shape.fields if each.metadata.get("flat")}
     merge = {each.name: kind.merge for each, kind in shape.fields if kind.merge is not None}
     usual = _defaults(shape) if sparse else {}
 
     def write(value: Any) -> Json:
         document: dict[str, Json] = {}
-        for name, kind in flat:
-            document.update(_written(kind, getattr(value, name)))
         unknown = value.unknown if shape.keeps_unknown else {}
         for name, write_field in plan:
             held = getattr(value, name)
+            if name in flat:
+                document.update(flat[name](held))
+                continue
             if name in usual and _same(held, usual[name]) and name not in unknown:
                 continue
             document[name] = held if write_field is None or held is None else write_field(held)

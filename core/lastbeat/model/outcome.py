@@ -1,33 +1,25 @@
 """What one tick found and did: what the command line shows and ``--json`` prints."""
 
-from collections.abc import Mapping
-from dataclasses import field
 from datetime import datetime
 
 from lastbeat.model.alert import Message
 from lastbeat.model.data import dataclass
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.observation import Observation
-from lastbeat.model.record import LeftOut, Record, RecordedCause, Transition
-from lastbeat.model.status import Status
+from lastbeat.model.record import LeftOut, Record, Transition
+from lastbeat.model.state import HasState, State
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(HasState):
     """The result of one tick."""
 
     run_id: str
-    status: Status
-    """``UNKNOWN`` if the tick could not observe; ``record`` then holds the last known status."""
-    reason: str
+    state: State
+    """``UNKNOWN`` if the tick could not observe; ``record`` then holds the last known state."""
     observation: Observation
     at: datetime
     """When, by the store's clock, or by this host's while that cannot be read."""
-    cause: str | None = None
-    action: str | None = None
-    explained: RecordedCause | None = None
-    """What shows the cause."""
-    conditions: Mapping[str, str] = field(default_factory=dict)
     record: Record | None = None
     """The record as this tick left it (a dry run: would leave it). None: it could not be read."""
     last_metadata_at: datetime | None = None

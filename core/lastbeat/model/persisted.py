@@ -79,4 +79,5 @@ TRANSIENT: Final = {"transient": True}
 """Metadata of a field that is not written."""
 
 FLAT: Final = {"flat": True}
-"""Metadata of a field whose own fields are written among its parent's."""
+"""Metadata of a field whose own fields are written among its parent's. If it is None, its required
+fields are null."""

@@ -7,13 +7,12 @@ from enum import Enum
 
 from lastbeat.model.action import Action
 from lastbeat.model.alert import Alert
-from lastbeat.model.cause import Cause, MissingRanks
 from lastbeat.model.data import dataclass
 from lastbeat.model.job import JobMemory
 from lastbeat.model.persisted import FLAT, Persisted
 from lastbeat.model.reaction import ReactionMemory
 from lastbeat.model.restart import FoundCheckpoint, LeaseHolder, RestartEntry, RestartRuling, Supervision
-from lastbeat.model.similar import SimilarFailure
+from lastbeat.model.state import RecordedCause, State
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import Timesheet
 
@@ -148,21 +147,6 @@ class ToldWarning(Persisted):
 
 
 @dataclass(frozen=True)
-class RecordedCause(Persisted):
-    """The cause of a failure or a silence, as people were told."""
-
-    cause: Cause = field(metadata=FLAT)
-    also_seen: tuple[str, ...] = ()
-    """Downstream errors and other candidates, a line each; few."""
-    similar: SimilarFailure | None = None
-    """The latest earlier failure of the same cause. None: none was known."""
-    second: Cause | None = None
-    """What it may be as well, where it is undecided which of the two, see ``model.cause.UNDECIDED``."""
-    missing: MissingRanks | None = None
-    """The ranks to look at, if the cause is a timeout that all others report."""
-
-
-@dataclass(frozen=True)
 class Transition(Persisted):
     """One change of status, numbered from 1 over the life of the record."""
 
@@ -207,10 +191,8 @@ class Record(Persisted):
     with every write."""
 
     run_id: str
-    status: Status | None = None
-    reason: str = ""
-    cause: str | None = None
-    action: str | None = None
+    state: State | None = field(default=None, metadata=FLAT)
+    """None: nothing was decided about it yet."""
     since: datetime | None = None
     """When it was seen to be so."""
     happened_at: datetime | None = None
@@ -223,8 +205,6 @@ class Record(Persisted):
     """Number of the attempt of which people were last told that it was restarted in place."""
     flapping_since: datetime | None = None
     """Since when it flaps, see ``decide.flapping``: flips are recorded but raise no alerts. None: it does not."""
-    conditions: Mapping[str, str] = field(default_factory=dict)
-    """Condition name → what was seen, for people."""
     attempt: Attempt = field(default_factory=Attempt)
     seq: int = 0
     written_at: datetime | None = None
@@ -246,8 +226,6 @@ class Record(Persisted):
     warned: Mapping[str, ToldWarning] = field(default_factory=dict)
     """The latest lines that warned: digest of the line → what was told. Nobody tells the same line again."""
     finding: Finding | None = None
-    explained: RecordedCause | None = None
-    """``cause`` and ``action`` of the present status with their evidence."""
     raised: tuple[str, ...] = ()
     """Ids of the latest alerts that training raised itself and that were dealt with: told, or too old to be."""
     sentinels: tuple[str, ...] = ()
@@ -290,6 +268,32 @@ class Record(Persisted):
     ``deliver.port``. The latest ones."""
     actions: tuple[Action, ...] = ()
     """Actions: at most once each, see ``effects.actions``."""
+
+    # The fields of its state, under their own names.
+
+    @property
+    def status(self) -> Status | None:
+        return self.state.status if self.state is not None else None
+
+    @property
+    def reason(self) -> str:
+        return self.state.reason if self.state is not None else ""
+
+    @property
+    def cause(self) -> str | None:
+        return self.state.cause if self.state is not None else None
+
+    @property
+    def action(self) -> str | None:
+        return self.state.action if self.state is not None else None
+
+    @property
+    def conditions(self) -> Mapping[str, str]:
+        return self.state.conditions if self.state is not None else {}
+
+    @property
+    def explained(self) -> RecordedCause | None:
+        return self.state.explained if self.state is not None else None
 
     @property
     def came_to_be_at(self) -> datetime | None:

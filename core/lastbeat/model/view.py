@@ -12,10 +12,11 @@ from typing import Final
 from lastbeat.model.goodput import Goodput
 from lastbeat.model.job import JobMemory, JobState
 from lastbeat.model.reaction import CommandRun, PolicyNote
-from lastbeat.model.record import RecordedCause, Transition
+from lastbeat.model.record import Transition
 from lastbeat.model.resources import Resources
 from lastbeat.model.restart import Budget, FoundCheckpoint, RestartRuling
 from lastbeat.model.silence import Silence
+from lastbeat.model.state import RecordedCause
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_duration, format_minutes
 from lastbeat.model.timesheet import AttemptTimes

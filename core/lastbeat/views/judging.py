@@ -12,7 +12,8 @@ from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.preemption import LIMIT_BYTES as PREEMPTED_LIMIT_BYTES
 from lastbeat.model.raised_alert import LIMIT_BYTES as ALERTS_LIMIT_BYTES
-from lastbeat.model.record import Attempt, Record, RecordedCause
+from lastbeat.model.record import Attempt, Record
+from lastbeat.model.state import HasState, State
 from lastbeat.model.status import Status
 from lastbeat.model.stop_request import LIMIT_BYTES as STOP_LIMIT_BYTES
 from lastbeat.model.times import format_time
@@ -31,16 +32,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """Status and why. ``record`` is None where there is none that could be read."""
+class Judged(HasState):
+    """State and what shows it. ``record`` is None where there is none that could be read."""
 
-    status: Status
-    reason: str = ""
+    state: State
     record: Record | None = None
-    cause: str | None = None
-    action: str | None = None
-    explained: RecordedCause | None = None
-    conditions: Mapping[str, str] = field(default_factory=dict)
     attempt: Attempt = field(default_factory=Attempt)
     seen: Seen | None = None
     """What counts for this attempt; None: it could not be told."""
@@ -106,12 +102,13 @@ class Judge:
             return replace(judged, ended=decision.verdict.status) if decision.verdict.by_sentinel else judged
         if refused:
             now = decide(None, self._run_id, seen, policy, at)
-            return Judged(Status.UNKNOWN, said, attempt=now.record.attempt, seen=now.seen, fault=said, unread=True)
+            state, attempt = State(Status.UNKNOWN, said), now.record.attempt
+            return Judged(state, attempt=attempt, seen=now.seen, fault=said, unread=True)
         decision = self._first(seen, files, at, policy)
         if decision.unobservable is not None:
             counts, attempt = decision.seen, decision.record.attempt
             return Judged(
-                Status.UNKNOWN,
+                State(Status.UNKNOWN),
                 attempt=attempt,
                 seen=counts,
                 fault=decision.unobservable,
@@ -120,13 +117,8 @@ class Judge:
             )
         verdict = decision.verdict
         return Judged(
-            verdict.status,
-            verdict.reason,
+            verdict.state,
             None,
-            verdict.cause,
-            verdict.action,
-            verdict.explained,
-            verdict.conditions,
             decision.record.attempt,
             decision.seen,
             verdict.status if verdict.status.ended else None,
@@ -197,13 +189,8 @@ def _decoded(blob: Blob) -> tuple[Record | None, str, bool]:
 
 def _recorded(record: Record, seen: Seen | None, fault: str | None, notes: tuple[str, ...]) -> Judged:
     return Judged(
-        record.status or Status.UNKNOWN,
-        record.reason,
+        record.state or State(Status.UNKNOWN),
         record,
-        record.cause,
-        record.action,
-        record.explained,
-        record.conditions,
         record.attempt,
         seen,
         record.status if record.status is not None and record.status.ended else None,

@@ -5,8 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from lastbeat.model.cause import FRAMES_LIMIT, MISSING_LIMIT, TEXT_LIMIT, Cause, MissingRanks
-from lastbeat.model.record import Record, RecordedCause, Transition
+from lastbeat.model.record import Record, Transition
 from lastbeat.model.restart import Budget
+from lastbeat.model.state import RecordedCause
 from lastbeat.model.view import JobLine, Span
 from lastbeat.views.excerpts import Safe
 from lastbeat.views.supervised import budgets, is_over, supervisor, waiting

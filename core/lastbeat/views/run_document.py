@@ -9,10 +9,11 @@ from lastbeat.model.cause import Cause, Evidence, MissingRanks
 from lastbeat.model.document import clean
 from lastbeat.model.numbers import json_number
 from lastbeat.model.reaction import CommandRun
-from lastbeat.model.record import RecordedCause, Transition
+from lastbeat.model.record import Transition
 from lastbeat.model.resources import Resources
 from lastbeat.model.restart import FoundCheckpoint
 from lastbeat.model.similar import SimilarFailure
+from lastbeat.model.state import RecordedCause
 from lastbeat.model.times import format_time
 from lastbeat.model.view import (
     Excerpt,

@@ -10,17 +10,18 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from lastbeat.explain.signals.catalogue_files import CatalogueFile
-from lastbeat.model.document_field import object_of
+from lastbeat.model.document_field import nullable, object_of
 from lastbeat.model.persisted import Persisted
 from lastbeat.model.record import SCHEMA, Record
 from lastbeat.model.runid import METADATA, PROGRESS
+from lastbeat.model.state import State
 from lastbeat.views.heartbeats import fields_of
 from lastbeat.watch.record.fleet_document import SCHEMA as LIMITS_SCHEMA
 from lastbeat.watch.record.limits_file import FileOfLimits
@@ -57,20 +58,29 @@ class _RecordGenerator(_Generator):
 
 
 def _flattened(definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """``definitions`` with the fields of flat parts moved to their parents."""
-    flat = {
-        (kind.__name__, each.name): each.type.__name__
+    """``definitions`` with the fields of flat parts moved to their parents. Those of a part that may be None are
+    optional there."""
+    flat = [
+        (kind.__name__, each)
         for kind in Persisted.__subclasses__()
         for each in fields(kind)
-        if each.metadata.get("flat") and isinstance(each.type, type)
-        if kind.__name__ in definitions
-    }
+        if each.metadata.get("flat") and kind.__name__ in definitions
+    ]
     made = {name: dict(definition) for name, definition in definitions.items()}
-    for (parent, field), part in flat.items():
-        own = {name: value for name, value in made[parent]["properties"].items() if name != field}
-        made[parent]["properties"] = {**made[part]["properties"], **own}
-        required = [name for name in made[parent].get("required", []) if name != field]
-        made[parent]["required"] = [*made[part].get("required", []), *required]
+    for parent, field in flat:
+        kinds: tuple[Any, ...] = get_args(field.type)
+        part = made[(*kinds, field.type)[0].__name__]
+        needed = part.get("required", [])
+        optional = set(needed) if kinds else set()
+        members = {name: nullable(value) if name in optional else value for name, value in part["properties"].items()}
+        own = made[parent]["properties"]
+        made[parent]["properties"] = {
+            name: value
+            for known, whole in own.items()
+            for name, value in (members.items() if known == field.name else [(known, whole)])
+        }
+        required = [name for name in made[parent].get("required", []) if name != field.name]
+        made[parent]["required"] = [*([] if kinds else needed), *required]
     return made
 
 
@@ -109,12 +119,15 @@ def _heartbeat(file: str, says: str) -> dict[str, Any]:
 def _record() -> dict[str, Any]:
     made = TypeAdapter(Record).json_schema(schema_generator=_RecordGenerator)
     version = {"type": "integer", "minimum": 1, "description": f"Version of the format; this is of {SCHEMA}."}
+    definitions = _flattened({**made["$defs"], Record.__name__: made})
+    record = definitions.pop(Record.__name__)
+    del definitions[State.__name__]
     return {
-        **made,
+        **record,
         "description": "_watchdog.json: the watchdog's whole memory of one run, written by nobody else.",
-        "properties": {"schema": version, **made["properties"]},
-        "required": ["schema", *made["required"]],
-        "$defs": _flattened(made["$defs"]),
+        "properties": {"schema": version, **record["properties"]},
+        "required": ["schema", *record["required"]],
+        "$defs": definitions,
     }
 
 

@@ -20,6 +20,7 @@ from lastbeat.model.observation import NeverSeen, RankFiles, Seen, Unreadable
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
+from lastbeat.model.state import State
 from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.times import format_time
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError, UnreachableError
@@ -585,14 +586,9 @@ class Watch:
         decision, verdict = conclusion.decision, conclusion.decision.verdict
         return Outcome(
             run_id=self.run_id,
-            status=verdict.status,
-            reason=verdict.reason,
+            state=verdict.state,
             observation=look.seen,
             at=look.now,
-            cause=verdict.cause,
-            explained=verdict.explained,
-            action=verdict.action,
-            conditions=verdict.conditions,
             record=record,
             last_metadata_at=decision.record.last_metadata_at,
             last_progress_at=decision.record.last_progress_at,
@@ -639,11 +635,9 @@ class Watch:
             notes = (f"Last known status: {known.status} since {format_time(known.since)}", *notes)
         return Outcome(
             run_id=self.run_id,
-            status=Status.UNKNOWN,
-            reason=str(error),
+            state=State(Status.UNKNOWN, str(error), action=error.advice or None),
             observation=Unreadable(str(error), error.advice),
             at=now,
-            action=error.advice or None,
             record=known,
             last_metadata_at=known.last_metadata_at if known else None,
             last_progress_at=known.last_progress_at if known else None,

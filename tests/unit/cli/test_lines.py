@@ -14,21 +14,22 @@ from lastbeat.model.document import outcome_document
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.observation import NeverSeen, Seen, Unreadable
 from lastbeat.model.outcome import Outcome
-from lastbeat.model.record import Attempt, Record, RecordedCause
+from lastbeat.model.record import Attempt, Record
 from lastbeat.model.similar import SimilarFailure
+from lastbeat.model.state import RecordedCause, State
 from lastbeat.model.status import Event, Status
 from lastbeat_cli import exits
 from lastbeat_cli.document import dump
 from lastbeat_cli.lines import bar, lines, percent
+from support.states import with_state
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 250000, tzinfo=timezone.utc)
 METADATA = Heartbeat(NOW, "v1", phase="train")
 PROGRESS = Heartbeat(NOW, "v2", step=25, total_steps=100, loss=2.345678)
-RECORD = Record("run-1", status=Status.RUNNING, since=NOW - timedelta(hours=1), attempt=Attempt(3))
+RECORD = Record("run-1", State(Status.RUNNING), since=NOW - timedelta(hours=1), attempt=Attempt(3))
 RUNNING = Outcome(
     "run-1",
-    Status.RUNNING,
-    "Heartbeats: metadata.json 3s ago",
+    State(Status.RUNNING, "Heartbeats: metadata.json 3s ago"),
     Seen(metadata=METADATA, progress=PROGRESS),
     NOW,
     record=RECORD,
@@ -36,9 +37,7 @@ RUNNING = Outcome(
 )
 TIMED_OUT = replace(
     RUNNING,
-    status=Status.TIMED_OUT,
-    reason="Both heartbeats stale (>10m)",
-    action="SSH to the instance",
+    state=State(Status.TIMED_OUT, "Both heartbeats stale (>10m)", action="SSH to the instance"),
     last_metadata_at=NOW - timedelta(minutes=12, seconds=5),
     last_progress_at=NOW - timedelta(hours=2),
     pending=1,
@@ -46,9 +45,9 @@ TIMED_OUT = replace(
     failures=("Slack (hooks.slack.com): 404 no_service",),
     notes=("The record is on this machine alone.",),
 )
-WARNED = replace(RUNNING, conditions={"loss_nan": "loss is NaN at step 25", "clock_skew": "1h ahead"})
+WARNED = with_state(RUNNING, conditions={"loss_nan": "loss is NaN at step 25", "clock_skew": "1h ahead"})
 BLIND = Outcome(
-    "run-1", Status.UNKNOWN, "s3://b: access denied", Unreadable("s3://b: access denied"), NOW, record=RECORD
+    "run-1", State(Status.UNKNOWN, "s3://b: access denied"), Unreadable("s3://b: access denied"), NOW, record=RECORD
 )
 
 
@@ -76,11 +75,11 @@ def test_conditions_show_beside_running_and_a_line_each() -> None:
     ("outcome", "code"),
     [
         pytest.param(RUNNING, exits.OK, id="a running run is OK"),
-        pytest.param(replace(RUNNING, status=Status.SUCCEEDED), exits.OK, id="so is one that succeeded"),
+        pytest.param(with_state(RUNNING, status=Status.SUCCEEDED), exits.OK, id="so is one that succeeded"),
         pytest.param(WARNED, exits.WARNING, id="a running run with conditions is a WARNING"),
-        pytest.param(replace(WARNED, status=Status.SUCCEEDED), exits.WARNING, id="so is a success with conditions"),
+        pytest.param(with_state(WARNED, status=Status.SUCCEEDED), exits.WARNING, id="so is a success with conditions"),
         pytest.param(TIMED_OUT, exits.CRITICAL, id="a time-out is CRITICAL"),
-        pytest.param(replace(RUNNING, status=Status.FAILED), exits.CRITICAL, id="so is a failure"),
+        pytest.param(with_state(RUNNING, status=Status.FAILED), exits.CRITICAL, id="so is a failure"),
         pytest.param(BLIND, exits.UNKNOWN, id="a pass that saw nothing is UNKNOWN"),
     ],
 )
@@ -92,7 +91,8 @@ def test_the_document_of_a_run() -> None:
     message = Message("run-1", Event.FAILED, Status.FAILED, "boom", NOW)
     refused = Alert(7, Event.FAILED, NOW, message, {"slack:1": Delivery(failed="404"), "sns:1": Delivery(sent_at=NOW)})
     record = replace(RECORD, outbox=(refused,))
-    assert outcome_document(replace(WARNED, record=record, cause="cuda_oom", delivered=1, last_progress_at=NOW)) == {
+    failed = with_state(WARNED, cause="cuda_oom")
+    assert outcome_document(replace(failed, record=record, delivered=1, last_progress_at=NOW)) == {
         "run_id": "run-1",
         "status": "RUNNING",
         "reason": "Heartbeats: metadata.json 3s ago",
@@ -120,7 +120,8 @@ def test_hostile_text_is_one_harmless_line_each_and_valid_json(
     reason: str, phase: str, note: str, loss: float, step: int
 ) -> None:
     seen = Seen(metadata=replace(METADATA, phase=phase), progress=replace(PROGRESS, step=step, loss=loss))
-    outcome = replace(WARNED, reason=reason, observation=seen, notes=(note,), conditions={"stalled": note})
+    warned = with_state(WARNED, reason=reason, conditions={"stalled": note})
+    outcome = replace(warned, observation=seen, notes=(note,))
     for line in lines(outcome):
         assert "\n" not in line
         assert "\x1b" not in line
@@ -166,7 +167,7 @@ def test_what_shows_the_cause_is_told_with_where_it_was_raised() -> None:
     evidence = Evidence("exit status", 0, "killed by SIGKILL")
     frames = ("train.py:33 in main: loss = \x1b[31mmodel(batch)", "torch/nn/linear.py:9 in forward")
     explained = RecordedCause(Cause("oom", evidence, 0.5, frames=frames))
-    told = lines(replace(TIMED_OUT, cause="oom", explained=explained))
+    told = lines(with_state(TIMED_OUT, cause="oom", explained=explained))
     assert "Cause: oom (perhaps)" in told
     assert "Evidence: exit status: killed by SIGKILL" in told
     assert [line for line in told if line.startswith("Raised at")] == [
@@ -178,12 +179,12 @@ def test_what_shows_the_cause_is_told_with_where_it_was_raised() -> None:
 def test_where_it_is_undecided_both_causes_are_told() -> None:
     line = Evidence("exit status", 0, "killed by SIGKILL")
     explained = RecordedCause(Cause("oom", line, 0.5), second=Cause("cancelled", line, 0.25))
-    assert "Cause: oom or cancelled (perhaps)" in lines(replace(TIMED_OUT, cause="oom", explained=explained))
+    assert "Cause: oom or cancelled (perhaps)" in lines(with_state(TIMED_OUT, cause="oom", explained=explained))
 
 
 def test_a_failure_that_was_seen_before_is_told_with_its_run() -> None:
     similar = SimilarFailure("llama-7", NOW, runs=3, aftermath="failed_again")
     explained = RecordedCause(Cause("oom", Evidence("a.log", 3, "boom"), 0.9), similar=similar)
-    (told,) = [line for line in lines(replace(TIMED_OUT, explained=explained)) if line.startswith("Seen before")]
+    (told,) = [line for line in lines(with_state(TIMED_OUT, explained=explained)) if line.startswith("Seen before")]
     assert told.startswith("Seen before: same as run llama-7 on ")
     assert told.endswith(" (3 runs so far), which failed again the same way after a restart")

@@ -14,16 +14,18 @@ from lastbeat.model.alert import Alert, Delivery, Message
 from lastbeat.model.observation import NeverSeen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Finding, HeartbeatMemory, Record
+from lastbeat.model.state import State
 from lastbeat.model.status import Event, Status
 from lastbeat.stores.clock import next_due
 from lastbeat.watch.decide.over import is_over, retry_in_s
 from lastbeat_cli.loop import Stop, follow
+from support.states import with_state
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
-RUNNING = Outcome("run-1", Status.RUNNING, "", NeverSeen(), NOW)
+RUNNING = Outcome("run-1", State(Status.RUNNING), NeverSeen(), NOW)
 MESSAGE = Message("run-1", Event.FAILED, Status.FAILED, "boom", NOW)
-FAILED = replace(RUNNING, status=Status.FAILED)
-FLAPPING = replace(RUNNING, status=Status.TIMED_OUT, record=Record("run-1", flapping_since=NOW))
+FAILED = with_state(RUNNING, status=Status.FAILED)
+FLAPPING = replace(with_state(RUNNING, status=Status.TIMED_OUT), record=Record("run-1", flapping_since=NOW))
 
 
 def by_log(beat_s: float, seen_s: float = 60) -> Outcome:
@@ -62,10 +64,12 @@ def test_the_next_pass_is_on_the_beat_and_within_one_interval(due: float, late: 
         pytest.param(FAILED, False, True, id="a finished run whose alerts are out is over"),
         pytest.param(replace(FAILED, pending=1), False, False, id="alerts that wait are waited for"),
         pytest.param(replace(FAILED, pending=1), True, True, id="but not by a dry run, which sends none"),
-        pytest.param(replace(FAILED, status=Status.UNKNOWN), False, False, id="what could not be seen is not over"),
+        pytest.param(with_state(FAILED, status=Status.UNKNOWN), False, False, id="what could not be seen is not over"),
         pytest.param(by_log(-30), False, True, id="a crash that a log shows, with no heartbeat since, is over"),
         pytest.param(by_log(30), False, False, id="but with heartbeats since it is perhaps taken back"),
-        pytest.param(replace(by_log(30), status=Status.CANCELLED), False, False, id="as a Ctrl-C that a log shows is"),
+        pytest.param(
+            with_state(by_log(30), status=Status.CANCELLED), False, False, id="as a Ctrl-C that a log shows is"
+        ),
         pytest.param(by_log(30, seen_s=200), False, True, id="though not for ever"),
         pytest.param(FLAPPING, False, False, id="a flapping run may come back, and people are told when it settles"),
     ],
@@ -90,7 +94,7 @@ def test_a_waiting_delivery_is_tried_again_when_its_back_off_ends() -> None:
 
 
 def test_passes_come_by_the_interval_until_the_watch_is_over() -> None:
-    outcomes = iter([RUNNING, replace(RUNNING, status=Status.UNKNOWN), RUNNING, FAILED])
+    outcomes = iter([RUNNING, with_state(RUNNING, status=Status.UNKNOWN), RUNNING, FAILED])
     shown: list[Status] = []
     with Stop() as stop:
         last = follow(lambda: next(outcomes), lambda each: shown.append(each.status), stop, 0.01)

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from lastbeat.model.cause import Cause, Evidence
-from lastbeat.model.record import RecordedCause
 from lastbeat.model.resources import Resources
 from lastbeat.model.silence import Silence
+from lastbeat.model.state import RecordedCause
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
 from lastbeat.model.view import Excerpt, RankLine, Row, RunView

@@ -19,6 +19,8 @@ from lastbeat.model.observation import RankFiles, RanksLookedAt, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import HeartbeatMemory, Record
 from lastbeat.model.signal import Absence
+from lastbeat.model.state import State
+from lastbeat.model.status import Status
 from lastbeat.watch.decide.conditions import table
 from lastbeat.watch.decide.conditions.condition import Check
 from lastbeat.watch.decide.evidence import AttemptEvidence
@@ -43,7 +45,8 @@ NAMES = list(dict.fromkeys(row.name for row in ROWS))
 
 def record(names: Iterable[str]) -> Record:
     """A record that holds these conditions."""
-    return Record("llama", metadata=EARLIER, progress=EARLIER, conditions=dict.fromkeys(names, "as recorded"))
+    state = State(Status.RUNNING, conditions=dict.fromkeys(names, "as recorded"))
+    return Record("llama", state, metadata=EARLIER, progress=EARLIER)
 
 
 WELL = AttemptEvidence(

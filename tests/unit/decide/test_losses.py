@@ -12,10 +12,12 @@ from lastbeat.model.action import Action
 from lastbeat.model.losses import CountedFailure, Dimension, Loss, by_loss, grouped, step_range
 from lastbeat.model.record import Attempt, HeartbeatMemory, Record, Transition
 from lastbeat.model.restart import RESTART_KIND, FoundCheckpoint, Mode, RestartEntry
+from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import AttemptTimes, Timesheet
 from lastbeat.watch.decide.losses import counted_failures
 from support.laws import examples
+from support.states import with_state
 
 ZERO = datetime(2026, 3, 1, tzinfo=timezone.utc)
 RUNNING, FAILED, TIMED_OUT = Status.RUNNING, Status.FAILED, Status.TIMED_OUT
@@ -54,7 +56,7 @@ def record(*told: Told, sheet: tuple[AttemptTimes, ...] = (), cause: str = "nccl
     )  # fmt: skip
     last = max((attempt for _, _, attempt in told), default=1)
     whole = Record(
-        "run", status=told[-1][1] if told else None, attempt=Attempt(last), history=history,
+        "run", State(told[-1][1]) if told else None, attempt=Attempt(last), history=history,
         transitions=len(history), timesheet=Timesheet(sheet) if sheet else None,
     )  # fmt: skip
     return replace(whole, **more)  # type: ignore[arg-type]
@@ -176,7 +178,7 @@ def test_what_is_no_failure(held: Record) -> None:
 
 def test_the_time_in_which_it_stood_still_is_lost_though_it_went_on_by_itself() -> None:
     sheet = (times(1, 0, (1, 1), (50, 20), told=True, still=2, given_up=3),)
-    stood = replace(record(BEGUN, (5, TIMED_OUT, 1), (8, RUNNING, 1), sheet=sheet), status=RUNNING)
+    stood = with_state(record(BEGUN, (5, TIMED_OUT, 1), (8, RUNNING, 1), sheet=sheet), status=RUNNING)
     (failure,) = failures(stood)
     assert hours(failure.loss) == (0.0, 5.0)
     assert failure.started_again

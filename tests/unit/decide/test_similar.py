@@ -9,6 +9,7 @@ from lastbeat.model.action import Action
 from lastbeat.model.record import Attempt, HeartbeatMemory, Record, Transition
 from lastbeat.model.restart import RESTART_KIND
 from lastbeat.model.similar import FAILED_AGAIN, GOT_FURTHER, NOT_STARTED, WENT_ON
+from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.watch.decide.similar import aftermath
 
@@ -33,7 +34,7 @@ def record(*told: Told, step: int | None = None) -> Record:
     beat = HeartbeatMemory(START, step=step) if step is not None else None
     last = told[-1] if told else BEGUN
     return Record(
-        "run", status=last[0], attempt=Attempt(last[1]), history=history, transitions=len(history), progress=beat
+        "run", State(last[0]), attempt=Attempt(last[1]), history=history, transitions=len(history), progress=beat
     )
 
 

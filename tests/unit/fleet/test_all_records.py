@@ -4,6 +4,7 @@ import pytest
 
 from lastbeat.fleet.all_records import all_records, ended_long_ago, never_supervised
 from lastbeat.model.record import Record
+from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.stores.port import StoreError, UnreachableError
 from lastbeat.watch.record.codec import encode
@@ -14,7 +15,7 @@ from support.world import World, running
 def recorded(store: MemoryStore, *names: str) -> MemoryStore:
     for name in names:
         store.pass_time(10)
-        store.write(f"{name}/_watchdog.json", encode(Record(name, status=Status.RUNNING)))
+        store.write(f"{name}/_watchdog.json", encode(Record(name, State(Status.RUNNING))))
     return store
 
 

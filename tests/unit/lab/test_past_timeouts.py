@@ -11,6 +11,7 @@ from lastbeat.lab.past_timeouts import KeptTimes, PastTimeouts, StepPoint, past_
 from lastbeat.model.heartbeat import OpenSection
 from lastbeat.model.learned_limits import LearnedLimit, LearnedState, SpanKey, Taken
 from lastbeat.model.record import Attempt, ExceededLimit, LimitName, Record, Transition
+from lastbeat.model.state import State
 from lastbeat.model.status import Status
 
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
@@ -33,7 +34,7 @@ def record(status: Status = RUNNING, hours: float = 0.0, cause: str | None = Non
     if status is not RUNNING:
         history.append(Transition(2, START + timedelta(hours=hours), RUNNING, status, "over", 1, cause))
     exceeded = ExceededLimit(limit, 600.0) if limit is not None else None
-    return Record("r", status=status, attempt=Attempt(1), history=tuple(history), transitions=len(history),
+    return Record("r", State(status), attempt=Attempt(1), history=tuple(history), transitions=len(history),
                   exceeded=exceeded, stopped_by=stopped_by)  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from lastbeat.launchers.ray_exec.launcher import RayExecLauncher
 from lastbeat.model.job import JobMemory, JobSpec, JobState
 from lastbeat.model.record import Record
 from lastbeat.model.restart import JobEnd, Mode, RestartEntry, Supervision
+from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.watch.decide.restart import decide_restart, entry
@@ -77,7 +78,7 @@ def test_a_run_that_a_script_began_by_its_head_pod_is_stopped_from_a_shell(
     (runs / "train").mkdir(parents=True)
     job = JobMemory("ray-exec", "train@session_7", "train-r0", 0, SINCE, JobState.RUNNING)
     begun = Supervision("ray-exec", JobSpec(("train",), ""), place="10.1.2.3:6443/default/ray-head")
-    record = Record(run_id="train", status=Status.RUNNING, supervision=begun, job=job)
+    record = Record("train", State(Status.RUNNING), supervision=begun, job=job)
     RecordRepository(DirectoryStore(runs), "train/_watchdog.json", "test").save(record, SINCE)
 
     done = call(LASTBEAT, "stop", "train", cwd=tmp_path, MONITORING_ROOT=str(runs), PATH=os.environ["PATH"])

@@ -16,6 +16,7 @@ import pytest
 from lastbeat.fleet.all_records import MOST
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.record import Record, Transition
+from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row, RunView, StoreOutage
 from lastbeat.stores.counting import CountingStore, Tally
@@ -239,7 +240,7 @@ def costly(world: World, runs: int = 1) -> World:
     at = START - timedelta(hours=1)
     for number in range(runs):
         failed = Transition(1, at, None, Status.FAILED, "boom", 1, "oom", fingerprint="aa")
-        record = Record(f"run-{number}", status=Status.FAILED, history=(failed,), transitions=1)
+        record = Record(f"run-{number}", State(Status.FAILED), history=(failed,), transitions=1)
         world.store.write(f"run-{number}/_watchdog.json", encode(record))
     return replace(world, tells_losses=True)
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from lastbeat.model.alert import Alert, Delivery, Message
 from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.codec import DamagedError
-from lastbeat.model.record import Attempt, Finding, HeartbeatMemory, Record, RecordedCause, ToldWarning, Transition
+from lastbeat.model.record import Attempt, Finding, HeartbeatMemory, Record, ToldWarning, Transition
+from lastbeat.model.state import RecordedCause, State
 from lastbeat.model.status import Event, Status
 from lastbeat.watch.effects.outbox import enqueue
 from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, encode
@@ -32,6 +33,11 @@ evidence = st.builds(
 causes = st.builds(
     Cause, error_type=text, evidence=evidence, confidence=st.floats(0, 1), subsystem=maybe_text,
     restartable=st.none() | st.booleans(), hint=text, signal=text,
+)  # fmt: skip
+states = st.builds(
+    State, status=statuses, reason=text, cause=maybe_text, action=maybe_text,
+    conditions=st.dictionaries(text, text, max_size=2),
+    explained=st.none() | st.builds(RecordedCause, cause=causes, also_seen=st.tuples(text), second=st.none() | causes),
 )  # fmt: skip
 messages = st.builds(
     Message, run_id=text, event=st.sampled_from(Event), status=statuses, reason=text, at=times, attempt=number,
@@ -58,17 +64,15 @@ memories = st.builds(
 )  # fmt: skip
 records = st.builds(
     Record, run_id=text, seq=number, written_at=maybe_time, writer=text, first_looked_at=maybe_time,
-    status=st.none() | statuses, reason=text, cause=maybe_text, action=maybe_text, since=maybe_time,
-    flapping_since=maybe_time,
+    state=st.none() | states, since=maybe_time, flapping_since=maybe_time,
     attempt=st.builds(Attempt, number=number, start_time=maybe_time,
                       start_skew_s=st.none() | st.tuples(seconds, seconds), declared=st.none() | number,
                       earlier_starts=st.tuples(times), spent=st.tuples(text)),
-    conditions=st.dictionaries(text, text, max_size=2), metadata=st.none() | memories, progress=st.none() | memories,
+    metadata=st.none() | memories, progress=st.none() | memories,
     log=st.none() | memories, log_lines=st.dictionaries(text, times, max_size=2),
     warned=st.dictionaries(text, st.builds(ToldWarning, line=number, until=times), max_size=2),
     finding=st.none() | st.builds(Finding, line=text, seen_at=times, alone=st.booleans(), acquitted=st.booleans(),
                                   doubted=st.booleans()),
-    explained=st.none() | st.builds(RecordedCause, cause=causes, also_seen=st.tuples(text), second=st.none() | causes),
     sentinels=st.tuples(text), continues=maybe_text, transitions=number,
     history=st.tuples(st.builds(Transition, number=number, at=times, before=st.none() | statuses, after=statuses,
                                 reason=text, attempt=number, cause=maybe_text, silenced=maybe_text)),
@@ -107,7 +111,7 @@ def test_the_worst_record_stays_far_below_what_is_read_of_it() -> None:
         stack=(wide * 400,) * 5, conditions=dict.fromkeys("abcdef", wide * 300), action="x" * 300,
         evidence=Evidence("f" * 200, 7, wide * 500, host="h" * 200), also_seen=(wide * 300,) * 3,
     )  # fmt: skip
-    record = Record("r" * 200, reason=wide * 300)
+    record = Record("r" * 200, State(Status.RUNNING, wide * 300))
     for number in range(90):
         record = enqueue(record, message)
         transition = Transition(number, NOW, Status.RUNNING, Status.FAILED, wide * 300, 1)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from lastbeat.model.record import Record
+from lastbeat.model.state import State
+from lastbeat.model.status import Status
 from lastbeat.stores.port import Blob, ConflictError, StoreError, UnreachableError
 from lastbeat.watch.record import compare_and_set
 from lastbeat.watch.record.codec import decode_record
@@ -19,8 +21,10 @@ KEY = "run/_watchdog.json"
 
 def add_to_record(store: MemoryStore, word: str) -> None:
     def change(record: Record | None) -> Record | None:
-        known = record or Record("run", reason="")
-        return None if word in known.reason.split() else replace(known, reason=f"{known.reason} {word}")
+        known = record or Record("run")
+        if word in known.reason.split():
+            return None
+        return replace(known, state=State(Status.RUNNING, f"{known.reason} {word}"))
 
     RecordRepository(store, KEY, word, proven=True).update(change, store.now)
 
@@ -161,7 +165,7 @@ def test_an_update_returns_the_record_as_it_is_then() -> None:
     store = MemoryStore()
     repository = RecordRepository(store, KEY, "me", proven=True)
     assert repository.update(lambda _record: None) is None
-    written = repository.update(lambda _record: Record("run", reason="new"))
+    written = repository.update(lambda _record: Record("run", State(Status.RUNNING, "new")))
     assert written is not None
     assert (written.reason, written.seq, written.written_at) == ("new", 1, store.now), "at the store's time"
     assert repository.update(lambda record: record) == written, "the very record is no change"

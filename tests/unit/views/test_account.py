@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.cause import Cause, Evidence
-from lastbeat.model.record import RecordedCause
+from lastbeat.model.state import RecordedCause
 from lastbeat.model.status import Status
 from lastbeat.model.view import Excerpt, Row, RunView
 from lastbeat.views.account import Account, account, trimmed

@@ -10,6 +10,7 @@ from lastbeat.model.action import Action
 from lastbeat.model.losses import Dimension
 from lastbeat.model.record import Attempt, HeartbeatMemory, LeftOut, Record, Transition
 from lastbeat.model.restart import RESTART_KIND
+from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import AttemptTimes, Timesheet
 from lastbeat.stores.port import StoreError, UnreachableError
@@ -29,7 +30,7 @@ def record(
         1, START - timedelta(hours=hours_ago), None, Status.FAILED, reason, 1, "oom", signal=signal,
         fingerprint=fingerprint, node="node-1",
     )  # fmt: skip
-    return Record(run_id, status=Status.FAILED, attempt=Attempt(1), history=(failed,), transitions=1)
+    return Record(run_id, State(Status.FAILED), attempt=Attempt(1), history=(failed,), transitions=1)
 
 
 def waiting(run_id: str) -> Record:

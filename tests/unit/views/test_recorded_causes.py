@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from lastbeat.model.cause import Cause, Evidence
-from lastbeat.model.record import RecordedCause
+from lastbeat.model.state import RecordedCause
 from lastbeat.views.excerpts import Safe
 from lastbeat.views.recorded import explained
 

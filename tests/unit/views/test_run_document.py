@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.cause import Cause, Evidence
-from lastbeat.model.record import RecordedCause, Transition
+from lastbeat.model.record import Transition
 from lastbeat.model.resources import Gpu, Resources
 from lastbeat.model.similar import SimilarFailure
+from lastbeat.model.state import RecordedCause
 from lastbeat.model.status import Status
 from lastbeat.model.view import (
     Excerpt,

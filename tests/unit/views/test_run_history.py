@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lastbeat.model.alert import Alert, Delivery, Message
 from lastbeat.model.record import Attempt, Record, Transition
+from lastbeat.model.state import State
 from lastbeat.model.status import Event, Status
 from lastbeat.model.view import Span
 from lastbeat.stores.port import Blob
@@ -29,14 +30,14 @@ def change(hours: int, after: Status, attempt: int = 1) -> Transition:
     [
         pytest.param(Record("r"), (), id="nothing happened yet"),
         pytest.param(
-            Record("r", status=Status.FAILED, history=(change(0, Status.RUNNING), change(2, Status.FAILED))),
+            Record("r", State(Status.FAILED), history=(change(0, Status.RUNNING), change(2, Status.FAILED))),
             (Span(START, Status.FAILED, 1),),
             id="one attempt, which failed later",
         ),
         pytest.param(
             Record(
                 "r",
-                status=Status.RUNNING,
+                State(Status.RUNNING),
                 attempt=Attempt(2),
                 history=(change(0, Status.FAILED), change(2, Status.RUNNING, 2)),
             ),
@@ -44,14 +45,14 @@ def change(hours: int, after: Status, attempt: int = 1) -> Transition:
             id="a second attempt",
         ),
         pytest.param(
-            Record("r", status=Status.RUNNING, attempt=Attempt(1, START - HOUR), history=(change(0, Status.RUNNING),)),
+            Record("r", State(Status.RUNNING), attempt=Attempt(1, START - HOUR), history=(change(0, Status.RUNNING),)),
             (Span(START - HOUR, Status.RUNNING, 1),),
             id="it began before anybody looked",
         ),
         pytest.param(
             Record(
                 "r",
-                status=Status.RUNNING,
+                State(Status.RUNNING),
                 attempt=Attempt(1, START - 3 * HOUR, (7200.0, 7200.0)),
                 history=(change(0, Status.RUNNING),),
             ),
@@ -59,7 +60,7 @@ def change(hours: int, after: Status, attempt: int = 1) -> Transition:
             id="its clock was two hours behind the store's",
         ),
         pytest.param(
-            Record("r", status=Status.RUNNING, attempt=Attempt(7, START)),
+            Record("r", State(Status.RUNNING), attempt=Attempt(7, START)),
             (Span(START, Status.RUNNING, 7),),
             id="history knows nothing of it",
         ),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.model.view import RankLine
 from lastbeat.stores.port import DeniedError, Entry
@@ -156,4 +157,4 @@ def test_who_stands_out_is_said_where_people_ask(status: Status, conditions: dic
         RankLine(0, START, step=7, host="a", status="running", beat_s=10.0),
         RankLine(1, START - timedelta(seconds=50), step=7, host="b", status="running", beat_s=10.0),
     )
-    assert standing_out(Ranks(lines), Judged(status, conditions=conditions), 2, START) == told
+    assert standing_out(Ranks(lines), Judged(State(status, conditions=conditions)), 2, START) == told

@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from lastbeat.explain.causes import exit_codes
 from lastbeat.explain.signals import hints
@@ -11,6 +11,7 @@ from lastbeat.model.action import Action
 from lastbeat.model.job import JobMemory, JobSight, JobState
 from lastbeat.model.record import Finding, Record
 from lastbeat.model.restart import RESTART_KIND
+from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_duration
@@ -31,17 +32,8 @@ _TERMINATED: Final = 128 + signal.SIGTERM
 """Exit status of a shell whose command was ended by SIGTERM."""
 
 
-class JobJudgement(NamedTuple):
-    """What follows for the run."""
-
-    status: Status
-    reason: str
-    cause: str | None = None
-    action: str | None = None
-
-
-def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -> JobJudgement | None:
-    """The run's status by its job, or None if heartbeats and logs decide.
+def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -> State | None:
+    """The run's state by its job, or None if heartbeats and logs decide.
 
     ``beats``: a heartbeat or a log of this attempt exists. ``says_done``: the log line that says training is done.
     ``lives``: a heartbeat is fresh.
@@ -51,27 +43,25 @@ def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -
     name = f"job {memory.id}" + ("" if report.restarts == 0 else f" (started again {counted(report.restarts, 'time')})")
     if report.state is JobState.PENDING:
         why = one_line(report.reason) or "no reason given"
-        return JobJudgement(Status.RUNNING, f"{name} waits for its turn ({why})")
+        return State(Status.RUNNING, f"{name} waits for its turn ({why})")
     if report.state is JobState.RUNNING:
-        return None if beats else JobJudgement(Status.RUNNING, f"{name} runs; it has written nothing yet")
+        return None if beats else State(Status.RUNNING, f"{name} runs; it has written nothing yet")
     if report.state is JobState.UNKNOWN:
         if beats:
             return None
-        return JobJudgement(Status.RUNNING, f"{name} was {memory.state} when it could last be asked about")
+        return State(Status.RUNNING, f"{name} was {memory.state} when it could last be asked about")
     if report.state is JobState.SUCCEEDED:
-        return JobJudgement(Status.SUCCEEDED, f"{name} ended well ({one_line(report.said)})")
+        return State(Status.SUCCEEDED, f"{name} ended well ({one_line(report.said)})")
     if report.state is JobState.GONE:
         if lives and not traits.gone_is_dead:
             # A scheduler may have lost track of it.
             return None
         if says_done is not None:
-            return JobJudgement(
-                Status.SUCCEEDED, f"{name} is over, and its log says that training is done: {says_done}"
-            )
+            return State(Status.SUCCEEDED, f"{name} is over, and its log says that training is done: {says_done}")
         from lastbeat.explain.signals.error_types import TIMEOUT, TYPES  # noqa: PLC0415 - as rarely as a job is gone
 
         told = f"{name} is gone: {one_line(report.reason)}"
-        return JobJudgement(Status.TIMED_OUT, told, TIMEOUT, TYPES[TIMEOUT].hint)
+        return State(Status.TIMED_OUT, told, TIMEOUT, TYPES[TIMEOUT].hint)
     cause = traits.causes.get(report.state) or _CAUSES.get(report.state)
     if cause is None and (report.signal == signal.SIGTERM or report.exit_code == _TERMINATED):
         # No scheduler names the sender: it may be a person, or a machine about to be preempted. A Ctrl-C is SIGINT.
@@ -81,7 +71,7 @@ def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -
     if report.signal is not None:
         what_to_do = traits.signal_remedies.get(report.signal, what_to_do)
     cause, what_to_do = traits.ends.get(report.said, (cause, what_to_do))
-    return JobJudgement(Status.FAILED, f"{name}: {_how(sight)}", cause, what_to_do)
+    return State(Status.FAILED, f"{name}: {_how(sight)}", cause, what_to_do)
 
 
 def old_outputs(before: Record, sight: JobSight | None) -> tuple[str, ...]:

@@ -20,12 +20,12 @@ from lastbeat.model.record import (
     HeartbeatMemory,
     LimitName,
     Record,
-    RecordedCause,
     StepWaits,
     Transition,
 )
 from lastbeat.model.restart import RESTART_KIND
 from lastbeat.model.similar import SimilarFailure
+from lastbeat.model.state import RecordedCause
 from lastbeat.model.status import UNWELL, Event, Status
 from lastbeat.model.text import fit, one_line
 from lastbeat.watch.decide import jobs, logs, step_waits
@@ -103,15 +103,15 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
         and before.status.is_foreign
         and _is_left_alone(before.since, match, evidence, verdict)
     ):
-        verdict = _as_recorded(before, before.status)
+        verdict = _as_recorded(before, verdict)
     elif (
         _was_told_otherwise(record, match, verdict)
         or _stays_finished(record, match, verdict)
         or _is_being_ended(before, match, verdict)
     ):
-        verdict = replace(_as_recorded(before, before.status or verdict.status), by_log=_by_log(before))
+        verdict = replace(_as_recorded(before, verdict), by_log=_by_log(before))
     elif verdict.status is Status.RUNNING and not match.is_new and _stays_timed_out(before, evidence):
-        verdict = _as_recorded(before, Status.TIMED_OUT)
+        verdict = _as_recorded(before, verdict)
     decision = _conclude(before, match, evidence, _keep_known_cause(before, match, verdict), policy, now)
     silent = verdict.status is Status.TIMED_OUT and before.status is not Status.TIMED_OUT
     hidden = unobservable(evidence) or undecidable(verdict.exceeded, policy)
@@ -130,9 +130,10 @@ def with_explanation(decision: Decision, explanation: Explanation) -> Decision:
         second=logs.second(explanation),
         missing=logs.bounded_missing(explanation.missing),
     )
-    verdict = replace(verdict, cause=cause.error_type, action=logs.advice(explanation) or verdict.action, explained=why)
-    verdict = with_headline(verdict, decision.seen)
-    record = replace(decision.record, reason=verdict.reason, cause=verdict.cause, action=verdict.action, explained=why)
+    action = logs.advice(explanation) or verdict.action
+    state = replace(verdict.state, cause=cause.error_type, action=action, explained=why)
+    verdict = with_headline(replace(verdict, state=state), decision.seen)
+    record = replace(decision.record, state=verdict.state)
     transition = decision.transition
     if transition is not None:
         said = transition.reason if verdict.reason == decision.verdict.reason else verdict.reason
@@ -161,9 +162,9 @@ def with_similar(decision: Decision, similar: SimilarFailure) -> Decision:
     why = decision.verdict.explained
     if why is None:
         return decision
-    why = replace(why, similar=similar)
-    verdict = replace(decision.verdict, explained=why)
-    return replace(decision, verdict=verdict, record=replace(decision.record, explained=why))
+    state = replace(decision.verdict.state, explained=replace(why, similar=similar))
+    verdict = replace(decision.verdict, state=state)
+    return replace(decision, verdict=verdict, record=replace(decision.record, state=state))
 
 
 def with_silence(decision: Decision, why: str) -> Decision:
@@ -226,12 +227,11 @@ def _keep_known_cause(before: Record, match: AttemptMatch, verdict: Verdict) -> 
     """``verdict`` with the known cause: that of a failure or a silence is found once, and stays as it was reported."""
     if match.is_new or before.status is not verdict.status or verdict.status not in UNWELL:
         return verdict
-    if verdict.by_log:
-        verdict = replace(verdict, reason=before.reason)
+    state = replace(verdict.state, reason=before.reason) if verdict.by_log else verdict.state
     if before.cause is None:
-        return verdict
-    told = replace(verdict, cause=before.cause, action=before.action, explained=before.explained)
-    return with_headline(told, match.seen)
+        return replace(verdict, state=state)
+    state = replace(state, cause=before.cause, action=before.action, explained=before.explained)
+    return with_headline(replace(verdict, state=state), match.seen)
 
 
 def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime) -> AttemptEvidence:
@@ -420,17 +420,9 @@ def _stays_timed_out(before: Record, evidence: AttemptEvidence) -> bool:
     return not (lives and exceeded_limit(before) is LimitName.START)
 
 
-def _as_recorded(record: Record, status: Status) -> Verdict:
-    return Verdict(
-        status,
-        record.reason,
-        record.cause,
-        record.action,
-        record.conditions,
-        record.explained,
-        exceeded=record.exceeded,
-        stopped_by=record.stopped_by,
-    )
+def _as_recorded(record: Record, verdict: Verdict) -> Verdict:
+    """What ``record`` says in place of ``verdict``."""
+    return Verdict(record.state or verdict.state, exceeded=record.exceeded, stopped_by=record.stopped_by)
 
 
 def _conclude(
@@ -447,19 +439,14 @@ def _conclude(
     if verdict.status is Status.RUNNING and not changed:
         resumed = restart_news(before, match.attempt.number, match.seen, _last_step(evidence), now)
     if resumed is not None:
-        verdict = replace(verdict, reason=resumed)
+        verdict = replace(verdict, state=replace(verdict.state, reason=resumed))
     after = replace(
         before,
         in_place_told=match.attempt.number if resumed is not None else before.in_place_told,
-        status=verdict.status,
-        reason=verdict.reason,
-        cause=verdict.cause,
-        action=verdict.action,
-        explained=verdict.explained,
+        state=verdict.state,
         stopped_by=verdict.stopped_by,
         exceeded=_exceeded(before, match, evidence, verdict),
         attempt=match.attempt,
-        conditions=verdict.conditions,
         metadata=evidence.metadata,
         progress=evidence.progress,
         earlier_step_limit_s=evidence.earlier_step_limit_s,

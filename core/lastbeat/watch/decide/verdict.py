@@ -1,7 +1,7 @@
 """The verdict on the evidence of one attempt: status, reason, conditions."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -11,7 +11,8 @@ from lastbeat.model.data import dataclass
 from lastbeat.model.observation import PreemptedSentinel, Seen, StopAsked
 from lastbeat.model.pattern import Pattern
 from lastbeat.model.policy import ITS_OWN, Policy
-from lastbeat.model.record import ExceededLimit, LimitName, RecordedCause
+from lastbeat.model.record import ExceededLimit, LimitName
+from lastbeat.model.state import HasState, RecordedCause, State
 from lastbeat.model.status import Status
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, format_minutes
@@ -38,16 +39,10 @@ DONE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Status and reason."""
+class Verdict(HasState):
+    """What a run is, and what that rests on."""
 
-    status: Status
-    reason: str
-    cause: str | None = None
-    action: str | None = None
-    conditions: Mapping[str, str] = field(default_factory=dict)
-    explained: RecordedCause | None = None
-    """The cause with its evidence."""
+    state: State
     by_sentinel: bool = False
     """The source of the status is training itself."""
     by_log: bool = False
@@ -76,18 +71,23 @@ def judge(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     """
     check = Check(evidence, policy, now)
     verdict = _first_verdict(check)
-    if verdict.status is Status.RUNNING:
-        verdict = _with_conditions(verdict, table.OF_JOB, check)
+    state = verdict.state
+    if state.status is Status.RUNNING:
+        state = _with_conditions(state, table.OF_JOB, check)
     note = thread_note(evidence.seen)
-    return replace(verdict, reason=fit(verdict.reason, REASON_LIMIT - len(note)) + note) if note else verdict
+    if note:
+        state = replace(state, reason=fit(state.reason, REASON_LIMIT - len(note)) + note)
+    return verdict if state is verdict.state else replace(verdict, state=state)
 
 
-def _with_conditions(verdict: Verdict, rows: Iterable[Condition], check: Check) -> Verdict:
-    """``verdict`` with the conditions of ``rows``, and the first hint among them."""
+def _with_conditions(state: State, rows: Iterable[Condition], check: Check) -> State:
+    """``state`` with the conditions of ``rows``, and the first hint among them."""
     found = table.raised(rows, check)
-    conditions = {**verdict.conditions, **{name: each.text for name, each in found.items()}}
-    action = verdict.action or next((each.hint for each in found.values() if each.hint), None)
-    return replace(verdict, conditions=conditions, action=action)
+    if not found:
+        return state
+    conditions = {**state.conditions, **{name: each.text for name, each in found.items()}}
+    action = state.action or next((each.hint for each in found.values() if each.hint), None)
+    return replace(state, conditions=conditions, action=action)
 
 
 def with_headline(verdict: Verdict, seen: Seen) -> Verdict:
@@ -97,7 +97,7 @@ def with_headline(verdict: Verdict, seen: Seen) -> Verdict:
     note = thread_note(seen)
     text = seen.error.text if seen.error is not None else ""
     said = headline(text, verdict.explained.cause, REASON_LIMIT - len(note))
-    return verdict if said is None else replace(verdict, reason=said + note)
+    return verdict if said is None else replace(verdict, state=replace(verdict.state, reason=said + note))
 
 
 def _first_verdict(check: Check) -> Verdict:
@@ -111,8 +111,8 @@ def _first_verdict(check: Check) -> Verdict:
         if _BY_A_PERSON.match(reason):
             from lastbeat.explain.signals.error_types import CANCELLED  # noqa: PLC0415 - as in logs
 
-            return Verdict(Status.CANCELLED, reason, CANCELLED, by_sentinel=True)
-        return Verdict(Status.FAILED, reason, action=hints.UNEXPLAINED_FAILURE, by_sentinel=True)
+            return Verdict(State(Status.CANCELLED, reason, CANCELLED), by_sentinel=True)
+        return Verdict(State(Status.FAILED, reason, action=hints.UNEXPLAINED_FAILURE), by_sentinel=True)
     if seen.complete is not None:
         return _succeeded(check)
     if seen.preempted is not None:
@@ -144,7 +144,7 @@ def _stopped(asked: StopAsked) -> Verdict:
     from lastbeat.explain.signals.error_types import CANCELLED  # noqa: PLC0415 - as in logs
 
     why = fit(f"S{asked.request.summary[1:]}", REASON_LIMIT)
-    return Verdict(Status.CANCELLED, why, CANCELLED, stopped_by=asked.request.by)
+    return Verdict(State(Status.CANCELLED, why, CANCELLED), stopped_by=asked.request.by)
 
 
 def _preempted(sentinel: PreemptedSentinel, asked: StopAsked | None) -> Verdict:
@@ -155,17 +155,18 @@ def _preempted(sentinel: PreemptedSentinel, asked: StopAsked | None) -> Verdict:
         reason += f"; its _preempted could not be read: {sentinel.fault}"
     if asked is not None and asked.modified <= sentinel.modified:
         by, reason = asked.request.by, f"{reason}; {asked.request.summary}"
-    return Verdict(Status.PREEMPTED, fit(one_line(reason), REASON_LIMIT), by_sentinel=True, stopped_by=by)
+    state = State(Status.PREEMPTED, fit(one_line(reason), REASON_LIMIT))
+    return Verdict(state, by_sentinel=True, stopped_by=by)
 
 
 def _by_job(check: Check) -> Verdict | None:
     """The verdict by the launcher's report on the run's job, or None if that does not decide."""
     evidence, sight, ages = check.evidence, check.evidence.seen.job, check.ages_s.values()
     if sight is None and evidence.never_started is not None and not ages:
-        return Verdict(Status.FAILED, fit(evidence.never_started, REASON_LIMIT), action=hints.NOT_STARTED)
+        return Verdict(State(Status.FAILED, fit(evidence.never_started, REASON_LIMIT), action=hints.NOT_STARTED))
     if sight is None:
         waits = None if ages else evidence.starting or jobs.queued(evidence.job, sight, check.now)
-        return None if waits is None else Verdict(Status.RUNNING, waits)
+        return None if waits is None else Verdict(State(Status.RUNNING, waits))
     report = evidence.seen.logs
     success = report.explanation.success if report is not None else None
     found = jobs.judge(
@@ -177,8 +178,8 @@ def _by_job(check: Check) -> Verdict | None:
     )
     if found is None:
         return None
-    reason = fit(found.reason, REASON_LIMIT)
-    return Verdict(found.status, reason, found.cause, found.action, by_job=sight.report.state.ended)
+    state = replace(found, reason=fit(found.reason, REASON_LIMIT))
+    return Verdict(state, by_job=sight.report.state.ended)
 
 
 def happened_at(evidence: AttemptEvidence, verdict: Verdict, now: datetime) -> datetime:
@@ -203,26 +204,26 @@ def _succeeded(check: Check) -> Verdict:
     """The verdict for a success. A loss that is no number is worth a warning: its checkpoint is useless."""
     reason, nan = "Training completed (_complete found)", documents.NOT_FINITE.raised(check)
     if nan is None:
-        return Verdict(Status.SUCCEEDED, reason, by_sentinel=True)
+        return Verdict(State(Status.SUCCEEDED, reason), by_sentinel=True)
     conditions, hint = {documents.NOT_FINITE.name: nan.text}, hints.ENDED_NOT_FINITE
-    return Verdict(Status.SUCCEEDED, f"{reason}, but {nan.text}", action=hint, conditions=conditions, by_sentinel=True)
+    state = State(Status.SUCCEEDED, f"{reason}, but {nan.text}", action=hint, conditions=conditions)
+    return Verdict(state, by_sentinel=True)
 
 
 def _failed_by_log(evidence: AttemptEvidence) -> Verdict:
     if evidence.finding is not None and evidence.finding.interrupted:
         from lastbeat.explain.signals.error_types import CANCELLED  # noqa: PLC0415 - as in logs
 
-        return Verdict(Status.CANCELLED, _INTERRUPTED, CANCELLED, by_log=True)
+        return Verdict(State(Status.CANCELLED, _INTERRUPTED, CANCELLED), by_log=True)
     report = evidence.seen.logs
     cause = report.explanation.cause if report is not None else None
     if report is None or cause is None:
-        return Verdict(
-            Status.FAILED, "The log shows that the run failed", action=hints.UNEXPLAINED_FAILURE, by_log=True
-        )
+        state = State(Status.FAILED, "The log shows that the run failed", action=hints.UNEXPLAINED_FAILURE)
+        return Verdict(state, by_log=True)
     reason = fit(f"The log shows that the run failed: {one_line(cause.evidence.text)}", REASON_LIMIT)
     hint = logs.advice(report.explanation) or hints.UNEXPLAINED_FAILURE
     why = RecordedCause(logs.bounded(cause), second=logs.second(report.explanation))
-    return Verdict(Status.FAILED, reason, cause.error_type, hint, explained=why, by_log=True)
+    return Verdict(State(Status.FAILED, reason, cause.error_type, hint, explained=why), by_log=True)
 
 
 def _failure_reason(text: str, fault: str | None) -> str:
@@ -235,19 +236,20 @@ def _never_beaten(check: Check) -> Verdict:
     evidence, policy = check.evidence, check.policy
     if evidence.seen.raised is not None:
         # Scripts may raise alerts without any heartbeat.
-        return Verdict(Status.NO_HEARTBEAT, "Scripts have only raised alerts; no heartbeat was written")
+        return Verdict(State(Status.NO_HEARTBEAT, "Scripts have only raised alerts; no heartbeat was written"))
     waited_s = check.age_s(evidence.first_looked_at)
     report = evidence.seen.logs
     empty_at = report.empty_at if report is not None else None
     if empty_at is not None:
         empty_s = check.age_s(empty_at)
         if empty_s <= policy.stale_s or waited_s < policy.start_grace_s:
-            return Verdict(Status.RUNNING, f"A log is there, and empty so far ({format_duration(max(0.0, empty_s))})")
+            waits = f"A log is there, and empty so far ({format_duration(max(0.0, empty_s))})"
+            return Verdict(State(Status.RUNNING, waits))
     if waited_s < policy.start_grace_s:
-        waits = Verdict(Status.RUNNING, "Waiting for the first heartbeat")
-        return _with_conditions(waits, table.BEFORE_THE_FIRST_BEAT, check)
+        state = State(Status.RUNNING, "Waiting for the first heartbeat")
+        return Verdict(_with_conditions(state, table.BEFORE_THE_FIRST_BEAT, check))
     exceeded = ExceededLimit(LimitName.START, policy.start_grace_s, policy.start_from)
-    return Verdict(Status.TIMED_OUT, NEVER_BEGAN, action=hints.NEVER_STARTED, exceeded=exceeded)
+    return Verdict(State(Status.TIMED_OUT, NEVER_BEGAN, action=hints.NEVER_STARTED), exceeded=exceeded)
 
 
 def _judge_heartbeats(check: Check) -> Verdict:
@@ -262,19 +264,19 @@ def _judge_heartbeats(check: Check) -> Verdict:
     if outlasted is not None:
         return outlasted
     beats = ", ".join(f"{name} {format_duration(age)} ago" for name, age in ages.items())
-    verdict = _with_conditions(Verdict(Status.RUNNING, f"Heartbeats: {beats}"), table.while_beating(policy), check)
-    return _with_cause(verdict, check)
+    state = _with_conditions(State(Status.RUNNING, f"Heartbeats: {beats}"), table.while_beating(policy), check)
+    return Verdict(_with_cause(state, check))
 
 
-def _with_cause(verdict: Verdict, check: Check) -> Verdict:
-    """``verdict`` with the cause that a log shows, if that raises a condition."""
+def _with_cause(state: State, check: Check) -> State:
+    """``state`` with the cause that a log shows, if that raises a condition."""
     report = check.evidence.seen.logs
     cause = report.explanation.cause if report is not None else None
     if report is None or cause is None or log_text.shown_failure(check) is None:
-        return verdict
+        return state
     why = RecordedCause(logs.bounded(cause), second=logs.second(report.explanation))
-    action = logs.advice(report.explanation) or verdict.action
-    return replace(verdict, cause=cause.error_type, action=action, explained=why)
+    action = logs.advice(report.explanation) or state.action
+    return replace(state, cause=cause.error_type, action=action, explained=why)
 
 
 def _stood_still(check: Check) -> Verdict | None:
@@ -290,7 +292,7 @@ def _stood_still(check: Check) -> Verdict | None:
     exceeded = ExceededLimit(name, found.limit_s, policy.stall_from)
     # The cause is unknown if the process may be dead.
     cause = HANG if action == hints.STALLED else None
-    return Verdict(Status.TIMED_OUT, reason, cause, action, exceeded=exceeded)
+    return Verdict(State(Status.TIMED_OUT, reason, cause, action), exceeded=exceeded)
 
 
 def _late_section(check: Check) -> Verdict | None:
@@ -305,8 +307,8 @@ def _late_section(check: Check) -> Verdict | None:
     first = late[0]
     exceeded = ExceededLimit(LimitName.STALL, first.limit_s, ITS_OWN, one_line(first.section.name or ""))
     if first.silent:
-        return Verdict(Status.TIMED_OUT, told_of(late), action=hints.SILENT, exceeded=exceeded)
-    return Verdict(Status.TIMED_OUT, told_of(late), HANG, hints.STALLED, exceeded=exceeded)
+        return Verdict(State(Status.TIMED_OUT, told_of(late), action=hints.SILENT), exceeded=exceeded)
+    return Verdict(State(Status.TIMED_OUT, told_of(late), HANG, hints.STALLED), exceeded=exceeded)
 
 
 def _too_long_without_step(check: Check) -> Verdict | None:
@@ -330,7 +332,8 @@ def _too_long_without_step(check: Check) -> Verdict | None:
     reason = f"No step for {format_duration(waited_s)} ({usual}): still at step {progress.step}"
     action = stall_hint(check)
     exceeded = ExceededLimit(LimitName.STALL, limit_s, "learned from its steps")
-    return Verdict(Status.TIMED_OUT, reason, HANG if action == hints.STALLED else None, action, exceeded=exceeded)
+    cause = HANG if action == hints.STALLED else None
+    return Verdict(State(Status.TIMED_OUT, reason, cause, action), exceeded=exceeded)
 
 
 def unobservable(evidence: AttemptEvidence) -> str | None:
@@ -359,9 +362,9 @@ def _timed_out(evidence: AttemptEvidence, stale: list[str], policy: Policy, lear
     if success is None:
         stored_again = any(memory is not None and memory.suspect for memory in (evidence.metadata, evidence.progress))
         action = hints.STORED_AGAIN if stored_again else hints.STALE
-        return Verdict(Status.TIMED_OUT, reason, action=action, exceeded=exceeded)
+        return Verdict(State(Status.TIMED_OUT, reason, action=action), exceeded=exceeded)
     reason = fit(f"{reason}; the log says that training is done: {one_line(success.text)}", REASON_LIMIT)
-    return Verdict(Status.TIMED_OUT, reason, action=DONE, exceeded=exceeded)
+    return Verdict(State(Status.TIMED_OUT, reason, action=DONE), exceeded=exceeded)
 
 
 def _learned(evidence: AttemptEvidence, limit_s: float) -> str:

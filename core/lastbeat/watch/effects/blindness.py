@@ -15,6 +15,7 @@ from lastbeat.alerts.port import Channel
 from lastbeat.model.alert import Message
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
+from lastbeat.model.state import State
 from lastbeat.model.status import Event, Status
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.stores.port import ConflictError, StoreError
@@ -109,7 +110,7 @@ class BlindnessAlert:
         now = self._clock()
         record = self._runner.repository.reload()
         if record is None or record.status is not Status.UNKNOWN or _is_over(record, since):
-            blind = Record(run_id, status=Status.UNKNOWN, reason=reason, since=since or now, conditional_writes=True)
+            blind = Record(run_id, State(Status.UNKNOWN, reason), since=since or now, conditional_writes=True)
             outbox = () if record is None else record.outbox
             alerts = 0 if record is None else record.alerts
             receipts = {} if record is None else record.receipts
@@ -135,7 +136,7 @@ class BlindnessAlert:
                 what = f"lastbeat can watch {self._subject.named} again, after {format_duration(blind_s)}"
                 message = self._message(run_id, Event.SIGHTED, what, now, record)
                 record = self._runner.enqueue(record, message)
-            record = replace(record, status=Status.RUNNING, transitions=0)
+            record = replace(record, state=State(Status.RUNNING, record.reason), transitions=0)
             record = self._runner.round(record, now, must_write=True)
         else:
             record = self._runner.round(record, now, must_write=False)
