@@ -71,14 +71,13 @@ def _alive(
         return replace(memory, missing_since=None)
     # A file from the future (copied with its times, or from before a clock was corrected) was written by now.
     written = min(seen.modified, now)
-    unknown = memory.unknown if memory is not None else {}
-    fresh = HeartbeatMemory(modified=seen.modified, own_time=own, alive_at=written, unknown=unknown)
     if own is None:
         if memory is None:
-            return fresh
+            return HeartbeatMemory(seen.modified, alive_at=written)
         return replace(memory, modified=seen.modified, alive_at=written, missing_since=None)
     lag_s = (written - own).total_seconds()
-    fresh = replace(fresh, lag_s=lag_s)
+    unknown = memory.unknown if memory is not None else {}
+    fresh = HeartbeatMemory(seen.modified, own, alive_at=written, lag_s=lag_s, unknown=unknown)
     if seen.clock_offset_s is not None:
         return _with_stated_offset(memory, fresh, own, seen.clock_offset_s)
     if memory is None or memory.own_time is None:

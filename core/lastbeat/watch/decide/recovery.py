@@ -59,8 +59,10 @@ def _sections_were_seen(before: Record, evidence: AttemptEvidence) -> bool:
 
 def is_unknown(limit: LimitName | None, policy: Policy) -> bool:
     """Whether the value of ``limit`` is unknown: the fleet's limits are unread, and the run states none of its own."""
+    if limit is None or policy.unread is None:
+        return False
     own = {LimitName.STALE: policy.stale_from == ITS_OWN, LimitName.STALL: policy.stall_from == ITS_OWN}
-    return policy.unread is not None and limit is not None and not own.get(limit, True)
+    return not own.get(limit, True)
 
 
 def undecidable(exceeded: ExceededLimit | None, policy: Policy) -> str | None:

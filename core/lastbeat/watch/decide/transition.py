@@ -480,11 +480,14 @@ def _conclude(
             transitions=transition.number,
             history=(*before.history, transition)[-HISTORY_LIMIT:],
         )
-    after = replace(after, timesheet=noted(before, after, match.seen, now, is_new=match.is_new))
     phase = FlappingPhase.NONE
     if policy.alert_on & FLIPS:
         phase = phase_after(before, after.history, transition, now)
-    after = replace(after, flapping_since=(before.flapping_since or now) if phase.flapping else None)
+    after = replace(
+        after,
+        timesheet=noted(before, after, match.seen, now, is_new=match.is_new),
+        flapping_since=(before.flapping_since or now) if phase.flapping else None,
+    )
     cold = evidence.liveness_log is not None and evidence.seen.logs is not None and evidence.seen.logs.cold
     must_write = before.status is None or transition is not None or must_persist(before, after, policy, now, cold=cold)
     event = Event.RESTARTED if resumed is not None else _status_event(before, match, verdict, changed=changed)

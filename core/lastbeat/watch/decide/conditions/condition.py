@@ -1,6 +1,6 @@
 """What a condition is: a name, the evidence it needs, a pure function that finds it, and what to do about it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
@@ -24,6 +24,11 @@ class Check:
     def ages_s(self) -> dict[str, float]:
         """Heartbeat, as people know it → seconds since its last proof of life."""
         return {name: self.age_s(at) for name, at in self.evidence.beats.items()}
+
+    @cached_property
+    def stood(self) -> Mapping[str, str]:
+        """The conditions that the record holds of this attempt: name → text."""
+        return self.evidence.stood
 
     def age_s(self, at: datetime) -> float:
         """Seconds from ``at`` until now."""
@@ -72,11 +77,13 @@ class Condition(NamedTuple):
 
     def raised(self, check: Check) -> Found | None:
         """What ``check`` found, else what the record has if evidence is missing, else None."""
-        stood = check.evidence.stood.get(self.name)
-        found = None if stood is None and is_unknown(self.limit, check.policy) else self.find(check)
-        if found is None and stood is not None and any(source.missing(check) for source in self.needs):
-            found = Found(stood, stood=True)
-        if found is None:
+        stood = check.stood.get(self.name)
+        if stood is None and is_unknown(self.limit, check.policy):
             return None
+        found = self.find(check)
+        if found is None:
+            if stood is None or not any(source.missing(check) for source in self.needs):
+                return None
+            found = Found(stood, stood=True)
         found = found if isinstance(found, Found) else Found(found)
         return found._replace(hint=found.hint or (self.hint(check) if callable(self.hint) else self.hint))

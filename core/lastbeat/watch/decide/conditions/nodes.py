@@ -55,9 +55,11 @@ def _said_by_nodes(name: str, check: Check) -> str | None:
         for each in conditions
         if each.name == name
     ]
+    if not lines:
+        return None
     more = len(lines) - _MOST_NODES
     text = "; ".join(lines[:_MOST_NODES]) + (f"; and {more} more nodes" if more > 0 else "")
-    return fit(text, _LIMIT) if lines else None
+    return fit(text, _LIMIT)
 
 
 def _reports(check: Check) -> Iterator[tuple[str | None, tuple[HealthCondition, ...]]]:
