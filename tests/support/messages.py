@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from lastbeat.model.alert import Message
 from lastbeat.model.cause import Evidence
+from lastbeat.model.figures import Figures
 from lastbeat.model.status import Event, Status
 
 AT = datetime(2025, 8, 4, 17, 16, 21, tzinfo=timezone.utc)
@@ -42,9 +43,7 @@ FAILED = Message(
     instance_id="i-0abc123def4567890",
     phase="training",
     duration_s=7503.0,
-    step=1200,
-    total_steps=5000,
-    loss=2.34567,
+    figures=Figures(1200, 5000, 2.34567),
     log_tail=(
         *(f"step {n} loss 2.351 lr 3.0e-04" for n in range(1186, 1200)),
         "\x1b[31mTraceback (most recent call last):\x1b[0m",
@@ -70,7 +69,7 @@ TIMED_OUT = Message(
     instance_id="node-17",
     phase="evaluation",
     duration_s=93784.0,
-    step=1200,
+    figures=Figures(1200),
     where="/shared/training-runs/mistral-20250804-171621",
     key="mistral-20250804-171621/1/2/TIMED_OUT",
 )
@@ -85,8 +84,7 @@ STALLED = Message(
     instance_id="i-0abc123def4567890",
     phase="training",
     duration_s=7503.0,
-    step=1200,
-    total_steps=5000,
+    figures=Figures(1200, 5000),
     log_tail=("step 1199 loss 2.349 lr 3.0e-04", "step 1200 loss 2.348 lr 3.0e-04"),
     stack=(
         'File "train.py", line 210, in <module>',
@@ -149,9 +147,7 @@ hostile_messages = st.builds(
     instance_id=st.none() | hostile_text,
     phase=st.none() | hostile_text,
     duration_s=_floats,
-    step=_numbers,
-    total_steps=_numbers,
-    loss=_floats,
+    figures=st.builds(Figures, _numbers, _numbers, _floats),
     log_tail=st.lists(hostile_text, max_size=40).map(tuple),
     stack=st.lists(hostile_text, max_size=20).map(tuple),
     notes=st.lists(hostile_text, max_size=30).map(tuple),

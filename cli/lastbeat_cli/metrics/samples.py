@@ -6,7 +6,6 @@ An unknown value has no sample: a zero would be a claim.
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -43,19 +42,6 @@ class Sample(NamedTuple):
     metric: Metric
     labels: tuple[str, ...]
     value: float
-
-
-@dataclass(frozen=True, slots=True)
-class OneRun:
-    """One run, from a pass or from the dashboard."""
-
-    line: RunLine
-    beat_age_s: float | None = None
-    step: int | None = None
-    total_steps: int | None = None
-    loss: float | None = None
-    step_at: datetime | None = None
-    pending: int = 0
 
 
 class PassMetrics:
@@ -127,7 +113,7 @@ def _of_fleet(report: PassReport, mask: Mask) -> Iterator[Sample]:
     yield Sample(table.OLDER, (), report.finished)
     yield Sample(table.PENDING, (), report.pending)
     yield Sample(table.OLDEST, (), report.oldest_observation_s)
-    yield from _of_runs(map(_of_figures, report.figures), counts.total(), mask)
+    yield from _of_runs(report.figures, counts.total(), mask)
 
 
 def of_view(view: FleetView, requests: Mapping[str, int], mask: Mask = str) -> tuple[Sample, ...]:
@@ -154,19 +140,15 @@ def _of_looks(view: FleetView, at: datetime, mask: Mask) -> Iterator[Sample]:
     yield from _of_runs((_of_row(row, at) for row in rows[:FIGURES_LIMIT]), len(view.rows), mask)
 
 
-def _of_figures(run: RunFigures) -> OneRun:
-    return OneRun(run.line, run.beat_age_s, run.step, run.total_steps, run.loss, run.step_at, run.pending)
-
-
-def _of_row(row: Row, at: datetime) -> OneRun:
+def _of_row(row: Row, at: datetime) -> RunFigures:
     line = RunLine(row.run_id, row.status, row.reason, row.cause, None, row.conditions, row.since, row.attempt)
     # For a run that could not be read, the age of its last heartbeat is unknown.
     known = row.beat_at is not None and row.fault is None
     age_s = max(0.0, (at - row.beat_at).total_seconds()) if known and row.beat_at is not None else None
-    return OneRun(line, age_s, row.step, row.total_steps, row.loss, None, row.pending)
+    return RunFigures(line, age_s, row.figures, None, row.pending)
 
 
-def _of_runs(runs: Iterable[OneRun], of: int, mask: Mask) -> Iterator[Sample]:
+def _of_runs(runs: Iterable[RunFigures], of: int, mask: Mask) -> Iterator[Sample]:
     """The metrics of single runs out of ``of`` runs in all.
 
     Duplicate names would fail the whole scrape. If masking makes two names equal, the second run counts as left out.
@@ -180,7 +162,7 @@ def _of_runs(runs: Iterable[OneRun], of: int, mask: Mask) -> Iterator[Sample]:
     yield Sample(table.LEFT_OUT, (), max(0, of - len(names)))
 
 
-def _of_run(run: OneRun, name: str, mask: Mask) -> Iterator[Sample]:
+def _of_run(run: RunFigures, name: str, mask: Mask) -> Iterator[Sample]:
     line = run.line
     cause = "" if line.cause is None else _label(line.cause, mask)
     yield Sample(table.STATUS, (name, _word(line.status, line.conditions), cause), 1.0)

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from lastbeat.fleet.groups import GroupedAlerts
 from lastbeat.fleet.index import FleetIndex, IndexedRun
 from lastbeat.fleet.shared_channel import SharedChannel
+from lastbeat.model.figures import Figures
 from lastbeat.model.fleet import FIGURES_LIMIT, LINES_LIMIT, PassReport, PlannedAlert, RunFigures, RunLine
 from lastbeat.model.group import DeferredAlert
 from lastbeat.model.outcome import Outcome
@@ -200,9 +201,7 @@ def _figures(line: RunLine, run: IndexedRun) -> RunFigures:
     return RunFigures(
         line,
         beat_age_s=None if beat_at is None else max(0.0, run.seen_at - beat_at),
-        step=source.step if source is not None else None,
-        total_steps=source.total_steps if source is not None else None,
-        loss=source.loss if source is not None else None,
+        figures=source.figures if source is not None else Figures(),
         step_at=source.modified if source is not None else None,
         pending=run.pending,
     )

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from lastbeat.model.cause import Evidence
 from lastbeat.model.data import dataclass
-from lastbeat.model.persisted import AnyFloat, Persisted
+from lastbeat.model.figures import Figures, HasFigures
+from lastbeat.model.persisted import FLAT, Persisted
 from lastbeat.model.status import Event, Status
 
 NAMES_LIMIT = 50
@@ -28,7 +29,7 @@ class MentionedPerson(Persisted):
 
 
 @dataclass(frozen=True)
-class Message(Persisted):
+class Message(HasFigures, Persisted):
     """The content of an alert before a channel formats it.
 
     Text from training is hostile: it is bounded here and escaped by each channel.
@@ -63,11 +64,9 @@ class Message(Persisted):
     instance_id: str | None = None
     phase: str | None = None
     duration_s: float | None = None
-    step: int | None = None
+    figures: Figures = field(default_factory=Figures, metadata=FLAT)
     step_age_s: float | None = None
     """For how long the run had been at ``step``, in s, from some minutes on. None: less, or unknown."""
-    total_steps: int | None = None
-    loss: AnyFloat | None = None
     last_beat_at: datetime | None = None
     """Last proof of life, by the store's clock."""
     log_tail: tuple[str, ...] = ()

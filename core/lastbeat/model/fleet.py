@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 
 from lastbeat.model.alert import Message
 from lastbeat.model.data import dataclass
+from lastbeat.model.figures import Figures, HasFigures
 from lastbeat.model.persisted import TRANSIENT, Form, UnixTime
 from lastbeat.model.record import Transition
 from lastbeat.model.status import Status
@@ -55,17 +56,14 @@ class RunLine:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFigures:
+class RunFigures(HasFigures):
     """One run in numbers, as a pass knows it. What is not known, or was not read by this process yet, is None."""
 
     line: RunLine
     beat_age_s: float | None = None
     """Age in s of the last heartbeat, by the store's clock, at the last check of the run; None if this pass could not
     observe it."""
-    step: int | None = None
-    total_steps: int | None = None
-    loss: float | None = None
-    """May be NaN or infinite."""
+    figures: Figures = field(default_factory=Figures)
     step_at: datetime | None = None
     """When the document with step and loss was stored. A pass need not read it again."""
     pending: int = 0

@@ -41,6 +41,7 @@ from lastbeat.model.document_field import (
     read_object,
     unread,
 )
+from lastbeat.model.figures import Figures
 from lastbeat.model.health import NODE_HEALTH, HealthCondition
 from lastbeat.model.in_place import FIELD as IN_PLACE
 from lastbeat.model.in_place import InPlace, read_in_place
@@ -298,6 +299,11 @@ class Heartbeat:
     """The first of its points: time by the instance's clock, and step."""
     step_reached_at: datetime | None = None
     """When training reached ``step``, by the instance's clock. None: its newest points do not tell."""
+
+    @property
+    def figures(self) -> Figures:
+        """What carriers of a run's progress pass on."""
+        return Figures(self.step, self.total_steps, self.loss)
 
     @property
     def stood_s(self) -> float:

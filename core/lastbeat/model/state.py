@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import field
+from typing import ClassVar
 
 from lastbeat.model.cause import Cause, MissingRanks
 from lastbeat.model.data import dataclass
-from lastbeat.model.persisted import FLAT, Persisted
+from lastbeat.model.persisted import FLAT, Form, Persisted
 from lastbeat.model.similar import SimilarFailure
 from lastbeat.model.status import Status
 
 
 @dataclass(frozen=True)
 class RecordedCause(Persisted):
-    """The cause of a failure or a silence, as people were told."""
+    """The cause of a failure or a silence, as alerts gave it."""
 
     cause: Cause = field(metadata=FLAT)
     also_seen: tuple[str, ...] = ()
@@ -40,12 +41,31 @@ class State:
     explained: RecordedCause | None = None
     """``cause`` and ``action`` of the present status with their evidence."""
 
+    @property
+    def why(self) -> str:
+        """Why the run is worth a look: what its conditions say while it is RUNNING, else the reason."""
+        return "; ".join(self.conditions.values()) if self.status is Status.RUNNING else self.reason
 
-class HasState:
-    """Base of what holds a :class:`State`: its fields, under their own names."""
+
+@dataclass(frozen=True)
+class ShownState:
+    """A state in texts that are fit to be shown, with its conditions' names alone."""
+
+    FORM: ClassVar = Form.SPARSE
+
+    status: Status
+    reason: str = ""
+    """As of :attr:`State.why`."""
+    cause: str | None = None
+    action: str | None = None
+    conditions: tuple[str, ...] = ()
+
+
+class _HasEither:
+    """Base of what holds a state in either form: the fields that both have, under their own names."""
 
     __slots__ = ()
-    state: State
+    state: State | ShownState
 
     @property
     def status(self) -> Status:
@@ -63,6 +83,13 @@ class HasState:
     def action(self) -> str | None:
         return self.state.action
 
+
+class HasState(_HasEither):
+    """Base of what holds a :class:`State`."""
+
+    __slots__ = ()
+    state: State
+
     @property
     def conditions(self) -> Mapping[str, str]:
         return self.state.conditions
@@ -70,3 +97,14 @@ class HasState:
     @property
     def explained(self) -> RecordedCause | None:
         return self.state.explained
+
+
+class HasShownState(_HasEither):
+    """Base of what holds a :class:`ShownState`."""
+
+    __slots__ = ()
+    state: ShownState
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        return self.state.conditions

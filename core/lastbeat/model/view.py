@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from lastbeat.model.figures import Figures, HasFigures
 from lastbeat.model.goodput import Goodput
 from lastbeat.model.job import JobMemory, JobState
 from lastbeat.model.reaction import CommandRun, PolicyNote
@@ -16,7 +17,7 @@ from lastbeat.model.record import Transition
 from lastbeat.model.resources import Resources
 from lastbeat.model.restart import Budget, FoundCheckpoint, RestartRuling
 from lastbeat.model.silence import Silence
-from lastbeat.model.state import RecordedCause
+from lastbeat.model.state import HasShownState, RecordedCause, ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_duration, format_minutes
 from lastbeat.model.timesheet import AttemptTimes
@@ -61,24 +62,19 @@ class JobGist:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(HasFigures, HasShownState):
     """One run in the table of a fleet. What is not known, or was not read yet, is None or empty."""
 
     run_id: str
-    status: Status
+    state: ShownState
     """As recorded; where nobody recorded one, as one look decides. ``UNKNOWN``: it could not be read."""
     recorded: bool = True
-    """False: no pass has recorded it yet, so ``status`` is what a first look says."""
-    reason: str = ""
-    cause: str | None = None
-    action: str | None = None
-    conditions: tuple[str, ...] = ()
+    """False: no pass has recorded it yet, so ``state`` is what a first look says."""
     since: datetime | None = None
     """When it came to be so, as far as the evidence tells."""
     attempt: int = 1
     phase: str | None = None
-    step: int | None = None
-    total_steps: int | None = None
+    figures: Figures = field(default_factory=Figures)
     step_at: datetime | None = None
     """When it reached ``step``, by the store's clock; it may have been earlier."""
     still_after_s: float = math.inf
@@ -89,8 +85,6 @@ class Row:
     """Whether a limit for standing still holds for it. None: unknown."""
     eta_s: float | None = None
     """Seconds that are left, of a run that gets on."""
-    loss: float | None = None
-    """May be NaN or infinite."""
     losses: tuple[float | None, ...] = ()
     """For a sparkline; None where it was no number."""
     steps_per_s: float | None = None

@@ -11,21 +11,22 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import ClassVar, Final
 
 from lastbeat.model.codec import DamagedError, codec
 from lastbeat.model.data import dataclass
-from lastbeat.model.persisted import Form, Persisted
+from lastbeat.model.persisted import FLAT, Form, Persisted
 from lastbeat.model.policy import Policy
+from lastbeat.model.state import HasShownState, ShownState
 from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.version import __version__
 from lastbeat.stores.port import Entry, Store, StoreError
-from lastbeat.views.heartbeats import NAME_LIMIT, TEXT_LIMIT, shown
+from lastbeat.views.heartbeats import shown
 from lastbeat.views.held import FileCache
 from lastbeat.views.judging import Judge, documents
-from lastbeat.views.standings import CONDITIONS_LIMIT, Standing
+from lastbeat.views.standings import Standing, shown_state
 from lastbeat.watch.observe.log_files import is_log
 from lastbeat.watch.observe.log_observer import LogSettings
 from lastbeat.watch.observe.logs import DEFAULT as LOG_LIMITS
@@ -82,7 +83,7 @@ class UnrecordedRun:
 
 
 @dataclass(frozen=True)
-class JudgedRun(Persisted):
+class JudgedRun(HasShownState, Persisted):
     """What a look that reads logs decided of a run, in texts that may be shown."""
 
     FORM: ClassVar = Form.SPARSE
@@ -91,26 +92,14 @@ class JudgedRun(Persisted):
     key: str
     seems: Status
     """What the run was by everything but its logs."""
-    status: Status
-    reason: str = ""
-    cause: str | None = None
-    action: str | None = None
-    conditions: tuple[str, ...] = ()
+    state: ShownState = field(metadata=FLAT)
 
     def applied(self, seems: Standing) -> Standing:
         """``seems`` with what the logs say. They do not tell since when it is so, so ``since`` stands."""
         spans = seems.spans
         if spans and self.status is not seems.status:
             spans = (*spans[:-1], replace(spans[-1], status=self.status))
-        return replace(
-            seems,
-            status=self.status,
-            reason=self.reason,
-            cause=self.cause,
-            action=self.action,
-            conditions=self.conditions,
-            spans=spans,
-        )
+        return replace(seems, state=self.state, spans=spans)
 
 
 @dataclass(frozen=True)
@@ -197,18 +186,10 @@ class LogJudge:
         except StoreError as error:
             log.info("%s could not be looked at in depth: %s", run.run_id, error)
             return None
-        reason = "; ".join(judged.conditions.values()) if judged.status is Status.RUNNING else judged.reason
-        unknown = judged.fault if judged.status is Status.UNKNOWN else None
-        return JudgedRun(
-            run.run_id,
-            run.key,
-            run.seems,
-            judged.status,
-            shown(unknown or reason, self._mask),
-            None if judged.cause is None else shown(judged.cause, self._mask),
-            None if judged.action is None else shown(judged.action, self._mask, 2 * TEXT_LIMIT),
-            tuple(shown(name, self._mask, NAME_LIMIT) for name in list(judged.conditions)[:CONDITIONS_LIMIT]),
-        )
+        state = shown_state(judged.state, self._mask)
+        if judged.status is Status.UNKNOWN and judged.fault:
+            state = replace(state, reason=shown(judged.fault, self._mask))
+        return JudgedRun(run.run_id, run.key, run.seems, state)
 
     # ---- in the state directory ------------------------------------------------------------------------------------
 

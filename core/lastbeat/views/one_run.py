@@ -12,6 +12,7 @@ from lastbeat.fleet.mark import read_mark
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt
+from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import Excerpt, Row, RunView, WatchState
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
@@ -340,20 +341,22 @@ def _row_of(looked: Looked, policy: Policy, watching: WatchState, safe: Safe) ->
     if judged.record is not None:
         # There is room for all that was recorded, where a table has little.
         whole = shown.reason if judged.status is Status.RUNNING else safe.name(judged.reason, _REASON_LIMIT)
-        return replace(shown, reason=whole, action=safe.maybe(judged.action, _ACTION_LIMIT))
+        state = replace(shown.state, reason=whole, action=safe.maybe(judged.action, _ACTION_LIMIT))
+        return replace(shown, state=state)
     # Whoever looks at one run reads its logs, and so may know better than the fleet's table does.
-    lives = judged.status is Status.RUNNING
     if judged.status is not shown.status:
         # Since when it is so, a log does not tell, and how fast it was says nothing of what is left.
         shown = replace(shown, since=None, strip=(), eta_s=None, steps_per_s=None, tokens_per_s=None)
     return replace(
         shown,
-        status=judged.status,
+        state=ShownState(
+            judged.status,
+            safe.name(judged.state.why, _REASON_LIMIT),
+            safe.maybe(judged.cause),
+            safe.maybe(judged.action, _ACTION_LIMIT),
+            tuple(safe.name(name) for name in judged.conditions),
+        ),
         recorded=False,
-        reason=safe.name("; ".join(judged.conditions.values()) if lives else judged.reason, _REASON_LIMIT),
-        cause=safe.maybe(judged.cause),
-        action=safe.maybe(judged.action, _ACTION_LIMIT),
-        conditions=tuple(safe.name(name) for name in judged.conditions),
         attempt=judged.attempt.number,
         fault=safe.maybe(judged.fault) or shown.fault,
     )

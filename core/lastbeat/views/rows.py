@@ -9,8 +9,10 @@ from typing import Final
 from lastbeat.fleet.index import newest_of
 from lastbeat.model import runid
 from lastbeat.model import status as names
+from lastbeat.model.figures import Figures
 from lastbeat.model.policy import Policy
 from lastbeat.model.silence import Silence
+from lastbeat.model.state import ShownState
 from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.times import format_duration
 from lastbeat.model.view import STRIP_S, Row, WatchState
@@ -35,7 +37,7 @@ _ALONE_S: Final = 120.0
 _PASSES: Final = 3
 """So many intervals are given to those that make them."""
 _SAME_START: Final = timedelta(seconds=1)
-_NOTHING: Final = Standing(Status.UNKNOWN)
+_NOTHING: Final = Standing(ShownState(Status.UNKNOWN))
 _STANDS_STILL: Final = frozenset({names.STALLED, names.PROGRESS_STALE})
 _FOREVER: Final = float("inf")
 
@@ -58,30 +60,26 @@ def row(
     counts = _of_now(progress, metadata, standing)
     tells = counts if counts is not None and _has_step(counts) else metadata
     first, second = counts and counts.heartbeat, metadata and metadata.heartbeat
-    step = tells.heartbeat.step if tells is not None and _has_step(tells) else _step(known, standing)
+    figures = tells.heartbeat.figures if tells is not None else Figures()
+    if tells is None or not _has_step(tells):
+        figures = replace(figures, step=_step(known, standing))
     still = _standstill(known, tells, standing, policy)
     stands_still = standing.status is Status.RUNNING and doubt is None and still.lasts(at)
     advances = standing.status is Status.RUNNING and doubt is None and _STANDS_STILL.isdisjoint(standing.conditions)
     lives = advances and not stands_still and unjudged_end(standing, known.files) is None
     return Row(
         run_id=known.run_id,
-        status=standing.status,
+        state=standing.state,
         recorded=standing.recorded,
-        reason=standing.reason,
-        cause=standing.cause,
-        action=standing.action,
-        conditions=standing.conditions,
         since=standing.since,
         attempt=standing.attempt,
         phase=_either(first.phase if first else None, second.phase if second else None),
-        step=step,
-        total_steps=tells.heartbeat.total_steps if tells is not None else None,
+        figures=figures,
         eta_s=tells.eta_s if tells is not None and lives else None,
-        loss=tells.heartbeat.loss if tells is not None else None,
         losses=tells.losses if tells is not None else (),
         steps_per_s=tells.steps_per_s if tells is not None and lives else None,
         tokens_per_s=tells.tokens_per_s if tells is not None and lives else None,
-        step_at=still.step_at if step is not None else None,
+        step_at=still.step_at if figures.step is not None else None,
         still_after_s=still.normal_s,
         stands_still=stands_still,
         stall_limited=still.limited,
@@ -236,7 +234,8 @@ def _standing(known: Known) -> tuple[Standing, str | None]:
         return found.applied(seems), None
     if seems.status in UNWELL and known.explainable:
         # What is to be done depends on what the logs say.
-        return replace(seems, cause=None, action=NOT_EXPLAINED.format(known.run_id)), None
+        state = replace(seems.state, cause=None, action=NOT_EXPLAINED.format(known.run_id))
+        return replace(seems, state=state), None
     return seems, None
 
 

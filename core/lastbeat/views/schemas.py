@@ -18,6 +18,7 @@ from pydantic_core import core_schema
 
 from lastbeat.explain.signals.catalogue_files import CatalogueFile
 from lastbeat.model.document_field import nullable, object_of
+from lastbeat.model.figures import Figures
 from lastbeat.model.persisted import Persisted
 from lastbeat.model.record import SCHEMA, Record
 from lastbeat.model.runid import METADATA, PROGRESS
@@ -121,7 +122,8 @@ def _record() -> dict[str, Any]:
     version = {"type": "integer", "minimum": 1, "description": f"Version of the format; this is of {SCHEMA}."}
     definitions = _flattened({**made["$defs"], Record.__name__: made})
     record = definitions.pop(Record.__name__)
-    del definitions[State.__name__]
+    for part in (State, Figures):
+        del definitions[part.__name__]
     return {
         **record,
         "description": "_watchdog.json: the watchdog's whole memory of one run, written by nobody else.",

@@ -1,11 +1,12 @@
-"""What a run is, from whoever knows it: its record, the fleet's memory, or a first look where nobody recorded it. Pure.
+"""What a run is: by its record, by the fleet index, or by a first look if it has no record. Pure.
 
-The first two tell the same of one version of a record, so that it does not matter which of them was read.
+For one version of a record, the first two agree, so it does not matter which of them was read.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import Final
 
 from lastbeat.fleet.index import IndexedRun
@@ -15,6 +16,7 @@ from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import LogFile, PreemptedSentinel, RaisedDocument, Seen, Sentinel
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import LeftOut, Record
+from lastbeat.model.state import HasShownState, ShownState, State
 from lastbeat.model.status import Status
 from lastbeat.model.view import JobGist, Span
 from lastbeat.stores.port import Entry
@@ -31,19 +33,15 @@ Mask = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(HasShownState):
     """What a run is, and since when. Texts in it are fit to be shown."""
 
-    status: Status
-    reason: str = ""
-    """Empty for a run that simply lives: how old its beats are is told elsewhere."""
-    cause: str | None = None
-    action: str | None = None
-    conditions: tuple[str, ...] = ()
+    state: ShownState
+    """Its reason is empty for a healthy run: other columns show the age of its beats."""
     since: datetime | None = None
     attempt: int = 1
     start_time: datetime | None = None
-    """Of the attempt, by the instance's clock."""
+    """When the attempt began, by the instance's clock."""
     step: int | None = None
     """As a watchdog saw it last, where no document tells one."""
     step_seen: tuple[int, datetime] | None = None
@@ -59,23 +57,26 @@ class Standing:
     left_out: LeftOut | None = None
     """Somebody took it out of the fleet."""
     job: JobGist | None = None
-    """Of a supervised run."""
+    """The job of a supervised run."""
+
+
+def shown_state(state: State, mask: Mask = str) -> ShownState:
+    """``state`` as a row of a fleet has room for it."""
+    return ShownState(
+        state.status,
+        shown(state.why, mask),
+        _shown(state.cause, mask),
+        _shown(state.action, mask, 2 * TEXT_LIMIT),
+        _conditions(state.conditions, mask),
+    )
 
 
 def of_record(record: Record, mask: Mask = str) -> Standing:
     """All that people are shown of it in a row."""
-    status = record.status or Status.UNKNOWN
     beats = [beat for beat in (record.progress, record.metadata, record.log) if beat is not None]
-    reason = record.reason
     last = next((beat for beat in beats if beat.step is not None), None)
-    if status is Status.RUNNING:
-        reason = "; ".join(record.conditions.values())
     return Standing(
-        status=status,
-        reason=shown(reason, mask),
-        cause=_shown(record.cause, mask),
-        action=_shown(record.action, mask, 2 * TEXT_LIMIT),
-        conditions=_conditions(record.conditions, mask),
+        shown_state(record.state or State(Status.UNKNOWN), mask),
         since=record.came_to_be_at,
         attempt=record.attempt.number,
         start_time=record.attempt.start_time,
@@ -103,15 +104,12 @@ def _spans(record: Record) -> list[Span]:
 
 
 def of_memory(run: IndexedRun, strip_from: datetime, mask: Mask = str) -> Standing:
-    """The same, as far as an index of the fleet knows it. ``strip_from``: what was before that, nobody asks."""
+    """The same, as far as the index of the fleet knows it. ``strip_from``: statuses before that are not shown."""
     line = run.line
     happened = line.since is None or line.since > strip_from
+    state = shown_state(State(line.status, line.reason, line.cause, line.action), mask)
     return Standing(
-        status=line.status,
-        reason=shown(line.reason, mask) if line.status is not Status.RUNNING else "",
-        cause=_shown(line.cause, mask),
-        action=_shown(line.action, mask, 2 * TEXT_LIMIT),
-        conditions=_conditions(dict.fromkeys(line.conditions, ""), mask),
+        replace(state, conditions=_conditions(line.conditions, mask)),
         since=line.since,
         attempt=line.attempt,
         start_time=run.start_time,
@@ -119,7 +117,7 @@ def of_memory(run: IndexedRun, strip_from: datetime, mask: Mask = str) -> Standi
         watched_since=run.first_looked_at,
         pending=run.pending,
         spans=tuple(spans_of((), line.status, line.since, line.attempt)),
-        # What happened lately, why people are warned, what waits to be told, its job: its record knows.
+        # Only its record has recent history, the reasons for warnings, waiting alerts and the job.
         partial=bool((happened and run.transitions != 1) or line.conditions or run.pending or run.supervised),
     )
 
@@ -132,8 +130,8 @@ def of_first_look(
     policy: Policy,
     now: datetime,
 ) -> Standing:
-    """What one look decides of a run that nobody has recorded; ``beats`` are its heartbeats by name, as they were read,
-    and ``error_text`` the beginning of its ``_error``."""
+    """What one look decides about a run without a record. ``beats`` are its heartbeats by name, as they were read, and
+    ``error_text`` is the beginning of its ``_error``."""
     error, complete, early = (files.get(name) for name in runid.SENTINELS)
     log = newest_log(files)
     closed = tuple(f"{name}: {entry.fault}." for name, entry in files.items() if entry.fault and of_logs(name))
@@ -151,7 +149,7 @@ def of_first_look(
     )
     decided = decide(None, run_id, seen, policy, now)
     if decided.unobservable is not None:
-        return Standing(Status.UNKNOWN, shown(decided.unobservable), recorded=False)
+        return Standing(ShownState(Status.UNKNOWN, shown(decided.unobservable)), recorded=False)
     verdict, attempt = decided.verdict, decided.record.attempt
     counts = decided.seen
     began, ended = attempt.began_at, None
@@ -160,15 +158,8 @@ def of_first_look(
     spans = [Span(began, Status.RUNNING, attempt.number)] if began is not None else []
     if ended is not None:
         spans.append(Span(ended, verdict.status, attempt.number))
-    reason = verdict.reason
-    if verdict.status is Status.RUNNING:
-        reason = "; ".join(verdict.conditions.values())
     return Standing(
-        status=verdict.status,
-        reason=shown(reason),
-        cause=verdict.cause,
-        action=verdict.action,
-        conditions=tuple(verdict.conditions),
+        shown_state(verdict.state),
         since=began if verdict.status is Status.RUNNING else ended,
         attempt=attempt.number,
         start_time=attempt.start_time,
@@ -187,5 +178,5 @@ def _shown(text: str | None, mask: Mask, limit: int = TEXT_LIMIT) -> str | None:
     return None if text is None else shown(text, mask, limit) or None
 
 
-def _conditions(raised: Mapping[str, str], mask: Mask) -> tuple[str, ...]:
-    return tuple(shown(name, mask, NAME_LIMIT) for name in list(raised)[:CONDITIONS_LIMIT])
+def _conditions(raised: Iterable[str], mask: Mask) -> tuple[str, ...]:
+    return tuple(shown(name, mask, NAME_LIMIT) for name in islice(raised, CONDITIONS_LIMIT))

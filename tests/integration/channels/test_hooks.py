@@ -47,7 +47,7 @@ def test_slack_gets_the_very_payload_of_the_preview(sink: HttpSink) -> None:
 
 def test_the_webhook_gets_a_signed_document(sink: HttpSink) -> None:
     webhook = Webhook(sink.url + PATH, secret="correct-horse")
-    webhook.send(replace(FAILED, loss=float("nan"), key="run/1/é\n"))
+    webhook.send(replace(FAILED, figures=replace(FAILED.figures, loss=float("nan")), key="run/1/é\n"))
     (request,) = sink.requests
     assert request.headers["idempotency-key"] == "run/1/?"
     assert request.headers["content-type"] == "application/json; charset=utf-8"

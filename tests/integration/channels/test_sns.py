@@ -29,7 +29,7 @@ def credentials(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_subscriber_gets_subject_body_and_attributes(server: S3Server) -> None:
     alerts = topic(server)
-    Sns(alerts.arn).send(replace(FAILED, loss=float("nan")))
+    Sns(alerts.arn).send(replace(FAILED, figures=replace(FAILED.figures, loss=float("nan"))))
     (got,) = alerts.received()
     assert got["Subject"] == "lastbeat FAILED: mistral-20250804-171621 (cuda_out_of_memory)"
     assert {name: each["Value"] for name, each in got["MessageAttributes"].items()} == {

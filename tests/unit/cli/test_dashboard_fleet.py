@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.model.figures import Figures
+from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row, StoreOutage
 from lastbeat.views.documents import Delta, fleet_document
@@ -34,7 +36,7 @@ class Watching:
     """A fleet that is whatever the test says."""
 
     def __init__(self, *names: str) -> None:
-        self.rows = [Row(name, Status.RUNNING, step=1) for name in names]
+        self.rows = [Row(name, ShownState(Status.RUNNING), figures=Figures(1)) for name in names]
         self.asked: list[str] = []
         self.wanted: Sequence[str] = ()
         self.fault: Exception | None = None
@@ -125,7 +127,7 @@ def test_who_comes_anew_is_told_everything_and_then_what_changed(watching: Watch
     browser = Browser(look)
     assert browser.ask()["since"] is None
     assert browser.told == ["a", "b", "c"]
-    watching.change("b", step=2)
+    watching.change("b", figures=Figures(2))
     look.look()
     assert (browser.ask()["since"], browser.told) == (1, ["b"])
     look.look()
@@ -138,7 +140,7 @@ def test_who_was_told_by_another_server_or_too_long_ago_is_told_everything(watch
     other.last = {"seq": 1, "epoch": "another"}
     assert other.ask()["since"] is None
     for step in range(100):
-        watching.change("a", step=step)
+        watching.change("a", figures=Figures(step))
         look.look()
         look.document(None, None, ())
     assert late.ask()["since"] is None
@@ -166,8 +168,8 @@ def test_a_browser_that_is_told_changes_has_the_same_rows_in_the_same_order(
     browser = Browser(look)
     for number, (order, changed) in enumerate(steps):
         before = {row.run_id: row for row in watching.rows}
-        fresh = [before.get(name) or Row(name, Status.RUNNING) for name in order]
-        watching.rows = [replace(row, step=number) if row.run_id in changed else row for row in fresh]
+        fresh = [before.get(name) or Row(name, ShownState(Status.RUNNING)) for name in order]
+        watching.rows = [replace(row, figures=Figures(number)) if row.run_id in changed else row for row in fresh]
         look.look()
         browser.ask()
         assert browser.order == order
@@ -178,7 +180,7 @@ def test_however_many_ask_the_document_is_made_once(clock: Clock) -> None:
     watching = Watching(*(f"run-{number}" for number in range(500)))
     look = FleetLook(watching, lambda t: made.append(t) or document(t), interval_s=5, epoch="e", steady=clock)
     for step in range(9):
-        watching.rows = [replace(row, step=step) for row in watching.rows]
+        watching.rows = [replace(row, figures=Figures(step)) for row in watching.rows]
         look.look()
         look.document(None, None, ())
     # Since whichever they ask: everything has changed.
@@ -240,7 +242,7 @@ def test_a_defect_in_one_round_is_not_the_end(
     look.look()
     assert all_of(look)["runs"]
     watching.fault = None
-    watching.change("a", step=9)
+    watching.change("a", figures=Figures(9))
     look.look()
     assert all_of(look)["runs"][0]["step"] == 9
     assert "could not be looked at" in caplog.text

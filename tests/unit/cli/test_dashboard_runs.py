@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from lastbeat.model.figures import Figures
+from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import Row, RunView
 from lastbeat.stores.counting import Tally
@@ -56,7 +58,7 @@ class _Looking:
             self.world.runs.add(kind)
         if self.world.fault is not None:
             raise self.world.fault
-        row = Row(self.run_id, Status.RUNNING, step=len(self.world.looks))
+        row = Row(self.run_id, ShownState(Status.RUNNING), figures=Figures(len(self.world.looks)))
         return None if self.world.missing else RunView(row, START, "/runs")
 
 

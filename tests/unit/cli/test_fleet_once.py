@@ -4,6 +4,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from lastbeat.model.figures import Figures
+from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row, StoreOutage, WatchState
 from lastbeat_cli.fleet import once
@@ -13,7 +15,7 @@ from lastbeat_cli.terminal.paint import cells, rendered
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 HOUR = timedelta(hours=1)
 LONG = "CUDA out of memory; " * 30
-FAILED = Row("oom-1", Status.FAILED, reason=LONG, cause="oom", action="Reduce the batch size.", since=NOW - HOUR)
+FAILED = Row("oom-1", ShownState(Status.FAILED, LONG, "oom", "Reduce the batch size."), since=NOW - HOUR)
 
 
 def shown(*rows: Row, columns: int = 80, made_of: signs.Signs = signs.UTF8) -> list[str]:
@@ -25,15 +27,21 @@ def shown(*rows: Row, columns: int = 80, made_of: signs.Signs = signs.UTF8) -> l
 
 TOLD = [
     pytest.param(FAILED, 3, id="a long reason in two lines, and what to do"),
-    pytest.param(Row("a", Status.TIMED_OUT, reason="no beat", since=NOW), 0, id="a reason that the table tells whole"),
     pytest.param(
-        Row("a", Status.RUNNING, conditions=("stalled",), action="Look at it. " * 40), 2, id="a long hint in two lines"
+        Row("a", ShownState(Status.TIMED_OUT, "no beat"), since=NOW), 0, id="a reason that the table tells whole"
     ),
     pytest.param(
-        Row("a", Status.FAILED, reason=LONG, action="Begin anew.", since=NOW - 48 * HOUR), 0, id="nothing of old news"
+        Row("a", ShownState(Status.RUNNING, action="Look at it. " * 40, conditions=("stalled",))),
+        2,
+        id="a long hint in two lines",
     ),
-    pytest.param(Row("a", Status.RUNNING, action="Nothing."), 0, id="nothing of a run that lives"),
-    pytest.param(Row("a", Status.RUNNING, doubt=LONG), 2, id="a run that is doubted"),
+    pytest.param(
+        Row("a", ShownState(Status.FAILED, LONG, action="Begin anew."), since=NOW - 48 * HOUR),
+        0,
+        id="nothing of old news",
+    ),
+    pytest.param(Row("a", ShownState(Status.RUNNING, action="Nothing.")), 0, id="nothing of a run that lives"),
+    pytest.param(Row("a", ShownState(Status.RUNNING), doubt=LONG), 2, id="a run that is doubted"),
 ]
 
 
@@ -50,7 +58,7 @@ def test_what_stands_below_a_row(row: Row, count: int, columns: int) -> None:
 @pytest.mark.parametrize("length", [30, 50, 200])
 def test_no_run_id_is_cut(length: int, columns: int) -> None:
     name = "qwen2.5-14b-" + "x" * (length - 18) + "-seed1"
-    rows = [Row(name, Status.RUNNING, step=5, total_steps=10, loss=2.5, beat_at=NOW), FAILED]
+    rows = [Row(name, ShownState(Status.RUNNING), figures=Figures(5, 10, 2.5), beat_at=NOW), FAILED]
     view = FleetView("s3://bucket/training-runs", NOW, tuple(rows), watching=WatchState(NOW, 60.0))
     told = [rendered(each, colours=False) for each in once.lines(view, rows, columns, signs.UTF8)]
     line = next(line for line in told if name in line)
@@ -58,7 +66,7 @@ def test_no_run_id_is_cut(length: int, columns: int) -> None:
 
 
 def test_it_is_told_of_so_many_and_no_more() -> None:
-    many = [Row(f"oom-{n:03}", Status.FAILED, reason=LONG, action="→" * 5, since=NOW - HOUR) for n in range(300)]
+    many = [Row(f"oom-{n:03}", ShownState(Status.FAILED, LONG, action="→" * 5), since=NOW - HOUR) for n in range(300)]
     lines = shown(*many)
     assert sum(line.startswith("    ") for line in lines) == once.MOST_TOLD * 3
     assert "of 300 that need people" in lines[-1] + lines[-2]

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row, StoreOutage, WatchState
 from lastbeat.views.order import select
@@ -16,10 +17,10 @@ from lastbeat_cli.terminal.paint import cells, rendered
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 SINCE = NOW - timedelta(hours=1)
 RUNS = (
-    Row("oom-1", Status.FAILED, reason="CUDA out of memory", cause="oom", action="Reduce the batch size.", since=SINCE),
-    Row("stalls-1", Status.RUNNING, conditions=("stalled",), since=SINCE),
-    *(Row(f"lives-{number:02}", Status.RUNNING, since=SINCE) for number in range(40)),
-    Row("done-1", Status.SUCCEEDED, since=SINCE),
+    Row("oom-1", ShownState(Status.FAILED, "CUDA out of memory", "oom", "Reduce the batch size."), since=SINCE),
+    Row("stalls-1", ShownState(Status.RUNNING, conditions=("stalled",)), since=SINCE),
+    *(Row(f"lives-{number:02}", ShownState(Status.RUNNING), since=SINCE) for number in range(40)),
+    Row("done-1", ShownState(Status.SUCCEEDED), since=SINCE),
 )
 FLEET = FleetView("s3://bucket/training-runs", NOW, RUNS, watching=WatchState(NOW, 60.0))
 
@@ -100,7 +101,7 @@ def test_a_page_is_as_long_as_the_screen() -> None:
     assert last in seen.screen.in_sight, "a line stays, so that people do not lose their place"
 
 
-MORE = (Row("fails-now", Status.FAILED, since=NOW), *RUNS)
+MORE = (Row("fails-now", ShownState(Status.FAILED), since=NOW), *RUNS)
 FEWER = tuple(row for row in RUNS if row.run_id != "lives-00")
 CHANGES = [
     pytest.param(["j", "j"], MORE, "lives-00", id="the chosen run stays chosen when others come before it"),
@@ -259,7 +260,7 @@ ALL = FleetView(
     "s3://bucket/training-runs",
     NOW,
     tuple(
-        Row(f"{status}-{number}", status, conditions=conditions, since=SINCE)
+        Row(f"{status}-{number}", ShownState(status, conditions=conditions), since=SINCE)
         for status, conditions in (*((status, ()) for status in Status), (Status.RUNNING, ("stalled",)))
         for number in range(1100)
     ),
@@ -277,10 +278,12 @@ def test_every_count_is_told_however_narrow_the_terminal_is(columns: int) -> Non
 
 LONG = Row(
     "oom-1",
-    Status.FAILED,
-    reason="CUDA out of memory. " * 8 + "at the end",
-    cause="oom",
-    action="Reduce the batch size. " * 8 + "Then begin again.",
+    ShownState(
+        Status.FAILED,
+        "CUDA out of memory. " * 8 + "at the end",
+        "oom",
+        "Reduce the batch size. " * 8 + "Then begin again.",
+    ),
     since=SINCE,
 )
 

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.model.figures import Figures
 from lastbeat.model.silence import Silence
+from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import Row
 from lastbeat_cli.fleet.cells import rate, short_duration, si
@@ -17,16 +19,13 @@ from lastbeat_cli.fleet.table import table
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import cells, rendered
 
+RUNNING = ShownState(Status.RUNNING)
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 FALLING = tuple(3.0 - i / 10 for i in range(24))
 FAILED = Row(
     "mistral-20250804-171621",
-    Status.FAILED,
-    reason="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
-    cause="oom",
-    step=12_000,
-    total_steps=100_000,
-    loss=2.3124,
+    ShownState(Status.FAILED, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "oom"),
+    figures=Figures(12_000, 100_000, 2.3124),
     losses=FALLING,
     beat_at=NOW - timedelta(minutes=4),
     attempt=3,
@@ -35,20 +34,18 @@ FAILED = Row(
 )
 WARNED = Row(
     "whisper-1",
-    Status.RUNNING,
-    conditions=("stalled", "loss_nan"),
-    reason="metadata 3s ago",
-    step=25,
-    total_steps=100,
+    ShownState(Status.RUNNING, "metadata 3s ago", conditions=("stalled", "loss_nan")),
+    figures=Figures(25, 100, math.nan),
     eta_s=8_000,
-    loss=math.nan,
     losses=(*FALLING[:5], None),
     beat_at=NOW - timedelta(seconds=12),
     steps_per_s=3.2,
     tokens_per_s=123_456.0,
     phase="evaluating",
 )
-LIVES = Row("vit", Status.RUNNING, reason="metadata 3s ago", step=7, beat_at=NOW - timedelta(seconds=3))
+LIVES = Row(
+    "vit", ShownState(Status.RUNNING, "metadata 3s ago"), figures=Figures(7), beat_at=NOW - timedelta(seconds=3)
+)
 
 
 def shown(rows: list[Row], columns: int, made_of: signs.Signs = signs.UTF8) -> list[str]:
@@ -66,12 +63,16 @@ def test_a_silenced_run_says_for_how_long_and_why() -> None:
 
 
 def test_a_short_reason_leaves_the_exception_out_and_no_word_runs_into_the_next() -> None:
-    row = replace(FAILED, reason="The log shows that it failed: torch.OutOfMemoryError: CUDA out of memory", host="")
+    row = replace(
+        FAILED,
+        state=replace(FAILED.state, reason="The log shows that it failed: torch.OutOfMemoryError: CUDA out of memory"),
+        host="",
+    )
     assert "oom: The log shows that it failed: CUD" in shown([row], 100)[1]
 
 
 def test_a_success_that_counts_from_0_is_complete() -> None:
-    done = Row("vit", Status.SUCCEEDED, step=99_999, total_steps=100_000)
+    done = Row("vit", ShownState(Status.SUCCEEDED), figures=Figures(99_999, 100_000))
     assert shown([done], 200)[1].split() == ["✔", "SUCCEEDED", "vit", "100,000/100,000", "█" * 10, "100%"]
     assert shown([done], 80)[1].split()[-1] == "100%"
 
@@ -112,28 +113,30 @@ TOLD = [
     ),
     pytest.param(WARNED, "stalled, loss_nan", id="a warning names its conditions"),
     pytest.param(
-        Row("a", Status.RUNNING, conditions=("straggler",), reason="rank 76 on h100-009 (score 0.61) is slow"),
+        Row("a", ShownState(Status.RUNNING, "rank 76 on h100-009 (score 0.61) is slow", conditions=("straggler",))),
         "straggler: rank 76 on h100-009 (score 0.61) is slow",
         id="of stragglers it names ranks and nodes",
     ),
     pytest.param(
-        Row("a", Status.RUNNING, doubt="silent for 3h, and nobody watches"), "silent for 3h", id="a doubt is told"
+        Row("a", RUNNING, doubt="silent for 3h, and nobody watches"),
+        "silent for 3h",
+        id="a doubt is told",
     ),
     pytest.param(
-        Row("a", Status.UNKNOWN, fault="_watchdog.json: access denied"),
+        Row("a", ShownState(Status.UNKNOWN), fault="_watchdog.json: access denied"),
         "unreadable: _watchdog.json: access denied",
         id="what could not be read is said to be unreadable",
     ),
     pytest.param(
-        Row("a", Status.SUCCEEDED, reason="Training completed, but the loss is NaN", conditions=("loss_nan",)),
+        Row("a", ShownState(Status.SUCCEEDED, "Training completed, but the loss is NaN", conditions=("loss_nan",))),
         "loss_nan: Training completed",
         id="a success that is none names what is wrong with it first",
     ),
-    pytest.param(Row("a", Status.RUNNING, complete=False), "still reading", id="what is not read yet is said"),
-    pytest.param(Row("a", Status.RUNNING, recorded=False), "not recorded yet", id="what nobody has recorded is said"),
-    pytest.param(Row("a", Status.RUNNING, pending=2), "2 alerts waiting", id="alerts that wait are told"),
+    pytest.param(Row("a", RUNNING, complete=False), "still reading", id="what is not read yet is said"),
+    pytest.param(Row("a", RUNNING, recorded=False), "not recorded yet", id="what nobody has recorded is said"),
+    pytest.param(Row("a", RUNNING, pending=2), "2 alerts waiting", id="alerts that wait are told"),
     pytest.param(
-        Row("a", Status.FAILED, reason="boom", cause="oom", pending=1), "oom: boom; 1 alert waiting", id="both are told"
+        Row("a", ShownState(Status.FAILED, "boom", "oom"), pending=1), "oom: boom; 1 alert waiting", id="both are told"
     ),
 ]
 
@@ -146,8 +149,8 @@ def test_why(row: Row, text: str) -> None:
 def test_the_warning_of_a_success_is_seen_at_80_columns() -> None:
     reason = "Training completed (_complete found), but the loss is NaN since step 120"
     row = Row(
-        "llama-70b-of-some-length", Status.SUCCEEDED, reason=reason, conditions=("loss_nan",), loss=math.nan,
-        step=200, total_steps=500, losses=(1.0, 0.5, 0.25), phase="training", beat_at=NOW,
+        "llama-70b-of-some-length", ShownState(Status.SUCCEEDED, reason, conditions=("loss_nan",)),
+        figures=Figures(200, 500, math.nan), losses=(1.0, 0.5, 0.25), phase="training", beat_at=NOW,
     )  # fmt: skip
     line = shown([row], 80)[1]
     assert "loss_nan" in line
@@ -155,11 +158,11 @@ def test_the_warning_of_a_success_is_seen_at_80_columns() -> None:
 
 
 def test_a_doubt_stands_beside_the_status_too() -> None:
-    assert "RUNNING?" in shown([Row("a", Status.RUNNING, doubt="silent")], 80)[1]
+    assert "RUNNING?" in shown([Row("a", RUNNING, doubt="silent")], 80)[1]
 
 
 def test_long_names_keep_both_ends() -> None:
-    told = shown([Row("llama-70b-" + "x" * 100 + "-seed-17", Status.FAILED, reason="boom " * 20)], 80)[1]
+    told = shown([Row("llama-70b-" + "x" * 100 + "-seed-17", ShownState(Status.FAILED, "boom " * 20))], 80)[1]
     assert "llama-70b-" in told
     assert "seed-17" in told
 
@@ -167,15 +170,20 @@ def test_long_names_keep_both_ends() -> None:
 def swept(seed: int, **fields: Any) -> Row:
     """One run of a sweep, whose name differs from the others' in its middle and at its end."""
     known: dict[str, Any] = {
-        "step": 12_000, "total_steps": 100_000, "loss": 2.3124, "losses": FALLING, "eta_s": 8000.0, "phase": "training",
+        "state": RUNNING, "figures": Figures(12_000, 100_000, 2.3124), "losses": FALLING, "eta_s": 8000.0,
+        "phase": "training",
         "beat_at": NOW, "steps_per_s": 3.2, "host": "ip-10-0-17-8", "owner": "alice",
     }  # fmt: skip
-    return Row(f"qwen2.5-14b-instruct-sft-lr2e-5-wd0.1-seed{seed}", Status.RUNNING, **{**known, **fields})
+    return Row(f"qwen2.5-14b-instruct-sft-lr2e-5-wd0.1-seed{seed}", **{**known, **fields})
 
 
 @pytest.mark.parametrize("columns", [100, 120, 160, 200])
 def test_the_run_takes_its_width_before_other_columns_do(columns: int) -> None:
-    rows = [swept(1), swept(2, conditions=("stalled",)), replace(FAILED, run_id=swept(3).run_id, reason="boom " * 90)]
+    rows = [
+        swept(1),
+        swept(2, state=ShownState(Status.RUNNING, conditions=("stalled",))),
+        replace(FAILED, state=replace(FAILED.state, reason="boom " * 90), run_id=swept(3).run_id),
+    ]
     heading, *told = shown(rows, columns)
     assert all(row.run_id in line for row, line in zip(rows, told, strict=True))
     assert all(word in heading for word in ("STATUS", "RUN", "DONE", "BEAT", "WHY"))
@@ -191,16 +199,20 @@ def test_on_a_narrow_screen_a_long_name_leaves_room_for_how_it_is() -> None:
 
 
 STILL = Row(
-    "gpt", Status.RUNNING, step=5, total_steps=100, step_at=NOW - timedelta(minutes=61), stands_still=True,
+    "gpt", RUNNING, figures=Figures(5, 100), step_at=NOW - timedelta(minutes=61), stands_still=True,
     stall_limited=False, beat_at=NOW,
 )  # fmt: skip
 AGES = [
     pytest.param(STILL, "61m", "no step for 1h 01m, and no stall limit is set", id="nothing limits it"),
     pytest.param(replace(STILL, stall_limited=True), "61m", "no step for 1h 01m", id="a limit holds"),
-    pytest.param(replace(STILL, conditions=("stalled",)), "61m", "stalled", id="a warning says so"),
+    pytest.param(
+        replace(STILL, state=replace(STILL.state, conditions=("stalled",))), "61m", "stalled", id="a warning says so"
+    ),
     pytest.param(replace(STILL, stands_still=False), "61m", "", id="that is normal for it"),
     pytest.param(replace(STILL, stands_still=False, step_at=NOW - timedelta(minutes=4)), "", "", id="four minutes"),
-    pytest.param(replace(STILL, status=Status.SUCCEEDED, stands_still=False), "", "", id="it is done"),
+    pytest.param(
+        replace(STILL, state=replace(STILL.state, status=Status.SUCCEEDED), stands_still=False), "", "", id="it is done"
+    ),
 ]
 
 
@@ -229,16 +241,17 @@ texts = st.text(max_size=60) | st.sampled_from(
 rows = st.builds(
     Row,
     run_id=st.from_regex(r"[A-Za-z0-9.+=@:-]{1,200}", fullmatch=True),
-    status=st.sampled_from(Status),
-    reason=texts,
-    cause=st.none() | texts,
-    conditions=st.lists(st.sampled_from(["stalled", "slow"]), max_size=2).map(tuple),
+    state=st.builds(
+        ShownState,
+        st.sampled_from(Status),
+        texts,
+        st.none() | texts,
+        conditions=st.lists(st.sampled_from(["stalled", "slow"]), max_size=2).map(tuple),
+    ),
     attempt=st.integers(1, 10**6),
     phase=st.none() | texts,
-    step=st.none() | st.integers(),
-    total_steps=st.none() | st.integers(),
+    figures=st.builds(Figures, st.none() | st.integers(), st.none() | st.integers(), st.none() | st.floats()),
     eta_s=st.none() | st.floats(),
-    loss=st.none() | st.floats(),
     losses=st.lists(st.none() | st.floats(), max_size=24).map(tuple),
     steps_per_s=st.none() | st.floats(),
     tokens_per_s=st.none() | st.floats(),

@@ -14,7 +14,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from lastbeat.model.figures import Figures
 from lastbeat.model.fleet import PassReport, RunFigures, RunLine
+from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row
 from lastbeat_cli.metrics import table
@@ -56,9 +58,7 @@ figures = st.builds(
         attempt=st.integers(),
     ),
     beat_age_s=floats,
-    step=st.none() | st.integers(),
-    total_steps=st.none() | st.integers(),
-    loss=floats,
+    figures=st.builds(Figures, st.none() | st.integers(), st.none() | st.integers(), floats),
     pending=st.integers(min_value=0),
 )
 
@@ -138,9 +138,7 @@ def everything() -> tuple[Sample, ...]:
     run = RunFigures(
         RunLine("run-1", Status.RUNNING, cause='o"o\nm', conditions=("stalled",), since=START),
         1.0,
-        7,
-        100,
-        math.nan,
+        Figures(7, 100, math.nan),
         START,
         1,
     )
@@ -148,7 +146,7 @@ def everything() -> tuple[Sample, ...]:
     metrics.add(PassReport(START, seconds=1.0, statuses={"RUNNING (WARNING)": 1}, figures=(run,), requests={"GET": 1}))
     watched = tuple(
         each
-        for each in of_view(FleetView(FLEET, START, (Row("x", Status.FAILED),)), {})
+        for each in of_view(FleetView(FLEET, START, (Row("x", ShownState(Status.FAILED)),)), {})
         if each.metric is table.WATCHED
     )
     return (*metrics.samples(), *watched)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lastbeat.model.figures import Figures
 from lastbeat.model.fleet import PassReport, RunFigures, RunLine
 from lastbeat.model.status import Status
 from lastbeat_cli.metrics.samples import PassMetrics
@@ -22,7 +23,7 @@ from support.scraped import Scraped
 
 FLEET = "s3://bucket/training-runs"
 LIMIT_S = 30.0
-RUN = RunFigures(RunLine("run-1", Status.FAILED, cause="oom"), step=7, loss=math.nan)
+RUN = RunFigures(RunLine("run-1", Status.FAILED, cause="oom"), figures=Figures(7, loss=math.nan))
 PASS = PassReport(START, seconds=1.0, statuses={"FAILED": 1}, figures=(RUN,), sent=1, requests={"LIST": 2, "GET": 3})
 BLIND = PassReport(START + timedelta(hours=1), seconds=9.0, blind="no answer", complete=False)
 

@@ -7,19 +7,26 @@ from typing import Any
 
 import pytest
 
+from lastbeat.model.figures import Figures
 from lastbeat.model.fleet import FIGURES_LIMIT, PassReport, RunFigures, RunLine
 from lastbeat.model.record import Transition
+from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row, StoreOutage, WatchState
 from lastbeat_cli.metrics.samples import PassMetrics, Sample, of_view
 from support.memory import START
 
+RUNNING = ShownState(Status.RUNNING)
 S3 = "s3://bucket/training-runs"
 LINE = RunLine("run-1", Status.RUNNING, since=START, attempt=2)
-RUN = RunFigures(LINE, 12.5, 7, 100, 1.25, START, 1)
+RUN = RunFigures(LINE, 12.5, Figures(7, 100, 1.25), START, 1)
 PASS = PassReport(START, seconds=1.5, statuses={"RUNNING": 1}, figures=(RUN,), requests={"LIST": 2, "GET": 10})
 BLIND = PassReport(START + timedelta(hours=1), seconds=30.0, blind="no answer", complete=False)
-VIEW = FleetView(S3, START, (Row("run-1", Status.RUNNING, beat_at=START - timedelta(seconds=40), step=7, loss=1.25),))
+VIEW = FleetView(
+    S3,
+    START,
+    (Row("run-1", RUNNING, beat_at=START - timedelta(seconds=40), figures=Figures(7, loss=1.25)),),
+)
 
 
 def told(samples: tuple[Sample, ...]) -> dict[str, float]:
@@ -69,7 +76,7 @@ RUNS: list[tuple[str, RunFigures, dict[str, float]]] = [
     ),
     (
         "a loss of zero, at step zero, is known",
-        RunFigures(RunLine("run-1", Status.RUNNING), 0.0, 0, None, 0.0),
+        RunFigures(RunLine("run-1", Status.RUNNING), 0.0, Figures(0, None, 0.0)),
         {
             "run_status RUNNING": 1,
             "run_attempt": 1,
@@ -110,11 +117,11 @@ def test_one_run(figures: RunFigures, expected: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf, 1e-300, -0.5])
 def test_a_loss_is_told_as_it_is(loss: float) -> None:
-    assert run_of(replace(RUN, loss=loss))["run_loss"] == pytest.approx(loss, nan_ok=True)
+    assert run_of(replace(RUN, figures=replace(RUN.figures, loss=loss)))["run_loss"] == pytest.approx(loss, nan_ok=True)
 
 
 def test_a_step_that_no_float_can_hold_is_absent() -> None:
-    assert "run_step" not in run_of(replace(RUN, step=10**400))
+    assert "run_step" not in run_of(replace(RUN, figures=replace(RUN.figures, step=10**400)))
 
 
 def test_before_the_first_pass_nothing_is_told_of_the_fleet() -> None:
@@ -241,7 +248,7 @@ def test_a_dashboard_that_cannot_see_says_so_and_what_it_saw_stands() -> None:
 
 
 def test_runs_that_were_not_read_yet_have_no_status() -> None:
-    unread = Row("run-2", Status.UNKNOWN, recorded=False, complete=False)
+    unread = Row("run-2", ShownState(Status.UNKNOWN), recorded=False, complete=False)
     found = seen(rows=(*VIEW.rows, unread))
     assert (found["runs RUNNING"], found["runs UNKNOWN"], found["runs_left_out"]) == (1, 0, 1)
     closed = replace(unread, fault="access denied", beat_at=START)
@@ -268,7 +275,7 @@ def test_whether_anybody_watches(watching: WatchState, watched: float | None) ->
 
 
 def test_the_dashboard_is_bounded_too() -> None:
-    rows = tuple(Row(f"run-{number}", Status.RUNNING) for number in range(FIGURES_LIMIT + 3))
+    rows = tuple(Row(f"run-{number}", RUNNING) for number in range(FIGURES_LIMIT + 3))
     found = seen(rows=rows)
     assert sum(name.startswith("run_status ") for name in found) == FIGURES_LIMIT
     assert (found["runs RUNNING"], found["runs_left_out"]) == (FIGURES_LIMIT + 3, 3)

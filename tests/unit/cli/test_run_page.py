@@ -8,7 +8,7 @@ import pytest
 from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.resources import Resources
 from lastbeat.model.silence import Silence
-from lastbeat.model.state import RecordedCause
+from lastbeat.model.state import RecordedCause, ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
 from lastbeat.model.view import Excerpt, RankLine, Row, RunView
@@ -24,9 +24,7 @@ DOUBT = "it wrote a sentinel, and it beats again, and no pass has judged that; t
 VIEW = RunView(
     Row(
         "gpt-neox-20b",
-        Status.TIMED_OUT,
-        reason=WHY,
-        action="Look at nvidia-smi.",
+        ShownState(Status.TIMED_OUT, WHY, action="Look at nvidia-smi."),
         doubt=DOUBT,
         since=NOW - timedelta(hours=1),
     ),
@@ -85,7 +83,9 @@ def test_what_to_do_is_on_the_first_screen_also_of_a_low_terminal() -> None:
         "train.log", tuple(f"line {n} " + "CUDA out of memory " * 9 * (n == 80) for n in range(70, 88)), 70, 10
     )
     hint = "Reduce the micro-batch size. " * 10 + "That is all."
-    row = replace(VIEW.row, status=Status.FAILED, reason="CUDA out of memory. " * 12, doubt=None)
+    row = replace(
+        VIEW.row, state=replace(VIEW.row.state, status=Status.FAILED, reason="CUDA out of memory. " * 12), doubt=None
+    )
     failed = replace(VIEW, row=row, explained=RecordedCause(Cause("oom", evidence, 0.9, hint=hint)), evidence=log)
     for height, seen_lines in ((24, (77, 80, 82)), (60, (70, 80, 87))):
         page = RunPage("gpt-neox-20b", signs.UTF8, curves=False)
@@ -123,7 +123,7 @@ def lines_of(view: RunView, columns: int = 100) -> list[str]:
 
 
 def test_of_a_traceback_the_end_is_shown() -> None:
-    row = Row("run-1", Status.FAILED, reason=SAID)
+    row = Row("run-1", ShownState(Status.FAILED, SAID))
     told = lines_of(replace(VIEW, row=row, error_text="\n".join((SAID, "", *TRACE))))
     assert any('File "/opt/train.py", line 88' in text for text in told)
     assert any("return batch['tokens']" in text for text in told)
@@ -131,7 +131,7 @@ def test_of_a_traceback_the_end_is_shown() -> None:
 
 
 def test_one_error_is_told_once_below_the_detail() -> None:
-    row = Row("run-1", Status.FAILED, reason=SAID)
+    row = Row("run-1", ShownState(Status.FAILED, SAID))
     steps = tuple(f"step {number} loss 2.5" for number in range(30))
     log = Excerpt("logs/a.log", (*steps[-20:], *TRACE[-4:], "bye"), 11)
     evidence = Excerpt("logs/a.log", (*steps[-8:], *TRACE[-4:], "bye"), 23, 11)
@@ -150,7 +150,7 @@ def test_where_it_is_undecided_both_causes_have_their_advice() -> None:
     line = Evidence("exit status", 0, "killed by SIGKILL")
     first = Cause("oom", line, 0.5, restartable=False, hint="Less of it. " + "More words. " * 40)
     explained = RecordedCause(first, second=Cause("cancelled", line, 0.25, restartable=True, hint="Ask who."))
-    view = replace(VIEW, row=Row("run-1", Status.FAILED, reason="killed", action="both"), explained=explained)
+    view = replace(VIEW, row=Row("run-1", ShownState(Status.FAILED, "killed", action="both")), explained=explained)
     told = lines_of(view)
     assert "Cause: oom or cancelled (perhaps)" in told
     at = told.index("What to do")

@@ -5,6 +5,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from lastbeat.model.figures import Figures
+from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import Row, RunView
 from lastbeat_cli.run.lines import show_lines
@@ -12,9 +14,10 @@ from lastbeat_cli.run.screen import top_lines
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import rendered
 
+RUNNING = ShownState(Status.RUNNING)
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 ROW = Row(
-    "qwen-7b", Status.RUNNING, since=NOW - timedelta(hours=9), step=12_000, total_steps=100_000, stands_still=True,
+    "qwen-7b", RUNNING, since=NOW - timedelta(hours=9), figures=Figures(12_000, 100_000), stands_still=True,
     step_at=NOW - timedelta(minutes=61), stall_limited=False, watched_since=NOW - timedelta(minutes=20),
 )  # fmt: skip
 VIEW = RunView(ROW, NOW, "s3://bucket/runs/qwen-7b/", seen_at=NOW - timedelta(minutes=20))
@@ -40,7 +43,7 @@ def test_top_says_how_old_the_step_is() -> None:
     told = top(VIEW)
     assert "Step 12,000/100,000, 1h 01m ago" in told
     assert "no step for 1h 01m, and no stall limit is set" in told
-    assert "Step 12,000, 1h 01m ago" in top(replace(VIEW, row=replace(ROW, total_steps=None)))
+    assert "Step 12,000, 1h 01m ago" in top(replace(VIEW, row=replace(ROW, figures=Figures(12_000))))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +51,9 @@ def test_top_says_how_old_the_step_is() -> None:
     [
         pytest.param(replace(ROW, stall_limited=True), "no stall limit", id="a limit holds"),
         pytest.param(replace(ROW, stands_still=False), "no step for", id="that is normal for it"),
-        pytest.param(replace(ROW, conditions=("stalled",)), "no step for", id="a warning says so"),
+        pytest.param(
+            replace(ROW, state=replace(ROW.state, conditions=("stalled",))), "no step for", id="a warning says so"
+        ),
         pytest.param(replace(ROW, step_at=NOW, stands_still=False), "0s ago", id="the step is new"),
     ],
 )

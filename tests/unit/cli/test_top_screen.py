@@ -6,7 +6,9 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from lastbeat.model.figures import Figures
 from lastbeat.model.resources import Gpu, Resources
+from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import HeartbeatFile, Point, RankLine, Row, RunView
 from lastbeat_cli.lines import size
@@ -20,10 +22,9 @@ GIB = 2**30
 POINTS = tuple(Point(NOW - timedelta(seconds=100 - n), n * 10, 3 - n / 50) for n in range(100))
 ROW = Row(
     "mistral-20250804",
-    Status.RUNNING,
+    ShownState(Status.RUNNING),
     since=NOW - timedelta(hours=2),
-    step=25_000,
-    total_steps=100_000,
+    figures=Figures(25_000, 100_000),
     eta_s=8_000,
     phase="train \x1b[31mred",
     host="i-0abc",
@@ -105,7 +106,11 @@ def test_without_utf8_it_is_ascii() -> None:
 
 
 def test_a_failure_says_why_and_what_to_do() -> None:
-    row = replace(ROW, status=Status.FAILED, reason="boom", cause="oom", action="Reduce the batch size.", eta_s=None)
+    row = replace(
+        ROW,
+        state=replace(ROW.state, status=Status.FAILED, reason="boom", cause="oom", action="Reduce the batch size."),
+        eta_s=None,
+    )
     told = shown(replace(VIEW, row=row))
     assert "✖ FAILED" in told
     assert "oom: boom" in told
@@ -113,7 +118,7 @@ def test_a_failure_says_why_and_what_to_do() -> None:
 
 
 def test_of_a_run_that_tells_nothing_that_is_said() -> None:
-    told = shown(RunView(Row("a", Status.UNKNOWN, fault="access denied"), NOW, "s3://b/a/"))
+    told = shown(RunView(Row("a", ShownState(Status.UNKNOWN), fault="access denied"), NOW, "s3://b/a/"))
     assert "? UNKNOWN" in told
     assert "unreadable: access denied" in told
     assert "No step is known." in told

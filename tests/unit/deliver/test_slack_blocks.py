@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from lastbeat.alerts.slack_blocks import payload
 from lastbeat.model.alert import MentionedPerson, Message
 from lastbeat.model.cause import Evidence
+from lastbeat.model.figures import Figures
 from lastbeat.model.status import Event, Status
 from support.laws import examples
 from support.messages import FAILED, GROUP, STALLED, TIMED_OUT, hostile_messages
@@ -173,19 +174,21 @@ def test_every_event_has_a_sign_and_a_word() -> None:
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        pytest.param({"step": 0, "total_steps": 0}, "*Step*\n0/0", id="no steps at all have no share"),
-        pytest.param({"step": 7, "total_steps": None}, "*Step*\n7", id="a step without a total"),
-        pytest.param({"step": None, "total_steps": 9}, "*Step*\n?/9", id="a total without a step"),
-        pytest.param({"step": 12, "total_steps": 9}, "*Step*\n12/9", id="more steps than there are"),
-        pytest.param({"step": 4999, "total_steps": 5000}, "*Step*\n4999/5000 (99%)", id="all but done is not done"),
+        pytest.param({"figures": Figures(0, 0)}, "*Step*\n0/0", id="no steps at all have no share"),
+        pytest.param({"figures": Figures(7)}, "*Step*\n7", id="a step without a total"),
+        pytest.param({"figures": Figures(None, 9)}, "*Step*\n?/9", id="a total without a step"),
+        pytest.param({"figures": Figures(12, 9)}, "*Step*\n12/9", id="more steps than there are"),
+        pytest.param({"figures": Figures(4999, 5000)}, "*Step*\n4999/5000 (99%)", id="all but done is not done"),
         pytest.param(
-            {"step": 4999, "total_steps": 5000, "status": Status.SUCCEEDED},
+            {"figures": Figures(4999, 5000), "status": Status.SUCCEEDED},
             "*Step*\n5000/5000 (100%)",
             id="a success that counts from 0 is complete",
         ),
-        pytest.param({"step": 10**5000}, "*Step*\nout of range/5000", id="a number from a damaged document"),
-        pytest.param({"loss": float("nan")}, "*Loss*\nNaN", id="a loss that is no number"),
-        pytest.param({"loss": float("inf")}, "*Loss*\ninf", id="a loss without bound"),
+        pytest.param(
+            {"figures": Figures(10**5000, 5000)}, "*Step*\nout of range/5000", id="a number from a damaged document"
+        ),
+        pytest.param({"figures": Figures(loss=float("nan"))}, "*Loss*\nNaN", id="a loss that is no number"),
+        pytest.param({"figures": Figures(loss=float("inf"))}, "*Loss*\ninf", id="a loss without bound"),
         pytest.param({"confidence": 0.84}, "*Cause*\n`cuda_out_of_memory (likely)`", id="a cause that is likely"),
         pytest.param({"confidence": 0.49}, "*Cause*\n`cuda_out_of_memory (perhaps)`", id="a cause that is a guess"),
         pytest.param(

@@ -10,9 +10,11 @@ from lastbeat.jobs.health.lines import lines
 from lastbeat.jobs.health.runs import run_health
 from lastbeat.launch.ray import CheckpointHealth, EfaUtilization, GpuUtilization, RayResources, TrainingHealth
 from lastbeat.launchers.ray.gpus import Gpus, utilization
+from lastbeat.model.figures import Figures
 from lastbeat.model.job import JobSpec
 from lastbeat.model.resources import Gpu, Resources
 from lastbeat.model.restart import Supervision
+from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.training_health import Level
 from lastbeat.model.view import Row, RunView
@@ -153,7 +155,7 @@ def test_what_could_not_be_looked_at_is_not_called_ill(level: Level, first: str)
 
 
 def view(status: Status = Status.RUNNING, **more: object) -> RunView:
-    return RunView(Row("llama", status, reason="boom", step=7), AT, "/runs/llama/", **more)  # type: ignore[arg-type]
+    return RunView(Row("llama", ShownState(status, "boom"), figures=Figures(7)), AT, "/runs/llama/", **more)  # type: ignore[arg-type]
 
 
 def test_a_run_is_as_healthy_as_its_status_and_conditions() -> None:

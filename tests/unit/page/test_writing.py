@@ -16,7 +16,7 @@ import pytest
 from lastbeat.fleet.all_records import MOST
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.record import Record, Transition
-from lastbeat.model.state import State
+from lastbeat.model.state import ShownState, State
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row, RunView, StoreOutage
 from lastbeat.stores.counting import CountingStore, Tally
@@ -87,7 +87,7 @@ def world() -> World:
 
 
 def row(run_id: str, status: Status) -> Row:
-    return Row(run_id, status, since=START - timedelta(hours=1))
+    return Row(run_id, ShownState(status), since=START - timedelta(hours=1))
 
 
 def write(page: PageOfFleet, *, within_s: float = 60.0) -> PassReport:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lastbeat.model.alert import Alert, Delivery, Message
 from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.codec import DamagedError
+from lastbeat.model.figures import Figures
 from lastbeat.model.record import Attempt, Finding, HeartbeatMemory, Record, ToldWarning, Transition
 from lastbeat.model.state import RecordedCause, State
 from lastbeat.model.status import Event, Status
@@ -44,8 +45,9 @@ messages = st.builds(
     cause=maybe_text, confidence=st.none() | st.floats(0, 1), evidence=st.none() | evidence, also_seen=st.tuples(text),
     second_cause=maybe_text,
     action=maybe_text, conditions=st.dictionaries(text, text, max_size=2), instance_id=maybe_text,
-    phase=maybe_text, duration_s=st.none() | seconds, step=st.none() | number, total_steps=st.none() | number,
-    loss=st.none() | st.floats(allow_nan=False), last_beat_at=maybe_time, log_tail=st.tuples(text),
+    phase=maybe_text, duration_s=st.none() | seconds,
+    figures=st.builds(Figures, st.none() | number, st.none() | number, st.none() | st.floats(allow_nan=False)),
+    last_beat_at=maybe_time, log_tail=st.tuples(text),
     stack=st.tuples(text), notes=st.tuples(text), where=text, link=maybe_text, key=text, members=st.tuples(text),
     member_count=number, shared=st.dictionaries(text, text, max_size=2),
 )  # fmt: skip
@@ -95,7 +97,7 @@ def test_anything_else_is_refused_with_a_reason(body: bytes) -> None:
 
 @given(st.floats(allow_nan=True, allow_infinity=True))
 def test_a_loss_that_is_not_finite_is_valid_json(loss: float) -> None:
-    message = Message("run", Event.FAILED, Status.FAILED, "boom", NOW, loss=loss)
+    message = Message("run", Event.FAILED, Status.FAILED, "boom", NOW, figures=Figures(loss=loss))
     body = encode(enqueue(Record("run"), message))
     read = decode(body).outbox[0].message.loss
     assert read == loss or (read is not None and math.isnan(read) and math.isnan(loss))

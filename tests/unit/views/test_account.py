@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.cause import Cause, Evidence
-from lastbeat.model.state import RecordedCause
+from lastbeat.model.state import RecordedCause, ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import Excerpt, Row, RunView
 from lastbeat.views.account import Account, account, trimmed
@@ -41,7 +41,7 @@ def view(
     explained = None
     if evidence is not None:
         explained = RecordedCause(Cause("oom", Evidence(evidence.file, 1, said), 0.9))
-    row = Row("run-1", status, reason=said)
+    row = Row("run-1", ShownState(status, said))
     return RunView(row, NOW, "s3://b/run-1/", explained=explained, evidence=evidence, error_text=error, log=log)
 
 

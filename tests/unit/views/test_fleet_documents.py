@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.model.figures import Figures
+from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row, Span, StoreOutage, WatchState
 from lastbeat.views.documents import Delta, fleet_document, row_document
 from lastbeat.views.fleet_state import Table
 from lastbeat.views.order import sorted_rows
 
+RUNNING = ShownState(Status.RUNNING)
 NOW = datetime(2026, 1, 2, 12, 0, 0, 250_000, tzinfo=timezone.utc)
 FLEET_KEYS = {
     "schema", "root", "at", "made_at", "version", "live", "interval_s", "seq", "since", "epoch", "stale_s", "older",
@@ -37,13 +40,17 @@ def test_all_keys_are_there_and_what_is_not_known_is_null() -> None:
     document = strict(fleet_document(FleetView("memory://runs", None)))
     assert set(document) == FLEET_KEYS
     assert (document["at"], document["fault"], document["since"], document["runs"]) == (None, None, None, [])
-    row = strict(row_document(Row("a", Status.RUNNING)))
+    row = strict(row_document(Row("a", RUNNING)))
     assert set(row) == ROW_KEYS
     assert (row["phase"], row["loss"], row["rank"]) == (None, None, None)
 
 
 def test_a_fleet_is_told_as_it_is() -> None:
-    rows = (Row("a", Status.FAILED), Row("b", Status.RUNNING, conditions=("stalled",)), Row("c", Status.RUNNING))
+    rows = (
+        Row("a", ShownState(Status.FAILED)),
+        Row("b", ShownState(Status.RUNNING, conditions=("stalled",))),
+        Row("c", RUNNING),
+    )
     view = FleetView(
         "s3://b/p", NOW, rows, older=7, unread=2, watching=WatchState(NOW, 60.0, overdue=True),
         fault=StoreOutage("no answer", "wait", NOW), ignored=("<b>",), notes=("one",),
@@ -71,22 +78,22 @@ def test_a_fleet_is_told_as_it_is() -> None:
     ],
 )
 def test_a_loss_is_a_number_that_json_has_or_text(loss: float | None, expected: object) -> None:
-    assert strict(row_document(Row("a", Status.RUNNING, loss=loss)))["loss"] == expected
+    assert strict(row_document(Row("a", RUNNING, figures=Figures(loss=loss))))["loss"] == expected
 
 
 def test_a_sparkline_has_numbers_of_four_digits_or_gaps() -> None:
-    document = strict(row_document(Row("a", Status.RUNNING, losses=(2.34567, math.nan, None, 12345.6, math.inf))))
+    document = strict(row_document(Row("a", RUNNING, losses=(2.34567, math.nan, None, 12345.6, math.inf))))
     assert document["losses"] == [2.346, None, None, 12350, None]
 
 
 def test_a_strip_is_times_statuses_and_attempts() -> None:
     strip = (Span(NOW, Status.RUNNING), Span(NOW + timedelta(seconds=9), Status.FAILED, 2))
-    document = strict(row_document(Row("a", Status.FAILED, strip=strip)))
+    document = strict(row_document(Row("a", ShownState(Status.FAILED), strip=strip)))
     assert document["strip"] == [["2026-01-02T12:00:00Z", "RUNNING", 1], ["2026-01-02T12:00:09Z", "FAILED", 2]]
 
 
 def test_text_that_utf8_cannot_hold_becomes_a_mark() -> None:
-    assert row_document(Row("a", Status.RUNNING, reason="lost \ud800"))["reason"] == "lost \ufffd"
+    assert row_document(Row("a", ShownState(Status.RUNNING, "lost \ud800")))["reason"] == "lost \ufffd"
 
 
 def applied(document: dict[str, Any] | None, delta: dict[str, Any]) -> dict[str, Any]:
@@ -104,10 +111,9 @@ _ids = st.sampled_from(["a", "a-1", "b", "c", "D", "run-1", "run-10"])
 _rows = st.builds(
     Row,
     _ids,
-    st.sampled_from(list(Status)),
-    conditions=st.sampled_from([(), ("stalled",)]),
+    st.builds(ShownState, st.sampled_from(list(Status)), conditions=st.sampled_from([(), ("stalled",)])),
     since=st.none() | st.integers(0, 40).map(lambda hours: NOW - timedelta(hours=hours)),
-    loss=st.none() | st.floats(),
+    figures=st.builds(Figures, loss=st.none() | st.floats()),
 )
 _step = st.tuples(st.lists(_rows, max_size=4), st.lists(_ids, max_size=3), st.booleans(), st.integers(0, 12))
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import Row
 from lastbeat.views.order import need, select, sorted_rows
@@ -13,8 +14,11 @@ from lastbeat.views.order import need, select, sorted_rows
 NOW = datetime(2026, 1, 2, 12, 0, tzinfo=timezone.utc)
 
 
-def run(run_id: str, status: Status = Status.RUNNING, hours: float | None = 1.0, **fields: Any) -> Row:
-    return Row(run_id, status, since=None if hours is None else NOW - timedelta(hours=hours), **fields)
+def run(
+    run_id: str, status: Status = Status.RUNNING, hours: float | None = 1.0, *, state: Any = None, **fields: Any
+) -> Row:
+    state = state or ShownState(status)
+    return Row(run_id, state, since=None if hours is None else NOW - timedelta(hours=hours), **fields)
 
 
 IN_ORDER = [
@@ -24,7 +28,7 @@ IN_ORDER = [
     run("failed-of-unknown-time", Status.FAILED, None),
     run("unseen", Status.UNKNOWN),
     run("still", hours=0.5, stands_still=True),
-    run("warned", conditions=("stalled",)),
+    run("warned", state=ShownState(Status.RUNNING, conditions=("stalled",))),
     run("unreadable", hours=5, fault="progress.json: it is not JSON"),
     run("failed-yesterday", Status.FAILED, 9),
     run("timed-out-yesterday", Status.TIMED_OUT, 23),
@@ -68,8 +72,8 @@ def test_without_a_time_a_failure_is_a_failure() -> None:
 def test_people_get_what_they_ask_for(asked: dict[str, Any], expected: set[str]) -> None:
     rows = [
         run("llama-1", stands_still=True),
-        run("llama-2", conditions=("stalled",)),
-        run("vit", Status.FAILED, cause="oom"),
+        run("llama-2", state=ShownState(Status.RUNNING, conditions=("stalled",))),
+        run("vit", state=ShownState(Status.FAILED, cause="oom")),
         run("Bert", Status.SUCCEEDED),
     ]
     found = select(rows, **asked)

@@ -13,7 +13,7 @@ from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.record import Transition
 from lastbeat.model.resources import Gpu, Resources
 from lastbeat.model.similar import SimilarFailure
-from lastbeat.model.state import RecordedCause
+from lastbeat.model.state import RecordedCause, ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import (
     Excerpt,
@@ -30,7 +30,7 @@ from lastbeat.model.view import (
 from lastbeat.views.run_document import run_document, speeds
 from support.memory import START
 
-EMPTY = RunView(Row("run-1", Status.RUNNING), START, "memory://runs/run-1/")
+EMPTY = RunView(Row("run-1", ShownState(Status.RUNNING)), START, "memory://runs/run-1/")
 FULL = replace(
     EMPTY,
     link="https://console.example/",
