@@ -62,7 +62,7 @@ def _run_and_message(run_id: str | None, words: tuple[str, ...]) -> tuple[str | 
     if len(words) > 2:
         raise click.UsageError(f"the message has to be one word: put {' '.join(words[1:])[:80]!r} in quotes")
     if len(words) == 2:
-        return report.one_run(words[0], run_id), words[1]
+        return options.one_run(words[0], run_id), words[1]
     return run_id, words[0] if words else None
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -73,6 +74,27 @@ class Argument(click.Argument):
 def argument(name: str, *, group: str, listed: tuple[str, str], **more: Any) -> Callable[[F], F]:
     """An argument under the heading ``group``. ``listed`` is its name and its help text."""
     return click.argument(name, cls=Argument, group=group, listed=listed, **more)
+
+
+def run(group: str, help_text: str = "The run: its folder's name below the fleet root.") -> Callable[[F], F]:
+    """The run as RUN or as ``--run-id``: the command gets ``run_id``, None without either."""
+
+    def add(command: F) -> F:
+        @wraps(command)
+        def with_run(*, run: str | None, run_id: str | None, **rest: object) -> object:
+            return command(run_id=one_run(run, run_id), **rest)
+
+        word = argument("run", required=False, metavar="[RUN]", group=group, listed=("RUN, --run-id RUN", help_text))
+        return cast("F", word(click.option("--run-id", metavar="ID", hidden=True)(with_run)))
+
+    return add
+
+
+def one_run(word: str | None, run_id: str | None) -> str | None:
+    """The run that a word and ``--run-id`` name. Raises :class:`click.UsageError` if they name two."""
+    if word is not None and run_id is not None and word != run_id:
+        raise click.UsageError(f"Got unexpected extra argument ({word[:80]}): --run-id names the run {run_id[:80]!r}")
+    return word if word is not None else run_id
 
 
 _PLACE = (

@@ -4,11 +4,7 @@ import logging
 import os
 import platform
 import sys
-from collections.abc import Callable, Mapping
-from functools import wraps
-from typing import Any, TypeVar, cast
-
-import click
+from collections.abc import Mapping
 
 from lastbeat.model import runid
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
@@ -19,7 +15,6 @@ from lastbeat.training.sdk.run_ids import job_run_id, own_run_id
 from lastbeat_cli import logs, options, values
 
 log = logging.getLogger(__name__)
-F = TypeVar("F", bound=Callable[..., Any])
 
 WHAT = "What to report"
 EPILOG = """\
@@ -30,32 +25,7 @@ Exit status:
 """
 
 
-def of_run(command: F) -> F:
-    """The run as RUN or as ``--run-id``, by default the scheduler's job: ``command`` gets ``run_id``, perhaps None."""
-    return _with_run(command, WHAT, "The run: its folder's name below the fleet root [the scheduler's job].")
-
-
-def of_named_run(group: str) -> Callable[[F], F]:
-    """The run as RUN or as ``--run-id``, under the heading ``group``: ``command`` gets ``run_id``, perhaps None."""
-    return lambda command: _with_run(command, group, "The run: its folder's name below the fleet root.")
-
-
-def _with_run(command: F, group: str, help_text: str) -> F:
-    @wraps(command)
-    def with_run(*, run: str | None, run_id: str | None, **rest: object) -> object:
-        return command(run_id=one_run(run, run_id), **rest)
-
-    argument = options.argument(
-        "run", required=False, metavar="RUN", group=group, listed=("RUN, --run-id RUN", help_text)
-    )
-    return cast("F", argument(click.option("--run-id", metavar="ID", hidden=True)(with_run)))
-
-
-def one_run(run: str | None, run_id: str | None) -> str | None:
-    """The run that an argument and ``--run-id`` name. Raises :class:`click.UsageError` if they name two."""
-    if run is not None and run_id is not None and run != run_id:
-        raise click.UsageError(f"RUN ({run[:80]!r}) and --run-id ({run_id[:80]!r}) name two runs: give one of them")
-    return run if run is not None else run_id
+of_run = options.run(WHAT, "The run: its folder's name below the fleet root [the scheduler's job].")
 
 
 def named_run(text: str | None, faults: list[str]) -> str:

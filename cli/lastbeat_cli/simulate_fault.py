@@ -68,7 +68,7 @@ class _Target:
 
 
 @click.command("simulate-fault", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
-@report.of_named_run(WHAT)
+@options.run(WHAT)
 @options.option(
     "--type",
     "kind",

@@ -1,5 +1,6 @@
 """What people type first does what they mean: other names of commands, and the run as a word."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,16 @@ def test_what_was_set_is_taken_back_by_one_word_and_older_words_still_do(
     assert next(word for word in typed if word.startswith("--")) not in shown
 
 
+def test_a_run_is_watched_by_its_name(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "training-runs", "run-1").metadata()
+    one, other = (
+        call([*LASTBEAT, "watch", *words, "--once", "--json"], cwd=tmp_path)
+        for words in (["run-1"], ["--run-id", "run-1"])
+    )
+    assert (one.returncode, one.stderr) == (other.returncode, other.stderr)
+    assert json.loads(one.stdout)["status"] == json.loads(other.stdout)["status"] == "RUNNING"
+
+
 REPORTS = [
     pytest.param(["beat", "night", "--step", "3"], "progress.json", id="beat"),
     pytest.param(["complete", "night"], "_complete", id="complete"),
@@ -83,7 +94,7 @@ def test_a_run_is_reported_by_its_name(tmp_path: Path, words: list[str], written
 
 
 WRONG = [
-    pytest.param(["beat", "a", "--run-id", "b"], "name two runs", id="two runs"),
+    pytest.param(["beat", "a", "--run-id", "b"], "unexpected extra argument (a)", id="two runs"),
     pytest.param(["beat", "../a"], "contains '/'", id="a name that climbs"),
     pytest.param(["beat", ""], "the run id is empty", id="an empty name"),
     pytest.param(["fail", "a", "it", "broke"], "put 'it broke' in quotes", id="a message without quotes"),

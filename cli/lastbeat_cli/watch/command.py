@@ -15,7 +15,7 @@ Exit status, by the convention of monitoring plug-ins:
 
 \b
 Example:
-  lastbeat watch --run-id mistral-20250804-171621 --bucket my-bucket --once
+  lastbeat watch mistral-20250804-171621 --bucket my-bucket --once
 
 Every setting can also come from the environment or from a .env file in the current folder; .env.example
 lists them all.
@@ -23,7 +23,7 @@ lists them all.
 
 
 @click.command("watch", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@options.option("--run-id", metavar="ID", group=WHAT, help="The run: its folder's name below the fleet root.")
+@options.run(WHAT)
 @options.option("--once", is_flag=True, group=WHAT, help="Make one pass, for cron and Nagios.")
 @options.option("--interval", metavar="SECONDS", default="60", group=WHAT, help="Time between two passes [60].")
 @options.option("--stale-minutes", metavar="N", group=WHAT, help="A heartbeat older than this is stale [10].")
