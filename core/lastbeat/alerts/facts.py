@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import zip_longest
 from typing import Final
 
+from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.model.alert import Message
 from lastbeat.model.cause import CERTAIN, FRAMES_LIMIT, Evidence, sureness
 from lastbeat.model.data import dataclass
@@ -101,7 +102,6 @@ def cause(error_type: str | None, confidence: float | None, second: str | None =
     """A cause, with its confidence in a word unless it is certain: ``oom (likely)``, ``oom or cancelled (perhaps)``."""
     if not error_type or confidence is None or confidence >= CERTAIN:
         return error_type
-    from lastbeat.explain.signals.error_types import traits_of  # noqa: PLC0415 - only where a cause is not certain
 
     if traits_of(error_type).says_nothing:
         return error_type

@@ -7,6 +7,8 @@ their own that only repeats how one of their processes ended. People want to rea
 import re
 from typing import Final
 
+from lastbeat.explain.causes.exit_codes import in_words
+from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.model.cause import Cause
 from lastbeat.model.observation import Seen
 from lastbeat.model.pattern import Pattern
@@ -81,7 +83,6 @@ def headline(text: str, cause: Cause | None, limit: int) -> str | None:
 
 def _own_line(cause: Cause) -> str:
     from lastbeat.explain.scanning.prefixes import origin  # noqa: PLC0415 - only where a launcher's run has failed
-    from lastbeat.explain.signals.error_types import traits_of  # noqa: PLC0415
 
     if traits_of(cause.error_type).says_nothing:
         return ""
@@ -91,7 +92,6 @@ def _own_line(cause: Cause) -> str:
 
 def _root_cause(text: str) -> str:
     """``rank 1 on node-7 was killed by SIGKILL``, from torchrun's table; empty if there is no such table."""
-    from lastbeat.explain.causes.exit_codes import in_words  # noqa: PLC0415 - only where a launcher's run has failed
 
     table = _ROOT.search(text)
     rows = {found["name"]: found["value"] for found in _ROW.finditer(table["rows"])} if table is not None else {}

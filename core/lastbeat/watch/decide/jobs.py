@@ -7,6 +7,7 @@ from typing import Final
 
 from lastbeat.explain.causes import exit_codes
 from lastbeat.explain.signals import hints
+from lastbeat.explain.signals.error_types import TIMEOUT, TYPES
 from lastbeat.model.action import Action
 from lastbeat.model.job import JobMemory, JobSight, JobState
 from lastbeat.model.record import Finding, Record
@@ -58,7 +59,6 @@ def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -
             return None
         if says_done is not None:
             return State(Status.SUCCEEDED, f"{name} is over, and its log says that training is done: {says_done}")
-        from lastbeat.explain.signals.error_types import TIMEOUT, TYPES  # noqa: PLC0415 - as rarely as a job is gone
 
         told = f"{name} is gone: {one_line(report.reason)}"
         return State(Status.TIMED_OUT, told, TIMEOUT, TYPES[TIMEOUT].hint)

@@ -11,6 +11,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from lastbeat.explain.signals.error_types import traits_of
+from lastbeat.explain.signals.hints import either
 from lastbeat.model.cause import (
     CERTAIN,
     FRAMES_LIMIT,
@@ -247,7 +249,6 @@ def waits_for_lines(policy: Policy) -> bool:
 
 
 def _traits(cause: Cause) -> "ErrorTraits":
-    from lastbeat.explain.signals.error_types import traits_of  # noqa: PLC0415 - only where a log shows a failure
 
     return traits_of(cause.error_type)
 
@@ -276,7 +277,6 @@ def advice(explanation: Explanation) -> str:
     cause, other = explanation.cause, explanation.second
     if cause is None or other is None:
         return explanation.hint or ""
-    from lastbeat.explain.signals.hints import either  # noqa: PLC0415 - as fingerprints
 
     return either((cause.error_type, cause.hint), (other.error_type, other.hint))
 

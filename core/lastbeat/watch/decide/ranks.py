@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.model.cause import Cause
 from lastbeat.model.observation import RankBeat, RanksSeen
 from lastbeat.model.text import counted, fit, one_line
@@ -58,7 +59,6 @@ def failed_rank(cause: Cause | None) -> int | None:
     """The rank that failed with ``cause``, or None if unknown or if the line's rank only saw another one fail."""
     if cause is None or cause.evidence.rank is None:
         return None
-    from lastbeat.explain.signals.error_types import traits_of  # noqa: PLC0415 - only where there is a cause
 
     return None if traits_of(cause.error_type).is_vague else cause.evidence.rank
 

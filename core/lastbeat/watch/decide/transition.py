@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from datetime import datetime
 
+from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.model import status as names
 from lastbeat.model.cause import Explanation
 from lastbeat.model.data import dataclass
@@ -523,7 +524,6 @@ def _needs_explanation(before: Record, match: AttemptMatch, decision: Decision) 
 
 
 def _says_nothing(error_type: str) -> bool:
-    from lastbeat.explain.signals.error_types import traits_of  # noqa: PLC0415 - only where there is a cause
 
     return traits_of(error_type).says_nothing
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.explain.signals import hints
-from lastbeat.explain.signals.error_types import HANG
+from lastbeat.explain.signals.error_types import CANCELLED, HANG
 from lastbeat.model.data import dataclass
 from lastbeat.model.observation import PreemptedSentinel, Seen, StopAsked
 from lastbeat.model.pattern import Pattern
@@ -109,8 +109,6 @@ def _first_verdict(check: Check) -> Verdict:
         if asked is not None and asked.modified <= seen.error.modified:
             return replace(_stopped(asked), by_sentinel=True)
         if _BY_A_PERSON.match(reason):
-            from lastbeat.explain.signals.error_types import CANCELLED  # noqa: PLC0415 - as in logs
-
             return Verdict(State(Status.CANCELLED, reason, CANCELLED), by_sentinel=True)
         return Verdict(State(Status.FAILED, reason, action=hints.UNEXPLAINED_FAILURE), by_sentinel=True)
     if seen.complete is not None:
@@ -141,7 +139,6 @@ def _for_its_end(asked: StopAsked | None) -> StopAsked | None:
 
 def _stopped(asked: StopAsked) -> Verdict:
     """The verdict for an end that a person requested through lastbeat."""
-    from lastbeat.explain.signals.error_types import CANCELLED  # noqa: PLC0415 - as in logs
 
     why = fit(f"S{asked.request.summary[1:]}", REASON_LIMIT)
     return Verdict(State(Status.CANCELLED, why, CANCELLED), stopped_by=asked.request.by)
@@ -212,8 +209,6 @@ def _succeeded(check: Check) -> Verdict:
 
 def _failed_by_log(evidence: AttemptEvidence) -> Verdict:
     if evidence.finding is not None and evidence.finding.interrupted:
-        from lastbeat.explain.signals.error_types import CANCELLED  # noqa: PLC0415 - as in logs
-
         return Verdict(State(Status.CANCELLED, _INTERRUPTED, CANCELLED), by_log=True)
     report = evidence.seen.logs
     cause = report.explanation.cause if report is not None else None

@@ -21,6 +21,7 @@ from lastbeat.model.record import Attempt, Record
 from lastbeat.model.version import __version__
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat.watch.observe.log_files import of_logs
+from lastbeat.watch.observe.ranks import rank_hosts
 
 if TYPE_CHECKING:
     from lastbeat.model.signal import Catalogue
@@ -241,7 +242,6 @@ class LogObserver:
             )
             if found.missing is None:
                 return found
-            from lastbeat.watch.observe.ranks import rank_hosts  # noqa: PLC0415 - few events have missing ranks
 
             numbers = [each.rank for each in found.missing.ranks]
             return found.located(rank_hosts(self._store, self._run_id, self._mask, numbers, self._begun))

@@ -5,6 +5,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.model import status as names
 from lastbeat.model import straggler_lines
 from lastbeat.model.cause import Warned
@@ -44,7 +45,6 @@ def raised_by_cause(report: LogReport | None, finding: Finding | None) -> tuple[
         return None
     if finding is not None and finding.acquitted and finding.line == logs.token(cause.evidence):
         return None
-    from lastbeat.explain.signals.error_types import traits_of  # noqa: PLC0415 - only where a log shows a failure
 
     return traits_of(cause.error_type).condition, f"{cause.error_type} in {logs.shown(cause.evidence)}"
 
