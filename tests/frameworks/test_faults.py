@@ -32,7 +32,7 @@ class Site:
     def environment(self) -> dict[str, str]:
         clean = {name: text for name, text in os.environ.items() if not name.startswith(("LASTBEAT", "MONITORING"))}
         return clean | {
-            "PYTHONPATH": f"{ROOT / 'core'}{os.pathsep}{ROOT / 'cli'}",
+            "PYTHONPATH": os.pathsep.join(str(ROOT / each) for each in ("core", "cli", "tests")),
             "MONITORING_ROOT": str(self.folder / "runs"),
             "LASTBEAT_BEAT_SECONDS": "0.3",
             "LASTBEAT_RANK_BEAT_SECONDS": "0.3",

@@ -69,7 +69,7 @@ def supervise(folder: Path, kind: str, sink: HttpSink) -> Supervised:
         (folder / name).mkdir(parents=True)
     environment = {
         **{name: text for name, text in os.environ.items() if not name.startswith(("LASTBEAT", "MONITORING"))},
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "core"), str(ROOT / "cli")]),
+        "PYTHONPATH": os.pathsep.join(str(ROOT / each) for each in ("core", "cli", "tests")),
         "MONITORING_ROOT": str(folder / "runs"),
         "LASTBEAT_STATE_DIR": str(folder / "state"),
         "LASTBEAT_RESTART_DELAY_SECONDS": "0",

@@ -12,11 +12,12 @@ import torch
 import torch.distributed as dist
 
 import lastbeat
+from frameworks.scripts.by_hand import Descent
 
 rank, steps = int(os.environ["RANK"]), int(sys.argv[1])
 torch.manual_seed(0)
 model = torch.nn.Linear(8, 1)
-optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+descent = Descent(model)
 data = torch.randn(64, 8, generator=torch.Generator().manual_seed(1 + rank))
 target = data.sum(dim=1, keepdim=True)
 first = 0
@@ -27,15 +28,14 @@ with lastbeat.run("faults", total_steps=steps, exit_signal="SIGTERM") as run:
         if place := os.environ.get("LASTBEAT_RESUME_FROM"):
             saved = torch.load(place)
             model.load_state_dict(saved["model"])
-            optimizer.load_state_dict(saved["optimizer"])
+            descent.load(saved["descent"])
             first = saved["step"]
-    parallel = torch.nn.parallel.DistributedDataParallel(model)
 
     def save(step: int) -> str:
         """Its checkpoint, whole or not there at all."""
         place = Path("ckpt", f"step_{step}.pt")
         if rank == 0:
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
+            state = {"model": model.state_dict(), "descent": descent.state(), "step": step}
             torch.save(state, place.with_suffix(".new"))
             place.with_suffix(".new").rename(place)
         return str(place)
@@ -43,11 +43,11 @@ with lastbeat.run("faults", total_steps=steps, exit_signal="SIGTERM") as run:
     for step in range(first + 1, steps + 1):
         with run.section("step"):
             with run.section("compute"):
-                loss = torch.nn.functional.mse_loss(parallel(data), target)
+                loss = torch.nn.functional.mse_loss(model(data), target)
                 time.sleep(0.05)
-            optimizer.zero_grad()
+            descent.forget()
             loss.backward()
-            optimizer.step()
+            descent.step()
         run.step(step, loss=loss.detach())
         if rank == 0 and step == first + 1:
             with Path("first_steps").open("a", encoding="utf-8") as kept:

@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 import lastbeat
+from frameworks.scripts.by_hand import Descent
 from lastbeat.rerun import RerunDataIterator, RerunStateMachine
 
 kind = sys.argv[1]
@@ -24,10 +25,8 @@ node = "a" if attempt <= (2 if kind == "persistent" else 1) else "b"
 chip = f"GPU-{node}{rank}"
 
 torch.manual_seed(7)
-model = torch.nn.parallel.DistributedDataParallel(
-    torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 1))
-)
-optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 1))
+descent = Descent(model)
 torch.manual_seed(100 + rank)
 rerun = RerunStateMachine(mode="validate_results", device=chip)
 
@@ -42,7 +41,7 @@ first, batches = 0, RerunDataIterator(loader(0))
 if place := os.environ.get("LASTBEAT_RESUME_FROM"):
     saved = torch.load(Path(place, "model.pt"))
     model.load_state_dict(saved["model"])
-    optimizer.load_state_dict(saved["optimizer"])
+    descent.load(saved["descent"])
     first = saved["step"]
     # The batch of that step is in the state.
     batches = RerunDataIterator(loader(first + 1))
@@ -54,7 +53,7 @@ def save(step: int) -> None:
     place.mkdir(parents=True, exist_ok=True)
     torch.save(rerun.state_dict(batches), place / f"rerun-{rank}.pt")
     if rank == 0:
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, place / "model.pt")
+        torch.save({"model": model.state_dict(), "descent": descent.state(), "step": step}, place / "model.pt")
     dist.barrier()
     if rank == 0:
         (place / "commit_success.txt").touch()
@@ -74,7 +73,7 @@ with lastbeat.run("run", rank=rank, world_size=dist.get_world_size()) as run:
     for step in range(first, 12):
         passes = 0
         while rerun.should_run_forward_backward(batches):
-            optimizer.zero_grad()
+            descent.forget()
             data = next(batches)
             loss = spoilt(torch.nn.functional.mse_loss(model(data), data.sum(dim=1, keepdim=True)), step, passes)
             rerun.validate(loss)
@@ -89,7 +88,7 @@ with lastbeat.run("run", rank=rank, world_size=dist.get_world_size()) as run:
             dist.barrier()
             sys.exit(exit_code)
         if not rerun.verdicts or rerun.verdicts[0].verdict.value != "correct_result":
-            optimizer.step()
+            descent.step()
         run.step(step, loss=loss.detach())
 dist.barrier()
 dist.destroy_process_group()
