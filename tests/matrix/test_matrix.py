@@ -89,6 +89,7 @@ MISSES: Mapping[tuple[str, str, str], str] = {
         "sdk",
         "rank",
     ): "a pass in the moment before the guardian has written sees what another rank made of it",
+    ("verdict", "log", "rank"): "so does a pass in the moment before torchrun has written which rank was killed",
 }
 """What is known to be wrong: (test, way, case) → what people are told instead. docs/reliability.md lists them, too; one
 that is mended goes from both."""
