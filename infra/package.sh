@@ -69,7 +69,7 @@ elif [ "$machine" = x86_64 ]; then
 fi
 for glibc in $glibcs; do platforms+=(--platform "${glibc}_$machine"); done
 if "$python" -m pip --version >/dev/null 2>&1; then
-  "$python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-compile --require-hashes \
+  "$python" -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes \
     --only-binary=:all: "${platforms[@]}" \
     --implementation cp --abi "cp${version/./}" --abi abi3 --abi none --python-version "$version" \
     --target "$scratch/zip" "${wanted[@]}"

@@ -34,12 +34,13 @@ _COMPUTES: Final = (len(_SERVERS), len(_FIRST))
 
 def by_waiting(items: list[pytest.Item]) -> None:
     """Put the servers' groups first, and spread the files that compute evenly among those that wait."""
-    ranks = {group_of(item.nodeid): _place(item.nodeid) for item in items}
+    groups = {item: group_of(item.nodeid) for item in items}
+    ranks = {group: _place(item.nodeid) for item, group in groups.items()}
     waiting = sorted((group for group, place in ranks.items() if place < _COMPUTES), key=ranks.__getitem__)
     computing = [group for group, place in ranks.items() if place >= _COMPUTES]
     orders = {group: (number + 1) / len(waiting) for number, group in enumerate(waiting)}
     orders |= {group: (number + 1) / len(computing) for number, group in enumerate(computing)}
-    items.sort(key=lambda item: orders[group_of(item.nodeid)])
+    items.sort(key=lambda item: orders[groups[item]])
 
 
 def _place(nodeid: str) -> tuple[int, int]:
