@@ -28,6 +28,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from support.kubectl_program import program
+
 FAULTS = {
     "refused": "The connection to the server 10.1.2.3:6443 was refused - did you specify the right host or port?",
     "not set up": "The connection to the server localhost:8080 was refused - did you specify the right host or port?",
@@ -64,13 +66,9 @@ class FakeCluster:
         self.bin = folder / "bin"
         for name in ("bin", "pods", "homes", "answers"):
             (folder / name).mkdir(parents=True, exist_ok=True)
-        program = self.bin / "kubectl"
-        program.write_text(
-            f"#!{sys.executable} -IS\nimport sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-            f"import fake_kubectl\nsys.exit(fake_kubectl.main({str(folder)!r}, sys.argv[1:]))\n",
-            encoding="utf-8",
-        )
-        program.chmod(0o755)
+        kubectl = self.bin / "kubectl"
+        kubectl.write_text(program("pods", folder), encoding="utf-8")
+        kubectl.chmod(0o755)
 
     @property
     def path(self) -> str:

@@ -25,6 +25,7 @@ from typing import Any
 
 from support import fake_kubectl
 from support.fake_kubectl import Call, FakeCluster, fresh_uid, now
+from support.kubectl_program import program
 
 Object = dict[str, Any]
 RESOURCES = {
@@ -57,10 +58,7 @@ class FakeKubernetes(FakeCluster):
         self.folder = folder
         (folder / "installed.json").write_text(json.dumps([RESOURCES[each] for each in ("Job", *operators)]))
         self.put("configmap", "kube-root-ca.crt", {"metadata": {"uid": fresh_uid(), "namespace": "default"}})
-        (self.bin / "kubectl").write_text(
-            f"#!{sys.executable} -IS\n{_HERE}sys.exit(fake_kubernetes.main({str(folder)!r}, sys.argv[1:]))\n",
-            encoding="utf-8",
-        )
+        (self.bin / "kubectl").write_text(program("kubernetes", folder), encoding="utf-8")
 
     def objects(self, resource: str = "jobs.batch", namespace: str = "default") -> list[Object]:
         """All of them, oldest first."""
