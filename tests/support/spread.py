@@ -19,10 +19,14 @@ _SERVERS: Final = (
 )
 """Name of each server, and the tests that go to the worker where it runs."""
 _FIRST: Final = (
-    "integration/launch",
     "integration/sdk/test_stop_together",
-    "integration/fleet",
     "e2e/test_cli_supervise",
+    "e2e/test_cli_closed",
+    "e2e/test_exec_in_place",
+    "integration/launch",
+    "integration/lambda_",
+    "integration/sdk",
+    "integration/fleet",
     "e2e",
     "integration",
     "contract",
