@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from support.cli import LASTBEAT, RunFolder, call
-from support.closed import BOUND, lastbeat_as, open_place
+from support.cli import LASTBEAT, RunFolder, call, call_as, call_bound
+from support.closed import open_place
 
 SECRET = "what only the watchdog may read"
 
@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
 
 
 def bound(root: Path, *arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
-    return call([*BOUND, *LASTBEAT], *arguments, cwd=root.parent, **settings)
+    return call_bound(*arguments, cwd=root.parent, **settings)
 
 
 def swept(root: Path, **settings: str) -> tuple[int, dict[str, Any]]:
@@ -245,19 +245,19 @@ def test_one_user_watches_what_others_let_him_see() -> None:
         (root / "lost+found").mkdir(mode=0o700)
         (root / "bobs" / "_error").chmod(0o600)
         settings = {"MONITORING_ROOT": str(root), "LASTBEAT_STATE_DIR": str(state)}
-        done = call(lastbeat_as(watcher), "sweep", "--once", "--json", cwd=place, **settings)
+        done = call_as(watcher, "sweep", "--once", "--json", cwd=place, **settings)
         report = json.loads(done.stdout)
         assert done.stderr == ""
         assert report["statuses"] == {"FAILED": 1}
         assert list(report["unreadable"]) == ["alices"]
         assert any("lost+found" in note for note in report["notes"])
         assert "RuntimeError" not in done.stdout
-        told = call(lastbeat_as(watcher), "doctor", cwd=place, **settings).stdout
+        told = call_as(watcher, "doctor", cwd=place, **settings).stdout
         assert {line.split(": ")[1] for line in told.splitlines() if line.startswith("warn  reading")} == {
             "alices",
             "bobs",
         }
-        mine = json.loads(call(lastbeat_as(alice), "sweep", "--once", "--json", cwd=place, **settings).stdout)
+        mine = json.loads(call_as(alice, "sweep", "--once", "--json", cwd=place, **settings).stdout)
         assert mine["statuses"] == {"FAILED": 2}
         assert "RuntimeError: alices" in json.dumps(mine)
 
@@ -272,18 +272,18 @@ def test_who_goes_on_with_a_colleagues_run_is_told_why_it_is_not_seen_and_what_t
             folder.chmod(0o777)
         settings = {"MONITORING_ROOT": str(root), "LASTBEAT_STATE_DIR": str(state)}
         for user in (alice, bob):
-            assert call(lastbeat_as(user), "beat", "--run-id", "run", cwd=place, **settings).returncode == 0
+            assert call_as(user, "beat", "--run-id", "run", cwd=place, **settings).returncode == 0
             (root / "run").chmod(0o777)
         assert (root / "run" / "metadata.json").stat().st_uid == bob
         why = f"it belongs to user {bob}, and the run's folder to user {alice}"
         for command in (["watch", "--run-id", "run", "--once"], ["doctor"]):
-            told = call(lastbeat_as(watcher), *command, cwd=place, **settings).stdout
+            told = call_as(watcher, *command, cwd=place, **settings).stdout
             assert why in told
             assert "under a run id of your own" in told
-        swept = call(lastbeat_as(watcher), "sweep", "--once", cwd=place, **settings)
+        swept = call_as(watcher, "sweep", "--once", cwd=place, **settings)
         assert (swept.returncode, why in swept.stdout) == (3, True)
         os.chown(root / "run", bob, bob)
-        assert call(lastbeat_as(watcher), "sweep", "--once", cwd=place, **settings).returncode == 0
+        assert call_as(watcher, "sweep", "--once", cwd=place, **settings).returncode == 0
 
 
 def test_training_writes_where_its_own_links_lead(root: Path) -> None:

@@ -55,6 +55,16 @@ def call(command: list[str], *arguments: str, cwd: Path, **settings: str) -> sub
     )
 
 
+def call_bound(*arguments: str, cwd: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """``lastbeat`` as a process that the modes of files bind, even if it is root's."""
+    return _server().run([LASTBEAT[-1], *arguments], cwd, environment(cwd, **settings), LIMIT_S, bound=True)
+
+
+def call_as(user: int, *arguments: str, cwd: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """``lastbeat`` as a process of ``user``, for root."""
+    return _server().run([LASTBEAT[-1], *arguments], cwd, environment(cwd, **settings), LIMIT_S, user=user)
+
+
 @functools.cache
 def _server() -> CommandServer:
     return CommandServer(environment(Path(tempfile.gettempdir())))

@@ -1,8 +1,8 @@
 """Folders and files that cannot be looked at, and who cannot look at them."""
 
+import ctypes
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,18 +10,32 @@ from pathlib import Path
 
 NOBODY = 65534
 
-# A process of root's may look at everything, unless it gives that right away, for itself and whatever it becomes.
-_GIVE_AWAY = """
-import ctypes, os, sys
-if os.geteuid() == 0:
+_DAC_OVERRIDE, _DAC_READ_SEARCH = 1, 2
+_CAPBSET_DROP, _VERSION_3 = 24, 0x20080522
+"""Of the kernel's capabilities."""
+
+
+def give_rights_away() -> None:
+    """From now on this process and whatever it becomes is bound by the modes of files, as whoever is not root is."""
+    if os.geteuid() != 0:
+        return
     system = ctypes.CDLL(None, use_errno=True)
-    for right in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
-        if system.prctl(24, right, 0, 0, 0) != 0:  # PR_CAPBSET_DROP
-            sys.exit(f"root's rights cannot be given away: {os.strerror(ctypes.get_errno())}")
-os.execv(sys.argv[1], sys.argv[1:])
-"""
-BOUND = [sys.executable, "-c", _GIVE_AWAY]
-"""What stands before a command makes it bound by the modes of files, as whoever is not root is anyway."""
+    header, rights = (ctypes.c_uint32 * 2)(_VERSION_3, 0), (ctypes.c_uint32 * 6)()
+    done = [system.prctl(_CAPBSET_DROP, right, 0, 0, 0) for right in (_DAC_OVERRIDE, _DAC_READ_SEARCH)]
+    done.append(system.capget(header, rights))
+    for place in (0, 1):
+        # Those in force, and those that may be put in force.
+        rights[place] &= ~(1 << _DAC_OVERRIDE | 1 << _DAC_READ_SEARCH)
+    done.append(system.capset(header, rights))
+    assert not any(done), f"root's rights cannot be given away: {os.strerror(ctypes.get_errno())}"
+
+
+def become(user: int) -> None:
+    """Have this process of root's be that user's. Whatever it may import it has to have imported: it may not even read
+    the standard library."""
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
 
 
 @contextmanager
@@ -59,27 +73,3 @@ def open_place() -> Iterator[Path]:
         for folder, _, _ in os.walk(place, onerror=lambda fault: Path(fault.filename).chmod(0o700)):
             Path(folder).chmod(0o700)
         shutil.rmtree(place)
-
-
-# Whoever one becomes may not even read the standard library, so all that may be imported is imported before.
-_BECOME = """
-import importlib, os, pkgutil, sys
-import lastbeat, lastbeat_cli
-for package in (lastbeat, lastbeat_cli):
-    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if ".integrations" not in module.name and not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
-for encoding in ("utf-8-sig", "idna"):
-    "".encode(encoding)
-user = int(sys.argv.pop(1))
-os.setgroups([])
-os.setgid(user)
-os.setuid(user)
-from lastbeat_cli.main import main
-sys.exit(main())
-"""
-
-
-def lastbeat_as(user: int) -> list[str]:
-    """The command line as ``user``, for root."""
-    return [sys.executable, "-c", _BECOME, str(user)]

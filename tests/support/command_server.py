@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from support.checkout import ROOT
+from support.closed import become, give_rights_away
 
 _READY_S = 60.0
 """Seconds that the server may take to load everything."""
@@ -50,16 +51,23 @@ class CommandServer:
         assert ours.recv(1) == b"!", "the server of commands did not start"
 
     def run(
-        self, arguments: Sequence[str], cwd: Path, environment: Mapping[str, str], limit_s: float
+        self,
+        arguments: Sequence[str],
+        cwd: Path,
+        environment: Mapping[str, str],
+        limit_s: float,
+        *,
+        bound: bool = False,
+        user: int | None = None,
     ) -> "subprocess.CompletedProcess[str]":
-        """Run ``lastbeat`` with ``arguments`` to its end."""
+        """Run ``lastbeat`` with ``arguments`` to its end; ``bound`` by the modes of files, or as another user."""
         with (
             tempfile.TemporaryFile() as request,
             Path(os.devnull).open("rb") as stdin,
             tempfile.TemporaryFile() as stdout,
             tempfile.TemporaryFile() as stderr,
         ):
-            request.write(json.dumps([list(arguments), str(cwd), dict(environment)]).encode())
+            request.write(json.dumps([list(arguments), str(cwd), dict(environment), bound, user]).encode())
             request.flush()
             reading, writing = os.pipe()
             with os.fdopen(reading, "rb", buffering=0) as said:
@@ -148,12 +156,16 @@ def _run(descriptors: Sequence[int]) -> int:
             os._exit(0)
     with os.fdopen(request, "rb") as file:
         file.seek(0)
-        arguments, cwd, environment = json.load(file)
+        arguments, cwd, environment, bound, user = json.load(file)
     os.close(said)
     for number, each in enumerate(streams):
         os.dup2(each, number)
         os.close(each)
     os.chdir(cwd)
+    if bound:
+        give_rights_away()
+    if user is not None:
+        become(user)
     os.environ.clear()
     os.environ.update(environment)
     program, *sys.argv[1:] = arguments
@@ -187,6 +199,8 @@ def _load() -> None:
             import_module(".".join([package, *(part for part in parts if part != "__init__")]))
     for name in ("boto3", "obstore", "pydantic", "requests", "rich.console", "yaml"):
         import_module(name)
+    for encoding in ("utf-8-sig", "idna"):
+        "".encode(encoding)
 
 
 if __name__ == "__main__":
