@@ -124,4 +124,4 @@ def test_a_healthy_pass_imports_nothing_heavy(tmp_path: Path, s3_server: S3Serve
     assert done.returncode == 0
     imported = {line.split("|")[-1].strip().split(".")[0] for line in done.stderr.splitlines()}
     assert "obstore" in imported
-    assert not imported & {"boto3", "botocore", "requests", "urllib3", "rich", "pydantic", "asyncio", "dotenv"}
+    assert not imported & {"boto3", "botocore", "requests", "urllib3", "pydantic", "asyncio", "dotenv"}

@@ -16,7 +16,7 @@ from support.checkout import ROOT
 
 HEAVY = (
     "asyncio", "boto3", "botocore", "click", "concurrent", "dotenv", "email", "http", "logging", "numpy", "obstore",
-    "pydantic", "requests", "rich", "socket", "ssl", "subprocess", "urllib3",
+    "pydantic", "requests", "socket", "ssl", "subprocess", "urllib3",
 )  # fmt: skip
 
 PROBE = (
@@ -109,7 +109,7 @@ NOT_FOR_A_HEALTHY_RUN = (
     # channels that are not set up, and how one sends
     "lastbeat.alerts.pagerduty", "lastbeat.alerts.slack_bot", "lastbeat.alerts.sns", "lastbeat.alerts.webhook",
     "lastbeat.alerts.apprise_urls", "lastbeat.alerts.http", "lastbeat.alerts.slack_blocks",
-    "asyncio", "boto3", "concurrent", "dotenv", "email", "http", "pydantic", "requests", "rich", "ssl", "statistics",
+    "asyncio", "boto3", "concurrent", "dotenv", "email", "http", "pydantic", "requests", "ssl", "statistics",
     "typing_extensions", "yaml",
 )  # fmt: skip
 

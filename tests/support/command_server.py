@@ -197,7 +197,7 @@ def _load() -> None:
             if parts[-1] in {"__main__", "pod_python", "keeper"} or "integrations" in parts or "rerun" in parts:
                 continue
             import_module(".".join([package, *(part for part in parts if part != "__init__")]))
-    for name in ("boto3", "obstore", "pydantic", "requests", "rich.console", "yaml"):
+    for name in ("boto3", "obstore", "pydantic", "requests", "yaml"):
         import_module(name)
     for encoding in ("utf-8-sig", "idna"):
         "".encode(encoding)

@@ -129,20 +129,21 @@ def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, Fle
     from lastbeat_cli.dashboard.app import App  # noqa: PLC0415 - as above
     from lastbeat_cli.dashboard.fleet import FleetLook  # noqa: PLC0415 - as above
     from lastbeat_cli.dashboard.losses import LossLooks  # noqa: PLC0415 - as above
-    from lastbeat_cli.dashboard.runs import Allowance, RunLooks  # noqa: PLC0415 - as above
+    from lastbeat_cli.dashboard.runs import RunLooks  # noqa: PLC0415 - as above
     from lastbeat_cli.dashboard.silences import StoredSilences  # noqa: PLC0415 - as above
     from lastbeat_cli.document import masked_throughout  # noqa: PLC0415 - as above
     from lastbeat_cli.metrics.samples import of_view  # noqa: PLC0415 - as above
     from lastbeat_cli.metrics.scrapes import Scrapes  # noqa: PLC0415 - as above
 
-    asked_for_fleet, asked_for_runs, asked_for_silences, asked_for_losses = Tally(), Tally(), Tally(), Tally()
-    at, at_runs = opening.store(settings, tally=asked_for_fleet), opening.store(settings, tally=asked_for_runs)
+    asked = Tally()
+    at, at_runs = opening.store(settings, tally=asked), opening.store(settings, tally=asked)
     limits = FleetLimits(at, LISTED_FOR_S)
+    watch = wire.fleet_watch(settings, at=at, limits=limits, explains=True)
     runs = RunLooks(
         lambda run_id: wire.run_watch(settings, run_id, at=at_runs, limits=limits),
         lambda view: run_document(view, _now()),
-        Allowance(asked_for_fleet, asked_for_runs, free=at.traits.prices.free),
         interval_s=interval_s,
+        reads_an_interval=None if at.traits.prices.free else lambda: watch.pages,
     )
     epoch = secrets.token_hex(6)
 
@@ -163,7 +164,7 @@ def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, Fle
         )
 
     fleet = FleetLook(
-        wire.fleet_watch(settings, at=at, limits=limits, explains=True),
+        watch,
         query_document,
         interval_s=interval_s,
         epoch=epoch,
@@ -172,14 +173,10 @@ def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, Fle
     where = logs.redact(at.url)
 
     def samples() -> "Sequence[Sample]":
-        further = (asked_for_runs, asked_for_silences, asked_for_losses)
-        asked = {
-            kind: count + sum(each.counts[kind] for each in further) for kind, count in asked_for_fleet.counts.items()
-        }
-        return of_view(fleet.known(), asked, logs.redact)
+        return of_view(fleet.known(), asked.counts, logs.redact)
 
-    silences = StoredSilences(opening.store(settings, tally=asked_for_silences))
-    reader = LossReader(opening.store(settings, tally=asked_for_losses), where, settings.redactor)
+    silences = StoredSilences(opening.store(settings, tally=asked))
+    reader = LossReader(opening.store(settings, tally=asked), where, settings.redactor)
 
     def losses() -> Mapping[str, object]:
         found = reader.read(LOSSES_SINCE_S, until=time.monotonic() + _LOSSES_S, most=_MOST_RECORDS)

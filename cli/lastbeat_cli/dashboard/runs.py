@@ -1,20 +1,17 @@
-"""Single runs for all browsers, read once an interval each, and the budget of requests that pays for these reads.
+"""Single runs for all browsers, read once an interval each, and the limit of these reads.
 
-A dashboard costs one listing an interval. While a browser shows single runs, every other interval is theirs: their
-reads may then cost as much as one listing of the fleet. The first read of a run is not charged, because it happens
-once a click.
+A dashboard costs one listing an interval. While a browser shows single runs, every other interval is theirs: as many
+runs are then read again as the listing of the fleet has pages. The first read of a run does not count, because it
+happens once a click.
 """
 
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
-from lastbeat.fleet.prices import dollars
 from lastbeat.model.view import RunView
-from lastbeat.stores.counting import Tally
 from lastbeat.stores.port import StoreError, UnreachableError
 from lastbeat.views.readers import RunReader
 from lastbeat_cli.dashboard.answer import Body, json_body
@@ -25,15 +22,13 @@ _MOST: Final = 64
 """Most runs in the cache."""
 _STAYS_S: Final = 60.0
 """A viewed run keeps its cache slot for at most this many seconds after a request. Without it, more viewers than slots
-would thrash the cache with uncharged reads."""
+would thrash the cache with first reads."""
 _AT_ONCE: Final = 4
 """Most runs read at the same time, so that threads are left for other requests."""
 _HANGING: Final = 8
 """Most runs read at the same time including reads that hang: those block only their own run."""
 _PATIENCE_S: Final = 2.0
 """Longest time, in seconds, that opening a run waits until it may be read."""
-_A_LOOK: Final = dollars({"LIST": 1, "GET": 4})
-"""Approximate price of reading a run again, in dollars."""
 
 
 class _Run:
@@ -45,84 +40,25 @@ class _Run:
         self.fault: StoreError | None = None
 
 
-class Allowance:
-    """The budget for reading runs again, in dollars. It is unlimited if the store is ``free``.
-
-    ``fleet`` counts the requests for the fleet, the first of which is one listing; ``runs`` those for single runs.
-    """
-
-    def __init__(self, fleet: Tally, runs: Tally, *, free: bool) -> None:
-        self._fleet = fleet
-        self._runs = runs
-        self._free = free
-        self._left = 0.0
-        self._listing = 0.0
-        self._lock = threading.Lock()
-
-    def learn(self) -> None:
-        """Note the price of one listing. Call it after the fleet was opened and before its next request."""
-        if self._listing == 0:
-            self._listing = dollars({"LIST": max(1, self._fleet.counts["LIST"])})
-
-    def begin(self) -> None:
-        """Add the budget of one interval. Unspent budget of earlier intervals does not accumulate."""
-        with self._lock:
-            self._left = min(self._listing, self._left + self._listing)
-
-    @property
-    def free(self) -> bool:
-        """Whether requests cost nothing."""
-        return self._free
-
-    @property
-    def spent(self) -> bool:
-        """Whether the budget is used up until the next interval for runs."""
-        # Sums of prices are floats, so they may miss zero by a little.
-        return not self._free and self._left < _A_LOOK / 100
-
-    @property
-    def scarce(self) -> bool:
-        """Whether less budget is left than two reads cost."""
-        return not self._free and self._left < 2 * _A_LOOK
-
-    def reserve(self) -> "Bought | None":
-        """A reservation for one read, or None if the budget is used up."""
-        with self._lock:
-            if self.spent:
-                return None
-            # The exact price is known only afterwards; reads that begin meanwhile must not spend the same budget.
-            self._left -= _A_LOOK
-        return Bought(self._runs.counts)
-
-    def settle(self, bought: "Bought") -> None:
-        """Replace the reserved price of a read by its actual price."""
-        with self._lock:
-            self._left += _A_LOOK - dollars(self._runs.since(bought.before))
-
-
-@dataclass(frozen=True)
-class Bought:
-    """A reservation for one read of a run."""
-
-    before: Mapping[str, int]
-    """Number of requests for runs by kind, at the time of the reservation."""
-
-
 class RunLooks:
-    """The runs that are open in browsers. ``make`` returns the reader of a run, ``document`` turns its view to JSON."""
+    """The runs that are open in browsers. ``make`` returns the reader of a run, ``document`` turns its view to JSON.
+
+    ``reads_an_interval`` returns the most runs to read again in an interval for runs. Without it there is no limit, and
+    the fleet has every interval, as if requests cost nothing.
+    """
 
     def __init__(
         self,
         make: Callable[[str], RunReader],
         document: Callable[[RunView], Mapping[str, object]],
-        allowance: Allowance,
         *,
         interval_s: float,
+        reads_an_interval: Callable[[], int] | None = None,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self._make = make
         self._document = document
-        self._allowance = allowance
+        self._reads_an_interval = reads_an_interval
         self._interval_s = interval_s
         self._steady = steady
         self._lock = threading.Condition()
@@ -133,21 +69,24 @@ class RunLooks:
         """The runs being read, with the time when each read began."""
         self._asked_at = float("-inf")
         self._fleet_was_last = False
+        self._reads_left = 0
+        """Runs that may be read again before the next interval for runs, where that is limited."""
 
     def turn(self) -> bool:
         """Whether the interval that now begins belongs to the fleet. If not, it belongs to single runs."""
-        self._allowance.learn()
         wanted = self._steady() - self._asked_at <= ASKED_INTERVALS * self._interval_s
-        if not self._allowance.free and wanted and self._fleet_was_last:
+        if self._reads_an_interval is not None and wanted and self._fleet_was_last:
             self._fleet_was_last = False
-            self._allowance.begin()
+            with self._lock:
+                # Reads that an earlier interval left do not accumulate.
+                self._reads_left = self._reads_an_interval()
             return False
         self._fleet_was_last = True
         return True
 
     def document(self, run_id: str) -> Body | None:
-        """The run's document, at most an interval old while the budget lasts, or None if there is no such run. Raises
-        :class:`StoreError` and :class:`TooManyOpenError`."""
+        """The run's document, or None if there is no such run. It is at most an interval old as far as the limit of
+        reads allows. Raises :class:`StoreError` and :class:`TooManyOpenError`."""
         with self._lock:
             self._asked_at = self._steady()
             run = self._runs.get(run_id) or self._new(run_id)
@@ -180,10 +119,12 @@ class RunLooks:
         if run.looked_at is None:
             return True
         now = self._steady()
-        if now - run.looked_at < self._interval_s or self._allowance.spent:
+        if now - run.looked_at < self._interval_s:
             return False
-        # A scarce budget goes to the run that was read longest ago.
-        return not self._allowance.scarce or run.looked_at <= min(self._viewed_read_times(now), default=now)
+        if self._reads_an_interval is None:
+            return True
+        # The reads that are left go to the runs that were read longest ago.
+        return sum(at < run.looked_at for at in self._viewed_read_times(now)) < self._reads_left
 
     def _viewed_read_times(self, now: float) -> list[float]:
         """When each run that is open in a browser was last read."""
@@ -205,16 +146,12 @@ class RunLooks:
             self._lock.wait_for(lambda: self._may_begin(run), _PATIENCE_S if opens else 0.0)
             if not self._may_begin(run) or not self._due(run):
                 return
-            # The first read of a run is not charged.
-            bought = None if opens else self._allowance.reserve()
-            if bought is None and not opens:
-                return
+            if not opens:
+                self._reads_left -= 1
             self._reading[run] = self._steady()
         try:
             self._look(run)
         finally:
-            if bought is not None:
-                self._allowance.settle(bought)
             with self._lock:
                 run.looked_at = self._steady()
                 del self._reading[run]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from lastbeat.fleet.prices import PER_REQUEST
 from lastbeat.model.limits import LIMITS
 from lastbeat.model.policy import Policy
 from lastbeat.model.text import counted
@@ -21,8 +20,9 @@ from lastbeat.views.log_judge import LOOK_S, ROUND_S, JudgedRun, LogJudge, Unrec
 from lastbeat.watch.observe.fleet import FleetListing, RunFiles
 from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits
 
-READS_A_PAGE: Final = PER_REQUEST["LIST"] / PER_REQUEST["GET"]
-"""So many reads cost what a page of a listing does."""
+READS_A_PAGE: Final = 12
+"""Most documents read in an interval that does not list, for each page of the last listing. An object store charges
+about as much for them as for the page."""
 _FOREVER: Final = float("inf")
 _AT_ONCE: Final = 200
 """So many runs of a listing are taken in at once."""
@@ -111,6 +111,11 @@ class FleetWatch:
             return self._now_known()
         finally:
             self._asking.release()
+
+    @property
+    def pages(self) -> int:
+        """Number of pages of the last whole listing, at least 1."""
+        return self._pages
 
     def view(self) -> FleetView:
         """What is known now, or was a moment ago where much is being taken in; asks nobody, and waits for nobody."""

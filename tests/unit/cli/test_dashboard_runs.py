@@ -1,4 +1,4 @@
-"""Single runs for all browsers: one look an interval however many look, and within what a listing costs."""
+"""Single runs for all browsers: one look an interval however many look, and no more looks than a listing has pages."""
 
 import threading
 from collections.abc import Callable
@@ -12,30 +12,32 @@ from lastbeat.model.figures import Figures
 from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import Row, RunView
-from lastbeat.stores.counting import Tally
 from lastbeat.stores.port import UnreachableError
 from lastbeat_cli.dashboard.app import TooManyOpenError
-from lastbeat_cli.dashboard.runs import Allowance, RunLooks
+from lastbeat_cli.dashboard.runs import RunLooks
 from support.memory import START
 
 
 @dataclass
 class World:
-    """What the runs are, what asking for them costs, and the time."""
+    """What the runs are, how many pages a listing of the fleet has, and the time."""
 
     now: float = 100.0
     looks: list[str] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
     fault: Exception | None = None
     missing: bool = False
-    costs: tuple[str, ...] = ("LIST", "GET", "GET")
     during: Callable[[], Any] = lambda: None
-    fleet: Tally = field(default_factory=Tally)
-    runs: Tally = field(default_factory=Tally)
+    pages: int = 1
 
     def looking(self, *, free: bool = True) -> RunLooks:
-        allowance = Allowance(self.fleet, self.runs, free=free)
-        return RunLooks(self._make, self._document, allowance, interval_s=5, steady=lambda: self.now)
+        return RunLooks(
+            self._make,
+            self._document,
+            interval_s=5,
+            reads_an_interval=None if free else lambda: self.pages,
+            steady=lambda: self.now,
+        )
 
     def _make(self, run_id: str) -> "_Looking":
         self.made.append(run_id)
@@ -54,8 +56,6 @@ class _Looking:
     def look(self, *, log_lines: int = 40) -> RunView | None:
         self.world.during()
         self.world.looks.append(self.run_id)
-        for kind in self.world.costs:
-            self.world.runs.add(kind)
         if self.world.fault is not None:
             raise self.world.fault
         row = Row(self.run_id, ShownState(Status.RUNNING), figures=Figures(len(self.world.looks)))
@@ -213,27 +213,23 @@ def test_while_people_look_at_runs_the_fleet_gives_them_every_other_interval(wor
     assert [looks.turn() for _ in range(3)] == [True] * 3
 
 
-def test_watching_runs_costs_no_more_than_a_listing_an_interval(world: World) -> None:
-    listing_pages, intervals = 3, 200
-    world.fleet.add("LIST", listing_pages)
+def test_an_interval_for_runs_reads_no_more_of_them_than_a_listing_has_pages(world: World) -> None:
+    world.pages, intervals = 3, 200
     looks = world.looking(free=False)
     for number in range(10):
         step(looks, f"run-{number}")
-    opened = world.runs.counts["LIST"]
+    opened = len(world.looks)
     rounds = 0
     for _ in range(intervals):
         world.now += 5
         rounds += looks.turn()
         for number in range(10):
             step(looks, f"run-{number}")
-    again = world.runs.counts["LIST"] - opened
     assert rounds == intervals // 2
-    # Each is a listing and two reads; together they may cost what the intervals that the fleet gave away would have.
-    assert 0 < again <= (intervals - rounds) * listing_pages / 1.16 + 1
+    assert len(world.looks) - opened == (intervals - rounds) * world.pages
 
 
 def test_where_there_is_not_enough_for_everybody_it_goes_round(world: World) -> None:
-    world.fleet.add("LIST", 1)
     looks = world.looking(free=False)
     for _ in range(60):
         world.now += 5
