@@ -23,7 +23,7 @@ from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, parse_duration
 from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import Blob, ConflictError, Expect, Store, StoreError
-from lastbeat.training.sdk.resources import send_to_tree
+from lastbeat.training.node.resources import send_to_tree
 from lastbeat.views.one_run import RunWatch
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import exits, logs, options, report, values

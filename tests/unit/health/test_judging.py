@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from lastbeat.model.health import HEALTH_CONDITIONS, REMEDIES
 from lastbeat.training.node.judging import Activity, NodeJudge, NodeLook, Raised
 from lastbeat.training.node.node import Disk, Network, NodeReading
+from lastbeat.training.node.resources import Memory
 from lastbeat.training.node.xids import XIDS
-from lastbeat.training.sdk.resources import Memory
 
 EACH_S = 30.0
 G = 1 << 30

@@ -9,7 +9,7 @@ import pytest
 
 import lastbeat
 from lastbeat.stores.port import UnreachableError
-from lastbeat.training.sdk.gpus import GpuMonitor
+from lastbeat.training.node.gpus import GpuMonitor
 from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.training.sdk.run import Run

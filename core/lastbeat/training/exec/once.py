@@ -14,8 +14,8 @@ from lastbeat.training.exec.child.signal_queue import SignalQueue, exit_by_signa
 from lastbeat.training.exec.reporting import ask_child, on_output, reporter, start_or_run, write_sentinel
 from lastbeat.training.exec.wrapped import WrappedCommand
 from lastbeat.training.guardian.start import WRAPPED
+from lastbeat.training.node.resources import ResourceMeter
 from lastbeat.training.sdk.capture import Capture
-from lastbeat.training.sdk.resources import ResourceMeter
 from lastbeat.training.sdk.run import Run
 
 

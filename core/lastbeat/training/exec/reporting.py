@@ -12,10 +12,10 @@ from lastbeat.settings.table import EXIT_SIGNAL, TIME_MARGIN_SECONDS
 from lastbeat.training import entry as training
 from lastbeat.training.exec.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.training.exec.child.output_summary import OutputSummary
+from lastbeat.training.node.resources import ResourceMeter, send_to_tree, tree_of
 from lastbeat.training.sdk.capture import Capture
 from lastbeat.training.sdk.log_shipping import CaptureFeed, LogShipping
 from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
-from lastbeat.training.sdk.resources import ResourceMeter, send_to_tree, tree_of
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.stacks import StackDump
 from lastbeat.training.sdk.stop_check import StopCheck

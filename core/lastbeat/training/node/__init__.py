@@ -1,1 +1,1 @@
-"""The health of a node: samples its GPUs, memory, disks and network, and raises warnings."""
+"""A node: its GPUs, memory, processes, disks and network, what of them a run uses, and warnings about their health."""

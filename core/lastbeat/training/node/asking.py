@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from lastbeat.training.sdk.gpus import Gpu
+from lastbeat.training.node.gpus import Gpu
 
 _MOST_BYTES: Final = 256 * 1024
 _REAP_S: Final = 1.0
@@ -52,7 +52,7 @@ def ask_gpus(limit_s: float) -> GpusAsked:
 
 
 def _main(limit_s: float) -> None:
-    from lastbeat.training.sdk.gpus import GpuMonitor  # noqa: PLC0415 - in the process that asks
+    from lastbeat.training.node.gpus import GpuMonitor  # noqa: PLC0415 - in the process that asks
 
     monitor = GpuMonitor()
     gpus = monitor.read(limit_s)

@@ -11,6 +11,7 @@ from lastbeat.model import status as names
 from lastbeat.model.health import REMEDIES
 from lastbeat.model.text import counted
 from lastbeat.training.node.asking import GpusAsked, ask_gpus
+from lastbeat.training.node.gpus import Gpu
 from lastbeat.training.node.limits import (
     disk_is_low,
     disk_text,
@@ -23,7 +24,6 @@ from lastbeat.training.node.limits import (
 )
 from lastbeat.training.node.node import Disk, NodeReading, Places, read_disk, read_node
 from lastbeat.training.node.xids import KERNEL_LOG, XIDS, KernelLog, XidLine, short_bus
-from lastbeat.training.sdk.gpus import Gpu
 from lastbeat.training.sdk.timed_calls import call_with_timeout
 
 DISK_LIMIT_S: Final = 10.0

@@ -14,6 +14,7 @@ from typing import Final
 from lastbeat.model import status as names
 from lastbeat.model.text import fit
 from lastbeat.model.times import format_duration
+from lastbeat.training.node.gpus import Gpu
 from lastbeat.training.node.limits import (
     IDLE_SHARE,
     disk_is_low,
@@ -27,7 +28,6 @@ from lastbeat.training.node.limits import (
 )
 from lastbeat.training.node.node import Network, NodeReading
 from lastbeat.training.node.xids import XIDS
-from lastbeat.training.sdk.gpus import Gpu
 
 IDLE_S: Final = 600.0
 DRIVER_SILENT_S: Final = 300.0

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
+from lastbeat.training.node.gpus import Gpu
 from lastbeat.training.node.node import Disk
-from lastbeat.training.sdk.gpus import Gpu
-from lastbeat.training.sdk.resources import Memory
+from lastbeat.training.node.resources import Memory
 
 IDLE_SHARE: Final = 0.05
 """A GPU with a lower utilization (0 to 1) is idle."""

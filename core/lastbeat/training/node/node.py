@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from lastbeat.training.sdk.kernel_files import cgroup_folders, read_file, table, whole_number
-from lastbeat.training.sdk.resources import Memory, available_memory
+from lastbeat.training.node.kernel_files import cgroup_folders, read_file, table, whole_number
+from lastbeat.training.node.resources import Memory, available_memory
 
 MOST_PORTS: Final = 64
 """Most network interfaces, and most InfiniBand ports, that are read."""

@@ -8,13 +8,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from lastbeat.training.node.gpus import LIMIT_S, Gpu, GpuMonitor
 from lastbeat.training.node.history import NodeHistory
 from lastbeat.training.node.judging import Activity, NodeJudge, NodeLook, Raised
 from lastbeat.training.node.limits import gpu_label
 from lastbeat.training.node.node import Disk, NodeReading, Places, read_disk, read_node
 from lastbeat.training.node.xids import KERNEL_LOG, KernelLog, short_bus
 from lastbeat.training.sdk.documents import iso_time
-from lastbeat.training.sdk.gpus import LIMIT_S, Gpu, GpuMonitor
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.sections import STEP
 from lastbeat.training.sdk.timed_calls import CallThread

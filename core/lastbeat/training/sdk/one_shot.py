@@ -13,12 +13,12 @@ from lastbeat.model.preemption import Preemption, encode_preemption
 from lastbeat.model.text import owner_name
 from lastbeat.model.times import parse_time
 from lastbeat.stores.port import Blob, ConflictError, Expect, Store
+from lastbeat.training.node.resources import machine_memory
 from lastbeat.training.sdk.attempts import attempt_of, next_attempt, parsed
 from lastbeat.training.sdk.clock_offset import LEAST_S, ClockOffset
 from lastbeat.training.sdk.curves import Point, RecentPoints
 from lastbeat.training.sdk.documents import distinct_phases, encode, iso_time
 from lastbeat.training.sdk.reporter import RunEnvironment
-from lastbeat.training.sdk.resources import machine_memory
 from lastbeat.training.sdk.run import MAX_PHASES
 from lastbeat.training.sdk.values import as_number, as_text
 

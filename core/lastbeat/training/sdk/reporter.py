@@ -42,11 +42,11 @@ from lastbeat.training.sdk.values import as_bool
 
 if TYPE_CHECKING:
     from lastbeat.model.in_place import InPlace
-    from lastbeat.training.sdk.gpus import GpuMonitor
+    from lastbeat.training.node.gpus import GpuMonitor
+    from lastbeat.training.node.resources import ResourceMeter
     from lastbeat.training.sdk.learning import Learning
     from lastbeat.training.sdk.node_mark import NodeMark
     from lastbeat.training.sdk.raising import AlertWriter
-    from lastbeat.training.sdk.resources import ResourceMeter
     from lastbeat.training.sdk.stragglers import StragglerWatch
     from lastbeat.training.sdk.time_limit import StopTime
 
@@ -582,7 +582,7 @@ class Reporter:
     def _used(self, *, quick: bool) -> dict[str, Any] | None:
         """The resources in use. ``quick`` does not wait for the GPUs."""
         if self._meter is None:
-            from lastbeat.training.sdk.resources import ResourceMeter  # noqa: PLC0415 - so that training does not wait for it
+            from lastbeat.training.node.resources import ResourceMeter  # noqa: PLC0415 - so that training does not wait for it
 
             health = self._environment.health if self._environment is not None else None
             self._meter = ResourceMeter(gpus=health.gpus if health is not None else None)

@@ -57,11 +57,11 @@ from lastbeat.training.exec.in_place.together import Together, encode_starts
 from lastbeat.training.exec.reporting import ask_child, on_output, reporter, start_or_run, write_sentinel
 from lastbeat.training.exec.wrapped import WrappedCommand
 from lastbeat.training.guardian.start import WRAPPED
+from lastbeat.training.node.gpus import GpuMonitor
+from lastbeat.training.node.resources import ResourceMeter, tree_of
 from lastbeat.training.sdk.capture import Capture
-from lastbeat.training.sdk.gpus import GpuMonitor
 from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.reporter import RunEnvironment
-from lastbeat.training.sdk.resources import ResourceMeter, tree_of
 from lastbeat.training.sdk.run import CANCELLED, Run
 
 log = logging.getLogger(__name__)

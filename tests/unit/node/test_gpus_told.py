@@ -68,7 +68,7 @@ def run(script: str, driver: StubDriver | None, **env: str) -> Any:
 
 LOOK = """
 import json, sys
-from lastbeat.training.sdk.gpus import GpuMonitor
+from lastbeat.training.node.gpus import GpuMonitor
 print(json.dumps(GpuMonitor().read(30)))
 """
 
@@ -175,7 +175,7 @@ def test_without_a_driver_nothing_is_known() -> None:
 
 TWICE = """
 import json, os
-from lastbeat.training.sdk.gpus import GpuMonitor
+from lastbeat.training.node.gpus import GpuMonitor
 monitor = GpuMonitor()
 print(json.dumps([[gpu.get("xids") for gpu in monitor.read(30)] for _ in range(2)]))
 """
@@ -187,7 +187,7 @@ def test_an_xid_is_told_of_once(driver: StubDriver) -> None:
 
 TAKEN = """
 import json
-from lastbeat.training.sdk.gpus import GpuMonitor
+from lastbeat.training.node.gpus import GpuMonitor
 monitor = GpuMonitor()
 for _ in range(3):
     monitor.read(30)

@@ -17,7 +17,7 @@ from lastbeat.training.sdk.fork_guard import delay_unsafe_forks
 from lastbeat.training.sdk.values import as_text
 
 if TYPE_CHECKING:
-    from lastbeat.training.sdk.gpu_state import GpuQuestions
+    from lastbeat.training.node.gpu_state import GpuQuestions
 
 LIMIT_S = 0.5
 """Most time in s that a beat waits for an answer."""
@@ -117,7 +117,7 @@ class GpuMonitor:
             return
         try:
             if self._questions is None:
-                from lastbeat.training.sdk.gpu_state import GpuQuestions  # noqa: PLC0415 - only where there is a driver
+                from lastbeat.training.node.gpu_state import GpuQuestions  # noqa: PLC0415 - only where there is a driver
 
                 self._questions = GpuQuestions(self._driver)
             shown_by = {name: said for name in (*OF_JOB, CUDA_SHOWS) if (said := self._environ.get(name)) is not None}

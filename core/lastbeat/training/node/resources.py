@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from lastbeat.training.sdk.gpus import LIMIT_S, GpuMonitor
-from lastbeat.training.sdk.kernel_files import cgroup_folders, read_file, table, whole_number
+from lastbeat.training.node.gpus import LIMIT_S, GpuMonitor
+from lastbeat.training.node.kernel_files import cgroup_folders, read_file, table, whole_number
 
 # Memory.
 

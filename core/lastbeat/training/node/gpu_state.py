@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from lastbeat.training.sdk.gpus import CUDA_SHOWS, OF_JOB, Gpu
+from lastbeat.training.node.gpus import CUDA_SHOWS, OF_JOB, Gpu
 from lastbeat.training.sdk.values import as_text
 
 MOST: Final = 16

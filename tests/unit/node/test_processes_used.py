@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.training.sdk.resources import ProcessUsage, ResourceMeter, own_usage, send_to_tree, tree_usage
+from lastbeat.training.node.resources import ProcessUsage, ResourceMeter, own_usage, send_to_tree, tree_usage
 from support.waiting import until
 
 TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
