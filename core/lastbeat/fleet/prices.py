@@ -9,9 +9,6 @@ from typing import Final
 
 from lastbeat.stores.kind import S3_LIST
 
-PER_REQUEST: Final[Mapping[str, float]] = S3_LIST.per_request
-"""Kind of request → dollars."""
-
 MONTH_S: Final = 30 * 86400.0
 """Length of a month in s, for all monthly figures."""
 

@@ -1,19 +1,20 @@
 """A run's heartbeat files as people are shown them, understood once for each time that they were written."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from lastbeat.model import runid
 from lastbeat.model.document_field import declared
+from lastbeat.model.heartbeat import parsed
 from lastbeat.model.observation import Seen
 from lastbeat.model.times import format_time
 from lastbeat.model.view import HeartbeatFile
 from lastbeat.stores.port import Blob
 from lastbeat.views.excerpts import Safe
-from lastbeat.views.heartbeats import HeartbeatFields, read_told
-from lastbeat.views.held import Got
+from lastbeat.views.file_cache import CachedFile
+from lastbeat.views.heartbeats import HeartbeatFields, fields_in
 
 NAMES = (runid.METADATA, runid.PROGRESS)
 _MOST_RANKS: Final = 10**7
@@ -36,14 +37,22 @@ class Beats:
 
 @dataclass
 class BeatReader:
-    """Understands one run's heartbeats again and again."""
+    """Understands one run's heartbeats again and again. ``know`` gets each document that is decoded, with the key and
+    the content of its file."""
 
     safe: Safe
+    know: Callable[[str, Mapping[str, object] | str, Blob], None]
     _told: dict[str, tuple[Blob, HeartbeatFields]] = field(default_factory=dict)
 
-    def look(self, got: Mapping[str, Got], seen: Seen | None) -> Beats:
-        """``seen`` is what counts for this attempt; None: that could not be told, so all of it may."""
-        told = {name: self._understood(name, read) for name in NAMES if (read := got.get(name)) is not None}
+    def understand(self, got: Mapping[str, CachedFile]) -> Mapping[str, HeartbeatFields | None]:
+        """What each heartbeat in ``got`` says, by name; None for one that could not be read."""
+        return {name: self._understood(name, read) for name in NAMES if (read := got.get(name)) is not None}
+
+    def look(
+        self, got: Mapping[str, CachedFile], told: Mapping[str, HeartbeatFields | None], seen: Seen | None
+    ) -> Beats:
+        """``told`` is what the heartbeats in ``got`` say. ``seen`` is what counts for this attempt; None if that could
+        not be found out, so all of it may."""
         metadata, progress = told.get(runid.METADATA), told.get(runid.PROGRESS)
         notes = []
         if seen is not None:
@@ -57,15 +66,17 @@ class BeatReader:
         known = {name: each for name, each in told.items() if each is not None}
         return Beats(metadata, progress or metadata, shown, known, _world_size(metadata), tuple(notes))
 
-    def _understood(self, name: str, read: Got) -> HeartbeatFields | None:
+    def _understood(self, name: str, read: CachedFile) -> HeartbeatFields | None:
         if read.blob is None:
             return None
         known = self._told.get(name)
         if known is None or known[0] is not read.blob:
-            known = self._told[name] = (read.blob, read_told(read.blob, self.safe.mask))
+            document = parsed(read.blob)
+            self.know(read.entry.key, document, read.blob)
+            known = self._told[name] = (read.blob, fields_in(document, read.blob, self.safe.mask))
         return known[1]
 
-    def _beat(self, name: str, read: Got, told: HeartbeatFields | None) -> HeartbeatFile:
+    def _beat(self, name: str, read: CachedFile, told: HeartbeatFields | None) -> HeartbeatFile:
         fault = None if read.fault is None else self.safe.name(f"it could not be read: {read.fault}")
         if told is None:
             return HeartbeatFile(name, read.entry.modified, None, fault or "it went away while it was read")

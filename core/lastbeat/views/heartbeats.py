@@ -177,7 +177,16 @@ _APART: Final = frozenset(each.name for each in _FIELDS if each.apart)
 def read_told(file: StoredFile, mask: Callable[[str], str] = str, most_points: int = POINTS_LIMIT) -> HeartbeatFields:
     """Understand a heartbeat document, with at most ``most_points`` of its points. Never raises; each field is usable
     when its neighbours are broken."""
-    document = parsed(file)
+    return fields_in(parsed(file), file, mask, most_points)
+
+
+def fields_in(
+    document: Mapping[str, object] | str,
+    file: StoredFile,
+    mask: Callable[[str], str] = str,
+    most_points: int = POINTS_LIMIT,
+) -> HeartbeatFields:
+    """The same of ``document``, which is what ``file`` holds, or says why it holds none."""
     reading = Reading(file.modified, lambda text: mask_tokens(mask(one_line(text))), lambda text: shown(text, mask))
     heartbeat = heartbeat_of(document, file.version, reading)
     if isinstance(document, str):

@@ -21,7 +21,7 @@ from lastbeat.model.timesheet import Timesheet
 from lastbeat.stores.kind import Traits
 from lastbeat.stores.port import Blob, ConflictError, Entry, Store, StoreError
 from lastbeat.views.excerpts import STACKS_LIMIT_BYTES
-from lastbeat.views.held import FilePiece, Got
+from lastbeat.views.file_cache import CachedFile, FilePiece
 from lastbeat.watch.decide.transition import Decision, decide, with_explanation
 from lastbeat.watch.observe.log_observer import LogObserver, LogSettings
 from lastbeat.watch.observe.run import ERROR_LIMIT_BYTES, Observer
@@ -69,7 +69,7 @@ class Judge:
         self._decoded: tuple[Blob, Record | None, str, bool] | None = None
         self._explained: tuple[object, Explanation] | None = None
 
-    def judge(self, files: Mapping[str, Entry], got: Mapping[str, Got], at: datetime, policy: Policy) -> Judged:
+    def judge(self, files: Mapping[str, Entry], got: Mapping[str, CachedFile], at: datetime, policy: Policy) -> Judged:
         """``files`` are as they were listed at ``at``, the store's time; ``got`` is what was read of them. ``policy``
         has the fleet's limits for the run.
 
@@ -128,6 +128,11 @@ class Judge:
             timesheet=decision.record.timesheet,
         )
 
+    def know(self, key: str, document: Mapping[str, object] | str, file: Blob) -> None:
+        """Judge by ``document``, which is the heartbeat ``file`` at ``key``, or says why it is none. A heartbeat that
+        the caller does not decode for its own use is decoded here."""
+        self._observer.know(key, document, file)
+
     def _first(self, seen: Seen | NeverSeen, files: Mapping[str, Entry], at: datetime, policy: Policy) -> Decision:
         """What a pass that knows nothing of the run would decide."""
         self._logs = self._logs or LogObserver(self._store, self._run_id, self._mask, self._signals)
@@ -144,7 +149,7 @@ class Judge:
             self._explained = key, found
         return with_explanation(decision, self._explained[1])
 
-    def _record(self, got: Mapping[str, Got]) -> tuple[Record | None, str, bool]:
+    def _record(self, got: Mapping[str, CachedFile]) -> tuple[Record | None, str, bool]:
         """The record, what is to be said of it, and whether there is one that this program may not judge without."""
         read = got.get(runid.RECORD)
         if read is None or (read.blob is None and read.fault is None):
@@ -207,7 +212,7 @@ def _timesheet(record: Record, decision: Decision) -> Timesheet | None:
     return decision.record.timesheet if news or anew else record.timesheet
 
 
-def _fault(got: Mapping[str, Got]) -> str | None:
+def _fault(got: Mapping[str, CachedFile]) -> str | None:
     """Why something that the row is made of could not be read again."""
     wanted = (got[name].fault for name in (runid.RECORD, runid.METADATA, runid.PROGRESS) if name in got)
     return next((str(fault) for fault in wanted if fault is not None), None)
@@ -218,7 +223,7 @@ class _Served:
 
     def __init__(self, traits: Traits) -> None:
         self.traits = traits
-        self.got: Mapping[str, Got] = {}
+        self.got: Mapping[str, CachedFile] = {}
 
     def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:  # noqa: ARG002
         got = self.got.get(key)

@@ -23,8 +23,8 @@ from lastbeat.model.state import HasShownState, ShownState
 from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.version import __version__
 from lastbeat.stores.port import Entry, Store, StoreError
+from lastbeat.views.file_cache import FileCache
 from lastbeat.views.heartbeats import shown
-from lastbeat.views.held import FileCache
 from lastbeat.views.judging import Judge, documents
 from lastbeat.views.standings import Standing, shown_state
 from lastbeat.watch.observe.log_files import is_log

@@ -21,10 +21,10 @@ from lastbeat.views.alerts import alerts, pending
 from lastbeat.views.beats import BeatReader
 from lastbeat.views.evidence import EvidenceReader
 from lastbeat.views.excerpts import Safe
+from lastbeat.views.file_cache import CachedFile, FileCache, FilePiece
 from lastbeat.views.fleet_index import shown_silence, watched
 from lastbeat.views.goodput import with_log
 from lastbeat.views.heartbeats import HeartbeatFields, ignoring
-from lastbeat.views.held import FileCache, FilePiece, Got
 from lastbeat.views.judging import Judge, Judged, documents
 from lastbeat.views.known import DocumentRequest, Known, UnreadableDocument
 from lastbeat.views.limits import exceeded, in_force, limits_shown, worry_s
@@ -106,7 +106,7 @@ class Looked:
     run_id: str
     at: datetime
     files: Mapping[str, Entry]
-    got: Mapping[str, Got]
+    got: Mapping[str, CachedFile]
     """What was read of it, by name, and why it could not be."""
     told: Mapping[str, HeartbeatFields]
     """What its heartbeats say, by name."""
@@ -145,9 +145,9 @@ class RunWatch:
         self._limits = limits or FleetLimits(store, GOOD_FOR_S)
         self._link = link
         self._safe = Safe(mask)
-        self._held = FileCache(store)
+        self._cache = FileCache(store)
         self._judge = Judge(store, self.run_id, mask, catalogue or LogSettings())
-        self._beats = BeatReader(self._safe)
+        self._beats = BeatReader(self._safe, self._judge.know)
         self._ranks = RankReader(store, self._safe)
         self._evidence = EvidenceReader(store, self._safe)
         self._silences = Silences(store)
@@ -175,8 +175,9 @@ class RunWatch:
     def _look(self, listed: Listed, at: datetime, log_lines: int) -> RunView:
         files = {name: entry for name, entry in listed.files.items() if entry.fault is None}
         newest = newest_log(files)
-        got = self._held.read(_wishes(files, newest, log_lines))
+        got = self._cache.read(_wishes(files, newest, log_lines))
         policy = self._limits.policy(self.run_id, self._policy, at)
+        told_by = self._beats.understand(got)
         judged = self._judge.judge(listed.files, got, at, policy)
         record, attempt = judged.record, judged.attempt
         stated = judged.seen.metadata if judged.seen is not None else None
@@ -184,7 +185,7 @@ class RunWatch:
         limits = tuple(limits_shown(policy, stated))
         self.ended = judged.ended
         why = recorded.explained(judged.explained, self._safe)
-        beats = self._beats.look(got, judged.seen)
+        beats = self._beats.look(got, told_by, judged.seen)
         looked = Looked(self.run_id, at, files, got, beats.told, judged)
         told = beats.progress
         ranks = self._ranks.look(listed.ranks, _began(attempt), attempt.declared)
@@ -213,7 +214,7 @@ class RunWatch:
         if missing is not None and missing.ranks[0].log in files:
             # What a rank that reports the timeout printed last says nothing of the one that is missing.
             newest = files[missing.ranks[0].log]
-            got = self._held.read(_wishes(files, newest, log_lines))
+            got = self._cache.read(_wishes(files, newest, log_lines))
         tail = self._tail(newest, got, log_lines)
         sheet = with_log(judged.timesheet, judged.seen, tail)
         return RunView(
@@ -280,7 +281,7 @@ class RunWatch:
         found = self._silences.of(self.run_id, at)
         return None if found is None else shown_silence(found, self._safe.mask)
 
-    def _tail(self, newest: Entry | None, got: Mapping[str, Got], log_lines: int) -> Excerpt | None:
+    def _tail(self, newest: Entry | None, got: Mapping[str, CachedFile], log_lines: int) -> Excerpt | None:
         if newest is None or log_lines <= 0:
             return None
         name = newest.key.removeprefix(f"{self.run_id}/")
@@ -290,7 +291,7 @@ class RunWatch:
         shown = excerpts.tail(name, read.blob, log_lines, self._safe)
         return shown if read.fault is None else replace(shown, note=self._unread(name, read).note)
 
-    def _stacks(self, files: Mapping[str, Entry], got: Mapping[str, Got], judged: Judged) -> Excerpt | None:
+    def _stacks(self, files: Mapping[str, Entry], got: Mapping[str, CachedFile], judged: Judged) -> Excerpt | None:
         entry = files.get(runid.STACKS)
         # Where nothing may delete the file it is emptied when training goes on.
         if entry is None or entry.size_bytes == 0 or not judged.stacks_count:
@@ -302,13 +303,13 @@ class RunWatch:
             else excerpts.stacks(runid.STACKS, read.blob, self._safe)
         )
 
-    def _unread(self, name: str, read: Got) -> Excerpt:
+    def _unread(self, name: str, read: CachedFile) -> Excerpt:
         why = "it went away while it was read" if read.fault is None else f"it could not be read: {read.fault}"
         return Excerpt(
             self._safe.name(name), (), None, None, read.entry.modified, read.entry.size_bytes, self._safe.name(why)
         )
 
-    def _error_text(self, got: Mapping[str, Got]) -> str | None:
+    def _error_text(self, got: Mapping[str, CachedFile]) -> str | None:
         read = got.get(runid.ERROR)
         if read is None or read.blob is None:
             return (

@@ -13,7 +13,7 @@ from lastbeat.model.status import Status
 from lastbeat.model.view import RankLine
 from lastbeat.stores.port import Blob, Entry, Store
 from lastbeat.views.excerpts import Safe
-from lastbeat.views.held import FileCache, FilePiece, Got
+from lastbeat.views.file_cache import CachedFile, FileCache, FilePiece
 from lastbeat.views.judging import Judged
 from lastbeat.watch.decide.ranks import failed_rank, suspects
 from lastbeat.watch.observe.ranks import rank_in_error
@@ -49,24 +49,24 @@ class RankReader:
 
     store: Store
     safe: Safe
-    _held: FileCache = field(init=False)
-    _known: dict[int, tuple[Got, _Read]] = field(default_factory=dict)
+    _cache: FileCache = field(init=False)
+    _known: dict[int, tuple[CachedFile, _Read]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._held = FileCache(self.store, _THREADS)
+        self._cache = FileCache(self.store, _THREADS)
 
     def look(self, listed: Mapping[int, Entry], began: datetime | None, attempt: int | None) -> Ranks:
         """The ranks as they are now. What was written before ``began``, by the store, or names another attempt
         than ``attempt``, is of an earlier one. Never raises for the store: one that cannot be read says so."""
         ours = {rank: entry for rank, entry in listed.items() if began is None or entry.modified >= began}
         chosen = choose(ours)
-        got = self._held.read({str(rank): FilePiece(ours[rank], LIMIT_BYTES) for rank in chosen})
+        got = self._cache.read({str(rank): FilePiece(ours[rank], LIMIT_BYTES) for rank in chosen})
         self._known = {rank: (got[str(rank)], self._read(rank, got[str(rank)])) for rank in chosen}
         read = [each for _, each in self._known.values()]
         lines = [each.line for each in read if attempt is None or each.attempt in {None, attempt}]
         return Ranks(compared(lines), len(ours) - len(chosen))
 
-    def _read(self, rank: int, got: Got) -> _Read:
+    def _read(self, rank: int, got: CachedFile) -> _Read:
         known = self._known.get(rank)
         if known is not None and known[0] == got:
             return known[1]

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.fleet.prices import PER_REQUEST, dollars
+from lastbeat.fleet.prices import dollars
+from lastbeat.stores.kind import S3_LIST
 
 ROWS = [
     pytest.param({}, 0.0, id="nothing costs nothing"),
@@ -23,7 +24,7 @@ def test_a_price(requests: dict[str, int], expected: float) -> None:
     assert dollars(requests) == pytest.approx(expected)
 
 
-@given(*[st.dictionaries(st.sampled_from([*PER_REQUEST, "OTHER"]), st.integers(0, 10**6)) for _ in "ab"])
+@given(*[st.dictionaries(st.sampled_from([*S3_LIST.per_request, "OTHER"]), st.integers(0, 10**6)) for _ in "ab"])
 def test_two_bills_together_are_one(one: dict[str, int], other: dict[str, int]) -> None:
     together = {kind: one.get(kind, 0) + other.get(kind, 0) for kind in {*one, *other}}
     assert dollars(one) + dollars(other) == pytest.approx(dollars(together))

@@ -21,6 +21,24 @@ def test_a_run_that_is_not_there_is_none() -> None:
     assert RunWatch(world.store, world.policy, RUN).look() is None
 
 
+def test_a_heartbeat_is_decoded_once_each_time_that_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[str] = []
+    loads = json.loads
+    monkeypatch.setattr(json, "loads", lambda text: (decoded.append(text), loads(text))[1])
+    world = World()
+    world.both(100)
+    watch = RunWatch(world.store, world.policy, RUN)
+    for expected in (2, 0):
+        decoded.clear()
+        assert watch.look() is not None
+        assert len(decoded) == expected
+    world.after(60)
+    world.both(160)
+    decoded.clear()
+    assert watch.look() is not None
+    assert len(decoded) == len(set(decoded)) == 2
+
+
 def test_checkpoints_alone_make_no_run() -> None:
     world = World()
     world.put("checkpoints/1.pt", "weights")

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lastbeat.model import runid
-from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, Heartbeat, read_heartbeat
+from lastbeat.model.document_field import Reading
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, Heartbeat, StoredFile, heartbeat_of, read_heartbeat
 from lastbeat.model.observation import (
     LogFile,
     NeverSeen,
@@ -111,6 +112,12 @@ class Observer:
             heartbeat = self._by_its_clock(heartbeat)
         self._heartbeats[entry.key] = heartbeat
         return heartbeat
+
+    def know(self, key: str, document: Mapping[str, object] | str, file: StoredFile) -> None:
+        """Take ``document`` for the heartbeat ``file`` at ``key``, for the looks until it is written again. The caller
+        has read and decoded it; a text says why it is none."""
+        heartbeat = heartbeat_of(document, file.version, Reading(file.modified, self._name))
+        self._heartbeats[key] = self._by_its_clock(heartbeat)
 
     def _by_its_clock(self, heartbeat: Heartbeat) -> Heartbeat:
         """``heartbeat`` with a clock offset of 0 if its writer used the clock that stamps the files. That is so if the

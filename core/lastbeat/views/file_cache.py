@@ -20,7 +20,7 @@ class FilePiece:
 
 
 @dataclass(frozen=True, slots=True)
-class Got:
+class CachedFile:
     """What was last read of a file, and why it could not be read again."""
 
     entry: Entry
@@ -37,16 +37,16 @@ class FileCache:
     def __init__(self, store: Store, threads: int = THREADS) -> None:
         self._store = store
         self._threads = threads
-        self._got: dict[str, Got] = {}
+        self._got: dict[str, CachedFile] = {}
 
-    def read(self, wishes: Mapping[str, FilePiece]) -> dict[str, Got]:
+    def read(self, wishes: Mapping[str, FilePiece]) -> dict[str, CachedFile]:
         """Each of ``wishes``, as it is now. Never raises for the store: what cannot be read says why, beside what was
         read before. What is wished for no more is forgotten."""
         due = [name for name, wish in wishes.items() if self._is_due(name, wish)]
         for name, got in zip(due, self._fetch([wishes[name] for name in due]), strict=True):
             known = self._got.get(name)
             failed = got.fault is not None and known is not None
-            self._got[name] = Got(known.entry, known.blob, got.fault) if failed and known is not None else got
+            self._got[name] = CachedFile(known.entry, known.blob, got.fault) if failed and known is not None else got
         self._got = {name: got for name, got in self._got.items() if name in wishes}
         return dict(self._got)
 
@@ -54,20 +54,20 @@ class FileCache:
         got = self._got.get(name)
         return got is None or got.fault is not None or got.wish != wish
 
-    def _fetch(self, wishes: list[FilePiece]) -> Iterable[Got]:
+    def _fetch(self, wishes: list[FilePiece]) -> Iterable[CachedFile]:
         if len(wishes) < 2:
             return map(self._ask, wishes)
         with ThreadPoolExecutor(min(self._threads, len(wishes)), "look") as pool:
             return list(pool.map(self._ask, wishes))
 
-    def _ask(self, wish: FilePiece) -> Got:
+    def _ask(self, wish: FilePiece) -> CachedFile:
         entry = wish.entry
         if entry.fault is not None:
-            return Got(entry, None, entry.fault, None)
+            return CachedFile(entry, None, entry.fault, None)
         if entry.size_bytes == 0:
-            return Got(entry, Blob(b"", 0, entry.modified, entry.version), None, wish)
+            return CachedFile(entry, Blob(b"", 0, entry.modified, entry.version), None, wish)
         try:
             blob = self._store.read(entry.key, wish.limit_bytes, from_end=wish.from_end)
         except StoreError as fault:
-            return Got(entry, None, fault, None)
-        return Got(entry, blob, None, wish)
+            return CachedFile(entry, None, fault, None)
+        return CachedFile(entry, blob, None, wish)
