@@ -4,25 +4,19 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
 
 import click
 
 from lastbeat import wire
+from lastbeat.jobs.stopping import RunningJob, RunningTraining, leave_request, running_training, supervised_job
 from lastbeat.jobs.supervision.calling_off import CalledOff, TooLateError, call_off
-from lastbeat.launchers import registry as launchers
-from lastbeat.launchers.port import Launcher, LauncherError
 from lastbeat.model import runid
-from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
-from lastbeat.model.job import JobMemory, JobState
-from lastbeat.model.record import Record
 from lastbeat.model.status import Status
-from lastbeat.model.stop_request import GRACE_S, LIMIT_BYTES, WHY_LIMIT, StopRequest, encode_request, read_request
+from lastbeat.model.stop_request import GRACE_S, WHY_LIMIT, StopRequest
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, parse_duration
 from lastbeat.settings import Settings, opening
-from lastbeat.stores.port import Blob, ConflictError, Expect, Store, StoreError
+from lastbeat.stores.port import Store, StoreError
 from lastbeat.training.node.resources import send_to_tree
 from lastbeat.views.one_run import RunWatch
 from lastbeat.watch.record.repository import RecordRepository
@@ -45,50 +39,9 @@ Examples:
   lastbeat stop mistral-20250804-171621 --why 'wrong data' --wait
   lastbeat stop mistral-20250804-171621 --after-checkpoint --why maintenance
 """
-_FOR_GOOD = "no restart policy undoes that"
 _WAIT_S = 3600.0
 _FREE_S, _PAID_S = 0.5, 5.0
 """Seconds between two checks with --wait: for a store that is free, and for one that charges requests."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Training:
-    """The training process, by metadata.json."""
-
-    start_time: datetime | None
-    attempt: int | None
-    process: int | None
-    mark: str | None
-    wraps: bool
-    looks_s: float | None
-    job: "_Job | None" = None
-    """The job of a supervised run whose training does not report itself."""
-    heeds_stop: bool = False
-    """Whether training checks ``run.should_stop``."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """A job of a supervised run, with the options of its launcher and the place where it was started."""
-
-    memory: JobMemory
-    options: tuple[str, ...]
-    place: str
-
-    @classmethod
-    def of(cls, record: Record, memory: JobMemory) -> "_Job":
-        begun = record.supervision
-        return cls(memory, *((begun.spec.options, begun.place) if begun is not None else ((), "")))
-
-    def launcher(self, settings: Settings) -> Launcher | None:
-        """The launcher that can end the job, or None if it cannot be used from here."""
-        if self.memory.launcher not in launchers.RECORDED or settings.state_dir is None:
-            return None
-        try:
-            return launchers.module(self.memory.launcher).launcher(settings.state_dir, self.options, self.place)
-        except LauncherError:
-            # The run was begun by a version with other options.
-            return None
 
 
 @click.command("stop", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
@@ -137,7 +90,7 @@ def command(  # noqa: PLR0913 - all of them by name
     off = _call_off(store, name)
     if off is not None:
         return _told_off(settings, store, off, fit(one_line(logs.redact(why or "")), WHY_LIMIT), as_json=as_json)
-    training = training_of(store, name)
+    training = _training_of(store, name)
     _refuse_if_over(settings, store, name, training)
     if after_checkpoint and not training.heeds_stop:
         what = f"run {name} has not looked at run.should_stop so far, so it would not save a checkpoint on request"
@@ -153,7 +106,7 @@ def command(  # noqa: PLR0913 - all of them by name
         signalled=process is not None,
         after_checkpoint=after_checkpoint,
     )
-    said = [leave_request(store, name, request)]
+    said = [_leave_request(store, name, request)]
     if process is not None:
         said.append(_interrupt(process, training))
     looks = process is not None or training.looks_s is not None
@@ -163,7 +116,7 @@ def command(  # noqa: PLR0913 - all of them by name
     elif training.job is None or looks:
         said += _outlook(training, process, name)
     else:
-        said.append(_end_job(settings, training.job))
+        said.append(training.job.end(settings.state_dir))
         looks = True
     if not as_json:
         _say(said)
@@ -194,9 +147,9 @@ def _told_off(settings: Settings, store: Store, off: CalledOff, why: str, *, as_
     said = [f"Job {off.action.name} is called off; no restart policy undoes that."]
     if job is not None and not job.state.ended:
         # The job may write a heartbeat while it ends; then a new restart decision follows.
-        training = training_of(store, name)
+        training = _training_of(store, name)
         leave_request(store, name, StopRequest(author(), store.clock(), why, training.start_time, training.attempt))
-        said.append(_end_job(settings, _Job.of(off.record, job)))
+        said.append(RunningJob.of(off.record, job).end(settings.state_dir))
     if as_json:
         status = off.record.status
         print(dump({"run_id": name, "by": author(), "why": why, "attempt": off.record.attempt.number,
@@ -214,59 +167,18 @@ def _grace_s(text: str | None, faults: list[str]) -> float:
     return GRACE_S if length is None else length.total_seconds()
 
 
-def training_of(store: Store, name: str) -> _Training:
-    """The training process of the run. Raises :class:`StoreError` if there is nothing to stop."""
-    blob = store.read(f"{name}/{runid.METADATA}", DOCUMENT_LIMIT_BYTES)
-    supervised = _supervised(store, name)
-    # A heartbeat from before the job was submitted belongs to the previous job.
-    if supervised is not None and (
-        blob is None or blob.modified < supervised[1].memory.submitted_at.replace(microsecond=0)
-    ):
-        return _Training(None, supervised[0], None, None, wraps=False, looks_s=None, job=supervised[1])
-    if blob is None:
-        if store.list(f"{name}/", limit=1).entries:
-            what = f"run {name} has no metadata.json, so nobody knows what trains it"
-            raise StoreError(what, "end it where it runs")
-        raise one_run.unknown(store, name)
-    beat = read_heartbeat(blob)
-    return _Training(
-        beat.start_time,
-        beat.attempt,
-        beat.process if beat.process is not None and 1 < beat.process < 1 << 31 else None,
-        beat.process_mark,
-        beat.wraps,
-        beat.stop_s,
-        heeds_stop=beat.heeds_stop,
-    )
+def _training_of(store: Store, name: str) -> RunningTraining:
+    """What trains the run. Raises :class:`StoreError` if there is nothing to stop."""
+    training = running_training(store, name)
+    if training is not None:
+        return training
+    if store.list(f"{name}/", limit=1).entries:
+        what = f"run {name} has no metadata.json, so nobody knows what trains it"
+        raise StoreError(what, "end it where it runs")
+    raise one_run.unknown(store, name)
 
 
-def _supervised(store: Store, name: str) -> tuple[int, _Job] | None:
-    """The attempt and the job of a supervised run, or None."""
-    record = RecordRepository(store, f"{name}/{runid.RECORD}", "").reload()
-    return None if record is None or record.job is None else (record.attempt.number, _Job.of(record, record.job))
-
-
-def _has_ended(settings: Settings, job: _Job) -> bool:
-    launcher = job.launcher(settings)
-    return launcher is not None and launcher.state(job.memory.id).state.ended
-
-
-def _end_job(settings: Settings, asked: _Job) -> str:
-    """End the job if its launcher can be used from here. Returns a sentence for the user."""
-    job, launcher = asked.memory, asked.launcher(settings)
-    if launcher is None:
-        return f"job {job.id} of {job.launcher} cannot be ended from here: its supervisor does that; {_FOR_GOOD}"
-    report = launcher.state(job.id)
-    if report.state is JobState.UNKNOWN:
-        return f"job {job.id} cannot be ended from here ({report.reason}): its supervisor does that; {_FOR_GOOD}"
-    try:
-        launcher.cancel(job.id)
-    except LauncherError as error:
-        return f"job {job.id} could not be ended: {error.told}; its supervisor tries, too; {_FOR_GOOD}"
-    return f"job {job.id} is being ended; {_FOR_GOOD}"
-
-
-def _refuse_if_over(settings: Settings, store: Store, name: str, training: _Training) -> None:
+def _refuse_if_over(settings: Settings, store: Store, name: str, training: RunningTraining) -> None:
     """Raise :class:`StoreError` if the run is over.
 
     A run that failed by its log is over only after its process and job have ended: it may hang, or wait for a debugger.
@@ -282,34 +194,25 @@ def _status(watch: RunWatch) -> Status:
     return watch.ended or (view.row.status if view is not None else Status.UNKNOWN)
 
 
-def _lives(settings: Settings, store: Store, name: str, training: _Training) -> bool:
+def _lives(settings: Settings, store: Store, name: str, training: RunningTraining) -> bool:
     process = _process_here(training)
     if process is not None:
         os.close(process)
         return True
-    supervised = _supervised(store, name)
+    supervised = supervised_job(store, name)
     if supervised is None or supervised[1].memory.state.ended:
         return False
-    return not _has_ended(settings, supervised[1])
+    return not supervised[1].has_ended(settings.state_dir)
 
 
-def _process_here(training: _Training) -> int | None:
+def _process_here(training: RunningTraining) -> int | None:
     """A pidfd of the training process if it belongs to this user on this machine, else None."""
     return None if training.process is None or training.mark is None else hold(training.process, training.mark)
 
 
-def leave_request(store: Store, name: str, request: StopRequest) -> str:
+def _leave_request(store: Store, name: str, request: StopRequest) -> str:
     """Write the request beside the run, unless one for this attempt exists. Returns a sentence for the user."""
-    key = f"{name}/{runid.STOP}"
-    there = store.read(key, LIMIT_BYTES)
-    known = _earlier_request(there, request)
-    if known is None:
-        try:
-            store.write(key, encode_request(request), Expect.NOTHING if there is None else there.version)
-        except ConflictError:
-            known = _earlier_request(store.read(key, LIMIT_BYTES), request)
-            if known is None:
-                raise
+    known = leave_request(store, name, request)
     if known is not None:
         when = f" {format_duration(store.clock() - known.at)} ago" if known.at is not None else ""
         return f"{known.by} has asked for that{when} already{f': {known.why}' if known.why else ''}."
@@ -317,12 +220,7 @@ def leave_request(store: Store, name: str, request: StopRequest) -> str:
     return f"Asked for the end of run {name}{which}."
 
 
-def _earlier_request(blob: Blob | None, request: StopRequest) -> StopRequest | None:
-    known = read_request(blob.body) if blob is not None else None
-    return known if known is not None and known.is_of(request.start_time, request.attempt) else None
-
-
-def _interrupt(process: int, training: _Training) -> str:
+def _interrupt(process: int, training: RunningTraining) -> str:
     number = training.process
     assert number is not None  # noqa: S101 - the pidfd was opened by this number
     deaf = _ignores(number, signal.SIGINT)
@@ -350,7 +248,7 @@ def _ignores(process: int, number: int) -> bool:
         return False
 
 
-def _outlook(training: _Training, process: int | None, name: str) -> Iterator[str]:
+def _outlook(training: RunningTraining, process: int | None, name: str) -> Iterator[str]:
     if process is not None:
         return
     if training.looks_s is not None:
@@ -366,7 +264,7 @@ def _say(lines: list[str]) -> None:
     print("\n".join(one_line(logs.redact(line)) for line in lines), flush=True)
 
 
-def _wait(settings: Settings, name: str, store: Store, job: _Job | None) -> Status:
+def _wait(settings: Settings, name: str, store: Store, job: RunningJob | None) -> Status:
     """Wait until the run has ended, and return its status. The launcher is asked, too: there may be no supervisor."""
     watch, until = wire.run_watch(settings, name, at=store), time.monotonic() + _WAIT_S
     pause_s = _FREE_S if store.traits.prices.free else _PAID_S
@@ -374,6 +272,6 @@ def _wait(settings: Settings, name: str, store: Store, job: _Job | None) -> Stat
         status = _status(watch)
         if status.finished or time.monotonic() > until:
             return status
-        if job is not None and _has_ended(settings, job):
+        if job is not None and job.has_ended(settings.state_dir):
             return Status.CANCELLED
         time.sleep(pause_s)

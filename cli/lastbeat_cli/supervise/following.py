@@ -7,6 +7,7 @@ import os
 import sys
 from dataclasses import dataclass, replace
 
+from lastbeat.jobs.stopping import RunningTraining, leave_request, running_training
 from lastbeat.jobs.supervision import loop
 from lastbeat.jobs.supervision.calling_off import TooLateError, call_off
 from lastbeat.jobs.supervision.lease import SupervisorLease
@@ -25,7 +26,7 @@ from lastbeat.settings import SettingsError
 from lastbeat.stores.port import StoreError
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat.watch.watchdog import Watch
-from lastbeat_cli import exits, stop
+from lastbeat_cli import exits
 from lastbeat_cli.author import author
 from lastbeat_cli.loop import Stop
 from lastbeat_cli.plain import Plain
@@ -191,10 +192,8 @@ def _end_job(supervised: SupervisedRun, job: JobMemory) -> None:
 
     run_id, store = supervised.run_id, supervised.store
     try:
-        training = stop.training_of(store, run_id)
-        stop.leave_request(
-            store, run_id, StopRequest(author(), store.clock(), _WHY, training.start_time, training.attempt)
-        )
+        training = running_training(store, run_id) or RunningTraining(None, None)
+        leave_request(store, run_id, StopRequest(author(), store.clock(), _WHY, training.start_time, training.attempt))
     except StoreError as error:
         _say(f"who ended it could not be recorded, so a restart policy may start it again: {error}")
     try:

@@ -1,0 +1,130 @@
+"""Ends a run on a person's request: what trains it, the request beside the run, and the job of a supervised run."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from lastbeat.launchers import registry as launchers
+from lastbeat.launchers.port import Launcher, LauncherError
+from lastbeat.model import runid
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
+from lastbeat.model.job import JobMemory, JobState
+from lastbeat.model.record import Record
+from lastbeat.model.stop_request import LIMIT_BYTES, StopRequest, encode_request, read_request
+from lastbeat.stores.port import Blob, ConflictError, Expect, Store
+from lastbeat.watch.record.repository import RecordRepository
+
+_FOR_GOOD = "no restart policy undoes that"
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A job of a supervised run, with the options of its launcher and the place where it was started."""
+
+    memory: JobMemory
+    options: tuple[str, ...] = ()
+    place: str = ""
+
+    @classmethod
+    def of(cls, record: Record, memory: JobMemory) -> "RunningJob":
+        """The job ``memory`` of the run of ``record``."""
+        begun = record.supervision
+        return cls(memory) if begun is None else cls(memory, begun.spec.options, begun.place)
+
+    def launcher(self, state_dir: Path | None) -> Launcher | None:
+        """The launcher that can end the job; None if it cannot be used from here."""
+        if self.memory.launcher not in launchers.RECORDED or state_dir is None:
+            return None
+        try:
+            return launchers.module(self.memory.launcher).launcher(state_dir, self.options, self.place)
+        except LauncherError:
+            # The run was begun by a version with other options.
+            return None
+
+    def has_ended(self, state_dir: Path | None) -> bool:
+        """Whether the launcher says that the job has ended."""
+        launcher = self.launcher(state_dir)
+        return launcher is not None and launcher.state(self.memory.id).state.ended
+
+    def end(self, state_dir: Path | None) -> str:
+        """End the job if its launcher can be used from here. Returns a sentence for the user."""
+        job, launcher = self.memory, self.launcher(state_dir)
+        if launcher is None:
+            return f"job {job.id} of {job.launcher} cannot be ended from here: its supervisor does that; {_FOR_GOOD}"
+        report = launcher.state(job.id)
+        if report.state is JobState.UNKNOWN:
+            return f"job {job.id} cannot be ended from here ({report.reason}): its supervisor does that; {_FOR_GOOD}"
+        try:
+            launcher.cancel(job.id)
+        except LauncherError as error:
+            return f"job {job.id} could not be ended: {error.told}; its supervisor tries, too; {_FOR_GOOD}"
+        return f"job {job.id} is being ended; {_FOR_GOOD}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTraining:
+    """What trains a run, by metadata.json."""
+
+    start_time: datetime | None
+    attempt: int | None
+    process: int | None = None
+    mark: str | None = None
+    wraps: bool = False
+    looks_s: float | None = None
+    """Time in s between two looks for a request; None if it does not look."""
+    job: RunningJob | None = None
+    """The job of a supervised run whose training does not report itself."""
+    heeds_stop: bool = False
+    """Whether training checks ``run.should_stop``."""
+
+
+def running_training(store: Store, run_id: str) -> RunningTraining | None:
+    """What trains the run; None if neither metadata.json nor a job's record says so. Raises :class:`StoreError`."""
+    blob = store.read(f"{run_id}/{runid.METADATA}", DOCUMENT_LIMIT_BYTES)
+    supervised = supervised_job(store, run_id)
+    # A heartbeat from before the job was submitted belongs to the previous job.
+    if supervised is not None and (
+        blob is None or blob.modified < supervised[1].memory.submitted_at.replace(microsecond=0)
+    ):
+        return RunningTraining(None, supervised[0], job=supervised[1])
+    if blob is None:
+        return None
+    beat = read_heartbeat(blob)
+    return RunningTraining(
+        beat.start_time,
+        beat.attempt,
+        beat.process if beat.process is not None and 1 < beat.process < 1 << 31 else None,
+        beat.process_mark,
+        beat.wraps,
+        beat.stop_s,
+        heeds_stop=beat.heeds_stop,
+    )
+
+
+def supervised_job(store: Store, run_id: str) -> tuple[int, RunningJob] | None:
+    """The attempt and the job of a supervised run; None without one. Raises :class:`StoreError`."""
+    record = RecordRepository(store, f"{run_id}/{runid.RECORD}", "").reload()
+    return None if record is None or record.job is None else (record.attempt.number, RunningJob.of(record, record.job))
+
+
+def leave_request(store: Store, run_id: str, request: StopRequest) -> StopRequest | None:
+    """Write the request beside the run. Returns an earlier one for the same attempt, which stays, or None.
+
+    Raises :class:`StoreError`.
+    """
+    key = f"{run_id}/{runid.STOP}"
+    there = store.read(key, LIMIT_BYTES)
+    known = _earlier_request(there, request)
+    if known is None:
+        try:
+            store.write(key, encode_request(request), Expect.NOTHING if there is None else there.version)
+        except ConflictError:
+            known = _earlier_request(store.read(key, LIMIT_BYTES), request)
+            if known is None:
+                raise
+    return known
+
+
+def _earlier_request(blob: Blob | None, request: StopRequest) -> StopRequest | None:
+    known = read_request(blob.body) if blob is not None else None
+    return known if known is not None and known.is_of(request.start_time, request.attempt) else None
