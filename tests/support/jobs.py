@@ -24,7 +24,7 @@ from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import GpuUse, JobReport, JobSpec, JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
-from lastbeat.model.restart import RestartPolicy, Supervision
+from lastbeat.model.restart import RestartPolicy, RestartRuling, Supervision
 from lastbeat.stores.port import Store
 from lastbeat.watch.observe.log_observer import LogSettings, default_catalogue
 from lastbeat.watch.record.repository import RecordRepository
@@ -33,16 +33,6 @@ from support.channel import ListChannel
 from support.memory import Killed, MemoryStore
 
 RUN = "run"
-
-
-def kill_points(calls_of: Callable[[str], int], *which: str) -> list[Any]:
-    """Before and after each call that a story makes of those parts of a scene."""
-    return [
-        pytest.param(each, call, before, id=f"killed {'before' if before else 'after'} call {call} of the {each}")
-        for each in which
-        for call in range(calls_of(each))
-        for before in (True, False)
-    ]
 
 
 @dataclass
@@ -152,7 +142,7 @@ class FakeLauncher:
         self.calls.append((operation, name))
         self.before(operation, name)
 
-    def refuse(self, operation: str, error: LauncherError) -> None:
+    def refuse(self, operation: str, error: BaseException | type[BaseException]) -> None:
         """Raise ``error`` at every call of ``operation``."""
 
         def hook(asked: str, _name: str) -> None:
@@ -284,6 +274,12 @@ class SupervisedScene:
         assert found is not None
         return found
 
+    def ruling(self) -> RestartRuling:
+        """What is decided about a restart, as the record has it."""
+        found = self.record().ruling
+        assert found is not None
+        return found
+
     def end(self, name: str, state: JobState, exit_code: int | None = None) -> None:
         self.launcher.jobs[name].state, self.launcher.jobs[name].exit_code = state, exit_code
 
@@ -298,3 +294,27 @@ class SupervisedScene:
         self.store.heal()
         self.launcher.heal()
         self.commands.heal()
+
+
+def _look(scene: SupervisedScene) -> object:
+    return scene.watch().tick()
+
+
+def call_points(
+    story: Callable[[], SupervisedScene], *which: str, act: Callable[[SupervisedScene], object] = _look
+) -> list[Any]:
+    """Before and after each call that ``act``, or one look of a supervisor, makes of those parts of the story's scene:
+    rows of the part, the number of the call and whether it is before it."""
+
+    def calls_of(part: str) -> int:
+        scene = story()
+        getattr(scene, part).calls.clear()
+        act(scene)
+        return len(getattr(scene, part).calls)
+
+    return [
+        pytest.param(part, call, before, id=f"{'before' if before else 'after'} call {call} of the {part}")
+        for part in which
+        for call in range(calls_of(part))
+        for before in (True, False)
+    ]

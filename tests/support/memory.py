@@ -60,6 +60,15 @@ class MemoryStore:
         else:
             self.after = hook
 
+    def refuse(self, operation: str, error: BaseException | type[BaseException], *, under: str = "") -> None:
+        """Raise ``error`` at every call of ``operation``, or of "any", whose key begins with ``under``."""
+
+        def hook(asked: str, key: str) -> None:
+            if operation in {"any", asked} and key.startswith(under):
+                raise error
+
+        self.before = hook
+
     def in_s3(self) -> None:
         """From now on it costs what S3 does."""
         self.url, self.traits = "s3://bucket/training-runs", s3.TRAITS

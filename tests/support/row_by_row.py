@@ -1,4 +1,4 @@
-"""A table that one test checks row by row: a failure names every row that is wrong, and not the first alone."""
+"""Tables whose rows begin with a name or a sentence: one test for each row, or one that names every wrong row."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -25,3 +25,8 @@ def check_each(rows: Iterable[tuple[str, tuple[Any, ...]]], check: Callable[...,
     if wrong:
         told = [f"{name}: {type(error).__name__}: {error}" for name, error in wrong]
         raise AssertionError("\n".join([f"rows that are wrong: {len(wrong)} of {len(table)}", *told])) from wrong[0][1]
+
+
+def labelled(rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """The rows of a table for ``parametrize``: the first value of each is its id."""
+    return [pytest.param(*values, id=name) for name, *values in rows]

@@ -180,6 +180,14 @@ class World(TrainingRun):
             self.sweeper = self.fresh_sweep()
         return self.sweeper.run(deadline=None if deadline is None else time.monotonic() + deadline)
 
+    def sweeps(self, count: int, *, but: tuple[str, ...] = (), restarted: bool = False) -> PassReport:
+        """The report of the last of so many passes, a minute apart; before each of them every run beats but these."""
+        for _ in range(count):
+            self.after(60)
+            self.beat_all(but=but)
+            report = self.sweep(restarted=restarted)
+        return report
+
     def told(self, run_id: str) -> list[str]:
         """What people were told of one run, alone or as one of a group."""
         return [message.event.value for message in self.channel.sent if run_id in told_of(message)]

@@ -17,6 +17,7 @@ from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.port import UnreachableError
 from support import checkpoint_files as made
 from support.memory import MemoryStore
+from support.row_by_row import labelled
 
 HOUR = timedelta(hours=1)
 Files = Mapping[str, bytes]
@@ -64,7 +65,7 @@ COMPLETE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "files", "beside"), [row[1:] for row in COMPLETE], ids=[row[0] for row in COMPLETE])
+@pytest.mark.parametrize(("name", "files", "beside"), labelled(COMPLETE))
 def test_a_complete_checkpoint_is_taken(name: str, files: Files | bytes, beside: Files) -> None:
     store = place(*beside.items(), (name, files))
     found = looked(store)
@@ -202,9 +203,7 @@ INCOMPLETE = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "files", "beside", "why"), [row[1:] for row in INCOMPLETE], ids=[row[0] for row in INCOMPLETE]
-)
+@pytest.mark.parametrize(("name", "files", "beside", "why"), labelled(INCOMPLETE))
 def test_a_half_written_checkpoint_is_skipped_with_its_reason(
     name: str, files: Files | bytes, beside: Files, why: str
 ) -> None:
@@ -279,12 +278,7 @@ def test_one_that_still_grows_is_being_written(name: str) -> None:
 
 def test_one_that_cannot_be_read_is_no_proof_of_anything() -> None:
     store = place(("step_1.pt", made.torch_file()), ("step_2.pt", made.torch_file()))
-
-    def fail(operation: str, key: str) -> None:
-        if (operation, key) == ("read", "step_2.pt"):
-            raise UnreachableError("no answer")
-
-    store.before = fail
+    store.refuse("read", UnreachableError("no answer"), under="step_2.pt")
     found = looked(store)
     assert [each.completeness for each in found.checkpoints] == [Completeness.UNREADABLE, Completeness.COMPLETE]
     store.delete("step_1.pt")
@@ -408,7 +402,7 @@ NEW = [
 ]
 
 
-@pytest.mark.parametrize(("name", "files", "age_s", "counts"), [row[1:] for row in NEW], ids=[row[0] for row in NEW])
+@pytest.mark.parametrize(("name", "files", "age_s", "counts"), labelled(NEW))
 def test_when_a_checkpoint_counts_as_saved(name: str, files: Files | bytes, age_s: float, counts: bool) -> None:
     store = MemoryStore()
     put(store, name, files)

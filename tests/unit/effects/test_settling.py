@@ -1,7 +1,7 @@
 """What was sent is written down, however the store behaves meanwhile, as long as the claims hold."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -62,14 +62,6 @@ class Watcher:
 @pytest.fixture
 def watcher() -> Watcher:
     return Watcher()
-
-
-@pytest.fixture
-def released() -> Iterator[threading.Event]:
-    """Set at the end of the test, for those that hang until then."""
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 @pytest.mark.parametrize("refused_s", [0.0, 1.0, 20.0, 50.0])

@@ -43,12 +43,7 @@ def test_what_cannot_be_used_is_counted_with_the_reason() -> None:
 
 def test_a_record_that_cannot_be_read_hides_no_other() -> None:
     store = recorded(MemoryStore(), "a", "b")
-
-    def before(operation: str, key: str) -> None:
-        if (operation, key) == ("read", "a/_watchdog.json"):
-            raise UnreachableError("503")
-
-    store.before = before
+    store.refuse("read", UnreachableError("503"), under="a/_watchdog.json")
     found = all_records(store)
     assert ([each.run_id for each in found.read()], found.faults) == (["b"], {"a": "503"})
 
@@ -62,12 +57,7 @@ def test_where_no_time_is_left_nothing_more_is_read() -> None:
 
 def test_a_fleet_that_cannot_be_listed_is_no_empty_one() -> None:
     store = MemoryStore()
-
-    def before(operation: str, _key: str) -> None:
-        if operation == "list":
-            raise UnreachableError("503")
-
-    store.before = before
+    store.refuse("list", UnreachableError("503"))
     with pytest.raises(StoreError):
         all_records(store)
 

@@ -57,10 +57,7 @@ def test_a_run_that_fell_silent_behind_a_closed_door_is_judged_when_it_opens(res
     world = running(3)
     world.sweep()
     world.store.closed["run-0001/"] = DENIED
-    for _ in range(30):
-        world.after(60)
-        world.beat_all(but=("run-0001",))
-        world.sweep(restarted=restarted)
+    world.sweeps(30, but=("run-0001",), restarted=restarted)
     assert "TIMED_OUT" not in world.told("run-0001")
     world.store.closed.clear()
     world.beat_all(but=("run-0001",))
@@ -88,10 +85,7 @@ def test_a_run_whose_logs_are_closed_is_watched_without_them_and_that_is_said(cl
     report = world.sweep()
     assert (report.exit_status, report.unreadable) == (0, {})
     assert any("logs" in note and "Permission denied" in note for note in report.notes)
-    for _ in range(12):
-        world.after(60)
-        world.beat_all(but=("run-0001",))
-        report = world.sweep()
+    report = world.sweeps(12, but=("run-0001",))
     assert world.told("run-0001") == ["TIMED_OUT"]
 
 
@@ -101,10 +95,7 @@ def test_a_run_that_only_logs_tell_of_is_not_silent_while_they_are_closed() -> N
     by_log.log("step 1/100 loss 2.5\n")
     world.sweep()
     world.store.closed["by-log/logs/"] = DENIED
-    for _ in range(25):
-        world.after(60)
-        world.beat_all(but=("by-log",))
-        report = world.sweep()
+    report = world.sweeps(25, but=("by-log",))
     assert world.told("by-log") == ["BLIND"]
     assert list(report.unreadable) == ["by-log"]
     assert "Permission denied" in report.unreadable["by-log"]
@@ -198,10 +189,7 @@ def _away(_operation: str, _key: str) -> None:
 
 
 def _later(world: World, minutes: int) -> None:
-    for _ in range(minutes):
-        world.after(60)
-        world.beat_all()
-        world.sweep()
+    world.sweeps(minutes)
 
 
 def test_many_closed_runs_are_told_of_at_once_and_hide_neither_the_others_nor_that_nothing_is_seen() -> None:

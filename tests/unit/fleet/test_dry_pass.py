@@ -95,11 +95,7 @@ def test_it_says_which_channels_would_get_it() -> None:
 
 def test_a_fleet_that_cannot_be_seen_is_told_to_nobody() -> None:
     world = running(8)
-
-    def refuse(_operation: str, _key: str) -> None:
-        raise DeniedError("403")
-
-    world.store.before = refuse
+    world.store.refuse("any", DeniedError("403"))
     report = dry(world)
     assert report.blind is not None
     assert report.would_send is None

@@ -7,6 +7,7 @@ import pytest
 
 from lastbeat.model.fleet import FIGURES_LIMIT, PassReport, RunFigures
 from lastbeat.stores.port import DeniedError
+from support.row_by_row import labelled
 from support.world import World, running
 
 
@@ -37,7 +38,7 @@ LOSSES: list[tuple[str, Any, float | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("written", "told"), [pytest.param(w, t, id=says) for says, w, t in LOSSES])
+@pytest.mark.parametrize(("written", "told"), labelled(LOSSES))
 def test_a_loss(written: object, told: float | None) -> None:
     world = World()
     world.run("run-1").beat()
@@ -111,11 +112,7 @@ def test_they_are_bounded_and_those_that_need_people_come_first() -> None:
 def test_a_blind_pass_has_none() -> None:
     world = running(2)
     world.sweep()
-
-    def refuse(operation: str, key: str) -> None:
-        raise DeniedError("memory://runs: access denied", "")
-
-    world.store.before = refuse
+    world.store.refuse("any", DeniedError("memory://runs: access denied", ""))
     report = world.sweep()
     assert report.blind is not None
     assert report.figures == ()

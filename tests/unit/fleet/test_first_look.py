@@ -9,6 +9,7 @@ from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.status import Event
 from lastbeat.stores.port import StoreError, UnreachableError
 from support.channel import ListChannel, down
+from support.row_by_row import labelled
 from support.world import World
 
 NEEDY = [f"failed-{number}" for number in range(4)]
@@ -137,7 +138,7 @@ FAULTS: list[tuple[str, Callable[[str, str], bool]]] = [
 ]
 
 
-@pytest.mark.parametrize("when", [pytest.param(fault, id=name) for name, fault in FAULTS])
+@pytest.mark.parametrize("when", labelled(FAULTS))
 @pytest.mark.parametrize("passes", [1, 3])
 def test_a_pass_that_dies_only_delays(when: Callable[[str, str], bool], passes: int) -> None:
     world = untouched()
@@ -191,12 +192,7 @@ def test_a_channel_that_is_down_gets_it_later_once() -> None:
 
 def test_a_ledger_that_is_refused_costs_the_digest_not_the_alerts() -> None:
     world = untouched()
-
-    def refuse(operation: str, key: str) -> None:
-        if operation == "write" and key == LEDGER:
-            raise StoreError("403")
-
-    world.store.before = refuse
+    world.store.refuse("write", StoreError("403"), under=LEDGER)
     world.sweep()
     assert len(world.channel.sent) == 8
 

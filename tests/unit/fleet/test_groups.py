@@ -9,6 +9,7 @@ from lastbeat.alerts.plain import render
 from lastbeat.model.policy import FleetPolicy
 from support.channel import ListChannel, down
 from support.groups import Grouper, GroupWorld
+from support.row_by_row import labelled
 
 MINUTE = 60.0
 Act = Callable[[GroupWorld], object]
@@ -117,7 +118,7 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
 
 
 @pytest.mark.parametrize("restarted", [pytest.param(True, id="--once"), pytest.param(False, id="loop")])
-@pytest.mark.parametrize(("steps", "told"), [pytest.param(s, t, id=name) for name, s, t in HISTORIES])
+@pytest.mark.parametrize(("steps", "told"), labelled(HISTORIES))
 def test_history(steps: list[Step], told: list[str], restarted: bool) -> None:
     world = GroupWorld(6)
     world.grouper.sweep()

@@ -66,12 +66,7 @@ def test_without_a_ledger_everything_is_told_one_by_one(operation: str) -> None:
     world.grouper.sweep()
     world.after(60)
     world.silence(["run-03"])
-
-    def deny(asked: str, key: str) -> None:
-        if (asked, key) == (operation, LEDGER):
-            raise DeniedError("access denied")
-
-    world.store.before = deny
+    world.store.refuse(operation, DeniedError("access denied"), under=LEDGER)
     decision = Grouper(world).sweep()
     assert "access denied" in (decision.note or "")
     assert world.alerts()[1:] == ["TIMED_OUT run-03"]
@@ -82,12 +77,7 @@ def test_while_the_ledger_does_not_answer_alerts_stay_held_and_are_told_together
     world = GroupWorld(4)
     world.store.put_text(LEDGER, encode(Ledger(LEDGER_ID)).decode())
     world.silence(world.run_ids)
-
-    def fail(asked: str, key: str) -> None:
-        if (asked, key) == (operation, LEDGER):
-            raise UnreachableError("503")
-
-    world.store.before = fail
+    world.store.refuse(operation, UnreachableError("503"), under=LEDGER)
     world.grouper.sweep()
     assert world.alerts() == []
     world.store.heal()
@@ -99,12 +89,7 @@ def test_while_the_ledger_does_not_answer_alerts_stay_held_and_are_told_together
 def test_a_ledger_that_never_answers_delays_alerts_and_keeps_none() -> None:
     world = GroupWorld(4)
     world.silence(world.run_ids)
-
-    def fail(_asked: str, key: str) -> None:
-        if key == LEDGER:
-            raise UnreachableError("503")
-
-    world.store.before = fail
+    world.store.refuse("any", UnreachableError("503"), under=LEDGER)
     for _ in range(int(LONGEST_S // 60)):
         world.grouper.sweep()
         assert world.alerts() == []

@@ -2,21 +2,12 @@
 
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from lastbeat.model.alert import Message
 from lastbeat.stores.port import DeniedError, UnreachableError
 from support.world import World
-
-
-@pytest.fixture
-def released() -> Iterator[threading.Event]:
-    """Set at the end of the test, for those that hang until then."""
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 @pytest.mark.parametrize(("silent", "told"), [(1, ["TIMED_OUT"]), (6, ["TIMED_OUT"])], ids=["alone", "in a group"])

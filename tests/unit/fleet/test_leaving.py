@@ -14,6 +14,7 @@ from lastbeat.views.one_run import RunWatch
 from lastbeat.views.watching import FleetWatch
 from lastbeat.watch.record.codec import decode_ledger
 from support.channel import down
+from support.row_by_row import labelled
 from support.world import World
 
 Take = Callable[[Leaving, str], object]
@@ -21,7 +22,7 @@ TAKEN: list[tuple[str, Take]] = [
     ("archived", lambda leaving, run_id: leaving.archive(run_id)),
     ("forgotten", lambda leaving, run_id: leaving.forget(run_id)),
 ]
-taken = pytest.mark.parametrize("take", [pytest.param(take, id=name) for name, take in TAKEN])
+taken = pytest.mark.parametrize("take", labelled(TAKEN))
 
 
 def fleet() -> World:

@@ -145,13 +145,9 @@ def test_a_sweep_that_hangs_leaves_its_time_to_what_comes_after(sink: HttpSink) 
 
 
 def test_neither_the_mark_nor_the_ping_can_spoil_a_pass(sink: HttpSink) -> None:
-    def fail(operation: str, key: str) -> None:
-        if (operation, key) == ("write", SWEEP_MARK):
-            raise StoreError("the disk is full")
-
     sink.otherwise = Answer(500)
     world = running(1)
-    world.store.before = fail
+    world.store.refuse("write", StoreError("the disk is full"), under=SWEEP_MARK)
     report = sweep_of(world, ping=f"{sink.url}/x").run()
     assert report.statuses == {"RUNNING": 1}
     assert any("the disk is full" in note for note in report.notes)

@@ -12,6 +12,7 @@ from lastbeat.fleet.ping import Ping, ping_pass, trouble
 from lastbeat.model.fleet import PassReport
 from support.http_sink import Answer, HttpSink, closed_port, http_sink
 from support.memory import START
+from support.row_by_row import labelled
 
 UUID = "0f3b1c9e-5f43-4f6e-9a53-1d2f3a4b5c6d"
 LIMIT_S = 30.0
@@ -113,7 +114,7 @@ TROUBLE: list[tuple[str, Callable[[HttpSink], None]]] = [
 ]
 
 
-@pytest.mark.parametrize("prepare", [pytest.param(prepare, id=says) for says, prepare in TROUBLE])
+@pytest.mark.parametrize("prepare", labelled(TROUBLE))
 def test_trouble_is_a_warning_without_the_address(
     sink: HttpSink, prepare: Callable[[HttpSink], None], caplog: pytest.LogCaptureFixture
 ) -> None:

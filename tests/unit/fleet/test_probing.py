@@ -259,11 +259,7 @@ def test_where_nobody_lives_a_store_that_does_not_answer_is_noticed() -> None:
     for _ in range(3):
         world.sweep()
         world.after(7)
-
-    def away(_operation: str, _key: str) -> None:
-        raise UnreachableError("503")
-
-    world.store.before = away
+    world.store.refuse("any", UnreachableError("503"))
     for _ in range(70):
         assert world.sweep().blind
         world.after(7)
@@ -273,11 +269,7 @@ def test_a_store_that_goes_away_is_blindness_and_nothing_more() -> None:
     world = _world(300)
     world.sweep()
     _pass(world)
-
-    def away(_operation: str, _key: str) -> None:
-        raise UnreachableError("503")
-
-    world.store.before = away
+    world.store.refuse("any", UnreachableError("503"))
     for _ in range(15):
         assert _pass(world).blind
     assert world.channel.events == ["BLIND"]

@@ -86,11 +86,7 @@ def test_runs_whose_alerts_are_dropped_open_no_group() -> None:
 def test_a_fleet_that_nobody_can_see_is_told_without_asking_for_routes() -> None:
     fleet = RoutedFleet()
     fleet.begin(("run-1", "alice"))
-
-    def blind(_operation: str, _key: str) -> None:
-        raise UnreachableError("no answer")
-
-    fleet.world.store.before = blind
+    fleet.world.store.refuse("any", UnreachableError("no answer"))
     fleet.sweep.run()
     fleet.world.store.calls.clear()
     fleet.silent()

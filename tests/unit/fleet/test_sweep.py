@@ -3,6 +3,7 @@
 import pytest
 
 from lastbeat.model.policy import FleetPolicy, Policy
+from support.row_by_row import labelled
 from support.world import World, running
 
 MEMORY = "_watchdog/fleet.json.z"
@@ -77,10 +78,7 @@ def test_in_a_large_fleet_a_loss_that_is_no_number_is_found_within_the_reading_t
 def test_silence_is_told_when_the_limit_is_over_and_so_is_the_return(restarted: bool) -> None:
     world = running(20)
     world.sweep()
-    for _ in range(12):
-        world.after(60)
-        world.beat_all(but=("run-0007",))
-        world.sweep(restarted=restarted)
+    world.sweeps(12, but=("run-0007",), restarted=restarted)
     assert world.told("run-0007") == ["TIMED_OUT"]
     world.run("run-0007").both(9)
     assert world.sweep(restarted=restarted).statuses == {"RUNNING": 20}
@@ -170,34 +168,34 @@ def test_a_living_run_whose_files_are_all_deleted_is_not_forgotten(restarted: bo
     world = running(10)
     world.sweep()
     world.run("run-0005").delete()
-    for _ in range(12):
-        world.after(60)
-        world.beat_all(but=("run-0005",))
-        report = world.sweep(restarted=restarted)
+    report = world.sweeps(12, but=("run-0005",), restarted=restarted)
     assert world.told("run-0005") == ["TIMED_OUT"]
     assert report.statuses == {"RUNNING": 9, "TIMED_OUT": 1}
 
 
+TIDYING: list[tuple[str, list[tuple[str, ...]]]] = [
+    ("all at once", [()]),
+    ("in the order of its keys, with many checkpoints in between", [("_complete", "_error", "_watchdog.json"), ()]),
+]
+"""The files that each step deletes; without any, the whole folder."""
+
+
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
 @pytest.mark.parametrize("end", ["complete", "error", "silence"])
-def test_tidying_up_after_a_run_that_is_over_is_no_news(end: str, restarted: bool) -> None:
+@pytest.mark.parametrize("steps", labelled(TIDYING))
+def test_tidying_up_after_a_run_that_is_over_is_no_news(
+    steps: list[tuple[str, ...]], end: str, restarted: bool
+) -> None:
     world = running(10)
     world.sweep()
-    if end == "complete":
-        world.run("run-0005").complete()
-    if end == "error":
-        world.run("run-0005").error()
-    for _ in range(12):
-        world.after(60)
-        world.beat_all(but=("run-0005",))
-        world.sweep(restarted=restarted)
+    if end != "silence":
+        getattr(world.run("run-0005"), end)()
+    world.sweeps(12, but=("run-0005",), restarted=restarted)
     told = world.told("run-0005")
     assert len(told) == 1
-    world.run("run-0005").delete()
-    for _ in range(15):
-        world.after(60)
-        world.beat_all()
-        report = world.sweep(restarted=restarted)
+    for names in steps:
+        world.run("run-0005").delete(*names)
+        report = world.sweeps(15, but=("run-0005",), restarted=restarted)
     assert world.told("run-0005") == told
     assert report.statuses == {"RUNNING": 9}
 

@@ -12,32 +12,6 @@ from lastbeat.stores.port import DeniedError, MissingStoreError, UnreachableErro
 from support.world import World, running, told_of
 
 
-def test_a_run_that_cannot_be_read_costs_itself_only() -> None:
-    world = running(20)
-    world.sweep()
-
-    def refuse(operation: str, key: str) -> None:
-        if operation == "read" and key.startswith("run-0013/"):
-            raise DeniedError("403 for run-0013")
-
-    world.store.before = refuse
-    for minute in range(30):
-        world.after(60)
-        world.beat_all()
-        if minute == 5:
-            world.run("run-0013").error()
-            world.run("run-0014").error()
-        report = world.sweep()
-    assert report.unreadable == {"run-0013": "403 for run-0013"}
-    assert {line.run_id: line.status.value for line in report.lines}["run-0013"] == "UNKNOWN"
-    assert world.told("run-0014") == ["FAILED"]
-    assert world.told("run-0013") == ["BLIND"]
-    world.store.before = lambda _operation, _key: None
-    world.after(60)
-    world.sweep()
-    assert world.told("run-0013") == ["BLIND", "FAILED", "SIGHTED"]
-
-
 @pytest.mark.parametrize("error", [UnreachableError("503"), DeniedError("403"), MissingStoreError("no such bucket")])
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
 def test_a_fleet_that_cannot_be_seen_is_told_once_and_nothing_follows_from_it(
@@ -45,11 +19,7 @@ def test_a_fleet_that_cannot_be_seen_is_told_once_and_nothing_follows_from_it(
 ) -> None:
     world = running(50)
     world.sweep()
-
-    def away(_operation: str, _key: str) -> None:
-        raise error
-
-    world.store.before = away
+    world.store.refuse("any", error)
     for _ in range(30):
         world.after(60)
         report = world.sweep(restarted=restarted)
@@ -123,10 +93,7 @@ def test_a_channel_that_is_down_loses_nothing() -> None:
     world.run("run-0001").error()
     assert world.sweep().pending == 1
     world.channel.fault = lambda _message: None
-    for _ in range(20):
-        world.after(60)
-        world.beat_all(but=("run-0001",))
-        report = world.sweep(restarted=True)
+    report = world.sweeps(20, but=("run-0001",), restarted=True)
     assert world.told("run-0001") == ["FAILED"]
     assert report.pending == 0
 
@@ -135,12 +102,7 @@ def test_a_first_look_that_could_not_be_written_down_is_told_by_the_next() -> No
     world = World()
     world.run("x").both(1)
     world.run("x").complete()
-
-    def refuse(operation: str, key: str) -> None:
-        if operation == "write" and key.startswith("x/"):
-            raise UnreachableError("503")
-
-    world.store.before = refuse
+    world.store.refuse("write", UnreachableError("503"), under="x/")
     assert world.sweep().unrecorded == 1
     world.store.heal()
     world.after(60)
@@ -196,17 +158,9 @@ def test_a_look_that_breaks_by_our_own_fault_leaves_a_run_that_could_not_be_obse
 def test_people_are_told_of_a_run_whose_looks_break_for_long() -> None:
     world = running(3)
     world.sweep()
-
-    def breaks(operation: str, key: str) -> None:
-        if operation == "read" and key.startswith("run-0001/"):
-            raise ZeroDivisionError
-
     world.run("run-0001").error()
-    world.store.before = breaks
-    for _ in range(30):
-        world.after(60)
-        world.beat_all(but=("run-0001",))
-        world.sweep()
+    world.store.refuse("read", ZeroDivisionError, under="run-0001/")
+    world.sweeps(30, but=("run-0001",))
     assert world.told("run-0001") == ["BLIND"]
 
 

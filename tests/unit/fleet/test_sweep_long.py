@@ -16,32 +16,6 @@ from support.paged import PagedStore
 from support.world import World
 
 
-@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
-@pytest.mark.parametrize("end", ["complete", "error", "silence"])
-def test_tidying_up_that_takes_a_while_is_no_news_either(end: str, restarted: bool) -> None:
-    world = World()
-    run = world.run("x")
-    run.both(1)
-    world.sweep()
-    if end != "silence":
-        getattr(run, end)()
-    for _ in range(15):
-        world.after(60)
-        world.sweep(restarted=restarted)
-    told = world.told("x")
-    assert len(told) == 1
-    # In the order of their keys, with many checkpoints in between.
-    run.delete("_complete", "_error", "_watchdog.json")
-    for _ in range(3):
-        world.after(60)
-        world.sweep(restarted=restarted)
-    run.delete()
-    for _ in range(3):
-        world.after(60)
-        world.sweep(restarted=restarted)
-    assert world.told("x") == told
-
-
 def test_a_sweep_that_was_away_learns_from_the_other_what_became_of_a_deleted_run() -> None:
     world = World()
     run, other = world.run("x"), world.run("other")
@@ -140,12 +114,7 @@ def test_one_run_that_cannot_be_asked_does_not_blind_the_fleet() -> None:
     world = _probing()
     world.run("live").both(1)
     world.sweep()
-
-    def refuse(operation: str, key: str) -> None:
-        if operation == "read" and key.startswith("live/"):
-            raise DeniedError("403 for live")
-
-    world.store.before = refuse
+    world.store.refuse("read", DeniedError("403 for live"), under="live/")
     for _ in range(14):
         world.after(60)
         world.run("live").both(1)
@@ -160,12 +129,7 @@ def test_a_listing_that_fails_hides_nothing_that_is_known() -> None:
     for number in range(5):
         world.run(f"live{number}").both(1)
     world.sweep()
-
-    def refuse(operation: str, _key: str) -> None:
-        if operation == "list":
-            raise UnreachableError("503 for the listing")
-
-    world.store.before = refuse
+    world.store.refuse("list", UnreachableError("503 for the listing"))
     for minute in range(24):
         world.after(60)
         for number in range(5):
@@ -220,15 +184,10 @@ def test_a_run_that_could_not_be_seen_from_the_start_is_told_of_each_time() -> N
     world = World()
     for name in ("ok", "bad"):
         world.run(name).both(1)
-
-    def refuse(operation: str, key: str) -> None:
-        if operation == "read" and key.startswith("bad/"):
-            raise DeniedError("403")
-
     for refused, told in ((True, ["BLIND"]), (False, ["BLIND", "SIGHTED"]), (True, ["BLIND", "SIGHTED", "BLIND"])):
         world.store.heal()
         if refused:
-            world.store.before = refuse
+            world.store.refuse("read", DeniedError("403"), under="bad/")
         for minute in range(40):
             world.after(60)
             world.run("ok").both(minute)
@@ -285,11 +244,7 @@ def test_what_a_look_found_after_its_pass_outlasts_a_pass_that_cannot_see() -> N
     while looks.is_busy("slow"):
         assert time.monotonic() < until
         time.sleep(0.01)
-
-    def away(_operation: str, _key: str) -> None:
-        raise UnreachableError("503")
-
-    world.store.before = away
+    world.store.refuse("any", UnreachableError("503"))
     assert world.sweep().blind
     world.store.heal()
     assert [run_id for run_id, _ in world.sweep().transitions] == ["slow"]
@@ -301,12 +256,7 @@ def test_without_channels_a_decision_that_could_not_be_written_is_made_again() -
     world.run("x").both(1)
     world.sweep()
     world.after(700)
-
-    def refuse(operation: str, key: str) -> None:
-        if operation == "write" and key.startswith("x/"):
-            raise UnreachableError("503")
-
-    world.store.before = refuse
+    world.store.refuse("write", UnreachableError("503"), under="x/")
     assert world.sweep().unrecorded == 1
     world.store.heal()
     world.after(60)

@@ -217,21 +217,13 @@ def test_a_store_that_does_not_answer_is_asked_again(store: MemoryStore) -> None
 
 
 def test_one_that_refuses_is_not(store: MemoryStore) -> None:
-    def refuse(operation: str, _key: str) -> None:
-        if operation == "write":
-            raise DeniedError("the token has expired")
-
-    store.before = refuse
+    store.refuse("write", DeniedError("the token has expired"))
     _settle(store, said())
     assert _text(store, "_error") is None
 
 
 def test_one_that_may_only_be_written_to_is(store: MemoryStore) -> None:
-    def refuse(operation: str, _key: str) -> None:
-        if operation == "read":
-            raise DeniedError("not allowed")
-
-    store.before = refuse
+    store.refuse("read", DeniedError("not allowed"))
     _settle(store, said())
     store.before = lambda _operation, _key: None
     assert "SIGKILL" in (_text(store, "_error") or "")

@@ -15,6 +15,7 @@ from lastbeat.launchers.asking import ask
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.launchers.slurm.launcher import SlurmLauncher
 from lastbeat.model.job import JobSpec, JobState
+from support.row_by_row import labelled
 
 SINCE = datetime(2026, 1, 1, tzinfo=timezone.utc)
 HANGS = "trap '' TERM; sleep 600"
@@ -106,7 +107,7 @@ LIES = [
 ]
 
 
-@pytest.mark.parametrize(("script", "said"), [row[1:] for row in LIES], ids=[row[0] for row in LIES])
+@pytest.mark.parametrize(("script", "said"), labelled(LIES))
 def test_of_a_job_nothing_is_known_where_the_scheduler(install: Install, script: str, said: str) -> None:
     install(script, "scontrol", "squeue", "sacct", "scancel")
     report = SlurmLauncher(call_s=1.0).state("4711")

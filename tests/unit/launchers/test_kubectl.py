@@ -9,6 +9,7 @@ from lastbeat.launchers.asking import Answer
 from lastbeat.launchers.kubectl import AbsentError, Kubectl, NotRunningError, containers, unanswered
 from lastbeat.launchers.port import JobRefusedError, LauncherError
 from support.fake_kubectl import FAULTS, FakeCluster
+from support.row_by_row import labelled
 
 KUBECTL = Kubectl("ml", call_s=30)
 
@@ -39,7 +40,7 @@ ADVICE = [
 ]
 
 
-@pytest.mark.parametrize(("said", "kind", "advice"), [row[1:] for row in ADVICE], ids=[row[0] for row in ADVICE])
+@pytest.mark.parametrize(("said", "kind", "advice"), labelled(ADVICE))
 def test_what_kubectl_refuses_comes_with_what_to_do(
     cluster: FakeCluster, said: str, kind: type[LauncherError], advice: str
 ) -> None:

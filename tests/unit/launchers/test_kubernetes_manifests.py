@@ -16,6 +16,7 @@ from lastbeat.launchers.kubernetes.kinds import KINDS, kind_of
 from lastbeat.launchers.kubernetes.manifests import checked, exported, label, object_name, rendered, warnings
 from lastbeat.launchers.port import JobRefusedError
 from lastbeat.model.job import JobSpec
+from support.row_by_row import labelled
 
 SINCE = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc)
 ENVIRONMENT = {
@@ -134,7 +135,7 @@ FILLED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("args", "later", "first"), [row[1:] for row in FILLED], ids=[row[0] for row in FILLED])
+@pytest.mark.parametrize(("args", "later", "first"), labelled(FILLED))
 def test_braces_in_arguments_are_filled_in_as_in_commands(args: list[str], later: list[str], first: list[str]) -> None:
     assert containers(made(job(*args)))[0]["args"] == later
     assert containers(made(job(*args), environment=AT_FIRST))[0]["args"] == first
@@ -217,7 +218,7 @@ AFFINITIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("required", "terms"), [row[1:] for row in AFFINITIES], ids=[row[0] for row in AFFINITIES])
+@pytest.mark.parametrize(("required", "terms"), labelled(AFFINITIES))
 def test_pods_are_kept_off_excluded_nodes(required: dict[str, Any], terms: list[Any]) -> None:
     value = job()
     node = {"requiredDuringSchedulingIgnoredDuringExecution": required} if required else {}
@@ -280,7 +281,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("documents", "told"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+@pytest.mark.parametrize(("documents", "told"), labelled(REFUSED))
 def test_what_cannot_be_started_is_refused_with_what_to_do(documents: list[object], told: str) -> None:
     with pytest.raises(JobRefusedError) as refused:
         checked(documents, "train.yaml")
@@ -308,7 +309,7 @@ SECRETS = [
 ]
 
 
-@pytest.mark.parametrize(("value", "told"), [row[1:] for row in SECRETS], ids=[row[0] for row in SECRETS])
+@pytest.mark.parametrize(("value", "told"), labelled(SECRETS))
 def test_a_secret_is_refused_wherever_it_stands_and_never_repeated(value: dict[str, Any], told: str) -> None:
     with pytest.raises(JobRefusedError) as refused:
         checked([value], "train.yaml")
@@ -326,7 +327,7 @@ HARMLESS = [
 ]
 
 
-@pytest.mark.parametrize("value", [row[1] for row in HARMLESS], ids=[row[0] for row in HARMLESS])
+@pytest.mark.parametrize("value", labelled(HARMLESS))
 def test_what_only_sounds_like_a_secret_is_taken(value: dict[str, Any]) -> None:
     assert checked([value], "train.yaml") == value
 

@@ -32,6 +32,7 @@ from support.kubernetes_documents import (
     unschedulable,
     waiting,
 )
+from support.row_by_row import labelled
 
 
 def told(value: dict[str, Any] | None, *pods: dict[str, Any], kind: str = "job") -> JobReport:
@@ -96,9 +97,7 @@ ENDS: list[tuple[str, dict[str, Any], JobState, str, str | None, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("pods", "state", "said", "cause", "advice"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS]
-)
+@pytest.mark.parametrize(("pods", "state", "said", "cause", "advice"), labelled(ENDS))
 def test_why_a_job_failed_is_what_its_pod_says(
     pods: dict[str, Any], state: JobState, said: str, cause: str | None, advice: str
 ) -> None:
@@ -152,7 +151,7 @@ OBJECTS: list[tuple[str, dict[str, Any], JobState, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("value", "state", "said"), [row[1:] for row in OBJECTS], ids=[row[0] for row in OBJECTS])
+@pytest.mark.parametrize(("value", "state", "said"), labelled(OBJECTS))
 def test_that_a_job_is_over_is_what_its_object_says(value: dict[str, Any], state: JobState, said: str) -> None:
     report = told(value)
     assert (report.state, report.said) == (state, said)
@@ -195,7 +194,7 @@ FIRST = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("pods", "which"), [row[1:] for row in FIRST], ids=[row[0] for row in FIRST])
+@pytest.mark.parametrize(("pods", "which"), labelled(FIRST))
 def test_of_several_pods_the_first_to_fail_is_the_cause(pods: list[dict[str, Any]], which: str) -> None:
     assert told(job(*FAILED, spec={"parallelism": 4}), *pods).reason.startswith(which)
 
@@ -241,9 +240,7 @@ WAITS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("pods", "reason", "means", "hopeless"), [row[1:] for row in WAITS], ids=[row[0] for row in WAITS]
-)
+@pytest.mark.parametrize(("pods", "reason", "means", "hopeless"), labelled(WAITS))
 def test_why_a_job_waits_is_what_its_pods_say(
     pods: list[dict[str, Any]], reason: str, means: str, hopeless: bool
 ) -> None:

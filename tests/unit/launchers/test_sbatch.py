@@ -13,6 +13,7 @@ from lastbeat.launchers.port import JobRefusedError
 from lastbeat.launchers.slurm import sbatch
 from lastbeat.launchers.slurm.sbatch import Submission, submission
 from lastbeat.model.job import JobSpec
+from support.row_by_row import labelled
 
 GOLDEN = Path(__file__).parent / "golden"
 OURS = {"LASTBEAT_ATTEMPT": "2", "LASTBEAT_RUN_ID": "llama"}
@@ -87,9 +88,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("options", "script", "environment", "said"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
-)
+@pytest.mark.parametrize(("options", "script", "environment", "said"), labelled(REFUSED))
 def test_what_would_not_be_one_job_of_that_name_is_refused(
     tmp_path: Path, options: tuple[str, ...], script: str, environment: dict[str, str], said: str
 ) -> None:

@@ -11,6 +11,7 @@ from lastbeat.launchers.slurm.launcher import SlurmLauncher
 from lastbeat.launchers.slurm.reports import QUEUED, queued
 from lastbeat.model.job import JobReport, JobState
 from support.fake_slurm import FakeSlurm, job
+from support.row_by_row import labelled
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ LEFT_OUT = [
 ]
 
 
-@pytest.mark.parametrize("listed", [row[1] for row in LEFT_OUT], ids=[row[0] for row in LEFT_OUT])
+@pytest.mark.parametrize("listed", labelled(LEFT_OUT))
 def test_a_job_is_asked_about_by_itself_where(slurm: FakeSlurm, listed: dict[str, str]) -> None:
     slurm.show(listed)
     assert SlurmLauncher().states(["7"]) == {}
@@ -76,7 +77,7 @@ AWAY = [
 ]
 
 
-@pytest.mark.parametrize(("script", "why"), [row[1:] for row in AWAY], ids=[row[0] for row in AWAY])
+@pytest.mark.parametrize(("script", "why"), labelled(AWAY))
 def test_of_no_job_anything_is_known_where_squeue(slurm: FakeSlurm, script: str, why: str) -> None:
     (slurm.folder / "squeue").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     hasty = SlurmLauncher(call_s=0.5 if script.startswith("sleep") else 60.0)
@@ -95,7 +96,7 @@ CANNOT = [
 ]
 
 
-@pytest.mark.parametrize("script", [row[1] for row in CANNOT], ids=[row[0] for row in CANNOT])
+@pytest.mark.parametrize("script", labelled(CANNOT))
 def test_each_job_is_asked_about_by_itself_where_squeue(slurm: FakeSlurm, script: str) -> None:
     (slurm.folder / "squeue").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     assert SlurmLauncher().states(["1", "2"]) == {}

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from lastbeat.launchers.registry import traits
 from lastbeat.launchers.slurm.reports import accounted, controlled, node_in_output, node_names, output_path
 from lastbeat.model.job import JobState
+from support.row_by_row import labelled
 
 ROWS = [
     ("it ended well", "COMPLETED|0:0", JobState.SUCCEEDED, 0, None),
@@ -25,7 +26,7 @@ ROWS = [
 TIMES = "2026-11-22T18:44:05|2026-11-22T18:44:11"
 
 
-@pytest.mark.parametrize(("row", "state", "code", "number"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize(("row", "state", "code", "number"), labelled(ROWS))
 def test_what_the_accounting_says_in_our_words(row: str, state: JobState, code: int | None, number: int | None) -> None:
     report = accounted(f"{row}|{TIMES}|n[1-2]|llama-r0\n")
     assert report is not None

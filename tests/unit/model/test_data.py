@@ -16,6 +16,7 @@ import pytest
 from lastbeat.model import data
 from lastbeat.model.persisted import Columns
 from support.checkout import ROOT
+from support.row_by_row import labelled
 
 Decorator = Callable[..., Any]
 
@@ -139,7 +140,7 @@ BEHAVIOUR: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("act", [pytest.param(act, id=name) for name, act in BEHAVIOUR])
+@pytest.mark.parametrize("act", labelled(BEHAVIOUR))
 def test_it_behaves_as_the_standard_library_s(act: Callable[[dict[str, Any]], Any]) -> None:
     assert _what_comes_of(act, data.dataclass) == _what_comes_of(act, dataclasses.dataclass)
 

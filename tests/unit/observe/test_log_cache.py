@@ -83,11 +83,7 @@ def test_the_memory_is_bounded_and_still_knows_how_far_everything_was_read() -> 
 
 def test_a_state_directory_that_cannot_be_used_harms_nothing() -> None:
     run, state = LogScene(), MemoryStore()
-
-    def refuse(_operation: str, _key: str) -> None:
-        raise DeniedError("no")
-
-    state.before = refuse
+    state.refuse("any", DeniedError("no"))
     run.put(MAIN, steps(0, 10))
     cache = _cache(run, state)
     cache.load(run.logs)

@@ -171,12 +171,7 @@ def test_what_goes_away_or_cannot_be_read_changes_nothing() -> None:
     log.look()
     before = document(log.file)
     log.put(lines(0, 20))
-
-    def refuse(operation: str, key: str) -> None:
-        if operation == "read":
-            raise UnreachableError("no answer")
-
-    log.store.before = refuse
+    log.store.refuse("read", UnreachableError("no answer"))
     with pytest.raises(StoreError):
         log.look()
     log.store.heal()

@@ -12,6 +12,7 @@ from lastbeat.jobs.restarts.compiling import compiled, policy_of
 from lastbeat.model.codec import codec
 from lastbeat.model.compiled_policy import CompiledPolicy
 from lastbeat.model.restart import Mode, RestartPolicy, RestartRule
+from support.row_by_row import labelled
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=8)
 NAMED = st.dictionaries(WORDS, st.frozensets(WORDS, max_size=3), max_size=3)
@@ -74,7 +75,7 @@ NEWER = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("change", [row[1] for row in NEWER], ids=[row[0] for row in NEWER])
+@pytest.mark.parametrize("change", labelled(NEWER))
 def test_what_a_newer_version_added_makes_it_unusable_here(change: object) -> None:
     document = codec(CompiledPolicy).document(compiled(loading.load("megatron_transient")))
     document = json.loads(json.dumps(document))

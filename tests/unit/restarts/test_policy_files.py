@@ -9,6 +9,7 @@ from lastbeat.jobs.restarts.loading import RestartPolicyError, load, names, ship
 from lastbeat.model.restart import JobEnd, Mode, Reaction, RestartPolicy
 from lastbeat.watch.decide.restart import decide_restart
 from lastbeat.watch.observe.log_observer import default_catalogue
+from support.row_by_row import labelled
 
 THEIRS = """\
 policies:
@@ -256,7 +257,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "fault"), [row[1:] for row in FAULTS], ids=[row[0] for row in FAULTS])
+@pytest.mark.parametrize(("text", "fault"), labelled(FAULTS))
 def test_a_fault_is_told_with_its_line(tmp_path: Path, text: str, fault: str) -> None:
     assert fault in faults(tmp_path, text)
 

@@ -9,6 +9,7 @@ from lastbeat.stores.counting import CountingStore, Tally
 from lastbeat.stores.port import Expect, Store, StoreError, UnreachableError
 from lastbeat.stores.retrying import Patience, RetryingStore
 from support.memory import MemoryStore
+from support.row_by_row import labelled
 
 KEY = "run-1/metadata.json"
 
@@ -34,7 +35,7 @@ CALLS: list[tuple[str, Callable[[Store], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "kind"), [pytest.param(call, kind, id=says) for says, call, kind in CALLS])
+@pytest.mark.parametrize(("call", "kind"), labelled(CALLS))
 def test_each_call_is_one_request_of_its_kind_and_answers_as_before(call: Callable[[Store], object], kind: str) -> None:
     _, store = counting()
     plain, _ = counting()
@@ -68,11 +69,7 @@ def test_each_attempt_of_a_store_that_tries_again_counts() -> None:
 
 def test_what_fails_was_asked() -> None:
     memory, store = counting()
-
-    def refuse(_operation: str, _key: str) -> None:
-        raise StoreError("no")
-
-    memory.before = refuse
+    memory.refuse("any", StoreError("no"))
     for call in (lambda: store.list(""), store.folders, lambda: store.delete(KEY)):
         with pytest.raises(StoreError):
             call()

@@ -10,6 +10,7 @@ import pytest
 
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.port import DeniedError, Expect, StoreError, UnreachableError
+from support.row_by_row import labelled
 
 SECRET = b"what only the watchdog may read"
 
@@ -266,7 +267,7 @@ OWNERS: Rows = [
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
-@pytest.mark.parametrize(("make", "read"), [row[1:] for row in OWNERS], ids=[row[0] for row in OWNERS])
+@pytest.mark.parametrize(("make", "read"), labelled(OWNERS))
 def test_a_file_is_read_if_the_owner_of_the_runs_folder_may_show_it(
     root: Path, make: Callable[[Path], object], read: bool
 ) -> None:
@@ -346,9 +347,7 @@ LINKED: list[tuple[str, str, str, dict[str, int], bool]] = [
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
-@pytest.mark.parametrize(
-    ("link", "target", "owners", "read"), [row[1:] for row in LINKED], ids=[row[0] for row in LINKED]
-)
+@pytest.mark.parametrize(("link", "target", "owners", "read"), labelled(LINKED))
 def test_a_link_out_of_a_run_shows_no_more_than_who_made_it_may_show(
     root: Path, link: str, target: str, owners: dict[str, int], read: bool
 ) -> None:

@@ -1,7 +1,6 @@
 """A store that is given so much time for each call and no more."""
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -10,41 +9,16 @@ from lastbeat.stores.port import ConflictError, DeniedError, Expect, Unreachable
 from support.memory import Killed, MemoryStore
 
 
-@pytest.fixture
-def released() -> Iterator[threading.Event]:
-    """Set at the end of the test, for those that hang until then."""
-    event = threading.Event()
-    yield event
-    event.set()
-
-
 def hanging(released: threading.Event) -> MemoryStore:
     store = MemoryStore()
     store.before = lambda _operation, _key: (released.wait(60), None)[1]
     return store
 
 
-def test_what_is_answered_in_time_comes_through_as_it_is() -> None:
-    store = LimitedStore(MemoryStore(), 60.0)
-    version = store.write("a/b", b"text", Expect.NOTHING)
-    found = store.read("a/b", 2, start=1)
-    assert found is not None
-    assert (found.body, found.version) == (b"ex", version)
-    assert [entry.key for entry in store.list("a/").entries] == ["a/b"]
-    assert store.folders() == ("a",)
-    store.delete("a/b")
-    assert store.read("a/b", 2) is None
-    assert store.url == "memory://runs"
-
-
 @pytest.mark.parametrize("fault", [DeniedError("no"), ConflictError("no"), Killed(), ZeroDivisionError()], ids=repr)
 def test_what_is_raised_in_time_is_raised_here(fault: BaseException) -> None:
     inner = MemoryStore()
-
-    def fail(_operation: str, _key: str) -> None:
-        raise fault
-
-    inner.before = fail
+    inner.refuse("any", fault)
     with pytest.raises(type(fault)):
         LimitedStore(inner, 60.0).write("a", b"", "v1")
 

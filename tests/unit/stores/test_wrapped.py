@@ -1,5 +1,6 @@
 """Stores around another one: each operation of the port reaches it as it was asked for, and none is missed."""
 
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar, get_args
 
@@ -46,10 +47,18 @@ def filled() -> MemoryStore:
     return store
 
 
+def timely(store: Store) -> TimelyStore:
+    """One that has a minute for all that it is asked."""
+    made = TimelyStore(store)
+    made.until = time.monotonic() + 60
+    return made
+
+
 WRAPPERS: dict[str, Callable[[Store], Store]] = {
     "witness": Witness,
     "limited": lambda store: LimitedStore(store, 60.0),
-    "timely": TimelyStore,
+    "timely": timely,
+    "timely, without an end": TimelyStore,
     "retrying": RetryingStore,
     "counting": CountingStore,
     "reading": ReadingStore,

@@ -16,6 +16,7 @@ from lastbeat.stores.port import UnreachableError
 from lastbeat.watch.effects.executor import NotDoneError
 from support.jobs import RUN, SupervisedScene
 from support.memory import Killed
+from support.row_by_row import labelled
 from unit.supervision.test_supervised import running, settled
 
 RESUME = {RESUME_FROM: "/ckpt/step_7", RESUME_STEP: "7"}
@@ -60,12 +61,7 @@ def test_while_a_job_of_that_name_lives_nothing_begins() -> None:
 
 def test_a_restart_that_the_launcher_refuses_is_told_once() -> None:
     scene = running(SupervisedScene())
-
-    def refuse(operation: str, _name: str) -> None:
-        if operation == "submit":
-            raise JobRefusedError("sbatch: Invalid account")
-
-    scene.launcher.before = refuse
+    scene.launcher.refuse("submit", JobRefusedError("sbatch: Invalid account"))
     scene.end("run-r0", JobState.FAILED, 1)
     watch = scene.watch()
     for _ in range(4):
@@ -79,12 +75,7 @@ def test_a_restart_that_the_launcher_refuses_is_told_once() -> None:
 
 def test_a_first_job_that_the_launcher_refuses_is_told_with_its_reason_and_can_be_begun_again() -> None:
     scene = SupervisedScene()
-
-    def refuse(operation: str, _name: str) -> None:
-        if operation == "submit":
-            raise JobRefusedError("sbatch: Invalid partition name specified")
-
-    scene.launcher.before = refuse
+    scene.launcher.refuse("submit", JobRefusedError("sbatch: Invalid partition name specified"))
     scene.begin()
     watch = scene.watch()
     for _ in range(4):
@@ -145,9 +136,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("command", "resumed", "anew"), [row[1:] for row in COMMANDS], ids=[row[0] for row in COMMANDS]
-)
+@pytest.mark.parametrize(("command", "resumed", "anew"), labelled(COMMANDS))
 def test_what_a_command_becomes(
     command: tuple[str, ...], resumed: tuple[str, ...], anew: tuple[str, ...] | None
 ) -> None:
@@ -167,7 +156,7 @@ SECONDS = [
 ]
 
 
-@pytest.mark.parametrize(("ahead_s", "later_s"), [row[1:] for row in SECONDS], ids=[row[0] for row in SECONDS])
+@pytest.mark.parametrize(("ahead_s", "later_s"), labelled(SECONDS))
 def test_what_a_job_wrote_last_is_never_the_next_ones_where_stamps_have_whole_seconds(
     ahead_s: float, later_s: float
 ) -> None:

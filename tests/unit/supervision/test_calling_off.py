@@ -29,13 +29,10 @@ def test_a_restart_that_waits_is_called_off_for_good() -> None:
     assert off.action.name == "run-r1"
     for watch in (scene.remote_watch(), scene.watch(), scene.watch()):
         scene.store.pass_time(1000)
-        outcome = watch.tick()
+        watch.tick()
     assert scene.launcher.submitted == ["run-r0"]
-    record = outcome.record
-    assert record is not None
-    assert record.ruling is not None
-    assert (record.status, record.restarts) == (Status.FAILED, ())
-    assert record.ruling.reason == "stopped by ada@here: what a person ended is not restarted"
+    assert (scene.record().status, scene.record().restarts) == (Status.FAILED, ())
+    assert scene.ruling().reason == "stopped by ada@here: what a person ended is not restarted"
     assert len(scene.channel.sent) == 1, "people know: one of them did it"
 
 
@@ -53,12 +50,7 @@ def test_a_first_job_that_has_not_started_never_does() -> None:
 def test_what_somebody_has_begun_to_start_is_not_called_off() -> None:
     scene = waiting()
     scene.store.pass_time(1000)
-
-    def dies_at_the_submission(operation: str, _name: str) -> None:
-        if operation == "submit":
-            raise Killed
-
-    scene.launcher.before = dies_at_the_submission
+    scene.launcher.refuse("submit", Killed)
     with pytest.raises(Killed):
         scene.watch().tick()
     scene.heal()

@@ -9,6 +9,7 @@ from lastbeat.model.job import GpuUse, JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Event, Status
 from support.jobs import RUN, FakeJob, SupervisedScene
+from support.row_by_row import labelled
 from unit.supervision.test_supervised import running
 
 IDLE = GpuUse(0.0, 8.0)
@@ -48,7 +49,7 @@ AFTER = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("gpus", "seconds", "told"), [row[1:] for row in AFTER], ids=[row[0] for row in AFTER])
+@pytest.mark.parametrize(("gpus", "seconds", "told"), labelled(AFTER))
 def test_a_job_with_gpus(gpus: GpuUse | None, seconds: float, told: str | None) -> None:
     scene = scene_of(gpus)
     scene.store.pass_time(seconds)
@@ -76,12 +77,6 @@ def test_what_to_do_depends_on_the_launcher(kind: str, words: str) -> None:
     conditions(scene)
     (message,) = scene.channel.sent
     assert words in str(message.action)
-
-
-def test_one_supervisor_sees_them_idle_and_the_next_one_tells() -> None:
-    scene = scene_of(IDLE)
-    scene.store.pass_time(601)
-    assert "gpu_idle" in conditions(scene)
 
 
 def test_only_what_changes_is_written() -> None:

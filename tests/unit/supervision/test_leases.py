@@ -16,7 +16,7 @@ from lastbeat.watch.effects.runner import ACTION_LEASE_S
 from support.jobs import FakeLauncher, SupervisedScene
 from support.memory import Killed
 from support.restart_protocol import ModelMachine
-from support.row_by_row import check_each
+from support.row_by_row import check_each, labelled
 from unit.supervision.test_supervised import running, settled
 
 HERE = Machine("login1 1234", "boot-1", "pid:[1]")
@@ -88,7 +88,7 @@ MACHINES = [
 ]
 
 
-@pytest.mark.parametrize(("how", "free"), [row[1:] for row in MACHINES], ids=[row[0] for row in MACHINES])
+@pytest.mark.parametrize(("how", "free"), labelled(MACHINES))
 def test_whether_the_seat_of_a_silent_supervisor_is_free_at_once(how: dict[str, object], free: bool) -> None:
     scene = running(SupervisedScene())
     machine = replace(HERE, boot=processes.boot())

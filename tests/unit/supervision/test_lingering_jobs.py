@@ -16,7 +16,7 @@ from lastbeat.model.status import Status
 from lastbeat.stores.port import UnreachableError
 from lastbeat.watch.effects.runner import ACTION_LEASE_S
 from lastbeat_cli import timeouts
-from support.jobs import RUN, SupervisedScene, kill_points
+from support.jobs import RUN, SupervisedScene, call_points
 from support.memory import Killed
 from unit.supervision.test_supervised import OOM, running
 
@@ -289,12 +289,7 @@ def test_training_that_gets_on_withdraws_an_end_that_nobody_could_ask_for() -> N
 def test_training_that_gets_on_outlives_a_supervisor_that_died_before_it_asked_for_the_end() -> None:
     scene = out_of_memory()
     ticks(scene, 5)
-
-    def die(operation: str, _name: str) -> None:
-        if operation == "cancel":
-            raise Killed
-
-    scene.launcher.before = die
+    scene.launcher.refuse("cancel", Killed)
     with pytest.raises(Killed):
         ticks(scene, 4)
     scene.heal()
@@ -313,14 +308,7 @@ def about_to_be_ended() -> SupervisedScene:
     return scene
 
 
-def calls_of(which: str) -> int:
-    scene = about_to_be_ended()
-    getattr(scene, which).calls.clear()
-    scene.watch().tick()
-    return len(getattr(scene, which).calls)
-
-
-@pytest.mark.parametrize(("which", "call", "before"), kill_points(calls_of, "store", "launcher"))
+@pytest.mark.parametrize(("which", "call", "before"), call_points(about_to_be_ended, "store", "launcher"))
 def test_a_supervisor_that_is_killed_leaves_no_job_behind(which: str, call: int, before: bool) -> None:
     scene = about_to_be_ended()
     scene.die_at(which, call, before=before)

@@ -42,12 +42,7 @@ def test_nothing_follows_from_a_query_that_fails() -> None:
     agent = scene.agent()
     agent.run()
     scene.end("run-r0", JobState.FAILED, 1)
-
-    def away(operation: str, _name: str) -> None:
-        if operation == "states":
-            raise LauncherError("the controller is away")
-
-    scene.launcher.before = away
+    scene.launcher.refuse("states", LauncherError("the controller is away"))
     scene.launcher.calls.clear()
     (outcome,) = agent.run().outcomes
     assert (asked(scene), outcome.status.value, scene.launcher.submitted) == (["states"], "RUNNING", ["run-r0"])

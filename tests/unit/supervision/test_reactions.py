@@ -14,7 +14,7 @@ from lastbeat.model.status import Event, Status
 from lastbeat.model.stop_request import StopRequest, encode_request
 from lastbeat.watch.effects.runner import ACTION_LEASE_S
 from support import checkpoint_files as made
-from support.jobs import RUN, SupervisedScene, kill_points
+from support.jobs import RUN, SupervisedScene, call_points
 from support.memory import Killed, MemoryStore
 from unit.supervision.test_supervised import running, settled
 
@@ -377,14 +377,7 @@ def test_what_to_do_is_told_where_a_command_is_over_its_limit_and_cannot_be_ende
     assert "is over its limit, and could not be ended: no answer; try scontrol ping" in caplog.text
 
 
-def calls_of(which: str) -> int:
-    found = story()
-    getattr(found, which).calls.clear()
-    found.watch().tick()
-    return len(getattr(found, which).calls)
-
-
-@pytest.mark.parametrize(("which", "call", "before"), kill_points(calls_of, "store", "commands"))
+@pytest.mark.parametrize(("which", "call", "before"), call_points(story, "store", "commands"))
 def test_a_supervisor_that_is_killed_runs_a_command_once(which: str, call: int, before: bool) -> None:
     found = story()
     found.die_at(which, call, before=before)
@@ -394,9 +387,8 @@ def test_a_supervisor_that_is_killed_runs_a_command_once(which: str, call: int, 
     assert found.commands.submitted == ["run.command-checkpoint-100"]
 
 
-@pytest.mark.parametrize("call", range(calls_of("commands")))
-@pytest.mark.parametrize("before", [True, False])
-def test_a_lost_answer_leads_to_one_command(call: int, before: bool) -> None:
+@pytest.mark.parametrize(("_which", "call", "before"), call_points(story, "commands"))
+def test_a_lost_answer_leads_to_one_command(_which: str, call: int, before: bool) -> None:
     found = story()
     found.commands.die_at(call, lambda: LauncherError("no answer"), before=before)
     for _ in range(3):
@@ -421,18 +413,10 @@ def stops() -> SupervisedScene:
     return found
 
 
-def launcher_calls_of_a_stop() -> int:
+@pytest.mark.parametrize(("which", "call", "before"), call_points(stops, "launcher"))
+def test_a_supervisor_that_is_killed_while_it_stops_a_job_restarts_nothing(which: str, call: int, before: bool) -> None:
     found = stops()
-    found.launcher.calls.clear()
-    found.watch().tick()
-    return len(found.launcher.calls)
-
-
-@pytest.mark.parametrize("call", range(launcher_calls_of_a_stop()))
-@pytest.mark.parametrize("before", [True, False])
-def test_a_supervisor_that_is_killed_while_it_stops_a_job_restarts_nothing(call: int, before: bool) -> None:
-    found = stops()
-    found.launcher.die_at(call, Killed, before=before)
+    found.die_at(which, call, before=before)
     with pytest.raises(Killed):
         found.watch().tick()
     outcome = settled(found)

@@ -18,8 +18,9 @@ from lastbeat.model.restart import Mode, RestartPolicy, RestartRule
 from lastbeat.model.status import Event, Status
 from lastbeat.training.exec.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.watch.effects.runner import ACTION_LEASE_S
-from support.jobs import RUN, FakeLauncher, SupervisedScene, kill_points
+from support.jobs import RUN, FakeLauncher, SupervisedScene, call_points
 from support.memory import Killed
+from support.row_by_row import labelled
 
 
 def settled(scene: SupervisedScene, rounds: int = 8) -> Outcome:
@@ -65,8 +66,7 @@ def test_a_start_whose_starter_died_is_known_to_have_happened_as_soon_as_the_lau
     scene.heal()
     scene.end("run-r0", JobState.SUCCEEDED, 0)
     outcome = scene.watch().tick()
-    assert outcome.record is not None
-    (start,) = outcome.record.actions
+    (start,) = scene.record().actions
     assert (outcome.status, start.done_at is not None, start.claimed_until) == (Status.SUCCEEDED, True, None)
 
 
@@ -90,9 +90,7 @@ ENDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("state", "code", "status", "attempt"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS]
-)
+@pytest.mark.parametrize(("state", "code", "status", "attempt"), labelled(ENDS))
 def test_how_a_job_ended_is_told_once_with_what_becomes_of_it(
     state: JobState, code: int | None, status: Status, attempt: str | None
 ) -> None:
@@ -155,11 +153,8 @@ def test_a_job_that_a_person_stopped_is_cancelled_by_that_person_and_stays_so(st
     settled(scene)
     assert scene.launcher.submitted == ["run-r0"]
     assert scene.channel.events == []
-    record = outcome.record
-    assert record is not None
-    assert record.ruling is not None
-    assert (record.status, record.stopped_by) == (Status.CANCELLED, "ada@login1")
-    assert record.ruling.reason == "stopped by ada@login1: what a person ended is not restarted"
+    assert (scene.record().status, scene.record().stopped_by) == (Status.CANCELLED, "ada@login1")
+    assert scene.ruling().reason == "stopped by ada@login1: what a person ended is not restarted"
 
 
 def test_people_who_want_to_be_told_of_it_are() -> None:
@@ -177,9 +172,7 @@ NOT_STOPPED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("request_", "state", "status"), [row[1:] for row in NOT_STOPPED], ids=[row[0] for row in NOT_STOPPED]
-)
+@pytest.mark.parametrize(("request_", "state", "status"), labelled(NOT_STOPPED))
 def test_other_ends_are_what_they_are(request_: str | None, state: JobState, status: Status) -> None:
     scene = running(SupervisedScene(policy=None))
     if request_ is not None:
@@ -313,8 +306,7 @@ def test_the_sentinel_of_the_last_job_says_nothing_of_the_next_one() -> None:
     watch.tick()
     scene.store.pass_time(5)
     outcome = watch.tick()
-    assert outcome.record is not None
-    assert (outcome.status, outcome.record.attempt.number) == (Status.RUNNING, 2)
+    assert (outcome.status, scene.record().attempt.number) == (Status.RUNNING, 2)
     scene.store.put_text(f"{RUN}/_complete", "")
     assert watch.tick().status is Status.SUCCEEDED
 
@@ -485,24 +477,16 @@ def test_a_run_is_begun_again_only_when_its_last_job_has_ended() -> None:
 # Whoever dies, and whenever.
 
 
-def story(scene: SupervisedScene) -> None:
+def story() -> SupervisedScene:
     """A job fails, and what follows is up to whoever watches."""
-    running(scene)
+    scene = running(SupervisedScene())
     scene.end("run-r0", JobState.FAILED, 1)
+    return scene
 
 
-def calls_of(which: str) -> int:
-    scene = SupervisedScene()
-    story(scene)
-    getattr(scene, which).calls.clear()
-    scene.watch().tick()
-    return len(getattr(scene, which).calls)
-
-
-@pytest.mark.parametrize(("which", "call", "before"), kill_points(calls_of, "store", "launcher"))
+@pytest.mark.parametrize(("which", "call", "before"), call_points(story, "store", "launcher"))
 def test_a_supervisor_that_is_killed_restarts_once(which: str, call: int, before: bool) -> None:
-    scene = SupervisedScene()
-    story(scene)
+    scene = story()
     scene.die_at(which, call, before=before)
     with pytest.raises(Killed):
         scene.watch().tick()
@@ -510,16 +494,13 @@ def test_a_supervisor_that_is_killed_restarts_once(which: str, call: int, before
     assert scene.launcher.submitted == ["run-r0", "run-r1"], "one restart: not lost, not twice"
     assert scene.launcher.alive_at_once == 1, "never two writers"
     assert outcome.status is Status.RUNNING
-    assert outcome.record is not None
-    assert len(outcome.record.restarts) == 1
+    assert len(scene.record().restarts) == 1
     assert len({message.key for message in scene.channel.sent}) == 1, "one alert"
 
 
-@pytest.mark.parametrize("call", range(calls_of("launcher")))
-@pytest.mark.parametrize("before", [True, False])
-def test_an_answer_of_the_launcher_that_is_lost_leads_to_one_restart(call: int, before: bool) -> None:
-    scene = SupervisedScene()
-    story(scene)
+@pytest.mark.parametrize(("_which", "call", "before"), call_points(story, "launcher"))
+def test_an_answer_of_the_launcher_that_is_lost_leads_to_one_restart(_which: str, call: int, before: bool) -> None:
+    scene = story()
     scene.launcher.die_at(call, lambda: LauncherError("no answer"), before=before)
     for _ in range(3):
         scene.watch().tick()
@@ -529,8 +510,7 @@ def test_an_answer_of_the_launcher_that_is_lost_leads_to_one_restart(call: int, 
 
 
 def test_two_supervisors_restart_once() -> None:
-    scene = SupervisedScene()
-    story(scene)
+    scene = story()
     one, two = scene.watch(), scene.watch()
     for _ in range(6):
         one.tick()
@@ -582,11 +562,9 @@ def test_a_preempted_job_is_started_again_and_spends_no_budget_of_failures() -> 
             watch.tick()
         assert scene.launcher.submitted[-1] == f"run-r{number + 1}"
     scene.end("run-r5", JobState.FAILED, 1)
-    outcome = watch.tick()
-    assert outcome.record is not None
-    assert outcome.record.ruling is not None
-    assert (outcome.record.ruling.restart, outcome.record.ruling.attempt) == (True, "1/2")
-    assert [each.mode for each in outcome.record.restarts] == [Mode.PREEMPTED] * 5 + [Mode.CRASH]
+    watch.tick()
+    assert (scene.ruling().restart, scene.ruling().attempt) == (True, "1/2")
+    assert [each.mode for each in scene.record().restarts] == [Mode.PREEMPTED] * 5 + [Mode.CRASH]
 
 
 @pytest.mark.parametrize("excludes", [True, False])

@@ -20,8 +20,9 @@ from lastbeat.model.times import format_time
 from lastbeat.stores.port import UnreachableError
 from lastbeat.watch.decide.over import is_over
 from lastbeat.watch.record.agent_mark import AgentMark, leave_mark, mark_key
-from support.jobs import RUN, SupervisedScene, kill_points
+from support.jobs import RUN, SupervisedScene, call_points
 from support.memory import Killed
+from support.row_by_row import labelled
 from unit.supervision.test_rulings import beat, step
 from unit.supervision.test_supervised import running, settled
 
@@ -60,12 +61,8 @@ def with_an_agent_that_is_gone(scene: SupervisedScene) -> None:
 
 
 def with_a_mark_out_of_reach(scene: SupervisedScene) -> None:
-    def refuse(_operation: str, key: str) -> None:
-        if key == mark_key("local"):
-            raise UnreachableError("no answer")
-
     with_agent(scene)
-    scene.store.before = refuse
+    scene.store.refuse("any", UnreachableError("no answer"), under=mark_key("local"))
 
 
 def with_a_seat_that_ran_out(scene: SupervisedScene) -> None:
@@ -91,7 +88,7 @@ WHO = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("before", "said"), [row[1:] for row in WHO], ids=[row[0] for row in WHO])
+@pytest.mark.parametrize(("before", "said"), labelled(WHO))
 def test_a_sweep_records_the_failure_names_who_decides_and_requests_nothing(
     before: Callable[[SupervisedScene], None], said: str | None
 ) -> None:
@@ -99,9 +96,8 @@ def test_a_sweep_records_the_failure_names_who_decides_and_requests_nothing(
     before(scene)
     actions = scene.record().actions
     outcome = failed(scene)
-    assert outcome.record is not None
-    assert (outcome.status, outcome.record.ruling, outcome.record.restarts) == (Status.FAILED, None, ())
-    assert outcome.record.actions == actions
+    assert (outcome.status, scene.record().ruling, scene.record().restarts) == (Status.FAILED, None, ())
+    assert scene.record().actions == actions
     assert [(message.event, message.restart) for message in scene.channel.sent] == [(Event.FAILED, said)]
 
 
@@ -110,10 +106,9 @@ def test_the_supervisor_then_decides_restarts_and_says_so_once() -> None:
     failed(scene)
     scene.remote_watch().tick()
     scene.end("run-r0", JobState.FAILED, 1)
-    outcome = settled(scene)
+    settled(scene)
     assert scene.launcher.submitted == ["run-r0", "run-r1"]
-    assert outcome.record is not None
-    assert len(outcome.record.restarts) == 1
+    assert len(scene.record().restarts) == 1
     assert notes(scene) == [OPEN, RESTARTS]
 
 
@@ -130,9 +125,8 @@ def test_the_supervisor_waits_for_the_exit_status_though_a_sweep_has_recorded_th
     scene = living()
     failed(scene)
     scene.store.pass_time(5)
-    outcome = scene.watch().tick()
-    assert outcome.record is not None
-    assert outcome.record.ruling is None
+    scene.watch().tick()
+    assert scene.record().ruling is None
     scene.end("run-r0", JobState.FAILED, EXIT_CODE_FAILED_ON_RESULT_VALIDATION)
     settled(scene)
     assert scene.launcher.submitted == ["run-r0"]
@@ -157,8 +151,7 @@ def test_a_job_that_lives_on_is_left_alone() -> None:
     step(scene, 3)
     scene.store.put_text(f"{RUN}/metadata.json", "{}")
     outcome = scene.watch().tick()
-    assert outcome.record is not None
-    assert (outcome.status, outcome.record.ruling, outcome.record.restarts) == (Status.RUNNING, None, ())
+    assert (outcome.status, scene.record().ruling, scene.record().restarts) == (Status.RUNNING, None, ())
     assert scene.channel.events == ["TIMED_OUT", "RECOVERED"]
 
 
@@ -175,54 +168,48 @@ def test_nothing_is_decided_while_the_launcher_does_not_answer() -> None:
     assert scene.launcher.submitted == ["run-r0", "run-r1"]
 
 
-def sweep_calls() -> int:
-    """How often the store is asked by the look that records the failure."""
+def failing() -> SupervisedScene:
+    """Training has said that it failed, and nobody has looked yet."""
     scene = living()
     scene.store.put_text(f"{RUN}/_error", NCCL)
-    scene.store.calls.clear()
-    scene.remote_watch().tick()
-    return len(scene.store.calls)
+    return scene
 
 
-@pytest.mark.parametrize(("_which", "call", "before"), kill_points(lambda _which: sweep_calls(), "store"))
-def test_a_sweep_that_dies_at_any_call_changes_nothing_about_the_restart(_which: str, call: int, before: bool) -> None:
-    scene = living()
-    scene.store.put_text(f"{RUN}/_error", NCCL)
-    scene.store.die_at(call, before=before)
+def look_of_a_sweep(scene: SupervisedScene) -> Outcome:
+    return scene.remote_watch().tick()
+
+
+@pytest.mark.parametrize(("which", "call", "before"), call_points(failing, "store", act=look_of_a_sweep))
+def test_a_sweep_that_dies_at_any_call_changes_nothing_about_the_restart(which: str, call: int, before: bool) -> None:
+    scene = failing()
+    scene.die_at(which, call, before=before)
     with pytest.raises(Killed):
-        scene.remote_watch().tick()
+        look_of_a_sweep(scene)
     scene.heal()
     scene.end("run-r0", JobState.FAILED, 1)
-    outcome = settled(scene)
+    settled(scene)
     assert scene.launcher.submitted == ["run-r0", "run-r1"]
-    assert outcome.record is not None
-    assert len(outcome.record.restarts) == 1
+    assert len(scene.record().restarts) == 1
     assert notes(scene).count(RESTARTS) == 1
 
 
-def supervisor_calls(which: str) -> int:
-    """How often the store or the launcher is asked by the look that decides."""
+def to_be_decided() -> SupervisedScene:
+    """A sweep has recorded the failure, and no supervisor has looked since."""
     scene = living()
     failed(scene)
     scene.end("run-r0", JobState.FAILED, 1)
-    calls: list[tuple[str, str]] = getattr(scene, which).calls
-    calls.clear()
-    scene.watch().tick()
-    return len(calls)
+    return scene
 
 
-@pytest.mark.parametrize(("which", "call", "before"), kill_points(supervisor_calls, "store", "launcher"))
+@pytest.mark.parametrize(("which", "call", "before"), call_points(to_be_decided, "store", "launcher"))
 def test_a_supervisor_that_dies_after_the_sweep_has_looked_restarts_once(which: str, call: int, before: bool) -> None:
-    scene = living()
-    failed(scene)
-    scene.end("run-r0", JobState.FAILED, 1)
+    scene = to_be_decided()
     scene.die_at(which, call, before=before)
     with pytest.raises(Killed):
         scene.watch().tick()
-    outcome = settled(scene)
+    settled(scene)
     assert scene.launcher.submitted == ["run-r0", "run-r1"]
-    assert outcome.record is not None
-    assert len(outcome.record.restarts) == 1
+    assert len(scene.record().restarts) == 1
     assert RESTARTS in notes(scene)
 
 
@@ -259,7 +246,7 @@ EARLIER = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("left", [row[1] for row in EARLIER], ids=[row[0] for row in EARLIER])
+@pytest.mark.parametrize("left", labelled(EARLIER))
 @pytest.mark.parametrize("swept", [False, True])
 def test_the_supervisor_decides_about_what_an_earlier_build_decided_remotely(
     left: dict[str, object], swept: bool
@@ -269,10 +256,9 @@ def test_the_supervisor_decides_about_what_an_earlier_build_decided_remotely(
     if swept:
         scene.remote_watch().tick()
     scene.end("run-r0", JobState.FAILED, 1)
-    outcome = settled(scene)
+    settled(scene)
     assert scene.launcher.submitted == ["run-r0", "run-r1"]
-    assert outcome.record is not None
-    assert len(outcome.record.restarts) == 1
+    assert len(scene.record().restarts) == 1
     assert notes(scene) == [OPEN, RESTARTS]
 
 

@@ -41,13 +41,11 @@ def test_what_was_claimed_while_the_scheduler_did_not_answer_is_taken_back() -> 
 
     scene.launcher.before = silent_after_the_look
     outcome = scene.watch().tick()
-    assert outcome.record is not None
-    assert (outcome.status, outcome.record.actions[-1].claims) == (Status.TIMED_OUT, 1)
+    assert (outcome.status, scene.record().actions[-1].claims) == (Status.TIMED_OUT, 1)
     scene.launcher.heal()
     gets_on(scene)
     outcome = scene.watch().tick()
-    assert outcome.record is not None
-    assert (outcome.status, outcome.record.ruling, outcome.record.restarts) == (Status.RUNNING, None, ())
+    assert (outcome.status, scene.record().ruling, scene.record().restarts) == (Status.RUNNING, None, ())
     scene.store.pass_time(5)
     scene.watch().tick()
     assert (scene.launcher.submitted, ("cancel", "run-r0") in scene.launcher.calls) == (["run-r0"], False)
@@ -55,12 +53,7 @@ def test_what_was_claimed_while_the_scheduler_did_not_answer_is_taken_back() -> 
 
 def test_what_somebody_claimed_and_died_over_is_taken_back_when_its_claim_is_over() -> None:
     scene = given_up(running(SupervisedScene(limits=STALLS)))
-
-    def die(operation: str, _name: str) -> None:
-        if operation == "find":
-            raise Killed
-
-    scene.launcher.before = die
+    scene.launcher.refuse("find", Killed)
     with pytest.raises(Killed):
         scene.watch().tick()
     scene.heal()
@@ -68,8 +61,7 @@ def test_what_somebody_claimed_and_died_over_is_taken_back_when_its_claim_is_ove
         scene.store.pass_time(ACTION_LEASE_S / 2)
         gets_on(scene, number)
         outcome = scene.watch().tick()
-    assert outcome.record is not None
-    assert (outcome.status, outcome.record.ruling) == (Status.RUNNING, None)
+    assert (outcome.status, scene.record().ruling) == (Status.RUNNING, None)
     assert (scene.launcher.submitted, ("cancel", "run-r0") in scene.launcher.calls) == (["run-r0"], False)
 
 

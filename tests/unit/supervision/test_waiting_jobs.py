@@ -8,6 +8,7 @@ from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.status import Event, Status
 from support.jobs import SupervisedScene
+from support.row_by_row import labelled
 from unit.supervision.test_supervised import running
 
 
@@ -30,7 +31,7 @@ WAITS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("reason", "waited_s", "told"), [row[1:] for row in WAITS], ids=[row[0] for row in WAITS])
+@pytest.mark.parametrize(("reason", "waited_s", "told"), labelled(WAITS))
 def test_a_job_that_waits(reason: str, waited_s: float, told: str | None) -> None:
     scene = queued(reason)
     scene.store.pass_time(waited_s)
