@@ -46,7 +46,7 @@ class Message(HasFigures, Persisted):
     attempt: int = 1
     cause: str | None = None
     confidence: float | None = None
-    """Of the cause, from 0 to 1. None: unknown."""
+    """Confidence in the cause, from 0 to 1; None if unknown."""
     second_cause: str | None = None
     """What it may be as well, where it is undecided which of the two."""
     evidence: Evidence | None = None
@@ -54,7 +54,7 @@ class Message(HasFigures, Persisted):
     frames: tuple[str, ...] = ()
     """Where its exception was raised, see ``Cause.frames``."""
     ranks: str | None = None
-    """Of a distributed training: which of its ranks stand out, in one line."""
+    """In distributed training: the ranks that stand out, in one line."""
     also_seen: tuple[str, ...] = ()
     """Downstream errors and other candidates, a line each; few."""
     similar: str | None = None
@@ -82,13 +82,13 @@ class Message(HasFigures, Persisted):
     link: str | None = None
     """A web address to look at, when there is one."""
     restart: str | None = None
-    """What becomes of its job: ``restarting, attempt 2/3, from step 1500``, or why it is not restarted."""
+    """What happens to its job: ``restarting, attempt 2/3, from step 1500``, or why it is not restarted."""
     checkpoint: str | None = None
     """The last complete checkpoint, ``step 1500, saved 12m before``. None: unknown."""
     key: str = ""
     """Identifies this alert: the same on every delivery of it."""
     members: tuple[str, ...] = ()
-    """Of an alert about many runs: their ids, within :data:`MEMBERS_LIMIT_BYTES`."""
+    """In an alert about many runs: their ids, within :data:`MEMBERS_LIMIT_BYTES`."""
     member_notes: tuple[str, ...] = ()
     """How and when the first of ``members`` ended, in their order: ``oom, 2h before``; at most :data:`NAMES_LIMIT`."""
     member_count: int = 0
@@ -96,7 +96,7 @@ class Message(HasFigures, Persisted):
     shared: Mapping[str, str] = field(default_factory=dict)
     """What these runs have in common: ``Zone`` → ``us-east-1a (93 of 97)``."""
     level: str | None = None
-    """Of an alert that training raised itself: info, warning or error."""
+    """In an alert that training raised itself: info, warning or error."""
     owner: str | None = None
     """Whose run it is, as training says."""
     team: str | None = None
@@ -205,7 +205,7 @@ class Alert(Persisted):
     deliveries: Mapping[str, Delivery] = field(default_factory=dict)
     """Channel identity (``slack:1f2e3d4c``) → what became of it there."""
     found_ended: bool = False
-    """The run had ended before the fleet was first looked at: a notice may tell of all such runs at once."""
+    """Whether the run had ended before the first look at the fleet: one notice may cover all such runs."""
     routed_to: tuple[str, ...] | None = None
     """Destinations by name: channels that were not there when it was decided take it on only if they are among them.
     None: no route said so, and every channel takes it. Empty: it is dropped."""

@@ -1,4 +1,4 @@
-"""A job: what a launcher runs, and what it says of it."""
+"""A job: what a launcher runs, and its report."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -51,9 +51,9 @@ class JobSpec(Persisted):
     """The launcher's own, as ``--partition=gpu``."""
     excluded_nodes: tuple[str, ...] = ()
     inherited: Mapping[str, str] | None = None
-    """What it has of whoever starts it. None: what the launcher's own process has. Never recorded: it holds secrets."""
+    """Its environment; None for that of the launcher's own process. Never recorded, because it holds secrets."""
     grace_s: float = 30.0
-    """From SIGTERM to SIGKILL when it is cancelled, where the launcher can be told."""
+    """Time in s from SIGTERM to SIGKILL on cancellation, if the launcher supports that."""
     manifest: str = ""
     """Of Kubernetes: what that file held when the run was begun, as JSON. What is started is made of this alone."""
 
@@ -65,17 +65,17 @@ class GpuUse:
     used: float
     """A job may have parts of one."""
     total: float
-    """Of those that the job could have; 0: there are none."""
+    """Number of those that the job could have."""
 
     @property
     def idle(self) -> bool:
-        """Whether there are GPUs, and nobody has any part of one."""
+        """Whether there are GPUs and no job has any part of one."""
         return self.total > 0 and self.used <= 0
 
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """What a launcher says of a job."""
+    """A launcher's report on a job."""
 
     state: JobState
     said: str = ""
@@ -100,7 +100,7 @@ class JobReport:
 
 @dataclass(frozen=True, slots=True)
 class AdoptedJob:
-    """A job that somebody else started, as its launcher tells of it."""
+    """A job that lastbeat did not start, as its launcher reports it."""
 
     id: str
     began_at: datetime | None
@@ -109,7 +109,7 @@ class AdoptedJob:
     outputs: tuple[str, ...] = ()
     """Files with its output."""
     script: str = ""
-    """The text of its batch script. Empty: nobody knows what would start it again."""
+    """The text of its batch script; empty if the command that starts it is unknown."""
     options: tuple[str, ...] = ()
     """The launcher's own, as far as they are known, with which it would have to be submitted again."""
     command: tuple[str, ...] = ()
@@ -157,6 +157,6 @@ class JobSight:
     memory: JobMemory
     report: JobReport
     log_fault: str = ""
-    """Why the log of a running job is not there, for people. Empty: it is, or nobody knows where it should be."""
+    """Why the log of a running job is missing, for display; empty if it exists or its place is unknown."""
     logs: tuple[str, ...] = ()
-    """Files of this machine with its output, where nobody said which logs are to be read."""
+    """Files of this machine with its output, if no logs are configured."""

@@ -42,7 +42,7 @@ class Attempt(Persisted):
 
     @property
     def began_at(self) -> datetime | None:
-        """When it began, by the store's clock. None: nobody knows."""
+        """When it began, by the store's clock; None if unknown."""
         if self.start_time is None:
             return None
         return self.start_time + timedelta(seconds=(self.start_skew_s or (0.0, 0.0))[0])
@@ -55,7 +55,7 @@ class StepWaits(Persisted):
     step: int
     """The newest that was counted."""
     seen: int = 0
-    """So many looks found a newer one than the look before, as far as they count."""
+    """Number of checks that found a newer one than the check before, up to the limit that matters."""
     longest_s: float = 0.0
     """The longest wait for a step that is over."""
     waited_s: float = 0.0
@@ -115,7 +115,7 @@ class ExceededLimit(Persisted):
     source: str = ""
     """Whose limit it was: the run's own, the fleet's with its glob, or that watcher's."""
     section: str | None = None
-    """Of a stall: the section that lasted for too long, empty if it was none. None: no step came for too long."""
+    """The section that exceeded its limit, empty outside any section; None if no step came for too long."""
 
 
 @dataclass(frozen=True)
@@ -138,12 +138,12 @@ class Finding(Persisted):
 
 @dataclass(frozen=True)
 class ToldWarning(Persisted):
-    """A line of a log that warned, and was told once, see ``decide.logs.noted``."""
+    """A line of a log that warned and got its alert, see ``decide.logs.noted``."""
 
     line: int
     """Its number, as far as known: the same text further on is another line."""
     until: datetime
-    """So long it is news."""
+    """Until when it counts as news."""
 
 
 @dataclass(frozen=True)
@@ -164,10 +164,10 @@ class Transition(Persisted):
     confidence: float | None = None
     """How sure the cause was, from 0 to 1. None: it is no finding in a log."""
     subsystem: str | None = None
-    """Of the signal that showed the cause."""
+    """Name of the signal that showed the cause."""
     signal: str | None = None
     fingerprint: str | None = None
-    """Of the cause."""
+    """Confidence in the cause, from 0 to 1."""
     node: str | None = None
     """Where the cause was found, else where training said that it ran."""
 
@@ -200,7 +200,7 @@ class Record(Persisted):
     exceeded: ExceededLimit | None = None
     """Why it is TIMED_OUT."""
     stopped_by: str | None = None
-    """Of a CANCELLED: who asked for its end through lastbeat. Nobody starts such a run again by itself."""
+    """The person who requested the end of a CANCELLED run through lastbeat. No policy restarts such a run."""
     in_place_told: int | None = None
     """Number of the attempt of which people were last told that it was restarted in place."""
     flapping_since: datetime | None = None
@@ -224,16 +224,16 @@ class Record(Persisted):
     log_lines: Mapping[str, datetime] = field(default_factory=dict)
     """For absence rules: signal name → when such a line was last new."""
     warned: Mapping[str, ToldWarning] = field(default_factory=dict)
-    """The latest lines that warned: digest of the line → what was told. Nobody tells the same line again."""
+    """The latest lines that warned: digest of the line → its alert. No line gets a second alert."""
     finding: Finding | None = None
     raised: tuple[str, ...] = ()
-    """Ids of the latest alerts that training raised itself and that were dealt with: told, or too old to be."""
+    """Ids of the latest alerts of training that are settled: sent, or too old to be."""
     sentinels: tuple[str, ...] = ()
     """Tokens of this attempt's sentinels, so that they never count for the next one."""
     left_out: LeftOut | None = None
     """It was archived or forgotten."""
     continues: str | None = None
-    """Of a copy kept elsewhere: the version of the record beside the run that it continues."""
+    """In a copy kept elsewhere: the version of the record beside the run that it continues."""
     transitions: int = 0
     """Number of the last transition; ``history`` keeps only the latest ones."""
     alerts: int = 0
@@ -243,7 +243,7 @@ class Record(Persisted):
     dropped: int = 0
     """Unsettled alerts dropped from a full outbox, over the life of the record."""
     supervision: Supervision | None = None
-    """How its jobs are started. None: nobody supervises it."""
+    """How its jobs are started; None without supervision."""
     seat: LeaseHolder | None = None
     """Which supervisor looks after it now."""
     job: JobMemory | None = None
@@ -259,7 +259,7 @@ class Record(Persisted):
     timesheet: Timesheet | None = None
     """When its attempts were submitted, began, stepped and died; see ``decide.timesheet``."""
     checkpoint: FoundCheckpoint | None = None
-    """Its last complete checkpoint. None: none was found, or nobody has looked."""
+    """Its last complete checkpoint; None if none was found or looked for."""
     history: tuple[Transition, ...] = ()
     outbox: tuple[Alert, ...] = ()
     """Alerts: at least once each."""

@@ -1,6 +1,6 @@
 """What people are shown of a fleet and of one run: frozen data, bounded, cleaned of what a terminal would interpret.
 
-Text in it came from training and stays hostile: whoever shows it escapes it for where it is shown.
+Text in it came from training and stays hostile: each output escapes it.
 """
 
 import math
@@ -23,7 +23,7 @@ from lastbeat.model.times import format_duration, format_minutes
 from lastbeat.model.timesheet import AttemptTimes
 
 SPARK_POINTS = 24
-"""So many losses a row has at most, oldest first."""
+"""Most losses in a row, oldest first."""
 STRIP_S = 86400.0
 """How far back a row tells its statuses."""
 
@@ -67,7 +67,7 @@ class Row(HasFigures, HasShownState):
 
     run_id: str
     state: ShownState
-    """As recorded; where nobody recorded one, as one look decides. ``UNKNOWN``: it could not be read."""
+    """The recorded status, else the one that a check decides. ``UNKNOWN``: the run could not be read."""
     recorded: bool = True
     """False: no pass has recorded it yet, so ``state`` is what a first look says."""
     since: datetime | None = None
@@ -121,10 +121,10 @@ class Row(HasFigures, HasShownState):
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """Whether anybody watches the fleet, as the last mark of a pass tells."""
+    """Whether the fleet is watched, by the last mark of a pass."""
 
     last_pass_at: datetime | None = None
-    """Of the last pass that left its mark, which not each does."""
+    """Figures of the last pass that left a mark; not each pass does."""
     interval_s: float | None = None
     """Time between two passes."""
     overdue: bool = False
@@ -329,10 +329,10 @@ class JobLine:
     checkpoint: FoundCheckpoint | None = None
     """The last complete one, as the last survey found it."""
     supervised_by: str | None = None
-    """``user@host`` who looks after it. None: nobody does now."""
+    """Its supervisor, as ``user@host``; None without one at present."""
     supervised_since: datetime | None = None
     over: bool = False
-    """Its job has ended, and no other one is to be started: nobody needs to look after it."""
+    """Whether its job has ended and no other one is to be started, so that it needs no supervisor."""
     notes: tuple[PolicyNote, ...] = ()
     """What the policy's ``on:`` noted, oldest first."""
     commands: tuple[CommandRun, ...] = ()
@@ -354,7 +354,7 @@ class RunView:
     limits: tuple[LimitInForce, ...] = ()
     """Which limits hold for it, and from where."""
     exceeded: LimitInForce | None = None
-    """Of a TIMED_OUT: the limit that decided that, as the watcher had it."""
+    """The limit behind a TIMED_OUT, as the watcher had it."""
     seen_at: datetime | None = None
     """When a watchdog saw the run to be what it is; the row's ``since`` is when it came to be so."""
     conditions: Mapping[str, str] = field(default_factory=dict)

@@ -16,7 +16,7 @@ BEFORE: Final = 12
 AFTER: Final = 8
 BEFORE_IN_TRACEBACK: Final = 32
 LAST_LINES: Final = 12
-"""So many lines of what has no marked one, from its end: the innermost frames and the exception."""
+"""Lines from the end of a text without a marked line: the innermost frames and the exception."""
 _BEGINS: Final = "Traceback (most recent call last)"
 _FRAME: Final = re.compile(r'\s*File "')
 _PREFIX: Final = re.compile(r"^(?:\[[a-z]{1,20}\d{1,6}\]:|\d{1,5}:)\s?")
@@ -25,7 +25,7 @@ _SHORT_CHARS: Final = 3
 _MOST_TOLD: Final = 0.6
 """A log in which so many of the lines of ``_error`` stand tells what it tells."""
 _MOST_PARTS: Final = 4
-"""A log in which what was told lies scattered is shown as it is."""
+"""A log with scattered evidence is shown as it is."""
 _IN_ERROR: Final = frozenset({runid.ERROR, EXIT_STATUS})
 """What `_error` has as well."""
 _ABOVE: Final = "lines that are shown above are left out"

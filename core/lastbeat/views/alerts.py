@@ -54,7 +54,7 @@ def _deliveries(alert: Alert, safe: Safe) -> Iterator[tuple[str, str, datetime |
 
 
 def _dropped(alert: Alert, safe: Safe) -> tuple[tuple[str, str, datetime | None], ...]:
-    """What is shown where a route says that nobody gets it."""
+    """Text for an alert that its route drops."""
     if alert.routed_to != ():
         return ()
     return ((safe.name(f"route {', '.join(alert.routed_by)}"), DROPPED, alert.created_at),)

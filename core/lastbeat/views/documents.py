@@ -39,7 +39,7 @@ def fleet_document(  # noqa: PLR0913 - what a reader is told beside the view, ea
     epoch: str = "",
     delta: Delta | None = None,
 ) -> dict[str, object]:
-    """The promised keys, all of them always there; what is not known is null. ``made_at`` is when it is told."""
+    """The document with all of its documented keys; unknown values are null. ``made_at`` is when it was made."""
     ranks = {row.run_id: place for place, row in enumerate(view.rows)}
     rows: Iterable[Row] = view.rows
     if delta is not None:

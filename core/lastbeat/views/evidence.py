@@ -16,7 +16,7 @@ BEFORE: Final = 8
 AFTER: Final = 8
 BEFORE_IN_TRACEBACK: Final = 32
 WINDOW_BYTES: Final = 1024 * 1024
-"""So much of a log is read at once: its start, its end, and about where the line should be."""
+"""Bytes of a log that are read at once: its start, its end, and about where the line should be."""
 _TRIES: Final = 500
 _AGAIN: Final = timedelta(minutes=5)
 _WORD = re.compile(r"[A-Za-z0-9_]{3,}")
@@ -134,7 +134,7 @@ def place(window: LineWindow, evidence: Evidence, safe: Safe) -> int | None:
 
 def _says(line: bytes, wanted: str, safe: Safe) -> bool:
     text = line.decode("utf-8", "replace")
-    # A line that was drawn anew may have said it in one of its earlier states.
+    # A line that was redrawn may have shown it in an earlier state.
     return any(wanted in _bare(safe.text(state)) for state in (text, text.replace("\r", " ")))
 
 

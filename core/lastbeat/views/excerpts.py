@@ -11,7 +11,7 @@ from lastbeat.model.view import Excerpt
 from lastbeat.stores.port import Blob
 
 TAIL_BYTES: Final = 64 * 1024
-"""So much of a log's end is read for its last lines."""
+"""Bytes of a log's end that are read for its last lines."""
 LINE_LIMIT: Final = 1000
 """Characters of one line."""
 STACKS_LIMIT_BYTES: Final = 64 * 1024

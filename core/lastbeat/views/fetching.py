@@ -15,7 +15,7 @@ from lastbeat.watch.observe.run import ERROR_LIMIT_BYTES
 from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES
 
 _IN_A_ROW: Final = 3
-"""So many reads in a row that get no answer: then the store does not answer."""
+"""Reads in a row without an answer after which the store counts as unreachable."""
 _LIMITS: Final = {runid.RECORD: RECORD_LIMIT_BYTES, runid.ERROR: ERROR_LIMIT_BYTES}
 
 

@@ -1,4 +1,4 @@
-"""What passes over a fleet left for whoever looks at it: their memory of its runs, and their mark."""
+"""What passes over a fleet leave for views: their memory of its runs, and their mark."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 SHARDS_LIMIT: Final = 64
 MARK_EVERY: Final = 10
-"""What a mark tells but its time, which the listing shows, is read anew after so many listings."""
+"""Number of listings after which a mark is read again. The listing itself shows its time."""
 _WHOLE: Final = "fleet.json.z"
 _SILENCES: Final = SILENCES.partition("/")[2]
 _SHARD: Final = ("fleet-", ".json.z")

@@ -20,7 +20,7 @@ SCHEMA: Final = 1
 LOSSES_SINCE_S: Final = 30 * 86400.0
 """How far back people are shown them, unless they ask otherwise."""
 MOST_GROUPS: Final = 100
-"""So many groups of each kind are told, those that lost the most."""
+"""Most groups of each kind, those that lost the most."""
 MOST_FINGERPRINTS: Final = 10
 """Most fingerprints of one cause in the document: those that lost the most."""
 _SAID_LIMIT: Final = 300
@@ -55,7 +55,7 @@ class FleetLosses:
     older: int = 0
     """Records that were last written before ``since``: nothing has failed there."""
     left: int = 0
-    """Of the records that were not read, those that the next reading comes to."""
+    """The unread records that the next reading begins with."""
     thin: int = 0
     cut: int = 0
 

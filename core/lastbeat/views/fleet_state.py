@@ -1,4 +1,4 @@
-"""All that is known of a fleet's runs, and the rows that follow from it. Asks nobody; not for two threads at once."""
+"""All that is known of a fleet's runs, and the rows that follow from it. Does no I/O; not thread-safe."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
@@ -73,7 +73,7 @@ class FleetState:
         self._touched: set[str] = set()
         """Runs that were written, or read, since their rows were made."""
         self._readings = 0
-        """How often the index, and the fleet's limits, had been read when rows were last made anew."""
+        """How often the index, and the fleet's limits, had been read when rows were last rebuilt."""
         self._silences: Silenced = ()
         self._listed: set[str] = set()
         self._explainable: set[str] = set()
@@ -148,7 +148,7 @@ class FleetState:
             self._over = {run_id: each for run_id, each in self._over.items() if run_id in listed}
 
     def judge(self, index: Index) -> None:
-        """Every row that may have changed anew, as of the last listing and with what ``index`` knows."""
+        """Rebuild every row that may have changed, as of the last listing and with what ``index`` knows."""
         at = self.at
         if at is None:
             return
@@ -305,7 +305,7 @@ class FleetState:
         known = self._runs.get(wish.run_id)
         entry = None if known is None else known.files.get(wish.name)
         if known is None or entry is None or token(entry) != token(wish.entry):
-            # Listed anew meanwhile.
+            # Listed again meanwhile.
             return
         known.read_at = self.listings
         if wish.name == runid.RECORD:
@@ -337,7 +337,7 @@ class FleetState:
 
 
 def _is_left_out(known: Known) -> bool:
-    """Whether somebody took it out of the fleet, and nothing was written since."""
+    """Whether it was taken out of the fleet, and nothing was written since."""
     standing = known.standing
     if standing is None or standing.left_out is None or known.closed is not None:
         return False

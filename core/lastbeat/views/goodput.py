@@ -1,4 +1,4 @@
-"""What runs spent their time on, as people and programs are told."""
+"""What runs spent their time on, for people and programs."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -25,7 +25,7 @@ def with_log(sheet: Timesheet | None, seen: Seen | None, tail: Excerpt | None) -
     said = Progress()
     for each in tail.lines:
         said.read(each)
-    # Counts that begin anew in each epoch cannot be told from the end of a log alone.
+    # Counts that restart in each epoch cannot be recognized from the end of a log alone.
     if said.step is None or said.step < (last.last_step or 0):
         return sheet
     return with_step(sheet, said.step, tail.modified)

@@ -233,7 +233,7 @@ def _points(value: object, reading: Reading, most: int) -> tuple[Point, ...]:
 
 
 def _with_metrics(points: tuple[Point, ...], value: object, reading: Reading) -> tuple[Point, ...]:
-    """``points`` with the metrics that were told at the same time and step; others get a point of their own."""
+    """``points`` with the metrics of the same time and step; other metrics get a point of their own."""
     if not isinstance(value, dict):
         return points
     found = {(point.at, point.step): point for point in points}

@@ -31,12 +31,12 @@ class JobRow:
 
     @property
     def alone(self) -> bool:
-        """Whether nobody looks after it, and somebody should."""
+        """Whether it needs a supervisor and has none."""
         return not self.line.over and self.line.supervised_by is None and self.agent is None
 
     @property
     def resume(self) -> str | None:
-        """What to type where nobody looks after it."""
+        """The command to type if it has no supervisor."""
         return f"lastbeat supervise --resume {self.run_id}" if self.alone else None
 
 
@@ -59,7 +59,7 @@ def job_row(record: Record, at: datetime, agents: "Callable[[str], str | None]",
 
 
 def in_order(rows: Sequence[JobRow]) -> list[JobRow]:
-    """Those that nobody looks after first, then those that live, then the rest; by name."""
+    """Those without a supervisor first, then those that live, then the rest; by name."""
     return sorted(rows, key=lambda row: (not row.alone, row.line.over, row.run_id))
 
 

@@ -39,19 +39,19 @@ class Judged(HasState):
     record: Record | None = None
     attempt: Attempt = field(default_factory=Attempt)
     seen: Seen | None = None
-    """What counts for this attempt; None: it could not be told."""
+    """The evidence of this attempt; None if it could not be read."""
     ended: Status | None = None
-    """How this attempt ended, if it did and that was told: training itself may have said so since it was recorded."""
+    """How this attempt ended, as far as known: training may have said so since the last record."""
     fault: str | None = None
     notes: tuple[str, ...] = ()
     unread: bool = False
-    """There is a record, and nobody knows what it says."""
+    """Whether there is a record that could not be read."""
     timesheet: Timesheet | None = None
     """As recorded, with what its documents show since."""
 
     @property
     def stacks_count(self) -> bool:
-        """Whether ``stacks.txt`` is of this attempt, as far as that could be told."""
+        """Whether ``stacks.txt`` is of this attempt, as far as known."""
         return self.seen is None or self.seen.stacks is not None
 
 

@@ -23,7 +23,7 @@ _BEATS: Final = (runid.PROGRESS, runid.METADATA)
 
 @dataclass(frozen=True, slots=True)
 class Gist:
-    """What a row tells of one heartbeat document."""
+    """What a row shows of one heartbeat document."""
 
     heartbeat: Heartbeat
     losses: tuple[float | None, ...] = ()
@@ -86,7 +86,7 @@ class Known:
     closed: str | None = None
     """Why it could not be looked at in the last listing: then all else is as it was before that."""
     undecided: bool = False
-    """Only its record can tell whether it ended so long ago that nobody wants to see it."""
+    """Whether only its record can show that it ended too long ago to be listed."""
     stands_still: bool = False
     """Its metadata.json tells whether that is watched, and what it does instead of steps."""
     read_at: int = 0
@@ -230,7 +230,7 @@ def is_over(known: Known, finished: int | None, at: datetime, since_s: float, st
     memory has it as one that ended when nothing younger than this (unix seconds) lay there."""
     files, now = known.files, at.timestamp()
     if known.closed is not None and known.standing is None:
-        # What nobody can look at neither ended nor fell silent, unless passes have seen it end.
+        # A run that cannot be read neither ended nor fell silent, unless passes have seen it end.
         return finished is not None
     record, written = files.get(runid.RECORD), newest_of(files)
     recorded = record.modified.timestamp() if record is not None else 0.0
@@ -244,7 +244,7 @@ def is_over(known: Known, finished: int | None, at: datetime, since_s: float, st
     if ended or (finished is not None and written <= finished):
         return True
     if record is None:
-        # It fell silent, and nobody ever watched it.
+        # It fell silent, and was never watched.
         return now - written > max(since_s, stale_s)
     # A record that was written when the run had been silent for longer than the limit is no record of one that lives.
     return True if recorded - written > stale_s else None

@@ -69,7 +69,7 @@ class Listed:
     more_ranks: bool = False
     """Whether there were more files in ``ranks/`` than are listed."""
     closed: Mapping[str, StoreError] = field(default_factory=dict)
-    """What people would be shown and nobody could look at, by name, and why; few."""
+    """What could not be read, by name, and why; few."""
 
 
 class _WithRanks(Folder):
@@ -113,7 +113,7 @@ class Looked:
     judged: Judged
 
     def may_be_doubted(self, policy: Policy) -> bool:
-        """Whether it matters if anybody watches: only then is it worth a read to find out."""
+        """Whether it matters if the fleet is watched: only then is finding out worth a read."""
         record = self.judged.record
         return record is not None and doubt_of(of_record(record), self.files, self.at, policy, _NOBODY) is not None
 
@@ -167,7 +167,7 @@ class RunWatch:
                 try:
                     return self._look(listed, at, log_lines)
                 except ConflictError:
-                    # Something went away between the listing and the read: perhaps it is being written anew.
+                    # Something went away between the listing and the read: perhaps it is being rewritten.
                     if tried == _TRIES:
                         raise
         raise AssertionError  # pragma: no cover - the loop returns or raises

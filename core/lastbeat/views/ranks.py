@@ -1,4 +1,4 @@
-"""What the ranks of a distributed training say of themselves, side by side."""
+"""The heartbeats of a distributed run's ranks, side by side."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from lastbeat.watch.decide.ranks import failed_rank, suspects
 from lastbeat.watch.observe.ranks import rank_in_error
 
 MOST: Final = 512
-"""So many ranks are read."""
+"""Most ranks that are read."""
 LIMIT_BYTES: Final = 16 * 1024
 _THREADS: Final = 16
 _NAME_LIMIT: Final = 100
@@ -32,7 +32,7 @@ class Ranks:
     lines: tuple[RankLine, ...] = ()
     """By number."""
     left_out: int = 0
-    """So many more have written a heartbeat and were not read."""
+    """Number of further ranks that have written a heartbeat and were not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def understood(rank: int, blob: Blob, safe: Safe) -> _Read:
 
 
 def standing_out(ranks: Ranks, judged: Judged, world_size: int | None, at: datetime) -> str | None:
-    """What an alert would say of the ranks now."""
+    """The text of an alert about the ranks, as of now."""
     troubled = {names.STALLED, names.BEATS_MISSED} & {*judged.conditions}
     if not ranks.lines or not (judged.status in {Status.FAILED, Status.TIMED_OUT} or troubled):
         return None

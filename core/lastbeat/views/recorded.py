@@ -1,4 +1,4 @@
-"""What stands in a run's record, made fit to be shown: anybody who may write beside the run may have written it."""
+"""A run's record, made fit to be shown: every writer of the run's folder may have written it."""
 
 from dataclasses import replace
 from datetime import datetime

@@ -1,5 +1,5 @@
 """What is known of a run → its row in the table of a fleet, and how long that stays the same while nothing is written:
-so rows of a fleet in which little happens are not made anew in each interval. Pure."""
+so rows of a quiet fleet are not rebuilt in each interval. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -54,7 +54,7 @@ def row(
     """``known`` as people are shown it at ``at``; ``unread``: something that the row needs is still to be read."""
     standing, fault = _standing(known)
     beat_at = last_beat(known.files)
-    # Of what cannot be looked at nobody knows how old its evidence is.
+    # The age of evidence that cannot be read is unknown.
     doubt = None if known.closed is not None else doubt_of(standing, known.files, at, policy, watching)
     progress, metadata = known.gists.get(runid.PROGRESS), known.gists.get(runid.METADATA)
     counts = _of_now(progress, metadata, standing)
@@ -157,7 +157,7 @@ def last_beat(files: Mapping[str, Entry]) -> datetime | None:
 def doubt_of(
     standing: Standing, files: Mapping[str, Entry], at: datetime, policy: Policy, watching: WatchState
 ) -> str | None:
-    """Why what is recorded of a run may be out of date: it looks otherwise, and nobody has judged that."""
+    """Why a run's record may be out of date: its evidence differs, and no pass has judged that yet."""
     if not standing.recorded:
         return None
     watched = not watching.known or (watching.last_pass_at is not None and not watching.overdue)
@@ -215,7 +215,7 @@ def unrecorded(known: Known, at: datetime, policy: Policy) -> Standing | None:
 
 
 def _standing(known: Known) -> tuple[Standing, str | None]:
-    """What it is, and why that could not be found out anew."""
+    """Its last known row, and why that could not be checked again."""
     if known.closed is not None:
         return known.last_known or _NOTHING, known.closed
     if known.listed_record is not None:

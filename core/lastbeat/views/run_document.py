@@ -34,12 +34,12 @@ from lastbeat.views.goodput import goodput_document
 SCHEMA: Final = 1
 _DIGITS: Final = 6
 _SPEEDS: Final = 300
-"""Points may be milliseconds apart; how fast training was is told for no less than this part of the whole."""
+"""Shortest stretch, as a part of the whole, for which a speed is shown: points may be milliseconds apart."""
 Json = dict[str, Any]
 
 
 def run_document(view: RunView, made_at: datetime | None = None) -> dict[str, object]:
-    """The promised keys, all of them always there; what is not known is null. ``made_at`` is when it is told."""
+    """The document with all of its documented keys; unknown values are null. ``made_at`` is when it was made."""
     told = account(view)
     document: Json = {
         "schema": SCHEMA,

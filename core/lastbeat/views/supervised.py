@@ -1,4 +1,4 @@
-"""The job of a supervised run as its record tells of it. Pure."""
+"""The job of a supervised run, by its record. Pure."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -19,7 +19,7 @@ def waiting(record: Record) -> Action | None:
 
 
 def gist(record: Record, mask: Callable[[str], str] = str) -> JobGist | None:
-    """What a row has room for. None: nobody supervises it."""
+    """The supervision as a row shows it; None without one."""
     supervision, job, ruling = record.supervision, record.job, record.ruling
     if supervision is None:
         return None

@@ -25,16 +25,16 @@ READS_A_PAGE: Final = 12
 about as much for them as for the page."""
 _FOREVER: Final = float("inf")
 _AT_ONCE: Final = 200
-"""So many runs of a listing are taken in at once."""
+"""Most runs of a listing that are taken in at once."""
 _WAVES: Final = 3
 """What one document tells decides whether another is needed, twice at most."""
 _MOMENT_S: Final = 0.02
 """So long may whoever only wants to see wait for whoever takes something in."""
 _NAMED: Final = 5
-"""So many folders that are closed, and hardly runs, are named."""
+"""Most unreadable folders that are named."""
 _LIMITS: Final = LIMITS.partition("/")[2]
 _MANY_RECORDS: Final = 3
-"""So many records cost more to read than the fleet's memory, which may know what is in them."""
+"""Number of records from which on reading the fleet's memory, which may know their content, is cheaper."""
 
 
 class FleetWatch:
@@ -63,7 +63,7 @@ class FleetWatch:
         limits = limits or FleetLimits(store, LISTED_FOR_S)
         self._threads = max(1, threads)
         self._asking = threading.Lock()
-        """Held by whoever asks the store; what it alone uses comes next."""
+        """Guards requests to the store, and the attributes up to the next lock."""
         self._index = Index(store, mask)
         self._limits = limits
         self._told_time: tuple[datetime, float] | None = None
@@ -71,7 +71,7 @@ class FleetWatch:
         self._pages = 1
         self._list_next = True
         self._lock = threading.Lock()
-        """Held by whoever reads or changes what follows."""
+        """Guards the attributes below."""
         self._state = FleetState(policy, since_s, mask, all_beats=self._free, limits=limits)
         self._fault: StoreOutage | None = None
         self._ignored: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ class FleetWatch:
         return self._pages
 
     def view(self) -> FleetView:
-        """What is known now, or was a moment ago where much is being taken in; asks nobody, and waits for nobody."""
+        """The present view, or that of a moment ago while much is being taken in. Neither asks the store nor waits."""
         if self._lock.acquire(timeout=_MOMENT_S):
             try:
                 self._seen = self._as_known()

@@ -61,7 +61,7 @@ class ImplementationEntry(HandwrittenModel):
     max_retries: Times | None = UNSAID
     """Restarts in a row. Left out or null: as many as the other budgets allow; of a SelectiveRestartPolicy 3."""
     default_action: Literal["restart", "stop"] = UNSAID
-    """Of a SelectiveRestartPolicy: what becomes of a failure that nothing here names. Left out: stop."""
+    """In a SelectiveRestartPolicy: what a failure that is not named here leads to. Left out: stop."""
     restart_on_error_types: Names = UNSAID
     restart_on_subsystems: Names = UNSAID
     restart_on_signals: Names = UNSAID
@@ -152,7 +152,7 @@ class RestartPolicyFile(HandwrittenModel):
     also: Names = UNSAID
     """Signals that every SelectiveRestartPolicy here restarts, though it excludes their error type."""
     on_permanent: Literal["end", "leave"] = UNSAID
-    """What becomes of a job that failed, is not restarted, and still runs. end: it is ended once it has shown neither
+    """What happens to a job that failed, is not restarted, and still runs. end: it is ended once it has shown neither
     a step nor a log line for three minutes. leave: it keeps its nodes, for a debugger. Left out: end."""
     on: dict[Text, Reactions] = UNSAID
     """Signal, transition or checkpoint_saved: what to do."""

@@ -46,7 +46,7 @@ class _Known:
     """What an agent remembers of a run."""
 
     version: str
-    """Of its record, as last read or written."""
+    """Version of its record, as last read or written."""
     supervision: Supervision | None = None
     """None: it is not for this agent, as long as its record stays as it is."""
     watch: Watch | None = None
@@ -63,7 +63,7 @@ class AgentPass:
     """What a pass did."""
 
     outcomes: list[Outcome] = field(default_factory=list)
-    """Of the runs that were looked at."""
+    """Outcomes of the runs that were checked."""
     others: int = 0
     """Runs that have a supervisor of their own."""
     faults: dict[str, str] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Agent:
         interval_s: float,
     ) -> None:
         """``watch`` makes the watch of a run that supervises it and goes by ``reports``, or raises :class:`UnfitError`.
-        ``trusts`` tells of a run's id whether its record may say what is run here. ``by`` is ``user@host``."""
+        ``trusts`` returns whether the record of a run id may decide what is run here. ``by`` is ``user@host``."""
         self._store = store
         self._launcher = reports.launcher
         self._watch = watch
@@ -106,7 +106,7 @@ class Agent:
         2. List the fleet; read the records that changed since, some in parallel.
         3. Ask the launcher about the jobs of all runs that are for this agent, with one query where it knows such.
         4. Look after these runs, some in parallel.
-        5. Leave the mark that tells others that somebody carries out restarts.
+        5. Leave the mark that shows others that an agent carries out restarts.
         """
         done = AgentPass()
         try:
@@ -196,7 +196,7 @@ class Agent:
         return None
 
     def _remembered(self, run_id: str, entry: Entry, now: datetime) -> _Known:
-        """What is known of the run, read anew where somebody else has changed its record."""
+        """What is known of the run, read again if another writer has changed its record."""
         known = self._known.get(run_id)
         if known is not None and known.version == entry.version and (known.free_at is None or known.free_at > now):
             return known
@@ -205,7 +205,7 @@ class Agent:
         try:
             record = decode_record(blob.body) if blob is not None else None
         except DamagedError as error:
-            # Until somebody changes it.
+            # Until its record changes.
             self._say_once(f"{run_id} is left alone: its record cannot be read: {error}")
             return fresh
         if record is not None:

@@ -15,7 +15,7 @@ import time
 from typing import Final
 
 KEPT_BYTES: Final = 256 * 1024
-"""Of the beginning, and of the end."""
+"""Most bytes of the beginning, and of the end."""
 TIME_OVER: Final = 124
 _NOT_FOUND: Final = 127
 _NOT_EXECUTABLE: Final = 126

@@ -1,4 +1,4 @@
-"""Calls off a start of a job that nobody has begun yet: a person wants the run to stay as it is."""
+"""Calls off the start of a job that has not begun yet: a person wants the run to stay as it is."""
 
 from dataclasses import dataclass, replace
 

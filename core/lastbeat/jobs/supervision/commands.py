@@ -30,13 +30,13 @@ from lastbeat.watch.effects.executor import ExecutorError, NotDoneError, Refused
 log = logging.getLogger(__name__)
 
 MOST_RUNNING: Final = 2
-"""So many run at once; others wait."""
+"""Most commands that run at once; others wait."""
 OUTPUT_BYTES: Final = 64 * 1024
-"""So much of the end of its output is kept beside the run."""
+"""Most bytes of the end of its output that are kept beside the run."""
 _KEPT: Final = 40
 _AGAIN_S: Final = 5.0
 _LATE: Final = timedelta(minutes=1)
-"""Beyond its limit; then whoever watches over it has failed."""
+"""Time beyond its limit after which its own guard must have failed."""
 _UNKNOWN_FOR: Final = timedelta(hours=1)
 _HOW_LIMIT: Final = 200
 _HERE: Final = " on "
@@ -61,7 +61,7 @@ class Commands:
     cwd: str
     place: str
     read: Callable[[Path], bytes]
-    """The end of a file that nobody writes to any more."""
+    """The end of a file that has no writer any more."""
     running: int = 0
     """How many run here, as of the last look."""
 

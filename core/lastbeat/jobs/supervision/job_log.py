@@ -16,7 +16,7 @@ from lastbeat.stores.port import Store, StoreError
 log = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 1 << 20
-"""The window of a log that is brought along. It moves: what it has lost, whoever watches has read."""
+"""The window of a log that is copied. It moves: watchers have read what it has lost."""
 
 
 def log_fault(outputs: Sequence[str]) -> str:
@@ -67,7 +67,7 @@ class BroughtLog:
             if text is None:
                 return ""
             if self._kept is None or self._kept[0] != key:
-                # What is stored again looks new to whoever watches.
+                # What is stored again looks new to watchers.
                 known = self._store.read(key, MOST_BYTES)
                 self._kept = key, known.body if known is not None else b""
             text = mask_tokens(text.decode("utf-8", "replace")).encode("utf-8")

@@ -1,4 +1,4 @@
-"""What the launcher says of all jobs of an agent's pass, asked with one query."""
+"""The launcher's reports on all jobs of an agent's pass, from one query."""
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from lastbeat.model.job import JobReport
 
 
 class PassReports:
-    """Reports on jobs, each of which counts once: a second look within a pass asks the launcher anew."""
+    """Reports on jobs, each of which counts once: a second check within a pass asks the launcher again."""
 
     def __init__(self, launcher: Launcher, clock: Callable[[], datetime]) -> None:
         self.launcher: Final = launcher

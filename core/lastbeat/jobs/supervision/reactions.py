@@ -43,7 +43,7 @@ PAID_S: Final = 60.0
 LONGEST_S: Final = 3600.0
 _SHARE: Final = 100.0
 _MODES: Final = {"stalled": Mode.STALL, "timeout": Mode.TIMEOUT}
-"""What a signal says of a job that shows it → the mode in which the policy is asked."""
+"""Verdict of a signal that a job shows → the mode in which the policy is asked."""
 
 
 def no_signal(_name: str) -> Signal | None:
@@ -64,7 +64,7 @@ class Reactions:
     """When the supervision began: what was saved before is not newly saved."""
     alert_on: frozenset[Event]
     signal: Callable[[str], Signal | None] = no_signal
-    """What the catalogue says of a signal."""
+    """A signal's entry in the catalogue."""
     _saved: tuple[Checkpoint, ...] = ()
     _place: Store | None = None
     _next_look: datetime | None = None

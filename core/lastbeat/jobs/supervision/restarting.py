@@ -25,7 +25,7 @@ CLOCKS: Final = timedelta(minutes=10)
 """How far the launcher's clock may be behind the store's. A job of the same name that is older belongs to a run whose
 record is gone."""
 _MOST_PAGES: Final = 20
-"""Of a listing of the run's folder, each of a thousand files."""
+"""Most pages of a listing of the run's folder, each of a thousand files."""
 _AGAIN_S: Final = 2.0
 """How soon it is looked again whether the old job has ended."""
 

@@ -15,7 +15,7 @@ _ENDING_S: Final = 2.0
 
 
 def is_over(outcome: Outcome) -> bool:
-    """Whether the run has ended for good, its job with it, and everybody was told."""
+    """Whether the run has ended for good, its job with it, and every alert is delivered."""
     record = outcome.record
     if record is None or not over.is_over(outcome, dry_run=False) or unfinished(record):
         return False

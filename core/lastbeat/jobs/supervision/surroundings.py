@@ -48,7 +48,7 @@ def kept(state: Path, root: str, run_id: str, begun_at: datetime | None) -> dict
 
 
 def forget(state: Path, root: str, run_id: str) -> None:
-    """Of a run that is over nobody needs it."""
+    """Forget it, because the run is over."""
     with suppress(OSError):
         _path(state, root, run_id).unlink()
 

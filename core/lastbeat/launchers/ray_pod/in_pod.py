@@ -126,7 +126,7 @@ def _begin(folder: Path, request: Request) -> None:
 
 
 def _become_keeper(folder: Path) -> None:
-    """Of a child: its own child is the keeper, and nobody's. None of both returns."""
+    """In a child: double-fork the keeper. Neither process returns."""
     try:
         os.setsid()
         if os.fork() == 0:
@@ -250,7 +250,7 @@ def _output(request: Request) -> Request:
     return _read_at(paths[0], request) if paths else {"size": None}
 
 
-# Processes that somebody else started.
+# Processes of another origin.
 
 
 def _adopt(request: Request) -> Request:
@@ -474,7 +474,7 @@ def _left(folder: Path, begun: Request) -> Iterator[ProcessIdentity]:
 
 
 def _gpus() -> list[int] | None:
-    """How many GPUs of this container are used, and how many there are. None: nobody knows."""
+    """GPUs of this container in use, and in all; None if unknown."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return None
@@ -491,7 +491,7 @@ def _gpus() -> list[int] | None:
 
 @contextmanager
 def _lock(folder: Path) -> Iterator[int | None]:
-    """The open, locked file of the folder; None: somebody else holds it."""
+    """The open, locked file of the folder; None if another process holds it."""
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -62,7 +62,7 @@ def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "RayP
 
 
 def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
-    """What is known of the process with that number in the pod's container. Its exit status nobody will know."""
+    """What is known of the process with that number in the pod's container. Its exit status stays unknown."""
     return RayPodLauncher(_python(options)).adoption(job)
 
 

@@ -1,4 +1,4 @@
-"""Folders of a pod as a store that is only read: checkpoints that nobody sees but the cluster."""
+"""Folders of a pod as a read-only store: checkpoints that only the cluster sees."""
 
 import errno
 import os

@@ -48,7 +48,7 @@ _MOST_WIRE: Final = 16 << 20
 _MOST: Final = 64 << 20
 """Bytes of one answer, packed and unpacked."""
 _EARLIER_S: Final = 2.0
-"""So much earlier than kubectl it gives up there: nothing of it is left in the pod."""
+"""Time in s by which it gives up before kubectl, so that nothing of it stays in the pod."""
 _LATE: Final = 128 + signal.SIGALRM
 _NO_PYTHON: Final = ("executable file not found", "no such file or directory")
 

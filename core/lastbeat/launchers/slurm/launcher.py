@@ -2,7 +2,7 @@
 
 Each call has a time limit and reads a bounded answer. ``scontrol show job`` knows a job while the controller remembers
 it (MinJobAge after its end); after that sacct does, where there is accounting. A job that both have answered about and
-neither knows is gone; where one could not be asked, nobody knows.
+neither knows is gone. If one could not be asked, the answer is unknown.
 """
 
 import logging
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 CALL_S: Final = 20.0
 """Time limit of one call. Slurm's commands try again by themselves for some seconds while the controller is away."""
 LATE_S: Final = 600.0
-"""So long the accounting may be behind a controller that has forgotten a job."""
+"""Longest time by which the accounting lags behind a controller that has forgotten a job."""
 _PING: Final = "'scontrol ping' says whether the controller answers"
 _SET_UP: Final = "set SLURM_CONF to the cluster's slurm.conf, or work on a login node, where 'scontrol ping' answers"
 _NOT_SET_UP: Final = ("configuration source", "Unable to process configuration file")
@@ -94,7 +94,7 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     try:
         script = asking.ask(["scontrol", "write", "batch_script", number, "-"], cluster)
     except LauncherError as error:
-        # An interactive job has none, and another user's is nobody else's business.
+        # An interactive job has none, and another user's may not be read.
         log.info("the script of job %s cannot be had: %s", job, error)
         script = ""
     return AdoptedJob(
@@ -132,7 +132,7 @@ class SlurmLauncher:
         call_s: float = CALL_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``place``: where its jobs are. Anywhere else nothing can be told of them; empty: wherever this is."""
+        """``place`` is where its jobs are, empty for here. They can be asked about only there."""
         self._clusters = clusters
         self._awaited_place = place
         self._call_s = call_s
@@ -223,7 +223,7 @@ class SlurmLauncher:
         return told
 
     def _queued(self, jobs: Sequence[str], cluster: str) -> dict[str, JobReport]:
-        """What one squeue tells of ``jobs`` of ``cluster``."""
+        """Reports on ``jobs`` of ``cluster`` from one squeue."""
         # No value of a job can hold it: jobs' names and paths have any character.
         separator = f"|{secrets.token_hex(8)}|"
         form = ",".join(f"{name}:{separator}" for name in reports.QUEUED)
@@ -257,7 +257,7 @@ class SlurmLauncher:
             raise _unanswered(answer)
 
     def _forgotten(self, job: str, number: str, cluster: str) -> JobReport:
-        """What the accounting says of a job that the controller does not know."""
+        """The accounting's report on a job that the controller does not know."""
         answer = self._ask(["sacct", *_COLUMNS, f"--format={ACCOUNTED}", f"--jobs={number}"], cluster)
         if answer.code != 0:
             if _NO_ACCOUNTING in answer.err:

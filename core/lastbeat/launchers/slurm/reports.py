@@ -1,4 +1,4 @@
-"""What scontrol, squeue and sacct say of jobs, in our words: pure."""
+"""Turns the output of scontrol, squeue and sacct into job reports. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -95,7 +95,7 @@ def folder(text: str) -> str:
 
 
 def options(text: str) -> tuple[str, ...]:
-    """sbatch's options that ``scontrol show job`` tells of; of others nobody knows."""
+    """sbatch's options that ``scontrol show job`` shows; others are unknown."""
     found = []
     for name, option in _RESUBMITTED.items():
         said = re.search(rf"^ {{3}}(?:\S+ )*?{name}=(\S+)", text, re.MULTILINE)
@@ -173,7 +173,7 @@ def accounted(text: str) -> JobReport | None:
         return None
     said, exited, begun, ended, nodes, name = rows[-1]
     code, number = _exit(exited)
-    # A cluster that was set up anew counts its jobs from 1 again.
+    # A cluster that was set up again counts its jobs from 1.
     starts = sum(row[5] == name for row in rows)
     report = JobReport(JobState.UNKNOWN, said, exit_code=code, signal=number, nodes=node_names(nodes))
     begun_at, ended_at = local_time(begun), local_time(ended)
@@ -252,7 +252,7 @@ def _translated(report: JobReport) -> JobReport:
     if state is JobState.SUCCEEDED:
         return replace(report, state=state)
     if state.ended:
-        # Exit status 0 of a job that did not end well is one that nobody asked for.
+        # Exit status 0 of a job that did not end well is not training's own.
         return replace(report, state=state, exit_code=report.exit_code or None)
     # An end is foreseen by the time limit, and a start by the scheduler.
     begun = report.started_at if state is JobState.RUNNING else None

@@ -1,4 +1,4 @@
-"""What sbatch is asked to run, and what it must not be asked: pure.
+"""Builds what sbatch is asked to run, and refuses what it must not be asked. Pure.
 
 A job is one job, under the name that lastbeat gave it, and gets the variables that lastbeat hands it. Options come from
 the user, from the ``#SBATCH`` lines of the script and from variables of the environment, which outrank those lines.
@@ -55,7 +55,7 @@ _REFUSED: Final[Mapping[_Option, tuple[str, str]]] = {
 _NOT_HANDED_ON: Final = {
     # It would wait until the job has ended.
     "SBATCH_WAIT",
-    # Put together anew; see _export.
+    # Put together again; see _export.
     "SBATCH_EXPORT",
     # Ours outrank these.
     "SBATCH_JOB_NAME",
