@@ -143,10 +143,10 @@ class FakeLauncher:
         self.before(operation, name)
 
     def refuse(self, operation: str, error: BaseException | type[BaseException]) -> None:
-        """Raise ``error`` at every call of ``operation``."""
+        """Raise ``error`` at every call of ``operation``, or of "any"."""
 
         def hook(asked: str, _name: str) -> None:
-            if asked == operation:
+            if operation in {"any", asked}:
                 raise error
 
         self.before = hook

@@ -112,14 +112,11 @@ def test_a_channel_that_hangs_while_it_is_told_who_cannot_be_seen_is_told_later_
         world.run(name).both(1)
     world.sweep()
 
-    def refuse(operation: str, key: str) -> None:
-        if operation == "read" and key.startswith("bad/"):
-            raise DeniedError("403 for bad")
-
     def hang(_message: Message) -> None:
         released.wait(60)
 
-    world.store.before, world.channel.fault = refuse, hang
+    world.store.refuse("read", DeniedError("403 for bad"), under="bad/")
+    world.channel.fault = hang
     for _ in range(14):
         world.after(60)
         for name in ("ok", "bad"):

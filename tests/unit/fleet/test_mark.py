@@ -95,7 +95,7 @@ def test_where_writing_costs_money_every_twentieth_minute_is_marked_and_tells_of
 def test_a_mark_that_was_refused_is_left_by_the_next_pass() -> None:
     store = paid()
     mark = MarkWriter(store, FleetPolicy())
-    store.before = refusing
+    store.refuse("any", DeniedError("access denied"))
     assert "access denied" in mark.write(REPORT).notes[-1]
     store.heal()
     assert mark.write(replace(REPORT, at=START + timedelta(minutes=1))).requests["PUT"] == 2
@@ -172,13 +172,9 @@ def test_the_largest_mark_is_read_by_everybody() -> None:
     assert len(found.recent) == RECENT
 
 
-def refusing(_operation: str, _key: str) -> None:
-    raise DeniedError("access denied")
-
-
 def test_a_mark_that_cannot_be_written_is_a_note_and_stops_nothing() -> None:
     store = MemoryStore()
-    store.before = refusing
+    store.refuse("any", DeniedError("access denied"))
     mark = MarkWriter(store, FleetPolicy())
     report = mark.write(REPORT)
     assert "access denied" in report.notes[-1]
@@ -248,6 +244,6 @@ def test_whatever_somebody_wrote_there_is_counts_or_nothing(recent: object, inte
 
 def test_a_store_that_does_not_answer_is_no_missing_mark() -> None:
     store = MemoryStore()
-    store.before = refusing
+    store.refuse("any", DeniedError("access denied"))
     with pytest.raises(StoreError):
         read_mark(store)

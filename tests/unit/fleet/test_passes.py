@@ -52,10 +52,6 @@ def sweep_of(world: World, *, ping: str | None = None, page: Pages | None = None
     return world.fresh_sweep(tally=tally, mark=mark, ping=Ping(ping) if ping else None, page=page)
 
 
-def answers_nothing(_operation: str, _key: str) -> None:
-    raise UnreachableError("503")
-
-
 def down(_message: Message) -> None:
     raise DeliveryError("503", retryable=True)
 
@@ -72,7 +68,7 @@ def test_a_pass(sink: HttpSink, how: str, told: list[str], marked: bool) -> None
     world = running(30)
     sweep = sweep_of(world, ping=f"{sink.url}/x")
     if how == "blind":
-        world.store.before = answers_nothing
+        world.store.refuse("any", UnreachableError("503"))
     if how == "cannot deliver":
         world.run("run-0000").error()
         world.channel.fault = down
@@ -233,7 +229,7 @@ def test_a_mark_that_cannot_be_written_again_is_no_harm() -> None:
 
 def test_a_blind_pass_leaves_the_page_alone() -> None:
     world = running(1)
-    world.store.before = answers_nothing
+    world.store.refuse("any", UnreachableError("503"))
     page = Pages(world)
     assert sweep_of(world, page=page).run().blind
     assert page.asked == []

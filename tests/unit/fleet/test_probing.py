@@ -273,7 +273,7 @@ def test_a_store_that_goes_away_is_blindness_and_nothing_more() -> None:
     for _ in range(15):
         assert _pass(world).blind
     assert world.channel.events == ["BLIND"]
-    world.store.before = lambda _operation, _key: None
+    world.store.heal()
     assert _pass(world).statuses == {"RUNNING": LIVING}
     assert world.channel.events == ["BLIND", "SIGHTED"]
 

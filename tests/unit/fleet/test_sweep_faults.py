@@ -26,7 +26,7 @@ def test_a_fleet_that_cannot_be_seen_is_told_once_and_nothing_follows_from_it(
         assert report.blind
         assert report.exit_status == 3
     assert [(m.event, m.run_id) for m in world.channel.sent] == [(Event.BLIND, world.store.url)]
-    world.store.before = lambda _operation, _key: None
+    world.store.heal()
     world.beat_all()
     assert world.sweep(restarted=restarted).statuses == {"RUNNING": 50}
     assert world.channel.events == ["BLIND", "SIGHTED"]

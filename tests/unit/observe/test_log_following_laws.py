@@ -63,12 +63,8 @@ class _Shipping:
         self.shipped = len(self.written)
 
     def look(self, *, fails: bool) -> None:
-        def refuse(operation: str, key: str) -> None:
-            if operation == "read":
-                raise UnreachableError("no answer")
-
         if fails:
-            self.log.store.before = refuse
+            self.log.store.refuse("read", UnreachableError("no answer"))
         if self.log.store.held:
             try:
                 self.log.look()

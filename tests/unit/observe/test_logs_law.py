@@ -36,7 +36,7 @@ def test_looks_find_what_one_whole_reading_finds(deeds: list[tuple[str, int]]) -
             shipped = len(text)
         else:
             if what == "fail":
-                run.store.before = _refuse_reads
+                run.store.refuse("read", UnreachableError("no answer"))
             if not run.look(restarted=what == "restart").unread and f"{RUN}/{MAIN}" in run.store.held:
                 seen = shipped
             run.store.heal()
@@ -50,8 +50,3 @@ def test_looks_find_what_one_whole_reading_finds(deeds: list[tuple[str, int]]) -
     assert (report.step, report.loss, report.explanation) == (expected.step, expected.loss, expected.explanation)
     files = run_files(run.store, RUN)
     assert run.logs.explain(files, None) == whole.logs.explain(files, None)
-
-
-def _refuse_reads(operation: str, _key: str) -> None:
-    if operation == "read":
-        raise UnreachableError("no answer")

@@ -150,10 +150,10 @@ def test_nothing_follows_while_nobody_answers() -> None:
     scene = living()
     failed(scene)
     agent = scene.agent()
-    scene.store.before = _unreachable
+    scene.store.refuse("any", UnreachableError("no store"))
     assert agent.run().blind is not None
     scene.store.heal()
-    scene.launcher.die_at(0, lambda: LauncherError("no answer", "try scontrol ping"), before=True)
+    scene.launcher.refuse("any", LauncherError("no answer", "try scontrol ping"))
     assert scene.agent().run().blind == "no answer; try scontrol ping"
     passes(scene, agent)
     assert scene.launcher.submitted == ["run-r0"]
@@ -161,10 +161,6 @@ def test_nothing_follows_while_nobody_answers() -> None:
     scene.end("run-r0", JobState.FAILED, 1)
     passes(scene, agent, 20)
     assert scene.launcher.submitted == ["run-r0", "run-r1"]
-
-
-def _unreachable(_operation: str, _key: str) -> None:
-    raise UnreachableError("no store")
 
 
 def test_its_mark_says_that_it_is_there() -> None:

@@ -81,17 +81,10 @@ def test_tokens_stay_where_they_are() -> None:
 @pytest.mark.parametrize("fault", ["launcher", "store"])
 def test_a_log_that_cannot_be_brought_is_told_and_decides_nothing(fault: str) -> None:
     scene = elsewhere(b"step 1/100 loss 2.5\n")
-
-    def refuse(operation: str, name: str) -> None:
-        if operation == "output":
-            raise LauncherError("the dashboard does not answer", "look whether it runs")
-        if operation == "write" and name == LOG:
-            raise UnreachableError("no answer")
-
     if fault == "launcher":
-        scene.launcher.before = refuse
+        scene.launcher.refuse("output", LauncherError("the dashboard does not answer", "look whether it runs"))
     else:
-        scene.store.before = refuse
+        scene.store.refuse("write", UnreachableError("no answer"), under=LOG)
     watch = scene.watch()
     for _ in range(8):
         scene.store.put_text("run/metadata.json", "{}")

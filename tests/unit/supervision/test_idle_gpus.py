@@ -111,7 +111,7 @@ def test_while_nobody_can_tell_nothing_is_raised_or_cleared() -> None:
     assert "gpu_idle" in conditions(scene)
     job_of(scene).gpus = None
     assert "gpu_idle" in conditions(scene)
-    scene.launcher.die_at(0, lambda: LauncherError("no answer"), before=True)
+    scene.launcher.refuse("any", LauncherError("no answer"))
     assert "gpu_idle" in conditions(scene)
     scene.launcher.heal()
     job_of(scene).gpus = IN_USE

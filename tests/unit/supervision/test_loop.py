@@ -10,7 +10,7 @@ from lastbeat.model.job import JobState
 from lastbeat.model.record import Record
 from lastbeat.model.restart import LeaseHolder
 from lastbeat.model.status import Status
-from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from lastbeat.stores.port import DeniedError, UnreachableError
 from support.jobs import SupervisedScene
 from unit.supervision.test_supervised import running
 
@@ -90,16 +90,9 @@ def test_a_run_without_a_supervision_has_no_lease() -> None:
 
 def test_a_store_that_does_not_answer_is_asked_again_and_one_that_refuses_is_not() -> None:
     scene = running(SupervisedScene())
-
-    def fail(error: StoreError) -> None:
-        def hook(_operation: str, _key: str) -> None:
-            raise error
-
-        scene.store.before = hook
-
-    fail(UnreachableError("no answer"))
+    scene.store.refuse("any", UnreachableError("no answer"))
     assert take(scene, waits(scene, lambda: None, scene.store.heal))[0] is not None
-    fail(DeniedError("not allowed"))
+    scene.store.refuse("any", DeniedError("not allowed"))
     with pytest.raises(DeniedError):
         take(scene, waits(scene))
 

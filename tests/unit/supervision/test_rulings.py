@@ -76,7 +76,7 @@ def test_silence_while_nobody_can_ask_the_launcher_leads_to_no_restart() -> None
     beat(scene)
     watch = scene.watch()
     watch.tick()
-    scene.launcher.die_at(0, lambda: LauncherError("no answer"), before=True)
+    scene.launcher.refuse("any", LauncherError("no answer"))
     for _ in range(30):
         scene.store.pass_time(60)
         outcome = watch.tick()

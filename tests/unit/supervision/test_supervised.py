@@ -369,7 +369,7 @@ def test_while_a_job_waits_for_its_turn_the_output_of_the_last_one_says_nothing_
 
 def test_a_job_that_cannot_be_asked_about_changes_nothing() -> None:
     scene = running(SupervisedScene())
-    scene.launcher.die_at(0, lambda: LauncherError("no answer"), before=True)
+    scene.launcher.refuse("any", LauncherError("no answer"))
     watch = scene.watch()
     for _ in range(20):
         scene.store.pass_time(60)

@@ -158,7 +158,7 @@ def test_a_job_that_lives_on_is_left_alone() -> None:
 def test_nothing_is_decided_while_the_launcher_does_not_answer() -> None:
     scene = living()
     failed(scene)
-    scene.launcher.die_at(0, lambda: LauncherError("no answer"), before=True)
+    scene.launcher.refuse("any", LauncherError("no answer"))
     for _ in range(5):
         scene.watch().tick()
         scene.store.pass_time(400)

@@ -95,7 +95,7 @@ def test_what_completes_while_it_is_being_ended_is_not_run_again() -> None:
 def test_what_becomes_of_a_job_is_told_though_its_end_was_told_before() -> None:
     scene = running(SupervisedScene())
     scene.store.put_text(f"{RUN}/_error", "RuntimeError: boom")
-    scene.launcher.before = _silent
+    scene.launcher.refuse("any", LauncherError("no answer"))
     scene.watch().tick()
     scene.heal()
     scene.end("run-r0", JobState.FAILED, 1)
@@ -105,7 +105,3 @@ def test_what_becomes_of_a_job_is_told_though_its_end_was_told_before() -> None:
         None,
         "restarting, attempt 1/2, from where training itself resumes",
     ]
-
-
-def _silent(_operation: str, _name: str) -> None:
-    raise LauncherError("no answer")

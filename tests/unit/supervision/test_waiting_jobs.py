@@ -60,12 +60,12 @@ def test_it_is_over_when_the_job_begins() -> None:
 
 def test_nothing_is_raised_or_cleared_while_the_scheduler_does_not_answer() -> None:
     scene = queued("JobHeldUser")
-    scene.launcher.die_at(0, lambda: LauncherError("no answer"), before=True)
+    scene.launcher.refuse("any", LauncherError("no answer"))
     scene.store.pass_time(20_000)
     assert dict(scene.watch().tick().conditions) == {}
     scene.launcher.heal()
     scene.watch().tick()
-    scene.launcher.die_at(0, lambda: LauncherError("no answer"), before=True)
+    scene.launcher.refuse("any", LauncherError("no answer"))
     assert "job_pending" in scene.watch().tick().conditions
     assert len(scene.channel.sent) == 1
 
