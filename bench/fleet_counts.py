@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 from bench import fleet_runs
 from bench.fleet_store import CountedStore
+from lastbeat.fleet.cost import MONTH_S
 from lastbeat.fleet.mark import MarkWriter
-from lastbeat.fleet.prices import MONTH_S, dollars
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.policy import FleetPolicy, Policy
+from lastbeat.stores.kind import S3_LIST
 from lastbeat.stores.volatile import VolatileStore
 from lastbeat.watch.watchdog import WatchContext
 
@@ -67,7 +68,7 @@ class Count:
         return self._month({kind: count * self.fleet.active for kind, count in POLLER.items()})
 
     def _month(self, requests: dict[str, float]) -> float:
-        return dollars(requests) * MONTH_S / PASS_S / self.fleet.active
+        return S3_LIST.dollars(requests) * MONTH_S / PASS_S / self.fleet.active
 
 
 def count(fleet: Fleet, passes: int, policy: FleetPolicy | None = None) -> Count:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from lastbeat.fleet.prices import dollars
+from lastbeat.stores.kind import S3_LIST
 from support.cli import LASTBEAT, LIMIT_S, environment
 from support.dashboard import run_dashboard
 from support.proxy import s3_error
@@ -23,7 +23,7 @@ from support.s3 import S3Server
 from support.waiting import until
 
 RUNS = 30
-LISTING = dollars({"LIST": 1})
+LISTING = S3_LIST.dollars({"LIST": 1})
 
 
 def fleet_of(server: S3Server) -> str:
@@ -72,7 +72,7 @@ def test_however_many_watch_the_store_is_asked_for_a_listing_an_interval_at_most
                 asked = sum(browsers.map(browse, range(12)))
             intervals = time.monotonic() - began
             calls = Counter(call.action for call in recorder.calls[opened:])
-    cost = dollars({"LIST": calls["s3:ListBucket"], "GET": calls["s3:GetObject"]})
+    cost = S3_LIST.dollars({"LIST": calls["s3:ListBucket"], "GET": calls["s3:GetObject"]})
     assert asked > 12
     assert calls["s3:ListBucket"] > 2
     assert set(calls) <= {"s3:ListBucket", "s3:GetObject"}

@@ -1,11 +1,18 @@
-"""Requests in a month and their price: measured for watching, computed for heartbeats and polling. Pure."""
+"""Requests in a month and their price: measured for watching, computed for heartbeats and polling. Pure.
+
+Prices are those of S3, approximate: they compare two plans, and show an order of magnitude. Traffic within a region is
+free; storage is not counted.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from lastbeat.fleet.mark import PassMark
-from lastbeat.fleet.prices import MONTH_S, dollars
+from lastbeat.stores.kind import S3_LIST
 
+MONTH_S: Final = 30 * 86400.0
+"""Length of a month in s, for all monthly figures."""
 POLL_S = 60.0
 """Time in s between two polls of a polling script. Each poll makes two HEAD and two GET requests."""
 MARK_READ_BEATS = 10
@@ -24,7 +31,7 @@ class Bill:
 
     @property
     def dollars(self) -> float:
-        return dollars(self.requests)
+        return S3_LIST.dollars(self.requests)
 
     def times(self, factor: float) -> "Bill":
         """``factor`` times as many requests."""

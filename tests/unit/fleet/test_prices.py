@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.fleet.prices import dollars
 from lastbeat.stores.kind import S3_LIST
 
 ROWS = [
@@ -21,11 +20,11 @@ ROWS = [
 
 @pytest.mark.parametrize(("requests", "expected"), ROWS)
 def test_a_price(requests: dict[str, int], expected: float) -> None:
-    assert dollars(requests) == pytest.approx(expected)
+    assert S3_LIST.dollars(requests) == pytest.approx(expected)
 
 
 @given(*[st.dictionaries(st.sampled_from([*S3_LIST.per_request, "OTHER"]), st.integers(0, 10**6)) for _ in "ab"])
 def test_two_bills_together_are_one(one: dict[str, int], other: dict[str, int]) -> None:
     together = {kind: one.get(kind, 0) + other.get(kind, 0) for kind in {*one, *other}}
-    assert dollars(one) + dollars(other) == pytest.approx(dollars(together))
-    assert dollars(one) >= 0
+    assert S3_LIST.dollars(one) + S3_LIST.dollars(other) == pytest.approx(S3_LIST.dollars(together))
+    assert S3_LIST.dollars(one) >= 0

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 
-from lastbeat.fleet.prices import dollars
 from lastbeat.model import runid
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.raised_alert import RaisedAlert, encode_alerts
 from lastbeat.stores.counting import CountingStore, Tally
+from lastbeat.stores.kind import S3_LIST
 from lastbeat.stores.port import DeniedError, UnreachableError
 from support.paged import PagedStore
 from support.world import World
@@ -70,9 +70,9 @@ def test_it_costs_no_more_than_a_poller_that_knows_whom_to_ask() -> None:
         world.after(60)
         _beat(world)
         sweep.run()
-    poller = 60 * LIVING * dollars({"GET": 4})
+    poller = 60 * LIVING * S3_LIST.dollars({"GET": 4})
     # Without the search for new runs and the memory's own request, which do not grow with those that live.
-    assert dollars({"GET": tally.counts["GET"]}) < 0.8 * poller
+    assert S3_LIST.dollars({"GET": tally.counts["GET"]}) < 0.8 * poller
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])

@@ -3,9 +3,9 @@
 import pytest
 
 from lastbeat.fleet.mark import MarkWriter
-from lastbeat.fleet.prices import dollars
 from lastbeat.model.policy import Policy
 from lastbeat.stores.counting import CountingStore, Tally
+from lastbeat.stores.kind import S3_LIST
 from support.world import TrainingRun, World
 
 OTHERS = 30
@@ -85,18 +85,18 @@ def _dollars(living: int, passes: int = 60) -> float:
             world.run(f"run-{number:02}").log("step 1 loss 2.5\n") if not minute else None
         assert made.run().statuses == {"RUNNING": living}
         world.after(60)
-    return dollars(tally.since(before)) / passes
+    return S3_LIST.dollars(tally.since(before)) / passes
 
 
 def test_ten_runs_cost_a_third_of_what_polling_them_costs() -> None:
-    assert _dollars(10) < 10 * dollars(POLLER) / 3
+    assert _dollars(10) < 10 * S3_LIST.dollars(POLLER) / 3
 
 
 @pytest.mark.parametrize("living", [1, 5, 12, 13, 40])
 def test_a_small_fleet_costs_little_more_than_its_listing(living: int) -> None:
-    reading = living * 3 * dollars({"GET": 2}) / 60
-    asking = min(dollars({"LIST": 1}), dollars({"LIST": 0.5, "GET": living / 2}))
-    assert _dollars(living) < (asking + reading) * 1.1 + dollars({"PUT": 5 / 60})
+    reading = living * 3 * S3_LIST.dollars({"GET": 2}) / 60
+    asking = min(S3_LIST.dollars({"LIST": 1}), S3_LIST.dollars({"LIST": 0.5, "GET": living / 2}))
+    assert _dollars(living) < (asking + reading) * 1.1 + S3_LIST.dollars({"PUT": 5 / 60})
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["one process", "a process for each pass"])
