@@ -210,7 +210,8 @@ class FleetBlindness:
         """Note that a pass observed the fleet except ``report.unreadable``. ``since`` returns since when a run cannot
         be observed. Returns notes."""
         if report.unreadable_count > _SINGLE_LIMIT:
-            first, why = next(iter(report.unreadable.items()))
+            # Which run is named must not depend on which look ended first.
+            first, why = min(report.unreadable.items())
             reason = f"{counted(report.unreadable_count, 'run')} could not be observed, {first} among them: {why}"
             if any(count for status, count in report.statuses.items() if status != Status.UNKNOWN.value):
                 self._fleet.regained(self._url)
