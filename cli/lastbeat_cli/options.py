@@ -84,7 +84,7 @@ def run(group: str, help_text: str = "The run: its folder's name below the fleet
         def with_run(*, run: str | None, run_id: str | None, **rest: object) -> object:
             return command(run_id=one_run(run, run_id), **rest)
 
-        word = argument("run", required=False, metavar="[RUN]", group=group, listed=("RUN, --run-id RUN", help_text))
+        word = argument("run", required=False, metavar="[RUN]", group=group, listed=("RUN, --run-id ID", help_text))
         return cast("F", word(click.option("--run-id", metavar="ID", hidden=True)(with_run)))
 
     return add
