@@ -58,7 +58,8 @@ def test_a_rank_is_killed(site: Site, ranks: list["subprocess.Popen[str]"]) -> N
 def test_a_rank_hangs_until_it_is_let_go_on(site: Site, ranks: list["subprocess.Popen[str]"]) -> None:
     done = simulate(site, "--type", "rank_hung", "--rank", "0")
     assert f"kill -CONT {ranks[0].pid}" in done.stdout
-    assert state(ranks[0].pid) == "T"
+    # The kernel stops it a moment after the signal.
+    until(lambda: state(ranks[0].pid), lambda now: now == "T")
     ranks[0].send_signal(signal.SIGCONT)
     until(lambda: state(ranks[0].pid), lambda now: now != "T")
 
