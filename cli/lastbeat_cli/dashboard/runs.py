@@ -127,9 +127,11 @@ class RunLooks:
         return sum(at < run.looked_at for at in self._viewed_read_times(now)) < self._reads_left
 
     def _viewed_read_times(self, now: float) -> list[float]:
-        """When each run that is open in a browser was last read."""
+        """When each run that is open in a browser, and is not being read, was last read."""
         with self._lock:
-            runs = [run for run in self._runs.values() if now - run.asked_at <= ASKED_INTERVALS * self._interval_s]
+            # One whose read hangs would stay the oldest, and keep all others from being read.
+            idle = [run for run in self._runs.values() if run not in self._reading]
+            runs = [run for run in idle if now - run.asked_at <= ASKED_INTERVALS * self._interval_s]
         return [run.looked_at for run in runs if run.looked_at is not None]
 
     def _hangs(self, run: _Run) -> bool:

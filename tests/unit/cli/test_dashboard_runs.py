@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -240,3 +241,28 @@ def test_where_there_is_not_enough_for_everybody_it_goes_round(world: World) -> 
     counts = [world.looks.count(name) for name in "abc"]
     assert min(counts) > 5
     assert max(counts) - min(counts) <= 1
+
+
+def test_a_run_whose_read_hangs_takes_no_other_runs_turn(world: World) -> None:
+    world.pages = 1
+    looks = world.looking(free=False)
+    step(looks, "hangs")
+    step(looks, "well")
+    inside, leave = threading.Event(), threading.Event()
+    world.during = lambda: (inside.set(), leave.wait(30))
+    with ThreadPoolExecutor(1) as pool:
+        while looks.turn():
+            world.now += 6
+        reading = pool.submit(step, looks, "hangs")
+        assert inside.wait(30)
+        world.during = lambda: None
+        seen = set()
+        for _ in range(20):
+            world.now += 6
+            looks.turn()
+            with suppress(UnreachableError):
+                step(looks, "hangs")
+            seen.add(step(looks, "well"))
+        leave.set()
+        reading.result()
+    assert len(seen) == 11, "what was known, and what each interval for runs brought"
