@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.model.times import format_time
 from lastbeat.training.sdk.first_error import rank_zero_state
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.stop_announcement import ALONE_S, DELIVERY_S, PATIENCE_S, POLL_S, StopAnnouncement
@@ -36,11 +37,14 @@ class Process:
     stopped_at: int | None = None
     run: Run = field(init=False)
     own: StopAnnouncement = field(init=False)
+    began: datetime = field(init=False)
+    """By the store's clock."""
 
     def __post_init__(self) -> None:
         self.run = Run("run-1", None)
         self.run.world, self.run.leads = self.world, self.number == 0
         self.own = StopAnnouncement(self.run, self.clock)
+        self.began = self.store.clock()
 
     def asked(self, *, ends_soon: bool = True) -> None:
         self.run.ask_to_stop(WHY, "asked", ends_soon=ends_soon)
@@ -51,10 +55,11 @@ class Process:
 
     def beat(self, **more: object) -> None:
         if self.number == 0:
-            document = {"attempt": 1, "begun": True, "status": "running", **self.own.fields(), **more}
+            began = {"attempt": 1, "start_time": format_time(self.began)}
+            document = {**began, "begun": True, "status": "running", **self.own.fields(), **more}
             self.store.put_text("run-1/metadata.json", json.dumps(document))
         else:
-            self.own.follow(rank_zero_state(self.store, "run-1", self.store.clock() - timedelta(hours=1)))
+            self.own.follow(rank_zero_state(self.store, "run-1", self.began))
 
 
 class World:
@@ -150,9 +155,21 @@ def test_where_no_word_arrives(ends_soon: bool, number: int, seconds: float, sto
     assert (world.ranks[number].stopped_at is not None) is stops
 
 
+def test_a_rank_that_reads_only_after_rank_0_has_stopped_stops_as_well() -> None:
+    world = World(ranks=2)
+    world.trains(20)
+    world.ranks[0].asked()
+    world.trains(60, beats=False)
+    world.ranks[0].beat(status="preempted")
+    world.ranks[1].beat()
+    world.ranks[1].call()
+    assert world.ranks[1].stopped_at == world.ranks[1].own.calls
+
+
 NO_WORD = [
     pytest.param({"begun": False, "stop_call": 1}, id="rank 0 has not begun this attempt"),
-    pytest.param({"status": "preempted", "stop_call": 1}, id="rank 0 has ended"),
+    pytest.param({"status": "completed", "stop_call": 1}, id="rank 0 came to its end"),
+    pytest.param({"status": "failed", "stop_call": 1}, id="rank 0 has failed"),
     pytest.param({"stop_call": None}, id="no call"),
     pytest.param({"stop_call": "soon"}, id="no number"),
     pytest.param({"stop_call": -3}, id="below zero"),
@@ -169,12 +186,25 @@ def test_what_is_no_announcement_stops_no_rank(document: dict[str, object]) -> N
     assert world.ranks[1].stopped_at is None
 
 
-def test_the_word_of_the_last_attempt_stops_no_rank_of_this_one() -> None:
+LAST_ATTEMPT = [
+    pytest.param(timedelta(seconds=-1), {}, False, id="written before this rank started"),
+    pytest.param(timedelta(seconds=1), {"start_time": "2020-01-01T00:00:00Z"}, False, id="a rank 0 that still saves"),
+    pytest.param(timedelta(seconds=1), {"start_time": None}, False, id="a rank 0 that names no start"),
+    pytest.param(timedelta(seconds=1), {}, True, id="this attempt's own is heard"),
+    pytest.param(
+        timedelta(seconds=1), {"start_time": "2020-01-01T00:00:00Z", "clock_offset_s": 3e8}, True,
+        id="also where the clock of rank 0 is years behind the store's",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("after", "document", "heard"), LAST_ATTEMPT)
+def test_only_this_attempts_word_stops_a_rank(after: timedelta, document: dict[str, object], heard: bool) -> None:
     world = World(ranks=2)
-    world.ranks[0].beat(stop_call=1, stop_reason="it was preempted")
-    state = rank_zero_state(world.store, "run-1", world.store.clock() + timedelta(seconds=1))
+    world.ranks[0].beat(**{"stop_call": 1, "stop_reason": "it was preempted", **document})
+    state = rank_zero_state(world.store, "run-1", world.ranks[1].began - after)
     world.ranks[1].own.follow(state)
-    assert world.ranks[1].own.at is None
+    assert (world.ranks[1].own.at is not None) is heard
 
 
 def test_many_ranks_read_less_often() -> None:

@@ -26,14 +26,15 @@ after the first had failed, the second one's error becomes the run's, and the fi
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lastbeat.model import runid
-from lastbeat.model.numbers import whole
+from lastbeat.model.numbers import number, whole
 from lastbeat.model.text import fit, one_line
-from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, StoreError
+from lastbeat.model.times import parse_time
+from lastbeat.stores.port import Blob, ConflictError, DeniedError, Expect, Store, StoreError
 from lastbeat.training.sdk.attempts import attempt_of, parsed
 from lastbeat.training.sdk.ranks import rank_error_key
 from lastbeat.training.sdk.safe_log import fault_text, safe_log
@@ -43,6 +44,8 @@ PATIENCE_S = 10.0
 _LOOK_AGAIN_S = 0.5
 _METADATA_LIMIT_BYTES = 64 * 1024
 _REASON_CHARS = 300
+SPREAD_S = 600.0
+"""Longest time in s by which rank 0 starts before another rank of the same attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +55,9 @@ class RankZeroState:
     begun: bool = False
     """Rank 0 has begun this attempt, and has deleted what the last attempt left behind."""
     attempt: int | None = None
-    runs: bool = False
-    """Rank 0 reports that it has not ended."""
     stop_call: int | None = None
-    """The call of ``all_should_stop`` at which all ranks stop, once rank 0 has announced one."""
+    """The call of ``all_should_stop`` at which all ranks of this attempt stop, once rank 0 has announced one. It may
+    have stopped there already."""
     stop_reason: str = ""
 
 
@@ -83,16 +85,26 @@ def rank_zero_state(store: Store, run_id: str, started: datetime) -> RankZeroSta
         # It belongs to the last attempt, or rank 0 of this one will update it with its next beat.
         return RankZeroState()
     document = parsed(blob.body)
-    stop_reason = document.get("stop_reason")
-    # A stamp of whole seconds from the second of the start may belong to the last attempt.
-    call = whole(document.get("stop_call")) if blob.modified >= started else None
+    begun, call, reason = document.get("begun") is True, whole(document.get("stop_call")), document.get("stop_reason")
+    stops = document.get("status") in {"running", "preempted"} and _is_of_this_start(document, blob, started)
     return RankZeroState(
-        document.get("begun") is True,
+        begun,
         attempt_of(blob.body) or None,
-        document.get("status") == "running",
-        call if call is not None and call > 0 else None,
-        fit(one_line(stop_reason), _REASON_CHARS) if isinstance(stop_reason, str) else "",
+        call if begun and stops and call is not None and call > 0 else None,
+        fit(one_line(reason), _REASON_CHARS) if isinstance(reason, str) else "",
     )
+
+
+def _is_of_this_start(document: Mapping[str, object], blob: Blob, started: datetime) -> bool:
+    """Whether the document is of the attempt in which another rank ``started``, and not of the last one.
+
+    The last attempt's rank 0 may still write while it saves its checkpoint, when this attempt's ranks have started.
+    """
+    began, offset_s = parse_time(document.get("start_time")), number(document.get("clock_offset_s"))
+    # A stamp of whole seconds from the second of the start may belong to the last attempt.
+    if began is None or blob.modified < started:
+        return False
+    return (started - began).total_seconds() <= SPREAD_S + (offset_s or 0.0)
 
 
 def leftovers(store: Store, run_id: str, started: datetime) -> list[str]:

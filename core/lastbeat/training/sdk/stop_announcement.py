@@ -135,7 +135,7 @@ class StopAnnouncement:
     def follow(self, rank_zero: "RankZeroState") -> None:
         """Adopt the call that rank 0 has announced, if any."""
         at = rank_zero.stop_call
-        if self.at is not None or at is None or not (rank_zero.begun and rank_zero.runs):
+        if self.at is not None or at is None:
             return
         ahead = at - self.calls
         self.why = f"rank 0 was told to stop{rank_zero.stop_reason and ': '}{rank_zero.stop_reason}"
