@@ -51,7 +51,7 @@ from lastbeat.training.exec.in_place.start import (
     Running,
     Starting,
     State,
-    identity,
+    identity_of,
 )
 from lastbeat.training.exec.in_place.together import Together, encode_starts
 from lastbeat.training.exec.reporting import ask_child, on_output, reporter, start_or_run, write_sentinel
@@ -181,7 +181,7 @@ class CommandInPlace:
 
     def _begin(self, order: StartOrder) -> CommandStart:
         terms, began = self._terms, time.monotonic()
-        own_start = identity(terms, order)
+        identity = identity_of(terms, order)
         summary, printed, meter = OutputSummary(), Capture(), ResourceMeter(wraps=True)
 
         def adapt(environment: RunEnvironment) -> RunEnvironment:
@@ -191,18 +191,18 @@ class CommandInPlace:
                 environment = replace(environment, rank=Rank(own.number, own.count, None, host), rank_beat_s=0.0)
             else:
                 environment = replace(environment, rank=Rank())
-            return replace(environment, in_place=own_start, yields=start.reports_itself)
+            return replace(environment, in_place=identity, yields=start.reports_itself)
 
         def look() -> tuple[Store, StoreLook]:
             store = self._store()
-            return store, StoreLook(store, self._name, own_start, began, self._settings.redactor)
+            return store, StoreLook(store, self._name, identity, began, self._settings.redactor)
 
         reports = reporter(self._settings, printed, summary, meter, adapt)
         if self._together is not None:
             self._together.number = order.number
         watch = StoreWatch(look) if self._together is None else StoreWatch(look, self._together.look)
         run = Run(self._name, None, self._wrapped.steps)
-        start = CommandStart(order, run, reports, meter, summary, OutputTail(), printed, watch, began)
+        start = CommandStart(order, identity, run, reports, meter, summary, OutputTail(), printed, watch, began)
         # Only now, because its beat thread asks the start at once.
         start.run = run = Run(self._name, reports, self._wrapped.steps)
         run.set_phase(self._wrapped.phase)
@@ -223,7 +223,7 @@ class CommandInPlace:
         environment: dict[str, str] = {
             **os.environ,
             WRAPPED: self._name,
-            VARIABLE: identity(self._terms, order).variable(),
+            VARIABLE: start.identity.variable(),
             RESTARTS_VARIABLE: str(order.number),
         }
         for name, value in order.environment().items():
@@ -334,7 +334,7 @@ class CommandInPlace:
             return self._finished(start, child, ended, ruling.decision)
         starts = next_starts(self._terms, start.order, ended, ruling)
         if self._together is not None:
-            return Restarting(start, child, ended, self._agree(starts))
+            return Restarting(start, child, ended, self._agree(self._together, starts))
         pause_s = ends.pause_s(start.order.history, ruling.end, ended.lived_s)
         return Restarting(start, child, ended, starts, pause_s)
 
@@ -367,11 +367,8 @@ class CommandInPlace:
         exited, still_there = end_all(child, ended.exit, {monitor}, self._terms.grace_s)
         return replace(ended, exit=exited), bool(still_there)
 
-    def _agree(self, starts: StartsInPlace) -> StartsInPlace | None:
+    def _agree(self, together: Together, starts: StartsInPlace) -> StartsInPlace | None:
         """Propose ``starts`` to all nodes. Returns what they agreed on, or None if the store does not answer."""
-        together = self._together
-        if together is None:
-            return starts
         limit_s = self._terms.gather_s
         return self._attention.while_doing(
             lambda: together.ask_for(self._store(), starts, limit_s), limit_s + 30.0, None

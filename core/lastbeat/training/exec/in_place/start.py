@@ -25,6 +25,8 @@ class CommandStart:
     """One start of the command, from its begin to its end."""
 
     order: StartOrder
+    identity: InPlace
+    """How training and ``exec`` recognize this start."""
     run: Run
     reporter: Reporter
     meter: ResourceMeter
@@ -52,8 +54,8 @@ class CommandStart:
         return not self.over and look is not None and look.sees_report()
 
 
-def identity(terms: InPlaceTerms, order: StartOrder) -> InPlace:
-    """How training and ``exec`` recognize the start ``order``."""
+def identity_of(terms: InPlaceTerms, order: StartOrder) -> InPlace:
+    """The identity of the start ``order``, which names this process as its starter."""
     left = max(0, terms.most - order.number)
     token, own = f"{terms.launch}-{order.number}", os.getpid()
     return InPlace(token, order.number, left, terms.takes_s, own, process_mark(own))
