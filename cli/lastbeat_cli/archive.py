@@ -17,7 +17,6 @@ from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump
-from lastbeat_cli.run import one_run
 from lastbeat_cli.taken_out import check_names, choose, confirm, refuse_the_living
 
 WHAT = "What to archive"
@@ -100,11 +99,9 @@ def _list(store: Store, *, as_json: bool) -> int:
         except DamagedError:
             return None  # The fleet shows such a run, with what is wrong.
 
-    names = one_run.run_names(store)
-    if names is None:
-        raise StoreError(f"the runs in {store.url} could not be listed in time", "try again in a moment")
+    names = sorted(name for name in store.folders() if not name.startswith("_"))
     with ThreadPoolExecutor(8) as pool:
-        records = [record for record in pool.map(read, sorted(names)) if record is not None]
+        records = [record for record in pool.map(read, names) if record is not None]
     held = [(each.run_id, each.left_out) for each in records if each.left_out and not each.left_out.forgotten]
     told = [f"{run_id}  since {format_time(left.at.replace(microsecond=0))}, by {left.by}" for run_id, left in held]
     rows = [{"run_id": run_id, "at": format_time(left.at), "by": logs.redact(left.by)} for run_id, left in held]

@@ -81,7 +81,7 @@ def command(*, run: str, applies: bool, resets: bool, as_json: bool, verbose: bo
     state = _state(store.read(key, LIMIT_BYTES))
     metadata = store.read(f"{name}/{runid.METADATA}", DOCUMENT_LIMIT_BYTES)
     if state is None:
-        if metadata is None:
+        if metadata is None and not store.list(f"{name}/", limit=1).entries:
             raise one_run.unknown(store, name)
         state = LearnedState()
     learner = _learner(state, read_heartbeat(metadata) if metadata is not None else None)
@@ -230,7 +230,7 @@ def lines(
 ) -> Iterator[str]:
     """``state``, and what watchers have learned, as lines for people."""
     if resets:
-        yield f"Run {run_id}: forgotten; a training that learns begins anew"
+        yield f"Run {run_id}: forgotten; learning starts from nothing"
         return
     if not state.learned:
         yield _nothing_line(run_id, state, learner) if seen is None else _seen_line(run_id, seen)

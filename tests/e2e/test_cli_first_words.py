@@ -22,6 +22,12 @@ SAME = [
     pytest.param(["ui", "--help"], ["dashboard", "--help"], id="ui is the dashboard"),
     pytest.param(["serve", "--help"], ["dashboard", "--help"], id="so is serve"),
     pytest.param(["restart", "gone"], ["supervise", "--resume", "gone"], id="restart resumes a supervised run"),
+    pytest.param(
+        ["restart", "--root", "training-runs", "run-1"],
+        ["supervise", "--resume", "run-1", "--root", "training-runs"],
+        id="its options may come before the run",
+    ),
+    pytest.param(["restart", "--help"], ["supervise", "--help"], id="and it has help"),
     pytest.param(["tail", "gone"], ["logs", "--follow", "gone"], id="tail follows a log"),
 ]
 
@@ -99,6 +105,10 @@ WRONG = [
     pytest.param(["beat", ""], "the run id is empty", id="an empty name"),
     pytest.param(["fail", "a", "it", "broke"], "put 'it broke' in quotes", id="a message without quotes"),
     pytest.param(["simulate-fault"], "--run-id is missing", id="no run"),
+    pytest.param(["restart"], "RUN is missing", id="nothing to restart"),
+    pytest.param(["restart", "a", "b"], "goes on as it was begun", id="two runs to restart"),
+    pytest.param(["restart", "--bogus"], "--bogus", id="an option that restart lacks"),
+    pytest.param(["explain", ""], "the name of a log or a run is empty", id="an unset variable to explain"),
     pytest.param(
         ["checkpoints", "nowhere"], "not supervised, and there is no such folder", id="neither a run nor a folder"
     ),

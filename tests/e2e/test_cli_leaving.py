@@ -44,6 +44,22 @@ def test_a_forgotten_run_is_gone_and_its_files_only_where_asked_for(tmp_path: Pa
     assert call(LASTBEAT, "sweep", "--once", cwd=tmp_path).returncode == 0
 
 
+def test_the_fleet_says_why_a_forgotten_run_that_was_written_to_is_not_judged_yet(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "training-runs", "again")
+    run.put("_error", "boom")
+    call(LASTBEAT, "sweep", "--once", cwd=tmp_path)
+    call(LASTBEAT, "forget", "again", cwd=tmp_path)
+    run.put("_complete", "")
+    (row,) = json.loads(call(LASTBEAT, "fleet", "--json", cwd=tmp_path).stdout)["runs"]
+    assert (row["status"], row["reason"]) == ("UNKNOWN", "no pass has judged it since it was forgotten")
+
+
+def test_a_list_of_archived_runs_says_why_there_is_none(tmp_path: Path) -> None:
+    done = call(LASTBEAT, "archive", "--list", "--root", "gone", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "gone: there is no such directory" in done.stderr
+
+
 def test_what_is_alive_or_not_there_is_refused(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "training-runs", "mistral-1")
     run.put("metadata.json", "{}")

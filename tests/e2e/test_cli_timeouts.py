@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lastbeat.model.learned_limits import LearnedLimit, LearnedState, SpanKey, Taken, encode_state
-from support.cli import LASTBEAT, LIMIT_S, call, environment
+from support.cli import LASTBEAT, LIMIT_S, RunFolder, call, environment
 
 TRAINS = """
 import sys, lastbeat
@@ -249,3 +249,8 @@ def test_what_they_have_learned_holds_for_the_next_attempt_until_it_is_reset(tmp
     assert seen is None
     watch(tmp_path)
     assert by_watchers(tmp_path)[1] is None
+
+
+def test_a_run_that_only_failed_has_learned_nothing(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "runs", "plain").put("_error", "boom")
+    assert "Run plain has learned nothing" in timeouts(tmp_path, run="plain").stdout

@@ -178,6 +178,9 @@ class _Looking:
     def _named(self, name: str) -> list[LogInput]:
         if name == log_sources.STDIN:
             return [log_sources.stdin()]
+        if not name:
+            # Path("") is the working directory: an unset variable must not explain another run.
+            raise UnreadableLogError("the name of a log or a run is empty", "Name it, or use . for this directory.")
         path = Path(name)
         if path.is_dir():
             self._folder = path

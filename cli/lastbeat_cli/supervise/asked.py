@@ -189,7 +189,7 @@ def recorded(settings: Settings, run_id: str) -> tuple[Record, Supervision]:
 
 def not_supervised(run_id: str) -> str:
     """The error message for ``--resume`` of a run that is not supervised."""
-    return f"{run_id} is not supervised; begin with --run-id {run_id} --launcher … -- COMMAND"
+    return f"{run_id} is not supervised; begin with lastbeat supervise --run-id {run_id} --launcher … -- COMMAND"
 
 
 def repository(settings: Settings, run_id: str) -> RecordRepository:

@@ -68,7 +68,16 @@ Examples:
 
 @click.command("supervise", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
 @options.option("--run-id", metavar="ID", group=WHAT, help="The run: its folder's name below the fleet root.")
-@options.option("--resume", "resumed", metavar="ID", group=WHAT, help="Continue the supervision of this run.")
+@options.option(
+    "--resume",
+    "resumed",
+    metavar="ID",
+    # Without a value, the run is the only word: `lastbeat restart --root DIR RUN` puts options between.
+    is_flag=False,
+    flag_value="",
+    group=WHAT,
+    help="Continue the supervision of this run.",
+)
 @options.option(
     "--adopt",
     metavar="JOB",
@@ -167,6 +176,10 @@ def command(  # noqa: PLR0913 - each is an option
         settings = values.settings(given, faults, watching=True)
         logs.follow(settings)
         return agency.run(settings, str(launcher), given, pause_s, once=once, as_json=as_json)
+    if resumed == "" and len(job) == 1:
+        (resumed,), job = job, ()
+    if resumed == "":
+        raise click.UsageError("RUN is missing; use for example lastbeat restart my-run")
     interval_s = None if interval is None else values.interval(interval, faults, least=0.1)
     said = WantedSupervision(
         run_id or "",

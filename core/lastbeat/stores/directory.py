@@ -103,7 +103,7 @@ class DirectoryStore:
 
     @property
     def traits(self) -> Traits:
-        if self._traits is None and self._root.is_dir():
+        if self._traits is None and self._is_there():
             self._traits = replace(TRAITS, one_clock=file_system_of(self._root) in OWN_FILE_SYSTEMS)
         return self._traits or TRAITS
 
@@ -204,8 +204,12 @@ class DirectoryStore:
             return None
         return found if stat.S_ISREG(found.st_mode) else None
 
+    def _is_there(self) -> bool:
+        """Whether the root is a directory that this user reaches. Never raises: the next operation says why not."""
+        return os.path.isdir(self._root)  # noqa: PTH112 - Path.is_dir() raises for a closed folder, or a stale mount
+
     def _check_root(self) -> None:
-        if not self._create and not self._root.is_dir():
+        if not self._create and not self._is_there():
             self._root.stat()  # says why
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self._root))
 
@@ -263,7 +267,7 @@ class DirectoryStore:
             return StoreError(f"{self.url}: cannot {doing}: {why}", "make room on that file system")
         if error.errno in _NO_LOCKS:
             return StoreError(f"{self.url}: cannot {doing}: {why}", "mount that file system with locks")
-        if not self._create and not self._root.is_dir():
+        if not self._create and not self._is_there():
             return MissingStoreError(
                 f"{self.url}: there is no such directory",
                 f"create it, mount its file system, or correct MONITORING_ROOT{_as_bucket(self._root)}",

@@ -29,6 +29,7 @@ from lastbeat.watch.observe.log_files import of_logs
 from lastbeat.watch.observe.run import newest_log
 
 CONDITIONS_LIMIT: Final = 20
+_UNJUDGED: Final = "no pass has judged it since it was forgotten"
 Mask = Callable[[str], str]
 
 
@@ -76,7 +77,7 @@ def of_record(record: Record, mask: Mask = str) -> Standing:
     beats = [beat for beat in (record.progress, record.metadata, record.log) if beat is not None]
     last = next((beat for beat in beats if beat.step is not None), None)
     return Standing(
-        shown_state(record.state or State(Status.UNKNOWN), mask),
+        shown_state(record.state or State(Status.UNKNOWN, _UNJUDGED), mask),
         since=record.came_to_be_at,
         attempt=record.attempt.number,
         start_time=record.attempt.start_time,

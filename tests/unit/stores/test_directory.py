@@ -305,3 +305,10 @@ def test_a_private_root_is_made_for_its_user_alone(tmp_path: Path) -> None:
     root = tmp_path / "state" / "lastbeat"
     DirectoryStore(root, create=True, private=True).write("logs/run-1.json.z", b"x")
     assert root.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_root_that_cannot_be_looked_into_is_no_crash(root: Path) -> None:
+    there = DirectoryStore(root / ("long" * 100))
+    assert there.traits.one_clock == DirectoryStore(root / "gone").traits.one_clock
+    with pytest.raises(MissingStoreError):
+        there.list("")
