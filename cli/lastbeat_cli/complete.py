@@ -1,5 +1,7 @@
 """``complete``: report that a run succeeded."""
 
+import sys
+
 import click
 
 from lastbeat.training.sdk import one_shot
@@ -16,7 +18,13 @@ def command(*, run_id: str | None, verbose: bool, **given: str | None) -> int:
     faults: list[str] = []
     name = report.run_id(run_id, faults)
     environment = report.environment(given, faults)
-    one_shot.complete(environment, name)
+    succeeded = one_shot.complete(environment, name)
     if run_id is None:
         report.tell(environment.store.url, name, given)
+    if not succeeded:
+        print(
+            f"lastbeat: {name} stays FAILED: the _error of this attempt outranks _complete; "
+            "'lastbeat beat RUN --start' begins a new attempt",
+            file=sys.stderr,
+        )
     return exits.OK

@@ -85,7 +85,12 @@ lines like 'step 100/1000 loss 2.5'. A store that is down neither delays the com
     group=IN_PLACE,
     help="The command hangs if a section takes longer: setup:600,step:180 [LASTBEAT_SECTION_TIMEOUTS].",
 )
-@options.option("--policy", metavar="NAME-OR-FILE", group=IN_PLACE, help="Restart policy [megatron_transient].")
+@options.option(
+    "--policy",
+    metavar="NAME-OR-FILE",
+    group=IN_PLACE,
+    help="Restart policy; 'lastbeat policy list' shows them [megatron_transient].",
+)
 @options.option("--checkpoint-dir", metavar="DIR-OR-URL", group=IN_PLACE, help="Where training saves its checkpoints.")
 @options.option(
     "--grace", metavar="SECONDS", group=IN_PLACE, help="Time between SIGTERM and SIGKILL of a hung command [15]."

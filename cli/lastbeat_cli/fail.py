@@ -37,12 +37,15 @@ def command(
 
     A single word is the message; with two, the first one is the run.
 
-    An alert shows the first line. If an attempt has several errors, the first one stays.
+    An alert shows the first line. If an attempt has several errors, the first one stays; it outranks a _complete of the
+    same attempt.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
     run_id, message = _run_and_message(run_id, words)
     name = report.run_id(run_id, faults)
+    if not name and run_id is None and message is not None:
+        faults.append("a single word is the message; use for example lastbeat fail my-run 'it broke'")
     status = values.whole("--exit-status", exit_status, faults)
     if status == 0:
         faults.append("--exit-status=0 is no failure; use 'lastbeat complete'")

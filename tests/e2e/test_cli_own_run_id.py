@@ -64,3 +64,8 @@ def test_elsewhere_these_need_one(tmp_path: Path, command: list[str]) -> None:
     assert done.returncode == 3
     assert "--run-id is missing" in done.stderr
     assert not (tmp_path / "training-runs").exists()
+
+
+def test_a_failure_with_one_word_says_where_the_run_goes(tmp_path: Path) -> None:
+    done = call([*LASTBEAT, "fail", "my-run"], cwd=tmp_path)
+    assert (done.returncode, "lastbeat fail my-run 'it broke'" in done.stderr) == (3, True)

@@ -127,6 +127,13 @@ DECISIONS = [
         ),
     ),
     (
+        "what is unknown anyway is not too uncertain, too",
+        TRANSIENT,
+        JobEnd(Mode.CRASH, "unknown", confidence=0.2),
+        False,
+        "Permanent failure detected (error_type=unknown is not one that this policy restarts)",
+    ),
+    (
         "doubt does not restart what is excluded",
         always(excluded=frozenset({"oom"})),
         JobEnd(Mode.CRASH, "oom", confidence=0.4, exit_code=137),

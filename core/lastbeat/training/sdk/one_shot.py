@@ -3,6 +3,7 @@
 State that one report passes to the next (attempt, start time, phases, points) is read from the store.
 """
 
+import logging
 import math
 import time
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from lastbeat.model import runid
 from lastbeat.model.preemption import Preemption, encode_preemption
 from lastbeat.model.text import owner_name
 from lastbeat.model.times import parse_time
-from lastbeat.stores.port import Blob, ConflictError, Expect, Store
+from lastbeat.stores.port import Blob, ConflictError, Expect, Store, StoreError
 from lastbeat.training.node.resources import machine_memory
 from lastbeat.training.sdk.attempts import attempt_of, next_attempt, parsed
 from lastbeat.training.sdk.clock_offset import LEAST_S, ClockOffset
@@ -21,6 +22,8 @@ from lastbeat.training.sdk.documents import distinct_phases, encode, iso_time
 from lastbeat.training.sdk.reporter import RunEnvironment
 from lastbeat.training.sdk.run import MAX_PHASES
 from lastbeat.training.sdk.values import as_number, as_text
+
+log = logging.getLogger(__name__)
 
 _LIMIT_BYTES = 256 * 1024
 _MAX_TIME = 1e12
@@ -134,22 +137,34 @@ def fail(environment: RunEnvironment, run_id: str, message: str) -> bool:
     try:
         store.write(key, body, Expect.NOTHING)
     except ConflictError:
-        there = store.read(key, 0)
-        if there is not None and there.modified.timestamp() >= _attempt_started(store, run_id):
+        if _attempt_has_error(store, run_id):
             return False
         # It belongs to an earlier attempt.
         store.write(key, body)
     return True
 
 
-def complete(environment: RunEnvironment, run_id: str, note: str = "") -> None:
-    """Write ``_complete``. Raises :class:`StoreError`."""
-    environment.store.write(f"{run_id}/{runid.COMPLETE}", note.encode("utf-8", "replace"))
+def complete(environment: RunEnvironment, run_id: str) -> bool:
+    """Write ``_complete``. Returns False if an ``_error`` of this attempt outranks it, as far as this job may read.
+
+    Raises :class:`StoreError` if the report was not written.
+    """
+    environment.store.write(f"{run_id}/{runid.COMPLETE}", b"")
+    try:
+        return not _attempt_has_error(environment.store, run_id)
+    except StoreError as error:
+        log.info("_complete is written; whether an _error outranks it cannot be read: %s", error)
+        return True
 
 
 def preempted(environment: RunEnvironment, run_id: str, said: Preemption) -> None:
     """Write ``_preempted``. Raises :class:`StoreError`."""
     environment.store.write(f"{run_id}/{runid.PREEMPTED}", encode_preemption(said))
+
+
+def _attempt_has_error(store: Store, run_id: str) -> bool:
+    error = store.read(f"{run_id}/{runid.ERROR}", 0)
+    return error is not None and error.modified.timestamp() >= _attempt_started(store, run_id)
 
 
 def _attempt_started(store: Store, run_id: str) -> float:

@@ -87,7 +87,7 @@ def decide_restart(
         (each for each in (end.error_type, end.second_type, told.error_type) if each in rule.excluded), None
     )
     wanted, reason = _by_rule(rule, told, excluded)
-    if told is not end and excluded in {None, told.error_type}:
+    if end.error_type != told.error_type and excluded in {None, told.error_type}:
         reason += f"; {end.error_type} is too uncertain ({end.confidence:.2f}, below {policy.least_confidence:g})"
     # Other hardware is to show what caused the bad value. That the maths caused it is not known yet.
     asks = end.exit_code == RESUME_ELSEWHERE and rule.kind != "never"
