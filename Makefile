@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 # Two of these at once would install into one .venv while the other runs from it.
 .NOTPARALLEL:
-.PHONY: help demo test test-all hunt laws check bench matrix pictures package clean
+.PHONY: help demo test test-all hunt laws check docs bench matrix pictures package clean
 MAKEFLAGS += --no-print-directory
 export PYTHON
 # Else each of the thousands of processes that tests start would compile all of lastbeat, and each worker all tests.
@@ -21,8 +21,9 @@ help:
 	@echo "make hunt    run the tests three times beside 12 busy processes, and list what failed even once"
 	@echo "make laws    run the tests of laws on new random examples and far more of them"
 	@echo "make check   format, lint, types, import rules, docs"
-	@echo "make bench   measure requests, start-up and imports; prints the table of docs/performance.md"
-	@echo "make matrix  let real PyTorch trainings end in twelve ways; prints the tables of docs/reliability.md"
+	@echo "make docs    build the site of docs/ into build/site (ARGS=… goes to mkdocs)"
+	@echo "make bench   measure requests, start-up and imports; prints the tables of docs/performance*.md"
+	@echo "make matrix  let real PyTorch trainings end in twelve ways; prints the tables of docs/training-ends.md"
 	@echo "make pictures take the pictures of docs/pictures anew: of the page in Chromium, of the terminal in tmux"
 	@echo "make package build the zip that the Lambda function runs, into build/ (ARGS=\"--architecture x86_64\")"
 	@echo "make clean   remove .venv and everything else that these commands made"
@@ -57,6 +58,11 @@ check:
 	.venv/bin/mypy
 	PYTHONPATH=lambda .venv/bin/lint-imports
 	.venv/bin/python -m pytest -q tests/repo
+
+docs:
+	@.ci/venv docs
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --config-file .ci/mkdocs.yml $(ARGS)
+	@echo build/site/index.html
 
 bench:
 	@.ci/venv dev

@@ -21,7 +21,7 @@ VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
 
 # Each level holds the ones before it, and names its dependency groups.
-LEVELS = {"demo": ["demo"], "dev": ["dev"], "servers": ["dev", "servers"]}
+LEVELS = {"demo": ["demo"], "dev": ["dev"], "docs": ["dev", "docs"], "servers": ["dev", "docs", "servers"]}
 PIP_WITH_GROUPS = (25, 1)
 
 

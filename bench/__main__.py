@@ -1,4 +1,4 @@
-"""``make bench``: prints the tables of docs/performance.md; ``--write`` puts them there."""
+"""``make bench``: prints the tables of docs/performance*.md; ``--write`` puts them there."""
 
 import argparse
 import os
@@ -30,7 +30,7 @@ from bench import (
 )
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 
-REPORT = CHECKOUT / "docs" / "performance.md"
+PAGES = sorted((CHECKOUT / "docs").glob("performance*.md"))
 PARTS = (
     "run",
     "counts",
@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--minutes", type=float, default=60, help="how long the polling supervisor is watched (60)")
     parser.add_argument("--megabytes", type=int, default=200, help="size of the logs that are read (200)")
     parser.add_argument(
-        "--write", action="store_true", help="put the tables into docs/performance.md, each part as a whole"
+        "--write", action="store_true", help="put the tables into docs/performance*.md, each part as a whole"
     )
     args = parser.parse_args(argv)
     if args.peers:
@@ -207,9 +207,10 @@ def polling_table(minutes: float) -> Iterator[str]:
 
 def write(part: str, text: str) -> None:
     begin, end = (f"<!-- measured{'' if part == 'run' else ', ' + part}: {place} -->\n" for place in ("begin", "end"))
-    before, rest = REPORT.read_text(encoding="utf-8").split(begin)
+    (page,) = [each for each in PAGES if begin in each.read_text(encoding="utf-8")]
+    before, rest = page.read_text(encoding="utf-8").split(begin)
     _, after = rest.split(end)
-    REPORT.write_text(before + begin + text + end + after, encoding="utf-8")
+    page.write_text(before + begin + text + end + after, encoding="utf-8")
 
 
 def machine(how: str) -> Iterator[str]:
@@ -221,9 +222,9 @@ def machine(how: str) -> Iterator[str]:
 
 
 def _commit() -> str:
-    """The commit that is measured. The page that the tables go into is no change of it."""
+    """The commit that is measured. Changes to the pages that the tables go into do not count."""
     git = ["git", "-C", str(CHECKOUT)]
-    asked = [*git, "status", "--porcelain", "--", ".", f":!{REPORT.relative_to(CHECKOUT)}"]
+    asked = [*git, "status", "--porcelain", "--", ".", *(f":!{page.relative_to(CHECKOUT)}" for page in PAGES)]
     head = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     changed = subprocess.run(asked, capture_output=True, text=True, check=False)
     if head.returncode or changed.returncode:

@@ -1,4 +1,4 @@
-"""``make matrix``: the table of docs/reliability.md, printed, or written there with ``--write``."""
+"""``make matrix``: the table of docs/training-ends.md, printed, or written there with ``--write``."""
 
 import argparse
 import os
@@ -15,14 +15,14 @@ from matrix.fleets import Told, live
 from matrix.peers import PEERS, Ended, observe
 from support.checkout import ROOT
 
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "training-ends.md"
 MARKS = ("<!-- matrix: {} begin -->\n", "<!-- matrix: {} end -->")
 LONG = 150
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make matrix", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="into docs/reliability.md")
+    parser.add_argument("--write", action="store_true", help="into docs/training-ends.md")
     parser.add_argument(
         "--peers", metavar="PYTHON", help="an interpreter that has torch, wandb and knockknock, for the peers"
     )

@@ -1,7 +1,7 @@
 """Real PyTorch trainings that end in twelve ways, and what people are told of each by SDK, exec and a log alone.
 
 All of them are lived through at once, in three or four minutes (``fleets.py``). No test asserts how soon people were
-told; docs/reliability.md has the times, which ``make matrix`` takes.
+told; docs/training-ends.md has the times, which ``make matrix`` takes.
 """
 
 import re
@@ -91,8 +91,8 @@ MISSES: Mapping[tuple[str, str, str], str] = {
     ): "a pass in the moment before the guardian has written sees what another rank made of it",
     ("verdict", "log", "rank"): "so does a pass in the moment before torchrun has written which rank was killed",
 }
-"""What is known to be wrong: (test, way, case) → what people are told instead. docs/reliability.md lists them, too; one
-that is mended goes from both."""
+"""What is known to be wrong: (test, way, case) → what people hear instead. docs/training-ends.md lists them,
+too; one that is mended goes from both."""
 
 OF_THE_DEAD = re.compile(
     r"process lives but|makes no progress|it still lives|before you kill it|py-spy dump|hangs? in", re.IGNORECASE

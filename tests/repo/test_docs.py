@@ -80,6 +80,27 @@ def test_every_setting_that_is_named_exists(page: Path) -> None:
     assert {each for each in named if not {each, f"LASTBEAT_{each}"} & known} - {"LASTBEAT_CHANNEL_"} == set()
 
 
+MOST_LINES = {"design.md": 300}
+"""Lines that a page may have, where that is not 200."""
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
+def test_no_page_is_long(page: Path) -> None:
+    assert len(page.read_text(encoding="utf-8").splitlines()) <= MOST_LINES.get(page.name, 200)
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("[a-z]*.md")), ids=lambda page: page.name)
+def test_a_page_begins_with_whom_it_is_for(page: Path) -> None:
+    assert re.match(r"# .+\n\nFor (people|teams) ", page.read_text(encoding="utf-8"))
+
+
+def test_the_site_and_the_map_of_the_pages_lead_to_each() -> None:
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("[a-z]*.md")}
+    site = re.findall(r"- ([a-z/-]+\.md)$", (ROOT / ".ci" / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    links = Document.read(ROOT / "docs" / "README.md").links
+    assert (sorted(site), sorted(links)) == (sorted(pages), sorted(pages))
+
+
 def test_the_changelog_tells_of_this_version() -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(rf"^## \[?{re.escape(__version__)}\b", changelog, re.MULTILINE)

@@ -1,6 +1,6 @@
 """The rates on the labelled logs of ``tests/corpus_further``, which were gathered without sight of the rules.
 
-docs/signals.md has what was reached on them before any rule was changed for them; here they may only not be lost again.
+docs/accuracy.md has the rates from before any rule was changed for them; here they may only not be lost again.
 """
 
 from pathlib import Path

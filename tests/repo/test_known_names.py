@@ -16,7 +16,7 @@ from lastbeat.training.sdk.run import Run
 from support.checkout import ROOT
 from support.markdown import Document
 
-PAGES = ("docs/sections.md", "docs/preemption.md")
+PAGE = ROOT / "docs" / "coming-from.md"
 KNOWN = [
     "enable_ft_package",
     "calc_ft_timeouts",
@@ -31,15 +31,13 @@ ARGUMENTS = inspect.signature(begin).parameters
 
 
 def rows() -> list[tuple[str, str]]:
-    """Theirs and ours, of each row of the tables headed so."""
-    found = list[tuple[str, str]]()
-    for page in PAGES:
-        within = False
-        for line in (ROOT / page).read_text(encoding="utf-8").splitlines():
-            cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
-            within = bool(cells) and (within or (cells[0].startswith("in ") and cells[-1] == "here"))
-            if within and len(cells) == 2 and cells[0].startswith("`"):
-                found.append((cells[0], cells[1]))
+    """Theirs and ours, of each row of the table headed so."""
+    found, within = list[tuple[str, str]](), False
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+        within = bool(cells) and (within or cells == ["in those", "here"])
+        if within and len(cells) == 2 and cells[0].startswith("`"):
+            found.append((cells[0], cells[1]))
     return found
 
 
@@ -79,7 +77,7 @@ def test_values_are_those_of_the_code() -> None:
 
 
 def test_the_example_says_all_of_it_as_it_can_be_said() -> None:
-    blocks = [block for block in Document.read(ROOT / PAGES[0]).blocks if block.language == "python"]
+    blocks = [block for block in Document.read(ROOT / "docs" / "sections.md").blocks if block.language == "python"]
     calls = [
         node
         for block in blocks

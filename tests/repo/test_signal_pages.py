@@ -1,4 +1,6 @@
-"""docs/signals.md against the code: its tables, its example of a catalogue, and what the labelled logs allow to say."""
+"""The pages about signals against the code: their tables, an example of a catalogue, and labelled logs."""
+
+from pathlib import Path
 
 import pytest
 
@@ -6,19 +8,23 @@ from lastbeat.explain.scanning.matching import matcher_of
 from lastbeat.explain.signals import loading
 from lastbeat.lab.scoring import Score
 from lastbeat_cli.signals.labelled_folders import FolderScorer
+from support.checkout import ROOT
 from support.markdown import Document
-from support.signal_pages import CORPUS, PAGE, filled
+from support.signal_pages import CORPUS, PAGES, filled
 
 ANEW = "write them anew: PYTHONPATH=core:cli:tests .venv/bin/python -m support.signal_pages"
 
 
-def test_its_tables_are_in_step_with_the_code() -> None:
-    text = PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_its_tables_are_in_step_with_the_code(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     assert filled(text) == text, ANEW
 
 
 def test_its_example_of_a_file_is_one() -> None:
-    (example,) = [block.text for block in Document.read(PAGE).blocks if block.language == "yaml"]
+    (example,) = [
+        block.text for block in Document.read(ROOT / "docs" / "signals-own.md").blocks if block.language == "yaml"
+    ]
     catalogue = loading.load_setting("/etc/lastbeat/cluster.yaml", lambda _: example)
     signals = {signal.name: signal for signal in catalogue.signals}
     assert catalogue.error_types["licence"].restartable is True

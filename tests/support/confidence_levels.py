@@ -2,7 +2,7 @@
 
     PYTHONPATH=core:cli:tests .venv/bin/python -m support.confidence_levels
 
-writes the measured numbers of core/lastbeat/explain/causes/confidence.py anew, and the tables of docs/signals.md.
+writes the measured numbers of core/lastbeat/explain/causes/confidence.py anew, and the table of docs/accuracy.md.
 
 The logs of each repository are read without the signals that they alone need, as if nobody had seen them: rules that
 have seen a log are right about it nearly always, which says nothing of other logs.

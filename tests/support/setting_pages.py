@@ -25,8 +25,8 @@ _EXAMPLE_HEAD = """\
 _PAGE_HEAD = """\
 # Settings
 
-Read from arguments, then the environment, then `.env` in the current folder; [.env.example](../.env.example) is such a
-file, with every default. Blank is unset. All faults are reported at once.
+For people who set lastbeat up. It reads arguments, then the environment, then `.env` in the current folder;
+`.env.example` is such a file, with every default. Blank is unset. All faults are reported at once.
 """
 
 

@@ -1,4 +1,4 @@
-"""The tables of docs/signals.md, made from the code and from the labelled logs.
+"""The tables of docs/signals.md and docs/accuracy.md, made from the code and from the labelled logs.
 
     PYTHONPATH=core:cli:tests .venv/bin/python -m support.signal_pages
 
@@ -7,7 +7,6 @@ writes them anew; a test holds that they are in step.
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from lastbeat.explain.causes.confidence import LEVELS, MEASURED, Grounds
 from lastbeat.explain.signals import loading
@@ -21,7 +20,7 @@ from lastbeat_cli.signals.labelled_folders import FolderScorer, together
 from support.checkout import ROOT
 from support.confidence_levels import CORPORA, measured
 
-PAGE = ROOT / "docs" / "signals.md"
+PAGES = (ROOT / "docs" / "signals.md", ROOT / "docs" / "accuracy.md")
 CORPUS = ROOT / "tests" / "corpus"
 CATALOGUES = (
     "default", "base", "megatron_basic", "megatron_nccl", "megatron_stall_detection", "megatron_production",
@@ -137,9 +136,10 @@ def _share(part: int, tally: ScoreCounts) -> str:
     return f"{part} ({part * 100 // tally.count}%)" if tally.count else "0"
 
 
-def write(page: Path = PAGE) -> None:
-    """Write the blocks of ``page`` anew."""
-    page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+def write() -> None:
+    """Update the blocks of the pages."""
+    for page in PAGES:
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

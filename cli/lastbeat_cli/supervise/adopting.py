@@ -84,7 +84,7 @@ def _plain(environment: Mapping[str, str]) -> dict[str, str]:
         _log.warning(
             "%s look like secrets and are not recorded, so the next job does not have them: %s",
             ", ".join(secret)[:300],
-            "see --adopt in docs/restart.md",
+            "see --adopt in docs/launchers.md",
         )
     return {name: value for name, value in environment.items() if name not in secret}
 

@@ -198,7 +198,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 def test_the_service_in_the_docs_is_one_that_leaves_jobs_alone() -> None:
-    text = (ROOT / "docs/restart.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/supervisors.md").read_text(encoding="utf-8")
     unit = configparser.ConfigParser(interpolation=None)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read_string(text.partition("```ini\n")[2].partition("```")[0])
