@@ -24,6 +24,7 @@ from lastbeat.views.page.writing import KEY
 from lastbeat.watch.observe.fleet import FleetListing
 from lastbeat.watch.record import routes
 from lastbeat.watch.record.limits import FleetLimits
+from lastbeat.watch.record.limits_file import faults_of
 from lastbeat_cli.routes.lines import absent
 
 _BODY = b"lastbeat doctor\n"
@@ -216,8 +217,6 @@ def _clock(store: Store) -> CheckResult:
 
 def _limits(store: Store, settings: Settings) -> Iterator[CheckResult]:
     """Report the limits for runs without their own. The file may have been edited by hand."""
-    from lastbeat.watch.record.limits_file import faults_of  # noqa: PLC0415 - imports pydantic, to check edits by hand
-
     try:
         faults, strange = faults_of(store)
         entries = () if faults else FleetLimits(store).all()

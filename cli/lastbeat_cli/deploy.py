@@ -16,10 +16,14 @@ from pathlib import Path
 from typing import Final
 
 import click
+from botocore.exceptions import BotoCoreError
 
 import lastbeat
+from lastbeat.explain.signals import compiling
 from lastbeat.settings import Settings, SettingsError
 from lastbeat.stores import s3
+from lastbeat.stores.s3_credentials import keys_in
+from lastbeat.stores.s3_profiles import session
 from lastbeat_cli import exits, logs, options, values
 
 WHAT = "What to deploy"
@@ -178,8 +182,6 @@ def _renew(source: Path, target: Path) -> None:
 
 def _names(own: str) -> str:
     """LASTBEAT_SIGNALS for a function whose zip holds the catalogues that ``own`` names."""
-    from lastbeat.explain.signals import compiling  # noqa: PLC0415 - imports PyYAML and pydantic, only for --signals
-
     try:
         return compiling.compile_user_catalogues(own).setting
     except ValueError as fault:
@@ -198,11 +200,6 @@ def _check_tools(settings: Settings) -> None:
 
 
 def _credentials(settings: Settings) -> bool:
-    from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - only here
-
-    from lastbeat.stores.s3_credentials import keys_in  # noqa: PLC0415 - only here
-    from lastbeat.stores.s3_profiles import session  # noqa: PLC0415 - loads botocore
-
     try:
         return keys_in(settings.environ) is not None or session(settings.environ).get_credentials() is not None
     except BotoCoreError:

@@ -19,6 +19,7 @@ from lastbeat.settings import opening
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.views.limits import in_force, limits_shown
 from lastbeat.watch.record.limits import FleetLimits, check_minutes
+from lastbeat.watch.record.limits_file import faults_of
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump
@@ -206,8 +207,6 @@ def _clear(limits: FleetLimits, runs: str, store: Store, *, as_json: bool) -> No
 
 def _show(limits: FleetLimits, store: Store, runs: str | None, policy: Policy, *, as_json: bool) -> int:
     """Show the fleet's limits, or the limits in force for one run. Raises :class:`StoreError` for a faulty file."""
-    from lastbeat.watch.record.limits_file import faults_of  # noqa: PLC0415 - imports pydantic, to check edits by hand
-
     faults, strange = faults_of(store)
     if faults:
         told = "; ".join(map(str, faults))

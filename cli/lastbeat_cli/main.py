@@ -7,6 +7,8 @@ from importlib import import_module
 
 import click
 
+from lastbeat.model.near_names import did_you_mean, near_names
+from lastbeat.model.version import __version__
 from lastbeat_cli import frame
 
 _ASKED_BY_SHELL = "_LASTBEAT_COMPLETE"
@@ -108,8 +110,6 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
-            from lastbeat.model.near_names import did_you_mean, near_names  # noqa: PLC0415 - only for a mistyped command
-
             near = did_you_mean(near_names(args[0], _COMMANDS, cutoff=0.7))
             ctx.fail(f"there is no command '{args[0]}'{near and f'. {near}'}")
         return super().resolve_command(ctx, args)
@@ -122,8 +122,6 @@ class _Commands(click.Group):
 
 def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
-        from lastbeat.model.version import __version__  # noqa: PLC0415
-
         print(f"lastbeat {__version__}")
         ctx.exit()
 

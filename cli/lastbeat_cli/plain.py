@@ -6,7 +6,7 @@ from lastbeat.model.document import outcome_document
 from lastbeat.model.outcome import Outcome
 from lastbeat_cli import frame, logs
 from lastbeat_cli.document import dump, masked, masked_throughout
-from lastbeat_cli.lines import lines
+from lastbeat_cli.outcome_lines import lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable

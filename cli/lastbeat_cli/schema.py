@@ -4,6 +4,7 @@ import json
 
 import click
 
+from lastbeat.views import schemas
 from lastbeat_cli import exits, options
 
 DOCUMENTS = {
@@ -29,7 +30,5 @@ Example, for an editor that knows the YAML language server:
 @click.argument("document", type=click.Choice(list(DOCUMENTS)))
 def command(*, document: str) -> int:
     """Print the JSON Schema (draft 2020-12) of DOCUMENT."""
-    from lastbeat.views import schemas  # noqa: PLC0415 - imports pydantic
-
     print(json.dumps(schemas.schema(document), indent=2))
     return exits.OK

@@ -4,11 +4,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from lastbeat import settings as configuration
+from lastbeat.explain.causes import exit_codes
+from lastbeat.explain.causes.fingerprint import fingerprint_of
 from lastbeat.model import runid
 from lastbeat.model.near_names import did_you_mean, near_names
 from lastbeat.model.secrets import mask_tokens
@@ -18,14 +19,15 @@ from lastbeat.stores import registry
 from lastbeat.stores.port import MissingStoreError, StoreError
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
-from lastbeat_cli.explain import log_sources
+from lastbeat_cli.explain import log_sources, reading
+from lastbeat_cli.explain.document import story_document
+from lastbeat_cli.explain.lines import story_lines
 from lastbeat_cli.explain.log_bytes import UnreadableLogError
 from lastbeat_cli.explain.log_sources import LogInput
+from lastbeat_cli.explain.rank_facts import RankFacts
+from lastbeat_cli.explain.story import ExplainReport
+from lastbeat_cli.signals.command import catalogue
 from lastbeat_cli.terminal import paint
-
-if TYPE_CHECKING:
-    from lastbeat_cli.explain.rank_facts import RankFacts
-    from lastbeat_cli.explain.story import ExplainReport
 
 WHAT = "What to explain"
 EPILOG = """\
@@ -89,16 +91,11 @@ def command(
     settings, wrong = _settings(given)
     looking = _Looking(settings, wrong)
     sources = looking.sources(named)
-    from lastbeat.explain.causes import exit_codes  # noqa: PLC0415 - as below
-    from lastbeat_cli.explain import reading  # noqa: PLC0415 - only once there are logs to read
-    from lastbeat_cli.signals import command as signals  # noqa: PLC0415 - as above
-
     if scheduler_state and exit_codes.of_scheduler(scheduler_state) is None:
         looking.notes.append(f"the scheduler's state {scheduler_state[:40]!r} tells no cause")
-    catalogue = signals.catalogue(looking.signals(given_signals))
     story = reading.story(
         sources,
-        catalogue,
+        catalogue(looking.signals(given_signals)),
         mask,
         looking.faults,
         looking.notes,
@@ -225,18 +222,14 @@ class _Looking:
         self._run_id = name
         return found
 
-    def ranks(self) -> "RankFacts":
+    def ranks(self) -> RankFacts:
         """World size and hosts from the run's folder, if a run or its folder was named."""
-        from lastbeat_cli.explain.rank_facts import RankFacts  # noqa: PLC0415 - only once there are logs to read
-
         if self._run_id is not None and self._settings is not None:
             return RankFacts(opening.store(self._settings), self._run_id, mask)
         return RankFacts() if self._folder is None else RankFacts.of_folder(self._folder, mask)
 
-    def compared(self, story: "ExplainReport") -> "ExplainReport":
+    def compared(self, story: ExplainReport) -> ExplainReport:
         """``story`` with its fingerprint and, if the user named a run, with the fleet's last similar failure."""
-        from lastbeat.explain.causes.fingerprint import fingerprint_of  # noqa: PLC0415 - only if there is a cause
-
         cause = story.explanation.cause
         if cause is None:
             return story
@@ -267,12 +260,8 @@ def _names_beside(path: Path) -> list[str]:
         return []
 
 
-def _show(story: "ExplainReport", *, as_json: bool) -> None:
+def _show(story: ExplainReport, *, as_json: bool) -> None:
     if as_json:
-        from lastbeat_cli.explain.document import story_document  # noqa: PLC0415 - only for JSON
-
         print(dump(story_document(story, mask)))
         return
-    from lastbeat_cli.explain.lines import story_lines  # noqa: PLC0415 - only for people
-
     paint.show(story_lines(story, paint.width(sys.stdout), mask))

@@ -3,20 +3,16 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lastbeat.model import runid
-from lastbeat.stores.port import StoreError
-
-if TYPE_CHECKING:
-    from lastbeat.stores.port import Store
+from lastbeat.stores.port import Store, StoreError
 
 
 @dataclass(frozen=True, slots=True)
 class RankFacts:
     """Reads world size and hosts of the run ``run_id`` in ``store``. Without a store both are unknown."""
 
-    store: "Store | None" = None
+    store: Store | None = None
     run_id: str = ""
     mask: Callable[[str], str] = str
 

@@ -13,6 +13,7 @@ from lastbeat.explain.scanning.prefixes import UNKNOWN_YEAR
 from lastbeat.explain.scanning.splitting import line_of
 from lastbeat.model import runid
 from lastbeat.model.cause import Evidence
+from lastbeat.model.signal import Catalogue
 from lastbeat.model.text import one_line
 from lastbeat.watch.observe.log_times import last_time
 from lastbeat_cli.explain import context
@@ -24,7 +25,6 @@ from lastbeat_cli.terminal.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from lastbeat.explain.causes.log_summary import LogSummary
-    from lastbeat.model.signal import Catalogue
 
 MOST_NOTES: Final = 100
 _TAIL_BYTES: Final = 8192
@@ -35,7 +35,7 @@ _LONG: Final = timedelta(days=300)
 
 def story(  # noqa: PLR0913 - the question, and two lists for what went wrong
     sources: Sequence[LogInput],
-    signals: "Catalogue",
+    signals: Catalogue,
     mask: Callable[[str], str],
     faults: list[UnreadableLogError],
     notes: list[str],

@@ -10,15 +10,15 @@ from lastbeat.settings import Settings, opening, table
 from lastbeat_cli import logs
 from lastbeat_cli.dashboard.door import is_loopback
 from lastbeat_cli.metrics.endpoint import Endpoint
-from lastbeat_cli.metrics.exposition import MISSING, is_installed
 from lastbeat_cli.metrics.samples import PassMetrics
-from lastbeat_cli.metrics.scrapes import Scrapes
-from lastbeat_cli.metrics.textfile import SUFFIX, TextFile
+from lastbeat_cli.metrics.scrapes import MISSING, Scrapes, is_installed
 
 log = logging.getLogger(__name__)
 
 PORT_OPTION: Final = "--metrics"
 FILE_OPTION: Final = "--metrics-file"
+SUFFIX: Final = ".prom"
+"""node-exporter reads only files with this suffix."""
 _CLOSING_S: Final = 5.0
 """Longest time, in seconds, that a sweep that ends waits for its last metrics file."""
 
@@ -72,6 +72,8 @@ class Exporter:
         if wanted.address is not None:
             self._endpoint = Endpoint(*wanted.address, token, Scrapes(self._metrics.samples, fleet))
         if wanted.path is not None:
+            from lastbeat_cli.metrics.textfile import TextFile  # noqa: PLC0415 - imports prometheus-client
+
             self._file = TextFile(wanted.path, self._metrics, fleet)
 
     def start(self) -> None:

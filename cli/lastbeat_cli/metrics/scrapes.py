@@ -1,15 +1,30 @@
-"""The answer to a scrape, rendered at most once a second for all clients."""
+"""The answer to a scrape, rendered at most once a second for all clients.
+
+prometheus-client is optional and slow to import, so its module is imported for the first scrape.
+"""
 
 import threading
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Final
 
 from lastbeat_cli.dashboard.answer import Body, Response, body, refusal
-from lastbeat_cli.metrics.exposition import MISSING, is_installed, render, wants_strict
 from lastbeat_cli.metrics.samples import Sample
 
+MISSING: Final = "prometheus-client is not installed; install it with: pip install 'lastbeat[metrics]'"
 _STAYS_S: Final = 1.0
+"""How long, in seconds, a rendered answer is given to further clients."""
+
+
+def is_installed() -> bool:
+    """Whether prometheus-client is installed; does not import it."""
+    return find_spec("prometheus_client") is not None
+
+
+def wants_strict(accept: str) -> bool:
+    """Whether the Accept header asks for OpenMetrics. The library's own function fails on malformed headers."""
+    return "application/openmetrics-text" in accept.lower()
 
 
 class Scrapes:
@@ -29,6 +44,8 @@ class Scrapes:
         """The metrics in the format that the Accept header ``accept`` asks for."""
         if not is_installed():
             return refusal("501 Not Implemented", "There are no metrics here.", f"{MISSING}.", data=True)
+        from lastbeat_cli.metrics.exposition import render  # noqa: PLC0415 - see above
+
         strict = wants_strict(accept)
         # One at a time: a hundred scrapes at once must not take the processor from a pass.
         with self._lock:

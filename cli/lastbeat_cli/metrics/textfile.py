@@ -16,8 +16,6 @@ from lastbeat_cli.metrics.samples import PassMetrics, Sample
 
 log = logging.getLogger(__name__)
 
-SUFFIX: Final = ".prom"
-"""node-exporter reads only files with this suffix."""
 _LIMIT_BYTES: Final = 16 * 1024 * 1024
 """Most bytes read of an earlier file; lastbeat never writes that many."""
 _LEFT_S: Final = 3600.0

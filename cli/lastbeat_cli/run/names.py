@@ -5,7 +5,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from lastbeat import settings as configuration
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
+from lastbeat_cli import options
 
 LIMIT_S: Final = 1.0
 """Longest time, in seconds, to read the ids."""
@@ -36,9 +38,7 @@ def beginning_with(typed: str, given: Mapping[str, Any], limit_s: float = LIMIT_
 
 
 def _list_names(typed: str, given: Mapping[str, Any], until: float) -> list[str]:
-    from lastbeat import settings as configuration  # noqa: PLC0415 - as above
-    from lastbeat.settings import opening  # noqa: PLC0415 - the time limit covers these imports, too
-    from lastbeat_cli import options  # noqa: PLC0415 - as above
+    from lastbeat.settings import opening  # noqa: PLC0415 - the time limit covers this import, too
 
     texts = {name: text for name, text in given.items() if isinstance(text, str)}
     settings = configuration.load(options.arguments(texts))

@@ -7,10 +7,12 @@ import click
 from lastbeat import wire
 from lastbeat.settings import opening
 from lastbeat.stores.port import MissingStoreError
+from lastbeat.views.run_document import run_document
 from lastbeat_cli import logs, options, values
 from lastbeat_cli.document import dump
 from lastbeat_cli.run import one_run
-from lastbeat_cli.terminal import paint
+from lastbeat_cli.run.lines import show_lines
+from lastbeat_cli.terminal import paint, signs
 
 MOST_LINES = 1000
 EPILOG = f"""\
@@ -51,13 +53,8 @@ def command(*, run: str, lines: str, as_json: bool, verbose: bool, **given: str 
     if view is None:
         raise one_run.unknown(store, run)
     if as_json:
-        from lastbeat.views.run_document import run_document  # noqa: PLC0415 - only for JSON
-
         print(dump(run_document(view)))
     else:
-        from lastbeat_cli.run.lines import show_lines  # noqa: PLC0415 - only for people
-        from lastbeat_cli.terminal import signs  # noqa: PLC0415 - as above
-
         columns, made_of = paint.width(sys.stdout), signs.of(sys.stdout)
         told = show_lines(view, columns, logs.redact)
         if sys.stdout is not None and sys.stdout.isatty():

@@ -3,20 +3,22 @@
 import shutil
 import sys
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from lastbeat import wire
+from lastbeat.model.view import RunView
 from lastbeat.settings import opening
 from lastbeat.stores.port import MissingStoreError
+from lastbeat.views.one_run import RunWatch
+from lastbeat.views.run_document import run_document
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
-from lastbeat_cli.run import one_run
-from lastbeat_cli.terminal import live, paint
-
-if TYPE_CHECKING:
-    from lastbeat.views.one_run import RunWatch
+from lastbeat_cli.run import one_run, page
+from lastbeat_cli.run.screen import top_lines
+from lastbeat_cli.terminal import live, paint, signs
+from lastbeat_cli.terminal.screen import Screen
 
 _ONCE_LINES: Final = 40
 EPILOG = f"""\
@@ -55,13 +57,8 @@ def command(*, run: str, once: bool, pace: str, as_json: bool, verbose: bool, **
     if view is None:
         raise one_run.unknown(store, run)
     if as_json:
-        from lastbeat.views.run_document import run_document  # noqa: PLC0415 - only for JSON
-
         print(dump(run_document(view, datetime.now(timezone.utc))))
     elif once or not live.possible():
-        from lastbeat_cli.run.screen import top_lines  # noqa: PLC0415 - only for one picture
-        from lastbeat_cli.terminal import signs  # noqa: PLC0415 - as above
-
         columns, made_of = paint.width(sys.stdout), signs.of(sys.stdout)
         paint.show(top_lines(view, columns, _height(), view.at, made_of, whole_id=True))
     else:
@@ -76,12 +73,7 @@ def _height() -> int:
     return _ONCE_LINES
 
 
-def _follow(watch: "RunWatch", interval_s: float) -> int:
-    from lastbeat.model.view import RunView  # noqa: PLC0415 - only a terminal needs these
-    from lastbeat_cli.run import page  # noqa: PLC0415 - as above
-    from lastbeat_cli.terminal import signs  # noqa: PLC0415 - as above
-    from lastbeat_cli.terminal.screen import Screen  # noqa: PLC0415 - as above
-
+def _follow(watch: RunWatch, interval_s: float) -> int:
     with Screen() as screen, live.quiet():
         feed = page.show(screen, watch, interval_s, signs.of(sys.stdout), alone=True)
     view = feed.value

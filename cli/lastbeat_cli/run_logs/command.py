@@ -4,6 +4,9 @@ from typing import Final
 
 import click
 
+from lastbeat.explain.scanning import matching
+from lastbeat.explain.signals import pattern_checks
+from lastbeat.model.signal import Signal
 from lastbeat.settings import opening
 from lastbeat.stores.port import MissingStoreError
 from lastbeat_cli import exits, logs, options, values
@@ -119,10 +122,6 @@ def _grep(pattern: str | None, faults: list[str], *, ignore_case: bool) -> Grep 
         if ignore_case:
             faults.append("--ignore-case says something of --grep, which is missing")
         return None
-    from lastbeat.explain.scanning import matching  # noqa: PLC0415 - as above
-    from lastbeat.explain.signals import pattern_checks  # noqa: PLC0415 - as above
-    from lastbeat.model.signal import Signal  # noqa: PLC0415 - only with --grep
-
     wrong = pattern_checks.faults(pattern, ignore_case=ignore_case)
     if wrong:
         faults.extend(f"--grep: {each}" for each in wrong)

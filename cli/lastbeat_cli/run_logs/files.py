@@ -9,6 +9,7 @@ from lastbeat.model import runid
 from lastbeat.settings import Settings, table
 from lastbeat.stores.port import Entry, Store
 from lastbeat.watch.observe import log_files
+from lastbeat.watch.observe.local_logs import local_logs
 from lastbeat.watch.observe.log_files import FOLDER, MOST, choose, is_log, is_of_now
 from lastbeat.watch.observe.log_source import LogSource, StoredLog
 
@@ -48,8 +49,6 @@ def local(settings: Settings) -> tuple[list[LogSource], list[str]]:
     patterns = settings[table.LOGS]
     if not patterns:
         return [], []
-    from lastbeat.watch.observe.local_logs import local_logs  # noqa: PLC0415 - only if LASTBEAT_LOGS is set
-
     found, notes, hidden = local_logs(patterns)
     return list(found), [*notes, *hidden]
 

@@ -4,8 +4,9 @@ import select
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from lastbeat.explain.causes.log_summary import LogSummary
 from lastbeat.stores.port import Blob, StoreError
 from lastbeat.watch.observe.log_cursor import Cursor
 from lastbeat.watch.observe.log_following import follow
@@ -13,9 +14,6 @@ from lastbeat.watch.observe.log_source import LogSource
 from lastbeat.watch.observe.tailed_log import PARTIAL_KEPT_BYTES, Readers, TailedLog, TextReader
 from lastbeat_cli.loop import Stop
 from lastbeat_cli.run_logs.printing import LINE_BYTES, Lines, Printer, note
-
-if TYPE_CHECKING:
-    from lastbeat.explain.causes.log_summary import LogSummary
 
 ROOM_BYTES: Final = 16 * 1024 * 1024
 """Most new bytes of one file that are read at once."""
@@ -48,7 +46,7 @@ class _LinePrinter:
     def skipped(self, bytes_count: int) -> None:  # noqa: ARG002 - the line before a gap ends there
         self.finish()
 
-    def summary(self) -> "LogSummary":
+    def summary(self) -> LogSummary:
         raise NotImplementedError  # pragma: no cover - a printed log is not summarized
 
     def document(self) -> Any:

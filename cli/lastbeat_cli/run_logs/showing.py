@@ -13,9 +13,11 @@ from lastbeat.watch.observe.log_source import LogSource
 from lastbeat_cli import logs
 from lastbeat_cli.document import dump
 from lastbeat_cli.lines import size
+from lastbeat_cli.loop import Stop
 from lastbeat_cli.run import one_run
 from lastbeat_cli.run_logs import files, reading
 from lastbeat_cli.run_logs.files import LogSelection
+from lastbeat_cli.run_logs.following import Following, until_over
 from lastbeat_cli.run_logs.printing import Printer, note, short_name
 
 _NAMES = 10
@@ -137,9 +139,6 @@ def _show_all(source: LogSource, printer: Printer, most: int | None, until: int 
 
 def follow(asked: Asked, printer: Printer, most: int | None, interval_s: float, *, ends: bool) -> None:
     """Print the last ``most`` lines of each log, or all, and then new lines; with ``ends`` until the run is over."""
-    from lastbeat_cli.loop import Stop  # noqa: PLC0415 - only following needs it
-    from lastbeat_cli.run_logs.following import Following, until_over  # noqa: PLC0415 - as above
-
     following = Following(printer)
     began = asked.meant(wait=True)
     one = not asked.choice.ranks and not any(set(name) & set("*?[") for name in asked.choice.files)

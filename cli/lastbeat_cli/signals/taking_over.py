@@ -2,16 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from lastbeat.explain.signals import loading
+from lastbeat.jobs.restarts.importing import ImportedConfiguration, import_configuration
+from lastbeat.jobs.restarts.loading import RestartPolicyError
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.settings import SettingsError
 from lastbeat_cli import exits, logs, options
-
-if TYPE_CHECKING:
-    from lastbeat.jobs.restarts.importing import ImportedConfiguration
 
 EPILOG = """\
 \b
@@ -49,10 +48,6 @@ def command(*, file: Path, out: Path | None, policy_out: Path | None, verbose: b
     commands, notes and stops become a policy. Entries without a counterpart are listed on stderr, with alternatives.
     """
     logs.verbose(on=verbose)
-    from lastbeat.explain.signals import loading  # noqa: PLC0415 - as above
-    from lastbeat.jobs.restarts.importing import import_configuration  # noqa: PLC0415 - PyYAML and pydantic
-    from lastbeat.jobs.restarts.loading import RestartPolicyError  # noqa: PLC0415 - as above
-
     try:
         found = import_configuration(loading.read_file(str(file)), str(file))
     except UnicodeDecodeError as fault:
@@ -76,7 +71,7 @@ def command(*, file: Path, out: Path | None, policy_out: Path | None, verbose: b
     return exits.OK
 
 
-def _check_places(file: Path, found: "ImportedConfiguration", out: Path | None, policy_out: Path | None) -> None:
+def _check_places(file: Path, found: ImportedConfiguration, out: Path | None, policy_out: Path | None) -> None:
     if out is not None and not found.catalogue:
         raise SettingsError([f"{file} has a restart policy and no signals; use --policy-out in place of --out"])
     if policy_out is not None and not found.policy:

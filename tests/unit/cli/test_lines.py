@@ -20,7 +20,8 @@ from lastbeat.model.state import RecordedCause, State
 from lastbeat.model.status import Event, Status
 from lastbeat_cli import exits
 from lastbeat_cli.document import dump
-from lastbeat_cli.lines import bar, lines, percent
+from lastbeat_cli.lines import bar, percent
+from lastbeat_cli.outcome_lines import lines
 from support.states import with_state
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 250000, tzinfo=timezone.utc)
