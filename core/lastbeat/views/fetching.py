@@ -10,7 +10,7 @@ from typing import Final
 from lastbeat.model import runid
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES
 from lastbeat.stores.port import Blob, Store, StoreError
-from lastbeat.views.known import DocumentRequest
+from lastbeat.views.known_run import DocumentRequest
 from lastbeat.watch.observe.run import ERROR_LIMIT_BYTES
 from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES
 
@@ -21,7 +21,7 @@ _LIMITS: Final = {runid.RECORD: RECORD_LIMIT_BYTES, runid.ERROR: ERROR_LIMIT_BYT
 
 @dataclass
 class Fetching:
-    """Reads ``wishes`` until ``until`` (``time.monotonic()``), or until the store does not answer any more.
+    """Reads ``requests`` until ``until`` (``time.monotonic()``), or until the store does not answer any more.
 
     ``take`` gets each answer, and ``refuse`` why there is none; both in the thread that read.
     """
@@ -38,18 +38,18 @@ class Fetching:
     _failed: int = 0
     _over: bool = False
 
-    def fetch(self, wishes: Sequence[DocumentRequest], on_progress: Callable[[int, int], None] | None = None) -> None:
-        """All of ``wishes``, in their order as far as threads keep one."""
-        threads = min(self.threads, len(wishes))
+    def fetch(self, requests: Sequence[DocumentRequest], on_progress: Callable[[int, int], None] | None = None) -> None:
+        """All of ``requests``, in their order as far as threads keep one."""
+        threads = min(self.threads, len(requests))
         if threads < 2:
-            for done, wish in enumerate(wishes, 1):
-                self._one(wish)
-                _tell(on_progress, done, len(wishes))
+            for done, request in enumerate(requests, 1):
+                self._one(request)
+                _tell(on_progress, done, len(requests))
             return
         with ThreadPoolExecutor(threads, "lastbeat-look") as pool:
             try:
-                for done, _ in enumerate(pool.map(self._one, wishes), 1):
-                    _tell(on_progress, done, len(wishes))
+                for done, _ in enumerate(pool.map(self._one, requests), 1):
+                    _tell(on_progress, done, len(requests))
             finally:
                 # Whatever ended this, Ctrl-C perhaps: nothing that waits is begun any more.
                 self._over = True
@@ -58,22 +58,22 @@ class Fetching:
     def _ended(self) -> bool:
         return self._over or self.trouble is not None or time.monotonic() >= self.until
 
-    def _one(self, wish: DocumentRequest) -> None:
+    def _one(self, request: DocumentRequest) -> None:
         if self._ended:
             return
         with self._lock:
             self.asked += 1
-        entry, limit = wish.entry, _LIMITS.get(wish.name, DOCUMENT_LIMIT_BYTES)
+        entry, limit = request.entry, _LIMITS.get(request.name, DOCUMENT_LIMIT_BYTES)
         try:
             if entry.size_bytes:
                 blob = self.store.read(entry.key, limit)
             else:
                 blob = Blob(b"", 0, entry.modified, entry.version)
         except StoreError as error:
-            self.refuse(wish, error)
+            self.refuse(request, error)
             self._note(error)
             return
-        self.take(wish, blob)
+        self.take(request, blob)
         self._note(None)
 
     def _note(self, error: StoreError | None) -> None:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from lastbeat.stores.kind import Traits
 from lastbeat.stores.port import Blob, Entry, Store, StoreError
 
 THREADS: Final = 8
@@ -28,46 +29,62 @@ class CachedFile:
     blob: Blob | None = None
     """None: it went away between the listing and the read, or was never read."""
     fault: StoreError | None = None
-    wish: FilePiece | None = None
+    piece: FilePiece | None = None
 
 
 class FileCache:
-    """Pieces of files by name: asked for again only when their file was written, all that are due at once."""
+    """Pieces of files by name: asked for again only when their file was written, all that are due at once. To an
+    observer it is a store that has these files alone."""
 
     def __init__(self, store: Store, threads: int = THREADS) -> None:
-        self._store = store
+        self.store = store
+        self.files: dict[str, CachedFile] = {}
+        """By the name of the piece."""
         self._threads = threads
-        self._got: dict[str, CachedFile] = {}
 
-    def read(self, wishes: Mapping[str, FilePiece]) -> dict[str, CachedFile]:
-        """Each of ``wishes``, as it is now. Never raises for the store: what cannot be read says why, beside what was
-        read before. What is wished for no more is forgotten."""
-        due = [name for name, wish in wishes.items() if self._is_due(name, wish)]
-        for name, got in zip(due, self._fetch([wishes[name] for name in due]), strict=True):
-            known = self._got.get(name)
+    def fetch(self, pieces: Mapping[str, FilePiece]) -> Mapping[str, CachedFile]:
+        """Each of ``pieces``, as it is now. Never raises for the store: what cannot be read says why, beside what was
+        read before. Other pieces are forgotten."""
+        due = [name for name, piece in pieces.items() if self._is_due(name, piece)]
+        for name, got in zip(due, self._fetch([pieces[name] for name in due]), strict=True):
+            known = self.files.get(name)
             failed = got.fault is not None and known is not None
-            self._got[name] = CachedFile(known.entry, known.blob, got.fault) if failed and known is not None else got
-        self._got = {name: got for name, got in self._got.items() if name in wishes}
-        return dict(self._got)
+            self.files[name] = CachedFile(known.entry, known.blob, got.fault) if failed and known is not None else got
+        self.files = {name: got for name, got in self.files.items() if name in pieces}
+        return self.files
 
-    def _is_due(self, name: str, wish: FilePiece) -> bool:
-        got = self._got.get(name)
-        return got is None or got.fault is not None or got.wish != wish
+    @property
+    def traits(self) -> Traits:
+        """Those of the store behind it."""
+        return self.store.traits
 
-    def _fetch(self, wishes: list[FilePiece]) -> Iterable[CachedFile]:
-        if len(wishes) < 2:
-            return map(self._ask, wishes)
-        with ThreadPoolExecutor(min(self._threads, len(wishes)), "look") as pool:
-            return list(pool.map(self._ask, wishes))
+    def read(self, key: str, limit_bytes: int) -> Blob | None:
+        """The beginning of a file, as a store gives it: None if it is not there, or was not fetched."""
+        got = next((each for each in self.files.values() if each.entry.key == key), None)
+        if got is None or got.blob is None:
+            if got is not None and got.fault is not None:
+                raise got.fault
+            return None
+        return replace(got.blob, body=got.blob.body[:limit_bytes])
 
-    def _ask(self, wish: FilePiece) -> CachedFile:
-        entry = wish.entry
+    def _is_due(self, name: str, piece: FilePiece) -> bool:
+        got = self.files.get(name)
+        return got is None or got.fault is not None or got.piece != piece
+
+    def _fetch(self, pieces: list[FilePiece]) -> Iterable[CachedFile]:
+        if len(pieces) < 2:
+            return map(self._ask, pieces)
+        with ThreadPoolExecutor(min(self._threads, len(pieces)), "look") as pool:
+            return list(pool.map(self._ask, pieces))
+
+    def _ask(self, piece: FilePiece) -> CachedFile:
+        entry = piece.entry
         if entry.fault is not None:
             return CachedFile(entry, None, entry.fault, None)
         if entry.size_bytes == 0:
-            return CachedFile(entry, Blob(b"", 0, entry.modified, entry.version), None, wish)
+            return CachedFile(entry, Blob(b"", 0, entry.modified, entry.version), None, piece)
         try:
-            blob = self._store.read(entry.key, wish.limit_bytes, from_end=wish.from_end)
+            blob = self.store.read(entry.key, piece.limit_bytes, from_end=piece.from_end)
         except StoreError as fault:
             return CachedFile(entry, None, fault, None)
-        return CachedFile(entry, blob, None, wish)
+        return CachedFile(entry, blob, None, piece)

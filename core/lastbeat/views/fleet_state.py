@@ -17,12 +17,21 @@ from lastbeat.model.text import clean
 from lastbeat.model.view import SPARK_POINTS, Row, WatchState
 from lastbeat.stores.port import Blob, StoreError
 from lastbeat.views.fleet_index import Index
-from lastbeat.views.heartbeats import HeartbeatFields, read_told, shown
-from lastbeat.views.known import DocumentRequest, Known, UnreadableDocument, is_over, token
+from lastbeat.views.heartbeats import read_told, shown
+from lastbeat.views.known_run import (
+    Content,
+    DocumentRequest,
+    KnownDocument,
+    KnownRun,
+    UnreadableDocument,
+    gist_of,
+    is_over,
+    token,
+)
 from lastbeat.views.log_judge import AGAIN_S, JudgedRun, UnrecordedRun
 from lastbeat.views.order import NEEDS_PEOPLE, need, sorted_rows
-from lastbeat.views.rows import row, same_until, unrecorded
-from lastbeat.views.standings import Standing, of_record
+from lastbeat.views.rows import row, same_until, standing_of, unrecorded
+from lastbeat.views.standings import of_record
 from lastbeat.watch.decide.leaving import still_out
 from lastbeat.watch.observe.fleet import RunFiles
 from lastbeat.watch.record.codec import decode_record
@@ -31,8 +40,6 @@ from lastbeat.watch.record.limits import FleetLimits
 if TYPE_CHECKING:
     from lastbeat.watch.record.silences import Silenced
 
-Understood = HeartbeatFields | Standing | str | None
-"""What a document says: a heartbeat, a record, a text; None: it was gone."""
 _told = attrgetter(*Row.__slots__)
 _SHARE: Final = 0.75
 """The most that what goes first takes of a round, where other documents wait as well."""
@@ -62,11 +69,11 @@ class FleetState:
         self._since_s = since_s
         self._mask = mask
         self._all_beats = all_beats
-        self._runs: dict[str, Known] = {}
+        self._runs: dict[str, KnownRun] = {}
         self._older: set[str] = set()
-        self._over: dict[str, tuple[str, Standing]] = {}
-        """Runs that only their records showed to be over long since → version of the record, and what it said."""
-        self._wishes: dict[str, list[DocumentRequest]] = {}
+        self._over: dict[str, KnownDocument] = {}
+        """Runs that only their records showed to be over long since → the record."""
+        self._requests: dict[str, list[DocumentRequest]] = {}
         """What is to be read of runs of which something is."""
         self._due: dict[str, float] = {}
         """When (unix seconds) the row of a run may change though nothing of it is written."""
@@ -87,7 +94,7 @@ class FleetState:
     @property
     def unread(self) -> int:
         """Documents that rows lack."""
-        return sum(wish.first for wishes in self._wishes.values() for wish in wishes)
+        return sum(request.first for requests in self._requests.values() for request in requests)
 
     def begin(self, at: datetime) -> None:
         """A listing begins at ``at``."""
@@ -111,9 +118,9 @@ class FleetState:
                     known.see(run.files)
                     self._touched.add(run_id)
                 continue
-            known = Known(run_id, read_at=self.listings)
+            known = KnownRun(run_id, read_at=self.listings)
             if run_id in self._over:
-                known.record_version, known.record = self._over[run_id]
+                known.documents[runid.RECORD] = self._over[run_id]
             known.see(run.files)
             if not self._shelved(known, index):
                 self._runs[run_id] = known
@@ -128,7 +135,7 @@ class FleetState:
             if is_hardly_a_run(run_id):
                 self.closed[run_id] = why
                 return
-            known = Known(run_id, read_at=self.listings)
+            known = KnownRun(run_id, read_at=self.listings)
             known.closed = why
             if self._shelved(known, index):
                 return
@@ -182,32 +189,32 @@ class FleetState:
                 self._judge(known)
         self._touched.clear()
 
-    def _shelved(self, known: Known, index: Index | None) -> bool:
+    def _shelved(self, known: KnownRun, index: Index | None) -> bool:
         """Whether it ended so long ago that it is not shown."""
         run_id, at, finished = known.run_id, self.at, None
         if at is None:
             return False
         if _is_left_out(known):
-            if known.record is not None and known.record_version is not None:
-                self._over[run_id] = known.record_version, known.record
+            if runid.RECORD in known.documents:
+                self._over[run_id] = known.documents[runid.RECORD]
             self._drop(run_id)
             self._older.discard(run_id)
             return True
         if index is not None:
             line, finished = index.lines.get(run_id), index.finished.get(run_id)
-            if line is not None and (known.listed_record is not None or known.closed is not None):
-                known.memory, known.memory_version = line
+            if line is not None and (known.is_recorded or known.closed is not None):
+                known.indexed = line
         over = is_over(known, finished, at, self._since_s, self._policy_of(known).stale_s)
         known.undecided = over is None
         if over:
-            version, record = known.record_version, known.record
-            if record is not None and version is not None and version == known.listed_record:
-                self._over[run_id] = version, record
+            record = known.documents.get(runid.RECORD)
+            if record is not None and known.is_recorded and record.token == token(known.files[runid.RECORD]):
+                self._over[run_id] = record
             self._drop(run_id)
             self._older.add(run_id)
         return bool(over)
 
-    def _judge(self, known: Known, index: Index | None = None) -> None:
+    def _judge(self, known: KnownRun, index: Index | None = None) -> None:
         at = self.at
         if at is None or self._shelved(known, index):
             return
@@ -226,45 +233,45 @@ class FleetState:
         self.table.put(shown, at)
         self._due[run_id] = same_until(known, shown, at, policy, self._since_s)
 
-    def _row(self, known: Known, at: datetime, policy: Policy) -> Row:
-        """Its row, with the documents that this still lacks wished for."""
-        wishes = list(known.wishes(self.listings, all_beats=self._all_beats))
-        if wishes:
-            self._wishes[known.run_id] = wishes
+    def _row(self, known: KnownRun, at: datetime, policy: Policy) -> Row:
+        """Its row. Notes the documents that it still lacks."""
+        requests = list(known.requests(self.listings, all_beats=self._all_beats))
+        if requests:
+            self._requests[known.run_id] = requests
         else:
-            self._wishes.pop(known.run_id, None)
-        lacking = any(wish.first for wish in wishes)
-        return row(known, at, policy, self.watching, unread=lacking, silences=self._silences)
+            self._requests.pop(known.run_id, None)
+        lacking = any(request.first for request in requests)
+        return row(known, standing_of(known), at, policy, self.watching, unread=lacking, silences=self._silences)
 
-    def _policy_of(self, known: Known) -> Policy:
+    def _policy_of(self, known: KnownRun) -> Policy:
         """The limits for a run: its own as far as they are known, then the fleet's. They decide what is in doubt."""
         policy = self._policy
         policy = policy if self._limits is None else self._limits.known_policy(known.run_id, policy)
-        gist = known.gists.get(runid.METADATA)
+        gist = known.gist(runid.METADATA)
         return policy if gist is None else policy.of_run(gist.heartbeat.stale_s, gist.heartbeat.stall_s)
 
     def _drop(self, run_id: str) -> None:
-        for known in (self._runs, self._wishes, self._due):
+        for known in (self._runs, self._requests, self._due):
             known.pop(run_id, None)
         self._explainable.discard(run_id)
         self.table.drop(run_id)
 
-    def wishes(self, most: float, wanted: Collection[str], *, extras: bool) -> list[DocumentRequest]:
+    def requests(self, most: float, wanted: Collection[str], *, extras: bool) -> list[DocumentRequest]:
         """At most ``most`` documents that are to be read, the most urgent first. ``extras``: also such as rows can do
         without."""
         self.settle()
         return _chosen(
-            (wish for wishes in self._wishes.values() for wish in wishes if extras or not wish.extra),
+            (request for requests in self._requests.values() for request in requests if extras or not request.extra),
             most,
             wanted,
             self.table.needs,
             lambda run_id: self._runs[run_id].read_at,
         )
 
-    def record_wishes(self) -> int:
+    def record_requests(self) -> int:
         """Records that are to be read."""
         self.settle()
-        return sum(wish.name == runid.RECORD for wishes in self._wishes.values() for wish in wishes)
+        return sum(request.name == runid.RECORD for requests in self._requests.values() for request in requests)
 
     @property
     def unexplained(self) -> int:
@@ -300,31 +307,24 @@ class FleetState:
             known.judged = found or known.judged
             self._touched.add(run.run_id)
 
-    def take(self, wish: DocumentRequest, understood: Understood, fault: str | None) -> None:
-        """``wish`` was read."""
-        known = self._runs.get(wish.run_id)
-        entry = None if known is None else known.files.get(wish.name)
-        if known is None or entry is None or token(entry) != token(wish.entry):
+    def take(self, request: DocumentRequest, content: Content, fault: str | None) -> None:
+        """``request`` was read."""
+        known = self._runs.get(request.run_id)
+        entry = None if known is None else known.files.get(request.name)
+        if known is None or entry is None or token(entry) != token(request.entry):
             # Listed again meanwhile.
             return
         known.read_at = self.listings
-        if wish.name == runid.RECORD:
-            known.take_record(wish, understood if isinstance(understood, Standing) else None, fault)
-        elif isinstance(understood, HeartbeatFields):
-            known.take_told(wish, understood)
-        else:
-            if isinstance(understood, str):
-                known.error_text = understood
-            known.read(wish)
-        self._touched.add(wish.run_id)
+        known.take(request.name, entry, content, fault)
+        self._touched.add(request.run_id)
 
-    def refuse(self, wish: DocumentRequest, error: StoreError) -> None:
-        """``wish`` cannot be read."""
-        known = self._runs.get(wish.run_id)
+    def refuse(self, request: DocumentRequest, error: StoreError) -> None:
+        """``request`` cannot be read."""
+        known = self._runs.get(request.run_id)
         if known is not None:
             why = shown(str(error), self._mask)
-            known.refused[wish.name] = UnreadableDocument(token(wish.entry), why, self.listings, error.retryable)
-            self._touched.add(wish.run_id)
+            known.refused[request.name] = UnreadableDocument(token(request.entry), why, self.listings, error.retryable)
+            self._touched.add(request.run_id)
 
     def forgive(self) -> None:
         """The store does not answer: that is no fault of the runs that were asked about meanwhile."""
@@ -336,7 +336,7 @@ class FleetState:
                 self._touched.add(run_id)
 
 
-def _is_left_out(known: Known) -> bool:
+def _is_left_out(known: KnownRun) -> bool:
     """Whether it was taken out of the fleet, and nothing was written since."""
     standing = known.standing
     if standing is None or standing.left_out is None or known.closed is not None:
@@ -344,14 +344,15 @@ def _is_left_out(known: Known) -> bool:
     return still_out(standing.left_out, datetime.fromtimestamp(newest_of(known.files), tz=timezone.utc))
 
 
-def understand(wish: DocumentRequest, blob: Blob | None, mask: Callable[[str], str]) -> tuple[Understood, str | None]:
+def understand(request: DocumentRequest, blob: Blob | None, mask: Callable[[str], str]) -> tuple[Content, str | None]:
     """What a document says, and why it could not be understood. None: it is gone, which the next listing will show."""
     if blob is None:
         return None, None
-    if wish.name == runid.ERROR:
+    if request.name == runid.ERROR:
         return mask_tokens(mask(clean(blob.body.decode("utf-8", "replace")))), None
-    if wish.name != runid.RECORD:
-        return read_told(blob, mask, SPARK_POINTS), None
+    if request.name != runid.RECORD:
+        told = read_told(blob, mask, SPARK_POINTS)
+        return gist_of(told), told.heartbeat.fault
     if blob.size_bytes > len(blob.body):
         return None, f"it is {blob.size_bytes:,} bytes long"
     try:
@@ -397,31 +398,33 @@ class Table:
 
 
 def _chosen(
-    wishes: Iterable[DocumentRequest],
+    requests: Iterable[DocumentRequest],
     most: float,
     wanted: Collection[str],
     needs: Callable[[str], int | None],
     read_at: Callable[[str], int],
 ) -> list[DocumentRequest]:
-    """At most ``most`` of ``wishes``: records first, then what people see right now, then the runs that need people,
+    """At most ``most`` of ``requests``: records first, then what people see right now, then the runs that need people,
     then those of which nothing is known yet; but a part is always for whatever has not been read for longest.
 
     ``needs`` tells how much a run needs people, ``read_at`` when something of it was last read, by whatever count."""
 
-    def urgency(wish: DocumentRequest) -> int:
-        if wish.extra:
+    def urgency(request: DocumentRequest) -> int:
+        if request.extra:
             return 5
-        if wish.name == runid.RECORD:
+        if request.name == runid.RECORD:
             return 0
-        if wish.run_id in wanted:
+        if request.run_id in wanted:
             return 1
-        need = needs(wish.run_id)
-        return 2 if need is not None and need <= NEEDS_PEOPLE else 3 if wish.first else 4
+        need = needs(request.run_id)
+        return 2 if need is not None and need <= NEEDS_PEOPLE else 3 if request.first else 4
 
-    ordered = sorted(wishes, key=lambda wish: (urgency(wish), read_at(wish.run_id), wish.run_id, wish.name))
+    ordered = sorted(
+        requests, key=lambda request: (urgency(request), read_at(request.run_id), request.run_id, request.name)
+    )
     if len(ordered) <= most:
         return ordered
     room = max(0, int(most))
     ahead = ordered[: int(room * _SHARE)]
-    rest = sorted(ordered[len(ahead) :], key=lambda wish: (wish.extra, read_at(wish.run_id), urgency(wish)))
+    rest = sorted(ordered[len(ahead) :], key=lambda request: (request.extra, read_at(request.run_id), urgency(request)))
     return ahead + rest[: room - len(ahead)]

@@ -18,10 +18,10 @@ from lastbeat.model.status import Status
 from lastbeat.model.stop_request import LIMIT_BYTES as STOP_LIMIT_BYTES
 from lastbeat.model.times import format_time
 from lastbeat.model.timesheet import Timesheet
-from lastbeat.stores.kind import Traits
-from lastbeat.stores.port import Blob, ConflictError, Entry, Store, StoreError
+from lastbeat.stores.port import Blob, ConflictError, Entry, StoreError
 from lastbeat.views.excerpts import STACKS_LIMIT_BYTES
-from lastbeat.views.file_cache import CachedFile, FilePiece
+from lastbeat.views.file_cache import FileCache, FilePiece
+from lastbeat.views.standings import NOTHING, Standing, of_decision, of_record
 from lastbeat.watch.decide.transition import Decision, decide, with_explanation
 from lastbeat.watch.observe.log_observer import LogObserver, LogSettings
 from lastbeat.watch.observe.run import ERROR_LIMIT_BYTES, Observer
@@ -36,6 +36,8 @@ class Judged(HasState):
     """State and what shows it. ``record`` is None where there is none that could be read."""
 
     state: State
+    standing: Standing = NOTHING
+    """The same as a row shows it."""
     record: Record | None = None
     attempt: Attempt = field(default_factory=Attempt)
     seen: Seen | None = None
@@ -58,25 +60,24 @@ class Judged(HasState):
 class Judge:
     """Judges one run again and again from what was read of it."""
 
-    def __init__(self, store: Store, run_id: str, mask: Callable[[str], str], signals: LogSettings) -> None:
-        self._store = store
+    def __init__(self, cache: FileCache, run_id: str, mask: Callable[[str], str], signals: LogSettings) -> None:
+        self._cache = cache
         self._run_id = run_id
         self._mask = mask
         self._signals = signals
-        self._served = _Served(store.traits)
-        self._observer = Observer(self._served, run_id, mask)  # type: ignore[arg-type]  # it reads, and no more
+        self._observer = Observer(cache, run_id, mask)  # type: ignore[arg-type]  # it reads, and no more
         self._logs: LogObserver | None = None
         self._decoded: tuple[Blob, Record | None, str, bool] | None = None
         self._explained: tuple[object, Explanation] | None = None
 
-    def judge(self, files: Mapping[str, Entry], got: Mapping[str, CachedFile], at: datetime, policy: Policy) -> Judged:
-        """``files`` are as they were listed at ``at``, the store's time; ``got`` is what was read of them. ``policy``
-        has the fleet's limits for the run.
+    def judge(self, files: Mapping[str, Entry], at: datetime, policy: Policy) -> Judged:
+        """``files`` are as they were listed at ``at``, the store's time, and the cache has read those that are
+        :func:`documents`. ``policy`` has the fleet's limits for the run.
 
         Raises :class:`StoreError` when the store did not answer for the record, :class:`ConflictError` when a file went
         away: then look again.
         """
-        record, said, refused = self._record(got)
+        record, said, refused = self._record()
         notes = (said,) if said else ()
         if record is not None and record.left_out is not None:
             did = "forgotten" if record.left_out.forgotten else "archived"
@@ -86,45 +87,41 @@ class Judge:
         if record is not None and record.status is None:
             # Nothing is recorded but that.
             record = None
-        self._served.got = {each.entry.key: each for each in got.values()}
         try:
             seen, _ = self._observer.look(dict(files))
         except StoreError as fault:
             if record is None or fault.retryable or isinstance(fault, ConflictError):
                 raise
-            return _recorded(record, None, str(fault), notes)
+            return self._recorded(record, None, str(fault), notes)
         if record is not None:
             self._logs = None
             decision = decide(record, self._run_id, seen, policy, at)
             judged = replace(
-                _recorded(record, decision.seen, _fault(got), notes), timesheet=_timesheet(record, decision)
+                self._recorded(record, decision.seen, self._fault(), notes), timesheet=_timesheet(record, decision)
             )
             return replace(judged, ended=decision.verdict.status) if decision.verdict.by_sentinel else judged
         if refused:
-            now = decide(None, self._run_id, seen, policy, at)
-            state, attempt = State(Status.UNKNOWN, said), now.record.attempt
-            return Judged(state, attempt=attempt, seen=now.seen, fault=said, unread=True)
-        decision = self._first(seen, files, at, policy)
-        if decision.unobservable is not None:
-            counts, attempt = decision.seen, decision.record.attempt
-            return Judged(
-                State(Status.UNKNOWN),
-                attempt=attempt,
-                seen=counts,
-                fault=decision.unobservable,
-                notes=notes,
-                unread=bool(said),
-            )
-        verdict = decision.verdict
-        return Judged(
-            verdict.state,
-            None,
-            decision.record.attempt,
-            decision.seen,
-            verdict.status if verdict.status.ended else None,
-            _fault(got),
-            (*notes, *decision.seen.log_notes),
+            decision, notes = replace(decide(None, self._run_id, seen, policy, at), unobservable=said), ()
+        else:
+            decision = self._first(seen, files, at, policy)
+        known = Judged(
+            State(Status.UNKNOWN, decision.unobservable or ""),
+            of_decision(decision, files),
+            attempt=decision.record.attempt,
+            seen=decision.seen,
+            fault=decision.unobservable,
+            notes=notes,
             unread=bool(said),
+        )
+        if decision.unobservable is not None:
+            return known
+        verdict = decision.verdict
+        return replace(
+            known,
+            state=verdict.state,
+            ended=verdict.status if verdict.status.ended else None,
+            fault=self._fault(),
+            notes=(*notes, *decision.seen.log_notes),
             timesheet=decision.record.timesheet,
         )
 
@@ -135,7 +132,7 @@ class Judge:
 
     def _first(self, seen: Seen | NeverSeen, files: Mapping[str, Entry], at: datetime, policy: Policy) -> Decision:
         """What a pass that knows nothing of the run would decide."""
-        self._logs = self._logs or LogObserver(self._store, self._run_id, self._mask, self._signals)
+        self._logs = self._logs or LogObserver(self._cache.store, self._run_id, self._mask, self._signals)
         decision = decide(None, self._run_id, self._logs.add_to(seen, files, None, at), policy, at)
         if not decision.needs_explanation or decision.unobservable is not None:
             return decision
@@ -149,9 +146,26 @@ class Judge:
             self._explained = key, found
         return with_explanation(decision, self._explained[1])
 
-    def _record(self, got: Mapping[str, CachedFile]) -> tuple[Record | None, str, bool]:
+    def _recorded(self, record: Record, seen: Seen | None, fault: str | None, notes: tuple[str, ...]) -> Judged:
+        return Judged(
+            record.state or State(Status.UNKNOWN),
+            of_record(record, self._mask),
+            record,
+            record.attempt,
+            seen,
+            record.status if record.status is not None and record.status.ended else None,
+            fault,
+            notes,
+        )
+
+    def _fault(self) -> str | None:
+        """Why something that the row is made of could not be read again."""
+        files = map(self._cache.files.get, (runid.RECORD, runid.METADATA, runid.PROGRESS))
+        return next((str(each.fault) for each in files if each is not None and each.fault is not None), None)
+
+    def _record(self) -> tuple[Record | None, str, bool]:
         """The record, what is to be said of it, and whether there is one that this program may not judge without."""
-        read = got.get(runid.RECORD)
+        read = self._cache.files.get(runid.RECORD)
         if read is None or (read.blob is None and read.fault is None):
             return None, "", False
         if read.blob is None:
@@ -192,43 +206,9 @@ def _decoded(blob: Blob) -> tuple[Record | None, str, bool]:
     return record, "", False
 
 
-def _recorded(record: Record, seen: Seen | None, fault: str | None, notes: tuple[str, ...]) -> Judged:
-    return Judged(
-        record.state or State(Status.UNKNOWN),
-        record,
-        record.attempt,
-        seen,
-        record.status if record.status is not None and record.status.ended else None,
-        fault,
-        notes,
-    )
-
-
 def _timesheet(record: Record, decision: Decision) -> Timesheet | None:
     """What the run's own documents say of its times counts; that it fell silent, or that its job is gone, only who
     watches it may say."""
     news = decision.transition is None or decision.verdict.by_sentinel
     anew = decision.record.attempt.number != record.attempt.number
     return decision.record.timesheet if news or anew else record.timesheet
-
-
-def _fault(got: Mapping[str, CachedFile]) -> str | None:
-    """Why something that the row is made of could not be read again."""
-    wanted = (got[name].fault for name in (runid.RECORD, runid.METADATA, runid.PROGRESS) if name in got)
-    return next((str(fault) for fault in wanted if fault is not None), None)
-
-
-class _Served:
-    """Answers an observer with what was read already."""
-
-    def __init__(self, traits: Traits) -> None:
-        self.traits = traits
-        self.got: Mapping[str, CachedFile] = {}
-
-    def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:  # noqa: ARG002
-        got = self.got.get(key)
-        if got is None:
-            return None
-        if got.blob is None and got.fault is not None:
-            raise got.fault
-        return got.blob if got.blob is None else replace(got.blob, body=got.blob.body[:limit_bytes])

@@ -24,7 +24,6 @@ from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.version import __version__
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat.views.file_cache import FileCache
-from lastbeat.views.heartbeats import shown
 from lastbeat.views.judging import Judge, documents
 from lastbeat.views.standings import Standing, shown_state
 from lastbeat.watch.observe.log_files import is_log
@@ -179,17 +178,14 @@ class LogJudge:
             self._save()
 
     def _one(self, run: UnrecordedRun, at: datetime) -> JudgedRun | None:
-        judge = Judge(self._store, run.run_id, self._mask, self._catalogue)
+        cache = FileCache(self._store, threads=1)
+        cache.fetch(documents(run.files))
         try:
-            got = FileCache(self._store, threads=1).read(documents(run.files))
-            judged = judge.judge(run.files, got, at, run.policy)
+            judged = Judge(cache, run.run_id, self._mask, self._catalogue).judge(run.files, at, run.policy)
         except StoreError as error:
             log.info("%s could not be looked at in depth: %s", run.run_id, error)
             return None
-        state = shown_state(judged.state, self._mask)
-        if judged.status is Status.UNKNOWN and judged.fault:
-            state = replace(state, reason=shown(judged.fault, self._mask))
-        return JudgedRun(run.run_id, run.key, run.seems, state)
+        return JudgedRun(run.run_id, run.key, run.seems, shown_state(judged.state, self._mask))
 
     # ---- in the state directory ------------------------------------------------------------------------------------
 

@@ -12,8 +12,6 @@ from lastbeat.fleet.mark import read_mark
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt
-from lastbeat.model.state import ShownState
-from lastbeat.model.status import Status
 from lastbeat.model.view import Excerpt, Row, RunView, WatchState
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
 from lastbeat.views import excerpts, recorded
@@ -26,11 +24,11 @@ from lastbeat.views.fleet_index import shown_silence, watched
 from lastbeat.views.goodput import with_log
 from lastbeat.views.heartbeats import HeartbeatFields, ignoring
 from lastbeat.views.judging import Judge, Judged, documents
-from lastbeat.views.known import DocumentRequest, Known, UnreadableDocument
+from lastbeat.views.known_run import KnownRun, UnreadableDocument, gist_of, token
 from lastbeat.views.limits import exceeded, in_force, limits_shown, worry_s
 from lastbeat.views.ranks import RankReader, standing_out
-from lastbeat.views.rows import doubt_of, row, unjudged_end, unrecorded
-from lastbeat.views.standings import CONDITIONS_LIMIT, of_record
+from lastbeat.views.rows import doubt_of, row, unjudged_end
+from lastbeat.views.standings import CONDITIONS_LIMIT, Standing
 from lastbeat.watch.decide.goodput import goodput
 from lastbeat.watch.decide.timesheet import restart_waits, watched_from
 from lastbeat.watch.observe.listing import RANK_PAGES, RANKS, Folder, rank_of, run_files
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lastbeat.model.silence import Silence
+    from lastbeat.model.status import Status
 
 _TRIES: Final = 3
 _LOGS: Final = 96
@@ -55,7 +54,6 @@ _LINE_BYTES: Final = 256
 _CLOSED: Final = 10
 _ACTION_LIMIT: Final = 1000
 _REASON_LIMIT: Final = 500
-_NOBODY: Final = WatchState()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +97,6 @@ def list_run(store: Store, run_id: str) -> Listed:
     return Listed(files, folder.beats, folder.ranks_cut, {**closed, **folder.closed})
 
 
-@dataclass(frozen=True)
-class Looked:
-    """What one look at a run found."""
-
-    run_id: str
-    at: datetime
-    files: Mapping[str, Entry]
-    got: Mapping[str, CachedFile]
-    """What was read of it, by name, and why it could not be."""
-    told: Mapping[str, HeartbeatFields]
-    """What its heartbeats say, by name."""
-    judged: Judged
-
-    def may_be_doubted(self, policy: Policy) -> bool:
-        """Whether it matters if the fleet is watched: only then is finding out worth a read."""
-        record = self.judged.record
-        return record is not None and doubt_of(of_record(record), self.files, self.at, policy, _NOBODY) is not None
-
-
 class RunWatch:
     """One run as people look at it: what is read once is read again only when the listing shows that it changed.
     ``limits`` are the fleet's; where nobody else keeps them up to date, they are read once a minute.
@@ -146,7 +125,7 @@ class RunWatch:
         self._link = link
         self._safe = Safe(mask)
         self._cache = FileCache(store)
-        self._judge = Judge(store, self.run_id, mask, catalogue or LogSettings())
+        self._judge = Judge(self._cache, self.run_id, mask, catalogue or LogSettings())
         self._beats = BeatReader(self._safe, self._judge.know)
         self._ranks = RankReader(store, self._safe)
         self._evidence = EvidenceReader(store, self._safe)
@@ -175,10 +154,10 @@ class RunWatch:
     def _look(self, listed: Listed, at: datetime, log_lines: int) -> RunView:
         files = {name: entry for name, entry in listed.files.items() if entry.fault is None}
         newest = newest_log(files)
-        got = self._cache.read(_wishes(files, newest, log_lines))
+        got = self._cache.fetch(_pieces(files, newest, log_lines))
         policy = self._limits.policy(self.run_id, self._policy, at)
         told_by = self._beats.understand(got)
-        judged = self._judge.judge(listed.files, got, at, policy)
+        judged = self._judge.judge(listed.files, at, policy)
         record, attempt = judged.record, judged.attempt
         stated = judged.seen.metadata if judged.seen is not None else None
         policy = in_force(policy, stated, record)
@@ -186,7 +165,6 @@ class RunWatch:
         self.ended = judged.ended
         why = recorded.explained(judged.explained, self._safe)
         beats = self._beats.look(got, told_by, judged.seen)
-        looked = Looked(self.run_id, at, files, got, beats.told, judged)
         told = beats.progress
         ranks = self._ranks.look(listed.ranks, _began(attempt), attempt.declared)
         evidence = None
@@ -194,14 +172,13 @@ class RunWatch:
             found = judged.explained.cause.evidence
             evidence = self._evidence.look(found, files.get(found.file), at)
         notes = [*judged.notes, *beats.notes, *(f"{name}: {fault}" for name, fault in listed.closed.items())]
-        metadata = judged.seen.metadata if judged.seen is not None else None
-        died = metadata.thread_error if metadata is not None else None
+        died = stated.thread_error if stated is not None else None
         # A reason keeps the beginning of it.
         if died and died[:_SAME_CHARS] not in judged.reason:
             notes.append(f"A thread of it has ended with an exception: {died}")
         if beats.metadata is not None and beats.metadata.ignored_settings:
             notes.append(f"{ignoring(beats.metadata.ignored_settings)}; correct that where its training starts.")
-        end = unjudged_end(of_record(record), files) if record is not None else None
+        end = unjudged_end(judged.standing, files) if record is not None else None
         if end is not None:
             notes.append(f"It wrote {end}; the next pass records what became of it.")
         conditions = islice(judged.conditions.items(), CONDITIONS_LIMIT)
@@ -214,13 +191,14 @@ class RunWatch:
         if missing is not None and missing.ranks[0].log in files:
             # What a rank that reports the timeout printed last says nothing of the one that is missing.
             newest = files[missing.ranks[0].log]
-            got = self._cache.read(_wishes(files, newest, log_lines))
+            got = self._cache.fetch(_pieces(files, newest, log_lines))
         tail = self._tail(newest, got, log_lines)
         sheet = with_log(judged.timesheet, judged.seen, tail)
+        known = _known_run(self.run_id, files, got, beats.told, judged, self._safe)
+        watching = self._watching(judged.standing, files, at, policy)
+        shown = _with_details(row(known, judged.standing, at, policy, watching), judged, self._safe)
         return RunView(
-            row=replace(
-                _row_of(looked, policy, self._watching(looked, policy), self._safe), silence=self._silenced(at)
-            ),
+            row=replace(shown, silence=self._silenced(at)),
             at=at,
             where=f"{self._store.url.rstrip('/')}/{self.run_id}/",
             link=self._link,
@@ -266,16 +244,17 @@ class RunWatch:
             notes=tuple(self._safe.name(note, _NOTE_LIMIT) for note in notes),
         )
 
-    def _watching(self, looked: Looked, policy: Policy) -> WatchState:
-        """Asked for only where it matters: one small read."""
-        if not looked.may_be_doubted(policy):
-            return WatchState()
+    def _watching(self, standing: Standing, files: Mapping[str, Entry], at: datetime, policy: Policy) -> WatchState:
+        """Whether the fleet is watched: asked for, with one small read, only where the run may be doubted."""
+        unwatched = WatchState()
+        if doubt_of(standing, files, at, policy, unwatched) is None:
+            return unwatched
         try:
             mark = read_mark(self._store)
         except StoreError:
             # Whether anybody watches is not known; that no pass has judged what there is to doubt, is.
-            return WatchState(looked.at)
-        return WatchState() if mark is None else watched(mark, mark.at, looked.at)
+            return WatchState(at)
+        return unwatched if mark is None else watched(mark, mark.at, at)
 
     def _silenced(self, at: datetime) -> "Silence | None":
         found = self._silences.of(self.run_id, at)
@@ -318,60 +297,44 @@ class RunWatch:
         return self._safe.text(read.blob.body.decode("utf-8", "replace"))
 
 
-def _row_of(looked: Looked, policy: Policy, watching: WatchState, safe: Safe) -> Row:
-    """The run as the table of its fleet shows it, with what a look in depth knows better."""
-    files, judged = looked.files, looked.judged
-    known = Known(looked.run_id, files)
-    read = looked.got.get(runid.RECORD)
-    if judged.record is not None and read is not None:
-        known.record, known.record_version = of_record(judged.record, safe.mask), read.entry.version
-    for name, each in looked.told.items():
-        if name != runid.PROGRESS or judged.seen is None or judged.seen.progress is not None:
-            known.take_told(DocumentRequest(looked.run_id, files[name], name, first=False), each)
-    error = looked.got.get(runid.ERROR)
-    if error is not None and error.blob is not None:
-        known.error_text = safe.text(error.blob.body.decode("utf-8", "replace"))
-        known.read(DocumentRequest(looked.run_id, files[runid.ERROR], runid.ERROR, first=False))
-    for name, each_read in looked.got.items():
-        if each_read.fault is not None and name in files:
-            known.refused[name] = UnreadableDocument(
-                files[name].version, safe.name(str(each_read.fault)), 0, again=True
-            )
-    known.seems = unrecorded(known, looked.at, policy)
-    shown = row(known, looked.at, policy, watching)
+def _known_run(
+    run_id: str,
+    files: Mapping[str, Entry],
+    got: Mapping[str, CachedFile],
+    told: Mapping[str, HeartbeatFields],
+    judged: Judged,
+    safe: Safe,
+) -> KnownRun:
+    """The run as its fleet would know it."""
+    known = KnownRun(run_id, files)
     if judged.record is not None:
-        # There is room for all that was recorded, where a table has little.
-        whole = shown.reason if judged.status is Status.RUNNING else safe.name(judged.reason, _REASON_LIMIT)
-        state = replace(shown.state, reason=whole, action=safe.maybe(judged.action, _ACTION_LIMIT))
-        return replace(shown, state=state)
-    # Whoever looks at one run reads its logs, and so may know better than the fleet's table does.
-    if judged.status is not shown.status:
-        # Since when it is so, a log does not tell, and how fast it was says nothing of what is left.
-        shown = replace(shown, since=None, strip=(), eta_s=None, steps_per_s=None, tokens_per_s=None)
-    return replace(
-        shown,
-        state=ShownState(
-            judged.status,
-            safe.name(judged.state.why, _REASON_LIMIT),
-            safe.maybe(judged.cause),
-            safe.maybe(judged.action, _ACTION_LIMIT),
-            tuple(safe.name(name) for name in judged.conditions),
-        ),
-        recorded=False,
-        attempt=judged.attempt.number,
-        fault=safe.maybe(judged.fault) or shown.fault,
-    )
+        known.take(runid.RECORD, got[runid.RECORD].entry, judged.standing)
+    for name, each in told.items():
+        if name != runid.PROGRESS or judged.seen is None or judged.seen.progress is not None:
+            known.take(name, files[name], gist_of(each), each.heartbeat.fault)
+    for name, read in got.items():
+        if read.fault is not None and name in files:
+            known.refused[name] = UnreadableDocument(token(files[name]), safe.name(str(read.fault)), 0, again=True)
+    return known
+
+
+def _with_details(shown: Row, judged: Judged, safe: Safe) -> Row:
+    """``shown`` with all that was found, where a table has room for little."""
+    reason = safe.name(judged.state.why, _REASON_LIMIT)
+    state = replace(shown.state, reason=reason, action=safe.maybe(judged.action, _ACTION_LIMIT))
+    fault = safe.maybe(judged.fault) if judged.record is None else None
+    return replace(shown, state=state, fault=fault or shown.fault)
 
 
 _TAIL: Final = "the end of the newest log"
 
 
-def _wishes(files: Mapping[str, Entry], newest: Entry | None, log_lines: int) -> dict[str, FilePiece]:
-    wishes = documents(files)
+def _pieces(files: Mapping[str, Entry], newest: Entry | None, log_lines: int) -> dict[str, FilePiece]:
+    pieces = documents(files)
     if newest is not None and log_lines > 0:
         room = max(excerpts.TAIL_BYTES, min(log_lines * _LINE_BYTES, _TAIL_MOST))
-        wishes[_TAIL] = FilePiece(newest, room, from_end=True)
-    return wishes
+        pieces[_TAIL] = FilePiece(newest, room, from_end=True)
+    return pieces
 
 
 def _began(attempt: Attempt) -> datetime | None:

@@ -60,7 +60,7 @@ class RankReader:
         than ``attempt``, is of an earlier one. Never raises for the store: one that cannot be read says so."""
         ours = {rank: entry for rank, entry in listed.items() if began is None or entry.modified >= began}
         chosen = choose(ours)
-        got = self._cache.read({str(rank): FilePiece(ours[rank], LIMIT_BYTES) for rank in chosen})
+        got = self._cache.fetch({str(rank): FilePiece(ours[rank], LIMIT_BYTES) for rank in chosen})
         self._known = {rank: (got[str(rank)], self._read(rank, got[str(rank)])) for rank in chosen}
         read = [each for _, each in self._known.values()]
         lines = [each.line for each in read if attempt is None or each.attempt in {None, attempt}]

@@ -12,18 +12,18 @@ from lastbeat.model import status as names
 from lastbeat.model.figures import Figures
 from lastbeat.model.policy import Policy
 from lastbeat.model.silence import Silence
-from lastbeat.model.state import ShownState
 from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.times import format_duration
 from lastbeat.model.view import STRIP_S, Row, WatchState
 from lastbeat.stores.port import Entry
-from lastbeat.views.known import Gist, Known
+from lastbeat.views.known_run import Gist, KnownRun, token
 from lastbeat.views.order import FRESH_S, NEWS_S
-from lastbeat.views.standings import Standing, of_first_look
+from lastbeat.views.standings import NOTHING, Standing, of_decision
 from lastbeat.views.standstill import Standstill, standstill
 from lastbeat.views.strip import strip
 from lastbeat.watch.decide.recovery import STOOD_STILL
-from lastbeat.watch.observe.run import newest_log
+from lastbeat.watch.decide.transition import decide
+from lastbeat.watch.observe.run import glance, newest_log
 from lastbeat.watch.record.silences import covering
 
 FAULTS_LIMIT: Final = 300
@@ -37,13 +37,13 @@ _ALONE_S: Final = 120.0
 _PASSES: Final = 3
 """So many intervals are given to those that make them."""
 _SAME_START: Final = timedelta(seconds=1)
-_NOTHING: Final = Standing(ShownState(Status.UNKNOWN))
 _STANDS_STILL: Final = frozenset({names.STALLED, names.PROGRESS_STALE})
 _FOREVER: Final = float("inf")
 
 
-def row(
-    known: Known,
+def row(  # noqa: PLR0913 - all that a row depends on
+    known: KnownRun,
+    standing: Standing,
     at: datetime,
     policy: Policy,
     watching: WatchState,
@@ -51,12 +51,12 @@ def row(
     unread: bool = False,
     silences: Sequence[Silence] = (),
 ) -> Row:
-    """``known`` as people are shown it at ``at``; ``unread``: something that the row needs is still to be read."""
-    standing, fault = _standing(known)
+    """``known``, which is as ``standing`` says, as people are shown it at ``at``. ``unread``: something that the row
+    needs is still to be read."""
     beat_at = last_beat(known.files)
     # The age of evidence that cannot be read is unknown.
     doubt = None if known.closed is not None else doubt_of(standing, known.files, at, policy, watching)
-    progress, metadata = known.gists.get(runid.PROGRESS), known.gists.get(runid.METADATA)
+    progress, metadata = known.gist(runid.PROGRESS), known.gist(runid.METADATA)
     counts = _of_now(progress, metadata, standing)
     tells = counts if counts is not None and _has_step(counts) else metadata
     first, second = counts and counts.heartbeat, metadata and metadata.heartbeat
@@ -91,15 +91,15 @@ def row(
         strip=strip(standing.spans, at),
         pending=standing.pending,
         doubt=doubt,
-        fault=_faults(fault, known),
+        fault=_faults(known),
         complete=not unread,
         silence=covering(silences, known.run_id, at),
         job=standing.job,
     )
 
 
-def _standstill(known: Known, tells: Gist | None, standing: Standing, policy: Policy) -> Standstill:
-    metadata = known.gists.get(runid.METADATA)
+def _standstill(known: KnownRun, tells: Gist | None, standing: Standing, policy: Policy) -> Standstill:
+    metadata = known.gist(runid.METADATA)
     start = metadata.heartbeat.start_time if metadata is not None else None
     # The next attempt may go on at the very step that the last one reached.
     recorded = standing.step_seen if start in {None, standing.start_time} else None
@@ -107,7 +107,7 @@ def _standstill(known: Known, tells: Gist | None, standing: Standing, policy: Po
     return standstill(tells, metadata, recorded, policy, unread=unread)
 
 
-def same_until(known: Known, shown: Row, at: datetime, policy: Policy, since_s: float) -> float:
+def same_until(known: KnownRun, shown: Row, at: datetime, policy: Policy, since_s: float) -> float:
     """Until when, in unix seconds, the row ``shown``, which is that of ``known`` as of ``at``, stays as it is, and in
     the table, whoever watches the fleet; from then on it is worth another look. ``at`` itself: nobody can tell."""
     now = at.timestamp()
@@ -117,7 +117,7 @@ def same_until(known: Known, shown: Row, at: datetime, policy: Policy, since_s: 
     return min((moment for moment in _moments(known, shown, policy, since_s) if moment >= now), default=_FOREVER)
 
 
-def _may_be_doubted(known: Known, shown: Row, now: float, policy: Policy) -> bool:
+def _may_be_doubted(known: KnownRun, shown: Row, now: float, policy: Policy) -> bool:
     """Whether it depends on who watches, or on how long they have been at it."""
     life = last_life(known.files)
     fresh = life is not None and now - life.timestamp() <= policy.stale_s
@@ -128,7 +128,7 @@ def _may_be_doubted(known: Known, shown: Row, now: float, policy: Policy) -> boo
     return fresh and went_on
 
 
-def _moments(known: Known, shown: Row, policy: Policy, since_s: float) -> Iterator[float]:
+def _moments(known: KnownRun, shown: Row, policy: Policy, since_s: float) -> Iterator[float]:
     """When something of it may change."""
     files, life = known.files, last_life(known.files)
     if shown.status is Status.RUNNING and life is not None:
@@ -202,41 +202,33 @@ def _about(seconds: float) -> str:
     return format_duration(seconds // step * step)
 
 
-def unrecorded(known: Known, at: datetime, policy: Policy) -> Standing | None:
-    """What a run that nobody has recorded is by everything but its logs. None: it is recorded, cannot be looked at, or
+def unrecorded(known: KnownRun, at: datetime, policy: Policy) -> Standing | None:
+    """What a run without a record is by everything but its logs. None: it is recorded, cannot be looked at, or
     something of it is still to be read."""
-    if known.closed is not None or known.listed_record is not None:
+    if known.closed is not None or known.is_recorded:
         return None
-    if any(name in known.files and name not in known.versions for name in _JUDGED_BY):
+    if any(name in known.files and name not in known.documents for name in _JUDGED_BY):
         # Nothing at all follows from a part of it.
         return None
-    beats = {name: gist.heartbeat for name, gist in known.gists.items()}
-    return of_first_look(known.run_id, known.files, beats, known.error_text, policy, at)
+    gists = {name: known.gist(name) for name in (runid.METADATA, runid.PROGRESS)}
+    beats = {name: gist.heartbeat for name, gist in gists.items() if gist is not None}
+    seen = glance(known.files, beats, known.error_text)
+    return of_decision(decide(None, known.run_id, seen, policy, at), known.files)
 
 
-def _standing(known: Known) -> tuple[Standing, str | None]:
-    """Its last known row, and why that could not be checked again."""
-    if known.closed is not None:
-        return known.last_known or _NOTHING, known.closed
-    if known.listed_record is not None:
-        fault = None
-        if known.standing is None:
-            refused = known.refused.get(runid.RECORD)
-            if known.damaged is not None and known.record_version == known.listed_record:
-                fault = f"its record cannot be used: {known.damaged}"
-            elif refused is not None:
-                fault = f"its record cannot be read: {refused.why}"
-        return known.last_known or _NOTHING, fault
+def standing_of(known: KnownRun) -> Standing:
+    """What a run is, as far as its record, its index or its files tell."""
+    if known.closed is not None or known.is_recorded:
+        return known.last_known or NOTHING
     seems, found = known.seems, known.explained
     if seems is None:
-        return _NOTHING, None
+        return NOTHING
     if found is not None:
-        return found.applied(seems), None
+        return found.applied(seems)
     if seems.status in UNWELL and known.explainable:
         # What is to be done depends on what the logs say.
-        state = replace(seems.state, cause=None, action=NOT_EXPLAINED.format(known.run_id))
-        return replace(seems, state=state), None
-    return seems, None
+        return replace(seems, state=replace(seems.state, cause=None, action=NOT_EXPLAINED.format(known.run_id)))
+    return seems
 
 
 def _of_now(progress: Gist | None, metadata: Gist | None, standing: Standing) -> Gist | None:
@@ -254,7 +246,7 @@ def _has_step(gist: Gist) -> bool:
     return gist.heartbeat.step is not None or gist.heartbeat.loss is not None
 
 
-def _step(known: Known, standing: Standing) -> int | None:
+def _step(known: KnownRun, standing: Standing) -> int | None:
     return None if runid.PROGRESS in known.files else standing.step
 
 
@@ -262,12 +254,23 @@ def _either(one: str | None, other: str | None) -> str | None:
     return one or other or None
 
 
-def _faults(of_record: str | None, known: Known) -> str | None:
-    told = [of_record] if of_record else []
+def _faults(known: KnownRun) -> str | None:
+    """Why what is shown of it could not be checked again."""
+    faults = list(filter(None, [known.closed or _record_fault(known)]))
     for name in (runid.METADATA, runid.PROGRESS, runid.ERROR):
-        gist, refused = known.gists.get(name), known.refused.get(name)
+        read, refused = known.documents.get(name), known.refused.get(name)
         if refused is not None:
-            told.append(f"{name} cannot be read: {refused.why}")
-        elif gist is not None and gist.fault is not None:
-            told.append(f"{name}: {gist.fault}")
-    return "; ".join(told)[:FAULTS_LIMIT] or None
+            faults.append(f"{name} cannot be read: {refused.why}")
+        elif read is not None and read.fault is not None:
+            faults.append(f"{name}: {read.fault}")
+    return "; ".join(faults)[:FAULTS_LIMIT] or None
+
+
+def _record_fault(known: KnownRun) -> str | None:
+    entry = known.files.get(runid.RECORD)
+    if entry is None or known.standing is not None:
+        return None
+    read, refused = known.documents.get(runid.RECORD), known.refused.get(runid.RECORD)
+    if read is not None and read.fault is not None and read.token == token(entry):
+        return f"its record cannot be used: {read.fault}"
+    return None if refused is None else f"its record cannot be read: {refused.why}"

@@ -1,4 +1,4 @@
-"""What a run is: by its record, by the fleet index, or by a first look if it has no record. Pure.
+"""What a run is: by its record, by the fleet index, or by the decision of a first look if it has no record. Pure.
 
 For one version of a record, the first two agree, so it does not matter which of them was read.
 """
@@ -11,10 +11,6 @@ from typing import Final
 
 from lastbeat.fleet.index import IndexedRun
 from lastbeat.model import runid
-from lastbeat.model.heartbeat import Heartbeat
-from lastbeat.model.log_report import LogReport
-from lastbeat.model.observation import LogFile, PreemptedSentinel, RaisedDocument, Seen, Sentinel
-from lastbeat.model.policy import Policy
 from lastbeat.model.record import LeftOut, Record
 from lastbeat.model.state import HasShownState, ShownState, State
 from lastbeat.model.status import Status
@@ -24,9 +20,7 @@ from lastbeat.views.alerts import pending
 from lastbeat.views.heartbeats import NAME_LIMIT, TEXT_LIMIT, shown
 from lastbeat.views.strip import SPANS_LIMIT, spans_of
 from lastbeat.views.supervised import gist
-from lastbeat.watch.decide.transition import decide
-from lastbeat.watch.observe.log_files import of_logs
-from lastbeat.watch.observe.run import newest_log
+from lastbeat.watch.decide.transition import Decision
 
 CONDITIONS_LIMIT: Final = 20
 _UNJUDGED: Final = "no pass has judged it since it was forgotten"
@@ -56,9 +50,13 @@ class Standing(HasShownState):
     partial: bool = False
     """Its record tells more that people want to see."""
     left_out: LeftOut | None = None
-    """Somebody took it out of the fleet."""
+    """A user took it out of the fleet."""
     job: JobGist | None = None
     """The job of a supervised run."""
+
+
+NOTHING: Final = Standing(ShownState(Status.UNKNOWN))
+"""What a run is of which nothing is known."""
 
 
 def shown_state(state: State, mask: Mask = str) -> ShownState:
@@ -123,51 +121,31 @@ def of_memory(run: IndexedRun, strip_from: datetime, mask: Mask = str) -> Standi
     )
 
 
-def of_first_look(
-    run_id: str,
-    files: Mapping[str, Entry],
-    beats: Mapping[str, Heartbeat],
-    error_text: str,
-    policy: Policy,
-    now: datetime,
-) -> Standing:
-    """What one look decides about a run without a record. ``beats`` are its heartbeats by name, as they were read, and
-    ``error_text`` is the beginning of its ``_error``."""
-    error, complete, early = (files.get(name) for name in runid.SENTINELS)
-    log = newest_log(files)
-    closed = tuple(f"{name}: {entry.fault}." for name, entry in files.items() if entry.fault and of_logs(name))
-    raised = files.get(runid.ALERTS)
-    seen = Seen(
-        raised=RaisedDocument(raised.modified, raised.version) if raised is not None else None,
-        metadata=beats.get(runid.METADATA),
-        progress=beats.get(runid.PROGRESS),
-        error=Sentinel(error.modified, error.version, error.size_bytes, error_text) if error is not None else None,
-        complete=Sentinel(complete.modified, complete.version, complete.size_bytes) if complete is not None else None,
-        preempted=PreemptedSentinel(early.modified, early.version, early.size_bytes) if early is not None else None,
-        log=LogFile(log.modified, log.version, log.size_bytes) if log is not None else None,
-        # Its text is not read for this; that there is some is life enough.
-        logs=LogReport(written_at=log.modified if log is not None else None, hidden=closed) if log or closed else None,
-    )
-    decided = decide(None, run_id, seen, policy, now)
-    if decided.unobservable is not None:
-        return Standing(ShownState(Status.UNKNOWN, shown(decided.unobservable)), recorded=False)
-    verdict, attempt = decided.verdict, decided.record.attempt
-    counts = decided.seen
-    began, ended = attempt.began_at, None
-    if verdict.status is not Status.RUNNING:
-        ended = counts.end.modified if counts.end is not None else _last(files)
-    spans = [Span(began, Status.RUNNING, attempt.number)] if began is not None else []
-    if ended is not None:
-        spans.append(Span(ended, verdict.status, attempt.number))
-    return Standing(
+def of_decision(decision: Decision, files: Mapping[str, Entry]) -> Standing:
+    """What one look decided about a run without a record, of which there are ``files``."""
+    attempt, verdict = decision.record.attempt, decision.verdict
+    if decision.unobservable is not None:
+        return Standing(
+            ShownState(Status.UNKNOWN, shown(decision.unobservable)), attempt=attempt.number, recorded=False
+        )
+    found = Standing(
         shown_state(verdict.state),
-        since=began if verdict.status is Status.RUNNING else ended,
         attempt=attempt.number,
         start_time=attempt.start_time,
-        step_seen=decided.record.step_seen,
-        spans=tuple(sorted(spans, key=lambda span: span.since)),
+        step_seen=decision.record.step_seen,
         recorded=False,
     )
+    if verdict.by_log:
+        # Since when it is so, a log does not tell.
+        return found
+    began, end = attempt.began_at, decision.seen.end
+    spans = [Span(began, Status.RUNNING, attempt.number)] if began is not None else []
+    if verdict.status is Status.RUNNING:
+        return replace(found, since=began, spans=tuple(spans))
+    ended = end.modified if end is not None else _last(files)
+    if ended is not None:
+        spans.append(Span(ended, verdict.status, attempt.number))
+    return replace(found, since=ended, spans=tuple(sorted(spans, key=lambda span: span.since)))
 
 
 def _last(files: Mapping[str, Entry]) -> datetime | None:

@@ -6,7 +6,7 @@ from math import inf
 from typing import Final
 
 from lastbeat.model.policy import Policy
-from lastbeat.views.known import Gist
+from lastbeat.views.known_run import Gist
 
 STILL_S: Final = 600.0
 """Seconds without a new step that are normal for any run."""

@@ -15,7 +15,7 @@ from lastbeat.views.fetching import Fetching
 from lastbeat.views.fleet_index import Index
 from lastbeat.views.fleet_state import FleetState, understand
 from lastbeat.views.heartbeats import shown
-from lastbeat.views.known import DocumentRequest
+from lastbeat.views.known_run import DocumentRequest
 from lastbeat.views.log_judge import LOOK_S, ROUND_S, JudgedRun, LogJudge, UnrecordedRun
 from lastbeat.watch.observe.fleet import FleetListing, RunFiles
 from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits
@@ -85,7 +85,7 @@ class FleetWatch:
             self._see_all((), until, on_progress)
             self._explain(min(LOOK_S, until - time.monotonic()), _FOREVER)
             # What rows can do without waits until something that they need does not.
-            self._list_next = not self._has_wishes(extras=False)
+            self._list_next = not self._has_requests(extras=False)
             return self._now_known()
 
     def round(self, wanted: Sequence[str] = ()) -> FleetView:
@@ -99,7 +99,7 @@ class FleetWatch:
             if self._free:
                 self._see_all(wanted, _FOREVER)
                 self._explain(ROUND_S, _FOREVER)
-            elif self._list_next or not (self._has_wishes(extras=True) or self._is_due() or self._explains()):
+            elif self._list_next or not (self._has_requests(extras=True) or self._is_due() or self._explains()):
                 self._list_next = not self._list(_FOREVER)
             else:
                 self._list_next = True
@@ -228,7 +228,7 @@ class FleetWatch:
         due = len(self._index.due())
         with self._lock:
             first = not self._index.lines and not self._index.finished
-            worth = at_any_price or first or due * _MANY_RECORDS <= self._state.record_wishes()
+            worth = at_any_price or first or due * _MANY_RECORDS <= self._state.record_requests()
         if due and worth and (at_any_price or due + spent < self._pages * READS_A_PAGE):
             spent += self._index.read(at)
         with self._lock:
@@ -241,9 +241,9 @@ class FleetWatch:
         limits = at is not None and self._limits.due(at)
         return limits or self._index.mark_due(self._state.listings) or self._index.silences_due()
 
-    def _has_wishes(self, *, extras: bool) -> bool:
+    def _has_requests(self, *, extras: bool) -> bool:
         with self._lock:
-            return bool(self._state.wishes(1, (), extras=extras))
+            return bool(self._state.requests(1, (), extras=extras))
 
     def _read(
         self,
@@ -258,11 +258,11 @@ class FleetWatch:
         seen, asked = frozenset(wanted), 0
         for _ in range(_WAVES):
             with self._lock:
-                wishes = self._state.wishes(most - asked, seen, extras=extras)
-            if not wishes:
+                requests = self._state.requests(most - asked, seen, extras=extras)
+            if not requests:
                 break
             fetching = Fetching(self._store, self._threads, self._take, self._refuse, until)
-            fetching.fetch(wishes, on_progress)
+            fetching.fetch(requests, on_progress)
             if fetching.trouble is not None:
                 self._lose(fetching.trouble)
                 break
@@ -286,14 +286,14 @@ class FleetWatch:
         with self._lock:
             self._state.take_judged(run, found)
 
-    def _take(self, wish: DocumentRequest, blob: Blob | None) -> None:
-        understood, fault = understand(wish, blob, self._mask)
+    def _take(self, request: DocumentRequest, blob: Blob | None) -> None:
+        content, fault = understand(request, blob, self._mask)
         with self._lock:
-            self._state.take(wish, understood, fault)
+            self._state.take(request, content, fault)
 
-    def _refuse(self, wish: DocumentRequest, error: StoreError) -> None:
+    def _refuse(self, request: DocumentRequest, error: StoreError) -> None:
         with self._lock:
-            self._state.refuse(wish, error)
+            self._state.refuse(request, error)
 
     def _lose(self, error: StoreError) -> None:
         """The store does not answer: everything stands as it was."""

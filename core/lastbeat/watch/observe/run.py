@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from lastbeat.model import runid
 from lastbeat.model.document_field import Reading
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, Heartbeat, StoredFile, heartbeat_of, read_heartbeat
+from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import (
     LogFile,
     NeverSeen,
@@ -26,7 +27,7 @@ from lastbeat.model.stop_request import LIMIT_BYTES, read_request
 from lastbeat.model.text import clean
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
 from lastbeat.watch.observe.listing import RANK_PAGES, Folder, run_files
-from lastbeat.watch.observe.log_files import is_log
+from lastbeat.watch.observe.log_files import is_log, of_logs
 
 ERROR_LIMIT_BYTES = 32 * 1024
 LOG_TAIL_LIMIT_BYTES = 16 * 1024
@@ -253,6 +254,25 @@ class Observer:
         except StoreError as error:
             return (), f"The stacks could not be read: {error}"
         return (innermost(self._shown(blob.body.decode("utf-8", "replace"))) if blob is not None else ()), None
+
+
+def glance(files: Mapping[str, Entry], beats: Mapping[str, Heartbeat], error_text: str) -> Seen:
+    """The observation without a read: ``files`` are as listed, ``beats`` are the run's heartbeats by name, and
+    ``error_text`` is the beginning of its ``_error``."""
+    error, complete, early = (files.get(name) for name in runid.SENTINELS)
+    raised, log = files.get(runid.ALERTS), newest_log(files)
+    hidden = tuple(f"{name}: {entry.fault}." for name, entry in files.items() if entry.fault and of_logs(name))
+    return Seen(
+        raised=RaisedDocument(raised.modified, raised.version) if raised is not None else None,
+        metadata=beats.get(runid.METADATA),
+        progress=beats.get(runid.PROGRESS),
+        error=Sentinel(error.modified, error.version, error.size_bytes, error_text) if error is not None else None,
+        complete=Sentinel(complete.modified, complete.version, complete.size_bytes) if complete is not None else None,
+        preempted=PreemptedSentinel(early.modified, early.version, early.size_bytes) if early is not None else None,
+        log=_log_file(log),
+        # That there is some text is life enough.
+        logs=LogReport(written_at=log.modified if log is not None else None, hidden=hidden) if log or hidden else None,
+    )
 
 
 def _log_file(entry: Entry | None) -> LogFile | None:

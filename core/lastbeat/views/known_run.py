@@ -1,4 +1,4 @@
-"""All that is known of one run of a fleet, what of it is still to be read, and whether it is too old to be shown."""
+"""What is known of one run of a fleet, which of its documents are to be read, and whether it is too old to be shown."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from lastbeat.views.standings import Standing
 from lastbeat.watch.observe.log_files import is_log
 
 AGAIN_AFTER: Final = 10
-"""What was refused is asked for again when it was written, or after so many listings."""
+"""Number of listings after which a document that the store refused is asked for again, unless it is written before."""
 _BEATS: Final = (runid.PROGRESS, runid.METADATA)
 
 
@@ -32,15 +32,29 @@ class Gist:
     eta_s: float | None = None
     report_s: float | None = None
     """The usual seconds from one reported step to the next."""
+
+
+Content = Gist | Standing | str | None
+"""What a document says: a heartbeat, a record, an ``_error``; None if it was gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDocument:
+    """One document of a run, as it was last read."""
+
+    token: str
+    """Of the file as it was listed then, see :func:`token`."""
+    content: Content = None
+    """What it says, or what the last one said that could be understood."""
     fault: str | None = None
-    """Why the latest one could not be understood: then all else is of the one before it."""
+    """Why the file as it was read could not be understood, or only in part."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadableDocument:
-    """What could not be read."""
+    """A document that the store refused."""
 
-    version: str
+    token: str
     why: str
     listing: int
     again: bool
@@ -65,32 +79,26 @@ class DocumentRequest:
 
 
 @dataclass
-class Known:
-    """One run. ``files`` are as the last listing had them; what was read is known by the version that it had."""
+class KnownRun:
+    """One run. ``files`` are as the last listing had them."""
 
     run_id: str
     files: Mapping[str, Entry] = field(default_factory=dict)
-    memory: Standing | None = None
-    memory_version: str | None = None
-    record: Standing | None = None
-    record_version: str | None = None
-    damaged: str | None = None
-    """Why the record at ``record_version`` could not be understood."""
-    gists: dict[str, Gist] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
-    """Name → version of the document as it was read."""
+    documents: dict[str, KnownDocument] = field(default_factory=dict)
+    """Name → the document as it was last read."""
     refused: dict[str, UnreadableDocument] = field(default_factory=dict)
-    error_text: str = ""
+    indexed: tuple[Standing, str | None] | None = None
+    """What the fleet's index says of it, and the version of its record then."""
     host_of: int | None = None
     """The attempt that metadata.json was read in."""
     closed: str | None = None
-    """Why it could not be looked at in the last listing: then all else is as it was before that."""
+    """Why the last listing could not look at it: then all else is as it was before that."""
     undecided: bool = False
     """Whether only its record can show that it ended too long ago to be listed."""
     stands_still: bool = False
     """Its metadata.json tells whether that is watched, and what it does instead of steps."""
     read_at: int = 0
-    """In which listing's time something of it was read last."""
+    """The listing after which a document of it was last read."""
     seems: Standing | None = None
     """What it is by everything but its logs, where no pass has recorded it and nothing is still to be read."""
     judged: JudgedRun | None = None
@@ -99,25 +107,24 @@ class Known:
     """When they were last read, or could not be."""
 
     @property
-    def listed_record(self) -> str | None:
-        """The version of its record as the listing shows it."""
-        entry = self.files.get(runid.RECORD)
-        return None if entry is None else entry.version
+    def is_recorded(self) -> bool:
+        """Whether it has a record, by the last listing."""
+        return runid.RECORD in self.files
 
     @property
     def standing(self) -> Standing | None:
-        """What is recorded of it as it lies there now; None: that is not known."""
-        version = self.listed_record
-        if version is None:
+        """What the record that is there now says, if that is known."""
+        entry, read = self.files.get(runid.RECORD), self.documents.get(runid.RECORD)
+        if entry is None:
             return None
-        if version == self.record_version and self.damaged is None:
-            return self.record
-        return self.memory if version == self.memory_version else None
+        if read is not None and read.token == token(entry) and read.fault is None:
+            return _standing(read)
+        return self.indexed[0] if self.indexed is not None and self.indexed[1] == entry.version else None
 
     @property
     def last_known(self) -> Standing | None:
         """What was recorded of it when that was last known."""
-        return self.standing or self.record or self.memory
+        return self.standing or _standing(self.documents.get(runid.RECORD)) or (self.indexed and self.indexed[0])
 
     @property
     def explained(self) -> JudgedRun | None:
@@ -133,90 +140,92 @@ class Known:
             return False
         return any(name == runid.ERROR or is_log(name) for name in self.files)
 
-    def wishes(self, listing: int, *, all_beats: bool) -> Iterator[DocumentRequest]:
-        """What is to be read of it. ``all_beats``: also what a row can do without."""
+    def gist(self, name: str) -> Gist | None:
+        """What the heartbeat file ``name`` says, if one was read."""
+        read = self.documents.get(name)
+        return read.content if read is not None and isinstance(read.content, Gist) else None
+
+    @property
+    def error_text(self) -> str:
+        """The beginning of its ``_error``."""
+        read = self.documents.get(runid.ERROR)
+        return read.content if read is not None and isinstance(read.content, str) else ""
+
+    def requests(self, listing: int, *, all_beats: bool) -> Iterator[DocumentRequest]:
+        """The documents that are to be read. ``all_beats``: also such as a row can do without."""
         if self.closed is not None:
             return
-        version = self.listed_record
-        if version is None:
+        if not self.is_recorded:
             for name in (*_BEATS, runid.ERROR):
-                yield from self._wish(name, listing)
+                yield from self._request(name, listing)
             return
         standing = self.standing
         # How far a run came that has no progress.json, its record alone tells.
         partial = standing is not None and (standing.partial or runid.PROGRESS not in self.files)
-        enough = standing is not None and not (standing is self.memory and partial)
-        if not enough and version != self.record_version:
-            yield from self._wish(runid.RECORD, listing)
+        from_index = self.indexed is not None and standing is self.indexed[0]
+        if standing is None or (from_index and partial):
+            yield from self._request(runid.RECORD, listing)
         if self.undecided:
             return
-        yield from self._wish(runid.PROGRESS, listing)
-        if runid.PROGRESS not in self.files or self._phaseless:
-            yield from self._wish(runid.METADATA, listing)
-        elif all_beats or runid.METADATA not in self.versions or self.host_of != self._attempt:
-            needed = self.stands_still and runid.METADATA not in self.versions
-            for wish in self._wish(runid.METADATA, listing):
-                yield wish if needed else replace(wish, first=False, extra=True)
+        yield from self._request(runid.PROGRESS, listing)
+        progress = self.gist(runid.PROGRESS)
+        if runid.PROGRESS not in self.files or (progress is not None and progress.heartbeat.phase is None):
+            yield from self._request(runid.METADATA, listing)
+        elif all_beats or runid.METADATA not in self.documents or self.host_of != self._attempt:
+            needed = self.stands_still and runid.METADATA not in self.documents
+            for request in self._request(runid.METADATA, listing):
+                yield request if needed else replace(request, first=False, extra=True)
 
     @property
     def _attempt(self) -> int | None:
         known = self.last_known
         return None if known is None else known.attempt
 
-    @property
-    def _phaseless(self) -> bool:
-        gist = self.gists.get(runid.PROGRESS)
-        return gist is not None and gist.heartbeat.phase is None
-
-    def _wish(self, name: str, listing: int) -> Iterator[DocumentRequest]:
-        entry = self.files.get(name)
-        if entry is None or token(entry) == self.versions.get(name):
+    def _request(self, name: str, listing: int) -> Iterator[DocumentRequest]:
+        entry, read = self.files.get(name), self.documents.get(name)
+        if entry is None or (read is not None and read.token == token(entry)):
             return
         refused = self.refused.get(name)
-        if refused is not None and refused.version == token(entry) and not refused.is_over(listing):
+        if refused is not None and refused.token == token(entry) and not refused.is_over(listing):
             return
-        yield DocumentRequest(self.run_id, entry, name, first=name == runid.RECORD or name not in self.versions)
+        yield DocumentRequest(self.run_id, entry, name, first=name == runid.RECORD or read is None)
 
-    def take_told(self, wish: DocumentRequest, told: HeartbeatFields) -> None:
-        """A heartbeat document was read."""
-        before = self.gists.get(wish.name)
-        fault, beat = told.heartbeat.fault, told.heartbeat
-        blank = fault is not None and beat.step is None and beat.phase is None and beat.own_time is None
-        if blank and before is not None:
-            gist = replace(before, fault=fault)
-        else:
-            losses = tuple(point.loss for point in thinned(told.points, SPARK_POINTS))
-            gist = Gist(beat, losses, told.steps_per_s, told.tokens_per_s, told.eta_s, told.report_s, fault)
-        self.gists[wish.name] = gist
-        self.read(wish)
-
-    def take_record(self, wish: DocumentRequest, standing: Standing | None, fault: str | None) -> None:
-        """Its record was read; ``fault`` says why it could not be understood."""
-        if standing is not None:
-            self.record = standing
-        self.damaged, self.record_version = fault, wish.entry.version
-        self.read(wish)
-
-    def read(self, wish: DocumentRequest) -> None:
-        """``wish`` came true, be it that there is nothing any more."""
-        self.versions[wish.name] = token(wish.entry)
-        self.refused.pop(wish.name, None)
-        if wish.name == runid.METADATA:
+    def take(self, name: str, entry: Entry, content: Content, fault: str | None = None) -> None:
+        """Its file ``name`` was read, as it was listed in ``entry``."""
+        before = self.documents.get(name)
+        if before is not None and before.content is not None and _says_nothing(content, fault):
+            content = before.content
+        self.documents[name] = KnownDocument(token(entry), content, fault)
+        self.refused.pop(name, None)
+        if name == runid.METADATA:
             self.host_of = self._attempt
 
     def see(self, files: Mapping[str, Entry]) -> None:
-        """As it was listed: what is there no more is known no more."""
+        """Take ``files`` as the present listing. What is there no more is known no more."""
         self.files, self.closed = files, None
-        for name in [name for name in self.versions if name not in files]:
-            del self.versions[name]
-            self.gists.pop(name, None)
-        for name in [name for name in self.refused if name not in files]:
-            del self.refused[name]
-        if runid.ERROR not in files:
-            self.error_text = ""
+        for known in (self.documents, self.refused):
+            for name in known.keys() - files.keys():
+                del known[name]
         if runid.RECORD not in files:
-            self.record, self.record_version, self.damaged = None, None, None
-            self.memory, self.memory_version = None, None
+            self.indexed = None
+
+
+def gist_of(told: HeartbeatFields) -> Gist:
+    """What a row shows of a heartbeat document."""
+    losses = tuple(point.loss for point in thinned(told.points, SPARK_POINTS))
+    return Gist(told.heartbeat, losses, told.steps_per_s, told.tokens_per_s, told.eta_s, told.report_s)
+
+
+def _standing(read: KnownDocument | None) -> Standing | None:
+    return read.content if read is not None and isinstance(read.content, Standing) else None
+
+
+def _says_nothing(content: Content, fault: str | None) -> bool:
+    """Whether a document is gone, damaged as a whole, or a heartbeat without anything that could be understood."""
+    if not isinstance(content, Gist):
+        return content is None
+    beat = content.heartbeat
+    return fault is not None and beat.step is None and beat.phase is None and beat.own_time is None
 
 
 def token(entry: Entry) -> str:
@@ -224,7 +233,7 @@ def token(entry: Entry) -> str:
     return f"{entry.modified.timestamp()}:{entry.version}"
 
 
-def is_over(known: Known, finished: int | None, at: datetime, since_s: float, stale_s: float) -> bool | None:
+def is_over(known: KnownRun, finished: int | None, at: datetime, since_s: float, stale_s: float) -> bool | None:
     """Whether a run ended, or fell silent and was given up, longer than ``since_s`` before ``at``, as far as its files
     and what is known of its record show without a request. None: only its record can tell. ``finished``: the fleet's
     memory has it as one that ended when nothing younger than this (unix seconds) lay there."""
