@@ -38,10 +38,8 @@ test:
 	@.ci/venv dev
 	.venv/bin/python -m pytest -n auto --dist loadscope -m "$(FEW_SERVERS)" $(ARGS)
 
-# Stores in one process, so that each of their servers starts once.
 test-all: test
-	.venv/bin/python -m pytest -m store_servers $(ARGS)
-	.venv/bin/python -m pytest -n auto --dist loadscope -m slow $(ARGS)
+	.venv/bin/python -m pytest -n auto --dist loadscope -m "store_servers or slow" $(ARGS)
 
 hunt:
 	@.ci/venv dev

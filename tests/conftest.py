@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         asked = {*getattr(item, "fixturenames", ()), *(each for each in parameters if isinstance(each, str))}
-        if not STORE_SERVERS.isdisjoint(asked):
+        if not STORE_SERVERS.isdisjoint(asked) and not item.nodeid.startswith("tests/unit/"):
             item.add_marker(pytest.mark.store_servers)
         if not RAY.isdisjoint(asked):
             item.add_marker(pytest.mark.slow)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from lastbeat.model.action import Action
 from lastbeat.watch.effects.executor import ExecutorError
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 @dataclass

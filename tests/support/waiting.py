@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
-LIMIT_S = 60.0
+LIMIT_S = 150.0
 
 
 def until(look: Callable[[], T], enough: Callable[[T], object] = bool, limit_s: float = LIMIT_S) -> T:
