@@ -1,7 +1,7 @@
 """What runs spent their time on, for people and programs."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from lastbeat.model.goodput import Goodput, TimeSpent
 from lastbeat.model.observation import Seen
@@ -9,10 +9,10 @@ from lastbeat.model.progress_lines import Progress
 from lastbeat.model.times import format_time
 from lastbeat.model.timesheet import AttemptTimes, Timesheet, TimeUse
 from lastbeat.model.view import Excerpt
+from lastbeat.views.as_json import Json, as_json, picked
 from lastbeat.watch.decide.timesheet import with_step
 
 SCHEMA: Final = 1
-Json = dict[str, Any]
 
 
 def with_log(sheet: Timesheet | None, seen: Seen | None, tail: Excerpt | None) -> Timesheet | None:
@@ -33,13 +33,7 @@ def with_log(sheet: Timesheet | None, seen: Seen | None, tail: Excerpt | None) -
 
 def goodput_document(found: Goodput) -> Json:
     """The promised keys, all of them always there; what is not known is null."""
-    return {
-        "since": format_time(found.since),
-        "until": format_time(found.until),
-        "over": found.over,
-        "first_attempt": found.first_attempt,
-        **spent_document(found),
-    }
+    return {**picked(found, "since until over first_attempt"), **spent_document(found)}
 
 
 def spent_document(found: TimeSpent) -> Json:
@@ -49,9 +43,7 @@ def spent_document(found: TimeSpent) -> Json:
         "ettr": _ratio(found.ettr),
         "ettr_most": _ratio(found.ettr_most),
         "spent_s": {use.value: _seconds(found.spent.get(use)) for use in TimeUse},
-        "attempts": found.attempts,
-        "lost_steps": found.lost_steps,
-        "failures": found.failures,
+        **picked(found, "attempts lost_steps failures"),
         "mean_time_to_detect_s": _seconds(found.mean_detect_s),
         "mean_time_to_recover_s": _seconds(found.mean_recover_s),
     }
@@ -62,16 +54,9 @@ def times_document(attempts: Sequence[AttemptTimes]) -> list[Json]:
     return [
         {
             "attempt": each.number,
-            "submitted_at": format_time(each.submitted_at),
-            "started_at": format_time(each.started_at),
+            **picked(each, "submitted_at started_at first_step first_step_at last_step last_step_at died_at seen_at"),
             "resumed_from_step": each.resumed_from,
-            "first_step": each.first_step,
-            "first_step_at": format_time(each.first_step_at),
-            "last_step": each.last_step,
-            "last_step_at": format_time(each.last_step_at),
-            "died_at": format_time(each.died_at),
-            "seen_at": format_time(each.seen_at),
-            "ended_as": str(each.end) if each.end is not None else None,
+            "ended_as": as_json(each.end),
             "restart_decided_at": format_time(each.decided_at),
         }
         for each in attempts
