@@ -1,9 +1,10 @@
 """Lines of logs made fit to be shown: cleaned, bounded, without secrets."""
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
+from typing import Any, Final, TypeVar
 
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean, fit, one_line
@@ -19,6 +20,7 @@ STACKS_LINES: Final = 1000
 NAME_LIMIT: Final = 300
 _OWN_FILE: Final = re.compile(rb'File "[^"]*[/\\]lastbeat[/\\](?:training|integrations|stores|settings|model)\b[^"]*"')
 """Files of the installed package; people's own folders may be called lastbeat, too."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,22 @@ class Safe:
     def maybe(self, text: str | None, limit: int = NAME_LIMIT) -> str | None:
         """:meth:`name` of what there is."""
         return None if text is None else self.name(text, limit)
+
+    def all_of(self, value: T, **limits: int) -> T:
+        """``value``, a dataclass, with :meth:`name` of every text in it. ``limits``: field → most characters of it."""
+        made: T = self._all_of(value, NAME_LIMIT, limits)
+        return made
+
+    def _all_of(self, value: Any, limit: int, limits: Mapping[str, int]) -> Any:
+        if isinstance(value, str) and not isinstance(value, Enum):
+            return self.name(value, limit)
+        if isinstance(value, tuple):
+            return tuple(self._all_of(each, limit, limits) for each in value)
+        if not is_dataclass(value) or isinstance(value, type):
+            return value
+        parts = {each.name: getattr(value, each.name) for each in fields(value)}
+        safe = {name: self._all_of(part, limits.get(name, NAME_LIMIT), limits) for name, part in parts.items()}
+        return replace(value, **safe)
 
     def lines(self, data: Sequence[bytes]) -> tuple[str, ...]:
         """Lines of a log as they are shown."""
