@@ -8,21 +8,31 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import click
 
 from lastbeat import wire
 from lastbeat.model.redact import Redactor
 from lastbeat.settings import Settings, opening, table
+from lastbeat.stores.counting import Tally
+from lastbeat.views.documents import Delta, fleet_document
+from lastbeat.views.fleet_losses import LOSSES_SINCE_S, LossReader, losses_document
+from lastbeat.views.page.assembling import page
+from lastbeat.views.run_document import run_document
+from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits
 from lastbeat_cli import document, exits, logs, options, values
+from lastbeat_cli.dashboard.app import App
+from lastbeat_cli.dashboard.door import Door, is_loopback
+from lastbeat_cli.dashboard.fleet import DocumentQuery, FleetLook
+from lastbeat_cli.dashboard.losses import LossLooks
+from lastbeat_cli.dashboard.runs import RunLooks
+from lastbeat_cli.dashboard.server import Server, address_of, listen
+from lastbeat_cli.dashboard.silences import StoredSilences
+from lastbeat_cli.document import masked_throughout
 from lastbeat_cli.loop import Stop
-
-if TYPE_CHECKING:
-    from lastbeat_cli.dashboard.app import App
-    from lastbeat_cli.dashboard.door import Door
-    from lastbeat_cli.dashboard.fleet import DocumentQuery, FleetLook
-    from lastbeat_cli.metrics.samples import Sample
+from lastbeat_cli.metrics.samples import Sample, of_view
+from lastbeat_cli.metrics.scrapes import Scrapes
 
 log = logging.getLogger(__name__)
 
@@ -89,9 +99,6 @@ def command(
 
 
 def _serve(settings: Settings, host: str, port: int, interval_s: float, *, opens: bool, as_json: bool) -> NoReturn:
-    from lastbeat_cli.dashboard.door import Door, is_loopback  # noqa: PLC0415 - only this command needs it
-    from lastbeat_cli.dashboard.server import Server, address_of, listen  # noqa: PLC0415 - as above
-
     local = is_loopback(host)
     own = settings[table.DASHBOARD_TOKEN]
     made = None if local or own else secrets.token_urlsafe(24)
@@ -120,21 +127,7 @@ def _serve(settings: Settings, host: str, port: int, interval_s: float, *, opens
         _leave(exits.UNKNOWN if server.failed else exits.OK)
 
 
-def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, FleetLook]":
-    from lastbeat.stores.counting import Tally  # noqa: PLC0415 - as above
-    from lastbeat.views.fleet_losses import LOSSES_SINCE_S, LossReader, losses_document  # noqa: PLC0415 - as above
-    from lastbeat.views.page.assembling import page  # noqa: PLC0415 - as above
-    from lastbeat.views.run_document import run_document  # noqa: PLC0415 - as above
-    from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits  # noqa: PLC0415 - as above
-    from lastbeat_cli.dashboard.app import App  # noqa: PLC0415 - as above
-    from lastbeat_cli.dashboard.fleet import FleetLook  # noqa: PLC0415 - as above
-    from lastbeat_cli.dashboard.losses import LossLooks  # noqa: PLC0415 - as above
-    from lastbeat_cli.dashboard.runs import RunLooks  # noqa: PLC0415 - as above
-    from lastbeat_cli.dashboard.silences import StoredSilences  # noqa: PLC0415 - as above
-    from lastbeat_cli.document import masked_throughout  # noqa: PLC0415 - as above
-    from lastbeat_cli.metrics.samples import of_view  # noqa: PLC0415 - as above
-    from lastbeat_cli.metrics.scrapes import Scrapes  # noqa: PLC0415 - as above
-
+def _app(settings: Settings, door: Door, interval_s: float) -> tuple[App, FleetLook]:
     asked = Tally()
     at, at_runs = opening.store(settings, tally=asked), opening.store(settings, tally=asked)
     limits = FleetLimits(at, LISTED_FOR_S)
@@ -147,9 +140,7 @@ def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, Fle
     )
     epoch = secrets.token_hex(6)
 
-    def query_document(query: "DocumentQuery") -> Mapping[str, object]:
-        from lastbeat.views.documents import Delta, fleet_document  # noqa: PLC0415 - as above
-
+    def query_document(query: DocumentQuery) -> Mapping[str, object]:
         snapshot = query.snapshot
         changed = [snapshot.rows[run_id] for run_id in query.changed]
         return fleet_document(
@@ -172,7 +163,7 @@ def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, Fle
     )
     where = logs.redact(at.url)
 
-    def samples() -> "Sequence[Sample]":
+    def samples() -> Sequence[Sample]:
         return of_view(fleet.known(), asked.counts, logs.redact)
 
     silences = StoredSilences(opening.store(settings, tally=asked))

@@ -3,19 +3,22 @@
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from datetime import datetime, timezone
+from typing import Final
 
 import click
 
 from lastbeat import wire
+from lastbeat.model.view import FleetView
 from lastbeat.settings import Settings
+from lastbeat.views.documents import fleet_document
+from lastbeat.views.order import select
+from lastbeat.views.watching import FleetWatch
 from lastbeat_cli import exits, logs, options, values
-from lastbeat_cli.terminal import live, paint
+from lastbeat_cli.document import dump
+from lastbeat_cli.fleet.once import lines
+from lastbeat_cli.terminal import live, paint, signs
 from lastbeat_cli.terminal.progress_line import ProgressLine
-
-if TYPE_CHECKING:
-    from lastbeat.model.view import FleetView
-    from lastbeat.views.watching import FleetWatch
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +112,7 @@ def statuses(named: tuple[str, ...], faults: list[str]) -> tuple[str, ...]:
 
 
 def _once(
-    settings: Settings, watch: "FleetWatch", globs: tuple[str, ...], wanted: tuple[str, ...], *, as_json: bool
+    settings: Settings, watch: FleetWatch, globs: tuple[str, ...], wanted: tuple[str, ...], *, as_json: bool
 ) -> int:
     with ProgressLine() as progress:
         view = watch.open(time.monotonic() + _LIMIT_S, progress.runs)
@@ -120,13 +123,7 @@ def _once(
     return exits.OK if view.at is not None and view.fault is None else exits.UNKNOWN
 
 
-def _print_document(settings: Settings, view: "FleetView", globs: tuple[str, ...], wanted: tuple[str, ...]) -> None:
-    from datetime import datetime, timezone  # noqa: PLC0415 - as below
-
-    from lastbeat.views.documents import fleet_document  # noqa: PLC0415 - only for JSON
-    from lastbeat.views.order import select  # noqa: PLC0415 - as above
-    from lastbeat_cli.document import dump  # noqa: PLC0415 - as above
-
+def _print_document(settings: Settings, view: FleetView, globs: tuple[str, ...], wanted: tuple[str, ...]) -> None:
     now = datetime.now(timezone.utc)
     told = fleet_document(view, made_at=now, stale_s=settings.policy.stale_s)
     shown = {row.run_id for row in select(view.rows, globs, wanted)}
@@ -137,10 +134,6 @@ def _print_document(settings: Settings, view: "FleetView", globs: tuple[str, ...
     print(dump(told))
 
 
-def _print_table(view: "FleetView", globs: tuple[str, ...], wanted: tuple[str, ...]) -> None:
-    from lastbeat.views.order import select  # noqa: PLC0415 - as above
-    from lastbeat_cli.fleet.once import lines  # noqa: PLC0415 - as above
-    from lastbeat_cli.terminal import signs  # noqa: PLC0415 - as above
-
+def _print_table(view: FleetView, globs: tuple[str, ...], wanted: tuple[str, ...]) -> None:
     rows = select(view.rows, globs, wanted)
     paint.show(lines(view, rows, paint.width(sys.stdout), signs.of(sys.stdout)))
