@@ -42,7 +42,7 @@ def score() -> Score:
 
 
 def test_no_healthy_log_is_said_to_have_failed(score: Score) -> None:
-    assert [(row.case.id, row.said) for row in score.misread] == []
+    assert [(row.case.id, row.answer) for row in score.misread] == []
 
 
 def test_nearly_every_failure_gets_its_type_and_its_line(score: Score) -> None:

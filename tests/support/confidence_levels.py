@@ -16,7 +16,7 @@ from typing import Final
 from lastbeat.explain.causes.confidence import MEASURED, MOST, Grounds
 from lastbeat.explain.signals import loading
 from lastbeat.lab.by_repository import repository_of, share
-from lastbeat.lab.calibration import told
+from lastbeat.lab.calibration import diagnosed
 from lastbeat.lab.scoring import ScoredCase
 from lastbeat_cli.signals.labelled_folders import FolderScorer, together
 from support.checkout import ROOT
@@ -85,8 +85,8 @@ def measured() -> Measurement:
     """Read all labelled logs, with all signals and with fewer."""
     scorer = FolderScorer(loading.load(loading.DEFAULT))
     every = together([scorer.score(folder) for folder in CORPORA])
-    unseen = told(scorer.unseen(every))
-    return Measurement(told(every.ours), unseen, crosswise(unseen, MEASURED), levels(unseen))
+    unseen = diagnosed(scorer.unseen(every))
+    return Measurement(diagnosed(every.ours), unseen, crosswise(unseen, MEASURED), levels(unseen))
 
 
 def written(text: str, found: dict[Grounds, float]) -> str:

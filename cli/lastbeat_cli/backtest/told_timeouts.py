@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterator
 from typing import Final
 
-from lastbeat.lab.past_timeouts import Came, PastTimeouts, WouldTell
+from lastbeat.lab.past_timeouts import Came, LongWait, PastTimeouts
 from lastbeat.model.text import counted, fit, one_line
 from lastbeat.model.times import format_duration, format_time
 from lastbeat_cli.backtest.kept_times import FleetTimeouts
@@ -48,7 +48,7 @@ def _sums(found: FleetTimeouts) -> Iterator[str]:
         yield f"unknown        {unknown:,}"
 
 
-def _when(hangs: list[WouldTell]) -> str:
+def _when(hangs: list[LongWait]) -> str:
     told = [each.earlier_s for each in hangs if each.earlier_s is not None]
     return f", {_earlier(statistics.median(told))} in the middle" if told else ""
 
@@ -81,7 +81,7 @@ def _run_lines(run: PastTimeouts) -> Iterator[str]:
         yield f"nothing to tell: {_kept_steps(run)}"
 
 
-def _wait(each: WouldTell) -> str:
+def _wait(each: LongWait) -> str:
     name = fit(one_line(each.name), _NAME) or "in no section"
     usual = f"usual {format_duration(each.usual_s)}, " if each.usual_s else ""
     return f"{name} for {format_duration(each.lasted_s)} ({usual}limit {format_duration(each.limit_s)})"

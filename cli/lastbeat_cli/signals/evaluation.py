@@ -10,7 +10,7 @@ import click
 
 from lastbeat.lab import by_repository, scoring
 from lastbeat.lab.by_repository import BoundedShare, SignalUse, shares
-from lastbeat.lab.calibration import brier, calibration_error, reliability, told
+from lastbeat.lab.calibration import brier, calibration_error, diagnosed, reliability
 from lastbeat.lab.scoring import Score, ScoreCounts, ScoredCase
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.signal import Catalogue
@@ -128,14 +128,14 @@ def _lines(
 
 
 def _reliability(ours: Score) -> Iterator[str]:
-    said = told(ours)
-    if not said:
+    found = diagnosed(ours)
+    if not found:
         return
     yield f"{'How sure, and how often right':<34} {'causes':>6} {'right type':>11} {'or acceptable':>14}"
-    for each in reliability(said):
+    for each in reliability(found):
         right, accepted = (f"{part} ({part * 100 // each.logs}%)" for part in (each.right, each.accepted))
         yield f"  {f'said {each.said * 100:.0f}%':<32} {each.logs:>6} {right:>11} {accepted:>14}"
-    yield f"Brier score {brier(said):.3f}, expected calibration error {calibration_error(said):.3f}"
+    yield f"Brier score {brier(found):.3f}, expected calibration error {calibration_error(found):.3f}"
     yield ""
 
 
@@ -186,7 +186,7 @@ def _table(ours: Score, naive: Score) -> Iterator[str]:
 
 
 def _mistakes(ours: Score) -> Iterator[str]:
-    yield from (f"  {row.case.id}: {row.said}, line {row.diagnosis.line}" for row in ours.misread)
+    yield from (f"  {row.case.id}: {row.answer}, line {row.diagnosis.line}" for row in ours.misread)
     if ours.confusions:
         yield "Confusions (expected → got):"
         for (expected, got), ids in ours.confusions.items():
@@ -235,11 +235,11 @@ def _scores(ours: Score, naive: Score) -> dict[str, object]:
 
 
 def _confidence(ours: Score) -> dict[str, object]:
-    said = told(ours)
+    found = diagnosed(ours)
     return {
-        "said": [asdict(each) for each in reliability(said)],
-        "brier": round(brier(said), 4),
-        "calibration_error": round(calibration_error(said), 4),
+        "said": [asdict(each) for each in reliability(found)],
+        "brier": round(brier(found), 4),
+        "calibration_error": round(calibration_error(found), 4),
     }
 
 
@@ -264,4 +264,4 @@ def _tally(tally: ScoreCounts) -> dict[str, int]:
 
 def _row(row: ScoredCase) -> dict[str, object]:
     case, diagnosis = row.case, row.diagnosis
-    return {"id": case.id, "expected": case.label, "got": row.said, "line": case.line, "got_line": diagnosis.line}
+    return {"id": case.id, "expected": case.label, "got": row.answer, "line": case.line, "got_line": diagnosis.line}

@@ -1,6 +1,6 @@
-"""Files that people write by hand: YAML → a pydantic model, or all faults, each with its line.
+"""Reads files that users write by hand: YAML → a pydantic model, or all faults, each with its line.
 
-It is only for users' own files, because it imports PyYAML and pydantic, which would slow down every look at a run.
+Only for users' own files, because importing PyYAML and pydantic would slow down every start of ``--once``.
 """
 
 import math
@@ -31,10 +31,13 @@ from lastbeat.model.near_names import nearest
 SIZE_LIMIT: Final = 1_000_000
 """Most characters of a file."""
 DEPTH_LIMIT: Final = 10
+"""Deepest nesting of a file."""
 NODES_LIMIT: Final = 100_000
+"""Most keys and values of a file."""
 MOST_FAULTS: Final = 200
 """Most reported faults of a file."""
 TEXT_LIMIT: Final = 2000
+"""Most characters of a text in a file."""
 
 Place = tuple[str | int, ...]
 """A position in a document: keys, and indices of lists."""
@@ -57,7 +60,7 @@ except ImportError:  # PyYAML was built without libyaml: slower, but with the sa
             Parser.__init__(self)
 
 
-# What the models of such files are made of.
+# Types for the models of such files.
 
 
 class HandwrittenModel(BaseModel):
@@ -65,7 +68,7 @@ class HandwrittenModel(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    def said(self, *, without: Collection[str] = ()) -> dict[str, Any]:
+    def stated(self, *, without: Collection[str] = ()) -> dict[str, Any]:
         """The keys that the file has, in the order of the model."""
         fields = type(self).model_fields
         return {key: getattr(self, key) for key in fields if key in self.model_fields_set and key not in without}

@@ -1,10 +1,10 @@
-"""Tries decisions and signals on the past: only commands for makers and operators use it.
+"""Evaluates signals, restart policies and learned limits on past runs. Only commands of the CLI use it.
 
 ::
 
-    labelled logs ─ scoring ─ by_repository, calibration      how good signals and causes are
-    records       ─ backtest                                  what a restart policy would have been worth
-    heartbeats    ─ past_timeouts                             what learned limits would have reported
+    labelled logs ─ scoring ─ by_repository, calibration      quality of signals and causes
+    records       ─ backtest                                  effect of a restart policy
+    heartbeats    ─ past_timeouts                             alerts of learned limits
 
 Nothing of the product imports this room. It may import ``watch.decide``, ``explain`` and ``model``; it does no I/O.
 """

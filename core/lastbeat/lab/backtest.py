@@ -1,8 +1,8 @@
-"""What a restart policy would have decided about the ends of past runs, and what that would have been worth. Pure.
+"""The decisions that a restart policy would have made about past runs, and their effect. Pure.
 
 The decisions are those of ``decide.restart.decide_restart``. Budgets and windows count the restarts that the policy
-itself would have made. Where the policy stops a run that a person then started again, the budgets start afresh, as they
-do when a person begins a supervision.
+itself would have made. If a person restarted a run that the policy stops, the budgets start over, as they do when a
+person begins a supervision.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ MEAN_CHANCE: Final = 0.5
 
 
 class Hindsight(str, Enum):
-    """What came of an end, and so what a decision about it would have been worth."""
+    """The effect of a decision about an end, given what happened later."""
 
     SAVED = "saved"
     """Restarted; a person started it again later, and it got further."""
@@ -31,13 +31,13 @@ class Hindsight(str, Enum):
     SPARED = "spared"
     """Stopped; it was started again, and died of the same cause without getting further."""
     BACK = "back"
-    """The same attempt came back, or ended well: there was nothing to restart."""
+    """The same attempt came back, or succeeded, so there was nothing to restart."""
     ASKED = "asked"
-    """A person had asked for this end."""
+    """A person had requested this end."""
     DONE = "done"
-    """It ended well."""
+    """The run succeeded."""
     UNKNOWN = "unknown"
-    """It was not started again, or how far it got is unknown."""
+    """It was not started again, or its progress is unknown."""
 
     def __str__(self) -> str:
         return self.value
@@ -45,40 +45,40 @@ class Hindsight(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class PastDecision:
-    """What a policy would have decided about one end, and what that would have been worth."""
+    """A policy's decision about one end, and its effect."""
 
     run_id: str
     past: PastEnd
     decision: RestartDecision
     hindsight: Hindsight
     seconds: float | None = None
-    """Saved or wasted, missed or spared. None: not known, or none of these."""
+    """Time saved, wasted, missed or spared; None if unknown or not applicable."""
     steps: int | None = None
     """The same in steps."""
 
 
 @dataclass
 class Worth:
-    """How often, and how much in all."""
+    """Count of decisions with the same effect, and their total time and steps."""
 
     count: int = 0
     seconds: float = 0.0
     timed: int = 0
-    """Of how many the time is known."""
+    """Number of decisions whose time is known."""
     steps: int = 0
     stepped: int = 0
-    """Of how many the steps are known."""
+    """Number of decisions whose steps are known."""
 
 
 @dataclass
 class Backtest:
-    """What one policy would have done to a fleet."""
+    """One policy's decisions about a fleet, counted."""
 
     policy: str
     restarts: dict[Hindsight, Worth] = field(default_factory=dict)
     stops: dict[Hindsight, Worth] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
-    """Reason of each decision that was not about a good end → how often."""
+    """Reason of a decision → count, without decisions about a success."""
 
     def add(self, each: PastDecision) -> None:
         """Count ``each``."""
@@ -94,8 +94,8 @@ class Backtest:
 
 
 def backtest(policy: RestartPolicy, past: PastRun, delay_s: float) -> Iterator[PastDecision]:
-    """What ``policy`` would have decided about each end, and what each decision would have been worth. ``delay_s`` is
-    the limit of the first delay."""
+    """``policy``'s decision about each end of ``past``, with its effect. ``delay_s`` is the limit of the first delay in
+    seconds."""
     history: list[RestartEntry] = []
     for index, each in enumerate(past.ends):
         decision = decide_restart(policy, each.end, history, each.at, delay_s=delay_s, chance=MEAN_CHANCE)
@@ -108,44 +108,44 @@ def backtest(policy: RestartPolicy, past: PastRun, delay_s: float) -> Iterator[P
 
 
 def _judged(run_id: str, each: PastEnd, following: PastEnd | None, decision: RestartDecision) -> PastDecision:
-    """What the decision would have been worth, judged by what happened to the run later.
+    """The decision with its effect, judged by what happened to the run later.
 
-    1. A requested end, a success, and an end that the run came back from are worth nothing.
+    1. A decision about a requested end, a success, or an end that the run came back from has no effect.
     2. The run was not started again: unknown.
     3. The next attempt died of the same cause without getting further: a restart is wasted, a stop saves that attempt.
-    4. The same, but how far it got is not known: unknown.
+    4. The same, but its progress is unknown: unknown.
     5. Otherwise the next attempt got further: a restart would have saved the downtime, less the delay.
     """
-    told = PastDecision(run_id, each, decision, Hindsight.UNKNOWN)
+    judged = PastDecision(run_id, each, decision, Hindsight.UNKNOWN)
     if each.end.asked_by is not None:
-        return replace(told, hindsight=Hindsight.ASKED)
+        return replace(judged, hindsight=Hindsight.ASKED)
     if each.came_back:
-        return replace(told, hindsight=Hindsight.BACK)
+        return replace(judged, hindsight=Hindsight.BACK)
     if each.end.mode is Mode.SUCCESS and not decision.restart:
-        return replace(told, hindsight=Hindsight.DONE)
+        return replace(judged, hindsight=Hindsight.DONE)
     if each.resumed_at is None:
-        return told
+        return judged
     behind = each.reached is not None and each.end.step is not None and each.reached <= each.end.step
     if following is None and behind:
         # The next attempt is alive, and has not come as far yet.
-        return told
+        return judged
     again = following is not None and _same_cause(each.end, following.end)
     further = None if following is None else _further(each.end, following.end)
     if again and further is None:
-        return told
+        return judged
     if following is not None and again and not further:
         hindsight = Hindsight.WASTED if decision.restart else Hindsight.SPARED
         took = None if following.began_at is None else (following.died_at - following.began_at).total_seconds()
         redone = _between(following.first_step, following.end.step)
-        return replace(told, hindsight=hindsight, seconds=None if took is None else max(0.0, took), steps=redone)
+        return replace(judged, hindsight=hindsight, seconds=None if took is None else max(0.0, took), steps=redone)
     dead_s = max(0.0, (each.resumed_at - each.died_at).total_seconds())
     if not decision.restart:
-        return replace(told, hindsight=Hindsight.MISSED, seconds=dead_s)
+        return replace(judged, hindsight=Hindsight.MISSED, seconds=dead_s)
     # No decision is possible before the end was seen.
     until = each.at + timedelta(seconds=decision.delay_s)
     saved_s = max(0.0, (each.resumed_at - max(until, each.died_at)).total_seconds())
     steps = None if each.steps_per_s is None else round(saved_s * each.steps_per_s)
-    return replace(told, hindsight=Hindsight.SAVED, seconds=saved_s, steps=steps)
+    return replace(judged, hindsight=Hindsight.SAVED, seconds=saved_s, steps=steps)
 
 
 def _same_cause(one: JobEnd, other: JobEnd) -> bool:

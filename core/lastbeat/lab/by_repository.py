@@ -1,7 +1,7 @@
 """Groups labelled logs by repository, to estimate the uncertainty of a score, and the score on unseen logs.
 
-Logs of one repository fail alike, so they are not independent evidence. And rules that were written for some logs are
-fitted to them.
+Logs of one repository fail alike, so they are not independent evidence. Rules are fitted to the logs for which they
+were written.
 """
 
 import math
@@ -79,7 +79,8 @@ def share(
 
 
 def wilson(observed: float, count: float, deviations: float = _NINETY_FIVE) -> tuple[float, float]:
-    """The two ends, within 0 and 1, of Wilson's interval of a share of ``count`` (more than 0, need not be whole)."""
+    """Lower and upper bound of Wilson's interval for the share ``observed`` of ``count``, which is positive and need
+    not be whole."""
     spread = deviations**2 / count
     middle = (observed + spread / 2) / (1 + spread)
     half = deviations * math.sqrt(observed * (1 - observed) / count + spread / (4 * count)) / (1 + spread)

@@ -8,6 +8,7 @@ from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.lab.scoring import Score, ScoredCase
 
 _BINS: Final = 10
+"""Number of intervals of confidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,8 @@ class SaidShare:
     """Number of causes with the exact label, or another acceptable one."""
 
 
-def told(score: Score) -> list[ScoredCase]:
-    """The logs for which a cause was given. An unknown cause does not count."""
+def diagnosed(score: Score) -> list[ScoredCase]:
+    """The logs with a known cause."""
     return [row for row in score.rows if row.diagnosis.confidence is not None and not _says_nothing(row)]
 
 

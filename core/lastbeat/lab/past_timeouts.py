@@ -1,8 +1,8 @@
-"""A run's recorded step times → the alerts that learned limits would have raised. Pure.
+"""The alerts that learned limits would have raised about a run, from its recorded step times. Pure.
 
-No file records every step. A progress heartbeat keeps some pairs of time and step, back to the beginning of its
-attempt; ``ft_state.json`` keeps what was learned, if training learned. So only the latest attempt can be judged. If its
-points lie too far apart, the result says so and nothing is guessed.
+No file records every step. A progress heartbeat has some pairs of time and step since the beginning of its attempt, and
+``ft_state.json`` has the learned limits, if any. So only the latest attempt can be judged. If its points are too far
+apart, the result says so and nothing is guessed.
 """
 
 from bisect import insort
@@ -31,12 +31,13 @@ from lastbeat.model.times import parse_time
 
 STEP: Final = "step"
 _WARM_UP: Final = 3
+"""Steps at the beginning of an attempt that are not judged, because the first ones compile."""
 _HANGS: Final = frozenset({HANG, DEADLOCK, "nccl_timeout", "distributed_timeout", "watchdog_timeout"})
 """Causes of runs that hung, no matter what ended them."""
 
 
 class StepPoint(NamedTuple):
-    """Training was at ``step``, by its own clock."""
+    """A time at which training was at ``step``, by its own clock."""
 
     at: datetime
     step: int
@@ -44,10 +45,10 @@ class StepPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeptTimes:
-    """What a run has kept of how long its steps and sections took. All of it is of its latest attempt."""
+    """The kept durations of steps and sections of a run's latest attempt."""
 
     points: Sequence[StepPoint] = ()
-    """Few, the oldest first, reaching back to its beginning."""
+    """A few points since the attempt's beginning, the oldest first."""
     skew_s: float = 0.0
     """The store's clock minus training's."""
     start: datetime | None = None
@@ -57,14 +58,14 @@ class KeptTimes:
     open_sections: Sequence[OpenSection] = ()
     """The sections that rank 0 was in then."""
     state: LearnedState | None = None
-    """``ft_state.json``. None: it learned nothing."""
+    """``ft_state.json``, or None if the run learned nothing."""
 
 
 class Came(str, Enum):
-    """How a wait ended that a learned limit would have reported."""
+    """The end of a wait that a learned limit would have reported."""
 
     HANG = "hang"
-    """It ended the run: it hung."""
+    """The run hung and ended."""
     WRONG = "wrong"
     """The run went on: a false alarm."""
     UNKNOWN = "unknown"
@@ -75,17 +76,17 @@ class Came(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class WouldTell:
+class LongWait:
     """A wait that lasted for longer than its learned limit."""
 
     name: str
-    """``step``, a section (hostile text), or empty: in no section."""
+    """``step``, a section (hostile text), or empty outside of sections."""
     came: Came
     lasted_s: float
     """Length in s as far as it is known: until the run continued, or until its alert."""
     limit_s: float
     usual_s: float
-    """The longest until then."""
+    """The longest such wait until then, in seconds."""
     at: datetime | None = None
     """When the learned limit would have raised an alert, by the store's clock; None if that is unknown."""
     earlier_s: float | None = None
@@ -101,34 +102,34 @@ class PastTimeouts:
     """Time in s for which its steps are known."""
     steps: int = 0
     longest_s: float = 0.0
-    """The longest wait for a step in that time, before its last."""
+    """The longest wait for a step in that time, except the last wait."""
     limit_s: float | None = None
-    """The limit of a step in the end. None: there was none yet."""
-    told: Sequence[WouldTell] = ()
+    """The last limit of a step in seconds, or None if there was none yet."""
+    told: Sequence[LongWait] = ()
     hung: bool = False
-    """It ended by a hang, as its record says."""
+    """Whether it ended by a hang, according to its record."""
     unclear: int = 0
     """Stretches longer than a limit whose steps lie too far apart to tell a long one from many."""
     earlier_attempts: int = 0
-    """Attempts before, of which no step times are kept."""
+    """Number of earlier attempts, whose step times are not kept."""
     why_not: str | None = None
-    """Why too little is kept to judge anything."""
+    """Why nothing can be judged, or None."""
 
     @property
     def missed(self) -> bool:
-        """It hung, and no learned limit would have told of it."""
+        """Whether it hung, and no learned limit would have reported that."""
         return self.why_not is None and self.hung and all(each.came is not Came.HANG for each in self.told)
 
 
 @dataclass
 class _Steps:
-    """Steps as their points show them, and the limits learned from them so far."""
+    """The steps between points, and the limits learned from them so far."""
 
     before: Learned
     skew: timedelta
     taken: Taken = field(default_factory=Taken)
     paces: list[float] = field(default_factory=list)
-    """Seconds a step of each stretch so far, in ascending order."""
+    """Seconds per step of each stretch so far, in ascending order."""
     watched_s: float = 0.0
     unclear: int = 0
 
@@ -137,8 +138,9 @@ class _Steps:
         known = learned(self.before, {BETWEEN: self.taken}).get(BETWEEN)
         return known.limit_s if known is not None else None
 
-    def told(self, points: Sequence[StepPoint]) -> Iterator[WouldTell]:
-        """The alerts about stretches between ``points``. All would be wrong: each stretch came to its end."""
+    def long_waits(self, points: Sequence[StepPoint]) -> Iterator[LongWait]:
+        """The waits between ``points`` that a limit would have reported. All are false alarms, because steps
+        followed."""
         first = points[0].step if points else 0
         # Training went back to a checkpoint, its clock was set, or it compiled: the stretch shows nothing about a step.
         stretches = [
@@ -152,13 +154,13 @@ class _Steps:
             own_s, next_s = paces[number], paces[number + 1] if number + 1 < len(paces) else 0.0
             # Many slow steps in a row, now and before or after, are not one long step.
             pace_s = max(self.paces[len(self.paces) // 2] if self.paces else own_s, last_s, next_s)
-            # If the others took as long as usual, so long did the longest of them; and so it did if it dominates.
+            # The duration of the longest step, if the others took as long as usual. It counts only if it dominates.
             alone_s = took_s - (steps - 1) * pace_s
             is_one = alone_s > took_s / 2
             longest_s, limit_s = (alone_s if is_one else own_s), self.limit_s()
             if limit_s is not None and longest_s > limit_s:
                 at = one.at + self.skew + timedelta(seconds=limit_s)
-                yield WouldTell(STEP, Came.WRONG, longest_s, limit_s, self.taken.usual_s, at)
+                yield LongWait(STEP, Came.WRONG, longest_s, limit_s, self.taken.usual_s, at)
             elif limit_s is not None and alone_s > limit_s:
                 self.unclear += 1
             self.watched_s += took_s
@@ -175,12 +177,12 @@ def past_timeouts(record: Record, kept: KeptTimes, now: datetime) -> PastTimeout
     3. The last wait of a run that hung: an alert when its limit expired, even if a watchdog or a collective's timeout
        ended the run. If the run succeeded after that: a wrong alert.
     """
-    before, present = _known(kept)
+    before, present = _learned_limits(kept)
     sections = [key for key in present if key.kind == "section"]
     steps = _Steps(before, timedelta(seconds=kept.skew_s))
     # Between two points there may be saves. If these are sections, points do not show how long a step took.
     points = () if sections else kept.points
-    told = [*steps.told(points), *_sections_told(before, present)]
+    false_alarms = [*steps.long_waits(points), *_long_sections(before, present)]
     waits = list(_waits(kept, present))
     limit_s = steps.limit_s()
     if points and limit_s is not None and not waits:
@@ -196,7 +198,7 @@ def past_timeouts(record: Record, kept: KeptTimes, now: datetime) -> PastTimeout
         steps.taken.samples,
         steps.taken.usual_s,
         limit_s,
-        (*told, *ending),
+        (*false_alarms, *ending),
         _hung(record),
         steps.unclear,
         max(0, record.attempt.number - 1),
@@ -204,8 +206,8 @@ def past_timeouts(record: Record, kept: KeptTimes, now: datetime) -> PastTimeout
     )
 
 
-def _known(kept: KeptTimes) -> tuple[Learned, Learned]:
-    """What was known when the attempt began, and what it has learned since."""
+def _learned_limits(kept: KeptTimes) -> tuple[Learned, Learned]:
+    """The learned limits at the beginning of the attempt, and now."""
     state = kept.state
     if state is None:
         return {}, {}
@@ -215,13 +217,13 @@ def _known(kept: KeptTimes) -> tuple[Learned, Learned]:
     return state.before, state.learned
 
 
-def _sections_told(before: Learned, present: Learned) -> Iterator[WouldTell]:
+def _long_sections(before: Learned, present: Learned) -> Iterator[LongWait]:
     for key, now in present.items():
         known = before.get(key)
         limit_s, longest_s = known.limit_s if known is not None else None, now.taken.longest_s
         if known is not None and limit_s is not None and longest_s > limit_s:
             name = STEP if key.kind == "between" else key.name
-            yield WouldTell(name, Came.WRONG, longest_s, limit_s, known.taken.usual_s)
+            yield LongWait(name, Came.WRONG, longest_s, limit_s, known.taken.usual_s)
 
 
 class _Wait(NamedTuple):
@@ -251,7 +253,7 @@ def _waits(kept: KeptTimes, present: Learned) -> Iterator[_Wait]:
             yield _Wait(kept.open_at - timedelta(seconds=each.open_s), each.name or "", limit_s, usual_s)
 
 
-def _ending(record: Record, waits: Sequence[_Wait], now: datetime) -> Iterator[WouldTell]:
+def _ending(record: Record, waits: Sequence[_Wait], now: datetime) -> Iterator[LongWait]:
     """The alert about its last waits, if any: about the wait that was due first."""
     last = record.history[-1] if record.history else None
     over = last is not None and last.after.finished
@@ -269,7 +271,7 @@ def _ending(record: Record, waits: Sequence[_Wait], now: datetime) -> Iterator[W
         came = Came.WRONG
     earlier_s = (last.at - first.due).total_seconds() if came is Came.HANG and last is not None else None
     lasted_s = (until - first.since).total_seconds()
-    yield WouldTell(first.name, came, lasted_s, first.limit_s, first.usual_s, first.due, earlier_s)
+    yield LongWait(first.name, came, lasted_s, first.limit_s, first.usual_s, first.due, earlier_s)
 
 
 def _hung(record: Record) -> bool:

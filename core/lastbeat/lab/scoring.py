@@ -14,8 +14,9 @@ NONE: Final = "none"
 """The label of a healthy log."""
 NEAR_LINES: Final = 2
 """Most lines between evidence and the labelled line that still show users the same place."""
-MOST_CASES: Final = 100_000
-MOST_SOURCE: Final = 500
+_MOST_CASES: Final = 100_000
+"""Most rows of an index."""
+_MOST_SOURCE: Final = 500
 """Most characters of a source or framework."""
 
 
@@ -67,16 +68,17 @@ class ScoredCase:
     diagnosis: Diagnosis
 
     @property
-    def said(self) -> str:
+    def answer(self) -> str:
+        """The label of the diagnosis."""
         return self.diagnosis.error_type or NONE
 
     @property
     def right(self) -> bool:
-        return self.said == self.case.label
+        return self.answer == self.case.label
 
     @property
     def accepted(self) -> bool:
-        return self.right or self.said in self.case.acceptable
+        return self.right or self.answer in self.case.acceptable
 
     @property
     def near(self) -> bool:
@@ -138,7 +140,7 @@ class Score:
         found: dict[tuple[str, str], list[str]] = {}
         for row in self.failures:
             if not row.accepted:
-                found.setdefault((row.case.label, row.said), []).append(row.case.id)
+                found.setdefault((row.case.label, row.answer), []).append(row.case.id)
         return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
 
     def groups(self) -> dict[str, ScoreCounts]:
@@ -189,7 +191,7 @@ def read_index(text: str, name: str, labels: Iterable[str]) -> list[Case]:
     known = {*labels, NONE}
     cases: list[Case] = []
     faults: list[str] = []
-    for number, row in enumerate(text.splitlines()[:MOST_CASES], start=1):
+    for number, row in enumerate(text.splitlines()[:_MOST_CASES], start=1):
         if not row.strip():
             continue
         try:
@@ -230,8 +232,8 @@ def _case(row: str, known: set[str]) -> Case:
         line=line,
         provenance=str(fields.get("provenance") or ""),
         cascade=fields.get("cascade") is True,
-        source=str(fields.get("source") or "")[:MOST_SOURCE],
-        framework=str(fields.get("framework") or "")[:MOST_SOURCE],
+        source=str(fields.get("source") or "")[:_MOST_SOURCE],
+        framework=str(fields.get("framework") or "")[:_MOST_SOURCE],
     )
 
 

@@ -8,7 +8,7 @@ An alert must not show the owner of a run's folder a file that this user may not
 and may put another name of a foreign file there (a hard link). So a file has to belong to the folder's owner. Root and
 this program's own user write into others' folders too (a container, an epilogue of the scheduler, ``lastbeat fail``),
 and others write into theirs if the mode allows it. Such a file is read as long as it has only one name. (If a file
-server squashes root, folder and files both belong to the user nobody, and so to one user.)
+server squashes root, folder and files belong to the same anonymous user.)
 
 A link within the root is another such name. Its target may lie where the link's maker has no access, in a closed folder
 of another user. So a target outside of the link's run folder has to belong to the maker of the link.
@@ -25,8 +25,8 @@ from lastbeat.model import runid
 from lastbeat.model.data import dataclass
 from lastbeat.stores.regular_file import open_regular
 
-_TRUST: Final = "where everybody is trusted who may write there, set LASTBEAT_FOLLOW_LINKS=on"
-_OUTSIDE: Final = f"let it lie below the fleet root, as a file of whoever owns the run's folder; {_TRUST}"
+_TRUST: Final = "where everyone with write access is trusted, set LASTBEAT_FOLLOW_LINKS=on"
+_OUTSIDE: Final = f"let it lie below the fleet root, as a file of the owner of the run's folder; {_TRUST}"
 _OTHER_OWNER: Final = (
     "go on with another user's run under a run id of your own, or have its folder and files given to one user (chown); "
     + _TRUST

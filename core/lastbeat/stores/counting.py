@@ -9,6 +9,7 @@ from lastbeat.stores.wrapped import Operation, WrappedStore
 
 T = TypeVar("T")
 _NAMES_A_REQUEST = 1000
+"""Most folders in the answer to one request."""
 KINDS = ("LIST", "GET", "PUT", "DELETE")
 _KIND_OF: Final[Mapping[Operation, str | None]] = {
     "list": "LIST",

@@ -66,6 +66,7 @@ OWN_FILE_SYSTEMS = frozenset(
 source."""
 _MOUNTS = Path("/proc/self/mountinfo")
 _LOCK_POLL_S = 0.003
+"""Pause in s between two attempts to take a lock."""
 
 
 class DirectoryStore:
@@ -176,7 +177,7 @@ class DirectoryStore:
                 if error.errno not in {errno.ELOOP, errno.ENOTDIR}:
                     raise
                 what = f"{self.url}/{name} is a link, or no folder: nothing was deleted there"
-                raise StoreError(what, "remove the link itself with rm, if nobody needs it") from error
+                raise StoreError(what, "remove the link itself with rm, if it is not needed") from error
             held.callback(os.close, folder)
             cleared = _clear(folder, keep, max(1, limit))
             if not cleared.more and set(os.listdir(folder)) <= {LOCK_FILE}:  # noqa: PTH208 - an open folder has no path

@@ -19,6 +19,7 @@ MOST_DEEP: Final = 64
 _GONE: Final = {errno.ENOENT, errno.ELOOP, errno.ENAMETOOLONG}
 """Errors of a link to nowhere or to itself, or of a file that was removed since its folder was read."""
 _NOT_ITS_FAULT: Final = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""Errors of this process or machine, not of the file."""
 
 _LAST: Final = "\U0010ffff".encode()
 """Bytes that sort behind every name."""

@@ -81,7 +81,7 @@ requests of other storage classes cost no less. For other stores they are weight
 
 
 FREE: Final = Prices(S3_LIST.per_request, Charge.FREE, "a directory costs nothing")
-UNKNOWN: Final = Prices(S3_LIST.per_request, Charge.UNKNOWN, "nobody knows the prices")
+UNKNOWN: Final = Prices(S3_LIST.per_request, Charge.UNKNOWN, "the prices are unknown")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from lastbeat.stores.wrapped import Operation, WrappedStore
 T = TypeVar("T")
 
 _MOST_HANGING = 64
+"""Most hanging calls of a process, because each keeps a thread."""
 _room = threading.BoundedSemaphore(_MOST_HANGING)
-"""Limits the number of hanging calls in a process, because each keeps a thread."""
 
 
 class LimitedStore(WrappedStore):

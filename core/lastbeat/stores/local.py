@@ -14,7 +14,7 @@ TRAITS: Final = Traits(FREE, local=True)
 FOLLOW_LINKS = Setting[bool](
     "LASTBEAT_FOLLOW_LINKS",
     switch,
-    "on: follow links out of a directory root, and read files whoever owns them; only where every writer is trusted.",
+    "on: follow links out of a directory root, and read files of any owner; only where every writer is trusted.",
     default="off",
     example="on",
 )
@@ -34,7 +34,7 @@ def absolute(text: str) -> Path:
     try:
         return Path(text).expanduser().absolute()
     except RuntimeError:
-        raise ValueError("begins with a home directory that nobody knows; write the whole path") from None
+        raise ValueError("begins with an unknown home directory; write the whole path") from None
 
 
 def secrets(environ: Mapping[str, str]) -> Iterator[str]:

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-MAX_PAGE = 1000
-WHOLE_READ_BYTES = 8 << 20
+_MAX_PAGE = 1000
+"""Most keys of a page."""
+_WHOLE_READ_BYTES = 8 << 20
 """Most bytes that are read to reach a part, from a server that only gives whole objects."""
 _ABSENT = "_watchdog/.absent"
 """A key that is never written."""
@@ -108,9 +109,9 @@ class ObjectStore:
         self._backend: Backend | None = None
         self._proven = False
 
-    def list(self, prefix: str, start_after: str = "", limit: int = MAX_PAGE) -> Page:
+    def list(self, prefix: str, start_after: str = "", limit: int = _MAX_PAGE) -> Page:
         check_folder(prefix)
-        limit = max(1, min(limit, MAX_PAGE))
+        limit = max(1, min(limit, _MAX_PAGE))
         with self._answering(f"listing {prefix or 'the root'}") as backend:
             try:
                 offset = _offset(start_after)
@@ -272,7 +273,7 @@ class ObjectStore:
         self._version(answer.meta, "listing the root")
 
     def _bounded(self, found: "GetResult", wanted: int, *, from_end: bool, start: int) -> bytes:
-        if (found.meta["size"] if from_end else start) > WHOLE_READ_BYTES:
+        if (found.meta["size"] if from_end else start) > _WHOLE_READ_BYTES:
             raise StoreError(
                 f"{self.url}: the server gives whole objects only, and {found.meta['path']} is too large for that",
                 "use an object store that answers range requests",

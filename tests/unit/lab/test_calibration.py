@@ -3,7 +3,7 @@
 import pytest
 
 from lastbeat.explain.causes.confidence import Grounds
-from lastbeat.lab.calibration import brier, calibration_error, reliability, told
+from lastbeat.lab.calibration import brier, calibration_error, diagnosed, reliability
 from lastbeat.lab.scoring import Case, Diagnosis, Score, ScoredCase
 from support.confidence_levels import FEWEST, crosswise, levels
 
@@ -22,7 +22,7 @@ def named(count: int, wrong: int = 0, source: str = "acme/{}", said: float = 0.9
 
 def test_that_nothing_was_found_or_nothing_is_known_is_no_cause() -> None:
     rows = [row(0.9), row(None), row(0.2, error_type="unknown")]
-    assert told(Score(rows)) == rows[:1]
+    assert diagnosed(Score(rows)) == rows[:1]
 
 
 def test_what_was_said_by_tenths_the_highest_first() -> None:

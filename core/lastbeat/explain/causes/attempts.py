@@ -14,16 +14,20 @@ Evidence = Literal["talk", "vague", "own"]
 peer; ``own`` a failure of its own, a success, or steps."""
 
 _OPENING_LIMIT: Final = 24
+"""Most opening lines whose digests are kept."""
 _ENOUGH: Final = 3
-"""Number of different opening lines that have to come again. One alone may be any line, and scripts may print their
-name twice."""
+"""Least number of different opening lines whose repetition shows another attempt. One alone may be any line, and
+scripts may print their name twice."""
 _MUCH_TALK: Final = 60
-"""Number of lines that an attempt prints before it counts, if it shows nothing else."""
+"""Least number of lines that an attempt prints before it counts, if it shows nothing else."""
 _LETTERS_LEAST: Final = 12
+"""Least letters of an opening line, so that rules and numbers do not count."""
 _HEAD: Final = 200
+"""Characters at a line's beginning that are compared."""
 _WINDOW: Final = 200
 """Most lines between the end of an attempt and the beginning of the next."""
 _TABLE: Final = ("|", "+")
+"""Beginnings of rows of a table, which repeat without a restart."""
 _PROMPT: Final = Pattern(
     r"(?:\([\w.-]{1,60}\) {0,2}){0,2}\[?[\w.-]{1,60}@[\w.-]{1,80}[^$#]{0,120}[$#] {1,4}"
     r"(?:[A-Z_0-9]{1,60}=\S{1,80} |nohup |time ){0,6}"
@@ -40,6 +44,7 @@ _WHOLE: Final = Pattern(
 )
 """Lines of launchers, schedulers and shells which mean that all ranks have ended, not one of several."""
 _MARK: Final = "mark "
+"""Prefix of keys in ``again`` that stand for a sure sign instead of an opening line."""
 
 
 def is_whole(text: str) -> bool:
@@ -108,7 +113,7 @@ class AttemptMarks:
             self.opening = {key: count or 1 for key, count in self.opening.items()}
 
     def got_further(self, *, survived: bool) -> None:
-        """Note that training made a step. ``survived`` says that it did not end, in spite of a reported end."""
+        """Note a step of training. ``survived`` says that the attempt went on in spite of a reported end."""
         self.trained = True
         if survived and not self.next_line:
             self.ended, self.whole = 0, False

@@ -39,6 +39,7 @@ _DATA_OR_CHECKPOINT: Final = frozenset(
 """Signals of a broken file, be it data or a checkpoint."""
 
 
+# Names of signals in the catalogue.
 _TERMINATED: Final = "terminated"
 _TEARDOWN: Final = "torchelastic_teardown"
 _LAUNCHER_STOPPED: Final = "torchelastic_stopped"
@@ -47,7 +48,7 @@ _SENT: Final = "signal"
 
 
 _GRACE: Final = timedelta(hours=1)
-"""Longer than the time that a scheduler leaves between its signal and its line about it."""
+"""Upper bound of the time between a scheduler's signal and its line about it."""
 
 
 class Tier(IntEnum):

@@ -46,9 +46,11 @@ LEVELS: Final[Mapping[Grounds, float]] = {**GUESSED, **MEASURED}
 """Grounds → confidence of a cause, without evidence against it."""
 CONTESTED: Final = 0.08
 """Confidence that a cause loses for each other error type with evidence as strong, for a line that is a mere warning,
-and for a failure that training survived. A guess, because hardly any labelled log has such."""
+and for a failure that the run survived. A guess, because hardly any labelled log has one."""
 _MOST_RIVALS: Final = 3
+"""Most other error types that reduce confidence."""
 LEAST: Final = 0.05
+"""Lower bound of confidence."""
 MOST: Final = 0.98
 """Upper bound of confidence, because no log is proof."""
 

@@ -11,6 +11,7 @@ from lastbeat.model.signal import CASCADE, CONFIRMATION, Signal
 Weight = Literal["none", "weak", "full"]
 
 _HEAD: Final = 200
+"""Characters at a line's beginning that may state its level."""
 # The first of these in a line is its level.
 _LEVEL: Final = Pattern(
     r"(?P<info>\bNCCL (?:INFO|TRACE)\b|\bUCX {1,3}(?:DIAG|INFO|DEBUG|TRACE|REQ|DATA)\b|"
@@ -77,9 +78,9 @@ RETRY_WORDS: Final = (
     *("suppressed", "transient", "temporar", "disabling", "thrown", "using", "default"),
     *("scratch", "fresh", "start", "trying", "open", "disabled"),
 )
-"""Every match of :data:`RETRY` contains one of these, and searching for them is a hundred times as fast."""
+"""Every match of :data:`RETRY` contains one of these words, which are found a hundred times as fast."""
 _BEFORE_WORDS: Final = 16
-"""Most characters between the begin of a match and such a word."""
+"""Most characters between the start of a match and such a word."""
 SPENT: Final = Pattern(
     r"max(?:imum)?[ _](?:number of )?(?:retries|attempts|restarts)|"
     r"(?:retries|attempts|restarts|retry count) (?:exceeded|exhausted|used up)|"

@@ -15,7 +15,9 @@ from lastbeat.model.persisted import Form
 _LINES: Final = 6
 """Most lines of an envelope that are neither empty nor indented."""
 _MOST_LINES: Final = 80
+"""Most lines of an envelope in all."""
 _OPEN_LIMIT: Final = 64
+"""Most ranks with an open envelope."""
 # A line that begins like this comes from another program or logger.
 _OTHERS: Final = Pattern(
     r"(?:srun|sbatch|salloc|slurmstepd|slurmd|mpirun|mpiexec|prterun|orterun|torchrun|kubelet|systemd|wandb)\b[:\[ ]|"

@@ -40,13 +40,15 @@ from lastbeat.model.cause import (
 from lastbeat.model.signal import CONFIRMATION, Catalogue, Signal
 
 MOST_ALTERNATIVES: Final = 3
-MOST_DOWNSTREAM: Final = 12
+"""Most alternative causes of an explanation."""
+_MOST_DOWNSTREAM: Final = 12
+"""Most consequences that an explanation lists."""
 _STEP_UNDER_WAY: Final = timedelta(minutes=2)
 """Longest time after a rank's death in which the others may still report a step."""
 _MUCH_TALK: Final = 30
 """A program that prints more than this many further lines did not end at its last error."""
 _GRADIENTS: Final = 3
-"""Least number of non-finite gradients in a row that is more than steps skipped by the loss scaler."""
+"""Least number of non-finite gradients in a row that counts. A loss scaler skips fewer steps than that."""
 _KILLS: Final = frozenset({"killed_by_shell", "data_loader_worker_killed"})
 """Signals of a SIGKILL that counts as the OOM killer's."""
 _INTERRUPT: Final = (
@@ -62,7 +64,8 @@ _SOCKET: Final = "socket"
 _SERVICES: Final = frozenset({"tracker", "hub"})
 """Subsystems of errors that name the service at the other end of a connection."""
 _UNSURE: Final = 0.2
-_OF_NOTHING: Final = exit_codes.ExitMeaning(UNKNOWN, "", _UNSURE)
+"""Confidence of an unknown cause."""
+_OF_NOTHING: Final = ExitMeaning(UNKNOWN, "", _UNSURE)
 _HALF: Final = 0.5
 """Factor on the confidence of a cause that is not the first."""
 _RAISED_IN: Final = {
@@ -73,7 +76,8 @@ _RAISED_IN: Final = {
     "cuda": ExitMeaning("environment", "cuda", 0.0),
 }
 """Kind of code that raised an exception → likely meaning of the exception."""
-_TEXT_LIMIT: Final = 4 * 1024 * 1024
+_TEXT_LIMIT_BYTES: Final = 4 << 20
+"""Most bytes that :func:`explain_text` reads at each end of a text."""
 
 
 def explain(
@@ -137,10 +141,10 @@ def explain_text(text: str | bytes, catalogue: Catalogue, file: str = "-") -> Ex
     """The cause in one text. Of a very long one, only the beginning and the end are read."""
     data = text.encode("utf-8", "replace") if isinstance(text, str) else text
     reader = LogReader(catalogue, file)
-    if len(data) > 2 * _TEXT_LIMIT:
-        reader.feed(data[:_TEXT_LIMIT])
-        reader.skipped(len(data) - 2 * _TEXT_LIMIT)
-        data = data[-_TEXT_LIMIT:]
+    if len(data) > 2 * _TEXT_LIMIT_BYTES:
+        reader.feed(data[:_TEXT_LIMIT_BYTES])
+        reader.skipped(len(data) - 2 * _TEXT_LIMIT_BYTES)
+        data = data[-_TEXT_LIMIT_BYTES:]
     reader.feed(data)
     reader.finish()
     return explain([reader.summary()], catalogue)
@@ -518,7 +522,7 @@ class _Diagnosis:
                 continue
             seen.add(key)
             after.append(candidate.evidence)
-        return tuple(after[:MOST_DOWNSTREAM])
+        return tuple(after[:_MOST_DOWNSTREAM])
 
     def _is_circular(self) -> bool:
         stacks = [stack for log in self._logs for stack in log.stacks]

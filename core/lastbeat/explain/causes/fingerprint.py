@@ -20,8 +20,9 @@ LENGTH: Final = 12
 _FORM: Final = "1"
 """Version of the method, which is part of each fingerprint."""
 _TEMPLATE_LIMIT: Final = 200
+"""Most letters of the evidence line that count."""
 _CODE: Final = 30
-"""Characters of a frame's code that count. The shown code is cut depending on the length of its path."""
+"""Characters of a frame's code that count. How much code is shown depends on the length of its path."""
 _NO_LETTERS: Final = re.compile(r"[\W\d_]+")
 """Anything but letters of any script."""
 _CLASS: Final = re.compile(r"\S{0,200}(?:Error|Exception|Interrupt|Exit|Iteration|Warning|Timeout|Failure|Fault)")

@@ -9,8 +9,11 @@ from lastbeat.explain.causes.exit_codes import SCHEDULERS
 from lastbeat.model.cause import WORTH_TELLING, Idle
 
 _ZONE: Final = timedelta(minutes=30)
+"""Differences of time zones are multiples of this."""
 _ZONE_SLACK: Final = timedelta(seconds=90)
+"""Most deviation from such a multiple that may still be a difference of zones."""
 _FARTHEST_ZONE: Final = timedelta(hours=14)
+"""Largest difference of a time zone from UTC."""
 _PREEMPTION: Final = "preemption"
 _SCHEDULERS: Final = frozenset({SCHEDULERS, _PREEMPTION})
 """Subsystems whose lines the scheduler prints, in the time zone of its host."""

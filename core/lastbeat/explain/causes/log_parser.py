@@ -31,17 +31,23 @@ GRADIENT: Final = "gradient"
 WARNING: Final = "warning"
 """Kind of a line that ends nothing but that users should see."""
 _MOST_WARNED: Final = 8
+"""Most kinds of warnings that a summary keeps."""
 NETWORK: Final = "network"
 """Kind of a line that names the network of NCCL's traffic, or an available one."""
 PEER: Final = "peer"
 """Kind of a line in which a launcher names a process that failed."""
 _JUST_ABOVE: Final = 2
+"""Most lines between a line and the one above that explains it."""
 _ATTENTIVE_LINES: Final = 300
 """Number of lines after a report that are all parsed."""
 _ENOUGH_FINITE: Final = 20
+"""Lines with other finite losses after which a non-finite value was unimportant."""
 _RANKS_LIMIT: Final = 64
+"""Most ranks whose last exception is kept."""
 _LONG_AGO: Final = -(10**6)
+"""Line number in place of a line that never came."""
 _TEARDOWN_LINES: Final = 50
+"""Most lines that a launcher prints about the old attempt after it has announced the next."""
 _WARNING_LINES: Final = 6
 """Most lines of a Python warning, unless its line of code ends it before."""
 _ABOVE: Final = frozenset({"quiet", "announced", "restart", "warned"})
@@ -113,7 +119,7 @@ class Vocabulary(NamedTuple):
 
     matcher: Matcher
     some_exception: Signal | None
-    """Signal for an exception of a class without a signal."""
+    """Signal for exceptions whose class has no signal of its own."""
     awaited: frozenset[str]
     """Signals that absence rules wait for, or that a restart policy reacts to."""
 

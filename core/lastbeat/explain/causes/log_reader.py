@@ -1,7 +1,7 @@
 """Reads a growing log into a :class:`LogSummary`.
 
 The summary does not depend on how the text is cut, or on which process continues. In a healthy log hardly any line is
-parsed: only those that may match a signal, one in :data:`EACH`, and the last few lines of steps before either. While a
+parsed: only those that may match a signal, one in :data:`_EACH`, and the last few lines of steps before either. While a
 traceback is open, or a report that further steps may prove harmless, every line is parsed.
 """
 
@@ -23,9 +23,12 @@ from lastbeat.model.pattern import Pattern
 from lastbeat.model.persisted import Form
 from lastbeat.model.signal import Catalogue
 
-EACH: Final = 512
+_EACH: Final = 512
+"""One line in this many is parsed in any case."""
 _STEPS_LIMIT: Final = 4
+"""Most lines of steps that are kept for the next parsed line."""
 _STEP_CHARS: Final = 500
+"""Most characters that are kept of such a line."""
 
 
 @dataclass(eq=False, repr=False)
@@ -112,7 +115,7 @@ class LogReader:
             if not parser.is_attentive(begun + position):
                 upcoming = bisect_left(suspicious, position)
                 stop = suspicious[upcoming] if upcoming < len(suspicious) else count
-                stop = min(stop, position + (-(begun + position) - 1) % EACH)
+                stop = min(stop, position + (-(begun + position) - 1) % _EACH)
                 self._skim(batch, position, stop, at)
                 position = stop
                 if position >= count:

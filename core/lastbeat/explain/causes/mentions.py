@@ -10,18 +10,23 @@ from lastbeat.model.cause import TEXT_LIMIT, Evidence
 from lastbeat.model.pattern import Pattern
 from lastbeat.model.persisted import Form
 
-MOST_FIELDS: Final = 8
+_MOST_FIELDS: Final = 8
+"""Most fields that are extracted from a line."""
 _FIELD_LIMIT: Final = 120
+"""Most characters of a field."""
 _TEXT_LIMIT: Final = min(400, TEXT_LIMIT)
 
 FIRST: Final = 24
 LAST: Final = 12
-"""Numbers of mentions that are kept from the two ends of a window."""
+"""Most mentions that are kept at the beginning and at the end of a window."""
 ENOUGH_STEPS: Final = 2
-"""Training that makes this many more steps has survived any error before. One step may have been under way."""
+"""A run that makes this many more steps has survived any error before. One step may have been under way."""
 _REPEATS: Final = 3
+"""Most mentions of one signal by one rank that are kept; further ones are counted."""
 _PASSED: Final = 3
+"""Most uncaught tracebacks that are kept although the run survived them."""
 _NEAR_LINES: Final = 4
+"""Most lines between an error and the retry that weakens it."""
 
 _PROCESS: Final = Pattern(r".{0,80}? pid=(?P<pid>\d{1,10})[,)]")
 """Prefix by which Ray, SkyPilot and metaflow name the process that printed a line."""
@@ -97,13 +102,13 @@ def _is_by(mention: Mention, line: Line) -> bool:
 
 
 def is_over(mention: Mention, steps: int) -> bool:
-    """Whether the run survived ``mention``, given that training has progressed ``steps`` times by now."""
+    """Whether the run survived ``mention``; ``steps`` counts the progress of training by now."""
     return steps - mention.steps >= (1 if mention.weak else ENOUGH_STEPS)
 
 
 def fields_of(groups: Mapping[str, str | None], extract: Mapping[str, str]) -> dict[str, str]:
     """The fields that a signal extracts from a match, bounded in number and length."""
-    found = {name: groups.get(group) for name, group in list(extract.items())[:MOST_FIELDS]}
+    found = {name: groups.get(group) for name, group in list(extract.items())[:_MOST_FIELDS]}
     return {name: value.strip()[:_FIELD_LIMIT] for name, value in found.items() if value}
 
 
@@ -123,7 +128,7 @@ class MentionWindow:
     """How often training progressed."""
     mentions: list[Mention] = field(default_factory=list)
     passed: list[Mention] = field(default_factory=list)
-    """The last few uncaught tracebacks that training survived nevertheless."""
+    """The last few uncaught tracebacks that the run survived nevertheless."""
 
     def __post_init__(self) -> None:
         del self.mentions[FIRST + LAST :], self.passed[_PASSED:]

@@ -37,10 +37,13 @@ _SUMMARIES: Final = ("wandb:", "COMET ")
 # For lines in lower case. "number of nan iterations: 0" must not match.
 _NOT_FINITE: Final = Pattern(r"(?:[:=|(\[]|loss|norm|grad)\s{0,8}['\"]?(?:tensor\(|array\()?[-+]?nan(?![\w-])")
 _KINDS_LIMIT: Final = 16
+"""Most kinds of lines whose counters are kept."""
 _FAR: Final = 2
 """Most strides between ranks that print the same steps; a checkpoint lies further back."""
 _COUNTS_LIMIT: Final = 4
+"""Most counters of a line."""
 _HEAD: Final = 500
+"""Characters at a line's beginning that are searched."""
 
 
 def has_finite_loss(text: str) -> bool:

@@ -28,8 +28,11 @@ _WAITING: Final = Pattern(r"^(?:acquire|__enter__|lock|_acquire_restore|wait_for
 _BRIEF_LOCK: Final = Pattern(r"logging/__init__\.py:(?:acquire|_acquireLock)|_bootstrap>?:acquire|_ModuleLock")
 _GDB: Final = "Traceback (most recent call first)"
 _STACKS_LIMIT: Final = 16
+"""Most stacks that are kept: the first, and the latest others."""
 _NAME_LIMIT: Final = 60
+"""Most characters of a function's or file's name."""
 _PATH_LIMIT: Final = 120
+"""Most characters of a path, or of a stack's first line."""
 
 
 @dataclass(slots=True)

@@ -10,10 +10,12 @@ from lastbeat.explain.causes.log_summary import LogSummary, Named
 from lastbeat.model.cause import LostPeer
 
 RANK: Final = "peer_rank"
-"""Name of the field with a peer's rank. Its address is in ``peer``, or another field with that prefix."""
+"""Name of the field with a peer's rank."""
 _ADDRESS: Final = "peer"
+"""Prefix of the names of fields with a peer's address."""
 _LOOPBACK: Final = ("127.", "::1", "localhost", "0.0.0.0", "::ffff:127.")  # noqa: S104 - an address in a log
 _LEAST_NAME: Final = 3
+"""Least characters of a host's name that is looked for in file names."""
 
 
 def lost_peer(best: Candidate, candidates: Sequence[Candidate], logs: Sequence[LogSummary]) -> LostPeer | None:

@@ -23,12 +23,19 @@ _NAMED_EXCEPTION: Final = Pattern(
 )
 _CARETS: Final = Pattern(r"[\^~]{1,400}$")
 _OPEN_LIMIT: Final = 32
+"""Most open tracebacks."""
 _FOREIGN_LIMIT: Final = 60
+"""Most other lines between two lines of a traceback."""
 _LINES_LIMIT: Final = 2000
+"""Most lines of a traceback."""
 _PREFIX_LIMIT: Final = 120
+"""Most characters of a log collector's prefix."""
 _WORDS_LIMIT: Final = 240
+"""Most characters of a traceback's file names, functions and code that are kept."""
 _NAME_LIMIT: Final = 60
+"""Most characters of a function's or file's name."""
 _PATH_LIMIT: Final = 160
+"""Most characters of a path, counted from its end."""
 _LIBRARY: Final = Pattern(
     r"site-packages|dist-packages|/lib/python\d|<frozen |<string>|<__array_function__|/bin/\w{1,40}$|\.so\b|^<"
 )
@@ -42,8 +49,11 @@ _ONLOOKER: Final = Pattern(
     r"(?:site|dist)-packages/(?:wandb|tensorboardX?|mlflow|comet_ml|neptune|clearml|swanlab|aim|trackio)/"
 )
 _FRAMES: Final = 2
+"""Frames for display of the program's own code, and as many of libraries."""
 _FILE_LIMIT: Final = 70
+"""Most characters of a frame's file for display."""
 _FUNCTION_LIMIT: Final = 40
+"""Most characters of a frame's function for display."""
 FRAME_LIMIT: Final = 160
 """Most characters of a frame for display."""
 _INSTALLED: Final = Pattern(r"^.{0,400}(?:site-packages|dist-packages)/|^.{0,400}?/lib/python\d[\d.]{0,5}/")

@@ -1,1 +1,1 @@
-"""Text → which lines mean something: lines, prefixes, patterns, and how to skip most of it."""
+"""Text → the lines that match a signal: lines, prefixes, patterns, and ways to skip most of the text."""

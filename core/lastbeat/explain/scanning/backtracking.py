@@ -24,18 +24,20 @@ from lastbeat.explain.scanning.regex_tree import (
 )
 
 STEPS_LIMIT: Final = 2e8
-"""Most steps of a search on the worst line, which take a few tenths of a second."""
+"""Most steps of a search on the worst line. They take a few tenths of a second."""
 _FEW_TIMES: Final = 8
-"""A loop that runs no more often than this cannot blow up, however ambiguous its body."""
+"""A loop with at most this many repetitions cannot take exponential time, even if its body is ambiguous."""
 _COPIES_LIMIT: Final = 4
+"""Most repetitions of a loop that the automaton has one by one."""
 _POSITIONS_LIMIT: Final = 400
+"""Most positions of an automaton. A larger loop counts as ambiguous."""
 
 
 def fault(pattern: str, *, ignore_case: bool = False) -> str | None:
-    """Why ``pattern`` must not be used on hostile text. None: it may be.
+    """Why ``pattern`` must not be used on hostile text, or None if it may be used.
 
-    Back-references are refused, since no limit holds for their cost and RE2 has none either. A look-around is allowed
-    if what it looks at is bounded; the pattern is then outside RE2's syntax.
+    Back-references are refused, because their cost has no limit and RE2 lacks them. A look-around is allowed if its
+    body is bounded; the pattern is then outside RE2's syntax.
 
     Raises what ``re.compile`` raises.
     """
@@ -61,7 +63,7 @@ def fault(pattern: str, *, ignore_case: bool = False) -> str | None:
 
 
 def unshared(pattern: str, *, ignore_case: bool = False) -> str | None:
-    """What in ``pattern`` RE2 does not support. None: both engines accept it."""
+    """The part of ``pattern`` that RE2 does not support, or None if both engines accept it."""
     for node in regex_tree.nodes(regex_tree.parse(pattern, ignore_case=ignore_case)):
         if isinstance(node, BackReference):
             return "a reference back to a group"
@@ -86,7 +88,7 @@ def _longest(node: Node) -> int:
 
 
 def _excerpt(node: Node) -> str:
-    """The characters that a part of the pattern is about, so that its author finds it."""
+    """The characters in a part of the pattern, by which its author finds it."""
     masks = [inside.mask for inside in regex_tree.nodes(node) if isinstance(inside, CharSet)]
     names = []
     for mask in masks[:4]:

@@ -17,10 +17,11 @@ from lastbeat.model.pattern import Pattern
 from lastbeat.model.signal import Signal
 
 _CACHE_LIMIT: Final = 16 * 1024
+"""Most templates, and most combinations of words, whose signals are cached."""
 _CACHED_BYTES: Final = 512
-"""Longer templates are not cached."""
+"""Most bytes of a cached template."""
 _EXAMINED_BYTES: Final = 1000
-"""Longer templates are not examined more closely."""
+"""Most bytes of a template that is matched against closer patterns."""
 _KEPT: Final = frozenset(string.ascii_letters + "^")  # some programs leave nothing but ^C when they are interrupted
 _DELETED: Final = bytes(code for code in range(256) if chr(code) not in _KEPT)
 _DELETED_OF_LINES: Final = _DELETED.replace(b"\n", b"")
@@ -38,8 +39,7 @@ def templates_of(text: bytes) -> list[bytes]:
 
 
 def fold(character: str, *, ignore_case: bool) -> str:
-    """What a character becomes in a template; "" if it is dropped. With ``ignore_case`` templates are compared in lower
-    case."""
+    """The character in a template, or "" if templates drop it; in lower case with ``ignore_case``."""
     kept = character if character in _KEPT else ""
     return kept.lower() if ignore_case else kept
 
@@ -50,10 +50,10 @@ def demand(pattern: str, *, ignore_case: bool, substring: bool) -> str:
     1. Words in lower case: at least one must occur, in any case.
     2. A semicolon.
     3. The whole of :func:`literals.demand`, with parentheses for lists.
-    4. Where that is met by lines that healthy training prints all the time, a semicolon and a regular expression that
-       the template must match, too, and that theirs do not.
+    4. If common lines of healthy training meet that, a semicolon and a regular expression that the template must match
+       too, and that templates of such lines do not.
 
-    It stays one text until it is needed, for few signals ever need it parsed: that keeps loading a catalogue fast.
+    It is parsed only when it is needed, which is rare, so that catalogues load fast.
     """
     from lastbeat.explain.scanning import literals  # noqa: PLC0415 - it loads a parser, and built-in catalogues are worked out
 
@@ -84,7 +84,7 @@ def _written(demanded: Any) -> str:
 
 class _Demand(NamedTuple):
     all_of_it: bool
-    """All parts must occur, not only one of them."""
+    """Whether all parts must occur, not only one of them."""
     words: tuple[str, ...]
     nested: tuple["_Demand", ...]
 
@@ -119,7 +119,7 @@ def _demand(all_of_it: bool, parts: Sequence[Any]) -> _Demand:
 
 
 _Asking = tuple[int, _Demand, bool, Pattern | None]
-"""A signal, what it demands, whether in any case, and what templates have to match besides."""
+"""Index of a signal, its demand, whether case is ignored, and a further pattern that templates must match."""
 
 
 class TemplateIndex:
@@ -131,10 +131,10 @@ class TemplateIndex:
         self._demand_texts: list[str] = []
         self._demands: dict[int, _Demand] = {}
         self._closer: dict[int, Pattern] = {}
-        """What templates have to match besides, of signals whose demand many a healthy line meets."""
+        """Signal → a further pattern that templates must match, if healthy lines often meet its demand."""
         self._asking_for: dict[tuple[str, ...], Sequence[_Asking]] = {}
         self.literals: list[tuple[str, ...]] = []
-        """Per signal: every line that it matches has at least one of these. Empty: nothing is known."""
+        """For each signal, the texts of which every matching line has at least one; empty if unknown."""
         letterless: list[int] = []
         by_word: dict[str, list[int]] = {}
         for index, signal in enumerate(signals):
@@ -161,7 +161,7 @@ class TemplateIndex:
         return self.possible_of_each([template])[template]
 
     def possible_of_each(self, templates: Iterable[bytes]) -> dict[bytes, tuple[int, ...]]:
-        """:meth:`possible` of many."""
+        """Template → its :meth:`possible` signals."""
         cache = self._cache
         found: dict[bytes, tuple[int, ...]] = {}
         unknown: list[bytes] = []
@@ -191,7 +191,7 @@ class TemplateIndex:
         if len(self._cache) + len(unknown) > _CACHE_LIMIT:
             self._cache = {}
         cache = self._cache
-        # Text beyond the limit is not part of the line any more.
+        # Text beyond the limit does not belong to the line.
         cut = [template[:LINE_LIMIT] for template in unknown]
         lowered = b"\n".join(cut).lower().decode("ascii")
         hits = self._words.lines(lowered)
@@ -212,7 +212,7 @@ class TemplateIndex:
         )
 
     def _asking(self, words: Sequence[str]) -> Sequence["_Asking"]:
-        """The signals that ask for one of these words, ascending, with their demands."""
+        """The signals that demand one of these words, ascending."""
         key = tuple(words)
         known = self._asking_for.get(key)
         if known is None:

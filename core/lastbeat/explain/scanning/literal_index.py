@@ -5,22 +5,24 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 _RE2_FROM_CHARS: Final = 512 * 1024
-"""Loading RE2 and compiling all texts pays off after this many characters."""
+"""Characters after which loading RE2 and compiling all texts pays off."""
 _RE2_MEMORY_BYTES: Final = 64 << 20
 _RARE: Final = 16
-"""A text that occurs in fewer than one in this many lines is searched for from hit to hit."""
+"""A text in fewer than one of this many lines is searched for from hit to hit."""
 _TOGETHER: Final = 32
+"""Lines that RE2 searches at once while hits are rare."""
 _GRAM: Final = 4
+"""Bytes of a gram."""
 
 LineHits = Iterator[tuple[int, list[str]]]
 """(index of a line, the texts in it), ascending."""
 
 
 class LiteralIndex:
-    """Looks for texts made of ASCII letters: with RE2 where it is installed and there is much to look at.
+    """Finds texts of ASCII letters, with RE2 if that is installed and there is much text to search.
 
-    Without RE2 it works on 4-grams: every four bytes of the haystack, as a number, go into a set. A text one of whose
-    own 4-grams is missing cannot be there, so of a thousand texts a few dozen are left to search for.
+    Without RE2 it uses 4-grams: a set holds every four bytes of the text as a number. If one of a literal's own 4-grams
+    is missing there, so is the literal. Of a thousand literals, a few dozen remain to search for.
     """
 
     def __init__(self, texts: Collection[str], *, native: bool = True) -> None:
@@ -98,8 +100,8 @@ def _lines_with(wanted: str, text: str) -> Iterator[int]:
 
 
 def _re2_scanner(texts: Collection[str]) -> Callable[[bytes], LineHits] | None:
-    """Google's RE2 over ``texts``: one automaton tells which of them a line has, or some lines together. None where
-    ``google-re2`` is not installed."""
+    """A search for ``texts`` by Google's RE2, whose automaton finds all of them at once. None if ``google-re2`` is not
+    installed."""
     try:
         import re2  # noqa: PLC0415 - few logs bring enough new text at once
     except ImportError:
@@ -122,7 +124,7 @@ def _re2_scanner(texts: Collection[str]) -> Callable[[bytes], LineHits] | None:
         rare = True
         for first in range(0, len(together), _TOGETHER):
             some = together[first : first + _TOGETHER]
-            # Where hits are rare many lines are asked at once, and where they are not that would be in vain.
+            # Many lines are searched at once only while hits are rare.
             if rare and not held(b"\n".join(some)):
                 continue
             rare = True

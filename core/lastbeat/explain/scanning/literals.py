@@ -1,4 +1,4 @@
-"""Required literals: text that every match of a pattern contains, so that most lines are spared the pattern itself."""
+"""Required literals: text that every match of a pattern contains, so that few lines are searched for the pattern."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -9,16 +9,17 @@ from typing import Final, Union
 from lastbeat.explain.scanning import regex_tree
 
 Demand = Union[str, "list[Demand]"]
-"""A text that must be there, or a formula: all of ``["&", …]``, at least one of ``["|", …]``."""
+"""A required text, or a formula: all of ``["&", …]``, or at least one of ``["|", …]``."""
 Fold = Callable[[str], str]
-"""What a character becomes in the text that is searched for literals; "" if it is dropped there."""
+"""Maps a character to its form in the searched text, or to "" if that drops it."""
 
 ALL: Final = "&"
 ANY: Final = "|"
 _WIDTH: Final = 24
-"""Most spellings of one stretch of text that are distinguished."""
+"""Most distinguished spellings of a stretch of text."""
 _LENGTH: Final = 40
-# What healthy training prints all the time. A literal that is in here rules out few lines.
+"""Most characters of a spelling that is extended further."""
+# Common lines of healthy training. A literal that occurs here rules out few lines.
 ORDINARY_LINES: Final = (
     (
         " [2026-01-01 00:00:00] iteration 10/ 100 | consumed samples: 10 | elapsed time per iteration (ms): 1.0 |"
@@ -43,25 +44,25 @@ _NOTHING: Final = frozenset({""})
 
 
 def required(pattern: str, *, ignore_case: bool = False, substring: bool = False) -> tuple[str, ...]:
-    """At least one of these is in every line that the pattern matches; lower case under ``ignore_case``.
+    """Texts of which every matching line has at least one, in lower case with ``ignore_case``.
 
-    Empty where nothing is known, as for ``\\d+``. Of several such sets, the one that is rarest in logs.
+    Empty if unknown, as for ``\\d+``. Of several such sets, the one that is rarest in logs.
     """
     fold = str.lower if ignore_case else str
     return one_of(demand(pattern, fold, ignore_case=ignore_case, substring=substring))
 
 
 def demand(pattern: str, fold: Fold, *, ignore_case: bool = False, substring: bool = False) -> Demand | None:
-    """Everything that every match must contain, as ``fold`` spells it; None where nothing is known.
+    """Everything that every match contains, as ``fold`` spells it, or None if unknown.
 
-    ``fold`` is given single ASCII characters. Under ``ignore_case`` it should not tell upper from lower case.
+    ``fold`` gets single ASCII characters. With ``ignore_case`` it must not distinguish upper from lower case.
     """
     tree = regex_tree.parse(re.escape(pattern) if substring else pattern, ignore_case=ignore_case)
     return _all(_content(tree, _FoldedSets(fold)).demands)
 
 
 def one_of(demanded: Demand | None) -> tuple[str, ...]:
-    """The rarest set of texts of which one must be there."""
+    """The rarest set of texts of which one must occur."""
     if demanded is None:
         return ()
     return tuple(sorted(minimal(_rarest(demanded))))
@@ -73,7 +74,7 @@ class _FoldedSets:
     known: dict[int, frozenset[str] | None] = field(default_factory=dict)
 
     def __call__(self, mask: int) -> frozenset[str] | None:
-        """What one character of the set becomes, if that is one of few texts."""
+        """The forms of the set's characters, or None if they are many."""
         if mask not in self.known:
             texts = frozenset(self.fold(character) for character in regex_tree.characters(mask))
             few = 0 < len(texts) <= 4 and not mask & regex_tree.OTHER
@@ -83,7 +84,7 @@ class _FoldedSets:
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What a part of the pattern can match: all spellings (``exact``) if they are few, else what must be inside."""
+    """What a part of the pattern can match: all spellings (``exact``) if they are few, else its required texts."""
 
     exact: frozenset[str] | None
     inside: tuple[Demand, ...] = ()

@@ -1,4 +1,4 @@
-"""Which signals a line matches."""
+"""Matches lines against all signals of a catalogue."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,10 +8,12 @@ from lastbeat.explain.scanning.line_templates import TemplateIndex, template_of
 from lastbeat.model.signal import Catalogue, Signal
 
 MATCH_LIMIT: Final = 2000
-"""Characters of a line in which patterns are searched. The end of a longer line is searched separately: that is where a
-long command line says what became of it."""
-TAIL: Final = 600
+"""Most characters of a line that are searched at once. Of a longer line, beginning and end are searched: a long command
+line has its result at the end."""
+_TAIL: Final = 600
+"""Characters at the end of a long line that are searched."""
 _MATCHERS_LIMIT: Final = 8
+"""Most catalogues whose matchers are kept."""
 
 
 class Matcher:
@@ -22,7 +24,7 @@ class Matcher:
     """
 
     def __init__(self, signals: Sequence[Signal], *, native: bool = True) -> None:
-        """``native``: with RE2 where it is installed, which finds the same."""
+        """With ``native``, RE2 is used if it is installed. The matches are the same."""
         self.signals = tuple(signals)
         self.templates = TemplateIndex(self.signals, native=native)
         self._patterns: list[re.Pattern[str] | None] = [None] * len(self.signals)
@@ -50,7 +52,7 @@ class Matcher:
             if len(line) <= MATCH_LIMIT:
                 found = pattern.search(line)
             else:
-                found = pattern.search(line, 0, _head(line)) or pattern.search(line, len(line) - TAIL)
+                found = pattern.search(line, 0, _head(line)) or pattern.search(line, len(line) - _TAIL)
             if found is not None:
                 yield signal, found
 
@@ -63,8 +65,8 @@ class Matcher:
 
 
 def _head(line: str) -> int:
-    """Where the beginning of a long line ends: never inside a word, which would make a word boundary there."""
-    end = MATCH_LIMIT - TAIL
+    """End of the searched beginning of a long line. It is never within a word, where it would be a word boundary."""
+    end = MATCH_LIMIT - _TAIL
     while end and (line[end] == "_" or (line[end].isascii() and line[end].isalnum())):
         end -= 1
     return end
@@ -80,7 +82,7 @@ _matchers: dict[int, tuple[Catalogue, Matcher]] = {}
 
 
 def matcher_of(catalogue: Catalogue) -> Matcher:
-    """The one matcher of ``catalogue``, with all that it has learned from other logs."""
+    """The shared matcher of ``catalogue``, with its caches from other logs."""
     known = _matchers.get(id(catalogue))
     if known is not None and known[0] is catalogue:
         return known[1]

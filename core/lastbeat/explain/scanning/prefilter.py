@@ -1,4 +1,4 @@
-"""Selects the lines of a batch that are worth matching: in a healthy log hardly any, and finding out is cheap."""
+"""Selects the lines of a batch that may match a signal: in a healthy log hardly any."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
     from lastbeat.explain.scanning.template_prefilter import TemplatePrefilter
 
 EACH_STEP: Final = frozenset({"progress"})
-"""Kinds of signals that every other line of healthy training matches."""
+"""Kinds of signals that many lines of healthy training match."""
 MANY: Final = 64
-"""From this many suspicious lines per batch on they are grouped; from this many groups on templates are examined."""
+"""Least suspicious lines of a batch that are grouped, and least groups whose templates are examined."""
 OFTEN: Final = 16
-"""From this many lines of one template per batch on that template is examined."""
-LONG_RUN: Final = 10_000
-"""After this many suspicious lines templates are examined in any case: preparing that takes milliseconds."""
+"""Least lines of a template in a batch for its examination."""
+_LONG_RUN: Final = 10_000
+"""Suspicious lines after which templates are examined in any case, because the preparation pays off."""
 
 
 class Prefilter:
     """Sorts out lines before ``Matcher.matches``.
 
-    Lines that match a signal of :data:`EACH_STEP` and no other are kept apart, because a reader only wants the last of
-    them before something happens: :meth:`lines` says what happened, :meth:`progress` gives the candidates for the last
-    step before it, last one first. Neither result for a line depends on its batch.
+    :meth:`lines` finds the lines that match any other signal than those of :data:`EACH_STEP`. :meth:`progress` finds
+    the lines that may match those, the last one first, because a reader only needs the last step before another line.
+    The results for a line do not depend on its batch.
     """
 
     def __init__(self, matcher: Matcher) -> None:
         self._templates = matcher.templates
         signals = matcher.signals
         self._each_step = frozenset(index for index, signal in enumerate(signals) if signal.kind in EACH_STEP)
-        # Templates tell nothing of signals that demand no letters; their other literals may.
+        # Templates do not show signals that demand no letters, but their literals may.
         letterless = [(index, self._templates.literals[index]) for index in self._templates.letterless]
         self._texts = tuple((texts, index in self._each_step) for index, texts in letterless if texts)
         self._any_line = any(not texts and index not in self._each_step for index, texts in letterless)
@@ -77,11 +77,11 @@ class Prefilter:
     def _suspicious_lines(
         self, batch: Batch, templates: Sequence[bytes], suspicious: Mapping[bytes, tuple[int, ...]]
     ) -> list[int]:
-        """The lines whose templates are suspicious; where those are many, the ones that survive a closer look.
+        """The lines with a suspicious template. If they are many, those that a closer check leaves.
 
-        1. Few lines: all of them, matching will tell.
-        2. Drop signals that many lines are asked for and none matches, where one search of the batch shows that.
-        3. Group lines that look the same to the signals in question: one check serves the whole group.
+        1. Return few lines as they are: matching decides.
+        2. Drop frequent signals that no line matches, if one search of the batch shows that.
+        3. Group lines that look the same to their signals, so that one check serves the group.
         4. Many groups, or many lines so far: examine the frequent templates themselves, drop signals that nothing in
            the batch can match, and group again what is left.
         5. Keep the lines of the groups that may match.
@@ -101,7 +101,7 @@ class Prefilter:
         lines = [index for index in lines if asking[templates[index]]]
         closer.lines += len(lines)
         groups = closer.groups(batch, lines, lambda index: asking[templates[index]])
-        if len(groups) >= MANY or closer.lines >= LONG_RUN:
+        if len(groups) >= MANY or closer.lines >= _LONG_RUN:
             often = self._examined(closer, count, suspicious)
             present = closer.present(batch, frozenset().union(*often.values()) - absent)
             asking.update((template, signals & present) for template, signals in often.items())
@@ -122,7 +122,7 @@ class Prefilter:
 
 
 class _Prefiltered:
-    """What is left of one batch."""
+    """The lines of one batch that the prefilter leaves."""
 
     def __init__(self, templates: list[bytes], suspicious: list[int], steps: set[bytes]) -> None:
         self._templates = templates

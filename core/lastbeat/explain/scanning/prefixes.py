@@ -1,4 +1,4 @@
-"""The prefixes that launchers, ranks and log collectors put before a line, and what they tell: rank, host and time."""
+"""Reads rank, host and time from the prefixes that launchers, ranks and log collectors put before a line."""
 
 import re
 from datetime import datetime, timedelta, timezone
@@ -6,19 +6,20 @@ from functools import cache
 from typing import Final, NamedTuple
 
 UNKNOWN_YEAR: Final = 1900
-"""The year of a time without one (glog, syslog) where no reference was given."""
+"""The year of a time without one (glog, syslog) if there is no reference."""
 _AHEAD: Final = timedelta(days=2)
+"""Most that a line's time may lie after its reference."""
 _DEPTH: Final = 8
+"""Most prefixes of a line."""
 _HEAD: Final = 240
-"""Characters from the start of a line that are searched for rank, host and time."""
+"""Characters at a line's beginning that are searched for rank, host and time."""
 
 _DIGITS: Final = "0123456789"
 _LOWER: Final = "abcdefghijklmnopqrstuvwxyz"
 _LETTERS: Final = _LOWER + _LOWER.upper()
-# Of each prefix: the characters that it may begin with; a text that it contains, so that few patterns are compiled;
-# and its pattern, with the groups global, task and local (in falling authority on the rank) and host. They are taken
-# off one by one from the start. Unmistakable ones come first; the last are words that a program could print itself,
-# and so demand more context.
+# For each prefix: its possible first characters; a text that it contains, so that few patterns are compiled; and its
+# pattern. The groups global, task and local name the rank, the most reliable first. Prefixes are removed one by one
+# from the start. Distinctive ones come first. The last are words that programs also print, so they need more context.
 _PREFIXES: Final = (
     ("[ \t", "[rank", r"\s{0,8}\[rank(?P<global>\d{1,6})\]: ?"),
     # torchrun --tee: [default0]:, [trainer0]:
@@ -104,7 +105,7 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 
 
 class Origin(NamedTuple):
-    """Where a line comes from, as far as its prefixes say, and where its own text begins."""
+    """The origin of a line according to its prefixes. Its own text starts at ``begin``."""
 
     begin: int
     rank: int | None
@@ -112,7 +113,7 @@ class Origin(NamedTuple):
 
 
 def origin(raw: str) -> Origin:
-    """Takes the prefixes of a line off, one after the other."""
+    """The origin of the line ``raw``."""
     begin, host = 0, None
     ranks: dict[str, str] = {}
     for _ in range(_DEPTH):
@@ -155,10 +156,10 @@ def _compiled(pattern: str) -> "re.Pattern[str]":
 
 
 def time_of(raw: str, reference: datetime | None = None) -> datetime | None:
-    """The first time in a line; UTC where it names no zone.
+    """The first time in a line, in UTC unless it names a zone; None if it has none.
 
-    A time without a year gets the latest year that does not put it after ``reference``; without a reference, it gets
-    :data:`UNKNOWN_YEAR`.
+    A time without a year gets the latest year in which it is not after ``reference``, or :data:`UNKNOWN_YEAR` without a
+    reference.
     """
     if _compiled(_CLOCK).search(raw, 0, _HEAD) is None:
         return None
@@ -205,7 +206,7 @@ def _nearest(
     # Not every year has a 29th of February.
     years = [year for year in (reference.year - 1, reference.year, reference.year + 1) if _exists(year, month_day)]
     moments = [_moment((year, *month_day), clock, fraction) for year in years]
-    # What was stored at the reference was printed before it, give or take clocks and zones.
+    # A line was printed before it was stored, apart from differences of clocks and zones.
     before = [moment for moment in moments if moment <= reference + _AHEAD]
     return max(before) if before else min(moments, default=None)
 

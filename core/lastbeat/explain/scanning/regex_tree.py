@@ -1,4 +1,4 @@
-"""A regular expression as a syntax tree, reduced to what tells which text it can match."""
+"""Parses a regular expression into a syntax tree of the texts that it can match."""
 
 import importlib
 import re
@@ -35,7 +35,7 @@ class Repeat(NamedTuple):
     item: "Node"
     least: int
     most: int
-    """:data:`UNLIMITED` where there is no limit."""
+    """:data:`UNLIMITED` if there is no limit."""
     possessive: bool = False
 
 
@@ -47,7 +47,7 @@ class Assertion(NamedTuple):
 
 
 class BackReference(NamedTuple):
-    """What a group matched before. Could be any text, as far as the tree tells."""
+    """A reference to a group, which the tree takes for any text."""
 
 
 Node = CharSet | Concatenation | Alternation | Repeat | Assertion | BackReference

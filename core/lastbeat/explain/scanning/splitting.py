@@ -1,4 +1,4 @@
-"""A log's bytes → its lines, without what terminals and launchers put around them."""
+"""Splits a log's bytes into lines, without terminal codes and launchers' prefixes."""
 
 import re
 import string
@@ -11,17 +11,17 @@ from lastbeat.explain.scanning.prefixes import origin, time_of
 from lastbeat.model.persisted import Base64, Form
 
 LINE_LIMIT: Final = 16 * 1024
-"""Bytes kept of a line, or of one state of an overwritten line, less the word that this would cut in two."""
+"""Most bytes of a line, or of one state of an overwritten line. A word at the limit is left out whole."""
 
 _WORD: Final = (string.ascii_letters + string.digits + "_").encode()
 
-# None of these runs on past the end of a line or of a state.
+# None of these matches beyond the end of a line or of a state.
 _ANSI: Final = (
     rb"\x1b\[[0-?]{0,100}[ -/]{0,10}[@-~]|\x1b\][^\x07\x1b\r\n]{0,500}(?:\x07|\x1b\\)|"
     rb"\x1b(?:[()*+#%][0-9A-Z]|[=>78A-Z])?"
 )
-# A progress bar ends without a newline, so what another process prints next follows it directly. Begins with the slash
-# because a pattern that begins with a literal is found faster.
+# A progress bar ends without a newline, so the next output of another process follows it directly. The pattern begins
+# with the slash, because one that begins with a literal is found faster.
 _BAR_END: Final = rb"/(?:(?<=it/)s|(?<=s/)it)(?:, [^\]\r\n]{0,300})?\](?=[^\s\]])"
 
 
@@ -29,9 +29,9 @@ class Line(NamedTuple):
     """One line, or one state of a line that was overwritten with carriage returns."""
 
     number: int
-    """From 1, by newlines."""
+    """Line number, from 1."""
     raw: str
-    """As it stands in the file, without ANSI sequences."""
+    """The line in the file, without ANSI sequences."""
     text: str
     """``raw`` without the prefixes of ranks and launchers; leading white space is kept."""
     rank: int | None = None
@@ -40,25 +40,24 @@ class Line(NamedTuple):
 
 
 def line_of(number: int, raw: str, reference: datetime | None = None) -> Line:
-    """Takes a line without ANSI sequences apart. ``reference`` as in :func:`prefixes.time_of`."""
+    """The parts of ``raw``, which has no ANSI sequences. ``reference`` is that of :func:`prefixes.time_of`."""
     where = origin(raw)
     return Line(number, raw, raw[where.begin :], where.rank, where.host, time_of(raw, reference))
 
 
 class Batch:
-    """Complete lines in the order of the file. Each becomes a :class:`Line` when it is asked for.
+    """Complete lines in the order of the file. Each becomes a :class:`Line` on request.
 
-    An overwritten line is several lines here with the same number, one for each of its states that is not empty. An
-    empty line is a line.
+    Each non-empty state of an overwritten line is a line here, with the same number. An empty line is a line too.
     """
 
     __slots__ = ("_count", "_ends", "_first", "_pieces", "reference", "text")
 
     def __init__(self, text: bytes, first: int, count: int, reference: datetime | None):
         self.text = text
-        """All lines, each ended by a newline, without ANSI sequences and NULs. They are not cut to the limit here."""
+        """All lines, each with a newline, without ANSI sequences and NULs, and not yet cut to the limit."""
         self.reference = reference
-        """A time near which these lines were printed."""
+        """A time close to that of the lines."""
         self._first = first
         self._count = count
         self._ends: list[int] | None = None
@@ -66,8 +65,8 @@ class Batch:
 
     @classmethod
     def of(cls, pieces: list[bytes], first: int, ends: list[int], reference: datetime | None) -> "Batch":
-        """Of pieces that were split already: the states of line ``first`` and of those after it. ``ends`` counts the
-        pieces up to the end of each line."""
+        """A batch of split pieces: the states of line ``first`` and of the lines after it. ``ends`` counts the pieces
+        up to the end of each line."""
         batch = cls(b"\n".join([*pieces, b""]), first, len(pieces), reference)
         batch._pieces, batch._ends = pieces, ends
         return batch
@@ -89,10 +88,10 @@ class Batch:
 
 @dataclass(eq=False, repr=False)
 class Splitter:
-    """Splits a file's bytes into lines as they arrive: the same lines however the bytes are cut.
+    """Splits a file's bytes into lines as they arrive. The lines do not depend on how the bytes are cut.
 
-    Holds at most one unfinished line, and of that :data:`LINE_LIMIT` bytes, so it can be kept between processes. A
-    batch takes a few times the memory of the bytes that it was made from.
+    Keeps at most one unfinished line of :data:`LINE_LIMIT` bytes, so that a later process can continue. A batch takes a
+    few times the memory of its bytes.
     """
 
     FORM: ClassVar = Form.SPARSE
@@ -100,25 +99,24 @@ class Splitter:
     number: int = 1
     """Number of the current line."""
     partial: Base64 = b""
-    """What was read of the unfinished line, or of its latest state."""
+    """The unfinished line so far, or its latest state."""
     returned: bool = False
-    """A carriage return follows ``partial``. Whether it overwrites depends on the next byte: before a newline it does
-    not."""
+    """Whether a carriage return follows ``partial``. It overwrites the line unless a newline comes next."""
     begun: bool = False
-    """The unfinished line has given a state already."""
+    """Whether a state of the unfinished line was returned already."""
     skipping: bool = False
-    """The beginning of the unfinished line was left out, so the rest of it is dropped, too."""
+    """Whether the beginning of the unfinished line is missing, so that the rest is dropped too."""
 
     def __post_init__(self) -> None:
         self.partial = self.partial[: LINE_LIMIT + 1]
 
     def feed(self, data: bytes, reference: datetime | None = None) -> Batch:
-        """The lines that ``data`` completes. ``reference`` is a time near which it was printed.
+        """The lines that ``data`` completes. ``reference`` is a time close to theirs.
 
-        1. Drop NULs: the hole that a writer leaves when its file is truncated under it.
-        2. After a gap, drop what is left of the line that the gap cut into.
-        3. Put the unfinished line before ``data``; what comes after the last line end is the new unfinished line.
-        4. Split the rest into lines, and those with carriage returns into states; take ANSI sequences off.
+        1. Drop NULs, which fill the gap after a file was truncated during writing.
+        2. After a gap, drop the rest of the line that it cut.
+        3. Put the unfinished line before ``data``. Text after the last line end is the new unfinished line.
+        4. Split the rest into lines, and lines with carriage returns into states. Remove ANSI sequences.
         """
         if b"\0" in data:
             data = data.replace(b"\0", b"")
@@ -131,18 +129,19 @@ class Splitter:
         return self._batch(self._settled(data), reference)
 
     def finish(self, reference: datetime | None = None) -> Batch:
-        """End of data: the unfinished line counts as it is. If more data comes after all, that line has become two."""
+        """End the data, so that the unfinished line counts. If more data follows nevertheless, it starts another
+        line."""
         partial, self.partial, self.returned = self.partial, b"", False
         return self._batch(partial + b"\n" if partial else b"", reference)
 
     def skip(self) -> None:
-        """A gap: drop the unfinished line and the rest of the line in which reading resumes. Numbering goes on as if
-        nothing were missing."""
+        """Note a gap: drop the unfinished line, and the rest of the line in which reading resumes. Line numbers do not
+        count the gap."""
         self.partial, self.returned, self.begun = b"", False, False
         self.skipping = True
 
     def _settled(self, data: bytes) -> bytes:
-        """What ``data`` completes: up to the last newline, or the last carriage return that no newline can follow."""
+        """The text up to the last newline, or the last carriage return that no newline can follow."""
         text = (self.partial + b"\r" if self.returned else self.partial) + data
         self.returned = text.endswith(b"\r")
         if self.returned:
@@ -169,7 +168,7 @@ class Splitter:
         return Batch(settled, first, count, reference)
 
     def _overwritten(self, lines: list[list[bytes]], reference: datetime | None) -> Batch:
-        """Of lines given as their states, of which empty ones do not count."""
+        """The batch of ``lines``, each given as its states. Empty states do not count."""
         pieces: list[bytes] = []
         ends: list[int] = []
         first = self.number
@@ -204,7 +203,7 @@ def _cleaned(text: bytes) -> bytes:
 
 
 class _BarEnds:
-    """Tells which ends of bars in ``text`` really end one. Asked from the first to the last."""
+    """Finds the true ends of progress bars in ``text``, from the first to the last."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text

@@ -1,4 +1,4 @@
-"""A closer look at suspicious lines of which there are many: at all that are alike together, not at each."""
+"""Checks many suspicious lines more closely, in groups of lines that look alike."""
 
 import re
 import string
@@ -23,9 +23,11 @@ _SAME_DIGITS: Final = bytes.maketrans(string.digits.encode(), b"0" * 10)
 # Without alternatives, assertions, look-arounds, and repeats that could run on over many lines.
 _BEGINS_WITH_WORDS: Final = r"[a-zA-Z ]{8}(?!.*(?:[|^$*+]|\\[AbBZz]|\(\?|\{\d{0,4},\}|\d{3,}))"
 _FEW: Final = 8
+"""Most literals of a signal that are searched for one by one."""
 _CACHE_LIMIT: Final = 1024
+"""Most sets of signals in the cache."""
 _LONG_BYTES: Final = 1000
-"""Longer templates are not examined this closely."""
+"""Most bytes of an examined template."""
 
 
 class TemplatePrefilter:
@@ -37,7 +39,7 @@ class TemplatePrefilter:
         self._unanchored: dict[int, re.Pattern[str] | None] = {}
         self._digits_alike: dict[SignalSet, bool] = {}
         self.lines = 0
-        """How many lines were looked at so far."""
+        """Number of lines checked so far."""
 
     def possible(self, template: bytes, signals: Sequence[int]) -> tuple[int, ...]:
         """Those of ``signals`` whose letters, order and distances a line with this template can meet."""
@@ -61,8 +63,8 @@ class TemplatePrefilter:
         return frozenset(left)
 
     def absent(self, batch: Batch, signals: Iterable[int]) -> SignalSet:
-        """Those of ``signals`` that no line of the batch matches, of those where that costs little to find out: they
-        have few literals, none of which is there, or patterns that begin with words and look at nothing around them."""
+        """Those of ``signals`` that surely no line of the batch matches. Checks only cheap ones: those with few
+        literals, and those whose patterns begin with words and do not look around."""
         found: set[int] = set()
         text = ""
         for index in signals:
@@ -82,8 +84,8 @@ class TemplatePrefilter:
     def groups(
         self, batch: Batch, indices: Iterable[int], signals_of: Callable[[int], SignalSet]
     ) -> dict[LineGroup, list[int]]:
-        """The lines at ``indices``, grouped: those together that look the same to the same signals. Most differ in
-        their digits only."""
+        """The lines at ``indices``, grouped by how they look to their signals. Most lines of a group differ only in
+        digits."""
         found: dict[LineGroup, list[int]] = {}
         for index in indices:
             signals, line = signals_of(index), batch.piece(index)
@@ -95,7 +97,7 @@ class TemplatePrefilter:
         """Whether a line of the group may match one of its signals, or has none to be checked against."""
         piece, signals = group
         line = piece.decode("utf-8", "replace")
-        # A long line is searched in parts, which have ends of their own.
+        # A long line is searched in parts, so anchors may match within it.
         return not signals or len(line) > MATCH_LIMIT or any(self._line_may_match(line, index) for index in signals)
 
     def _line_may_match(self, line: str, index: int) -> bool:
@@ -144,7 +146,7 @@ class TemplatePrefilter:
 
 @lru_cache(maxsize=8)
 def template_prefilter(matcher: Matcher) -> TemplatePrefilter:
-    """The one of ``matcher``, for all logs that are read with it."""
+    """The shared prefilter of ``matcher``."""
     return TemplatePrefilter(matcher)
 
 

@@ -18,8 +18,11 @@ from lastbeat.explain.scanning.regex_tree import (
 
 _ALPHABET: Final = frozenset(string.ascii_letters + "^")
 _UNLIMITED: Final = 2000
+"""Repetitions that count as unlimited."""
 _COPIES_LIMIT: Final = 4
+"""Most repetitions that are written out."""
 _SHORT: Final = 200
+"""Most repetitions of a repeat that does not run on over many lines."""
 _NEWLINE: Final = 1 << ord("\n")
 
 

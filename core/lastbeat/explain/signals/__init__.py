@@ -1,1 +1,1 @@
-"""From log text to a cause and to what people can do about it."""
+"""Catalogues of signals, the error types that they name, and hints about what to do."""

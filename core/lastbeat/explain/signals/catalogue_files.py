@@ -1,6 +1,6 @@
 """A user's catalogue file → a draft, or all faults in it.
 
-Here stands what can be said of a file by itself; what needs the files that it extends stands in ``composing``.
+This module checks a file by itself. ``composing`` checks it against the files that it extends.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from lastbeat.model.file_fault import FileFault
 from lastbeat.model.signal import Role, Severity, Verdict
 
 NAMED: Final = ("error_types", "signals", "absences")
-"""What has entries, each with a name."""
+"""Keys that hold named entries."""
 _EVIDENCE: Final = (None, "exception", "traceback", "chain")
 """Kinds of lines that report a failure. All others belong to a healthy run."""
 
@@ -49,7 +49,7 @@ Groups = Annotated[dict[Name, Name], BeforeValidator(_groups, json_schema_input_
 
 
 class PatternEntry(HandwrittenModel):
-    """What to look for: one of ``pattern``, ``regex`` and ``substring``."""
+    """The pattern of an entry, under one of the keys ``pattern``, ``regex`` and ``substring``."""
 
     ignore_case: bool = UNSAID
     substring: PatternOrTruth = UNSAID
@@ -71,7 +71,7 @@ class PatternEntry(HandwrittenModel):
 
     @model_validator(mode="after")
     def _complete(self) -> "PatternEntry":
-        said = self.said()
+        said = self.stated()
         if self.text is None and "substring" in said:
             raise ValueError("substring: true, but no pattern; one pattern is needed")
         if self.text is None and "ignore_case" in said:
@@ -80,12 +80,12 @@ class PatternEntry(HandwrittenModel):
 
     @property
     def text(self) -> str | None:
-        """What is looked for; None: it is not said here."""
-        said = self.said()
+        """The pattern or plain text to search for, or None if the entry has none."""
+        said = self.stated()
         return next((said[key] for key in ("pattern", "regex", "substring") if isinstance(said.get(key), str)), None)
 
     def search(self, extract: Mapping[str, str] | None) -> dict[str, Any]:
-        """The fields of ``model.signal`` that say what is looked for; ``extract`` None: every named group."""
+        """The fields of ``model.signal`` for the search. With ``extract`` None, every named group is extracted."""
         text, plain, ignore_case = self.text or "", bool(self.substring), bool(self.ignore_case)
         groups = extract
         if groups is None:
@@ -100,7 +100,8 @@ class PatternEntry(HandwrittenModel):
 
 
 class SignalEntry(PatternEntry):
-    """A pattern and what a line that matches it means; without a pattern, changes to a signal that is extended."""
+    """A pattern, and the meaning of a line that matches it. Without a pattern, changes to a signal of an extended
+    file."""
 
     extract: Groups = UNSAID
     """Field → named group of the pattern. Left out: each named group."""
@@ -118,7 +119,7 @@ class SignalEntry(PatternEntry):
     """What to do; {field} stands for what was extracted, and [with {field}] is left out where it is not known."""
     restartable: bool = UNSAID
     envelope: bool = UNSAID
-    """true: what failed is told in the same line or right below it, by another signal, which then is the cause."""
+    """true: the same line, or the lines right below it, name the failure by another signal, which is then the cause."""
 
     @field_validator("extract")
     @classmethod
@@ -136,8 +137,8 @@ class SignalEntry(PatternEntry):
         return extract
 
     def fields(self) -> dict[str, Any]:
-        """By the names that ``model.signal`` has for them."""
-        said = self.said(without=("ignore_case", "substring", "pattern", "regex", "extract"))
+        """The entry as fields of ``model.signal.Signal``."""
+        said = self.stated(without=("ignore_case", "substring", "pattern", "regex", "extract"))
         if self.text is None:
             return said
         if said.get("kind") not in _EVIDENCE:
@@ -146,7 +147,8 @@ class SignalEntry(PatternEntry):
 
 
 class AbsenceEntry(PatternEntry):
-    """A line that has to appear: that of ``signal``, or one with a pattern of the rule's own."""
+    """A rule about a line that must appear: one of the signal ``signal``, or one that matches the rule's own
+    pattern."""
 
     signal: Name = UNSAID
     within_s: Seconds = UNSAID
@@ -164,26 +166,26 @@ class AbsenceEntry(PatternEntry):
         return self
 
     def fields(self, name: str) -> dict[str, Any]:
-        """By the names that ``model.signal`` has for them; ``name`` is the rule's."""
+        """The rule ``name`` as fields of ``model.signal.Absence``."""
         within_s, every_s = float(self.within_s or self.every_s), float(self.every_s or self.within_s)
         return {"hint": self.hint or "", "signal": self.signal or name, "within_s": within_s, "every_s": every_s}
 
 
 class TypeEntry(HandwrittenModel):
-    """An error type of one's own, or changes to a built-in one."""
+    """A user's error type, or changes to a built-in one."""
 
     restartable: bool = UNSAID
-    """Whether the same run, begun again from its last checkpoint, may well get past this."""
+    """Whether a restart from the last checkpoint is likely to get past this."""
     meaning: Text = UNSAID
     hint: Text = UNSAID
-    """What to do about it where no signal says more."""
+    """What to do about it, unless a signal has a hint of its own."""
 
 
 class LimitsEntry(HandwrittenModel):
-    """What the watchdog goes by where the settings do not say otherwise."""
+    """Limits that apply unless the settings say otherwise."""
 
     inactivity_s: Seconds = UNSAID
-    """Neither a new line nor a new step for so many seconds is a stall."""
+    """A run without a new line or a new step for this many seconds is stalled."""
     inactivity_check_s: Seconds = UNSAID
     poll_s: Seconds = UNSAID
 
@@ -195,7 +197,7 @@ def _section(value: object) -> object:
 
 
 def _short(value: object) -> object:
-    # ``name: pattern`` is what people try first, and it is clear what they mean.
+    # People try ``name: pattern`` first, and its meaning is clear.
     return {"pattern": value} if value is None or isinstance(value, str | int | float) else value
 
 
@@ -228,18 +230,18 @@ class CatalogueFile(HandwrittenModel):
     """A catalogue of log signals."""
 
     extends: Names = UNSAID
-    """Catalogues and files that it stands on. Left out: default."""
+    """Catalogues and files that it extends. Left out: default."""
     description: Text = UNSAID
     error_types: Types = UNSAID
     signals: Signals = UNSAID
     absences: Absences = UNSAID
     limits: Annotated[LimitsEntry, BeforeValidator(_nothing, json_schema_input_type=LimitsEntry | None)] = UNSAID
     silence: Names = UNSAID
-    """Signals and absence rules that are not wanted."""
+    """Signals and absence rules to leave out."""
 
 
 def draft(text: str, file: str, faults: list[FileFault]) -> Draft:
-    """The catalogue in ``text``; what is wrong with it is added to ``faults``."""
+    """The catalogue in ``text``. Its faults are added to ``faults``."""
     document = handwritten.read(text, file, faults, named=NAMED)
     if document is None or document.value is None:
         return Draft(file)
@@ -277,7 +279,9 @@ def _draft(found: CatalogueFile, document: Document, faults: list[FileFault]) ->
         found.description or "",
         signals,
         absences={name: entry(rule.fields(name), "absences", name) for name, rule in rules},
-        error_types={name: entry(each.said(), "error_types", name) for name, each in (found.error_types or {}).items()},
-        limits=found.limits.said() if found.limits else {},
+        error_types={
+            name: entry(each.stated(), "error_types", name) for name, each in (found.error_types or {}).items()
+        },
+        limits=found.limits.stated() if found.limits else {},
         silence=names("silence"),
     )

@@ -1,7 +1,7 @@
-"""YAML files of catalogues → ``compiled.json``, which is read without PyYAML and pydantic, and in a moment.
+"""YAML files of catalogues → ``compiled.json``, which loads fast, without PyYAML and pydantic.
 
 ``python -m lastbeat.explain.signals.compiling`` makes ``catalog/compiled.json`` of the built-in catalogues.
-Run it after changing one; a test holds that both say the same. With ``--own NAMES-OR-PATHS --out FILE`` it adds users'
+Run it after changing one; a test checks that both agree. With ``--own NAMES-OR-PATHS --out FILE`` it adds users'
 files, for a place where only JSON can be read (``infra/package.sh``).
 """
 
@@ -23,9 +23,9 @@ class UserCatalogues(NamedTuple):
     """Users' catalogues, compiled."""
 
     setting: str
-    """The LASTBEAT_SIGNALS that goes with :attr:`text` as ``compiled.json``: names instead of paths."""
+    """The value of LASTBEAT_SIGNALS for :attr:`text` as ``compiled.json``: names instead of paths."""
     text: str
-    """The built-in catalogues and these, as text of ``compiled.json``."""
+    """The built-in and the users' catalogues, as text of ``compiled.json``."""
 
 
 def compile_user_catalogues(setting: str, read: Callable[[str], str] = read_file) -> UserCatalogues:
@@ -54,7 +54,7 @@ def compile_user_catalogues(setting: str, read: Callable[[str], str] = read_file
 
 
 def built_in(folder: Path) -> dict[str, Draft]:
-    """Every catalogue in ``folder`` by name; raises with all faults of all of them."""
+    """Name → catalogue for each file in ``folder``. Raises :class:`CatalogueError` with the faults of all files."""
     faults: list[FileFault] = []
     drafts = {
         path.stem: catalogue_files.draft(path.read_text("utf-8"), path.name, faults)
@@ -82,7 +82,7 @@ def _text(said: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _lines(document: Mapping[str, Any]) -> str:
-    """A signal a line: so a change can be read, and the file is as small as it need be."""
+    """``document`` as JSON with a signal on each line, so that changes are readable and the file is small."""
     parts = []
     for key, value in document.items():
         rows = (
@@ -119,7 +119,7 @@ def _fields(entries: Mapping[str, DraftEntry]) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """As the module's docstring says."""
+    """The command, see the module's docstring. Returns its exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--own", metavar="NAMES-OR-PATHS", help="users' catalogues, as LASTBEAT_SIGNALS names them")
     parser.add_argument("--out", type=Path, default=COMPILED)

@@ -1,4 +1,4 @@
-"""Catalogue files as read, and their composition: what extends what, what replaces what, what is silenced."""
+"""Composes catalogue files into a catalogue: files extend others, replace their signals, and silence them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -12,47 +12,49 @@ from lastbeat.model.near_names import nearest
 from lastbeat.model.signal import Absence, Catalogue, Signal
 
 MOST_SIGNALS: Final = 2000
+"""Most signals of a catalogue."""
 MOST_FILES: Final = 50
+"""Most files that a catalogue extends, directly or indirectly."""
 CHECKED: Final = 0
-"""The line of what was checked before: it comes from a compiled catalogue."""
+"""Line number of an entry of a compiled catalogue, which was checked before."""
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
-# Named tuples, because a watchdog that looks once a minute has these classes made for each look.
+# Named tuples, because they are created faster than dataclasses, and --once creates these classes at each start.
 
 
 class DraftEntry(NamedTuple):
     """One signal, absence rule or error type of a file."""
 
     fields: Mapping[str, Any]
-    """By the names that ``model.signal`` has for them; only what was said."""
+    """Field of ``model.signal`` → value, for the keys that the file has."""
     line: int = CHECKED
     lines: Mapping[str, int] = _NONE
-    """Key → line of what it says."""
+    """Key → line of its value."""
 
 
 class Draft(NamedTuple):
-    """One file."""
+    """A catalogue file as read."""
 
     file: str
     extends: Mapping[str, int] | None = None
-    """Name or path → line. None: the file does not say."""
+    """Name or path → line. None if the file has no such key."""
     description: str = ""
     signals: Mapping[str, DraftEntry] = _NONE
     made: Mapping[str, Signal] = _NONE
-    """The signals of a compiled catalogue that are whole."""
+    """Complete signals of a compiled catalogue."""
     absences: Mapping[str, DraftEntry] = _NONE
     error_types: Mapping[str, DraftEntry] = _NONE
     limits: Mapping[str, float] = _NONE
     silence: Mapping[str, int] = _NONE
     """Name → line."""
     unusable: frozenset[str] = frozenset()
-    """Names of entries that are wrong in themselves. That they are not there is no fault of those that name them."""
+    """Names of faulty entries. Other entries that name them are not reported."""
 
 
 def in_order(roots: Sequence[str], draft_of: Callable[[str], Draft | None], faults: list[FileFault]) -> list[Draft]:
-    """``roots`` and all that they extend, each file once and after those that it extends.
+    """``roots`` and all files that they extend, each once and after the files that it extends.
 
-    Of several that a file extends the first comes last, and so stands on top of the others.
+    If a file extends several, the first of those comes last, so that it outranks the others.
     """
     ordered: list[Draft] = []
     seen: set[str] = set()
@@ -101,7 +103,7 @@ class Composition:
         self._unusable: set[str] = set()
 
     def add(self, draft: Draft) -> None:
-        """What ``draft`` says, on top of everything so far."""
+        """Add ``draft``, which outranks all files so far."""
         self._files.append(draft.file)
         self._unusable |= draft.unusable
         for name, line in draft.silence.items():
@@ -122,7 +124,7 @@ class Composition:
         self._limits.update(draft.limits)
 
     def catalogue(self, name: str) -> Catalogue:
-        """All of it."""
+        """The composed catalogue."""
         return Catalogue(
             name,
             tuple(self._order()),
@@ -189,7 +191,7 @@ class Composition:
 
 
 def compose(name: str, drafts: Sequence[Draft], faults: list[FileFault]) -> Catalogue:
-    """``drafts``, each on top of those before it."""
+    """The catalogue of ``drafts``, each of which outranks those before it."""
     composition = Composition(faults)
     for draft in drafts:
         composition.add(draft)

@@ -13,9 +13,9 @@ HANG: Final = "hang"
 DEADLOCK: Final = "deadlock"
 NOT_FINITE: Final = "numerical_instability"
 TIMEOUT: Final = "timeout"
-"""Only a launcher's silence shows it, so no signal has it."""
+"""A launcher knows nothing of the job. No signal has this type."""
 
-# ``restartable``: a restart from the last checkpoint, with nothing changed, may well get past this.
+# ``restartable``: an unchanged restart from the last checkpoint is likely to get past this.
 _TABLE: Final = (
     ErrorType(
         "oom",
@@ -30,7 +30,7 @@ _TABLE: Final = (
     ErrorType(
         HANG,
         restartable=True,
-        meaning="The process lives but does nothing any more, and nobody knows what it waits for.",
+        meaning="The process lives but does nothing any more. What it waits for is unknown.",
         hint="Before you kill it, on each node: pgrep -f train | xargs -n1 py-spy dump --pid. The rank whose stack "
         "differs from the others' has the cause. nvidia-smi: 0% waits for the host or for data, 100% for a "
         "collective. ps -eo pid,stat,wchan:30,cmd | grep ' D' shows who waits for a disk. Then restart from the "
@@ -101,7 +101,7 @@ _TABLE: Final = (
         meaning="A person, the scheduler (preemption) or the cloud stopped it from outside.",
         hint="Who stopped it: sacct -j ID --format=JobID,State,ExitCode,End,NodeList; 'CANCELLED by UID' is a person "
         "(getent passwd UID), PREEMPTED is the scheduler. In a cloud look for a spot reclaim, in Kubernetes: "
-        "kubectl get events. If nobody meant to, restart from the last checkpoint.",
+        "kubectl get events. If it was unintended, restart from the last checkpoint.",
         traits=ErrorTraits(is_imposed=True, ends_process=True, announced_calmly=True),
     ),
     ErrorType(
@@ -130,8 +130,8 @@ _TABLE: Final = (
         meaning="The job is gone: its launcher was asked, knows none of that id, and nothing says how it ended.",
         hint="sacct -j ID --duplicates --format=JobID,State,ExitCode,End,NodeList, if the cluster keeps accounts, and "
         "the end of the job's log. A job that Slurm forgets within minutes: scontrol show config | grep MinJobAge. A "
-        "local job: last -x reboot, and journalctl -k | grep -i oom. If nobody meant it, restart from the last "
-        "checkpoint.",
+        "local job: last -x reboot, and journalctl -k | grep -i oom. If it was unintended, restart from the "
+        "last checkpoint.",
         traits=ErrorTraits(is_time_over=True),
     ),
     ErrorType(
@@ -191,8 +191,8 @@ _TABLE: Final = (
         restartable=False,
         meaning="The training data is missing, damaged, or not what the code expects.",
         hint="The traceback names the file or sample: ls -l and a checksum of it, against its source or another copy; "
-        "fetch it again or take it out of the list. An index that does not fit its data is deleted and built "
-        "anew. A restart reads the same sample again.",
+        "fetch it again or take it out of the list. Delete an index that does not fit its data, and build it "
+        "again. A restart reads the same sample again.",
     ),
     ErrorType(
         "environment",
@@ -216,11 +216,11 @@ _TABLE: Final = (
 )
 
 TYPES: Final[Mapping[str, ErrorType]] = MappingProxyType({each.name: each for each in _TABLE})
-"""By name. A user's catalogue adds its own."""
+"""Name → error type. A user's catalogue may add its own."""
 
 
 def traits_of(name: str) -> ErrorTraits:
-    """How the error type ``name`` behaves. A catalogue may change the texts of a built-in type, never this."""
+    """The traits of the error type ``name``. A catalogue may change a built-in type's texts, but not its traits."""
     known = TYPES.get(name)
     return known.traits if known is not None else _PLAIN
 

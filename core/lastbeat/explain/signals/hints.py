@@ -1,4 +1,4 @@
-"""Hints: their places filled with what the evidence says, and those for what only heartbeats tell."""
+"""Hints: fills their placeholders from the evidence, and has the hints for what only heartbeats show."""
 
 import re
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ NEVER_STARTED: Final = (
     "place, and that training may write there. LASTBEAT_START_MINUTES gives a run time to its first heartbeat."
 )
 NOT_STARTED: Final = (
-    "Nothing runs. Mend what the reason names (a partition, an account, a path), then begin anew by the same command."
+    "Nothing runs. Fix what the reason names (a partition, an account, a path), then run the same command again."
 )
 STALLED: Final = (
     "The process lives but makes no progress: SSH to the instance, look at nvidia-smi (0% is a hang, 100% may be "
@@ -45,10 +45,11 @@ ENDED_NOT_FINITE: Final = (
 )
 
 GUESS: Final = "The cause is only a guess, so check it first. "
-"""How the hint of a cause begins that is one."""
+"""Beginning of the hint of an uncertain cause."""
 _SHORT: Final = 220
+"""Most characters of a shortened hint of several sentences."""
 _MOST_OF_A_SENTENCE: Final = 400
-"""Characters. Commands make sentences long, and half a command is worse than none."""
+"""Most characters of a single sentence. Commands make sentences long, and half a command is worse than none."""
 ENDED_BY_ITSELF: Final = (
     "It was not killed: it ended by itself with exit status {status}, and nothing that was read says why. Look for "
     "what ends with that status (grep -rn 'exit(' in its code, exit and set -e in its script) and at what it printed "
@@ -67,7 +68,7 @@ KILLED_WITHOUT_OOM: Final = (
     "It was killed by SIGKILL, and its cgroup counted no OOM kill: by a person, the scheduler, or a program that "
     "watches memory (systemd-oomd, earlyoom). sacct -j ID --format=JobID,State,ExitCode,End and, on its node, "
     "journalctl --since -1h | grep -iE 'oom|kill' may tell. What ran in a container or on another node is counted "
-    "there: dmesg -T | grep -i oom. If nobody meant it, restart from the last checkpoint."
+    "there: dmesg -T | grep -i oom. If it was unintended, restart from the last checkpoint."
 )
 MISSING_RANK: Final = (
     "Read the end of its log; on its node, py-spy dump --pid PID shows where it stands, dmesg -T | grep -iE 'xid|oom' "
@@ -76,12 +77,12 @@ MISSING_RANK: Final = (
 
 
 def either(*readings: tuple[str, str]) -> str:
-    """The advice for what it may be, shortened: error type and hint of each."""
+    """The shortened advice for an undecided cause. Each of ``readings`` is an error type and its hint."""
     return " ".join(f"If {error_type}: {shortened(hint)}" for error_type, hint in readings)
 
 
 def shortened(hint: str) -> str:
-    """The first sentences of a hint, as many as fit into a short line; at least one, or what fits of it."""
+    """The first sentences of a hint that fit into a short line; at least one, which may be cut."""
     sentences = re.split(r"(?<=[.!?]) (?=[A-Z'])", hint.removeprefix(GUESS))
     kept = sentences[0]
     for sentence in sentences[1:]:
@@ -94,7 +95,7 @@ def shortened(hint: str) -> str:
 
 
 def restart_hint(restartable: bool | None, confidence: float) -> str:
-    """Whether a restart helps, as sure as the cause is that it follows from."""
+    """Whether a restart helps, worded according to the confidence in the cause."""
     if restartable is None:
         return "it depends on what was behind this."
     guess = confidence < LIKELY
@@ -106,7 +107,7 @@ def restart_hint(restartable: bool | None, confidence: float) -> str:
     return f"only after a change; without one it {will} end here again."
 
 
-# Not compiled here: hints are filled when something failed, and this module is loaded at each look.
+# Not compiled here: hints are filled only after a failure, and each start of --once loads this module.
 _PLACEHOLDER: Final = r"(?<!\$)\{([a-z][a-z0-9_]{0,40})\}"
 STANDING: Final = frozenset({"rank", "host", "file", "line", "raised_at", "peer"})
 """Fields that every evidence may have; a hint may name them without extracting them."""
@@ -115,20 +116,21 @@ _IN_MS: Final = r"\{([a-z][a-z0-9_]{0,36}_ms)\} ms\b"
 _MS: Final = r"(\d{1,12}) ?ms"
 _UNITS: Final = ((7_200_000, 3_600_000, "hours"), (120_000, 60_000, "minutes"), (1000, 1000, "s"), (0, 1, "ms"))
 _VALUE_LIMIT: Final = 120
+"""Most characters of a value in a hint."""
 _WHO: Final = r"\b([Rr])ank \{rank\}"
 _UNKNOWN: Final = {"host": "its node", "file": "its log"}
 
 
 def fields_of(hint: str) -> frozenset[str]:
-    """The fields that ``hint`` has a place for."""
+    """The fields whose placeholders are in ``hint``."""
     return frozenset(re.findall(_PLACEHOLDER, hint))
 
 
 def filled(hint: str, fields: Mapping[str, object]) -> str:
-    """``hint`` with what is known.
+    """``hint`` with its placeholders filled from ``fields``.
 
-    ``[with {free} free]`` is left out whole where ``free`` is not known; brackets without a field stay as they are.
-    Elsewhere an unknown rank is "this process", an unknown host "its node" (NODE in a command), anything else ``?``.
+    ``[with {free} free]`` is omitted if ``free`` is unknown; brackets without a field stay as they are. Elsewhere an
+    unknown rank becomes "this process", an unknown host "its node" (NODE in a command), and any other field ``?``.
     """
     known = {
         name: _readable(name, str(value)[:_VALUE_LIMIT]) for name, value in fields.items() if value not in (None, "")
@@ -149,7 +151,7 @@ def filled(hint: str, fields: Mapping[str, object]) -> str:
 
 
 def _readable(name: str, value: str) -> str:
-    """Milliseconds as people say them; anything else as it is."""
+    """Milliseconds in a readable unit; any other value unchanged."""
     found = re.fullmatch(_MS, f"{value} ms" if name.endswith("_ms") else value)
     if found is None:
         return value

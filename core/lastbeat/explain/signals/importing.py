@@ -5,7 +5,7 @@ and the metadata of each. There are three generations of it: ``log_signals`` wit
 ``log_events`` with ``state`` and ``actions``; ``log_events`` with one ``action`` and a ``condition``. Hydra's
 configurations name monitors and restart policies under ``defaults``.
 
-What the actions become is decided in ``restarts.importing``, which knows what a restart policy may say.
+``restarts.importing`` translates the actions, because it knows what a restart policy may contain.
 """
 
 import re
@@ -30,11 +30,12 @@ from lastbeat.model.file_fault import FileFault
 from lastbeat.model.signal import CONFIRMATION, Severity
 
 DEPTH_LIMIT: Final = 24
+"""Deepest nesting of a monitor's file."""
 _SECTIONS: Final = ("monitoring", "monitor", "job")
-"""Where a whole configuration has its monitor."""
+"""Keys under which a whole configuration has its monitor."""
 _ENTRIES: Final = ("log_signals", "log_events")
 _POLICY_SECTIONS: Final = ("restart", "restart_policy")
-"""Where a whole configuration has its restart policy."""
+"""Keys under which a whole configuration has its restart policy."""
 _MONITOR_GROUPS: Final = ("monitoring", "monitor")
 """Hydra's groups of monitors. Those of restart policies are named as their sections."""
 _DEFAULT: Final = re.compile(r"(?:(?:override|optional)\s+)*/?([^@]*)(?:@.*)?", re.DOTALL)
@@ -64,7 +65,7 @@ _VERDICTS: Final = {
 _KINDS: Final = {"new_checkpoint": "checkpoint", "progress_update": "progress"}
 _DONE: Final = (None, "completion", "completed", "complete", "done", "finished", "success")
 _PARTICULAR: Final = ("traceback", "chain", "exception", "nan", "restart", "retry", "quiet", "announced", "expected")
-"""Kinds that mean something of their own here."""
+"""Kinds with a special meaning in lastbeat."""
 _SEVERITIES: Final = {**{name: name for name in get_args(Severity)}, "fatal": "critical", "warn": "warning"}
 _ABOUT_RESTARTS: Final = ("RestartAction", "CancelAction", "TerminationAction")
 _METADATA: Final = ("severity", "error_type", "subsystem", "kind")
@@ -73,12 +74,12 @@ _UNDERSTOOD: Final = (
     *("inactivity_timeout_s", "progress_timeout_s", "progress_group", "progress_mode", "progress_polls"),
     *("condition", "conditions"),
 )
-"""Keys of an entry that something is made of."""
+"""Keys of an entry that are translated."""
 _NOTHING: Final[tuple[Any, ...]] = (None, "", [], {}, False)
 
 _LOGS = "name logs with --log or LASTBEAT_LOGS, which take * and Slurm's %j, or let them lie in the run's logs/"
 _BEGIN = "a watch may begin before its run does: LASTBEAT_START_MINUTES gives it time to its first heartbeat"
-_ONCE = "not needed: people are told once of each change of a run's status"
+_ONCE = "not needed: lastbeat alerts once about each change of a run's status"
 _ADVICE: Final = {
     **dict.fromkeys(("log_path", "log_path_template", "log_path_current", "output_paths"), _LOGS),
     **dict.fromkeys(("start_condition", "start_condition_cmd", "start_condition_interval_seconds"), _BEGIN),
@@ -88,16 +89,17 @@ _ADVICE: Final = {
     "inactivity_polls": "not needed: inactivity is measured in seconds",
 }
 _MOST_OF: Final = 0.7
+"""Share of a built-in signal's literal that a pattern must contain to get that signal's meaning."""
 _LEFT_OUT = "left out; nothing here uses it"
 
 
 class EntryAction(NamedTuple):
-    """What an entry does, as its file says it."""
+    """An action of an entry, as the file has it."""
 
     said: Mapping[str, Any]
-    """The action by itself, with its ``class_name``."""
+    """The keys of the action, including ``class_name``."""
     conditions: tuple[Any, ...] = ()
-    """On it, and on all that it stands in."""
+    """Its conditions, and those of all actions around it."""
 
     @property
     def called(self) -> str:
@@ -105,7 +107,7 @@ class EntryAction(NamedTuple):
 
 
 class EntryActions(NamedTuple):
-    """The actions of one entry, and what they answer."""
+    """The actions of one entry, and the event that triggers them."""
 
     entry: str
     line: int
@@ -118,7 +120,7 @@ class EntryActions(NamedTuple):
     error_type: str = UNKNOWN
     metadata: Mapping[str, Any] = MappingProxyType({})
     extract: tuple[str, ...] = ()
-    """The fields that the pattern extracts, by which actions name them."""
+    """Names of the fields that the pattern extracts, which actions may use."""
 
 
 class ImportedMonitor(NamedTuple):
@@ -132,11 +134,11 @@ class ImportedMonitor(NamedTuple):
     policies: tuple[tuple[str, int], ...] = ()
     """Restart policies that ``defaults`` names, with their lines."""
     policy: Document | None = None
-    """The restart policy that stands in the file, or None."""
+    """The restart policy in the file, or None."""
 
 
 def import_monitor(text: str, file: str) -> ImportedMonitor:
-    """Convert the monitor in ``text`` to a usable catalogue. Raises :class:`CatalogueError` if it is none."""
+    """Convert the monitor in ``text`` to a catalogue. Raises :class:`CatalogueError` if ``text`` has none."""
     faults: list[FileFault] = []
     document = handwritten.read(text, file, faults, depth=DEPTH_LIMIT)
     if document is None or faults:
@@ -165,7 +167,7 @@ def import_monitor(text: str, file: str) -> ImportedMonitor:
 
 
 def _texts(value: object) -> object:
-    """Numbers as the text that they may have been meant as, nothing as no text."""
+    """A number as text, and null as empty text."""
     return "" if value is None else str(value) if isinstance(value, int | float) else value
 
 
@@ -174,7 +176,7 @@ def _lists(value: object) -> object:
 
 
 class _Event(HandwrittenModel):
-    """One entry. What else it says may be anything: what is not understood is noted."""
+    """One entry. It may have any other keys, and unknown ones are noted."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -184,7 +186,7 @@ class _Event(HandwrittenModel):
 
 
 class _Monitor(HandwrittenModel):
-    """The part of a file that is about logs."""
+    """The part of a file about logs."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -193,7 +195,8 @@ class _Monitor(HandwrittenModel):
 
 
 def _section(document: Document, policy: Document | None, faults: list[FileFault]) -> Document | None:
-    """The part that is a monitor, by itself. Nothing of a file that has only a policy, or only names things."""
+    """The monitor in ``document``, empty if there is only a policy or only names. Adds a fault and returns None if
+    there is none of these."""
     whole = document.value if isinstance(document.value, dict) else {}
     for key, value in (((), whole), *(((name,), whole.get(name)) for name in _SECTIONS)):
         if isinstance(value, dict) and value.keys() & {*_ENTRIES, "inactivity_threshold_seconds", "state_events"}:
@@ -207,7 +210,7 @@ def _section(document: Document, policy: Document | None, faults: list[FileFault
 
 
 def _policy(document: Document) -> Document | None:
-    """The restart policy that stands in ``document``: the whole file, or a part of it."""
+    """The restart policy in ``document``, which may be the whole of it, or None."""
     whole = document.value if isinstance(document.value, dict) else {}
     for key, value in (((), whole), *(((name,), whole.get(name)) for name in _POLICY_SECTIONS)):
         if not isinstance(value, dict) or value.keys() & {*_ENTRIES}:
@@ -232,7 +235,7 @@ def _names_monitor_or_policy(default: Any) -> bool:
 
 
 def _group(text: str) -> str:
-    """A group, or the path of a file, as Hydra's ``defaults`` name it."""
+    """The group or file path in an entry of Hydra's ``defaults``."""
     found = _DEFAULT.fullmatch(text)
     return found[1].strip() if found is not None else ""
 
@@ -242,13 +245,13 @@ def _group(text: str) -> str:
 
 @dataclass
 class ImportNotes:
-    """The same thing of many entries is one note."""
+    """Notes on what has no counterpart. The same note about many entries is one."""
 
     file: str
     _found: dict[tuple[str, str], tuple[int, list[str]]] = field(default_factory=dict)
 
     def add(self, line: int, what: str, advice: str, entry: str = "") -> None:
-        """``what`` there is at ``line``, of the entry of that name, and what to do instead."""
+        """Note that ``what`` at ``line``, in the entry ``entry``, has no counterpart. ``advice`` says what to do."""
         _, entries = self._found.setdefault((what, advice), (line, []))
         if entry and entry not in entries:
             entries.append(entry)
@@ -283,12 +286,12 @@ class _Importer:
         self._signals: dict[str, dict[str, Any]] = {}
 
     def catalogue(self) -> dict[str, Any]:
-        """What the monitor says, as a catalogue file says it."""
+        """The monitor as values of a catalogue file."""
         for key, value in self._settings.items():
             if value not in _NOTHING and key != "defaults" and value is not self._policy:
                 self._setting(key, value, self._document.key_line(key))
-        # Jobs of the latest generation, which are no monitors by name, mean plain text where they do not say.
-        latest = any(isinstance(entry.said.get("action"), dict) for entry in self._events)
+        # Patterns without a type are plain text in jobs of the latest generation, which have no class_name.
+        latest = any(isinstance(entry.extras.get("action"), dict) for entry in self._events)
         default = "substring" if latest and "class_name" not in self._settings else "regex"
         for entry in self._events:
             self._entry(entry, default)
@@ -317,13 +320,13 @@ class _Importer:
     def _limit(self, key: str, value: Any, line: int) -> None:
         name = _LIMITS[key]
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 10**9:
-            # Where several are said the first one that is reached counts.
+            # Of several limits, the one that expires first counts.
             self._limits[name] = min(value, self._limits.get(name, value))
         else:
             self.notes.add(line, f"{key}: {_shown(value)}", f"that is no number of seconds; write {name} under limits")
 
     def defaults(self, document: Document, *, of_policy: bool) -> None:
-        """What Hydra's ``defaults`` of ``document`` name; a name without a group is one of its own kind."""
+        """Translate Hydra's ``defaults`` in ``document``. A name without a group is of the document's own kind."""
         said = document.value.get("defaults")
         for index, each in enumerate(_listed(said)):
             line = document.line("defaults", index)
@@ -338,7 +341,7 @@ class _Importer:
                 self.notes.add(line, f"defaults: {_shown(each)}", "that is no name; left out")
 
     def _default(self, group: str, option: Any, line: int) -> None:
-        # null takes nothing; of several the last one wins in Hydra, and the first one under extends.
+        # null selects nothing. Of several, the last one wins in Hydra, and the first one under extends.
         name = str(option).removesuffix(".yaml")
         if option is None or name == "_self_":
             return
@@ -375,7 +378,7 @@ class _Importer:
                 self._want(entry, signal, meaning, tuple(found.get("extract", ())))
 
     def _want(self, entry: "_Entry", signal: str, meaning: Mapping[str, Any], extract: tuple[str, ...] = ()) -> None:
-        metadata = entry.said.get("metadata")
+        metadata = entry.extras.get("metadata")
         self.wanted.append(
             EntryActions(
                 _shown(entry.event.name),
@@ -392,7 +395,7 @@ class _Importer:
 
     def _inactivity(self, entry: "_Entry") -> None:
         self._want(entry, "", {"verdict": "stalled"})
-        own = entry.said.get("inactivity_timeout_s")
+        own = entry.extras.get("inactivity_timeout_s")
         if own not in _NOTHING:
             self._limit("inactivity_timeout_s", own, entry.line)
         elif "inactivity_s" not in self._limits:
@@ -400,15 +403,18 @@ class _Importer:
 
     def _progress(self, entry: "_Entry") -> None:
         self._want(entry, "", {"verdict": "stalled"})
-        seconds = entry.said.get("progress_timeout_s")
+        seconds = entry.extras.get("progress_timeout_s")
         minutes = f"={seconds / 60:g}" if isinstance(seconds, int | float) and seconds > 0 else ""
-        entry.note("pattern_type: progress", f"set LASTBEAT_STALL_MINUTES{minutes}: no new step for so long is a stall")
-        found = entry.search(substring=False, groups={"step": entry.said.get("progress_group", 1)})
+        entry.note(
+            "pattern_type: progress",
+            f"set LASTBEAT_STALL_MINUTES{minutes}: a run without a new step for that long is stalled",
+        )
+        found = entry.search(substring=False, groups={"step": entry.extras.get("progress_group", 1)})
         if found is not None and {**found, "kind": "progress"} not in self._signals.values():
             self._put(entry.event.name, {**found, "kind": "progress"}, entry.line)
 
     def _declare(self, meaning: Mapping[str, Any], entry: "_Entry") -> None:
-        """An error type that lastbeat does not know."""
+        """Declare an error type that lastbeat does not know."""
         name = meaning.get("error_type", UNKNOWN)
         if name not in TYPES and name not in self._types:
             self._types[name] = {key: meaning[key] for key in meaning if key == "restartable"}
@@ -417,7 +423,7 @@ class _Importer:
             self.notes.add(entry.line, f"error_type: {name}", advice)
 
     def _put(self, name: str, fields: dict[str, Any], line: int) -> str:
-        """The name of the new signal."""
+        """Add a signal. Returns its name, which may differ from ``name``."""
         plain = re.sub(r"[^\w.-]+", "_", name).strip("_.-")[:90]
         plain = plain if re.match(r"[A-Za-z0-9]", plain) else f"signal_{plain}".rstrip("_")
         chosen, count = plain, 1
@@ -432,32 +438,33 @@ class _Importer:
 
 @dataclass
 class _Entry:
-    """One entry of the monitor, as it is taken over."""
+    """One entry of the monitor, and its translation."""
 
     event: _Event
     line: int
     notes: ImportNotes
     actions: "_Actions" = field(init=False)
-    """What is done about such a line."""
+    """The actions on a matching line."""
 
     def __post_init__(self) -> None:
-        self.actions = _Actions.of(self.said)
+        self.actions = _Actions.of(self.extras)
 
     @property
-    def said(self) -> Mapping[str, Any]:
+    def extras(self) -> Mapping[str, Any]:
+        """The keys besides name, pattern and pattern_type."""
         return self.event.model_extra or {}
 
     def note(self, what: str, advice: str) -> None:
         self.notes.add(self.line, what, advice, _shown(self.event.name))
 
     def note_keys(self) -> None:
-        """What nothing is made of."""
-        for key, value in self.said.items():
+        """Note the keys that are not translated."""
+        for key, value in self.extras.items():
             if value not in _NOTHING and key not in _UNDERSTOOD:
                 self.note(key, _ADVICE.get(key, _LEFT_OUT))
 
     def search(self, *, substring: bool, groups: Mapping[str, object] | None = None) -> dict[str, Any] | None:
-        """The fields that say what is looked for; None, with a note, where nothing can be."""
+        """The fields of a signal's search, or None, with a note, if the pattern is unusable."""
         # A block of YAML ends in a newline, as each line does.
         pattern = self.event.pattern.removesuffix("\n")
         wanted = self._groups() if groups is None else groups
@@ -481,7 +488,7 @@ class _Entry:
         return None
 
     def _groups(self) -> dict[str, object]:
-        given = self.said.get("extract_groups")
+        given = self.extras.get("extract_groups")
         if given in _NOTHING:
             return {}
         if not isinstance(given, dict):
@@ -490,7 +497,7 @@ class _Entry:
         return {name: group for key, group in given.items() if (name := _word(key)) is not None}
 
     def meaning(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields that say what a line that ``found`` finds means."""
+        """The fields of the meaning of a line that the search ``found`` matches."""
         metadata = self._metadata()
         verdict = self._verdict()
         severity = _SEVERITIES.get(str(metadata.get("severity")).lower())
@@ -498,7 +505,7 @@ class _Entry:
         kind = self._kind(metadata, verdict)
         known = _builtin_meaning(found) if error_type is None else None
         if verdict == "success" and self.actions.classes and known is not None:
-            self.note("FinishAction", "the line tells of a failure, and is taken for one")
+            self.note("FinishAction", "the line reports a failure, and is taken for one")
             verdict, kind = "crash", None
         told = kind is None and known is not None
         healthy = verdict == "success" or not (verdict or error_type or told or severity not in {None, "info"})
@@ -523,22 +530,22 @@ class _Entry:
         return {key: value for key, value in fields.items() if value is not None}
 
     def _metadata(self) -> Mapping[str, Any]:
-        given = self.said.get("metadata")
+        given = self.extras.get("metadata")
         metadata = given if isinstance(given, dict) else {}
         for key in (key for key in metadata if key not in _METADATA):
             self.note(f"metadata.{_shown(key)}", "alerts tell error type, subsystem and hint; write it into a hint")
         return metadata
 
     def _verdict(self) -> str | None:
-        state = self.said.get("state")
+        state = self.extras.get("state")
         called = state.get("class_name") if isinstance(state, dict) else state
         if called not in _NOTHING and str(called) not in _VERDICTS:
             self.note(f"state: {_shown(called)}", "left out; a run is RUNNING as long as it beats")
-        words = [called, self.said.get("mode"), self.said.get("action"), *self.actions.classes]
+        words = [called, self.extras.get("mode"), self.extras.get("action"), *self.actions.classes]
         return next((_VERDICTS[word] for word in words if isinstance(word, str) and word in _VERDICTS), None)
 
     def _kind(self, metadata: Mapping[str, Any], verdict: str | None) -> str | None:
-        kind = _word(metadata.get("kind")) or _KINDS.get(str(self.said.get("action")))
+        kind = _word(metadata.get("kind")) or _KINDS.get(str(self.extras.get("action")))
         if kind in _PARTICULAR and verdict is None:
             self.note(f"metadata.kind: {kind}", "that word has a meaning of its own here; left out")
             return None
@@ -554,14 +561,14 @@ class _Entry:
 
 @dataclass
 class _Actions:
-    """What an entry has done about a line that it finds."""
+    """The actions of an entry, and the reason that they state."""
 
     found: tuple[EntryAction, ...] = ()
     reason: str = ""
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> "_Actions":
-        """Those of an entry. What is on the entry itself is on each of them."""
+        """The actions in the keys ``said`` of an entry. The entry's own conditions apply to each of them."""
         actions = [each for key in ("action", "actions") for each in _actions(said.get(key), _conditions(said))]
         reasons = (each.said["reason"] for each in actions if isinstance(each.said.get("reason"), str))
         return cls(tuple(actions), " ".join(next(reasons, "").replace("\0", " ").split()))
@@ -572,7 +579,7 @@ class _Actions:
 
     @property
     def restartable(self) -> bool | None:
-        """Whether the same run is to be started again; None if nothing says so, or both are said."""
+        """Whether the actions restart the same run; None if they do not say, or contradict each other."""
         said = {name == "RestartAction" for name in self.classes if name in _ABOUT_RESTARTS}
         return said.pop() if len(said) == 1 else None
 
@@ -601,7 +608,7 @@ def _builtin_meaning(found: Mapping[str, Any]) -> dict[str, str] | None:
     for text in texts:
         matched = {signal.name for signal, _ in matcher_of(catalogue).matches(text)}
         for signal in failures:
-            # What is looked for may also be most of what lastbeat looks for.
+            # The text may also be most of what lastbeat itself searches for.
             near = any(text in each and len(text) > _MOST_OF * len(each) for each in signal.literals)
             if signal.name in matched or near:
                 told = {"error_type": signal.error_type, "role": signal.role}
@@ -610,7 +617,7 @@ def _builtin_meaning(found: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def _word(value: Any) -> str | None:
-    """``value`` as a word that a catalogue can have, or None."""
+    """``value`` as a word that a catalogue accepts, or None."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     word = re.sub(r"[^\w.-]+", "_", str(value).strip())[:100]

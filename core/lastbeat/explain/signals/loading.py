@@ -1,8 +1,8 @@
-"""Catalogues by name or from users' files → :class:`Catalogue`.
+"""Loads a :class:`Catalogue` by name, or from users' files.
 
-Built-in ones come from ``catalog/compiled.json``, which ``signals.compiling`` makes of the YAML files beside it: a
-watchdog that looks once a minute has no time to read YAML. In a Lambda function's zip it may have catalogues of users,
-too. YAML is read for users' own files.
+Built-in catalogues come from ``catalog/compiled.json``, which ``signals.compiling`` makes of the YAML files beside it,
+because ``--once`` has no time to read YAML. In a Lambda function's zip it may contain users' catalogues too. YAML is
+read only for users' own files.
 """
 
 import json
@@ -19,6 +19,7 @@ from lastbeat.model.signal import Catalogue, Signal
 DEFAULT: Final = "default"
 COMPILED: Final = Path(__file__).with_name("catalog") / "compiled.json"
 MOST_FAULTS: Final = 50
+"""Most faults that an error lists."""
 _FILE_LIMIT_BYTES: Final = 4 << 20
 
 
@@ -34,17 +35,17 @@ class CatalogueError(ValueError):
 
 
 def names() -> tuple[str, ...]:
-    """The built-in catalogues."""
+    """The names of the built-in catalogues."""
     return tuple(_compiled())
 
 
 def description(name: str) -> str:
-    """What the built-in catalogue ``name`` is for."""
+    """The description of the built-in catalogue ``name``."""
     return _built_in(name).description
 
 
 def extends(name: str) -> tuple[str, ...]:
-    """The catalogues that the built-in catalogue ``name`` stands on."""
+    """The names of the catalogues that the built-in catalogue ``name`` extends."""
     return tuple(_built_in(name).extends or ())
 
 
@@ -58,9 +59,10 @@ def load(name: str) -> Catalogue:
 
 
 def load_setting(text: str, read: Callable[[str], str]) -> Catalogue:
-    """The catalogue that ``text`` (LASTBEAT_SIGNALS) names: built-in ones and files, comma separated, each on top of
-    those before it; nothing is ``default``. A file without ``extends`` stands on what is named before it, or on
-    ``default``. ``read`` gives a file's text and may raise OSError or UnicodeDecodeError.
+    """The catalogue for the setting LASTBEAT_SIGNALS: names and files, comma separated. Each outranks those before it.
+
+    An empty ``text`` means ``default``. A first file without ``extends`` extends ``default``. ``read`` returns a file's
+    text; it may raise OSError or UnicodeDecodeError. Raises :class:`CatalogueError` with all faults.
     """
     wanted = wanted_of(text)
     if len(wanted) == 1 and not is_path(wanted[0]):
@@ -85,7 +87,7 @@ def drafts_of(wanted: Sequence[str], read: Callable[[str], str]) -> tuple[list[D
 
 
 def read_file(name: str) -> str:
-    """The text of the file ``name``; of one that is far too long, the beginning."""
+    """The text of the file ``name``, cut after 4 MiB."""
     with Path(name).expanduser().open("rb") as file:
         return file.read(_FILE_LIMIT_BYTES).decode("utf-8")
 
@@ -138,7 +140,7 @@ class _Files:
 
 
 def _beside(file: str, base: str) -> str:
-    """What ``file`` names as ``base``: a relative path is relative to it."""
+    """The path that ``file`` names as ``base``; a relative one is relative to ``file``."""
     if not is_path(base) or base.startswith(("/", "~")) or "://" in base:
         return base
     beside = str(PurePosixPath(file).parent / base)
@@ -155,7 +157,7 @@ def _unknown(name: str, file: str, line: int) -> FileFault:
 @cache
 def _compiled() -> Mapping[str, Mapping[str, Any]]:
     loader = __spec__.loader if __spec__ is not None else None
-    # The loader's, so that a package in a zip works as well.
+    # Read by the loader, so that a package in a zip works too.
     data = loader.get_data(str(COMPILED)) if hasattr(loader, "get_data") else COMPILED.read_bytes()  # type: ignore[union-attr]
     found: Mapping[str, Mapping[str, Any]] = json.loads(data)
     return found

@@ -1,4 +1,4 @@
-"""Whether a pattern can be searched for: it compiles, says something, and no line can make it slow."""
+"""Checks that a pattern compiles, does not match every line, and cannot be slow on any line."""
 
 import re
 import warnings
@@ -10,7 +10,7 @@ from lastbeat.explain.scanning import backtracking, matching
 from lastbeat.model.signal import Signal
 
 PATTERN_LIMIT: Final = 4000
-"""Characters of a pattern."""
+"""Most characters of a pattern."""
 
 
 def groups_of(pattern: str) -> tuple[str, ...]:
@@ -20,7 +20,7 @@ def groups_of(pattern: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=2000)
 def faults(pattern: str, *, ignore_case: bool = False) -> Sequence[str]:
-    """What is wrong with the regular expression ``pattern``, and what to do about each."""
+    """The faults of the regular expression ``pattern``, each with advice."""
     if len(pattern) > PATTERN_LIMIT:
         return [f"the pattern has {len(pattern):,} characters, and {PATTERN_LIMIT:,} is the most; split it"]
     try:

@@ -7,27 +7,27 @@ from typing import Any, Final, NamedTuple
 from lastbeat.explain.signals import pattern_checks
 
 WHOLE: Final = "match"
-"""Stands for all that a pattern matched."""
+"""Stands for the whole match, in place of a group."""
 _FLAGS: Final = re.compile(r"\(\?([aimsux]+)\)")
 _SET: Final = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
 """A set of characters, in which a parenthesis opens nothing."""
 _ANY_TAIL: Final = re.compile(r"(?<!\\)\.\*\??(\(\?P<\w+>\.(?:[+*]|\{\d*,\d*\})\??\))$")
-"""A repeat of anything before a last group of anything: the same lines match without it, and far sooner."""
+"""``.*`` before a last group of anything. Without it the same lines match, and much faster."""
 
 
 class TranslatedPattern(NamedTuple):
-    """What a catalogue says in place of a pattern."""
+    """A pattern as a catalogue has it."""
 
     fields: Mapping[str, Any]
-    """``pattern``, and where there is something to say ``ignore_case`` and ``extract``."""
+    """``pattern``, and ``ignore_case`` and ``extract`` if they apply."""
     missing: tuple[object, ...] = ()
-    """Groups that were asked for, and that the pattern lacks."""
+    """Requested groups that the pattern lacks."""
     fault: str | None = None
-    """Why it cannot be used."""
+    """Why it cannot be used, or None."""
 
 
 def unfit(pattern: str, *, substring: bool) -> str | None:
-    """Why no line can be searched for ``pattern``."""
+    """Why no line can be searched for ``pattern``, or None."""
     if not pattern.strip():
         return "it has no pattern"
     if "${" in pattern:
@@ -40,7 +40,8 @@ def unfit(pattern: str, *, substring: bool) -> str | None:
 
 
 def translate_pattern(pattern: str, groups: Mapping[str, object]) -> TranslatedPattern:
-    """The regular expression ``pattern``; ``groups`` maps fields to groups by name, by number, or :data:`WHOLE`."""
+    """Translate the regular expression ``pattern``. ``groups`` maps fields to groups: a name, a number, or
+    :data:`WHOLE`."""
     flags = _FLAGS.match(pattern)
     letters = flags[1] if flags is not None else ""
     # Leading flags: i has a key of its own, a and m have no effect here, u is not supported.
@@ -68,7 +69,7 @@ def translate_pattern(pattern: str, groups: Mapping[str, object]) -> TranslatedP
 def _groups(
     compiled: "re.Pattern[str]", wanted: Mapping[str, object]
 ) -> tuple[dict[str, str], dict[int, str], tuple[object, ...]]:
-    """Field → its group; number → name for a group that has none yet (0 is the whole); groups that are missing."""
+    """Field → group; number → new name for a group without one (0 is the whole match); missing groups."""
     names = {number: name for name, number in compiled.groupindex.items()}
     extract, new, missing = {}, {}, []
     for called, group in wanted.items():

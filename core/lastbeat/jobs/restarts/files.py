@@ -70,10 +70,10 @@ class ImplementationEntry(HandwrittenModel):
 
     @model_validator(mode="after")
     def _fits_its_class(self) -> "ImplementationEntry":
-        for key in self.said(without=("class_name", "max_retries", "exclude_error_types")):
+        for key in self.stated(without=("class_name", "max_retries", "exclude_error_types")):
             if self.class_name != "SelectiveRestartPolicy":
                 raise ValueError(f"{key} belongs to a SelectiveRestartPolicy; {self.class_name} chooses nothing")
-        if self.class_name == "NoRestartPolicy" and self.said(without=("class_name",)):
+        if self.class_name == "NoRestartPolicy" and self.stated(without=("class_name",)):
             raise ValueError("a NoRestartPolicy restarts nothing; take the other keys out, or name another class")
         return self
 
@@ -114,7 +114,7 @@ class ReactionEntry(HandwrittenModel):
 
     @model_validator(mode="after")
     def _one(self) -> "ReactionEntry":
-        said = self.said(without=("limit_s",))
+        said = self.stated(without=("limit_s",))
         if len(said) != 1:
             raise ValueError("has to say exactly one of note, action and command")
         if "limit_s" in self.model_fields_set and "command" not in said:
@@ -221,7 +221,7 @@ class _Reader:
         budgets = found.budgets or BudgetsEntry()
         for error_type in budgets.error_types or ():
             self._error_type(error_type, "budgets", "error_types", error_type)
-        said = found.said(without=("description", "policies", "budgets", "also", "on"))
+        said = found.stated(without=("description", "policies", "budgets", "also", "on"))
         if "window" in budgets.model_fields_set:
             window = budgets.window
             said["window_restarts"] = window.restarts if window is not None else None
@@ -263,7 +263,7 @@ class _Reader:
             known = (*TRANSITIONS, CHECKPOINT_SAVED, *self._known.all_signals())
             if not self._known.signal(event):
                 self._fault(f"on: there is no signal or transition {event!r}{nearest(event, known)}", "on", event)
-        return tuple(Reaction(**each.said()) if each.command is None else _command(each) for each in entries)
+        return tuple(Reaction(**each.stated()) if each.command is None else _command(each) for each in entries)
 
     def _error_type(self, name: str, *place: str | int) -> None:
         if name not in self._known.error_types:
@@ -286,5 +286,5 @@ class _Reader:
 
 
 def _command(entry: ReactionEntry) -> Reaction:
-    said: dict[str, Any] = {**entry.said(), "command": tuple(entry.command)}
+    said: dict[str, Any] = {**entry.stated(), "command": tuple(entry.command)}
     return Reaction(**said)

@@ -148,7 +148,7 @@ class RouteEntry(DefaultEntry):
     def _sensible(self) -> "RouteEntry":
         if self.to == [NOBODY] and self.goes_on:
             raise ValueError("to: nobody drops the alert, so nothing can continue; remove one of them")
-        if not self.when.said():
+        if not self.when.stated():
             raise ValueError("when: has no conditions; what is for every alert is the default")
         return self
 
