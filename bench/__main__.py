@@ -6,9 +6,10 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Final
 
 import lastbeat
 from bench import (
@@ -31,22 +32,8 @@ from bench import (
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 
 PAGES = sorted((CHECKOUT / "docs").glob("performance*.md"))
-PARTS = (
-    "run",
-    "counts",
-    "fleet",
-    "signals",
-    "views",
-    "restarts",
-    "ray",
-    "timeouts",
-    "health",
-    "stragglers",
-    "hangs",
-    "faults",
-)
 AN_HOUR = "polling"
-"""Only by its name: it takes an hour."""
+"""A part that runs only if it is named, because it takes an hour."""
 PACKAGES = ("obstore", "boto3", "moto")
 
 
@@ -88,29 +75,20 @@ def main(argv: Sequence[str]) -> int:
 
 
 def tables_of(part: str, args: argparse.Namespace) -> Iterator[str]:
+    """The lines of one part: the machine and how it is measured, then its tables."""
+    if part == "run":
+        yield from run_tables(args)
+        return
     if part == "counts":
-        return count_tables()
-    if part == "fleet":
-        return fleet_tables()
-    if part == "views":
-        return view_tables()
-    if part == "restarts":
-        return restart_tables()
-    if part == "ray":
-        return ray_tables()
-    if part == "timeouts":
-        return timeout_tables()
-    if part == "health":
-        return health_tables(args.times)
-    if part == "stragglers":
-        return straggler_tables()
-    if part == "hangs":
-        return hang_tables()
-    if part == "faults":
-        return fault_tables()
-    if part == AN_HOUR:
-        return polling_table(args.minutes)
-    return signal_tables(args) if part == "signals" else run_tables(args)
+        progress("requests and dollars of fleets")
+        yield f"lastbeat {lastbeat.__version__} at {_commit()}; such counts are the same on every machine."
+        yield ""
+        yield from fleet.counted()
+        return
+    how, tables = _TABLES[part]
+    yield from machine(how)
+    yield ""
+    yield from tables(args)
 
 
 def run_tables(args: argparse.Namespace) -> Iterator[str]:
@@ -130,79 +108,41 @@ def run_tables(args: argparse.Namespace) -> Iterator[str]:
             yield from part
 
 
-def count_tables() -> Iterator[str]:
-    progress("requests and dollars of fleets")
-    yield f"lastbeat {lastbeat.__version__} at {_commit()}; such counts are the same on every machine."
-    yield ""
-    yield from fleet.counted()
-
-
-def fleet_tables() -> Iterator[str]:
-    yield from machine("Each fleet on a server of its own, the poller right after the sweep;")
-    progress("passes over fleets")
-    yield ""
-    yield from fleet.measured(progress)
-
-
-def view_tables() -> Iterator[str]:
-    yield from machine("The viewer is a process of its own;")
-    yield ""
-    yield from views.tables(progress)
-
-
-def signal_tables(args: argparse.Namespace) -> Iterator[str]:
-    yield from machine("Each way to read a log in a process of its own;")
-    yield ""
-    yield from signals.tables(progress, args.megabytes * 1_000_000)
-
-
-def restart_tables() -> Iterator[str]:
-    yield from machine("Jobs and supervisors are processes of their own;")
-    yield ""
-    yield from restarts.tables(progress, 5)
-
-
-def ray_tables() -> Iterator[str]:
-    yield from machine("Ray, the supervisor and its job are processes of their own;")
-    yield ""
-    yield from ray.tables(progress, 2)
-
-
-def timeout_tables() -> Iterator[str]:
-    yield from machine("Traces are made from a seed, so their figures are the same on every machine;")
-    yield ""
-    yield from timeouts.tables(progress)
-
-
-def health_tables(times: int) -> Iterator[str]:
-    yield from machine("Each row in a process of its own;")
-    yield ""
+def health_tables(args: argparse.Namespace) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="lastbeat-bench-") as folder:
-        yield from health.tables(progress, Path(folder), times)
+        yield from health.tables(progress, Path(folder), args.times)
 
 
-def straggler_tables() -> Iterator[str]:
-    yield from machine("Traces are made from a seed; steps are taken in a process each;")
-    yield ""
-    yield from stragglers.tables(progress)
-
-
-def hang_tables() -> Iterator[str]:
-    yield from machine("Each start is a process of its own, the runs are in a directory;")
-    yield ""
-    yield from hangs.tables(progress, 3)
-
-
-def fault_tables() -> Iterator[str]:
-    yield from machine("Each fault once, the runs in a directory, a look each second;")
-    yield ""
-    yield from faults.tables(progress)
-
-
-def polling_table(minutes: float) -> Iterator[str]:
-    yield from machine("The supervisor is a process of its own;")
-    yield ""
-    yield from restarts.polling(progress, minutes)
+_TABLES: Final[dict[str, tuple[str, Callable[[argparse.Namespace], Iterator[str]]]]] = {
+    "fleet": (
+        "Each fleet on a server of its own, the poller right after the sweep;",
+        lambda _: fleet.measured(progress),
+    ),
+    "signals": (
+        "Each way to read a log in a process of its own;",
+        lambda args: signals.tables(progress, args.megabytes * 1_000_000),
+    ),
+    "views": ("The viewer is a process of its own;", lambda _: views.tables(progress)),
+    "restarts": ("Jobs and supervisors are processes of their own;", lambda _: restarts.tables(progress, 5)),
+    "ray": ("Ray, the supervisor and its job are processes of their own;", lambda _: ray.tables(progress, 2)),
+    "timeouts": (
+        "Traces are made from a seed, so their figures are the same on every machine;",
+        lambda _: timeouts.tables(progress),
+    ),
+    "health": ("Each row in a process of its own;", health_tables),
+    "stragglers": (
+        "Traces are made from a seed; steps are taken in a process each;",
+        lambda _: stragglers.tables(progress),
+    ),
+    "hangs": (
+        "Each start is a process of its own, the runs are in a directory;",
+        lambda _: hangs.tables(progress, 3),
+    ),
+    "faults": ("Each fault once, the runs in a directory, a look each second;", lambda _: faults.tables(progress)),
+    AN_HOUR: ("The supervisor is a process of its own;", lambda args: restarts.polling(progress, args.minutes)),
+}
+"""Part → how it is measured, and its tables."""
+PARTS: Final = ("run", "counts", *(part for part in _TABLES if part != AN_HOUR))
 
 
 def write(part: str, text: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.port import Store
+from lastbeat.stores.registry import parse
 from support.memory import MemoryStore
 from support.s3 import REGION, S3Server
 
@@ -50,7 +51,7 @@ def _into(root: Path) -> Put:
 
 def bucket(server: S3Server, name: str, prefix: str = "training-runs") -> Place:
     """A bucket of our own server, which can be told when a key was written."""
-    from lastbeat.stores.s3_store import s3_store  # noqa: PLC0415 - whoever needs no bucket need not load it
+    from lastbeat.stores.s3_store import s3_store  # noqa: PLC0415 - most places need no bucket
 
-    store = s3_store(f"s3://{name}/{prefix}", server.environment(), region=REGION)
+    store = s3_store(parse(f"s3://{name}/{prefix}"), server.environment(), region=REGION)
     return Place(lambda key, body, when: server.put(name, f"{prefix}/{key}", body, when), store)

@@ -21,7 +21,7 @@ def list_page(place: "Place", env: Mapping[str, str], folder: str, start_after: 
     """A page by one request, as :meth:`lastbeat.stores.port.Store.list`. Such keys are listed like any other."""
     root = _root(place)
     with _asking(place, env, f"listing {folder or 'the root'}") as client:
-        asked = {"Bucket": place.bucket, "Prefix": root + folder, "MaxKeys": limit}
+        asked = {"Bucket": place.root.place, "Prefix": root + folder, "MaxKeys": limit}
         if start_after:
             asked["StartAfter"] = root + start_after
         found: dict[str, Any] = client.list_objects_v2(**asked)
@@ -36,19 +36,19 @@ def list_folders(place: "Place", env: Mapping[str, str]) -> tuple[str, ...]:
     """As :meth:`lastbeat.stores.port.Store.folders`; a folder without a name is left out."""
     root = _root(place)
     with _asking(place, env, "listing the folders of the root") as client:
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=root, Delimiter="/")
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket=place.root.place, Prefix=root, Delimiter="/")
         found = [item["Prefix"][len(root) : -1] for page in pages for item in page.get("CommonPrefixes", ())]
     return tuple(name for name in found if name)
 
 
 def _root(place: "Place") -> str:
-    return f"{place.prefix}/" if place.prefix else ""
+    return f"{place.root.prefix}/" if place.root.prefix else ""
 
 
 @contextmanager
 def _asking(place: "Place", env: Mapping[str, str], doing: str) -> Iterator[Any]:
     """A boto3 client with the store's limits. Its errors become :class:`StoreError`."""
-    keys = credential_provider(env, place.url)()
+    keys = credential_provider(env, place.root.url)()
     config = Config(
         connect_timeout=place.connect_s,
         read_timeout=place.request_s,
@@ -74,7 +74,7 @@ def _asking(place: "Place", env: Mapping[str, str], doing: str) -> Iterator[Any]
         answer = error.response
         status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         raise answers.from_answer(
-            status, answer.get("Error", {}).get("Code"), None, place.url, doing, REMEDIES
+            status, answer.get("Error", {}).get("Code"), None, place.root.url, doing, REMEDIES
         ) from None
     except BotoCoreError as error:
-        raise UnreachableError(f"{place.url}: no answer when {doing} ({type(error).__name__})") from None
+        raise UnreachableError(f"{place.root.url}: no answer when {doing} ({type(error).__name__})") from None

@@ -17,65 +17,40 @@ from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.endpoint import EndpointAnswer, ask_endpoint, client_options, goes_through_proxy, was_kept
 from lastbeat.stores.kind import Root
 from lastbeat.stores.objects import Dialect, ObjectStore, Relisting
-from lastbeat.stores.port import StoreError, UnreachableError, check_key
+from lastbeat.stores.port import StoreError, UnreachableError
 from lastbeat.stores.s3 import MONITORING_REGION, REMEDIES, TRAITS
 from lastbeat.stores.s3_credentials import credential_provider
 
 _AWS_REGION = Pattern(r"[a-z]{2,5}(-[a-z]+)+-\d{1,2}")
-_URL = Pattern(r"s3://(?P<bucket>[A-Za-z0-9][A-Za-z0-9._-]{1,254})(?:/(?P<prefix>.*))?", re.DOTALL)
 _TRUE = {"true", "1", "yes", "on"}
 
 
 def open_store(root: Root, values: SettingValues, environ: Mapping[str, str], *, training: bool = False) -> ObjectStore:
     """As :meth:`lastbeat.stores.registry.StoreAdapter.open_store`."""
-    return s3_store(root.url, environ, region=values[MONITORING_REGION])
+    return s3_store(root, environ, region=values[MONITORING_REGION])
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A fleet root on S3. ``prefix`` has no slash at either end; ``endpoint`` is a whole URL."""
+    """A fleet root on S3, and how to reach it. ``endpoint`` is a whole URL."""
 
-    bucket: str
-    prefix: str
+    root: Root
     region: str
     endpoint: str
     ca_bundle: str | None
     connect_s: float
     request_s: float
 
-    @property
-    def url(self) -> str:
-        return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
-
-
-def parse_s3_url(url: str) -> tuple[str, str]:
-    """``s3://bucket/prefix/`` → ``("bucket", "prefix")``. Raises ``ValueError`` that names the fault."""
-    found = _URL.fullmatch(url)
-    if found is None:
-        raise ValueError(f"{url[:120]!r} is no S3 address; use for example s3://my-bucket/training-runs")
-    prefix = (found["prefix"] or "").strip("/")
-    if prefix:
-        try:
-            check_key(prefix)
-        except ValueError:
-            raise ValueError(f"{url[:120]!r} has an empty, '.' or '..' part in its prefix; write it plainly") from None
-        if any(ord(c) < 32 or ord(c) == 127 for c in prefix):
-            raise ValueError(f"{url[:120]!r} has a control character in its prefix")
-    return found["bucket"], prefix
-
 
 def s3_store(
-    url: str, env: Mapping[str, str], *, region: str, connect_s: float = 3.0, request_s: float = 10.0
+    root: Root, env: Mapping[str, str], *, region: str, connect_s: float = 3.0, request_s: float = 10.0
 ) -> ObjectStore:
-    """The store for ``url``. Its client is connected at its first call.
+    """The store for ``root``. Its client is connected at its first call.
 
     ``env`` are the environment variables that boto3 knows (``AWS_…``, proxies). ``connect_s`` limits the connection and
-    ``request_s`` each whole request, in seconds. Raises ``ValueError`` for a malformed url or region, and
-    :class:`StoreError` if the AWS configuration files cannot be understood.
+    ``request_s`` each whole request, in seconds. Raises ``ValueError`` for a malformed region or endpoint,
+    and :class:`StoreError` if the AWS configuration files cannot be understood.
     """
-    bucket, prefix = parse_s3_url(url)
-    if not re.fullmatch(r"[a-z0-9-]{1,40}", region):
-        raise ValueError(f"{region[:60]!r} is no AWS region; use for example us-east-1")
     configured = _configured(env)
     given = _endpoint(env, configured.endpoint)
     if given is None and not _AWS_REGION.fullmatch(region):
@@ -83,13 +58,13 @@ def s3_store(
         raise ValueError(f"{MONITORING_REGION.name}={shown(region)} is no AWS region{_nearly(region)}")
     at = given or _aws_endpoint(env, region)
     ca_bundle = env.get("AWS_CA_BUNDLE") or configured.ca_bundle
-    place = Place(bucket, prefix, region, at, ca_bundle, connect_s, request_s)
+    place = Place(root, region, at, ca_bundle, connect_s, request_s)
 
     def endpoint_answer() -> EndpointAnswer:
         # Only obstore supports a proxy. The endpoint's own answer is helpful, but not necessary.
         found = None
         if not goes_through_proxy(at, env):
-            found = ask_endpoint(at, bucket, timeout_s=connect_s, ca_bundle=ca_bundle)
+            found = ask_endpoint(at, root.place, timeout_s=connect_s, ca_bundle=ca_bundle)
         return found or EndpointAnswer()
 
     def explain(error: Exception, where: str, doing: str) -> StoreError:
@@ -111,8 +86,8 @@ def s3_store(
 
     return ObjectStore(
         lambda: _connect(place, env),
-        url=place.url,
-        clock=StoreClock(lambda: endpoint_answer().time_s, place.url),
+        url=place.root.url,
+        clock=StoreClock(lambda: endpoint_answer().time_s, place.root.url),
         dialect=Dialect(TRAITS, REMEDIES),
         relisting=lambda: _relisting(place, env),
         explain=explain,
@@ -140,12 +115,12 @@ def _connect(place: Place, env: Mapping[str, str]) -> Backend:
     if env.get("AWS_ENDPOINT_URL_S3"):
         config["aws_endpoint_url_s3"] = place.endpoint
     return S3Store(
-        place.bucket,
-        prefix=place.prefix or None,
+        place.root.place,
+        prefix=place.root.prefix or None,
         config=config,
         client_options=options,
         retry_config={"max_retries": 0},
-        credential_provider=credential_provider(env, place.url),
+        credential_provider=credential_provider(env, place.root.url),
     )
 
 
@@ -154,7 +129,7 @@ def _certificates(place: Place) -> bytes:
         return Path(place.ca_bundle or "").read_bytes()
     except OSError as error:
         raise StoreError(
-            f"{place.url}: the certificates in {place.ca_bundle} cannot be read: {error.strerror}",
+            f"{place.root.url}: the certificates in {place.ca_bundle} cannot be read: {error.strerror}",
             "correct AWS_CA_BUNDLE: it names a file of certificates in PEM format",
         ) from None
 

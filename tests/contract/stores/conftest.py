@@ -19,6 +19,7 @@ from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.objects import Dialect, ObjectStore
 from lastbeat.stores.port import Blob, DeniedError, Page, Store
+from lastbeat.stores.registry import parse
 from lastbeat.stores.s3_store import s3_store
 from lastbeat.stores.volatile import IN_MEMORY
 from support.closed import closed, open_place
@@ -78,7 +79,10 @@ def _obstore(request: pytest.FixtureRequest) -> Root:
 def _s3(server: S3Server, races: int, *, by_folder: bool = False) -> Root:
     url = f"s3://{server.bucket()}/training runs"
     return Root(
-        lambda: s3_store(url, server.environment(), region=REGION), races, by_folder, backslash_is_slash=by_folder
+        lambda: s3_store(parse(url), server.environment(), region=REGION),
+        races,
+        by_folder,
+        backslash_is_slash=by_folder,
     )
 
 

@@ -15,6 +15,7 @@ from lastbeat.stores.port import (
     StoreError,
     UnreachableError,
 )
+from lastbeat.stores.registry import parse
 from lastbeat.stores.retrying import Patience, RetryingStore
 from lastbeat.stores.s3_store import s3_store
 from lastbeat.stores.selftest import honours_conditions
@@ -60,7 +61,7 @@ def env(s3_server: S3Server, fault_proxy: FaultProxy) -> dict[str, str]:
 @pytest.fixture
 def store(url: str, env: dict[str, str], fault_proxy: FaultProxy) -> Store:
     """A store with one run in it, behind the proxy."""
-    made = s3_store(url, env, region=REGION)
+    made = s3_store(parse(url), env, region=REGION)
     made.write(KEY, b'{"step": 1}')
     fault_proxy.clear()
     return made
@@ -69,7 +70,7 @@ def store(url: str, env: dict[str, str], fault_proxy: FaultProxy) -> Store:
 @pytest.fixture
 def hurried(store: Store, url: str, env: dict[str, str]) -> Store:
     """The same, which waits for an answer for half a second only."""
-    return s3_store(url, env, region=REGION, connect_s=0.5, request_s=0.5)
+    return s3_store(parse(url), env, region=REGION, connect_s=0.5, request_s=0.5)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,7 @@ def _raised_by(call: Callable[[Store], object], store: Store) -> StoreError | No
 def test_no_connection_is_unreachable_within_the_time_limit() -> None:
     env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
     with pytest.raises(UnreachableError):
-        s3_store("s3://bucket/runs", env, region=REGION).list("")
+        s3_store(parse("s3://bucket/runs"), env, region=REGION).list("")
 
 
 def test_a_lost_answer_leaves_the_write_done_and_the_outcome_unknown(store: Store, fault_proxy: FaultProxy) -> None:

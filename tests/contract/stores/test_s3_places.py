@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from lastbeat.stores.port import DeniedError, Expect, MissingStoreError, StoreError
-from lastbeat.stores.s3_store import parse_s3_url, s3_store
+from lastbeat.stores.registry import parse
+from lastbeat.stores.s3_store import s3_store
 from support.proxy import FaultProxy
 from support.s3 import ACCESS_KEY, REGION, SECRET_KEY, S3Server
 from support.seaweed import READER_KEY
@@ -38,7 +39,7 @@ def test_boto3_sees_what_was_written_and_the_other_way_round(
         pytest.skip("SeaweedFS takes a backslash for a slash")
     server: S3Server = request.getfixturevalue(server_name)
     bucket, client = server.bucket(), server.client()
-    store = s3_store(f"s3://{bucket}/{prefix}", server.environment(), region=REGION)
+    store = s3_store(parse(f"s3://{bucket}/{prefix}"), server.environment(), region=REGION)
     root = f"{prefix.strip('/')}/" if prefix else ""
     store.write("run 1/meta~.json", b"ours")
     client.put_object(Bucket=bucket, Key=f"{root}run-2/_error", Body=b"theirs")
@@ -65,7 +66,7 @@ def test_one_impossible_key_does_not_hide_a_fleet(s3_server: S3Server, prefix: s
     keys = sorted([stray, *(f"run-{n}/metadata.json" for n in range(5))])
     for key in keys:
         client.put_object(Bucket=bucket, Key=root + key, Body=b"{}")
-    store = s3_store(f"s3://{bucket}/{prefix}", s3_server.environment(), region=REGION)
+    store = s3_store(parse(f"s3://{bucket}/{prefix}"), s3_server.environment(), region=REGION)
     whole = store.list("")
     assert [e.key for e in whole.entries] == keys
     assert not whole.more
@@ -85,7 +86,7 @@ def test_folder_markers_are_no_keys_and_lead_no_listing_in_circles(s3_server: S3
     bucket, client = s3_server.bucket(), s3_server.client()
     for key in ("runs/", "runs/run-1/", "runs/run-1/a", "runs/run-1/a-1", "runs/run-1/a/", "runs/run-1/a0"):
         client.put_object(Bucket=bucket, Key=key, Body=b"x" if key.endswith(("a", "1", "0")) else b"")
-    store = s3_store(f"s3://{bucket}/runs", s3_server.environment(), region=REGION)
+    store = s3_store(parse(f"s3://{bucket}/runs"), s3_server.environment(), region=REGION)
     assert [e.key for e in store.list("run-1/").entries] == ["run-1/a", "run-1/a-1", "run-1/a0"]
     found: list[str] = []
     for _ in range(10):
@@ -99,7 +100,7 @@ def test_folder_markers_are_no_keys_and_lead_no_listing_in_circles(s3_server: S3
 @pytest.mark.parametrize("server_name", ["s3_server", "seaweed"])
 def test_a_missing_bucket_is_said_to_be_missing(request: pytest.FixtureRequest, server_name: str) -> None:
     server: S3Server = request.getfixturevalue(server_name)
-    store = s3_store("s3://there-is-no-such-bucket/runs", server.environment(), region=REGION)
+    store = s3_store(parse("s3://there-is-no-such-bucket/runs"), server.environment(), region=REGION)
     with pytest.raises(MissingStoreError, match="no such bucket"):
         store.list("run-1/")
     with pytest.raises(MissingStoreError, match="no such bucket"):
@@ -109,7 +110,7 @@ def test_a_missing_bucket_is_said_to_be_missing(request: pytest.FixtureRequest, 
 @pytest.mark.parametrize("expect", [Expect.NOTHING, Expect.ANYTHING, '"abc"'])
 def test_nothing_is_written_to_a_missing_bucket(s3_server: S3Server, expect: Expect | str) -> None:
     # SeaweedFS makes the bucket for who may make one.
-    store = s3_store("s3://there-is-no-such-bucket/runs", s3_server.environment(), region=REGION)
+    store = s3_store(parse("s3://there-is-no-such-bucket/runs"), s3_server.environment(), region=REGION)
     with pytest.raises(MissingStoreError, match="no such bucket"):
         store.write("run-1/x", b"", expect)
 
@@ -125,7 +126,7 @@ def test_wrong_credentials_are_denied(seaweed: S3Server, access: str, secret: st
     bucket = seaweed.bucket()
     env = seaweed.environment() | {"AWS_ACCESS_KEY_ID": access, "AWS_SECRET_ACCESS_KEY": secret}
     with pytest.raises(DeniedError, match=expected) as raised:
-        s3_store(f"s3://{bucket}/runs", env, region=REGION).list("")
+        s3_store(parse(f"s3://{bucket}/runs"), env, region=REGION).list("")
     assert secret not in str(raised.value)
 
 
@@ -133,7 +134,7 @@ def test_who_may_only_read_can_watch_and_not_write(seaweed: S3Server) -> None:
     bucket = seaweed.bucket()
     seaweed.client().put_object(Bucket=bucket, Key="runs/run-1/_error", Body=b"boom")
     env = seaweed.environment() | {"AWS_ACCESS_KEY_ID": READER_KEY}
-    store = s3_store(f"s3://{bucket}/runs", env, region=REGION)
+    store = s3_store(parse(f"s3://{bucket}/runs"), env, region=REGION)
     assert [e.key for e in store.list("run-1/").entries] == ["run-1/_error"]
     assert store.read("run-1/_error", 10) is not None
     with pytest.raises(DeniedError) as raised:
@@ -182,7 +183,7 @@ def test_the_endpoint_is_found_where_boto3_finds_it(
 ) -> None:
     env = {name: value.replace("HERE", s3_server.url) for name, value in env.items()}
     env |= KEYS | _files(tmp_path, config.replace("HERE", s3_server.url))
-    store = s3_store(f"s3://{s3_server.bucket()}/runs", env, region=REGION)
+    store = s3_store(parse(f"s3://{s3_server.bucket()}/runs"), env, region=REGION)
     assert store.write("run-1/x", b"1")
 
 
@@ -191,7 +192,7 @@ def test_credentials_come_from_the_profile_when_the_environment_has_none(
 ) -> None:
     env = _files(tmp_path, "", f"[lab]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET_KEY}\n")
     env |= {"AWS_PROFILE": "lab", "AWS_ENDPOINT_URL": fault_proxy.url}
-    store = s3_store(f"s3://{s3_server.bucket()}/runs", env, region=REGION)
+    store = s3_store(parse(f"s3://{s3_server.bucket()}/runs"), env, region=REGION)
     version = store.write("run-1/x", b"1")
     assert store.list("").entries[0].version == version
 
@@ -210,7 +211,7 @@ def test_credentials_that_expire_are_asked_for_again(
     (tmp_path / "issued.json").write_text(json.dumps(issued))
     env = _files(tmp_path, f"[profile sso]\ncredential_process = cat {tmp_path}/issued.json\n")
     env |= {"AWS_PROFILE": "sso", "AWS_ENDPOINT_URL": s3_server.url}
-    assert s3_store(f"s3://{s3_server.bucket()}/runs", env, region=REGION).write("run-1/x", b"1")
+    assert s3_store(parse(f"s3://{s3_server.bucket()}/runs"), env, region=REGION).write("run-1/x", b"1")
 
 
 @pytest.mark.parametrize(
@@ -240,29 +241,8 @@ def test_missing_credentials_are_denied_with_advice(
     env = _files(tmp_path, config) | {"AWS_ENDPOINT_URL": s3_server.url}
     env |= {"AWS_PROFILE": profile} if profile else {}
     with pytest.raises(DeniedError, match=expected) as raised:
-        s3_store("s3://bucket/runs", env, region=REGION).list("")
+        s3_store(parse("s3://bucket/runs"), env, region=REGION).list("")
     assert "AWS_ACCESS_KEY_ID" in raised.value.advice
-
-
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("s3://bucket/training-runs", ("bucket", "training-runs")),
-        ("s3://my.bucket-1", ("my.bucket-1", "")),
-        ("s3://bucket/a/b/", ("bucket", "a/b")),
-        ("s3://bucket/ä b~*%", ("bucket", "ä b~*%")),
-    ],
-)
-def test_an_s3_address_is_taken_apart(url: str, expected: tuple[str, str]) -> None:
-    assert parse_s3_url(url) == expected
-
-
-@pytest.mark.parametrize(
-    "url", ["s3://", "s3:///runs", "http://bucket/x", "s3://-b/x", "s3://b@d/x", "s3://bucket/a//b", "s3://bucket/../x"]
-)
-def test_a_malformed_s3_address_is_refused_in_words(url: str) -> None:
-    with pytest.raises(ValueError, match=r"s3://|part in its prefix"):
-        parse_s3_url(url)
 
 
 @pytest.mark.parametrize(
@@ -279,23 +259,23 @@ def test_a_malformed_s3_address_is_refused_in_words(url: str) -> None:
     ],
 )
 def test_aws_has_regions_and_others_call_theirs_what_they_like(region: str, meant: str | None) -> None:
-    s3_store("s3://bucket/runs", KEYS | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, region=region)
+    s3_store(parse("s3://bucket/runs"), KEYS | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, region=region)
     if meant is None:
-        s3_store("s3://bucket/runs", KEYS, region=region)
+        s3_store(parse("s3://bucket/runs"), KEYS, region=region)
         return
     with pytest.raises(ValueError, match="no AWS region") as raised:
-        s3_store("s3://bucket/runs", KEYS, region=region)
+        s3_store(parse("s3://bucket/runs"), KEYS, region=region)
     assert meant in str(raised.value)
 
 
 def test_malformed_settings_are_refused_before_any_request(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no AWS region"):
-        s3_store("s3://bucket/runs", KEYS, region="eu-west-1.evil.example/")
+        s3_store(parse("s3://bucket/runs"), KEYS, region="eu-west-1.evil.example/")
     with pytest.raises(ValueError, match=r"MONITORING_REGION='eu-west1' is no AWS region; did you mean eu-west-1\?"):
-        s3_store("s3://bucket/runs", KEYS, region="eu-west1")
+        s3_store(parse("s3://bucket/runs"), KEYS, region="eu-west1")
     with pytest.raises(ValueError, match="no web address"):
-        s3_store("s3://bucket/runs", KEYS | {"AWS_ENDPOINT_URL": "localhost:9000"}, region=REGION)
+        s3_store(parse("s3://bucket/runs"), KEYS | {"AWS_ENDPOINT_URL": "localhost:9000"}, region=REGION)
     env = KEYS | {"AWS_ENDPOINT_URL": "https://127.0.0.1:1", "AWS_CA_BUNDLE": str(tmp_path / "none.pem")}
-    store = s3_store("s3://bucket/runs", env, region=REGION)
+    store = s3_store(parse("s3://bucket/runs"), env, region=REGION)
     with pytest.raises(StoreError, match="cannot be read"):
         store.list("")

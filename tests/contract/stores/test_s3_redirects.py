@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lastbeat.stores.port import Expect, MissingStoreError, Store, StoreError
+from lastbeat.stores.registry import parse
 from lastbeat.stores.s3_store import s3_store
 from support.proxy import Answer, FaultProxy, run_proxy
 from support.row_by_row import check_each
@@ -40,7 +41,7 @@ def _named(proxy: FaultProxy, host: str) -> str:
 
 def _store(server: S3Server, endpoint: str, bucket: str = "bucket") -> Store:
     env = server.environment() | {"AWS_ENDPOINT_URL": endpoint, "AWS_SESSION_TOKEN": "a token of this session"}
-    return s3_store(f"s3://{bucket}/runs", env, region=REGION, connect_s=2.0, request_s=5.0)
+    return s3_store(parse(f"s3://{bucket}/runs"), env, region=REGION, connect_s=2.0, request_s=5.0)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from lastbeat.stores.port import StoreError, UnreachableError
+from lastbeat.stores.registry import parse
 from lastbeat.stores.s3_store import s3_store
 from support.proxy import FaultProxy, run_proxy
 from support.s3 import REGION, S3Server
@@ -70,7 +71,7 @@ def test_a_trusted_authority_is_enough(
         env["AWS_CONFIG_FILE"] = str(tmp_path / "config")
     else:
         env["AWS_CA_BUNDLE"] = str(authority / "ca.pem")
-    store = s3_store(f"s3://{s3_server.bucket()}/runs", env, region=REGION)
+    store = s3_store(parse(f"s3://{s3_server.bucket()}/runs"), env, region=REGION)
     assert store.write("run-1/x", b"1") == store.list("").entries[0].version
     assert abs(store.clock().timestamp() - time.time()) < 10
     assert tls_proxy.count("HEAD") == 1
@@ -78,7 +79,7 @@ def test_a_trusted_authority_is_enough(
 
 def test_an_unknown_authority_is_not_trusted(s3_server: S3Server, tls_proxy: FaultProxy) -> None:
     env = s3_server.environment() | {"AWS_ENDPOINT_URL": tls_proxy.url}
-    store = s3_store(f"s3://{s3_server.bucket()}/runs", env, region=REGION)
+    store = s3_store(parse(f"s3://{s3_server.bucket()}/runs"), env, region=REGION)
     with pytest.raises(StoreError, match="certificate is not trusted") as raised:
         store.list("")
     assert not isinstance(raised.value, UnreachableError)

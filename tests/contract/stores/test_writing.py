@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastbeat.stores.port import ConflictError, Expect, Store
+from lastbeat.stores.registry import parse
 from lastbeat.stores.s3_store import s3_store
 from lastbeat.stores.selftest import honours_conditions
 from support.s3 import REGION, S3Server
@@ -117,7 +118,7 @@ def test_of_sixteen_that_update_at_once_one_wins(root: "Root", store: Store) -> 
 def test_a_browser_is_told_what_it_gets(name: str, key: str, kind: str | None, request: pytest.FixtureRequest) -> None:
     server: S3Server = request.getfixturevalue(name)
     bucket = server.bucket()
-    version = s3_store(f"s3://{bucket}/runs", server.environment(), region=REGION).write(key, b"{}")
+    version = s3_store(parse(f"s3://{bucket}/runs"), server.environment(), region=REGION).write(key, b"{}")
     answer = server.client().get_object(Bucket=bucket, Key=f"runs/{key}")
     assert version
     assert answer["Body"].read() == b"{}"

@@ -3,6 +3,7 @@
 import pytest
 
 from lastbeat.explain.signals.loading import load
+from lastbeat.stores.registry import parse
 from lastbeat.stores.retrying import RetryingStore
 from lastbeat.stores.s3_store import s3_store
 from lastbeat.watch.observe.listing import run_files
@@ -23,7 +24,7 @@ def steps(first: int, count: int) -> str:
 @pytest.mark.parametrize("window", [False, True])
 def test_each_look_asks_once_for_what_is_new(s3_server: S3Server, fault_proxy: FaultProxy, *, window: bool) -> None:
     env = s3_server.environment() | {"AWS_ENDPOINT_URL": fault_proxy.url}
-    store = RetryingStore(s3_store(f"s3://{s3_server.bucket()}/runs", env, region=REGION))
+    store = RetryingStore(s3_store(parse(f"s3://{s3_server.bucket()}/runs"), env, region=REGION))
     logs = RunLogs(store, "run-1", lambda: load("default"))
     costs: list[tuple[int, int]] = []
     for count in (2000, 2100, 2200, 2300):
@@ -44,7 +45,7 @@ def test_each_look_asks_once_for_what_is_new(s3_server: S3Server, fault_proxy: F
 
 def test_a_store_that_refuses_the_log_is_no_sign_of_anything(s3_server: S3Server, fault_proxy: FaultProxy) -> None:
     env = s3_server.environment() | {"AWS_ENDPOINT_URL": fault_proxy.url}
-    store = s3_store(f"s3://{s3_server.bucket()}/runs", env, region=REGION)
+    store = s3_store(parse(f"s3://{s3_server.bucket()}/runs"), env, region=REGION)
     logs = RunLogs(store, "run-1", lambda: load("default"))
     store.write(KEY, steps(0, 100).encode())
     files = run_files(store, "run-1")

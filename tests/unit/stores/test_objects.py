@@ -36,10 +36,11 @@ def test_an_address_is_understood_and_a_directory_opened_without_a_client() -> N
 
 def test_the_environments_own_keys_load_no_boto3() -> None:
     code = (
-        "import sys; from lastbeat.stores.s3_store import s3_store; from lastbeat.stores.port import UnreachableError\n"
+        "import sys; from lastbeat.stores.port import UnreachableError\n"
+        "from lastbeat.stores.registry import parse; from lastbeat.stores.s3_store import s3_store\n"
         "env = {'AWS_ENDPOINT_URL': 'http://127.0.0.1:1', 'AWS_ACCESS_KEY_ID': 'a', 'AWS_SECRET_ACCESS_KEY': 'b',\n"
         "       'AWS_CONFIG_FILE': '/nonexistent', 'AWS_SHARED_CREDENTIALS_FILE': '/nonexistent'}\n"
-        "try: s3_store('s3://bucket/runs', env, region='us-east-1').list('')\n"
+        "try: s3_store(parse('s3://bucket/runs'), env, region='us-east-1').list('')\n"
         "except UnreachableError: print(sorted({'boto3', 'botocore'} & set(sys.modules)))"
     )
     assert _run(code) == "[]"
