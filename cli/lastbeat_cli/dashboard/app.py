@@ -162,7 +162,7 @@ class App:
             return refusal("405 Method Not Allowed", "Only POST is answered here.", data=True, headers=headers)
         said = self._door.judge_change(environ)
         if said is not Admission.WELCOME:
-            return _REFUSED[said](data=True)
+            return _refused(said, data=True)
         asked = _content(environ, data=True)
         if isinstance(asked, Response):
             return asked
@@ -181,7 +181,7 @@ class App:
             return redirect({"Set-Cookie": self._door.cookie})
         if said is Admission.STRANGER and not data:
             return token_form(_WRONG if any(tokens_in(given)) else _CLOSED, _CHALLENGE)
-        return _REFUSED[said](data)
+        return _refused(said, data=data)
 
     def _losses_answer(self) -> Response:
         try:
@@ -227,55 +227,39 @@ _WRONG: Final = "That token does not open this dashboard."
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="lastbeat"'}
 
 
-def _stranger(data: bool) -> Response:
-    advice = "Reload the page and enter the token; programs send the header 'Authorization: Bearer' and the token."
-    return refusal("401 Unauthorized", _CLOSED, advice, data=data, headers=_CHALLENGE)
-
-
-def _elsewhere(data: bool) -> Response:
-    return refusal(
+_REFUSED: Final = {
+    Admission.STRANGER: (
+        "401 Unauthorized",
+        _CLOSED,
+        "Reload the page and enter the token; programs send the header 'Authorization: Bearer' and the token.",
+    ),
+    Admission.ELSEWHERE: (
         "403 Forbidden",
         "This dashboard answers to the names of its own machine only.",
         "Open it as http://localhost with its port; for other machines start it with --host.",
-        data=data,
-    )
-
-
-def _intruder(data: bool) -> Response:
-    return refusal("403 Forbidden", "Pages of other origins get no data.", data=data)
-
-
-def _read_only(data: bool) -> Response:
-    return refusal(
+    ),
+    Admission.INTRUDER: ("403 Forbidden", "Pages of other origins get no data.", ""),
+    Admission.READ_ONLY: (
         "403 Forbidden",
         "This dashboard only shows, for it has no token that tells who may change something.",
         "Start it with LASTBEAT_DASHBOARD_TOKEN set, or use 'lastbeat silence' in a terminal.",
-        data=data,
-    )
-
-
-def _forged(data: bool) -> Response:
-    return refusal(
+    ),
+    Admission.FORGED: (
         "403 Forbidden",
         "Only this dashboard's own page may send that.",
-        f"Its browser says so by Sec-Fetch-Site or Origin, and a change has the header {HEADER}. A proxy in front has "
-        "to leave them as they are; programs use 'lastbeat silence'.",
-        data=data,
-    )
-
-
-def _no_json(data: bool) -> Response:
-    return refusal("415 Unsupported Media Type", "A change is sent as application/json.", data=data)
-
-
-_REFUSED = {
-    Admission.STRANGER: _stranger,
-    Admission.ELSEWHERE: _elsewhere,
-    Admission.INTRUDER: _intruder,
-    Admission.READ_ONLY: _read_only,
-    Admission.FORGED: _forged,
-    Admission.NO_JSON: _no_json,
+        (
+            f"Its browser says so by Sec-Fetch-Site or Origin, and a change has the header {HEADER}. A proxy in front "
+            "has to leave them as they are; programs use 'lastbeat silence'."
+        ),
+    ),
+    Admission.NO_JSON: ("415 Unsupported Media Type", "A change is sent as application/json.", ""),
 }
+"""Admission → the status of the refusal, what is wrong, and what to do."""
+
+
+def _refused(said: Admission, *, data: bool) -> Response:
+    headers = _CHALLENGE if said is Admission.STRANGER else {}
+    return refusal(*_REFUSED[said], data=data, headers=headers)
 
 
 def _may_be(run_id: str) -> bool:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from lastbeat.fleet.index import SETTLED_S, FleetIndex, newest_of
-from lastbeat.fleet.index_store import read_index
+from lastbeat.fleet.index_store import index_names, read_index
 from lastbeat.model import runid
 from lastbeat.model.codec import DamagedError
 from lastbeat.model.record import Record
@@ -21,7 +21,6 @@ from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
 MOST: Final = 5000
 """Most records that are read; the newest are preferred."""
 _THREADS: Final = 16
-_INDICES: Final = 64
 _FAULTS: Final = 20
 
 
@@ -124,8 +123,7 @@ def all_records(
 
 def _indices(store: Store, own: dict[str, Entry]) -> Iterator[FleetIndex]:
     """The indices that passes have saved. No result depends on them, so unreadable ones are skipped."""
-    names = [name for name in own if name == "fleet.json.z" or (name.startswith("fleet-") and name.endswith(".json.z"))]
-    for name in names[:_INDICES]:
+    for name in index_names(own):
         try:
             index, _ = read_index(store, name)
         except StoreError:

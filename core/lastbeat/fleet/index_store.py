@@ -7,8 +7,9 @@ document that is lost, damaged or of another schema is no error, because a listi
 import hashlib
 import json
 import logging
+import re
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -28,6 +29,11 @@ from lastbeat.watch.record import compare_and_set
 log = logging.getLogger(__name__)
 
 SCHEMA: Final = 1
+WHOLE_NAME: Final = "fleet.json.z"
+"""Name of the index of a whole fleet, below ``_watchdog/``."""
+_FOLDER: Final = "_watchdog/"
+_NAME: Final = re.compile(r"fleet(-[^/]*)?\.json\.z")
+_SHARDS_LIMIT: Final = 64
 LIMIT_BYTES: Final = 32 * 1024 * 1024
 _UNPACKED_BYTES: Final = 96 * 1024 * 1024
 """Most bytes of the unpacked index; a fleet of 200,000 runs needs half of them."""
@@ -41,9 +47,14 @@ end."""
 def key_of(shard: Shard) -> str:
     """The key of a shard's index in the store."""
     if shard == WHOLE:
-        return "_watchdog/fleet.json.z"
+        return f"{_FOLDER}{WHOLE_NAME}"
     name = hashlib.sha256(f"{shard.after}\0{shard.until}".encode()).hexdigest()[:16]
-    return f"_watchdog/fleet-{name}.json.z"
+    return f"{_FOLDER}fleet-{name}.json.z"
+
+
+def index_names(own: Iterable[str]) -> list[str]:
+    """The names of indices among ``own``, the files below ``_watchdog/``; at most :data:`_SHARDS_LIMIT`."""
+    return [name for name in own if _NAME.fullmatch(name)][:_SHARDS_LIMIT]
 
 
 class FleetIndexStore:

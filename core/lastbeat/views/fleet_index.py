@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from lastbeat.fleet.index import FleetIndex, IndexedRun
-from lastbeat.fleet.index_store import read_index
+from lastbeat.fleet.index_store import WHOLE_NAME, index_names, read_index
 from lastbeat.fleet.mark import PassMark, read_mark
 from lastbeat.model import runid
 from lastbeat.model.silence import SILENCES, Silence
@@ -19,12 +19,9 @@ from lastbeat.watch.record.silences import Silenced, Silences
 
 log = logging.getLogger(__name__)
 
-SHARDS_LIMIT: Final = 64
 MARK_EVERY: Final = 10
 """Number of listings after which a mark is read again. The listing itself shows its time."""
-_WHOLE: Final = "fleet.json.z"
 _SILENCES: Final = SILENCES.partition("/")[2]
-_SHARD: Final = ("fleet-", ".json.z")
 
 
 @dataclass
@@ -52,8 +49,7 @@ class Index:
 
     def due(self) -> list[str]:
         """The memories that were written since they were read."""
-        names = [name for name in self.own if name == _WHOLE or _is_shard(name)][:SHARDS_LIMIT]
-        return [name for name in names if self._read.get(name, ("",))[0] != self.own[name].version]
+        return [name for name in index_names(self.own) if self._read.get(name, ("",))[0] != self.own[name].version]
 
     def mark_due(self, listing: int) -> bool:
         """Whether the mark is worth a read."""
@@ -75,7 +71,7 @@ class Index:
 
     def read_ahead(self, at: datetime) -> None:
         """Before the first listing, which need not hold on to a run that this knows to be over long since."""
-        if not self._read and self._read_one(_WHOLE, None):
+        if not self._read and self._read_one(WHOLE_NAME, None):
             self._understand(at)
 
     def _read_one(self, name: str, version: str | None) -> bool:
@@ -132,7 +128,7 @@ class Index:
         return WatchState(entry.modified) if self._mark is None else watched(self._mark, entry.modified, at)
 
     def _understand(self, at: datetime) -> None:
-        """Of a run that several parts know, the one that saw it last knows it best."""
+        """Join the parts. If several know a run, the part that saw it last counts."""
         self.readings += 1
         strip_from = at - timedelta(seconds=STRIP_S)
         best: dict[str, IndexedRun] = {}
@@ -166,7 +162,3 @@ def shown_silence(silence: Silence, mask: Callable[[str], str]) -> Silence:
 
 def _mark_name() -> str:
     return runid.SWEEP_MARK.partition("/")[2]
-
-
-def _is_shard(name: str) -> bool:
-    return name.startswith(_SHARD[0]) and name.endswith(_SHARD[1]) and "/" not in name
