@@ -7,14 +7,14 @@ from typing import Final
 
 from lastbeat.model import runid
 from lastbeat.model.document_field import declared
-from lastbeat.model.heartbeat import parsed
+from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.observation import Seen
 from lastbeat.model.times import format_time
 from lastbeat.model.view import HeartbeatFile
 from lastbeat.stores.port import Blob
 from lastbeat.views.excerpts import Safe
 from lastbeat.views.file_cache import CachedFile
-from lastbeat.views.heartbeats import HeartbeatFields, fields_in
+from lastbeat.views.heartbeats import HeartbeatFields, read_told
 
 NAMES = (runid.METADATA, runid.PROGRESS)
 _MOST_RANKS: Final = 10**7
@@ -27,21 +27,21 @@ class Beats:
 
     metadata: HeartbeatFields | None = None
     progress: HeartbeatFields | None = None
-    """What tells of progress: progress.json, or a metadata.json that does. None where it is of an earlier attempt."""
+    """The source of progress: progress.json, or a metadata.json with a step. None if it is of an earlier attempt."""
     shown: tuple[HeartbeatFile, ...] = ()
     told: Mapping[str, HeartbeatFields] = field(default_factory=dict)
-    """What each file says, by name, whosoever wrote it."""
+    """What each file says, by name, of any attempt."""
     world_size: int | None = None
     notes: tuple[str, ...] = ()
 
 
 @dataclass
 class BeatReader:
-    """Understands one run's heartbeats again and again. ``know`` gets each document that is decoded, with the key and
-    the content of its file."""
+    """Understands one run's heartbeats again and again. ``know`` gets each one, with the name of its
+    file, when it was decoded."""
 
     safe: Safe
-    know: Callable[[str, Mapping[str, object] | str, Blob], None]
+    know: Callable[[str, Heartbeat], None]
     _told: dict[str, tuple[Blob, HeartbeatFields]] = field(default_factory=dict)
 
     def understand(self, got: Mapping[str, CachedFile]) -> Mapping[str, HeartbeatFields | None]:
@@ -71,9 +71,8 @@ class BeatReader:
             return None
         known = self._told.get(name)
         if known is None or known[0] is not read.blob:
-            document = parsed(read.blob)
-            self.know(read.entry.key, document, read.blob)
-            known = self._told[name] = (read.blob, fields_in(document, read.blob, self.safe.mask))
+            known = self._told[name] = (read.blob, read_told(read.blob, self.safe.mask))
+            self.know(name, known[1].heartbeat)
         return known[1]
 
     def _beat(self, name: str, read: CachedFile, told: HeartbeatFields | None) -> HeartbeatFile:

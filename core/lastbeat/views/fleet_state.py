@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final
 from lastbeat.fleet.index import newest_of
 from lastbeat.model import runid
 from lastbeat.model.codec import DamagedError
+from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.policy import Policy
 from lastbeat.model.runid import is_hardly_a_run
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.status import UNWELL
 from lastbeat.model.text import clean
 from lastbeat.model.view import SPARK_POINTS, Row, WatchState
-from lastbeat.stores.port import Blob, StoreError
+from lastbeat.stores.port import Blob, Entry, StoreError
 from lastbeat.views.fleet_index import Index
 from lastbeat.views.heartbeats import read_told, shown
 from lastbeat.views.known_run import (
@@ -104,8 +105,8 @@ class FleetState:
         self.closed = {}
 
     def see(self, found: Iterable[RunFiles], index: Index) -> None:
-        """It came to these. What is over long since is held on to no longer than that is found out; what is new is
-        shown at once."""
+        """Take in these runs of the listing. A run that ended too long ago is dropped as soon as that is known; a new
+        one is shown at once."""
         for run in found:
             run_id = run.run_id
             self._listed.add(run_id)
@@ -127,7 +128,7 @@ class FleetState:
                 self._touched.add(run_id)
 
     def _miss(self, run_id: str, why: str, index: Index) -> None:
-        """The listing came to it and could not look at it: what is known of it stands."""
+        """Note that the listing could not look at a run: what is known of it stands."""
         known = self._runs.get(run_id)
         if known is None:
             if run_id in self._older:
@@ -293,7 +294,8 @@ class FleetState:
                 continue
             if read_at is not None and (at - read_at).total_seconds() < AGAIN_S:
                 continue
-            run = UnrecordedRun(run_id, known.files, self._policy_of(known), seems.status)
+            beats = {name: beat for name, beat in known.beats.items() if _is_whole(beat, known.files.get(name))}
+            run = UnrecordedRun(run_id, known.files, self._policy_of(known), seems.status, beats)
             if known.explained is None or known.explained.key != run.key:
                 since = seems.since.timestamp() if seems.since is not None else 0.0
                 wanted.append(((seems.status not in UNWELL, read_at is not None, -since, run_id), run))
@@ -342,6 +344,11 @@ def _is_left_out(known: KnownRun) -> bool:
     if standing is None or standing.left_out is None or known.closed is not None:
         return False
     return still_out(standing.left_out, datetime.fromtimestamp(newest_of(known.files), tz=timezone.utc))
+
+
+def _is_whole(beat: Heartbeat, entry: Entry | None) -> bool:
+    """Whether ``beat`` is all that its file says, as ``entry`` lists it. Another reading may understand more of it."""
+    return entry is not None and beat.fault is None and (beat.version, beat.modified) == (entry.version, entry.modified)
 
 
 def understand(request: DocumentRequest, blob: Blob | None, mask: Callable[[str], str]) -> tuple[Content, str | None]:

@@ -177,16 +177,7 @@ _APART: Final = frozenset(each.name for each in _FIELDS if each.apart)
 def read_told(file: StoredFile, mask: Callable[[str], str] = str, most_points: int = POINTS_LIMIT) -> HeartbeatFields:
     """Understand a heartbeat document, with at most ``most_points`` of its points. Never raises; each field is usable
     when its neighbours are broken."""
-    return fields_in(parsed(file), file, mask, most_points)
-
-
-def fields_in(
-    document: Mapping[str, object] | str,
-    file: StoredFile,
-    mask: Callable[[str], str] = str,
-    most_points: int = POINTS_LIMIT,
-) -> HeartbeatFields:
-    """The same of ``document``, which is what ``file`` holds, or says why it holds none."""
+    document = parsed(file)
     reading = Reading(file.modified, lambda text: mask_tokens(mask(one_line(text))), lambda text: shown(text, mask))
     heartbeat = heartbeat_of(document, file.version, reading)
     if isinstance(document, str):
@@ -203,7 +194,9 @@ def fields_in(
         **read_fields(HeartbeatFields, document, reading),
     )
     speed = told.steps_per_s if told.steps_per_s is not None else _speed(points)
-    return replace(told, steps_per_s=speed, eta_s=told.eta_s if told.eta_s is not None else _left(heartbeat, speed))
+    return replace(
+        told, steps_per_s=speed, eta_s=told.eta_s if told.eta_s is not None else _remaining_s(heartbeat, speed)
+    )
 
 
 def shown(text: str, mask: Callable[[str], str] = str, limit: int = TEXT_LIMIT) -> str:
@@ -280,10 +273,10 @@ def _facts(document: Mapping[str, object], mask: Callable[[str], str]) -> dict[s
         for name, each in document.items()
         if name not in _APART and isinstance(each, (str, int, float)) and each != ""
     )
-    return {shown(name, mask, NAME_LIMIT): shown(_said(each), mask) for name, each in islice(rest, FACTS_LIMIT)}
+    return {shown(name, mask, NAME_LIMIT): shown(_as_text(each), mask) for name, each in islice(rest, FACTS_LIMIT)}
 
 
-def _said(value: str | float) -> str:
+def _as_text(value: str | float) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     # A whole number may have more digits than Python turns into text.
@@ -312,7 +305,7 @@ def _report_s(recent: object) -> float | None:
     return sum(wait_s for wait_s, _ in waits) / steps * min(steps for _, steps in waits)
 
 
-def _left(heartbeat: Heartbeat, steps_per_s: float | None) -> float | None:
+def _remaining_s(heartbeat: Heartbeat, steps_per_s: float | None) -> float | None:
     step, total = heartbeat.step, heartbeat.total_steps
     if step is None or total is None or not steps_per_s or total < step:
         return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lastbeat.model import runid
 from lastbeat.model.codec import DamagedError, NewerError
-from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, Heartbeat
 from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.preemption import LIMIT_BYTES as PREEMPTED_LIMIT_BYTES
@@ -125,10 +125,9 @@ class Judge:
             timesheet=decision.record.timesheet,
         )
 
-    def know(self, key: str, document: Mapping[str, object] | str, file: Blob) -> None:
-        """Judge by ``document``, which is the heartbeat ``file`` at ``key``, or says why it is none. A heartbeat that
-        the caller does not decode for its own use is decoded here."""
-        self._observer.know(key, document, file)
+    def know(self, name: str, heartbeat: Heartbeat) -> None:
+        """Judge by ``heartbeat``, which the caller has read from the run's file ``name``."""
+        self._observer.know(f"{self._run_id}/{name}", heartbeat)
 
     def _first(self, seen: Seen | NeverSeen, files: Mapping[str, Entry], at: datetime, policy: Policy) -> Decision:
         """What a pass that knows nothing of the run would decide."""
@@ -207,8 +206,7 @@ def _decoded(blob: Blob) -> tuple[Record | None, str, bool]:
 
 
 def _timesheet(record: Record, decision: Decision) -> Timesheet | None:
-    """What the run's own documents say of its times counts; that it fell silent, or that its job is gone, only who
-    watches it may say."""
+    """The times by the run's own documents. That it fell silent, or that its job is gone, only a watcher decides."""
     news = decision.transition is None or decision.verdict.by_sentinel
-    anew = decision.record.attempt.number != record.attempt.number
-    return decision.record.timesheet if news or anew else record.timesheet
+    new_attempt = decision.record.attempt.number != record.attempt.number
+    return decision.record.timesheet if news or new_attempt else record.timesheet

@@ -43,7 +43,7 @@ class KnownDocument:
     """One document of a run, as it was last read."""
 
     token: str
-    """Of the file as it was listed then, see :func:`token`."""
+    """Names the writing of the file that was read, see :func:`token`."""
     content: Content = None
     """What it says, or what the last one said that could be understood."""
     fault: str | None = None
@@ -88,7 +88,7 @@ class KnownRun:
     """Name → the document as it was last read."""
     refused: dict[str, UnreadableDocument] = field(default_factory=dict)
     indexed: tuple[Standing, str | None] | None = None
-    """What the fleet's index says of it, and the version of its record then."""
+    """Its state by the fleet's index, and the version of its record then."""
     host_of: int | None = None
     """The attempt that metadata.json was read in."""
     closed: str | None = None
@@ -144,6 +144,12 @@ class KnownRun:
         """What the heartbeat file ``name`` says, if one was read."""
         read = self.documents.get(name)
         return read.content if read is not None and isinstance(read.content, Gist) else None
+
+    @property
+    def beats(self) -> dict[str, Heartbeat]:
+        """Its heartbeats as they were last read, by name."""
+        gists = {name: self.gist(name) for name in _BEATS}
+        return {name: gist.heartbeat for name, gist in gists.items() if gist is not None}
 
     @property
     def error_text(self) -> str:

@@ -17,13 +17,14 @@ from typing import ClassVar, Final
 
 from lastbeat.model.codec import DamagedError, codec
 from lastbeat.model.data import dataclass
+from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.persisted import FLAT, Form, Persisted
 from lastbeat.model.policy import Policy
 from lastbeat.model.state import HasShownState, ShownState
 from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.version import __version__
 from lastbeat.stores.port import Entry, Store, StoreError
-from lastbeat.views.file_cache import FileCache
+from lastbeat.views.file_cache import FileCache, FilePiece
 from lastbeat.views.judging import Judge, documents
 from lastbeat.views.standings import Standing, shown_state
 from lastbeat.watch.observe.log_files import is_log
@@ -51,7 +52,7 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class UnrecordedRun:
-    """A run of which no pass has made a record; its documents were read."""
+    """A run of which no pass has made a record."""
 
     run_id: str
     files: Mapping[str, Entry]
@@ -59,6 +60,13 @@ class UnrecordedRun:
     """The limits for it."""
     seems: Status
     """What it is by everything but its logs."""
+    beats: Mapping[str, Heartbeat] = field(default_factory=dict)
+    """Its heartbeats, by name, as far as they were read; the others are read again."""
+
+    @property
+    def documents(self) -> Mapping[str, FilePiece]:
+        """What is still to be read of it, besides its logs."""
+        return {name: piece for name, piece in documents(self.files).items() if name not in self.beats}
 
     @property
     def key(self) -> str:
@@ -71,7 +79,7 @@ class UnrecordedRun:
     def requests(self) -> int:
         """How many it takes to look at it, about: a log is read from its end, and further back. One with many logs
         counts for no more than an interval may ask for, or no interval would come to it."""
-        return min(_MOST_REQUESTS, len(documents(self.files)) + 2 * sum(map(is_log, self.files)))
+        return min(_MOST_REQUESTS, len(self.documents) + 2 * sum(map(is_log, self.files)))
 
     @property
     def log_bytes(self) -> int:
@@ -179,9 +187,12 @@ class LogJudge:
 
     def _one(self, run: UnrecordedRun, at: datetime) -> JudgedRun | None:
         cache = FileCache(self._store, threads=1)
-        cache.fetch(documents(run.files))
+        cache.fetch(run.documents)
+        judge = Judge(cache, run.run_id, self._mask, self._catalogue)
+        for name, heartbeat in run.beats.items():
+            judge.know(name, heartbeat)
         try:
-            judged = Judge(cache, run.run_id, self._mask, self._catalogue).judge(run.files, at, run.policy)
+            judged = judge.judge(run.files, at, run.policy)
         except StoreError as error:
             log.info("%s could not be looked at in depth: %s", run.run_id, error)
             return None

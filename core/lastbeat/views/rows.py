@@ -35,7 +35,7 @@ _JUDGED_BY: Final = (runid.METADATA, runid.PROGRESS, runid.ERROR)
 _ALONE_S: Final = 120.0
 """Where no passes are made a command may still watch a single run; it judges within this time."""
 _PASSES: Final = 3
-"""So many intervals are given to those that make them."""
+"""Number of their intervals after which passes are late."""
 _SAME_START: Final = timedelta(seconds=1)
 _STANDS_STILL: Final = frozenset({names.STALLED, names.PROGRESS_STALE})
 _FOREVER: Final = float("inf")
@@ -109,7 +109,7 @@ def _standstill(known: KnownRun, tells: Gist | None, standing: Standing, policy:
 
 def same_until(known: KnownRun, shown: Row, at: datetime, policy: Policy, since_s: float) -> float:
     """Until when, in unix seconds, the row ``shown``, which is that of ``known`` as of ``at``, stays as it is, and in
-    the table, whoever watches the fleet; from then on it is worth another look. ``at`` itself: nobody can tell."""
+    the table; from then on it is worth another look. ``at`` itself: that is not known."""
     now = at.timestamp()
     told = shown.recorded and shown.complete and shown.doubt is None and not known.refused
     if not told or _may_be_doubted(known, shown, now, policy):
@@ -210,9 +210,7 @@ def unrecorded(known: KnownRun, at: datetime, policy: Policy) -> Standing | None
     if any(name in known.files and name not in known.documents for name in _JUDGED_BY):
         # Nothing at all follows from a part of it.
         return None
-    gists = {name: known.gist(name) for name in (runid.METADATA, runid.PROGRESS)}
-    beats = {name: gist.heartbeat for name, gist in gists.items() if gist is not None}
-    seen = glance(known.files, beats, known.error_text)
+    seen = glance(known.files, known.beats, known.error_text)
     return of_decision(decide(None, known.run_id, seen, policy, at), known.files)
 
 

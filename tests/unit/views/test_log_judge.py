@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lastbeat.model.runid import ALERTS
 from lastbeat.model.status import Status
 from lastbeat.model.view import Row
 from lastbeat.stores.port import UnreachableError
@@ -181,19 +182,27 @@ def test_a_state_directory_that_cannot_be_used_costs_nothing_but_reading_again()
 def test_a_run_whose_documents_cannot_be_had_for_that_is_asked_again_later() -> None:
     looked = Looked()
     silent(looked.run("a"))
-    reads = 0
+    looked.run("a").put(ALERTS, "[]", age_s=HOUR)
 
     def before(operation: str, key: str) -> None:
-        nonlocal reads
-        reads += key == "a/metadata.json"
-        if operation == "read" and key == "a/metadata.json" and reads == 2:
+        if operation == "read" and key == f"a/{ALERTS}":
             raise UnreachableError("the store is slow")
 
     looked.store.before = before
     watching = watch(looked)
     assert (looked.row("a", watching.open()).action or "").startswith("Not explained yet: ")
+    looked.store.before = lambda operation, key: None
     looked.after(AGAIN_S)
     assert looked.row("a", watching.round()).cause == "nccl_timeout"
+
+
+def test_a_look_reads_each_heartbeat_once() -> None:
+    looked = Looked()
+    silent(looked.run("a"))
+    looked.asked()
+    assert looked.row("a", watch(looked).open()).cause == "nccl_timeout"
+    asked = looked.asked()
+    assert (asked["a/metadata.json"], asked["a/progress.json"]) == (1, 1)
 
 
 def test_a_run_that_goes_on_writing_is_read_once_a_minute() -> None:

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lastbeat.model import runid
-from lastbeat.model.document_field import Reading
-from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, Heartbeat, StoredFile, heartbeat_of, read_heartbeat
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, Heartbeat, read_heartbeat
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import (
     LogFile,
@@ -114,10 +113,9 @@ class Observer:
         self._heartbeats[entry.key] = heartbeat
         return heartbeat
 
-    def know(self, key: str, document: Mapping[str, object] | str, file: StoredFile) -> None:
-        """Take ``document`` for the heartbeat ``file`` at ``key``, for the looks until it is written again. The caller
-        has read and decoded it; a text says why it is none."""
-        heartbeat = heartbeat_of(document, file.version, Reading(file.modified, self._name))
+    def know(self, key: str, heartbeat: Heartbeat) -> None:
+        """Take ``heartbeat`` for the document at ``key``, for the looks until that is written again. The caller has
+        read and decoded it."""
         self._heartbeats[key] = self._by_its_clock(heartbeat)
 
     def _by_its_clock(self, heartbeat: Heartbeat) -> Heartbeat:
