@@ -43,7 +43,7 @@ def account(view: RunView) -> Account:
     """The account of a run that failed, or whose cause is known; of any other the end of its log alone."""
     shown, tail = view.evidence, view.log
     error = _of_error(view.error_text) if view.row.status is Status.FAILED else None
-    said = _said(view)
+    said = _telling_line(view)
     if shown is not None and shown.file in _IN_ERROR and error is not None:
         shown = None
     if shown is not None and tail is not None and (whole := _merged(shown, tail)) is not None:
@@ -53,7 +53,7 @@ def account(view: RunView) -> Account:
     if error is not None:
         error = _rest(error, shown) if shown is not None else _marked(_once(error), said)
     excerpts = tuple(each for each in (shown, error) if each is not None and (each.lines or each.note))
-    return Account(excerpts, tuple(_without(tail, excerpts)) if tail is not None else ())
+    return Account(excerpts, tuple(_unshown_parts(tail, excerpts)) if tail is not None else ())
 
 
 def trimmed(excerpt: Excerpt, around: tuple[int, int] | None = None) -> tuple[Excerpt, tuple[Excerpt, ...]]:
@@ -85,7 +85,7 @@ def _of_error(text: str | None) -> Excerpt | None:
     return Excerpt(runid.ERROR, tuple(line.rstrip() for line in text.rstrip().split("\n")), 1)
 
 
-def _said(view: RunView) -> str:
+def _telling_line(view: RunView) -> str:
     """The line that shows why, as far as it is known."""
     if view.explained is not None:
         return _bare(view.explained.cause.evidence.text.removesuffix("…"))
@@ -184,7 +184,7 @@ def _rest(error: Excerpt, shown: Excerpt) -> Excerpt | None:
     return error if whole else Excerpt(runid.ERROR, tuple(left), None, note=_ABOVE)
 
 
-def _without(tail: Excerpt, excerpts: Sequence[Excerpt]) -> Iterator[Excerpt]:
+def _unshown_parts(tail: Excerpt, excerpts: Sequence[Excerpt]) -> Iterator[Excerpt]:
     """The end of a log without the lines of the failure that another file tells as well."""
     told = {_bare(line) for each in excerpts for line in _story(each)}
     left: list[list[int]] = []

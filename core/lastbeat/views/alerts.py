@@ -49,7 +49,7 @@ def _alert(alert: Alert, safe: Safe) -> SentAlert:
 def _deliveries(alert: Alert, safe: Safe) -> Iterator[tuple[str, str, datetime | None]]:
     meant = ((each, it) for each, it in alert.deliveries.items() if not (it.told_by or "").startswith(LEFT_OUT))
     for identity, delivery in islice(meant, _CHANNELS):
-        # What follows the last colon tells two web hooks apart, and is nobody's to read.
+        # What follows the last colon tells two web hooks apart, and is not for people.
         yield (safe.name(name_of(identity)), *_state(delivery))
 
 

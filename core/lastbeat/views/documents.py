@@ -28,7 +28,7 @@ class Delta:
     gone: Sequence[str] = ()
 
 
-def fleet_document(  # noqa: PLR0913 - what a reader is told beside the view, each by its name
+def fleet_document(  # noqa: PLR0913 - what a document has beside the view, each by its name
     view: FleetView,
     *,
     made_at: datetime | None = None,

@@ -107,8 +107,7 @@ def stacks(name: str, blob: Blob, safe: Safe) -> Excerpt:
 def _without_own(lines: Sequence[bytes]) -> tuple[list[bytes], int]:
     """Without the frames of lastbeat's own code and the threads that it started; how many frames were left out.
 
-    A thread is left out whole by its name. The innermost frame of another thread stays, whoever's it is: there it
-    hangs.
+    A thread is left out whole by its name. The innermost frame of another thread always stays: there it hangs.
     """
     kept: list[bytes] = []
     own, ours = 0, False

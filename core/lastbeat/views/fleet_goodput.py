@@ -48,8 +48,8 @@ class FleetGoodput:
 
 
 def fleet_goodput(store: Store, run_ids: Sequence[str], now: datetime, until: float = float("inf")) -> FleetGoodput:
-    """Of these runs, as of ``now`` by the store's clock. What was not read by ``until`` (``time.monotonic()``) is
-    unread. Never raises for the store."""
+    """The goodput of these runs, as of ``now`` by the store's clock. A record that was not read by ``until``
+    (``time.monotonic()``) is unread. Never raises for the store."""
     over = threading.Event()
     with ThreadPoolExecutor(max(1, min(_THREADS, len(run_ids))), "lastbeat-goodput") as pool:
         try:
@@ -88,7 +88,7 @@ def _one(store: Store, now: datetime, until: float, over: threading.Event, run_i
 
 
 def _with_progress(store: Store, run_id: str, sheet: Timesheet) -> Timesheet:
-    """``sheet`` with the step that training told last: a healthy run's record tells an older one."""
+    """``sheet`` with the latest step of progress.json: the record of a healthy run has an older one."""
     blob = store.read(f"{run_id}/{runid.PROGRESS}", DOCUMENT_LIMIT_BYTES)
     last = sheet.last
     if blob is None or last is None or last.began_at is None or blob.modified < last.began_at:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from lastbeat.fleet.all_records import MOST, FleetRecords, all_records
 from lastbeat.model.losses import CountedFailure, Dimension, LossGroup, by_loss, grouped
@@ -12,6 +12,7 @@ from lastbeat.model.record import Record
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_time
 from lastbeat.stores.port import Store
+from lastbeat.views.as_json import Json, picked
 from lastbeat.views.heartbeats import NAME_LIMIT, shown
 from lastbeat.watch.decide.losses import counted_failures
 from lastbeat.watch.decide.timesheet import restart_waits
@@ -24,13 +25,12 @@ MOST_GROUPS: Final = 100
 MOST_FINGERPRINTS: Final = 10
 """Most fingerprints of one cause in the document: those that lost the most."""
 _SAID_LIMIT: Final = 300
-Json = dict[str, Any]
 Mask = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
 class RunFailures:
-    """What one record tells."""
+    """The failures of one record."""
 
     failures: tuple[CountedFailure, ...] = ()
     thin: bool = False
@@ -38,7 +38,7 @@ class RunFailures:
     cut: bool = False
     """There were more changes than it keeps."""
     grows: bool = False
-    """It tells more hours later, though nobody writes it: its run lies dead until its next job is seen."""
+    """Its hours grow without a write: its run lies dead until its next job is seen."""
 
 
 @dataclass
@@ -74,7 +74,7 @@ class FleetLosses:
 
 class LossReader:
     """Reads them, again and again: a record that did not change is not read twice, but for one whose hours grow. Not
-    for two threads at once. ``most``: of so many records is told, those that were written last."""
+    for two threads at once. ``most``: most records that count, those that were written last."""
 
     def __init__(self, store: Store, root: str, mask: Mask = str, *, most: int = MOST) -> None:
         self._store = store
@@ -101,13 +101,13 @@ class LossReader:
         records.unread = max(0, len(new) - most)
         records.wanted = (new + growing)[:most]
         for record in records.read(until):
-            told = told_of(record, records.at, self._mask)
+            told = failures_of(record, records.at, self._mask)
             self._known[record.run_id] = versions[record.run_id], told
-        # Those that grow come last, and what they told before is told still.
+        # Those that grow come last, and their earlier failures still count.
         again = max(0, len(records.wanted) - len(new))
         found.left = max(0, records.unread - again)
         records.unread = found.left + beyond
-        # What is wrong with a record is told in words of the record.
+        # A fault quotes the record.
         records.faults = {run_id: shown(why, self._mask, _SAID_LIMIT) for run_id, why in records.faults.items()}
         records.partial = shown(records.partial, self._mask, _SAID_LIMIT) if records.partial is not None else None
         for _, told in self._known.values():
@@ -118,8 +118,8 @@ class LossReader:
         return found
 
 
-def told_of(record: Record, now: datetime, mask: Mask = str) -> RunFailures:
-    """What ``record`` tells, in words that may be shown."""
+def failures_of(record: Record, now: datetime, mask: Mask = str) -> RunFailures:
+    """The failures of ``record``, in texts that may be shown."""
     if record.left_out is not None and record.left_out.forgotten:
         return RunFailures()
     failures = tuple(_shown(each, mask) for each in counted_failures(record, now))
@@ -155,19 +155,11 @@ def losses_document(found: FleetLosses, most: int = MOST_GROUPS) -> Json:
     each = {name: found.by(dimension) for name, dimension in groups.items()}
     return {
         "schema": SCHEMA,
-        "root": found.root,
-        "at": format_time(found.at),
-        "since": format_time(found.since),
-        "runs": found.runs,
+        **picked(found, "root at since runs older thin cut"),
         "total": _group(found.total, None),
         **{name: [_group(group, groups[name]) for group in some[:most]] for name, some in each.items()},
         "left_out": {name: max(0, len(some) - most) for name, some in each.items()},
-        "older": found.older,
-        "unrecorded": records.unrecorded,
-        "thin": found.thin,
-        "cut": found.cut,
-        "unread": records.unread,
-        "unusable": records.unusable,
+        **picked(records, "unrecorded unread unusable"),
         "notes": list(notes(found)),
     }
 
@@ -187,12 +179,10 @@ def _group(group: LossGroup, by: Dimension | None) -> Json:
 
 def _hours_of(group: LossGroup, *, words: bool = False) -> Json:
     latest = group.latest
-    words_of = latest if words else None
+    named = "error_type signal said"
     return {
         "name": group.name or None,
-        "error_type": words_of.error_type if words_of is not None else None,
-        "signal": words_of.signal if words_of is not None else None,
-        "said": words_of.said if words_of is not None else None,
+        **(picked(latest, named) if words and latest is not None else dict.fromkeys(named.split())),
         "failures": group.failures,
         "runs": len(group.runs),
         "lost_hours": _hours(group.lost_s),

@@ -99,7 +99,7 @@ def list_run(store: Store, run_id: str) -> Listed:
 
 class RunWatch:
     """One run as people look at it: what is read once is read again only when the listing shows that it changed.
-    ``limits`` are the fleet's; where nobody else keeps them up to date, they are read once a minute.
+    ``limits`` are the fleet's, kept up to date by the caller; without them they are read once a minute.
 
     ``mask`` hides the secrets of who looks; ``link`` is a web address of the run's files; ``catalogue`` says what is
     looked for in the logs of a run that no pass has recorded yet. May be asked by several threads.
@@ -182,7 +182,7 @@ class RunWatch:
         if end is not None:
             notes.append(f"It wrote {end}; the next pass records what became of it.")
         conditions = islice(judged.conditions.items(), CONDITIONS_LIMIT)
-        # Where there is no record nobody was told anything; what one says that cannot be read, nobody knows.
+        # Without a record no alert was sent. With one that cannot be read, that is not known.
         none = None if judged.unread else 0
         if listed.more_ranks:
             notes.append("There are more files in ranks/ than were listed.")
@@ -252,7 +252,7 @@ class RunWatch:
         try:
             mark = read_mark(self._store)
         except StoreError:
-            # Whether anybody watches is not known; that no pass has judged what there is to doubt, is.
+            # Whether passes are made is not known. That none has judged the latest evidence is.
             return WatchState(at)
         return unwatched if mark is None else watched(mark, mark.at, at)
 

@@ -66,7 +66,7 @@ def select(
         for row in rows
         if (not globs or any(fnmatchcase(row.run_id, glob) for glob in globs))
         and (not wanted or not wanted.isdisjoint(_names(row)))
-        and all(word in _said(row) for word in words)
+        and all(word in _searchable(row) for word in words)
     )
 
 
@@ -76,7 +76,7 @@ def _names(row: Row) -> tuple[str, ...]:
     return row.status.value, row.shown, *warned, *still
 
 
-def _said(row: Row) -> str:
+def _searchable(row: Row) -> str:
     told: tuple[str | None, ...] = (row.run_id, row.shown, row.cause, row.reason, row.phase, row.host)
     told += (row.owner, row.team, row.doubt, row.fault, *row.conditions)
     return "\n".join(each for each in told if each).casefold()

@@ -56,8 +56,8 @@ class RankReader:
         self._cache = FileCache(self.store, _THREADS)
 
     def look(self, listed: Mapping[int, Entry], began: datetime | None, attempt: int | None) -> Ranks:
-        """The ranks as they are now. What was written before ``began``, by the store, or names another attempt
-        than ``attempt``, is of an earlier one. Never raises for the store: one that cannot be read says so."""
+        """The ranks as they are now. A document from before ``began`` (the store's time), or of another attempt than
+        ``attempt``, does not count. Never raises for the store: one that cannot be read says so."""
         ours = {rank: entry for rank, entry in listed.items() if began is None or entry.modified >= began}
         chosen = choose(ours)
         got = self._cache.fetch({str(rank): FilePiece(ours[rank], LIMIT_BYTES) for rank in chosen})

@@ -49,8 +49,8 @@ def history(record: Record, safe: Safe) -> tuple[Transition, ...]:
 def attempts(record: Record) -> tuple[Span, ...]:
     """Each attempt that history knows of, oldest first: when it began, as far as that is known, and its latest status.
 
-    History keeps the latest transitions alone, so that earlier attempts may be missing, and the first of those that
-    are there may have begun before what is told.
+    History keeps only the latest transitions. So earlier attempts may be missing, and the first one here may have begun
+    before its span.
     """
     spans: dict[int, Span] = {}
     for each in record.history[-HISTORY_LIMIT:]:

@@ -1,7 +1,7 @@
 """JSON Schema of the documents that others write or read: a run's heartbeats, its record, a catalogue, limits.
 
-The types in the code are the source, so they cannot say anything else. Of heartbeats, which anybody may write, the
-table of their fields says what lastbeat makes something of; it reads far worse documents than these.
+The types in the code are the source, so they cannot say anything else. For heartbeats, which any program may write,
+the table of their fields says what lastbeat reads; it reads far worse documents than these.
 """
 
 import ast

@@ -29,7 +29,7 @@ _AT_ONCE: Final = 200
 _WAVES: Final = 3
 """What one document tells decides whether another is needed, twice at most."""
 _MOMENT_S: Final = 0.02
-"""So long may whoever only wants to see wait for whoever takes something in."""
+"""Longest time in s that a reader of the view waits while documents are taken in."""
 _NAMED: Final = 5
 """Most unreadable folders that are named."""
 _LIMITS: Final = LIMITS.partition("/")[2]
@@ -80,7 +80,7 @@ class FleetWatch:
 
     def open(self, until: float = _FOREVER, on_progress: Callable[[int, int], None] | None = None) -> FleetView:
         """List the fleet and read all that rows need, until ``until``, a time of ``time.monotonic()``. ``on_progress``
-        is told how many documents were read, of how many. Never raises for the store: the view says what is wrong."""
+        gets how many documents were read, of how many. Never raises for the store: the view says what is wrong."""
         with self._asking:
             self._see_all((), until, on_progress)
             self._explain(min(LOOK_S, until - time.monotonic()), _FOREVER)
@@ -89,11 +89,12 @@ class FleetWatch:
             return self._now_known()
 
     def round(self, wanted: Sequence[str] = ()) -> FleetView:
-        """What one interval may do: list the fleet, or read as many documents that changed as cost no more than that.
-        Of those, what ``wanted`` runs wrote goes first, for people see them right now. Never raises for the store."""
+        """Do what one interval may do: list the fleet, or read at most :data:`READS_A_PAGE` changed documents for each
+        page of the last listing. Those of ``wanted`` runs go first, for people see them right now. Never raises
+        for the store."""
         if not self._asking.acquire(blocking=False):
             with self._asking:
-                # Somebody else did it meanwhile.
+                # Another thread did it meanwhile.
                 return self._now_known()
         try:
             if self._free:
@@ -192,14 +193,14 @@ class FleetWatch:
             self._ignored = tuple(shown(name) for name in listing.ignored)
             if not count:
                 self._state.begin(at)
-            self._notes = tuple(self._told(broken, listing.own_fault))
+            self._notes = tuple(self._listing_notes(broken, listing.own_fault))
             self._state.end(complete=broken is None)
             if not opening:
                 self._state.judge(self._index)
         return True
 
-    def _told(self, broken: str | None, own_fault: StoreError | None) -> Iterator[str]:
-        """What must be known of the last listing, under ``_lock``."""
+    def _listing_notes(self, broken: str | None, own_fault: StoreError | None) -> Iterator[str]:
+        """Remarks on the last listing, for people. The caller holds ``_lock``."""
         if broken:
             yield f"{broken} Runs after those are shown as last seen."
         if own_fault is not None:
