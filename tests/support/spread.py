@@ -20,7 +20,6 @@ _SERVERS: Final = (
 )
 """Name of each server, and the tests that go to the worker where it runs."""
 _FIRST: Final = (
-    "integration/sdk/test_stop_together",
     "e2e/test_cli_supervise",
     "e2e/test_cli_closed",
     "e2e/test_exec_in_place",

@@ -6,7 +6,8 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,22 @@ LIMIT_S = 60.0
 """Generous: how long anything here may take on a busy machine."""
 STALE_S = 3.0
 """A heartbeat older than this is stale; training here beats five times a second."""
+WRITTEN = """\
+def written(run):
+    while run._reporter._written_steps < run.steps:
+        time.sleep(0.005)
+"""
+"""For scripts: waits until the store has all that ``run`` has reported."""
+DEADLOCK = """\
+def deadlock(note):
+    import ctypes
+    lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(128)
+    lock(mutex)
+    open(note, "w").close()
+    lock(mutex)
+"""
+"""For scripts: writes the file ``note``, then waits in native code as a library does whose peer is gone. No signal ends
+the wait, no Python runs in this thread, and it takes no processor."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +82,19 @@ class Site:
                 text=True,
             )
 
-    def train(self, script: str, **env: str) -> "Trained":
-        """Run ``script`` to its end."""
-        process = self.start(script, **env)
+    @contextmanager
+    def running(self, script: str, *, log: str = "training.log", **env: str) -> "Iterator[subprocess.Popen[str]]":
+        """``script`` as :meth:`start` runs it; killed where it outlives the block."""
+        process = self.start(script, log=log, **env)
         try:
-            process.wait(LIMIT_S)
+            yield process
         finally:
             end(process)
-        return Trained(process.returncode, self.said())
+
+    def train(self, script: str, **env: str) -> "Trained":
+        """Run ``script`` to its end."""
+        with self.running(script, **env) as process:
+            return Trained(process.wait(LIMIT_S), self.said())
 
     def said(self, log: str = "training.log") -> str:
         """Without where it reports to, which every training says."""

@@ -10,12 +10,15 @@ LIMIT_S = 150.0
 
 
 def until(look: Callable[[], T], enough: Callable[[T], object] = bool, limit_s: float = LIMIT_S) -> T:
-    """What ``look`` finds once that is ``enough``, or anything at all; fails with the last of it after ``limit_s``."""
-    end, pause_s = time.monotonic() + limit_s, 0.001
+    """What ``look`` finds once that is ``enough``, or anything at all; fails with the last of it after ``limit_s``.
+
+    What takes longer is looked at less often, for a look may cost a listing.
+    """
+    began = time.monotonic()
     while not enough(found := look()):
-        assert time.monotonic() < end, f"after {limit_s:g} s still {found!r}"
-        time.sleep(pause_s)
-        pause_s = min(2 * pause_s, 0.02)
+        waited_s = time.monotonic() - began
+        assert waited_s < limit_s, f"after {limit_s:g} s still {found!r}"
+        time.sleep(min(max(0.001, waited_s / 10), 0.05))
     return found
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from support.s3 import S3Server
 from support.training import Site, directory_site, s3_site
 
 
@@ -13,9 +14,14 @@ def directory(tmp_path: Path) -> Site:
     return directory_site(tmp_path)
 
 
-@pytest.fixture(params=["a directory", "S3"])
-def site(request: pytest.FixtureRequest, tmp_path: Path) -> Site:
-    """A fleet root in a directory, then one in a bucket of its own."""
-    if request.param == "a directory":
-        return directory_site(tmp_path)
-    return s3_site(tmp_path, request.getfixturevalue("s3_server"))
+@pytest.fixture
+def in_s3(tmp_path: Path, s3_server: S3Server) -> Site:
+    """A fleet root in a bucket of its own."""
+    return s3_site(tmp_path, s3_server)
+
+
+@pytest.fixture(params=["directory", "in_s3"], ids=["a directory", "S3"])
+def site(request: pytest.FixtureRequest) -> Site:
+    """One after the other, where a request that is under way makes a difference."""
+    made: Site = request.getfixturevalue(request.param)
+    return made

@@ -1,6 +1,6 @@
 """Training, and scripts beside it, raise alerts; watchers tell people once."""
 
-import subprocess
+from contextlib import ExitStack
 
 import pytest
 
@@ -9,7 +9,7 @@ from lastbeat import wire
 from lastbeat.stores.clock import steady_clock
 from support import monitor
 from support.channel import ListChannel
-from support.training import Site, end
+from support.training import Site
 from support.waiting import until
 
 
@@ -23,7 +23,7 @@ def told(site: Site, watchers: int = 2) -> list[tuple[str, str, str]]:
     return [(message.event.value, message.severity, message.reason) for message in channel.sent]
 
 
-def test_an_alert_that_training_raises_is_told_once(site: Site) -> None:
+def test_an_alert_that_training_raises_is_told_once(directory: Site) -> None:
     script = """\
     import lastbeat
     with lastbeat.run("run-1") as run:
@@ -32,9 +32,9 @@ def test_an_alert_that_training_raises_is_told_once(site: Site) -> None:
         assert not run.alert("Loss is high", "3.5 at step 1", level="warning")
     assert not run.alert("too late")
     """
-    trained = site.train(script)
+    trained = directory.train(script)
     assert trained.exit == 0, trained.said
-    assert told(site) == [
+    assert told(directory) == [
         ("ALERT", "warning", "Loss is high: 3.5 at step 1"),
         ("SUCCEEDED", "info", "Training completed (_complete found)"),
     ]
@@ -48,13 +48,10 @@ def test_every_rank_may_raise_one(directory: Site) -> None:
         run.alert(f"from rank {os.environ['RANK']}")
         time.sleep(600)
     """
-    ranks: list[subprocess.Popen[str]] = []
-    try:
-        ranks += [directory.start(script, log=f"{rank}.log", RANK=str(rank), WORLD_SIZE="2") for rank in range(2)]
+    with ExitStack() as open_:
+        for rank in range(2):
+            open_.enter_context(directory.running(script, log=f"{rank}.log", RANK=str(rank), WORLD_SIZE="2"))
         until(lambda: (directory.read("_alerts.json") or "").count("from rank") == 2)
-    finally:
-        for process in ranks:
-            end(process)
     (alert,) = [reason for event, _, reason in told(directory) if event == "ALERT"]
     assert {"from rank 0", "from rank 1 (rank 1)"} == set(alert.split(" · "))
 

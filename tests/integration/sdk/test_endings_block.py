@@ -6,7 +6,7 @@ from support.training import Site
 from support.waiting import until
 
 
-def test_leaving_the_block_completes_the_run(site: Site) -> None:
+def test_leaving_the_block_completes_the_run(directory: Site) -> None:
     script = """\
     import lastbeat
     with lastbeat.run("run-1", total_steps=2) as run:
@@ -14,8 +14,8 @@ def test_leaving_the_block_completes_the_run(site: Site) -> None:
             run.step(1, loss=2.0, learning_rate=3e-4, tokens=512)
         run.step(2, loss=1.0, learning_rate=3e-4, tokens=512)
     """
-    assert site.train(script).exit == 0
-    found = site.look()
+    assert directory.train(script).exit == 0
+    found = directory.look()
     assert (found["status"], found["exit"], found["step"], found["total_steps"]) == ("SUCCEEDED", 0, 2, 2)
 
 
@@ -52,7 +52,7 @@ def test_an_exception_is_told_before_it_goes_on_unchanged(directory: Site) -> No
     assert (found["status"], found["cause"]) == ("FAILED", "exception")
 
 
-def test_a_block_inside_a_block_is_another_run(site: Site) -> None:
+def test_a_block_inside_a_block_is_another_run(directory: Site) -> None:
     script = """\
     import lastbeat
     with lastbeat.run("outer") as outer:
@@ -65,9 +65,9 @@ def test_a_block_inside_a_block_is_another_run(site: Site) -> None:
             pass
         outer.step(2)
     """
-    assert site.train(script).exit == 0
-    assert site.look("outer")["status"] == "SUCCEEDED"
-    inner = site.look("inner")
+    assert directory.train(script).exit == 0
+    assert directory.look("outer")["status"] == "SUCCEEDED"
+    inner = directory.look("inner")
     assert (inner["status"], inner["reason"]) == ("FAILED", "RuntimeError: inner only")
 
 
@@ -81,7 +81,7 @@ def test_an_exception_through_two_blocks_fails_both(directory: Site) -> None:
     assert [directory.look(name)["status"] for name in ("outer", "inner")] == ["FAILED", "FAILED"]
 
 
-def test_what_the_script_says_itself_outranks_the_end_of_the_block(site: Site) -> None:
+def test_what_the_script_says_itself_outranks_the_end_of_the_block(directory: Site) -> None:
     script = """\
     import lastbeat
     with lastbeat.run("run-1") as run:
@@ -89,8 +89,8 @@ def test_what_the_script_says_itself_outranks_the_end_of_the_block(site: Site) -
         assert run.fail("again")
         assert run.complete()
     """
-    assert site.train(script).exit == 0
-    found = site.look()
+    assert directory.train(script).exit == 0
+    found = directory.look()
     assert (found["status"], found["reason"]) == ("FAILED", "loss exploded")
 
 
@@ -98,18 +98,11 @@ def test_the_same_id_again_is_the_next_attempt(site: Site) -> None:
     failing = 'import lastbeat\nwith lastbeat.run("run-1") as run:\n    run.step(1)\n    raise ValueError("first")\n'
     assert site.train(failing).exit == 1
     assert site.look()["status"] == "FAILED"
-    process = site.start(
-        'import lastbeat, time\nwith lastbeat.run("run-1") as run:\n    run.step(1)\n    time.sleep(600)\n'
-    )
-    try:
-        found = site.look()
-        while found["attempt"] != 2:
-            found = site.look()
+    sleeps = 'import lastbeat, time\nwith lastbeat.run("run-1") as run:\n    run.step(1)\n    time.sleep(600)\n'
+    with site.running(sleeps):
+        found = until(site.look, lambda found: found["attempt"] == 2)
         assert found["status"] == "RUNNING"
         assert site.read("_error") is None
-    finally:
-        process.kill()
-        process.wait()
     assert site.train('import lastbeat\nwith lastbeat.run("run-1", resume=True): pass\n').exit == 0
     found = site.look()
     assert (found["status"], found["attempt"]) == ("SUCCEEDED", 3)
@@ -120,7 +113,7 @@ def test_a_schedulers_restart_count_numbers_the_attempt(directory: Site) -> None
     assert directory.look()["attempt"] == 5
 
 
-def test_a_loss_that_is_no_number_raises_the_condition(site: Site) -> None:
+def test_a_loss_that_is_no_number_raises_the_condition(directory: Site) -> None:
     script = """\
     import lastbeat, time
     import numpy as np
@@ -129,15 +122,11 @@ def test_a_loss_that_is_no_number_raises_the_condition(site: Site) -> None:
             run.step(step, loss=np.float32("nan"), tokens=np.int64(3))
             time.sleep(0.05)
     """
-    process = site.start(script)
-    try:
-        until(lambda: site.read("progress.json"))
-        found = site.look()
+    with directory.running(script):
+        until(lambda: directory.read("progress.json"))
+        found = directory.look()
         assert (found["conditions"], found["status"], found["exit"]) == (["loss_nan"], "RUNNING", 1)
-        assert '"loss": "NaN"' in (site.read("progress.json") or "")
-    finally:
-        process.kill()
-        process.wait()
+        assert '"loss": "NaN"' in (directory.read("progress.json") or "")
 
 
 def test_settings_that_do_not_say_where_runs_lie_leave_training_alone(directory: Site) -> None:

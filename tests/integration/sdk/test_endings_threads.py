@@ -3,95 +3,57 @@
 import json
 import signal
 import textwrap
-from dataclasses import dataclass
 
 import pytest
 
-from support.training import Site, end
+from support.training import WRITTEN, Site
 from support.waiting import until
 
-START = """\
+START = f"""\
 import os, queue, signal, sys, threading, time
 import lastbeat
+{WRITTEN}
 def work():
     raise ValueError("shard 7 is torn")
 def die(name="loader"):
     thread = threading.Thread(target=work, name=name)
     thread.start()
     thread.join()
-def told(run):
-    while run._reporter._written_steps < run.steps:
-        time.sleep(0.005)
 """
 PROCESS = START + 'run = lastbeat.start("run-1")\nrun.step(1)\n'
 NOTE = "a thread of it had ended with an exception: loader: ValueError: shard 7 is torn"
 
 
-@dataclass(frozen=True)
-class End:
-    """How the script goes on, its exit status, and what the watchdog says of it."""
-
-    script: str
-    exit: int
-    status: str
-    reason: str
-    cause: str | None = None
-
-
+SUCCEEDED = "Training completed (_complete found)"
+LATER = "threading.Thread(target=lambda: (time.sleep(0.3), work()), name='loader').start()"
 ENDS = [
-    pytest.param(
-        End("die()", 0, "SUCCEEDED", f"Training completed (_complete found); {NOTE}"),
-        id="a process that ends well has succeeded",
-    ),
-    pytest.param(
-        End("die(); sys.exit(0)", 0, "SUCCEEDED", f"Training completed (_complete found); {NOTE}"),
-        id="also by sys.exit(0)",
-    ),
-    pytest.param(
-        End("die(); die('other'); run.complete()", 0, "SUCCEEDED", f"Training completed (_complete found); {NOTE}"),
-        id="the first of several is told",
-    ),
-    pytest.param(
-        End(
-            "threading.Thread(target=lambda: (time.sleep(0.3), work()), name='loader').start()",
-            0,
-            "SUCCEEDED",
-            f"Training completed (_complete found); {NOTE}",
-        ),
-        id="a thread that outlives the main thread",
-    ),
-    pytest.param(
-        End("die(); sys.exit(3)", 3, "FAILED", f"SystemExit: training ended with exit status 3; {NOTE}", "exception"),
-        id="an exit status fails it, and the thread's error explains it",
-    ),
-    pytest.param(
-        End("die(); raise KeyError('batch')", 1, "FAILED", f"KeyError: 'batch'; {NOTE}", "exception"),
-        id="the main thread's own exception fails it",
-    ),
-    pytest.param(
-        End("die(); os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)", -signal.SIGTERM, "FAILED",
-            f"Cancelled: received signal 15 (SIGTERM); {NOTE}", "cancelled"),
-        id="somebody ends what hangs since",
-    ),
-    pytest.param(
-        End("threading.Thread(target=sys.exit, args=(3,)).start()", 0, "SUCCEEDED",
-            "Training completed (_complete found)"),
-        id="a thread that only exits says nothing",
-    ),
-    pytest.param(
-        End("run.complete(); die()", 0, "SUCCEEDED", "Training completed (_complete found)"),
-        id="what comes after the end is not the run's any more",
-    ),
+    pytest.param("die()", 0, "SUCCEEDED", f"{SUCCEEDED}; {NOTE}", None, id="a process that ends well has succeeded"),
+    pytest.param("die(); sys.exit(0)", 0, "SUCCEEDED", f"{SUCCEEDED}; {NOTE}", None, id="also by sys.exit(0)"),
+    pytest.param("die(); die('other'); run.complete()", 0, "SUCCEEDED", f"{SUCCEEDED}; {NOTE}", None,
+                 id="the first of several is told"),
+    pytest.param(LATER, 0, "SUCCEEDED", f"{SUCCEEDED}; {NOTE}", None, id="a thread that outlives the main thread"),
+    pytest.param("die(); sys.exit(3)", 3, "FAILED", f"SystemExit: training ended with exit status 3; {NOTE}",
+                 "exception", id="an exit status fails it, and the thread's error explains it"),
+    pytest.param("die(); raise KeyError('batch')", 1, "FAILED", f"KeyError: 'batch'; {NOTE}", "exception",
+                 id="the main thread's own exception fails it"),
+    pytest.param("die(); os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)", -signal.SIGTERM, "FAILED",
+                 f"Cancelled: received signal 15 (SIGTERM); {NOTE}", "cancelled", id="somebody ends what hangs since"),
+    pytest.param("threading.Thread(target=sys.exit, args=(3,)).start()", 0, "SUCCEEDED", SUCCEEDED, None,
+                 id="a thread that only exits says nothing"),
+    pytest.param("run.complete(); die()", 0, "SUCCEEDED", SUCCEEDED, None,
+                 id="what comes after the end is not the run's any more"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", ENDS)
-def test_a_thread_that_dies_is_not_training_that_dies(directory: Site, case: End) -> None:
-    trained = directory.train(PROCESS + case.script)
-    assert trained.exit == case.exit, trained.said
+@pytest.mark.parametrize(("script", "exits", "status", "reason", "cause"), ENDS)
+def test_a_thread_that_dies_is_not_training_that_dies(
+    directory: Site, script: str, exits: int, status: str, reason: str, cause: str | None
+) -> None:
+    trained = directory.train(PROCESS + script)
+    assert trained.exit == exits, trained.said
     found = directory.look()
-    assert (found["status"], found["reason"], found["cause"]) == (case.status, case.reason, case.cause)
-    if NOTE in case.reason:
+    assert (found["status"], found["reason"], found["cause"]) == (status, reason, cause)
+    if NOTE in reason:
         # Python shows it as ever.
         assert "ValueError: shard 7 is torn" in trained.said
         told = json.loads(directory.read("metadata.json") or "")
@@ -110,7 +72,7 @@ def test_the_log_says_that_it_counts_as_a_success(directory: Site) -> None:
 @pytest.mark.parametrize(
     ("script", "status", "first"),
     [
-        pytest.param("pass", "SUCCEEDED", "Training completed (_complete found)", id="that is left"),
+        pytest.param("pass", "SUCCEEDED", SUCCEEDED, id="that is left"),
         pytest.param("raise RuntimeError('no data')", "FAILED", "RuntimeError: no data", id="that an exception leaves"),
     ],
 )
@@ -123,39 +85,26 @@ def test_a_block(directory: Site, script: str, status: str, first: str) -> None:
 
 def test_a_thread_that_died_outside_of_a_block_is_not_its_own(directory: Site) -> None:
     directory.train(START + 'die()\nwith lastbeat.run("run-1"):\n    pass\ndie()\n')
-    assert directory.look()["reason"] == "Training completed (_complete found)"
+    assert directory.look()["reason"] == SUCCEEDED
 
 
-@pytest.mark.parametrize(
-    "hangs",
-    [
-        pytest.param("os.kill(os.getpid(), signal.SIGKILL)", id="that is killed"),
-        pytest.param("os._exit(0)", id="that leaves without a word"),
-    ],
-)
-def test_a_training_that_falls_silent_has_said_what_may_be_the_reason(directory: Site, hangs: str) -> None:
-    script = PROCESS + f"told(run)\ndie()\nrun.step(2)\ntold(run)\n{hangs}\n"
+def test_a_training_that_falls_silent_has_said_what_may_be_the_reason(directory: Site) -> None:
+    script = PROCESS + "written(run)\ndie()\nrun.step(2)\nwritten(run)\nos.kill(os.getpid(), signal.SIGKILL)\n"
     directory.train(script, LASTBEAT_GUARDIAN="off")
     assert directory.look_until("TIMED_OUT")["reason"] == f"Both heartbeats stale (>0.05m); {NOTE}"
 
 
 def test_a_training_that_hangs_since_says_so_while_it_hangs(directory: Site) -> None:
-    process = directory.start(PROCESS + "die()\nqueue.Queue().get()\n")
-    try:
+    with directory.running(PROCESS + "die()\nqueue.Queue().get()\n"):
         until(lambda: "thread_error" in (directory.read("metadata.json") or ""))
         found = directory.look()
         assert (found["status"], found["exit"]) == ("RUNNING", 0)
         assert found["reason"].endswith(f"; {NOTE}")
-    finally:
-        end(process)
 
 
 def test_it_is_told_at_once_for_it_may_be_the_last_word(directory: Site) -> None:
-    process = directory.start(PROCESS + "told(run)\ndie()\ntime.sleep(600)\n", LASTBEAT_BEAT_SECONDS="3600")
-    try:
+    with directory.running(PROCESS + "written(run)\ndie()\ntime.sleep(600)\n", LASTBEAT_BEAT_SECONDS="3600"):
         until(lambda: "thread_error" in (directory.read("metadata.json") or ""))
-    finally:
-        end(process)
 
 
 def test_hooks_that_training_chains_are_all_called(directory: Site) -> None:
@@ -203,4 +152,4 @@ assert run.thread_error is not None
 def test_an_exception_of_a_forked_childs_thread_is_the_childs(directory: Site) -> None:
     script = PROCESS + "if os.fork() == 0:\n    die()\n    os._exit(0)\nos.wait()\n"
     directory.train(script)
-    assert directory.look()["reason"] == "Training completed (_complete found)"
+    assert directory.look()["reason"] == SUCCEEDED

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.training import LIMIT_S, Site, end
+from support.training import LIMIT_S, Site
 from support.waiting import until
 
 LOOP = """\
@@ -58,8 +58,7 @@ def fill(path: Path) -> None:
 
 def test_a_full_disk(tmp_path: Path, small: Path) -> None:
     site = Site(tmp_path / "work", str(small / "runs"))
-    process = site.start(LOOP)
-    try:
+    with site.running(LOOP) as process:
         until(lambda: step(site))
         fill(small / "ballast")
         until(lambda: "No space left on device" in site.said())
@@ -68,8 +67,6 @@ def test_a_full_disk(tmp_path: Path, small: Path) -> None:
         until(lambda: step(site) > known)
         (site.folder / "stop").touch()
         assert process.wait(LIMIT_S) == 0
-    finally:
-        end(process)
     lines = site.said().splitlines()
     assert len(lines) == 2, "one warning an outage, and what the script prints"
     found = site.look()
@@ -78,8 +75,7 @@ def test_a_full_disk(tmp_path: Path, small: Path) -> None:
 
 def test_a_disk_that_turns_read_only(tmp_path: Path, small: Path) -> None:
     site = Site(tmp_path / "work", str(small / "runs"))
-    process = site.start(LOOP)
-    try:
+    with site.running(LOOP) as process:
         until(lambda: step(site))
         _remount(small, "ro")
         until(lambda: "not allowed to" in site.said())
@@ -88,8 +84,6 @@ def test_a_disk_that_turns_read_only(tmp_path: Path, small: Path) -> None:
         until(lambda: step(site) > known)
         (site.folder / "stop").touch()
         assert process.wait(LIMIT_S) == 0
-    finally:
-        end(process)
     assert site.look()["status"] == "SUCCEEDED"
 
 
@@ -108,13 +102,10 @@ def test_a_directory_that_is_not_ours(tmp_path: Path) -> None:
     root = tmp_path / "runs"
     root.mkdir(mode=0o555)
     site = Site(tmp_path / "work", str(root))
-    process = site.start(LOOP)
-    try:
+    with site.running(LOOP) as process:
         until(lambda: "not allowed to" in site.said())
         root.chmod(0o777)
         until(lambda: step(site))
         (site.folder / "stop").touch()
         assert process.wait(LIMIT_S) == 0
-    finally:
-        end(process)
     assert site.look()["status"] == "SUCCEEDED"

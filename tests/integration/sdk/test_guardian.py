@@ -6,61 +6,63 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from support import monitor
 from support.cgroup import counts_oom_kills, memory_cgroup
 from support.checkout import ROOT
 from support.guardians import guardians, resident_bytes
-from support.training import LIMIT_S, Site, end
+from support.training import LIMIT_S, WRITTEN, Site
 from support.waiting import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="guardians are for Linux alone")
 
+CORE = str(ROOT / "core")
 KILLER = "unknown" if counts_oom_kills() else "oom"
-START = """\
+START = f"""\
 import ctypes, os, signal, sys, threading, time
 import lastbeat
-def told(run):
-    while run._reporter._written_steps < run.steps:
+{WRITTEN}
+"""
+BLOCK = START + 'with lastbeat.run("run-1", total_steps=10) as run:\n    run.step(2)\n    written(run)\n'
+GUARDED = """\
+    while run._reporter._environment is None or run._reporter._environment.guard._line.answer() is None:
         time.sleep(0.005)
 """
-BLOCK = START + 'with lastbeat.run("run-1", total_steps=10) as run:\n    run.step(2)\n    told(run)\n'
-GUARDED = "    while run._reporter._environment.guard._line.answer() is None:\n        time.sleep(0.005)\n"
 """How it goes on once its guardian is there: until then kernels before 6.16 may not say how it ended."""
-RANK = START + 'with lastbeat.run("run-1", total_steps=10) as run:\n    run.step(2)\n'
 ASLEEP = BLOCK + "    print('asleep', flush=True)\n    time.sleep(600)\n"
+RANK = ASLEEP.replace("    written(run)\n", GUARDED)
 
 
-RANK += (
-    "    while run._reporter._environment is None:\n        time.sleep(0.005)\n"
-    + GUARDED
-    + "    print('asleep', flush=True)\n    time.sleep(600)\n"
-)
-
-
-@pytest.fixture
 def patient(site: Site) -> Site:
-    """Where nobody is silent for long enough to be called so: what is told is not told by silence."""
+    """Where no run is silent for long enough to be called so: what is told is not told by silence."""
     return replace(site, env={**site.env, "STALE_MINUTES": "10"})
 
 
 @pytest.fixture
 def here(directory: Site) -> Site:
-    """Likewise, in a directory."""
-    return replace(directory, env={**directory.env, "STALE_MINUTES": "10"})
+    return patient(directory)
+
+
+@contextmanager
+def asleep(site: Site, script: str = ASLEEP, **env: str) -> "Iterator[subprocess.Popen[str]]":
+    """Training that sleeps, and is killed with the end of the block."""
+    with site.running(script, **env) as process:
+        until(lambda: "asleep" in site.said())
+        yield process
 
 
 def _gone(site: Site) -> None:
     until(lambda: not guardians(site.folder))
 
 
-@dataclass(frozen=True)
-class End:
-    """How the block goes on, its exit status, and what the watchdog soon says of it."""
+class End(NamedTuple):
+    """How the block goes on, its exit status, what the watchdog soon says of it, and the text of ``_error``."""
 
     script: str
     exit: int
@@ -68,82 +70,56 @@ class End:
     cause: str | None = None
     reason: str = ""
     error: str = ""
-    """Text of ``_error``."""
 
 
+SEGFAULT = End("ctypes.string_at(0)", -signal.SIGSEGV, "FAILED", "exception", "was killed by SIGSEGV",
+               "Fatal Python error: Segmentation fault")  # fmt: skip
+UNHANDLED = "signal.signal(signal.SIGTERM, signal.SIG_DFL); os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)"
+UNENDED = "train.py ended with exit status {}, before its run had ended"
 ENDS = [
-    pytest.param(
-        End("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, "FAILED", KILLER, "was killed by SIGKILL"),
-        id="SIGKILL",
-    ),
-    pytest.param(
-        End(
-            "ctypes.string_at(0)",
-            -signal.SIGSEGV,
-            "FAILED",
-            "exception",
-            "was killed by SIGSEGV",
-            "Fatal Python error: Segmentation fault",
-        ),
-        id="a segmentation fault, with what Python could still say of it",
-    ),
-    pytest.param(
-        End("os.abort()", -signal.SIGABRT, "FAILED", None, "killed by SIGABRT", "Fatal Python error: Aborted"),
-        id="an abort",
-    ),
-    pytest.param(
-        End("os._exit(3)", 3, "FAILED", None, "train.py ended with exit status 3, before its run had ended"),
-        id="os._exit(3)",
-    ),
-    pytest.param(
-        End("os._exit(0)", 0, "FAILED", None, "train.py ended with exit status 0, before its run had ended"),
-        id="os._exit(0) ends no run",
-    ),
-    pytest.param(
-        End(
-            "signal.signal(signal.SIGTERM, signal.SIG_DFL); os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)",
-            -signal.SIGTERM,
-            "FAILED",
-            "cancelled",
-            "received signal 15 (SIGTERM)",
-        ),
-        id="SIGTERM that nobody handles",
-    ),
+    pytest.param(End("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, "FAILED", KILLER,
+                     "was killed by SIGKILL"), id="SIGKILL"),
+    pytest.param(SEGFAULT, id="a segmentation fault, with what Python could still say of it"),
+    pytest.param(End("os.abort()", -signal.SIGABRT, "FAILED", None, "killed by SIGABRT", "Fatal Python error: Aborted"),
+                 id="an abort"),
+    pytest.param(End("os._exit(3)", 3, "FAILED", None, UNENDED.format(3)), id="os._exit(3)"),
+    pytest.param(End("os._exit(0)", 0, "FAILED", None, UNENDED.format(0)), id="os._exit(0) ends no run"),
+    pytest.param(End(UNHANDLED, -signal.SIGTERM, "FAILED", "cancelled", "received signal 15 (SIGTERM)"),
+                 id="SIGTERM that nobody handles"),
     pytest.param(End("sys.exit(0)", 0, "SUCCEEDED"), id="sys.exit(0) is told by the run itself"),
-    pytest.param(End("pass", 0, "SUCCEEDED"), id="so is the end of the block"),
-    pytest.param(
-        End("raise ValueError('bad batch')", 1, "FAILED", None, "ValueError: bad batch", "Traceback"),
-        id="and an exception",
-    ),
-]
+    pytest.param(End("raise ValueError('bad batch')", 1, "FAILED", None, "ValueError: bad batch", "Traceback"),
+                 id="and an exception"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", ENDS)
-def test_an_end_is_told_at_once(patient: Site, case: End) -> None:
-    trained = patient.train(BLOCK + GUARDED + f"    {case.script}\n")
+def test_an_end_is_told_at_once(here: Site, case: End) -> None:
+    trained = here.train(f"{BLOCK}{GUARDED}    {case.script}\n")
     assert trained.exit == case.exit, trained.said
-    found = patient.look_until(case.status)
+    found = here.look_until(case.status)
     assert case.reason in found["reason"]
     assert case.cause in {None, found["cause"]}, found
-    assert case.error in (patient.read("_error") or "")
+    assert case.error in (here.read("_error") or "")
     # But for the frames of its own that a crash or a trace shows.
     said = [line for line in trained.said.splitlines() if not line.startswith("  ")]
     assert not any("lastbeat" in line for line in said), trained.said
-    _gone(patient)
+    _gone(here)
+
+
+def test_an_end_is_told_at_once_in_s3(in_s3: Site) -> None:
+    test_an_end_is_told_at_once(patient(in_s3), SEGFAULT)
 
 
 def test_a_run_that_the_script_starts_without_a_block(here: Site) -> None:
-    script = START + 'run = lastbeat.start("run-1")\nrun.step(1)\ntold(run)\nos._exit(7)\n'
+    script = START + 'run = lastbeat.start("run-1")\nrun.step(1)\nwritten(run)\nos._exit(7)\n'
     assert here.train(script).exit == 7
     assert "exit status 7" in here.look_until("FAILED")["reason"]
 
 
 def test_what_a_parent_learns_at_once_is_known_as_well(here: Site) -> None:
     # The shell takes note of the end within microseconds, and the kernel then forgets the process.
-    process = here.start(ASLEEP)
-    until(lambda: "asleep" in here.said())
-    process.kill()
-    process.wait(LIMIT_S)
+    with asleep(here):
+        pass
     error = until(lambda: here.read("_error")) or ""
     assert error.startswith(
         ("train.py was killed by SIGKILL", "train.py ended without a word (killed by a signal such as")
@@ -152,21 +128,17 @@ def test_what_a_parent_learns_at_once_is_known_as_well(here: Site) -> None:
 
 def test_a_reader_of_its_output_is_not_kept_waiting(here: Site) -> None:
     # Not even while the guardian cannot reach the store: it says so to nobody, and gives up.
-    script = f"{ASLEEP}"
-    here.folder.mkdir(parents=True)
-    (here.folder / "train.py").write_text(script)
-    first = here.start(script)
-    until(lambda: "asleep" in here.said())
-    environment = Path(f"/proc/{first.pid}/environ").read_bytes().decode().split("\0")
-    end(first)
-    command = [sys.executable, "train.py"]
-    variables = dict(line.split("=", 1) for line in environment if line)
-    hangs = {"MONITORING_ROOT": "s3://hangs/runs", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    hangs = {"MONITORING_ROOT": "s3://hangs/runs", "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "PYTHONPATH": CORE}
     keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
     script = START + 'with lastbeat.run("run-1") as run:\n    print("asleep", flush=True)\n    time.sleep(600)\n'
-    (here.folder / "train.py").write_text(script)
+    here.folder.mkdir(parents=True)
+    environment = monitor.environment(here.folder, {**hangs, **keys})
     with subprocess.Popen(
-        command, cwd=here.folder, env={**variables, **hangs, **keys}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [sys.executable, "-c", script],
+        cwd=here.folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"asleep\n"
@@ -198,8 +170,7 @@ def test_the_guardian_is_small_and_holds_nothing(here: Site) -> None:
         while not os.path.exists("seen"):
             time.sleep(0.01)
     """
-    process = here.start(script)
-    try:
+    with here.running(script) as process:
         until(lambda: here.read("progress.json"))
         (guardian,) = guardians(here.folder)
         folder = Path(f"/proc/{guardian}")
@@ -214,20 +185,14 @@ def test_the_guardian_is_small_and_holds_nothing(here: Site) -> None:
         assert b"run-1" not in (folder / "cmdline").read_bytes()
         (here.folder / "seen").touch()
         assert process.wait(LIMIT_S) == 0
-    finally:
-        end(process)
     _gone(here)
 
 
 def test_signals_to_everybody_do_not_reach_it(here: Site) -> None:
-    process = here.start(ASLEEP)
-    try:
-        until(lambda: "asleep" in here.said())
+    with asleep(here):
         (guardian,) = guardians(here.folder)
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
             os.kill(guardian, number)
-    finally:
-        end(process)
     assert "killed by SIGKILL" in here.look_until("FAILED")["reason"]
 
 
@@ -236,17 +201,13 @@ def test_training_that_lets_sigpipe_end_it_outlives_its_guardian(here: Site) -> 
         BLOCK + "    signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n" + GUARDED + "    print('asleep', flush=True)\n"
         "    while not os.path.exists('../runs/go'):\n        time.sleep(0.02)\n"
     )
-    process = here.start(script)
-    try:
-        until(lambda: "asleep" in here.said())
+    with asleep(here, script) as process:
         (guardian,) = guardians(here.folder)
         os.kill(guardian, signal.SIGKILL)
         _gone(here)
         # Now it tells a guardian that is dead how it ends.
         (Path(here.root) / "go").touch()
         assert process.wait(LIMIT_S) == 0, here.said()
-    finally:
-        end(process)
     assert here.look_until("SUCCEEDED")["status"] == "SUCCEEDED"
 
 
@@ -254,7 +215,7 @@ def test_training_has_no_child_that_it_did_not_start(here: Site) -> None:
     script = START + (
         'run = lastbeat.start("run-1")\n'
         "try:\n    print('found', os.wait())\nexcept ChildProcessError:\n    print('alone', flush=True)\n"
-        "run.step(1)\ntold(run)\nos._exit(5)\n"
+        "run.step(1)\nwritten(run)\nos._exit(5)\n"
     )
     assert here.train(script).said == "alone\n"
     assert "exit status 5" in here.look_until("FAILED")["reason"]
@@ -262,17 +223,12 @@ def test_training_has_no_child_that_it_did_not_start(here: Site) -> None:
 
 def test_a_child_made_by_fork_neither_has_one_nor_ends_the_run(here: Site) -> None:
     script = BLOCK + (
-        "    children = [os.fork() for _ in range(1)]\n"
-        "    if children == [0]:\n        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    if os.fork() == 0:\n        os.kill(os.getpid(), signal.SIGKILL)\n"
         "    os.wait()\n    print('asleep', flush=True)\n    time.sleep(600)\n"
     )
-    process = here.start(script)
-    try:
-        until(lambda: "asleep" in here.said())
+    with asleep(here, script):
         assert len(guardians(here.folder)) == 1
         assert here.look()["status"] == "RUNNING"
-    finally:
-        end(process)
     assert "SIGKILL" in here.look_until("FAILED")["reason"]
 
 
@@ -296,27 +252,19 @@ def test_runs_of_one_process_have_one(here: Site) -> None:
     script = START + (
         'with lastbeat.run("one") as one:\n    one.step(1)\n'
         'two = lastbeat.run("two")\nthree = lastbeat.run("three")\n'
-        "two.step(2)\nthree.step(3)\ntold(two)\ntold(three)\nthree.complete()\n"
+        "two.step(2)\nthree.step(3)\nwritten(two)\nwritten(three)\nthree.complete()\n"
         "print('asleep', flush=True)\ntime.sleep(600)\n"
     )
-    process = here.start(script)
-    try:
-        until(lambda: "asleep" in here.said())
+    with asleep(here, script):
         until(lambda: len(guardians(here.folder)) == 1)
-    finally:
-        end(process)
     assert "SIGKILL" in here.look_until("FAILED", "two")["reason"]
     _gone(here)
     assert [here.look(run)["status"] for run in ("one", "three")] == ["SUCCEEDED", "SUCCEEDED"]
 
 
 def test_it_leaves_with_the_last_run(here: Site) -> None:
-    process = here.start(BLOCK + "print('asleep', flush=True)\ntime.sleep(600)\n")
-    try:
-        until(lambda: "asleep" in here.said())
+    with asleep(here, BLOCK + "print('asleep', flush=True)\ntime.sleep(600)\n"):
         _gone(here)
-    finally:
-        end(process)
     assert here.look()["status"] == "SUCCEEDED"
 
 
@@ -328,35 +276,20 @@ def test_starts_and_ends_leave_no_process(here: Site) -> None:
     )
     trained = here.train(script)
     assert (trained.exit, trained.said) == (0, "")
-    for _ in range(3):
-        assert here.train(BLOCK + "    os._exit(1)\n").exit == 1
-    assert here.look_until("FAILED")["attempt"] == 23
+    assert here.look_until("SUCCEEDED")["attempt"] == 20
     _gone(here)
-
-
-def test_processes_that_start_and_end_in_every_way_leave_none(here: Site) -> None:
-    # docs/reliability.md has the figure of 500.
-    ends = ["pass", "raise ValueError", "os._exit(3)", "os.kill(os.getpid(), signal.SIGKILL)", "os.abort()"]
-    block = BLOCK.replace('"run-1"', "os.environ['RUN']")
-    for n in range(20):
-        here.train(f"{block}{GUARDED}    {ends[n % len(ends)]}\n", RUN=f"run-{n}")
-    _gone(here)
-    left = [n for n in range(20) if here.read("_error" if n % len(ends) else "_complete", f"run-{n}") is None]
-    assert left == [], "each end was told"
 
 
 @pytest.fixture
 def ranks(here: Site) -> Iterator["list[subprocess.Popen[str]]"]:
-    started: list[subprocess.Popen[str]] = []
-    try:
+    with ExitStack() as open_:
+        started = []
         for n in range(2):
-            log = f"rank{n}.log"
-            started.append(here.start(RANK, log=log, RANK=str(n), LOCAL_RANK=str(n), WORLD_SIZE="2"))
+            log, number = f"rank{n}.log", str(n)
+            rank = here.running(RANK, log=log, RANK=number, LOCAL_RANK=number, WORLD_SIZE="2")
+            started.append(open_.enter_context(rank))
             until(lambda log=log: "asleep" in here.said(log))  # type: ignore[misc]
         yield started
-    finally:
-        for process in started:
-            end(process)
 
 
 def test_a_killed_rank_is_named(here: Site, ranks: "list[subprocess.Popen[str]]") -> None:
@@ -386,12 +319,8 @@ def test_ranks_that_are_told_to_stop_leave_it_to_rank_0(here: Site, ranks: "list
 
 
 def test_it_is_switched_off(here: Site) -> None:
-    process = here.start(ASLEEP, LASTBEAT_GUARDIAN="off")
-    try:
-        until(lambda: "asleep" in here.said())
+    with asleep(here, LASTBEAT_GUARDIAN="off"):
         assert guardians(here.folder) == []
-    finally:
-        end(process)
 
 
 def test_lastbeat_exec_sees_the_end_itself(here: Site) -> None:
@@ -402,15 +331,10 @@ def test_lastbeat_exec_sees_the_end_itself(here: Site) -> None:
         "    sys.exit(subprocess.call([*command, sys.executable, __file__, 'inner']))\n"
     )
     inner = ASLEEP.removeprefix(START)
-    process = here.start(script + inner, PYTHONPATH=f"{ROOT / 'core'}:{ROOT / 'cli'}")
-    try:
-        until(lambda: "asleep" in here.said())
+    with asleep(here, script + inner, PYTHONPATH=f"{CORE}:{ROOT / 'cli'}") as process:
         assert guardians(here.folder) == []
-    finally:
-        inner_pid = int(until(lambda: _inner(here)) or "")
-        os.kill(inner_pid, signal.SIGKILL)
+        os.kill(int(until(lambda: _inner(here)) or ""), signal.SIGKILL)
         process.wait(LIMIT_S)
-        end(process)
     assert "SIGKILL" in here.look_until("FAILED")["reason"]
 
 
@@ -461,7 +385,7 @@ def test_training_close_to_its_memory_limit_is_not_killed_for_its_guardian(here:
         f"    most = {LIMIT_BYTES - 64 * 1024 * 1024}\n"
         "    used = int(open('/proc/self/statm').read().split()[1]) * 4096\n"
         "    whole = b'x' * (most - used)\n"
-        "    run.step(3)\n    told(run)\n"
+        "    run.step(3)\n    written(run)\n"
     )
     trained = here.train(_inside(cgroup, script))
     assert trained.exit == 0, trained.said
@@ -469,16 +393,12 @@ def test_training_close_to_its_memory_limit_is_not_killed_for_its_guardian(here:
 
 
 def test_a_run_that_is_removed_stays_removed(here: Site) -> None:
-    process = here.start(ASLEEP)
-    try:
-        until(lambda: "asleep" in here.said())
+    with asleep(here) as process:
         for path in sorted((Path(here.root) / "run-1").rglob("*"), reverse=True):
             path.unlink() if path.is_file() else path.rmdir()
         os.kill(process.pid, signal.SIGSTOP)
         for path in sorted(Path(here.root).rglob("*"), reverse=True):
             path.unlink() if path.is_file() else path.rmdir()
-    finally:
-        end(process)
     _gone(here)
     assert list(Path(here.root).rglob("*")) == []
 

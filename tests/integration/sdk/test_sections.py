@@ -1,16 +1,15 @@
-"""Four real processes of one training: one of them hangs in a section, or is stopped, and the watchdog names it."""
+"""Three real processes of one training: one of them hangs in a section, or is stopped, and the watchdog names it."""
 
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from support.training import Site, end
+from support.training import Site
 from support.waiting import until
 
 RANKS = """\
@@ -21,7 +20,7 @@ here = os.environ["HANGS"] + "-" + str(rank)
 with lastbeat.run("run-1", total_steps=10) as run:
     for step in range(100_000):
         with run.section("step"):
-            time.sleep(0.005)
+            time.sleep(0.02)
         run.step(step, loss=1.0)
         if step % 10 == 9:
             with run.section("checkpointing"):
@@ -30,7 +29,7 @@ with lastbeat.run("run-1", total_steps=10) as run:
         if os.path.exists(os.environ["HANGS"] + "-end"):
             break
 """
-WORLD = 4
+WORLD = 3
 
 
 @contextmanager
@@ -42,33 +41,29 @@ def trained(site: Site, **env: str) -> Iterator[list["subprocess.Popen[str]"]]:
         "LASTBEAT_RANK_BEAT_SECONDS": "0.2",
         "LASTBEAT_SECTION_TIMEOUTS": "step:60,checkpointing:5",
     }
-    ranks = [site.start(RANKS, log=f"{rank}.log", RANK=str(rank), **{**known, **env}) for rank in range(WORLD)]
-    try:
+    env = {**known, **env}
+    with ExitStack() as open_:
+        ranks = [site.running(RANKS, log=f"{rank}.log", RANK=str(rank), **env) for rank in range(WORLD)]
+        started = [open_.enter_context(rank) for rank in ranks]
         until(lambda: all(site.read(f"ranks/{rank}.json") for rank in range(WORLD)))
-        yield ranks
-    finally:
-        for process in ranks:
-            end(process)
+        yield started
 
 
-def look_until(site: Site, enough: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-    return until(site.look, enough)
-
-
-@pytest.mark.parametrize("rank", [0, 3])
-def test_a_rank_that_hangs_in_a_checkpoint_and_goes_on(site: Site, rank: int) -> None:
+@pytest.mark.parametrize(("where", "rank"), [("in_s3", 0), ("directory", 2)])
+def test_a_rank_that_hangs_in_a_checkpoint_and_goes_on(where: str, rank: int, request: pytest.FixtureRequest) -> None:
     # On a busy machine beats are late, which is another matter.
-    site = replace(site, env={**site.env, "STALE_MINUTES": "5"})
+    made: Site = request.getfixturevalue(where)
+    site = replace(made, env={**made.env, "STALE_MINUTES": "5"})
     hang = site.folder / f"hang-{rank}"
     with trained(site) as ranks:
         assert site.look()["status"] == "RUNNING"
         hang.touch()
-        found = look_until(site, lambda each: each["status"] == "TIMED_OUT")
+        found = until(site.look, lambda each: each["status"] == "TIMED_OUT")
         assert found["reason"].startswith(f"rank {rank}: checkpointing for ")
         assert found["reason"].endswith("(limit 5s)")
         assert found["cause"] == "hang"
         hang.unlink()
-        look_until(site, lambda each: each["status"] == "RUNNING")
+        until(site.look, lambda each: each["status"] == "RUNNING")
         until(lambda: site.read(f"ranks/{rank}.late") is None)
         (site.folder / "hang-end").touch()
         for process in ranks:
@@ -81,7 +76,7 @@ def test_a_rank_that_is_stopped_is_named_while_the_others_beat_and_no_more_when_
     patient = replace(directory, env={**directory.env, "STALE_MINUTES": "5"})
     with trained(patient, LASTBEAT_SECTION_TIMEOUTS="checkpointing:3600") as ranks:
         os.kill(ranks[2].pid, signal.SIGSTOP)
-        found = look_until(patient, lambda each: "rank_silent" in each["conditions"])
+        found = until(patient.look, lambda each: "rank_silent" in each["conditions"])
         assert found["status"] == "RUNNING"
         os.kill(ranks[2].pid, signal.SIGCONT)
-        look_until(patient, lambda each: each["status"] == "RUNNING" and "rank_silent" not in each["conditions"])
+        until(patient.look, lambda each: each["status"] == "RUNNING" and "rank_silent" not in each["conditions"])

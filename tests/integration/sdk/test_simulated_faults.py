@@ -4,14 +4,13 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from support.training import LIMIT_S, Site, end
+from support.training import LIMIT_S, Site
 from support.waiting import until
 
 STEPS = """\
@@ -45,13 +44,8 @@ while not os.path.exists("enough"):
 """
 
 
-@contextmanager
-def started(site: Site, script: str, fault: str, **env: str) -> Iterator["subprocess.Popen[str]"]:
-    process = site.start(script, LASTBEAT_SIMULATE_FAULT=fault, **env)
-    try:
-        yield process
-    finally:
-        end(process)
+def started(site: Site, script: str, fault: str, **env: str) -> AbstractContextManager["subprocess.Popen[str]"]:
+    return site.running(script, LASTBEAT_SIMULATE_FAULT=fault, **env)
 
 
 def trained(site: Site, fault: str, script: str = STEPS, **env: str) -> int:
@@ -60,10 +54,10 @@ def trained(site: Site, fault: str, script: str = STEPS, **env: str) -> int:
         return process.wait(LIMIT_S)
 
 
-def test_a_gpu_that_fails(site: Site) -> None:
-    assert trained(site, "gpu_error:0:0.5") == 1
-    assert "FT: Simulating fault: gpu_error; rank to fail: 0" in site.said()
-    found = site.look_until("FAILED")
+def test_a_gpu_that_fails(directory: Site) -> None:
+    assert trained(directory, "gpu_error:0:0.5") == 1
+    assert "FT: Simulating fault: gpu_error; rank to fail: 0" in directory.said()
+    found = directory.look_until("FAILED")
     assert found["cause"] == "hardware"
     assert "simulated by lastbeat" in found["reason"]
 
@@ -147,17 +141,17 @@ def gap(text: str) -> float:
     return min(later - earlier for earlier, later in pairwise(stamps))
 
 
-@pytest.mark.parametrize(
-    ("fault", "last_said"),
-    [
-        pytest.param("gpu_error:0:0.3", "as asked", id="in the step, before its first line"),
-        pytest.param("disk_full:0:0.3", "as asked", id="in a function that is a section of its own"),
-    ],
-)
-def test_where_training_has_sections_it_happens_in_one(directory: Site, fault: str, last_said: str) -> None:
+IN_SECTIONS = [
+    pytest.param("gpu_error:0:0.3", id="in the step, before its first line"),
+    pytest.param("disk_full:0:0.3", id="in a function that is a section of its own"),
+]
+
+
+@pytest.mark.parametrize("fault", IN_SECTIONS)
+def test_where_training_has_sections_it_happens_in_one(directory: Site, fault: str) -> None:
     assert trained(directory, fault, SECTIONS) == 1
     before_trace = directory.said().partition("Traceback")[0].splitlines()
-    assert last_said in before_trace[-1]
+    assert "as asked" in before_trace[-1]
     # The section that it was in was left: nothing is late.
     assert "enter" in directory.said()
 
@@ -189,26 +183,25 @@ def test_a_store_that_cannot_be_written_means_no_fault(directory: Site) -> None:
     """Nobody knows whether there was one; a training that had one at each start would never get on."""
     directory.folder.mkdir(parents=True)
     (directory.folder / "runs").write_text("a file where a directory should be")
-    with started(directory, STEPS, "rank_killed:0:0.1", MONITORING_ROOT="runs") as process:
+    # Its end does not wait until the store has it.
+    with started(directory, f"{STEPS}    os._exit(0)\n", "rank_killed:0:0.1", MONITORING_ROOT="runs") as process:
         until(directory.said, lambda said: "cannot write" in said or "is off" in said)
         (directory.folder / "enough").touch()
         assert process.wait(LIMIT_S) == 0
 
 
-@pytest.mark.parametrize(
-    ("script", "fault", "said"),
-    [
-        pytest.param(STEPS, "gpu_error:7:0", "no rank 7 among 1", id="a rank that is not there"),
-        pytest.param(
-            STEPS.replace("10_000)", "10_000, simulate_fault='gpu_eror')"), "", "did you mean gpu_error", id="a slip"
-        ),
-        pytest.param(STEPS.replace("10_000)", "10_000, simulate_fault=3)"), "", "is no text", id="a number"),
-    ],
-)
+NO_FAULTS = [
+    pytest.param("10_000)", "gpu_error:7:0", "no rank 7 among 1", id="a rank that is not there"),
+    pytest.param("10_000, simulate_fault='gpu_eror')", "", "did you mean gpu_error", id="a slip"),
+    pytest.param("10_000, simulate_fault=3)", "", "is no text", id="a number"),
+]
+
+
+@pytest.mark.parametrize(("argument", "fault", "said"), NO_FAULTS)
 def test_what_cannot_be_simulated_is_said_and_training_goes_on(
-    directory: Site, script: str, fault: str, said: str
+    directory: Site, argument: str, fault: str, said: str
 ) -> None:
-    with started(directory, script, fault) as process:
+    with started(directory, STEPS.replace("10_000)", argument), fault) as process:
         until(lambda: said in directory.said().lower())
         (directory.folder / "enough").touch()
         assert process.wait(LIMIT_S) == 0
@@ -220,28 +213,24 @@ def test_the_argument_outranks_the_setting(directory: Site) -> None:
     assert "No space left on device" in directory.said()
 
 
-@pytest.mark.parametrize(
-    "launch",
-    [
-        pytest.param({"MASTER_PORT": "29511"}, id="of one launch"),
-        pytest.param({}, id="that share nothing but their run"),
-    ],
-)
+LAUNCHES = [
+    pytest.param({"MASTER_PORT": "29511"}, id="of one launch"),
+    pytest.param({}, id="that share nothing but their run"),
+]
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
 def test_of_four_ranks_one_fails_and_all_agree_which(directory: Site, launch: dict[str, str]) -> None:
-    world = {"WORLD_SIZE": "4", **launch}
-    ranks = [
-        directory.start(STEPS, log=f"{rank}.log", LASTBEAT_SIMULATE_FAULT="rank_killed::0.5", RANK=str(rank), **world)
-        for rank in range(4)
-    ]
-    try:
+    with ExitStack() as open_:
+        env = {"LASTBEAT_SIMULATE_FAULT": "rank_killed::0.5", "WORLD_SIZE": "4", **launch}
+        ranks = [
+            open_.enter_context(directory.running(STEPS, log=f"{rank}.log", RANK=str(rank), **env)) for rank in range(4)
+        ]
         killed = until(lambda: [rank for rank, process in enumerate(ranks) if process.poll() == -signal.SIGKILL])
         assert len(killed) == 1
         assert f"rank_killed of rank {killed[0]}" in directory.said("0.log")
         (directory.folder / "enough").touch()
         ends = [process.wait(LIMIT_S) for process in ranks]
-    finally:
-        for process in ranks:
-            end(process)
     assert sorted(ends) == [-signal.SIGKILL, 0, 0, 0]
 
 

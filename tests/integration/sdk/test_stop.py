@@ -6,12 +6,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from support.cli import LASTBEAT, call, start
-from support.training import LIMIT_S, Site, directory_site, end
+from support.training import LIMIT_S, WRITTEN, Site, end
 from support.waiting import until
 
 ASLEEP = """\
@@ -25,19 +26,15 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes are told a
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    made = directory_site(tmp_path)
-    return Site(made.folder, made.root, {"STALE_MINUTES": "10"})
+def site(directory: Site) -> Site:
+    return replace(directory, env={"STALE_MINUTES": "10"})
 
 
 @contextmanager
 def training(site: Site, before: str = "", **env: str) -> "Iterator[subprocess.Popen[str]]":
-    process = site.start(ASLEEP.format(before=before), **env)
-    try:
+    with site.running(ASLEEP.format(before=before), **env) as process:
         until(lambda: site.read("progress.json"))
         yield process
-    finally:
-        end(process)
 
 
 def stop(site: Site, *more: str) -> "subprocess.CompletedProcess[str]":
@@ -72,16 +69,11 @@ def test_what_a_script_started_in_the_background_ignores_ctrl_c_and_gets_sigterm
 
 ELSEWHERE = [
     pytest.param("", (), -signal.SIGINT, id="it is interrupted"),
-    pytest.param(
-        "signal.signal(signal.SIGINT, signal.SIG_IGN)", (), -signal.SIGTERM, id="one that ignores Ctrl-C gets SIGTERM"
-    ),
-    pytest.param(
-        "signal.signal(signal.SIGINT, lambda *told: None)",
-        ("--grace", "1s"),
-        -signal.SIGTERM,
-        id="one that does nothing about it gets SIGTERM after its grace",
-    ),
-]
+    pytest.param("signal.signal(signal.SIGINT, signal.SIG_IGN)", (), -signal.SIGTERM,
+                 id="one that ignores Ctrl-C gets SIGTERM"),
+    pytest.param("signal.signal(signal.SIGINT, lambda *told: None)", ("--grace", "1s"), -signal.SIGTERM,
+                 id="one that does nothing about it gets SIGTERM after its grace"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("before", "more", "status"), ELSEWHERE)
@@ -102,7 +94,9 @@ def test_a_request_of_an_earlier_attempt_stops_nobody(site: Site) -> None:
     run = Path(site.root) / "run-1"
     run.mkdir(parents=True)
     (run / "_stop").write_text(json.dumps(old), "utf-8")
-    script = ASLEEP.format(before="").replace("time.sleep(600)", "time.sleep(2)\n    raise ValueError('bad')")
+    # Each beat looks for requests.
+    beats = "for step in range(2, 7):\n        run.step(step)\n        written(run)\n    raise ValueError('bad')"
+    script = ASLEEP.format(before=WRITTEN).replace("time.sleep(600)", beats)
     trained = site.train(script)
     assert (trained.exit, "lastbeat ends this training" in trained.said) == (1, False)
     found = site.look()

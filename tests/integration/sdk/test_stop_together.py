@@ -5,57 +5,82 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from support.training import LIMIT_S, Site, end
+from support.training import LIMIT_S, Site
 from support.waiting import until
 
 RANKS = 3
 WHY = "received signal 15 (SIGTERM)"
-LONG_S = 4 * LIMIT_S
-"""Where machines are slow, they stop later, so that all have heard of it by then."""
 STEPS = """\
-import lastbeat, os, sys, time
-rank = int(os.environ["RANK"])
+import lastbeat, os, time
+from lastbeat.training.sdk import stop_announcement
+
+RANKS, rank, step, announcements = range({ranks}), int(os.environ["RANK"]), 0, []
+
+class Announcement(stop_announcement.StopAnnouncement):
+    # Its clock is turned by the steps: each takes 0.1 s, however busy the machine is.
+    def __init__(self, run):
+        super().__init__(run, clock=lambda: 0.1 * step)
+        announcements.append(self)
+
+stop_announcement.StopAnnouncement = Announcement
+
+def touch(name):
+    open(name, "a").close()
+
 with lastbeat.run("run-1") as run:
-    step = 0
     while {goes_on}:
         step += 1
         run.step(step)
         if run.all_should_stop():
-            run.preempted(f"ckpt/step_{{step}}", step=step)
             break
         if step == 5:
-            os.close(os.open(f"process-{{rank}}", os.O_CREAT))
-        # Steps differ in how long they take, and ranks do not in the long run, as where they wait for one another.
-        time.sleep(0.01 * (1 + (step + rank) % 3))
-    with open(f"stopped-{{rank}}", "w") as note:
+            touch(f"process-{{rank}}")
+        # Each step waits for rank 0's, as ranks do that exchange gradients; and a rank that knows of the announcement
+        # waits until all do. So none can pass the announced step unknowingly.
+        if rank == 0:
+            with open("steps", "a") as steps:
+                steps.write(".")
+        while announcements[0].at is None and os.path.getsize("steps") < step and {goes_on}:
+            time.sleep(0.002)
+        if announcements[0].at is None:
+            time.sleep(0.005)
+        else:
+            touch(f"knows-{{rank}}")
+            while not all(os.path.exists(f"knows-{{each}}") for each in RANKS):
+                time.sleep(0.005)
+    with open(f"note-{{rank}}", "w") as note:
         note.write(f"{{step}} {{run.stop_wanted}}")
+    os.rename(f"note-{{rank}}", f"stopped-{{rank}}")
+    if {goes_on}:
+        run.preempted(f"ckpt/step_{{step}}", step=step)
 """
 
 
 @contextmanager
-def ranks(site: Site, goes_on: str = "True", **env: str) -> "Iterator[list[subprocess.Popen[str]]]":
-    started: list[subprocess.Popen[str]] = []
-    script = STEPS.format(goes_on=goes_on)
-    try:
+def ranks(site: Site, goes_on: str = "True") -> "Iterator[list[subprocess.Popen[str]]]":
+    site.folder.mkdir(parents=True, exist_ok=True)
+    for left in site.folder.glob("*-[0-9]"):
+        left.unlink()
+    (site.folder / "steps").write_text("")
+    script = STEPS.format(ranks=RANKS, goes_on=goes_on)
+    with ExitStack() as open_:
+        started = []
         for rank in range(RANKS):
-            where = {"RANK": str(rank), "WORLD_SIZE": str(RANKS), "LASTBEAT_RANK_BEAT_SECONDS": "0.5"}
-            started.append(site.start(script, log=f"log-{rank}", **where, **env))
+            where = {"RANK": str(rank), "WORLD_SIZE": str(RANKS), "LASTBEAT_RANK_BEAT_SECONDS": "0.2"}
+            started.append(open_.enter_context(site.running(script, log=f"log-{rank}", **where)))
         until(lambda: all((site.folder / f"process-{rank}").exists() for rank in range(RANKS)))
         # Rank 0 has begun the attempt.
         until(lambda: json.loads(site.read("metadata.json") or "{}").get("begun"))
         yield started
-    finally:
-        for process in started:
-            end(process)
 
 
-def stopped(folder: Path) -> dict[int, tuple[int, str]]:
+def stopped(folder: Path, *numbers: int) -> dict[int, tuple[int, str]]:
     """Rank → the step at which it stopped, and why."""
     found = {}
-    for rank in range(RANKS):
+    for rank in numbers or range(RANKS):
         step, why = (folder / f"stopped-{rank}").read_text().split(" ", 1)
         found[rank] = int(step), why
     return found
@@ -64,7 +89,7 @@ def stopped(folder: Path) -> dict[int, tuple[int, str]]:
 def test_all_stop_at_the_step_that_rank_0_announces(site: Site) -> None:
     with ranks(site) as started:
         started[0].send_signal(signal.SIGTERM)
-        assert [process.wait(LONG_S) for process in started] == [0, 0, 0], site.said("log-0")
+        assert [process.wait(LIMIT_S) for process in started] == [0, 0, 0], site.said("log-0")
     found = stopped(site.folder)
     (step,) = {at for at, _ in found.values()}
     assert [found[rank][1] for rank in range(RANKS)] == [WHY, *[f"rank 0 was told to stop: {WHY}"] * 2]
@@ -77,44 +102,40 @@ def test_all_stop_at_the_step_that_rank_0_announces(site: Site) -> None:
 
 
 def test_all_are_signalled_at_once_as_by_a_scheduler_and_again_in_the_next_attempt(directory: Site) -> None:
-    site = directory
     for attempt in (1, 2):
-        with ranks(site) as started:
+        with ranks(directory) as started:
             for process in started:
                 process.send_signal(signal.SIGTERM)
-            assert [process.wait(LONG_S) for process in started] == [0, 0, 0], site.said("log-0")
-        assert len({at for at, _ in stopped(site.folder).values()}) == 1
-        assert json.loads(site.read("metadata.json") or "")["attempt"] == attempt
-        for rank in range(RANKS):
-            (site.folder / f"process-{rank}").unlink()
-            (site.folder / f"stopped-{rank}").unlink()
+            assert [process.wait(LIMIT_S) for process in started] == [0, 0, 0], directory.said("log-0")
+        assert len({at for at, _ in stopped(directory.folder).values()}) == 1
+        assert json.loads(directory.read("metadata.json") or "")["attempt"] == attempt
 
 
 def test_where_rank_0_is_killed_after_its_announcement_the_others_still_stop_at_one_step(directory: Site) -> None:
-    site = directory
-    with ranks(site) as started:
+    with ranks(directory) as started:
         started[0].send_signal(signal.SIGTERM)
-        until(lambda: json.loads(site.read("metadata.json") or "{}").get("stop_call"))
+        announced = until(lambda: json.loads(directory.read("metadata.json") or "{}").get("stop_call"))
         os.kill(started[0].pid, signal.SIGKILL)
         started[0].wait(LIMIT_S)
-        assert [started[rank].wait(LONG_S) for rank in (1, 2)] == [0, 0]
-    (site.folder / "stopped-0").write_text("0 killed")
-    found = stopped(site.folder)
-    assert found[1] == found[2]
+        (directory.folder / "knows-0").touch()
+        assert [started[rank].wait(LIMIT_S) for rank in (1, 2)] == [0, 0]
+    assert [at for at, _ in stopped(directory.folder, 1, 2).values()] == [announced, announced]
 
 
 def test_a_store_that_is_gone_keeps_no_step_waiting(directory: Site) -> None:
-    """Its directory vanishes in the midst of training, and is a file from then on, in which nothing can be written."""
-    site = directory
-    with ranks(site, goes_on="not os.path.exists('enough')") as started:
-        root = Path(site.root)
-        root.rename(root.with_name("gone"))
+    """Its directory vanishes in the midst of training, and a file takes its place, in which nothing can be written."""
+    with ranks(directory, goes_on="not os.path.exists('enough')") as started:
+        root, elsewhere = Path(directory.root), Path(f"{directory.root}-gone")
+        root.rename(elsewhere)
         root.write_text("")
         started[1].send_signal(signal.SIGTERM)
         # Signalled, it stops alone in the end; the others hear nothing.
-        assert started[1].wait(LONG_S) == 0
-        assert [started[rank].poll() for rank in (0, 2)] == [None, None]
-        (site.folder / "enough").touch()
-        assert [process.wait(LONG_S) for process in started] == [0, 0, 0]
-    assert "this rank stops alone" in site.said("log-1")
-    assert stopped(site.folder)[1][1] == WHY
+        until((directory.folder / "stopped-1").exists)
+        assert not (directory.folder / "stopped-0").exists()
+        assert not (directory.folder / "stopped-2").exists()
+        root.unlink()
+        elsewhere.rename(root)
+        (directory.folder / "enough").touch()
+        assert [process.wait(LIMIT_S) for process in started] == [0, 0, 0]
+    assert "this rank stops alone" in directory.said("log-1")
+    assert stopped(directory.folder)[1][1] == WHY

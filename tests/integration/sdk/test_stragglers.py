@@ -1,11 +1,11 @@
-"""Ranks without torch.distributed tell each other of their steps through the store: real processes over a directory and
-S3, and what a watcher then says."""
+"""Ranks without torch.distributed tell each other of their steps through the store: real processes over S3, and what a
+watcher then says."""
 
 import json
 import platform
-import subprocess
+from contextlib import ExitStack
 
-from support.training import LIMIT_S, Site, end
+from support.training import LIMIT_S, Site
 from support.waiting import until
 
 RANKS = 4
@@ -25,24 +25,20 @@ with lastbeat.run("run-1", stragglers="stop") as run:
 """
 
 
-def test_a_slow_rank_is_named_to_watchers_and_ends_training_where_that_is_wanted(site: Site) -> None:
-    started: list[subprocess.Popen[str]] = []
-    try:
+def test_a_slow_rank_is_named_to_watchers_and_ends_training_where_that_is_wanted(in_s3: Site) -> None:
+    with ExitStack() as open_:
         for rank in range(RANKS):
             where = {"RANK": str(rank), "WORLD_SIZE": str(RANKS), "LASTBEAT_RANK_BEAT_SECONDS": "0.3"}
-            started.append(site.start(STEPS, log=f"log-{rank}", LASTBEAT_STRAGGLER_SECONDS="3", **where))
+            open_.enter_context(in_s3.running(STEPS, log=f"log-{rank}", LASTBEAT_STRAGGLER_SECONDS="3", **where))
 
         def named() -> list[int]:
-            told = json.loads(site.read("metadata.json") or "{}").get("stragglers", {})
+            told = json.loads(in_s3.read("metadata.json") or "{}").get("stragglers", {})
             return [each["rank"] for each in told.get("ranks", [])]
 
         until(lambda: named()[:1] == [2], limit_s=4 * LIMIT_S)
-        assert "straggler" in site.look()["conditions"]
-        (site.folder / "seen").touch()
-        said = until(lambda: site.read("_preempted"))
+        assert "straggler" in in_s3.look()["conditions"]
+        (in_s3.folder / "seen").touch()
+        said = until(lambda: in_s3.read("_preempted"))
         assert f"straggler: rank 2 on {platform.node()}" in (said or "")
-        assert "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected" in site.said("log-0")
-        assert site.look()["status"] == "PREEMPTED"
-    finally:
-        for process in started:
-            end(process)
+        assert "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected" in in_s3.said("log-0")
+        assert in_s3.look()["status"] == "PREEMPTED"

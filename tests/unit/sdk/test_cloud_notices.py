@@ -1,7 +1,6 @@
 """A cloud says that it is about to take the machine away: training is asked to stop, whatever else the service does."""
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from lastbeat.training.sdk.cloud_notices import (
 from lastbeat.training.sdk.run import Run
 from support.cloud import MACHINE, FakeCloud, fake_cloud
 from support.http_sink import closed_port
-from support.training import LIMIT_S, directory_site, end
+from support.training import LIMIT_S, directory_site
 from support.waiting import until
 
 SPOT = "/latest/meta-data/spot/instance-action"
@@ -45,18 +44,14 @@ def source(cloud: FakeCloud, kind: str) -> NoticeSource:
 
 
 NOTICES = [
-    pytest.param(
-        "ec2", SPOT, json.dumps({"action": "terminate", "time": AT}),
-        f"EC2 is about to terminate this spot instance at {AT}", id="a spot interruption",
-    ),
+    pytest.param("ec2", SPOT, json.dumps({"action": "terminate", "time": AT}),
+                 f"EC2 is about to terminate this spot instance at {AT}", id="a spot interruption"),
     pytest.param("ec2", SPOT, '{"action": "hibernate"}', "EC2 is about to hibernate this spot instance", id="no time"),
     pytest.param("ec2", SPOT, '{"action": "stop", "time": "\\n\\u001b[31mnow"}',
                  "EC2 is about to stop this spot instance", id="a hostile time"),
     pytest.param("gce", GOOGLE, "TRUE\n", "Google Cloud is about to preempt this machine", id="a preemption"),
-    pytest.param(
-        "azure", AZURE, events(), "Azure is about to preempt this machine at Mon, 19 Sep 2016 18:29:47 GMT",
-        id="a scheduled event",
-    ),
+    pytest.param("azure", AZURE, events(), "Azure is about to preempt this machine at Mon, 19 Sep 2016 18:29:47 GMT",
+                 id="a scheduled event"),
     pytest.param("azure", AZURE, events(EventType="Terminate", NotBefore=""),
                  "Azure is about to terminate this machine", id="another one"),
 ]  # fmt: skip
@@ -188,15 +183,12 @@ def test_a_training_on_a_spot_instance(tmp_path: Path, cloud: FakeCloud, heard: 
     site = directory_site(tmp_path)
     more = {} if heard else {"LASTBEAT_CLOUD_NOTICES": "off"}
     where = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": cloud.address, "AWS_EC2_METADATA_DISABLED": "false"}
-    process = site.start(LOOKS, **where, **more)
-    try:
+    with site.running(LOOKS, **where, **more) as process:
         if not heard:
-            until(lambda: site.read("progress.json"))
-            time.sleep(0.5)
+            # Each beat could look for a notice.
+            until(lambda: json.loads(site.read("progress.json") or "{}").get("step", 0), lambda step: step > 50)
             assert process.poll() is None
             assert SPOT not in cloud.asked
             return
         assert process.wait(LIMIT_S) == 0
-    finally:
-        end(process)
     assert site.look()["reason"].endswith(f"; EC2 is about to terminate this spot instance at {AT}")
