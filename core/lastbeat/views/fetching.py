@@ -7,29 +7,24 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-from lastbeat.model import runid
-from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES
 from lastbeat.stores.port import Blob, Store, StoreError
+from lastbeat.views.judging import LIMITS
 from lastbeat.views.known_run import DocumentRequest
-from lastbeat.watch.observe.run import ERROR_LIMIT_BYTES
-from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES
 
 _IN_A_ROW: Final = 3
 """Reads in a row without an answer after which the store counts as unreachable."""
-_LIMITS: Final = {runid.RECORD: RECORD_LIMIT_BYTES, runid.ERROR: ERROR_LIMIT_BYTES}
+Answer = Blob | StoreError | None
+"""The content of a document, or why it cannot be read; None: it is gone."""
 
 
 @dataclass
 class Fetching:
-    """Reads ``requests`` until ``until`` (``time.monotonic()``), or until the store does not answer any more.
-
-    ``take`` gets each answer, and ``refuse`` why there is none; both in the thread that read.
-    """
+    """Reads documents until ``until`` (``time.monotonic()``), or until the store does not answer any more. ``take``
+    gets each answer, in the thread that read it."""
 
     store: Store
     threads: int
-    take: Callable[[DocumentRequest, Blob | None], None]
-    refuse: Callable[[DocumentRequest, StoreError], None]
+    take: Callable[[DocumentRequest, Answer], None]
     until: float = float("inf")
     asked: int = 0
     trouble: StoreError | None = None
@@ -63,27 +58,21 @@ class Fetching:
             return
         with self._lock:
             self.asked += 1
-        entry, limit = request.entry, _LIMITS.get(request.name, DOCUMENT_LIMIT_BYTES)
-        try:
-            if entry.size_bytes:
-                blob = self.store.read(entry.key, limit)
-            else:
-                blob = Blob(b"", 0, entry.modified, entry.version)
-        except StoreError as error:
-            self.refuse(request, error)
-            self._note(error)
-            return
-        self.take(request, blob)
-        self._note(None)
-
-    def _note(self, error: StoreError | None) -> None:
+        answer = self._read(request)
+        self.take(request, answer)
         with self._lock:
-            if error is None or not error.retryable:
-                self._failed = 0
-                return
-            self._failed += 1
-            if self._failed >= _IN_A_ROW:
-                self.trouble = error
+            self._failed = self._failed + 1 if isinstance(answer, StoreError) and answer.retryable else 0
+            if isinstance(answer, StoreError) and self._failed >= _IN_A_ROW:
+                self.trouble = answer
+
+    def _read(self, request: DocumentRequest) -> Answer:
+        entry = request.entry
+        if not entry.size_bytes:
+            return Blob(b"", 0, entry.modified, entry.version)
+        try:
+            return self.store.read(entry.key, LIMITS[request.name])
+        except StoreError as error:
+            return error
 
 
 def _tell(on_progress: Callable[[int, int], None] | None, done: int, total: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lastbeat.model import runid
 from lastbeat.model.codec import DamagedError, NewerError
@@ -29,6 +29,18 @@ from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
 
 if TYPE_CHECKING:
     from lastbeat.model.cause import Explanation
+
+LIMITS: Final = {
+    runid.RECORD: RECORD_LIMIT_BYTES,
+    runid.METADATA: DOCUMENT_LIMIT_BYTES,
+    runid.PROGRESS: DOCUMENT_LIMIT_BYTES,
+    runid.ERROR: ERROR_LIMIT_BYTES,
+    runid.PREEMPTED: PREEMPTED_LIMIT_BYTES,
+    runid.STACKS: STACKS_LIMIT_BYTES,
+    runid.ALERTS: ALERTS_LIMIT_BYTES,
+    runid.STOP: STOP_LIMIT_BYTES,
+}
+"""Name of a document → most bytes of it that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,18 +191,9 @@ class Judge:
 
 def documents(files: Mapping[str, Entry]) -> dict[str, FilePiece]:
     """What of ``files`` a run is judged by, besides its logs."""
-    limits = {
-        runid.RECORD: RECORD_LIMIT_BYTES,
-        runid.METADATA: DOCUMENT_LIMIT_BYTES,
-        runid.PROGRESS: DOCUMENT_LIMIT_BYTES,
-        runid.ERROR: ERROR_LIMIT_BYTES,
-        runid.PREEMPTED: PREEMPTED_LIMIT_BYTES,
-        runid.STACKS: STACKS_LIMIT_BYTES,
-        runid.ALERTS: ALERTS_LIMIT_BYTES,
-    }
-    if {runid.ERROR, runid.PREEMPTED} & files.keys():
-        limits[runid.STOP] = STOP_LIMIT_BYTES
-    return {name: FilePiece(files[name], limit) for name, limit in limits.items() if name in files}
+    ended = bool({runid.ERROR, runid.PREEMPTED} & files.keys())
+    names = (name for name in LIMITS if name in files and (ended or name != runid.STOP))
+    return {name: FilePiece(files[name], LIMITS[name]) for name in names}
 
 
 def _decoded(blob: Blob) -> tuple[Record | None, str, bool]:

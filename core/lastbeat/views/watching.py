@@ -10,8 +10,8 @@ from lastbeat.model.limits import LIMITS
 from lastbeat.model.policy import Policy
 from lastbeat.model.text import counted
 from lastbeat.model.view import FleetView, StoreOutage
-from lastbeat.stores.port import Blob, Store, StoreError
-from lastbeat.views.fetching import Fetching
+from lastbeat.stores.port import Store, StoreError
+from lastbeat.views.fetching import Answer, Fetching
 from lastbeat.views.fleet_index import Index
 from lastbeat.views.fleet_state import FleetState, understand
 from lastbeat.views.heartbeats import shown
@@ -262,7 +262,7 @@ class FleetWatch:
                 requests = self._state.requests(most - asked, seen, extras=extras)
             if not requests:
                 break
-            fetching = Fetching(self._store, self._threads, self._take, self._refuse, until)
+            fetching = Fetching(self._store, self._threads, self._take, until)
             fetching.fetch(requests, on_progress)
             if fetching.trouble is not None:
                 self._lose(fetching.trouble)
@@ -287,14 +287,14 @@ class FleetWatch:
         with self._lock:
             self._state.take_judged(run, found)
 
-    def _take(self, request: DocumentRequest, blob: Blob | None) -> None:
-        content, fault = understand(request, blob, self._mask)
+    def _take(self, request: DocumentRequest, answer: Answer) -> None:
+        if isinstance(answer, StoreError):
+            with self._lock:
+                self._state.refuse(request, answer)
+            return
+        content, fault = understand(request, answer, self._mask)
         with self._lock:
             self._state.take(request, content, fault)
-
-    def _refuse(self, request: DocumentRequest, error: StoreError) -> None:
-        with self._lock:
-            self._state.refuse(request, error)
 
     def _lose(self, error: StoreError) -> None:
         """The store does not answer: everything stands as it was."""
