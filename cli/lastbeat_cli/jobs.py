@@ -15,8 +15,8 @@ from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_duration
 from lastbeat.settings import opening
 from lastbeat.stores.port import MissingStoreError
-from lastbeat.views.excerpts import Safe
 from lastbeat.views.jobs import JobRow, in_order, job_row, jobs_document
+from lastbeat.views.safe import Safe
 from lastbeat.watch.observe.fleet import RunFiles
 from lastbeat.watch.record.agent_mark import agent_at_work
 from lastbeat_cli import exits, logs, options, values

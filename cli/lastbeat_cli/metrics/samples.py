@@ -16,7 +16,7 @@ from lastbeat.model.view import FleetView, Row
 from lastbeat.stores import registry
 from lastbeat.stores.counting import KINDS
 from lastbeat.stores.kind import Charge, Prices
-from lastbeat.views.heartbeats import shown
+from lastbeat.views.safe import shown
 from lastbeat_cli.metrics import table
 from lastbeat_cli.metrics.table import Metric
 

@@ -10,7 +10,7 @@ from lastbeat.model.cause import EXIT_STATUS
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
 from lastbeat.model.view import Excerpt, RunView
-from lastbeat.views.excerpts import LINE_LIMIT
+from lastbeat.views.safe import LINE_LIMIT
 
 BEFORE: Final = 12
 AFTER: Final = 8

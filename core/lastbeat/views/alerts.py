@@ -9,7 +9,7 @@ from lastbeat.model.alert import Alert, Delivery
 from lastbeat.model.record import Record
 from lastbeat.model.route import LEFT_OUT
 from lastbeat.model.view import SentAlert
-from lastbeat.views.excerpts import Safe
+from lastbeat.views.safe import Safe
 from lastbeat.watch.effects.outbox import OUTBOX_LIMIT, name_of
 
 SENT: Final = "sent"

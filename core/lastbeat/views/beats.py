@@ -12,9 +12,9 @@ from lastbeat.model.observation import Seen
 from lastbeat.model.times import format_time
 from lastbeat.model.view import HeartbeatFile
 from lastbeat.stores.port import Blob
-from lastbeat.views.excerpts import Safe
 from lastbeat.views.file_cache import CachedFile
 from lastbeat.views.heartbeats import HeartbeatFields, read_told
+from lastbeat.views.safe import Safe
 
 NAMES = (runid.METADATA, runid.PROGRESS)
 _MOST_RANKS: Final = 10**7

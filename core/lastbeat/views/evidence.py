@@ -10,7 +10,8 @@ from lastbeat.model.cause import NO_FILES, Evidence
 from lastbeat.model.text import one_line
 from lastbeat.model.view import Excerpt
 from lastbeat.stores.port import Entry, Store, StoreError
-from lastbeat.views.excerpts import Safe, split
+from lastbeat.views.excerpts import split
+from lastbeat.views.safe import Safe
 
 BEFORE: Final = 8
 AFTER: Final = 8

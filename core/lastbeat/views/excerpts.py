@@ -1,70 +1,19 @@
-"""Lines of logs made fit to be shown: cleaned, bounded, without secrets."""
+"""Lines of logs and stacks, made fit to be shown."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from enum import Enum
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Final
 
-from lastbeat.model.secrets import mask_tokens
-from lastbeat.model.text import clean, fit, one_line
 from lastbeat.model.view import Excerpt
 from lastbeat.stores.port import Blob
+from lastbeat.views.safe import Safe
 
 TAIL_BYTES: Final = 64 * 1024
 """Bytes of a log's end that are read for its last lines."""
-LINE_LIMIT: Final = 1000
-"""Characters of one line."""
 STACKS_LIMIT_BYTES: Final = 64 * 1024
 STACKS_LINES: Final = 1000
-NAME_LIMIT: Final = 300
 _OWN_FILE: Final = re.compile(rb'File "[^"]*[/\\]lastbeat[/\\](?:training|integrations|stores|settings|model)\b[^"]*"')
 """Files of the installed package; people's own folders may be called lastbeat, too."""
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Safe:
-    """Makes what training wrote fit to be shown; ``mask`` hides the secrets of who looks."""
-
-    mask: Callable[[str], str] = str
-
-    def text(self, text: str) -> str:
-        """Many lines: cleaned, with every secret masked."""
-        return mask_tokens(self.mask(clean(text)))
-
-    def line(self, text: str, limit: int = LINE_LIMIT) -> str:
-        """One line with its indentation, at most ``limit`` characters of it."""
-        # What a terminal would break it at is no line of the file.
-        return fit(self.text(text).replace("\n", " ").rstrip(), limit)
-
-    def name(self, text: str, limit: int = NAME_LIMIT) -> str:
-        """A few words on one line."""
-        return fit(mask_tokens(self.mask(one_line(text))), limit)
-
-    def maybe(self, text: str | None, limit: int = NAME_LIMIT) -> str | None:
-        """:meth:`name` of what there is."""
-        return None if text is None else self.name(text, limit)
-
-    def all_of(self, value: T, **limits: int) -> T:
-        """``value``, a dataclass, with :meth:`name` of every text in it. ``limits``: field → most characters of it."""
-        made: T = self._all_of(value, NAME_LIMIT, limits)
-        return made
-
-    def _all_of(self, value: Any, limit: int, limits: Mapping[str, int]) -> Any:
-        if isinstance(value, str) and not isinstance(value, Enum):
-            return self.name(value, limit)
-        if isinstance(value, tuple):
-            return tuple(self._all_of(each, limit, limits) for each in value)
-        if not is_dataclass(value) or isinstance(value, type):
-            return value
-        parts = {each.name: getattr(value, each.name) for each in fields(value)}
-        safe = {name: self._all_of(part, limits.get(name, NAME_LIMIT), limits) for name, part in parts.items()}
-        return replace(value, **safe)
-
-    def lines(self, data: Sequence[bytes]) -> tuple[str, ...]:
-        """Lines of a log as they are shown."""
-        return tuple(self.line(each.decode("utf-8", "replace")) for each in data)
 
 
 def split(data: bytes, *, cut_at_start: bool) -> list[bytes]:

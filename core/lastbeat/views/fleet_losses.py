@@ -13,7 +13,8 @@ from lastbeat.model.text import counted
 from lastbeat.model.times import format_time
 from lastbeat.stores.port import Store
 from lastbeat.views.as_json import Json, picked
-from lastbeat.views.heartbeats import NAME_LIMIT, shown
+from lastbeat.views.heartbeats import NAME_LIMIT
+from lastbeat.views.safe import shown
 from lastbeat.watch.decide.losses import counted_failures
 from lastbeat.watch.decide.timesheet import restart_waits
 

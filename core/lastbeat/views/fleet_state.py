@@ -12,13 +12,11 @@ from lastbeat.model.codec import DamagedError
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.policy import Policy
 from lastbeat.model.runid import is_hardly_a_run
-from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.status import UNWELL
-from lastbeat.model.text import clean
 from lastbeat.model.view import SPARK_POINTS, Row, WatchState
 from lastbeat.stores.port import Blob, Entry, StoreError
 from lastbeat.views.fleet_index import Index
-from lastbeat.views.heartbeats import read_told, shown
+from lastbeat.views.heartbeats import read_told
 from lastbeat.views.known_run import (
     Content,
     DocumentRequest,
@@ -32,6 +30,7 @@ from lastbeat.views.known_run import (
 from lastbeat.views.log_judge import AGAIN_S, JudgedRun, UnrecordedRun
 from lastbeat.views.order import NEEDS_PEOPLE, need, sorted_rows
 from lastbeat.views.rows import row, same_until, standing_of, unrecorded
+from lastbeat.views.safe import Safe, shown
 from lastbeat.views.standings import of_record
 from lastbeat.watch.decide.leaving import still_out
 from lastbeat.watch.observe.fleet import RunFiles
@@ -356,7 +355,7 @@ def understand(request: DocumentRequest, blob: Blob | None, mask: Callable[[str]
     if blob is None:
         return None, None
     if request.name == runid.ERROR:
-        return mask_tokens(mask(clean(blob.body.decode("utf-8", "replace")))), None
+        return Safe(mask).text(blob.body.decode("utf-8", "replace")), None
     if request.name != runid.RECORD:
         told = read_told(blob, mask, SPARK_POINTS)
         return gist_of(told), told.heartbeat.fault

@@ -31,6 +31,7 @@ from lastbeat.model.runid import PROGRESS
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.view import NodeCurves, PhaseSpan, Point
+from lastbeat.views.safe import shown
 
 POINTS_LIMIT: Final = 240
 """Points of a run's curves that are kept at most, the first and the newest among them."""
@@ -40,7 +41,6 @@ CURVE_POINTS: Final = 120
 PHASES_LIMIT: Final = 100
 METRICS_LIMIT: Final = 50
 FACTS_LIMIT: Final = 12
-TEXT_LIMIT: Final = 200
 NAME_LIMIT: Final = NAME_CHARS
 _LEAST_REPORTS: Final = 4
 """Fewer waits between reported steps show no usual one: the first steps compile."""
@@ -197,12 +197,6 @@ def read_told(file: StoredFile, mask: Callable[[str], str] = str, most_points: i
     return replace(
         told, steps_per_s=speed, eta_s=told.eta_s if told.eta_s is not None else _remaining_s(heartbeat, speed)
     )
-
-
-def shown(text: str, mask: Callable[[str], str] = str, limit: int = TEXT_LIMIT) -> str:
-    """``text`` as people may be shown it: one line, harmless, without secrets, bounded."""
-    # Masked before it is cut, so that no part of a secret is left at the end.
-    return fit(mask_tokens(mask(one_line(text))), limit)
 
 
 def ignoring(settings: Sequence[str]) -> str:

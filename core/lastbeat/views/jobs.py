@@ -8,9 +8,9 @@ from lastbeat.model.record import Record
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
 from lastbeat.model.view import JobLine
-from lastbeat.views.excerpts import Safe
 from lastbeat.views.recorded import job
 from lastbeat.views.run_document import job_line_document
+from lastbeat.views.safe import Safe
 
 SCHEMA = 1
 

@@ -64,6 +64,11 @@ class Judged(HasState):
     """As recorded, with what its documents show since."""
 
     @property
+    def metadata(self) -> Heartbeat | None:
+        """The metadata.json of this attempt."""
+        return None if self.seen is None else self.seen.metadata
+
+    @property
     def stacks_count(self) -> bool:
         """Whether ``stacks.txt`` is of this attempt, as far as known."""
         return self.seen is None or self.seen.stacks is not None

@@ -1,7 +1,7 @@
 """One run in depth, looked at again and again: one listing of all its files that people are shown, and reads of what
 was written since."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -16,9 +16,8 @@ from lastbeat.model.view import Excerpt, Row, RunView, WatchState
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
 from lastbeat.views import excerpts, recorded
 from lastbeat.views.alerts import alerts, pending
-from lastbeat.views.beats import BeatReader
+from lastbeat.views.beats import BeatReader, Beats
 from lastbeat.views.evidence import EvidenceReader
-from lastbeat.views.excerpts import Safe
 from lastbeat.views.file_cache import CachedFile, FileCache, FilePiece
 from lastbeat.views.fleet_index import shown_silence, watched
 from lastbeat.views.goodput import with_log
@@ -28,6 +27,7 @@ from lastbeat.views.known_run import KnownRun, UnreadableDocument, gist_of, toke
 from lastbeat.views.limits import exceeded, in_force, limits_shown, worry_s
 from lastbeat.views.ranks import RankReader, standing_out
 from lastbeat.views.rows import doubt_of, row, unjudged_end
+from lastbeat.views.safe import Safe
 from lastbeat.views.standings import CONDITIONS_LIMIT, Standing
 from lastbeat.watch.decide.goodput import goodput
 from lastbeat.watch.decide.timesheet import restart_waits, watched_from
@@ -159,9 +159,8 @@ class RunWatch:
         told_by = self._beats.understand(got)
         judged = self._judge.judge(listed.files, at, policy)
         record, attempt = judged.record, judged.attempt
-        stated = judged.seen.metadata if judged.seen is not None else None
-        policy = in_force(policy, stated, record)
-        limits = tuple(limits_shown(policy, stated))
+        policy = in_force(policy, judged.metadata, record)
+        limits = tuple(limits_shown(policy, judged.metadata))
         self.ended = judged.ended
         why = recorded.explained(judged.explained, self._safe)
         beats = self._beats.look(got, told_by, judged.seen)
@@ -171,22 +170,9 @@ class RunWatch:
         if judged.explained is not None:
             found = judged.explained.cause.evidence
             evidence = self._evidence.look(found, files.get(found.file), at)
-        notes = [*judged.notes, *beats.notes, *(f"{name}: {fault}" for name, fault in listed.closed.items())]
-        died = stated.thread_error if stated is not None else None
-        # A reason keeps the beginning of it.
-        if died and died[:_SAME_CHARS] not in judged.reason:
-            notes.append(f"A thread of it has ended with an exception: {died}")
-        if beats.metadata is not None and beats.metadata.ignored_settings:
-            notes.append(f"{ignoring(beats.metadata.ignored_settings)}; correct that where its training starts.")
-        end = unjudged_end(judged.standing, files) if record is not None else None
-        if end is not None:
-            notes.append(f"It wrote {end}; the next pass records what became of it.")
         conditions = islice(judged.conditions.items(), CONDITIONS_LIMIT)
         # Without a record no alert was sent. With one that cannot be read, that is not known.
         none = None if judged.unread else 0
-        if listed.more_ranks:
-            notes.append("There are more files in ranks/ than were listed.")
-        notes += filter(None, [self._limits.note])
         missing = why.missing if why is not None else None
         if missing is not None and missing.ranks[0].log in files:
             # What a rank that reports the timeout printed last says nothing of the one that is missing.
@@ -241,8 +227,24 @@ class RunWatch:
             logs=_logs(files, self._safe),
             stacks=self._stacks(files, got, judged),
             error_text=self._error_text(got),
-            notes=tuple(self._safe.name(note, _NOTE_LIMIT) for note in notes),
+            notes=tuple(self._safe.name(note, _NOTE_LIMIT) for note in self._notes(listed, judged, beats)),
         )
+
+    def _notes(self, listed: Listed, judged: Judged, beats: Beats) -> Iterator[str]:
+        yield from (*judged.notes, *beats.notes, *(f"{name}: {fault}" for name, fault in listed.closed.items()))
+        died = judged.metadata.thread_error if judged.metadata is not None else None
+        # A reason keeps the beginning of it.
+        if died and died[:_SAME_CHARS] not in judged.reason:
+            yield f"A thread of it has ended with an exception: {died}"
+        if beats.metadata is not None and beats.metadata.ignored_settings:
+            yield f"{ignoring(beats.metadata.ignored_settings)}; correct that where its training starts."
+        end = unjudged_end(judged.standing, listed.files) if judged.record is not None else None
+        if end is not None:
+            yield f"It wrote {end}; the next pass records what became of it."
+        if listed.more_ranks:
+            yield "There are more files in ranks/ than were listed."
+        if self._limits.note:
+            yield self._limits.note
 
     def _watching(self, standing: Standing, files: Mapping[str, Entry], at: datetime, policy: Policy) -> WatchState:
         """Whether the fleet is watched: asked for, with one small read, only where the run may be doubted."""

@@ -12,9 +12,9 @@ from lastbeat.model.observation import RankBeat, RanksSeen
 from lastbeat.model.status import Status
 from lastbeat.model.view import RankLine
 from lastbeat.stores.port import Blob, Entry, Store
-from lastbeat.views.excerpts import Safe
 from lastbeat.views.file_cache import CachedFile, FileCache, FilePiece
 from lastbeat.views.judging import Judged
+from lastbeat.views.safe import Safe
 from lastbeat.watch.decide.ranks import failed_rank, suspects
 from lastbeat.watch.observe.ranks import rank_in_error
 

@@ -7,7 +7,7 @@ from lastbeat.model.cause import FRAMES_LIMIT, MISSING_LIMIT, TEXT_LIMIT, Cause
 from lastbeat.model.record import Record, Transition
 from lastbeat.model.state import RecordedCause
 from lastbeat.model.view import JobLine, Span
-from lastbeat.views.excerpts import Safe
+from lastbeat.views.safe import Safe
 from lastbeat.views.supervised import budgets, is_over, supervisor, waiting
 from lastbeat.watch.decide.transition import HISTORY_LIMIT
 

@@ -17,7 +17,8 @@ from lastbeat.model.status import Status
 from lastbeat.model.view import JobGist, Span
 from lastbeat.stores.port import Entry
 from lastbeat.views.alerts import pending
-from lastbeat.views.heartbeats import NAME_LIMIT, TEXT_LIMIT, shown
+from lastbeat.views.heartbeats import NAME_LIMIT
+from lastbeat.views.safe import TEXT_LIMIT, shown
 from lastbeat.views.strip import SPANS_LIMIT, spans_of
 from lastbeat.views.supervised import gist
 from lastbeat.watch.decide.transition import Decision

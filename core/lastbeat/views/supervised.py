@@ -8,7 +8,8 @@ from lastbeat.model.action import Action
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND, Budget, LeaseHolder
 from lastbeat.model.view import JobGist
-from lastbeat.views.heartbeats import NAME_LIMIT, shown
+from lastbeat.views.heartbeats import NAME_LIMIT
+from lastbeat.views.safe import shown
 from lastbeat.watch.decide.restart import budgets_used
 
 

@@ -14,9 +14,9 @@ from lastbeat.stores.port import Store, StoreError
 from lastbeat.views.fetching import Answer, Fetching
 from lastbeat.views.fleet_index import Index
 from lastbeat.views.fleet_state import FleetState, understand
-from lastbeat.views.heartbeats import shown
 from lastbeat.views.known_run import DocumentRequest
 from lastbeat.views.log_judge import LOOK_S, ROUND_S, JudgedRun, LogJudge, UnrecordedRun
+from lastbeat.views.safe import shown
 from lastbeat.watch.observe.fleet import FleetListing, RunFiles
 from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits
 

@@ -6,8 +6,8 @@ import pytest
 
 from lastbeat.jobs.supervision.lease import LEASE_S, SupervisorLease
 from lastbeat.model.job import JobState
-from lastbeat.views.excerpts import Safe
 from lastbeat.views.jobs import JobRow, in_order, job_row, jobs_document
+from lastbeat.views.safe import Safe
 from support.jobs import SupervisedScene
 
 

@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.state import RecordedCause
-from lastbeat.views.excerpts import Safe
 from lastbeat.views.recorded import explained
+from lastbeat.views.safe import Safe
 
 EVIL = "\x1b[31m a\nb hunter2"
 

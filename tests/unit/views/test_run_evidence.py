@@ -11,7 +11,7 @@ from lastbeat.model.cause import Evidence
 from lastbeat.model.view import Excerpt
 from lastbeat.stores.port import DeniedError
 from lastbeat.views.evidence import AFTER, BEFORE, WINDOW_BYTES, EvidenceReader
-from lastbeat.views.excerpts import Safe
+from lastbeat.views.safe import Safe
 from support.memory import START, MemoryStore
 
 KEY = "run-1/logs/train.log"

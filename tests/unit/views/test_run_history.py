@@ -14,8 +14,9 @@ from lastbeat.model.status import Event, Status
 from lastbeat.model.view import Span
 from lastbeat.stores.port import Blob
 from lastbeat.views.alerts import alerts, pending
-from lastbeat.views.excerpts import LINE_LIMIT, Safe, split, tail
+from lastbeat.views.excerpts import split, tail
 from lastbeat.views.recorded import attempts
+from lastbeat.views.safe import LINE_LIMIT, Safe
 from support.memory import START
 
 HOUR = timedelta(hours=1)

@@ -11,10 +11,10 @@ from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.model.view import RankLine
 from lastbeat.stores.port import DeniedError, Entry
-from lastbeat.views.excerpts import Safe
 from lastbeat.views.judging import Judged
 from lastbeat.views.one_run import list_run
 from lastbeat.views.ranks import MOST, RankReader, Ranks, choose, compared, standing_out
+from lastbeat.views.safe import Safe
 from lastbeat.watch.observe.listing import RANK_PAGES
 from support.memory import START, MemoryStore
 

@@ -7,8 +7,9 @@ import pytest
 
 from lastbeat.model.status import Status
 from lastbeat.stores.port import Blob
-from lastbeat.views.excerpts import Safe, stacks
+from lastbeat.views.excerpts import stacks
 from lastbeat.views.one_run import RunWatch
+from lastbeat.views.safe import Safe
 from support.channel import ListChannel, down
 from support.looked import LOG, OOM, STEPS, failed, refuse, view_of
 from support.memory import START
