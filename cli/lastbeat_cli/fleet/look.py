@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from lastbeat import wire
-from lastbeat.model.view import FleetView, Row
+from lastbeat.model.view import FleetView
 from lastbeat.settings import Settings, opening
 from lastbeat.views.order import select
 from lastbeat.views.watching import FleetWatch
@@ -35,22 +35,13 @@ def follow(
     """Show the fleet until the user quits. Returns the exit status."""
     # Short, so that the thread that reads thousands of documents does not delay a key.
     sys.setswitchinterval(_SWITCH_S)
+    table = FleetScreen(lambda rows, named, text: select(rows, globs, named, text), signs.of(sys.stdout), statuses)
     with Screen() as screen, live.quiet():
         look = _Look(watch, screen)
         feed = Feed(look.look, interval_s, screen.wake)
         feed.start()
-        _show(settings, screen, look, feed, _Arguments(globs, statuses, interval_s))
+        _show(settings, screen, look, feed, table, interval_s)
     return live.leave(feed, exits.OK if look.seen else exits.UNKNOWN)
-
-
-class _Arguments:
-    """The arguments of the command line."""
-
-    def __init__(self, globs: Sequence[str], statuses: Sequence[str], interval_s: float) -> None:
-        self.globs, self.statuses, self.interval_s = globs, statuses, interval_s
-
-    def select(self, rows: Sequence[Row], statuses: Sequence[str], text: str) -> Sequence[Row]:
-        return select(rows, self.globs, statuses, text)
 
 
 class _Look:
@@ -110,9 +101,9 @@ class _Look:
         return None if self._at is None else self._at + timedelta(seconds=time.monotonic() - self._at_seen)
 
 
-def _show(settings: Settings, screen: Screen, look: _Look, feed: "Feed[FleetView]", asked: _Arguments) -> None:
-    made_of = signs.of(sys.stdout)
-    table = FleetScreen(asked.select, made_of, asked.statuses)
+def _show(
+    settings: Settings, screen: Screen, look: _Look, feed: "Feed[FleetView]", table: FleetScreen, interval_s: float
+) -> None:
     store: Store | None = None
     while not screen.ended and feed.broken is None:
         columns, height = screen.size
@@ -128,6 +119,6 @@ def _show(settings: Settings, screen: Screen, look: _Look, feed: "Feed[FleetView
                 store = store or opening.store(settings)
                 look.paused = True
                 screen.put_back(keys[index + 1 :])
-                run_page.show(screen, wire.run_watch(settings, run_id, at=store), asked.interval_s, made_of)
+                run_page.show(screen, wire.run_watch(settings, run_id, at=store), interval_s, signs.of(sys.stdout))
                 look.paused = False
                 break
