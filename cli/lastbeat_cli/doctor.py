@@ -6,7 +6,7 @@ import click
 
 from lastbeat import settings as configuration
 from lastbeat.model.text import one_line
-from lastbeat.settings import SettingsError
+from lastbeat.settings import Settings, SettingsError
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.checks import CheckResult, checks
 from lastbeat_cli.document import dump
@@ -39,14 +39,19 @@ def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
         return exits.UNKNOWN
     # Misspelt settings are one of the checks.
     logs.follow(settings, tell=False)
+    return check(settings, as_json=as_json)
+
+
+def check(settings: Settings, *, as_json: bool) -> int:
+    """Make every check, and print its result. Returns the exit status."""
     made: list[CheckResult] = []
-    for check in checks(settings):
-        made.append(check)
+    for result in checks(settings):
+        made.append(result)
         if not as_json:
-            _tell([check], as_json=False)
+            _tell([result], as_json=False)
     if as_json:
         _tell(made, as_json=True)
-    words = {check.word for check in made}
+    words = {result.word for result in made}
     return exits.CRITICAL if "fail" in words else exits.WARNING if "warn" in words else exits.OK
 
 

@@ -23,9 +23,11 @@ from lastbeat.watch.record.limits_file import faults_of
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump
+from lastbeat_cli.learned_limits import show_learned
 
 WHAT: Final = "Which runs"
 WHICH: Final = "Which limits; 'default' takes one back"
+LEARNED_LIMITS: Final = "What a run has learned (LASTBEAT_LEARN)"
 DEFAULT: Final = "default"
 _OFF: Final = "off"
 _NAMES: Final = ("stale_minutes", "stall_minutes", "start_minutes")
@@ -40,6 +42,7 @@ The limit for a run is the first of these that is set, for each kind of limit:
 \b
 Exit status:
   0  the limits were shown or changed
+  1  with --learned: no limit was learned yet
   3  not done because of an error or a damaged limits file; also wrong settings or arguments
 
 \b
@@ -50,6 +53,7 @@ Examples:
   lastbeat limits mistral-7b-3
   lastbeat limits 'mistral-*' --stall-minutes default
   lastbeat limits 'mistral-*' --remove
+  lastbeat limits mistral-7b-3 --learned
 """
 
 
@@ -78,10 +82,10 @@ Examples:
 @options.option(
     "--remove",
     "clear",
-    also=("--clear",),
+    also=("--clear", "--reset"),
     is_flag=True,
     group=WHICH,
-    help="Remove the limits of exactly this RUN-GLOB.",
+    help="Remove the limits of exactly this RUN-GLOB; with --learned what RUN has learned, so that it learns again.",
 )
 @options.option(
     "--remove-all",
@@ -90,6 +94,16 @@ Examples:
     is_flag=True,
     group=WHICH,
     help="Remove all limits, even damaged ones.",
+)
+@options.option(
+    "--learned", is_flag=True, group=LEARNED_LIMITS, help="Show the limits that RUN has learned from itself."
+)
+@options.option(
+    "--apply",
+    "applies",
+    is_flag=True,
+    group=LEARNED_LIMITS,
+    help="With --learned: freeze them; print them as settings.",
 )
 @options.place
 @options.form
@@ -102,6 +116,8 @@ def command(  # noqa: PLR0913 - one for each option
     start_minutes: str | None,
     clear: bool,
     clear_all: bool,
+    learned: bool,
+    applies: bool,
     as_json: bool,
     verbose: bool,
     **given: str | None,
@@ -124,6 +140,12 @@ def command(  # noqa: PLR0913 - one for each option
         faults.append("ask for one thing: limits to set, or --remove, or --remove-all")
     if clear_all and runs is not None:
         faults.append("--remove-all is for all runs; to remove the limits of one RUN-GLOB, use --remove")
+    if applies and not learned:
+        faults.append("--apply is of --learned; use for example lastbeat limits my-run --learned --apply")
+    if learned:
+        if wish or clear_all:
+            faults.append("--learned shows, applies or removes what a run has learned; leave the other limits out")
+        return show_learned(runs, given, faults, applies=applies, removes=clear, as_json=as_json)
     if runs is not None:
         try:
             check_glob(runs)

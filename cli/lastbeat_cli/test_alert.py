@@ -12,7 +12,7 @@ from lastbeat.alerts.port import Channel, DeliveryError, named
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
 from lastbeat.model.text import one_line
-from lastbeat.settings import opening
+from lastbeat.settings import Settings, opening
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
 
@@ -43,6 +43,11 @@ def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
     logs.verbose(on=verbose)
     settings = configuration.load(options.arguments(given))
     logs.follow(settings)
+    return send(settings, as_json=as_json)
+
+
+def send(settings: Settings, *, as_json: bool) -> int:
+    """Send a test message to every channel, and print the results. Returns the exit status."""
     channels = wire.channels(settings)
     message = _message(opening.root_url(settings))
     results = [_send(channel, message) for channel in channels]

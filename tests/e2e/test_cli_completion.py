@@ -51,6 +51,10 @@ def asked(place: Path, line: str, **settings: str) -> list[list[str]]:
 
 ANSWERS = [
     pytest.param("lastbeat sw", ["sweep"], id="a command"),
+    pytest.param("lastbeat che", ["check"], id="a command before an older name of one"),
+    pytest.param("lastbeat check ", ["setup", "alert", "node", "run", "cluster"], id="a command of a group"),
+    pytest.param("lastbeat health mistral-8", ["mistral-8x7b"], id="a run for an older name of a command"),
+    pytest.param("lastbeat tail mistral-8", ["mistral-8x7b"], id="or for another word"),
     pytest.param("lastbeat show ", ["llama:70b@v2+lr=1e-4", "mistral-7b", "mistral-8x7b"], id="runs that may be"),
     pytest.param("lastbeat top mistral-8", ["mistral-8x7b"], id="a run"),
     pytest.param("lastbeat show --root others ", ["whisper-small"], id="runs of the fleet that was named"),

@@ -1,12 +1,15 @@
 """What people type first does what they mean: other names of commands, and the run as a word."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from support.cli import LASTBEAT, RunFolder, call
 
+TIMES = re.compile(r"\d+(\.\d+)?( ?ms| ?s|s ago|%)|\d{4}-\d\d-\d\dT[\d:.]+Z?|· seen.*|[0-9a-f]{16}")
+"""What two calls of one command may say differently."""
 SAME = [
     pytest.param(["ls"], ["fleet", "--once"], id="ls lists the runs"),
     pytest.param(["ps"], ["fleet", "--once"], id="so does ps"),
@@ -15,7 +18,9 @@ SAME = [
     pytest.param(["help"], ["--help"], id="help is help"),
     pytest.param(["help", "fleet"], ["fleet", "--help"], id="of one command, too"),
     pytest.param(["help", "ps"], ["fleet", "--help"], id="by another name of it"),
-    pytest.param(["help", "restart"], ["supervise", "--help"], id="even one that stands for an option"),
+    pytest.param(["help", "tail"], ["logs", "--help"], id="even one that stands for an option"),
+    pytest.param(["help", "restart"], ["restart", "--help"], id="of a group of commands, too"),
+    pytest.param(["help", "check", "node"], ["check", "node", "--help"], id="and of a command in it"),
     pytest.param(["version"], ["--version"], id="version is the version"),
     pytest.param(["mute", "--help"], ["silence", "--help"], id="mute is silence"),
     pytest.param(["ack", "--help"], ["silence", "--help"], id="so is ack"),
@@ -27,7 +32,6 @@ SAME = [
         ["supervise", "--resume", "run-1", "--root", "training-runs"],
         id="its options may come before the run",
     ),
-    pytest.param(["restart", "--help"], ["supervise", "--help"], id="and it has help"),
     pytest.param(["tail", "gone"], ["logs", "--follow", "gone"], id="tail follows a log"),
 ]
 
@@ -40,16 +44,61 @@ def test_another_name_of_a_command_does_the_same(tmp_path: Path, typed: list[str
     assert shown[0] == shown[1]
 
 
+MOVED = [
+    pytest.param(["sweep", "--dry-run"], ["watch", "--dry-run"], id="sweep watches without a run"),
+    pytest.param(["top", "run-1", "--once"], ["show", "run-1", "--live", "--once"], id="top shows a run live"),
+    pytest.param(["timeouts", "run-1"], ["limits", "run-1", "--learned"], id="timeouts are learned limits"),
+    pytest.param(["doctor"], ["check", "setup"], id="the doctor checks the set-up"),
+    pytest.param(["test-alert"], ["check", "alert"], id="a test alert checks the channels"),
+    pytest.param(["check-node", "--help"], ["check", "node", "--help"], id="check-node checks a node"),
+    pytest.param(["health", "run-1"], ["check", "run", "run-1"], id="health checks a run"),
+    pytest.param(["health", "run-1"], ["check", "cluster", "run-1"], id="and a cluster"),
+    pytest.param(["causes"], ["report", "causes"], id="causes are a report"),
+    pytest.param(["goodput"], ["report", "goodput"], id="so is goodput"),
+    pytest.param(["cost"], ["report", "cost"], id="so is the cost of watching"),
+    pytest.param(["backtest", "--help"], ["report", "backtest", "--help"], id="so is a backtest"),
+    pytest.param(["jobs"], ["restart", "jobs"], id="supervised jobs are about restarts"),
+    pytest.param(["policy", "list"], ["restart", "policy", "list"], id="so are policies"),
+    pytest.param(["checkpoints", "x"], ["restart", "checkpoints", "x"], id="so are checkpoints"),
+    pytest.param(["drill", "--help"], ["restart", "drill", "--help"], id="so is a drill"),
+    pytest.param(["simulate-fault", "run-1"], ["restart", "simulate-fault", "run-1"], id="so is a simulated fault"),
+    pytest.param(["supervise", "--run-id", "x"], ["restart", "supervise", "--run-id", "x"], id="so is supervision"),
+]
+
+
+@pytest.mark.parametrize(("typed", "meant"), MOVED)
+def test_a_command_of_before_does_what_it_did(tmp_path: Path, typed: list[str], meant: list[str]) -> None:
+    RunFolder(tmp_path / "training-runs", "run-1").metadata()
+    one, other = (call([*LASTBEAT, *words], cwd=tmp_path) for words in (typed, meant))
+    shown = [(done.returncode, TIMES.sub("", done.stdout), TIMES.sub("", done.stderr)) for done in (one, other)]
+    assert shown[0] == shown[1]
+    assert "there is no command '" not in one.stderr
+
+
 def test_run_runs_a_command(tmp_path: Path) -> None:
     done = call([*LASTBEAT, "run", "--run-id", "hello", "--", "true"], cwd=tmp_path)
     assert done.returncode == 0
     assert (tmp_path / "training-runs" / "hello" / "_complete").exists()
 
 
-def test_the_help_lists_no_other_names(tmp_path: Path) -> None:
-    listed = {line.split()[0] for line in call([*LASTBEAT, "--help"], cwd=tmp_path).stdout.splitlines() if line.strip()}
-    assert {"fleet", "exec", "logs"} <= listed
-    assert listed.isdisjoint({"ls", "ps", "run", "tail", "restart", "mute"})
+def _listed(tmp_path: Path, *words: str) -> list[str]:
+    """The commands that a help lists."""
+    shown = call([*LASTBEAT, *words], cwd=tmp_path).stdout.partition("--help")[2]
+    return [line.split()[0] for line in shown.splitlines() if re.match(r"  [a-z-]+  ", line)]
+
+
+def test_the_first_help_lists_eight_commands_and_says_where_the_rest_is(tmp_path: Path) -> None:
+    eight = ["exec", "watch", "fleet", "show", "logs", "dashboard", "explain", "check"]
+    for words in ([], ["--help"], ["help"]):
+        assert _listed(tmp_path, *words) == eight
+        assert "lastbeat help --all" in call([*LASTBEAT, *words], cwd=tmp_path).stdout
+
+
+def test_the_whole_help_lists_every_command_once_and_no_other_names(tmp_path: Path) -> None:
+    listed = _listed(tmp_path, "help", "--all")
+    assert len(listed) == len(set(listed)) <= 26
+    assert {"exec", "fleet", "logs", "beat", "restart", "report", "signals"} <= set(listed)
+    assert set(listed).isdisjoint({"ls", "ps", "run", "tail", "mute", "sweep", "top", "doctor", "supervise"})
 
 
 OLD = [
@@ -108,6 +157,15 @@ WRONG = [
     pytest.param(["restart"], "RUN is missing", id="nothing to restart"),
     pytest.param(["restart", "a", "b"], "goes on as it was begun", id="two runs to restart"),
     pytest.param(["restart", "--bogus"], "--bogus", id="an option that restart lacks"),
+    pytest.param(["check", "nod"], "Did you mean node?", id="a mistyped command of a group"),
+    pytest.param(["docter"], "Did you mean doctor?", id="a mistyped command of before"),
+    pytest.param(["watch", "--once", "--log", "x"], "--log is a log of one run", id="a log for a fleet"),
+    pytest.param(["watch", "a", "--metrics", "0"], "are of a fleet", id="metrics of one run"),
+    pytest.param(["show", "a", "--once"], "are of --live", id="one picture without the curves"),
+    pytest.param(["show", "a", "--live", "-n", "3"], "--lines shows the end of a log", id="a log beside curves"),
+    pytest.param(["limits", "--learned"], "--learned is of one run", id="learned limits of every run"),
+    pytest.param(["limits", "a", "--apply"], "--apply is of --learned", id="nothing learned to apply"),
+    pytest.param(["limits", "a", "--learned", "--stale", "fixed"], "leave the other limits out", id="two of limits"),
     pytest.param(["explain", ""], "the name of a log or a run is empty", id="an unset variable to explain"),
     pytest.param(
         ["checkpoints", "nowhere"], "not supervised, and there is no such folder", id="neither a run nor a folder"

@@ -108,7 +108,7 @@ def test_the_doctor_tells_every_fault_of_the_settings(tmp_path: Path) -> None:
 def test_help_lists_commands_by_what_people_want(tmp_path: Path) -> None:
     done = call(LASTBEAT, "--help", cwd=tmp_path)
     assert done.returncode == 0
-    for text in ("Watch a run:", "Check the set-up:", "watch", "doctor", "test-alert"):
+    for text in ("Report a run:", "Watch runs:", "Look at runs:", "Understand a failure:", "watch", "check"):
         assert text in done.stdout
     assert call(LASTBEAT, cwd=tmp_path).stdout == done.stdout
     assert call(LASTBEAT, "--version", cwd=tmp_path).stdout.startswith("lastbeat ")

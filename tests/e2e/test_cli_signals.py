@@ -168,7 +168,7 @@ def test_its_commands_are_listed(folder: Path) -> None:
     assert said.returncode == 0
     for name in ("list", "show", "test", "check", "eval"):
         assert f"\n  {name} " in said.stdout
-    assert "signals" in call(LASTBEAT, "--help", cwd=folder).stdout
+    assert "signals" in call(LASTBEAT, "help", "--all", cwd=folder).stdout
 
 
 MONITORS = ROOT / "tests" / "monitors"

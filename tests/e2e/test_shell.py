@@ -217,7 +217,7 @@ def test_what_could_not_be_written_is_said_by_exit_3(tmp_path: Path, name: str) 
 
 
 def test_the_help_lists_them_together(tmp_path: Path) -> None:
-    said = call(LASTBEAT, "--help", cwd=tmp_path).stdout
+    said = call(LASTBEAT, "help", "--all", cwd=tmp_path).stdout
     section = said.partition("Report a run:")[2].partition("\n\n")[0]
     assert [line.split()[0] for line in section.splitlines() if line.strip()] == [
         "exec", "beat", "fail", "complete", "preempted",

@@ -5,28 +5,25 @@ It runs in the user's prompt, so it is fast and silent: any error yields no comp
 
 import os
 import sys
-from collections.abc import Mapping
 from typing import Final
 
-import click
 from click.shell_completion import CompletionItem, ShellComplete, split_arg_string
 
+from lastbeat_cli.commands import SYNONYMS, meant
 from lastbeat_cli.completion.takes import Item, teach
+from lastbeat_cli.lazy_group import LazyGroup
 
 ASKED = "_LASTBEAT_COMPLETE"
 _LINE, _BREAKS = "_LASTBEAT_LINE", "_LASTBEAT_BREAKS"
 _LONGEST: Final = 10_000
 _QUOTES: Final = "\"'\\"
 
-Names = Mapping[str, tuple[str, str, str]]
-"""Command → its module, its one-sentence help, its section of the help."""
 
-
-def answer(group: click.Group, names: Names) -> int:
+def answer(group: LazyGroup) -> int:
     """Print the completions of the line in the environment, and exit."""
     told: list[str] = []
     try:
-        told = lines(os.environ.get(_LINE, "")[:_LONGEST], os.environ.get(_BREAKS, ""), group, names)
+        told = lines(os.environ.get(_LINE, "")[:_LONGEST], os.environ.get(_BREAKS, ""), group)
         sys.stdout.write("".join(f"{each}\n" for each in told))
         sys.stdout.flush()
     except Exception:  # noqa: BLE001 - a traceback would disturb the prompt
@@ -35,25 +32,28 @@ def answer(group: click.Group, names: Names) -> int:
     os._exit(0)
 
 
-def lines(line: str, breaks: str, group: click.Group, names: Names) -> list[str]:
+def lines(line: str, breaks: str, group: LazyGroup) -> list[str]:
     """The answer for ``line``, the text before the cursor. The shell breaks words at the characters in ``breaks``."""
     words = split_arg_string(line)
     if not line or line[-1].isspace():
         words.append("")
     *before, typed = words[1:] or [""]
-    items = _commands(typed, names) if not before else _more(group, before, typed)
+    items = _commands(typed, group) if not before else _more(group, meant(before), typed)
     cut = _broken_off(line, typed, breaks)
     return [_line(item, cut) for item in items]
 
 
-def _commands(typed: str, names: Names) -> list[Item]:
-    """The commands that begin with ``typed``; none of them is imported."""
+def _commands(typed: str, group: LazyGroup) -> list[Item]:
+    """The commands that begin with ``typed``, else the other words for commands; none of them is imported."""
     if typed.startswith("-"):
-        return [CompletionItem(each) for each in ("--help", "--version") if each.startswith(typed)]
-    return [CompletionItem(name, help=what) for name, (_, what, _) in names.items() if name.startswith(typed)]
+        return [CompletionItem(each) for each in ("--all", "--help", "--version") if each.startswith(typed)]
+    found = [CompletionItem(name, help=each.what) for name, each in group.entries.items() if name.startswith(typed)]
+    return found or [
+        CompletionItem(word, help=" ".join(words)) for word, words in SYNONYMS.items() if word.startswith(typed)
+    ]
 
 
-def _more(group: click.Group, before: list[str], typed: str) -> list[Item]:
+def _more(group: LazyGroup, before: list[str], typed: str) -> list[Item]:
     teach(group, before)
     return ShellComplete(group, {}, "lastbeat", ASKED).get_completions(before, typed)
 

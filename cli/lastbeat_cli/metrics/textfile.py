@@ -1,8 +1,6 @@
 """The metrics as a file for node-exporter's textfile collector, written by a thread of its own."""
 
 import logging
-import os
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -10,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from lastbeat_cli import whole_file
 from lastbeat_cli.metrics import table
 from lastbeat_cli.metrics.exposition import read, render
 from lastbeat_cli.metrics.samples import PassMetrics, Sample
@@ -82,7 +81,7 @@ class TextFile:
                 self._before = self._earlier_samples()
                 self._tidy()
             text, _ = render(_continued(self._before, self._metrics.samples()), self._fleet)
-            _replace(self._path, text)
+            whole_file.replace(self._path, text, _MODE)
         except OSError as error:
             return f"the metrics file {self._path} cannot be written: {error.strerror or error}"
         except Exception:
@@ -104,7 +103,7 @@ class TextFile:
     def _tidy(self) -> None:
         """Delete temporary files that a killed process left."""
         for path in self._path.parent.iterdir():
-            if path.name.startswith(_prefix(self._path)) and path.name.endswith(_TEMPORARY):
+            if path.name.startswith(whole_file.prefix(self._path)) and path.name.endswith(whole_file.TEMPORARY):
                 with suppress(OSError):
                     if time.time() - path.stat().st_mtime > _LEFT_S:
                         path.unlink()
@@ -119,26 +118,3 @@ def _continued(before: Sequence[Sample], now: Sequence[Sample]) -> list[Sample]:
     if not any(each.metric is table.SEEN for each in now):
         found += [each for each in before if not each.metric.counts and each.metric not in _OF_NOW]
     return found
-
-
-_TEMPORARY: Final = ".tmp"
-
-
-def _prefix(path: Path) -> str:
-    # node-exporter reads neither hidden files nor this suffix.
-    return f".{path.name}."
-
-
-def _replace(path: Path, text: bytes) -> None:
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=_TEMPORARY)
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fchmod(number, _MODE)
-            os.fsync(number)
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise

@@ -1,4 +1,4 @@
-"""``show``: everything about one run."""
+"""``show``: everything about one run, or with ``--live`` its curves."""
 
 import sys
 
@@ -10,11 +10,12 @@ from lastbeat.stores.port import MissingStoreError
 from lastbeat.views.run_document import run_document
 from lastbeat_cli import logs, options, values
 from lastbeat_cli.document import dump
-from lastbeat_cli.run import one_run
+from lastbeat_cli.run import live_run, one_run
 from lastbeat_cli.run.lines import show_lines
 from lastbeat_cli.terminal import paint, signs
 
 MOST_LINES = 1000
+LIVE = "Curves and figures, live"
 EPILOG = f"""\
 \b
 Exit status, by the convention of monitoring plug-ins:
@@ -24,41 +25,66 @@ Exit status, by the convention of monitoring plug-ins:
 Examples:
   lastbeat show mistral-20250804-171621
   lastbeat show mistral-20250804-171621 --json | jq .explained
+  lastbeat show mistral-20250804-171621 --live
 
 This command is read-only and shows the status that the last pass recorded. 'lastbeat watch --once' judges the run now.
+Keys of --live: t shows everything about the run, q quits.
 """
 
 
 @click.command("show", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @one_run.argument
-@options.option("-n", "--lines", metavar="N", default="15", help="Number of last lines of the newest log [15].")
-@options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
+@options.option("--live", is_flag=True, group=LIVE, help="Show loss curve, speed, steps and resources, live.")
+@options.option("--once", is_flag=True, group=LIVE, help="With --live: print one picture, as into a pipe.")
+@options.option(
+    "--interval", "pace", metavar="SECONDS", group=LIVE, help="With --live: time between two reads of the store [5]."
+)
 @options.place
+@options.option("-n", "--lines", metavar="N", help="Number of last lines of the newest log [15].")
+@options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
 @options.form
-def command(*, run: str, lines: str, as_json: bool, verbose: bool, **given: str | None) -> int:
+def command(  # noqa: PLR0913 - each is an option
+    *,
+    run: str,
+    live: bool,
+    once: bool,
+    pace: str | None,
+    lines: str | None,
+    as_json: bool,
+    verbose: bool,
+    **given: str | None,
+) -> int:
     """Show everything about one run.
 
     That is its status, the cause with its evidence, what to do, heartbeats, ranks, history, alerts, the end of its log,
-    and where it hangs.
+    and where it hangs. With --live: its curves and figures on one screen.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
-    most = values.count("--lines", lines, faults, MOST_LINES)
+    if not live and (once or pace is not None):
+        faults.append("--once and --interval are of --live; use for example lastbeat show my-run --live --once")
+    if live and lines is not None:
+        faults.append("--lines shows the end of a log, which --live does not; leave one of them out")
+    interval_s = values.interval(pace or "5", faults)
+    most = 0 if live else values.count("--lines", lines or "15", faults, MOST_LINES)
     settings = one_run.read(run, given, faults)
     store = opening.store(settings)
+    watch = wire.run_watch(settings, run, at=store, places=True)
     try:
-        view = wire.run_watch(settings, run, at=store, places=True).look(log_lines=most)
+        view = watch.look(log_lines=most)
     except MissingStoreError as fault:
         raise one_run.missing(fault) from None
     if view is None:
         raise one_run.unknown(store, run)
     if as_json:
         print(dump(run_document(view)))
-    else:
-        columns, made_of = paint.width(sys.stdout), signs.of(sys.stdout)
-        told = show_lines(view, columns, logs.redact)
-        if sys.stdout is not None and sys.stdout.isatty():
-            # Only on a terminal: scripts rely on the first two lines of a pipe, however long they are.
-            told = [part for each in told for part in paint.broken(each, columns)]
-        paint.show([made_of.line(each) for each in told])
+        return one_run.status(view)
+    if live:
+        return live_run.show(watch, view, interval_s, once=once)
+    columns, made_of = paint.width(sys.stdout), signs.of(sys.stdout)
+    told = show_lines(view, columns, logs.redact)
+    if sys.stdout is not None and sys.stdout.isatty():
+        # Only on a terminal: scripts rely on the first two lines of a pipe, however long they are.
+        told = [part for each in told for part in paint.broken(each, columns)]
+    paint.show([made_of.line(each) for each in told])
     return one_run.status(view)

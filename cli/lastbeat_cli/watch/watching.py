@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def watch_run(
+def watch_run(  # noqa: PLR0913 - each is an option
     given: dict[str, str | None],
+    faults: list[str],
     *,
     run_id: str | None,
     once: bool,
@@ -33,8 +34,11 @@ def watch_run(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Watch one run. ``given`` are the options that are settings. Returns the exit status."""
-    settings, name, interval_s = _read(run_id, interval, given)
+    """Watch one run. ``given`` are the options that are settings. Returns the exit status.
+
+    Raises :class:`SettingsError` with ``faults`` and all others, before any I/O.
+    """
+    settings, name, interval_s = _read(run_id, interval, given, faults)
     logs.follow(settings)
     for warning in settings.warnings:
         _log.warning("%s", warning)
@@ -77,9 +81,10 @@ def _suggesting(tick: Callable[[], Outcome], settings: Settings, run_id: str) ->
     return ticking
 
 
-def _read(run_id: str | None, interval: str, given: dict[str, str | None]) -> tuple[Settings, str, float]:
+def _read(
+    run_id: str | None, interval: str, given: dict[str, str | None], faults: list[str]
+) -> tuple[Settings, str, float]:
     """Settings, run id and interval. Raises :class:`SettingsError` with all faults at once, before any I/O."""
-    faults: list[str] = []
     settings, interval_s = None, 0.0
     if run_id is None:
         faults.append("--run-id is missing; use for example --run-id mistral-20250804-171621")

@@ -15,7 +15,7 @@ from lastbeat.model.restart import RestartPolicy
 from lastbeat.model.status import Status
 from lastbeat.stores.port import UnreachableError
 from lastbeat.watch.effects.runner import ACTION_LEASE_S
-from lastbeat_cli import timeouts
+from lastbeat_cli import learned_limits
 from support.jobs import RUN, SupervisedScene, call_points
 from support.memory import Killed
 from unit.supervision.test_supervised import OOM, running
@@ -170,7 +170,7 @@ def test_steps_that_are_noted_for_the_end_of_a_job_teach_no_limit() -> None:
     assert progress is not None
     assert progress.waits is not None
     assert (progress.waits.seen, progress.waits.longest_s) == (0, 90.0)
-    assert timeouts._seen_by_watchers(scene.store, RUN) is None, "the command tells of no limit"
+    assert learned_limits._seen_by_watchers(scene.store, RUN) is None, "the command tells of no limit"
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,9 @@
-"""``timeouts``: the limits that a run has learned from itself, and the data behind them."""
+"""``limits --learned``: the limits that a run has learned from itself, and the data behind them."""
 
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-
-import click
 
 from lastbeat.model import runid
 from lastbeat.model.codec import DamagedError
@@ -36,44 +34,26 @@ from lastbeat.watch.decide import step_waits
 from lastbeat.watch.record import compare_and_set
 from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.watch.record.repository import RecordRepository
-from lastbeat_cli import exits, logs, options, report, values
+from lastbeat_cli import exits, logs, report, values
 from lastbeat_cli.document import dump, masked_throughout
 from lastbeat_cli.run import one_run
 from lastbeat_cli.terminal.signs import harmless
 
 _NAME = 40
-_EPILOG = """\
-\b
-Exit status:
-  0  at least one limit was learned
-  1  no limit was learned yet
-  3  the limits could not be read or written; also wrong settings or arguments
-
-\b
-Examples:
-  lastbeat timeouts llama
-  lastbeat timeouts llama --apply
-"""
 
 
-@click.command("timeouts", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
-@click.argument("run", metavar="RUN")
-@options.option("--apply", "applies", is_flag=True, help="Freeze the learned limits, and print them as settings.")
-@options.option(
-    "--remove",
-    "resets",
-    also=("--reset",),
-    is_flag=True,
-    help="Delete what was learned; training starts to learn again.",
-)
-@options.place
-@options.form
-def command(*, run: str, applies: bool, resets: bool, as_json: bool, verbose: bool, **given: str | None) -> int:
-    """Show the limits that a run has learned from itself (LASTBEAT_LEARN), and the durations of its sections."""
-    logs.verbose(on=verbose)
-    faults: list[str] = []
-    name = report.run_id(run, faults)
-    if applies and resets:
+def show_learned(
+    run: str | None, given: Mapping[str, str | None], faults: list[str], *, applies: bool, removes: bool, as_json: bool
+) -> int:
+    """Show the limits that a run has learned from itself, and the durations of its sections. Returns the exit status.
+
+    ``applies`` freezes the limits, ``removes`` deletes them. Raises :class:`SettingsError` with ``faults`` and all
+    others, before any I/O.
+    """
+    if run is None:
+        faults.append("--learned is of one run; use for example lastbeat limits my-run --learned")
+    name = report.run_id(run, faults) if run is not None else ""
+    if applies and removes:
         faults.append("--apply and --remove: name one of them")
     settings = values.settings(given, faults)
     logs.follow(settings)
@@ -85,16 +65,16 @@ def command(*, run: str, applies: bool, resets: bool, as_json: bool, verbose: bo
             raise one_run.unknown(store, name)
         state = LearnedState()
     learner = _learner(state, read_heartbeat(metadata) if metadata is not None else None)
-    if resets or (applies and any(each.limit_s is not None for each in state.learned.values())):
-        state = _change(store, key, resets=resets)
-    if resets:
+    if removes or (applies and any(each.limit_s is not None for each in state.learned.values())):
+        state = _change(store, key, removes=removes)
+    if removes:
         _have_watchers_forget(store, name)
     seen = _seen_by_watchers(store, name)
     if as_json:
         print(dump(masked_throughout(document(name, state, seen, learner), settings.redactor)))
     else:
         shown = replace(state, learned={_masked(key, settings): known for key, known in state.learned.items()})
-        print("\n".join(lines(name, shown, seen, learner, applies=applies, resets=resets)))
+        print("\n".join(lines(name, shown, seen, learner, applies=applies, removes=removes)))
     known = [each.limit_s for each in state.learned.values()] + [seen.limit_s if seen is not None else None]
     return exits.OK if any(each is not None for each in known) else exits.WARNING
 
@@ -172,13 +152,13 @@ def _state(blob: Blob | None) -> LearnedState | None:
     return None if blob is None else read_state(blob.body) or LearnedState()
 
 
-def _change(store: Store, key: str, *, resets: bool) -> LearnedState:
+def _change(store: Store, key: str, *, removes: bool) -> LearnedState:
     """Reset or freeze the limits, safely even if training writes at the same time. Returns the new state."""
     new = LearnedState()
 
     def change(blob: Blob | None) -> bytes:
         nonlocal new
-        if resets:
+        if removes:
             new = LearnedState(forgotten_at=store.clock().isoformat())
         else:
             new = replace(_state(blob) or LearnedState(), applied=True)
@@ -226,10 +206,10 @@ def lines(
     learner: Learner | None = None,
     *,
     applies: bool = False,
-    resets: bool = False,
+    removes: bool = False,
 ) -> Iterator[str]:
     """``state``, and what watchers have learned, as lines for people."""
-    if resets:
+    if removes:
         yield f"Run {run_id}: forgotten; learning starts from nothing"
         return
     if not state.learned:

@@ -1,0 +1,69 @@
+"""A group of commands, each imported when it is called."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple, cast
+
+import click
+
+from lastbeat.model.near_names import did_you_mean, near_names
+from lastbeat_cli import options
+
+
+class CommandEntry(NamedTuple):
+    """One command of a group."""
+
+    place: str
+    """Its module below ``lastbeat_cli``, and behind a colon its name there, ``command`` by default."""
+    what: str
+    """What it does, in one sentence."""
+    heading: str = "Commands"
+    """The heading under which the help lists it."""
+
+
+class LazyGroup(click.Group):
+    """Lists its commands by heading without importing any. Without a command it prints its help.
+
+    ``also`` are other words for its commands. The caller replaces them; a mistyped command is compared with them.
+    """
+
+    def __init__(self, name: str, entries: Mapping[str, CommandEntry], also: tuple[str, ...] = (), **more: Any) -> None:
+        super().__init__(
+            name, context_settings=options.HELP, no_args_is_help=False, invoke_without_command=True, **more
+        )
+        self.entries = entries
+        self._also = also
+
+    def invoke(self, ctx: click.Context) -> Any:
+        result = super().invoke(ctx)
+        if ctx.invoked_subcommand is None:
+            print(ctx.get_help())
+        return result
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's interface
+        return list(self.entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's interface
+        if cmd_name not in self.entries:
+            return None
+        module, _, name = self.entries[cmd_name].place.partition(":")
+        return cast("click.Command", getattr(import_module(f"lastbeat_cli.{module}"), name or "command"))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self.entries:
+            near = did_you_mean(near_names(args[0], [*self.entries, *self._also], cutoff=0.7))
+            known = "" if self._also else f"; there are: {', '.join(self.entries)}"
+            ctx.fail(f"there is no command '{args[0]}'{(near and f'. {near}') or known}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
+        self.format_entries(formatter, self.entries)
+
+    @staticmethod
+    def format_entries(formatter: click.HelpFormatter, entries: Mapping[str, CommandEntry]) -> None:
+        """Write ``entries`` under their headings."""
+        for heading in dict.fromkeys(entry.heading for entry in entries.values()):
+            with formatter.section(heading):
+                formatter.write_dl([(name, entry.what) for name, entry in entries.items() if entry.heading == heading])
