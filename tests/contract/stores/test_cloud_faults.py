@@ -139,14 +139,10 @@ def test_the_end_of_a_long_object_is_read_without_reading_the_rest(cloud: Cloud)
     ("environ", "said", "remedy"),
     [
         pytest.param({}, "which storage account", "AZURE_STORAGE_ACCOUNT_NAME", id="no account"),
-        pytest.param(
-            {"AZURE_STORAGE_CONNECTION_STRING": "UseDevelopmentStorage=true"}, "names no account", "Azurite",
-            id="the emulator's short form",
-        ),
-        pytest.param(
-            {"AZURE_STORAGE_ACCOUNT_NAME": "abc", "AZURE_STORAGE_ACCOUNT_KEY": "no base64!"},
-            "could not be understood", "AZURE_STORAGE_ACCOUNT_KEY", id="a key that is none",
-        ),
+        pytest.param({"AZURE_STORAGE_CONNECTION_STRING": "UseDevelopmentStorage=true"}, "names no account", "Azurite",
+                     id="the emulator's short form"),
+        pytest.param({"AZURE_STORAGE_ACCOUNT_NAME": "abc", "AZURE_STORAGE_ACCOUNT_KEY": "no base64!"},
+                     "could not be understood", "AZURE_STORAGE_ACCOUNT_KEY", id="a key that is none"),
     ],
 )  # fmt: skip
 def test_azure_says_what_has_to_be_set(environ: dict[str, str], said: str, remedy: str) -> None:

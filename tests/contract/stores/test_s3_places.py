@@ -159,25 +159,21 @@ NOWHERE = "http://127.0.0.1:1"
     ("env", "config"),
     [
         pytest.param({"AWS_ENDPOINT_URL": "HERE"}, "", id="from the environment"),
-        pytest.param(
-            {"AWS_ENDPOINT_URL_S3": "HERE", "AWS_ENDPOINT_URL": NOWHERE}, "", id="S3's own before the general one"
-        ),
+        pytest.param({"AWS_ENDPOINT_URL_S3": "HERE", "AWS_ENDPOINT_URL": NOWHERE}, "",
+                     id="S3's own before the general one"),
         pytest.param({}, "[default]\nendpoint_url = HERE\n", id="from the default profile"),
-        pytest.param(
-            {"AWS_PROFILE": "lab"},
-            f"[default]\nendpoint_url = {NOWHERE}\n[profile lab]\nendpoint_url = HERE\n",
-            id="from the profile in use",
-        ),
+        pytest.param({"AWS_PROFILE": "lab"},
+                     f"[default]\nendpoint_url = {NOWHERE}\n[profile lab]\nendpoint_url = HERE\n",
+                     id="from the profile in use"),
         pytest.param(
             {},
             f"[default]\nservices = lab\nendpoint_url = {NOWHERE}\n[services lab]\ns3 =\n  endpoint_url = HERE\n",
             id="from the services section before the profile's own line",
         ),
-        pytest.param(
-            {"AWS_ENDPOINT_URL": "HERE"}, f"[default]\nendpoint_url = {NOWHERE}\n", id="the environment first"
-        ),
+        pytest.param({"AWS_ENDPOINT_URL": "HERE"}, f"[default]\nendpoint_url = {NOWHERE}\n",
+                     id="the environment first"),
     ],
-)
+)  # fmt: skip
 def test_the_endpoint_is_found_where_boto3_finds_it(
     s3_server: S3Server, tmp_path: Path, env: dict[str, str], config: str
 ) -> None:
@@ -219,14 +215,10 @@ def test_credentials_that_expire_are_asked_for_again(
     [
         pytest.param("", None, "no AWS credentials were found", id="none at all"),
         pytest.param("", "nobody", "ProfileNotFound", id="a profile that is not there"),
-        pytest.param(
-            "[profile broken]\ncredential_process = cat /nonexistent\n",
-            "broken",
-            "CredentialRetrievalError",
-            id="a credential process that fails",
-        ),
+        pytest.param("[profile broken]\ncredential_process = cat /nonexistent\n", "broken",
+                     "CredentialRetrievalError", id="a credential process that fails"),
     ],
-)
+)  # fmt: skip
 def test_missing_credentials_are_denied_with_advice(
     s3_server: S3Server,
     tmp_path: Path,

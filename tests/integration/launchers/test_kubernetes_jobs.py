@@ -1,18 +1,23 @@
 """The launcher kubernetes where things go wrong: refusals, answers that are lost, other clusters, long logs."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lastbeat.launchers.asking import MOST_BYTES, Answer
 from lastbeat.launchers.kubectl import Kubectl
 from lastbeat.launchers.kubernetes import launcher as kubernetes
 from lastbeat.launchers.kubernetes.launcher import KubernetesLauncher, adoption
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.model.job import JobReport, JobSpec, JobState
+from support.fake_kubectl import FAULTS
 from support.fake_kubernetes import NO_SUCH_IMAGE, FakeKubernetes
+from support.row_by_row import labelled
 from support.waiting import until
 
 SINCE = datetime.now(timezone.utc) - timedelta(minutes=1)
@@ -136,17 +141,35 @@ REFUSALS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("said", "error", "told"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS])
+@dataclass(frozen=True)
+class Refusing(Kubectl):
+    """A cluster that tells which one it is, and creates nothing."""
+
+    said: str = ""
+
+    def run(self, arguments: Sequence[str], *, stdin: str = "", most: int = MOST_BYTES) -> Answer:
+        if arguments[0] == "create":
+            return Answer("kubectl", 1, "", self.said)
+        return Answer("kubectl", 0, json.dumps({"metadata": {"uid": "1", "namespace": "default"}}), "")
+
+
+@pytest.mark.parametrize(("said", "error", "told"), labelled(REFUSALS))
 def test_what_cannot_be_created_is_told_in_the_servers_words_with_what_to_do(
-    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher, said: str, error: type[LauncherError], told: str
+    said: str, error: type[LauncherError], told: str
 ) -> None:
-    fake_kubernetes.fail(said, verb="create")
+    launcher = KubernetesLauncher(Refusing(said=FAULTS.get(said, said)))
     with pytest.raises(LauncherError) as refused:
         launcher.submit(spec(manifest()), NAME, SINCE)
     assert type(refused.value) is error
     assert told in refused.value.told
-    fake_kubernetes.heal()
+
+
+def test_what_was_refused_is_not_there(fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher) -> None:
+    fake_kubernetes.fail(QUOTA, verb="create", times=1)
+    with pytest.raises(NotLaunchedError):
+        launcher.submit(spec(manifest()), NAME, SINCE)
     assert launcher.find(NAME, SINCE) is None
+    assert launcher.submit(spec(manifest()), NAME, SINCE) == launcher.find(NAME, SINCE)
 
 
 def test_an_object_whose_creation_nobody_heard_of_is_found_and_not_created_again(
@@ -383,7 +406,7 @@ LOGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("script", "most", "text"), [row[1:] for row in LOGS], ids=[row[0] for row in LOGS])
+@pytest.mark.parametrize(("script", "most", "text"), labelled(LOGS))
 def test_the_end_of_a_log_is_had_in_whole_lines(
     launcher: KubernetesLauncher, script: str, most: int, text: str
 ) -> None:

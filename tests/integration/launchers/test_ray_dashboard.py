@@ -211,17 +211,12 @@ def test_of_a_log_about_as_much_is_read_as_is_wanted(sink: HttpSink, count: int,
 
 SECRETS = [
     pytest.param({"RAY_JOB_HEADERS": '{"X-Proxy": "hush-hush-1"}'}, "x-proxy", "hush-hush-1", id="headers of a proxy"),
-    pytest.param(
-        {"RAY_JOB_HEADERS": '{"authorization": "Bearer hush-hush-1"}', "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "b"},
-        "authorization",
-        "Bearer hush-hush-1",
-        id="headers go before Ray's token",
-    ),
-    pytest.param(
-        {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "hush-hush-1"}, "authorization", "Bearer hush-hush-1", id="token"
-    ),
+    pytest.param({"RAY_JOB_HEADERS": '{"authorization": "Bearer hush-hush-1"}', "RAY_AUTH_MODE": "token",
+                  "RAY_AUTH_TOKEN": "b"}, "authorization", "Bearer hush-hush-1", id="headers go before Ray's token"),
+    pytest.param({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "hush-hush-1"}, "authorization", "Bearer hush-hush-1",
+                 id="token"),
     pytest.param({"RAY_AUTH_TOKEN": "hush-hush-1"}, "authorization", None, id="no token where Ray would send none"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("environment", "header", "value"), SECRETS)
@@ -302,16 +297,11 @@ def test_what_is_no_address_is_refused_with_what_to_write(text: str) -> None:
 WHERE = [
     pytest.param((), "", {}, "http://127.0.0.1:8265", id="nobody says"),
     pytest.param((), "", {"RAY_ADDRESS": "http://a:1"}, "http://a:1", id="the environment"),
-    pytest.param(
-        (),
-        "",
-        {"RAY_ADDRESS": "http://a:1", "RAY_API_SERVER_ADDRESS": "http://b:1"},
-        "http://b:1",
-        id="Ray's own order",
-    ),
+    pytest.param((), "", {"RAY_ADDRESS": "http://a:1", "RAY_API_SERVER_ADDRESS": "http://b:1"}, "http://b:1",
+                 id="Ray's own order"),
     pytest.param((), "http://c:1 uid 0", {"RAY_ADDRESS": "http://a:1"}, "http://c:1", id="where it was begun"),
     pytest.param(("--ray-address=http://d:1",), "", {"RAY_ADDRESS": "ray://a:1"}, "http://d:1", id="an option"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("options", "place", "environment", "url"), WHERE)

@@ -23,6 +23,7 @@ from lastbeat.launchers.ray_pod.launcher import RayPodLauncher
 from lastbeat.launchers.ray_pod.pod_python import PodPython
 from lastbeat.model.job import GpuUse, JobReport, JobSpec, JobState
 from support.fake_kubectl import FakeCluster
+from support.row_by_row import labelled
 from support.waiting import text_in, until
 
 SINCE = datetime.now(timezone.utc) - timedelta(minutes=1)
@@ -86,48 +87,22 @@ LOSSES: list[tuple[str, Callable[[FakeCluster], object], JobState, str, str]] = 
     ("it is made anew under the same name", anew, JobState.NODE_LOST, "restarted", "started again: it is another one"),
     ("it is deleted", lambda its: its.delete_pod("ray-head", "ml"), JobState.NODE_LOST, "NotFound", "has been deleted"),
     ("its container is started again", restarted, JobState.NODE_LOST, "Error", "ended or was started again (Error)"),
-    (
-        "its container is started again, and /tmp is a volume",
-        lambda its: restarted(its, keeps_tmp=True),
-        JobState.NODE_LOST,
-        "Error",
-        "ended or was started again (Error)",
-    ),
-    (
-        "its container has ended, and waits to be started again",
-        lambda its: its.end_container("ray-head", "Error", "ml"),
-        JobState.NODE_LOST,
-        "Error",
-        "ended or was started again (Error)",
-    ),
-    (
-        "its container is killed for its memory",
-        lambda its: restarted(its, "OOMKilled"),
-        JobState.FAILED,
-        "OOMKilled",
-        "out of memory",
-    ),
-    (
-        "its container is killed for its memory and waits",
-        lambda its: its.end_container("ray-head", "OOMKilled", "ml"),
-        JobState.FAILED,
-        "OOMKilled",
-        "out of memory",
-    ),
-    (
-        "it is evicted",
-        lambda its: its.end_pod("ray-head", "Failed", "Evicted", "ml"),
-        JobState.NODE_LOST,
-        "Evicted",
-        "Evicted",
-    ),
+    ("its container is started again, and /tmp is a volume", lambda its: restarted(its, keeps_tmp=True),
+     JobState.NODE_LOST, "Error", "ended or was started again (Error)"),
+    ("its container has ended, and waits to be started again",
+     lambda its: its.end_container("ray-head", "Error", "ml"), JobState.NODE_LOST, "Error",
+     "ended or was started again (Error)"),
+    ("its container is killed for its memory", lambda its: restarted(its, "OOMKilled"), JobState.FAILED, "OOMKilled",
+     "out of memory"),
+    ("its container is killed for its memory and waits", lambda its: its.end_container("ray-head", "OOMKilled", "ml"),
+     JobState.FAILED, "OOMKilled", "out of memory"),
+    ("it is evicted", lambda its: its.end_pod("ray-head", "Failed", "Evicted", "ml"), JobState.NODE_LOST, "Evicted",
+     "Evicted"),
     ("it ends", lambda its: its.end_pod("ray-head", "Succeeded", namespace="ml"), JobState.NODE_LOST, "Error", "ended"),
-]
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("lose", "state", "said", "reason"), [row[1:] for row in LOSSES], ids=[row[0] for row in LOSSES]
-)
+@pytest.mark.parametrize(("lose", "state", "said", "reason"), labelled(LOSSES))
 def test_with_its_pod_a_job_is_lost(
     cluster: FakeCluster,
     launcher: RayPodLauncher,
@@ -197,7 +172,7 @@ SILENCES = [
 ]
 
 
-@pytest.mark.parametrize(("said", "code", "advice"), [row[1:] for row in SILENCES], ids=[row[0] for row in SILENCES])
+@pytest.mark.parametrize(("said", "code", "advice"), labelled(SILENCES))
 def test_nothing_follows_from_what_could_not_be_asked(
     cluster: FakeCluster, launcher: RayPodLauncher, said: str, code: int, advice: str
 ) -> None:
@@ -451,15 +426,7 @@ def test_a_container_without_python_is_told_of(cluster: FakeCluster, launcher: R
     assert "--container" in raised.value.advice
 
 
-ANSWERS = [
-    "[]",
-    "{}",
-    '{"runs": false}',
-    '{"runs": [], "known": 1, "ended": 7}',
-    "7",
-    '{"token": 1}',
-    '{"fault": null}',
-]
+ANSWERS = ["[]", '{"runs": false}', '{"runs": [], "known": 1, "ended": 7}', '{"token": 1}', '{"fault": null}']
 
 
 @pytest.mark.parametrize("answer", ANSWERS)

@@ -10,12 +10,9 @@ from lastbeat.training.exec.child.exit_reason import ChildExit, OomKillCounter, 
 WORDS = [
     pytest.param(ChildExit(3), None, "train.sh ended with exit status 3", id="an exit status"),
     pytest.param(ChildExit(1), "ValueError: x", "ValueError: x (exit status 1)", id="an exception"),
-    pytest.param(
-        ChildExit(-9),
-        "ValueError: x",
-        "train.sh was killed by SIGKILL (signal 9): often the OOM killer or the scheduler",
-        id="a kill is the message whatever was printed",
-    ),
+    pytest.param(ChildExit(-9), "ValueError: x",
+                 "train.sh was killed by SIGKILL (signal 9): often the OOM killer or the scheduler",
+                 id="a kill is the message whatever was printed"),
     pytest.param(
         ChildExit(-9, oom_kills=0),
         None,
@@ -46,19 +43,12 @@ WORDS = [
         id="out of memory below a shell",
     ),
     pytest.param(ChildExit(-40), None, "train.sh was killed by signal 40", id="a signal without a name"),
-    pytest.param(
-        ChildExit(0, signals=(signal.SIGUSR1, signal.SIGTERM)),
-        None,
-        "Cancelled: received signal 15 (SIGTERM); train.sh ended with exit status 0",
-        id="told to stop",
-    ),
-    pytest.param(
-        ChildExit(-2),
-        "KeyboardInterrupt",
-        "Cancelled: received signal 2 (SIGINT, KeyboardInterrupt); train.sh was killed by SIGINT (signal 2)",
-        id="Ctrl-C on a terminal of its own",
-    ),
-]
+    pytest.param(ChildExit(0, signals=(signal.SIGUSR1, signal.SIGTERM)), None,
+                 "Cancelled: received signal 15 (SIGTERM); train.sh ended with exit status 0", id="told to stop"),
+    pytest.param(ChildExit(-2), "KeyboardInterrupt",
+                 "Cancelled: received signal 2 (SIGINT, KeyboardInterrupt); train.sh was killed by SIGINT (signal 2)",
+                 id="Ctrl-C on a terminal of its own"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("child_exit", "error", "line"), WORDS)

@@ -65,25 +65,18 @@ def test_it_does_not_matter_how_output_is_cut(data: bytes, cuts: list[int]) -> N
 ERRORS = [
     pytest.param(TRACE, "ValueError: gone", id="a traceback"),
     pytest.param(TRACE + "\nDuring …\n\n" + TRACE.replace("gone", "worse"), "ValueError: worse", id="a chain"),
-    pytest.param(
-        TRACE.replace("    raise ValueError('gone')\n", "    #\n^^~~\n"),
-        "ValueError: gone",
-        id="of a script that was edited since it started",
-    ),
+    pytest.param(TRACE.replace("    raise ValueError('gone')\n", "    #\n^^~~\n"), "ValueError: gone",
+                 id="of a script that was edited since it started"),
     pytest.param(TRACE.replace("ValueError: gone\n", "train.Broken\n"), "train.Broken", id="a name of its own"),
-    pytest.param(
-        "".join(f"[rank3]: {line}\n" for line in TRACE.splitlines()), "ValueError: gone", id="with its rank before it"
-    ),
-    pytest.param(
-        TRACE.replace("  File", "  File 'deep.py', line 1, in f\n    f()\n" * 400 + "  File"),
-        "ValueError: gone",
-        id="a deep one",
-    ),
+    pytest.param("".join(f"[rank3]: {line}\n" for line in TRACE.splitlines()), "ValueError: gone",
+                 id="with its rank before it"),
+    pytest.param(TRACE.replace("  File", "  File 'deep.py', line 1, in f\n    f()\n" * 400 + "  File"),
+                 "ValueError: gone", id="a deep one"),
     pytest.param(TRACE + "cleaning up\n" * 10, "ValueError: gone", id="with a few lines after it"),
     pytest.param(TRACE + "training on\n" * 50, None, id="one that training survived"),
     pytest.param("torch.OutOfMemoryError: CUDA\n", "torch.OutOfMemoryError: CUDA", id="its last line alone"),
     pytest.param("all is well\n", None, id="none"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "error"), ERRORS)

@@ -4,13 +4,13 @@ import os
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from lastbeat.training.exec.child.waiting import LIMIT_BYTES, MOST_PROCESSES, dump_waiting
 from lastbeat.watch.observe.run import innermost
+from support.waiting import until
 
 HEAD = "No new step for 2m, at step 50"
 DUMP = """Process 102: python train.py
@@ -136,10 +136,10 @@ def test_a_real_process_that_waits_for_a_lock(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.read(1)
-        until = time.monotonic() + 30
-        told = ""
-        while "sleeping" not in told and time.monotonic() < until:
-            told = dump_waiting(process.pid, [process.pid], HEAD, py_spy=str(tmp_path / "none")).decode()
+
+        def dumped() -> str:
+            return dump_waiting(process.pid, [process.pid], HEAD, py_spy=str(tmp_path / "none")).decode()
+
+        told = until(dumped, lambda told: "sleeping" in told)
         process.kill()
     assert f"{process.pid} python" in told
-    assert "sleeping" in told

@@ -66,34 +66,23 @@ def _settle(store: MemoryStore, known: dict[str, Any]) -> None:
 
 
 TEXTS = [
-    pytest.param(
-        {"oom_kills": None},
-        "train.py was killed by SIGKILL (signal 9): often the OOM killer or the scheduler",
-        id="it was killed",
-    ),
+    pytest.param({"oom_kills": None},
+                 "train.py was killed by SIGKILL (signal 9): often the OOM killer or the scheduler",
+                 id="it was killed"),
     pytest.param(
         {},
         "train.py was killed by SIGKILL (signal 9), and its cgroup counted no OOM kill: often a person or the "
         "scheduler",
         id="and not by the kernel's OOM killer",
     ),
-    pytest.param(
-        {"oom_kills": 1},
-        "train.py was killed by SIGKILL (signal 9): the kernel's OOM killer (oom-kill)",
-        id="and the kernel has just run out of memory",
-    ),
-    pytest.param(
-        {"wait_status": SEGFAULT},
-        "train.py was killed by SIGSEGV (signal 11): a segmentation fault in native code",
-        id="it crashed",
-    ),
+    pytest.param({"oom_kills": 1}, "train.py was killed by SIGKILL (signal 9): the kernel's OOM killer (oom-kill)",
+                 id="and the kernel has just run out of memory"),
+    pytest.param({"wait_status": SEGFAULT},
+                 "train.py was killed by SIGSEGV (signal 11): a segmentation fault in native code", id="it crashed"),
     pytest.param({"wait_status": 15}, "Cancelled: received signal 15 (SIGTERM); train.py was", id="it was stopped"),
     pytest.param({"wait_status": 3 << 8}, "train.py ended with exit status 3, before its run had ended", id="it left"),
-    pytest.param(
-        {"wait_status": 0},
-        "train.py ended with exit status 0, before its run had ended",
-        id="it left as if all was well",
-    ),
+    pytest.param({"wait_status": 0}, "train.py ended with exit status 0, before its run had ended",
+                 id="it left as if all was well"),
     pytest.param(
         {"wait_status": None},
         "train.py ended without a word (killed by a signal such as SIGKILL, or os._exit); nobody knows its status; its "
@@ -106,7 +95,7 @@ TEXTS = [
         "the kernel's OOM killer (oom-kill) ended a process of its job: out of memory",
         id="nor whether it was what the kernel ended",
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("known", "first"), TEXTS)

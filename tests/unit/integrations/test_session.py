@@ -44,46 +44,32 @@ def _run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
     ("script", "sentinel", "first"),
     [
         pytest.param("session.end()", "_complete", "", id="a training that has ended"),
-        pytest.param(
-            "session.end(ValueError('bad'))", "_error", "ValueError: bad", id="a framework that tells the error"
-        ),
+        pytest.param("session.end(ValueError('bad'))", "_error", "ValueError: bad",
+                     id="a framework that tells the error"),
         pytest.param("raise ValueError('bad')", "_error", "ValueError: bad", id="an exception that nobody catches"),
         pytest.param("sys.exit(3)", "_error", "SystemExit: training ended with exit status 3", id="an exit status"),
         pytest.param("pass", "_error", "training did not reach its end", id="a process that ends all the same"),
         pytest.param("sys.exit(0)", "_error", "training did not reach its end", id="an exit in the midst of training"),
-        pytest.param(
-            "with callback: raise ValueError('bad')",
-            "_error",
-            "ValueError: bad",
-            id="an exception that leaves the block",
-        ),
-        pytest.param(
-            "with callback: pass", "_error", "training did not reach its end", id="a block that is left too early"
-        ),
+        pytest.param("with callback: raise ValueError('bad')", "_error", "ValueError: bad",
+                     id="an exception that leaves the block"),
+        pytest.param("with callback: pass", "_error", "training did not reach its end",
+                     id="a block that is left too early"),
         pytest.param("with callback: session.end()", "_complete", "", id="a block around a whole training"),
         pytest.param("session.end(); raise ValueError", "_complete", "", id="what comes after the training is its own"),
-        pytest.param(
-            "session.end(); session.begin(5); session.end(ValueError('bad'))",
-            "_error",
-            "ValueError: bad",
-            id="a second training that fails",
-        ),
+        pytest.param("session.end(); session.begin(5); session.end(ValueError('bad'))", "_error", "ValueError: bad",
+                     id="a second training that fails"),
         pytest.param(
             "callback.run.ask_to_stop('told', 'told'); session.stops(); session.saved('c', 9); session.end()",
             "_preempted",
             '{"checkpoint"',
             id="a training that saved and ended early because it was told to",
         ),
-        pytest.param(
-            "callback.run.step(10); callback.run.ask_to_stop('x', 'x')\n"
-            "session.stops(); session.saved('c', 10); session.end()",
-            "_complete",
-            "",
-            id="one that was told to stop after its last step",
-        ),
+        pytest.param("callback.run.step(10); callback.run.ask_to_stop('x', 'x')\n"
+                     "session.stops(); session.saved('c', 10); session.end()", "_complete", "",
+                     id="one that was told to stop after its last step"),
         pytest.param("session.begin(5); session.end()", "_complete", "", id="a training that was left and begun again"),
     ],
-)
+)  # fmt: skip
 def test_a_training_ends_with(script: str, sentinel: str, first: str, tmp_path: Path) -> None:
     done = _run(tmp_path, BEGIN + script)
     sentinels = {path.name for path in (tmp_path / "r").iterdir()} & {"_complete", "_error", "_preempted"}
@@ -155,32 +141,20 @@ session.report_saves(model, "save")
     ("script", "expected"),
     [
         pytest.param("model.save('a')", ["a saving", "training"], id="a save is a phase, and training comes after it"),
-        pytest.param(
-            "try: model.save('full')\nexcept OSError as error: print(error)",
-            ["full saving", "no space left", "training"],
-            id="its exception is training's",
-        ),
-        pytest.param(
-            "with callback.run.phase('evaluation'):\n model.save('a')\n print(callback.run.phase_now[0])",
-            ["a saving", "evaluation", "training"],
-            id="a save within an evaluation",
-        ),
+        pytest.param("try: model.save('full')\nexcept OSError as error: print(error)",
+                     ["full saving", "no space left", "training"], id="its exception is training's"),
+        pytest.param("with callback.run.phase('evaluation'):\n model.save('a')\n print(callback.run.phase_now[0])",
+                     ["a saving", "evaluation", "training"], id="a save within an evaluation"),
         pytest.param("session.end(); model.save('a')", ["a training", "training"], id="none after the end"),
-        pytest.param(
-            "session.begin(5); session.report_saves(model, 'save'); model.save('a')",
-            ["a saving", "training"],
-            id="of a second training once",
-        ),
-        pytest.param(
-            "session.end(); model.save = own = lambda path: print(path, callback.run.phase_now[0])\n"
-            "session.begin(5); session.report_saves(model, 'save'); model.save('b')\n"
-            "session.end(); print(model.save is own)",
-            ["b saving", "True", "training"],
-            id="a method of training's own in its place is there after the end",
-        ),
+        pytest.param("session.begin(5); session.report_saves(model, 'save'); model.save('a')",
+                     ["a saving", "training"], id="of a second training once"),
+        pytest.param("session.end(); model.save = own = lambda path: print(path, callback.run.phase_now[0])\n"
+                     "session.begin(5); session.report_saves(model, 'save'); model.save('b')\n"
+                     "session.end(); print(model.save is own)", ["b saving", "True", "training"],
+                     id="a method of training's own in its place is there after the end"),
         pytest.param("session.end(); print(vars(model))", ["{}", "training"], id="the end leaves nothing behind"),
     ],
-)
+)  # fmt: skip
 def test_a_framework_that_says_nothing_of_its_saves(tmp_path: Path, script: str, expected: list[str]) -> None:
     after = "\nprint(callback.run.phase_now[0])\nsession.end()"
     done = _run(tmp_path, SAVES + script + after)

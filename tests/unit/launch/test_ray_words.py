@@ -46,38 +46,24 @@ FAILED = ended("Job 'bad' failed", "ERR", 31, (74, 75, 76)) + (
 @pytest.mark.parametrize(
     ("text", "job", "state"),
     [
-        pytest.param(
-            ended("Job 'ok' succeeded", "SUCC", 32, (66, 67, 68)), "ok", JobState.SUCCEEDED, id="it ended well"
-        ),
+        pytest.param(ended("Job 'ok' succeeded", "SUCC", 32, (66, 67, 68)), "ok", JobState.SUCCEEDED,
+                     id="it ended well"),
         pytest.param(FAILED, "bad", JobState.FAILED, id="it failed"),
-        pytest.param(
-            HEAD + "2026-11-23 02:06:51,530\tWARN cli.py:85 -- \x1b[33mJob 'a' was stopped\x1b[39m\n",
-            "a",
-            JobState.CANCELLED,
-            id="it was stopped",
-        ),
+        pytest.param(HEAD + "2026-11-23 02:06:51,530\tWARN cli.py:85 -- \x1b[33mJob 'a' was stopped\x1b[39m\n", "a",
+                     JobState.CANCELLED, id="it was stopped"),
         pytest.param(still("a", "RUNNING", "Job is currently running."), "a", JobState.RUNNING, id="it runs"),
         pytest.param(still("a", "PENDING", "Job has not started yet."), "a", JobState.PENDING, id="it waits"),
         pytest.param(still("a", "DREAMING", "?"), "a", JobState.UNKNOWN, id="a word that no version has is not known"),
-        pytest.param(
-            FAILED + "Job 'bad' succeeded\nStatus for job 'bad': RUNNING\n",
-            "bad",
-            JobState.FAILED,
-            id="what the job itself wrote does not tell its state",
-        ),
-        pytest.param(
-            still("a", "RUNNING", "Job 'a' succeeded\n"), "a", JobState.RUNNING, id="nor does what its message says"
-        ),
-        pytest.param(
-            ended("Job 'ok-2' succeeded", "SUCC", 32, (66, 67, 68)),
-            "ok",
-            JobState.UNKNOWN,
-            id="another job's state is none",
-        ),
+        pytest.param(FAILED + "Job 'bad' succeeded\nStatus for job 'bad': RUNNING\n", "bad", JobState.FAILED,
+                     id="what the job itself wrote does not tell its state"),
+        pytest.param(still("a", "RUNNING", "Job 'a' succeeded\n"), "a", JobState.RUNNING,
+                     id="nor does what its message says"),
+        pytest.param(ended("Job 'ok-2' succeeded", "SUCC", 32, (66, 67, 68)), "ok", JobState.UNKNOWN,
+                     id="another job's state is none"),
         pytest.param("", "a", JobState.UNKNOWN, id="no word"),
         pytest.param("x" * 3_000_000, "a", JobState.UNKNOWN, id="megabytes of something else"),
     ],
-)
+)  # fmt: skip
 def test_the_state_that_ray_job_status_tells(text: str, job: str, state: JobState) -> None:
     assert words.state_in(text, job) is state
 

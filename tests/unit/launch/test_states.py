@@ -6,6 +6,7 @@ import pytest
 
 from lastbeat.launch.ray import check_job_status
 from support.http_sink import Answer, http_sink
+from support.row_by_row import labelled
 
 ROWS = [
     ("a job that waits is PENDING", Answer(200, json.dumps({"status": "PENDING"}).encode()), "PENDING"),
@@ -20,7 +21,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "status"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize(("answer", "status"), labelled(ROWS))
 def test_a_job(answer: Answer, status: str) -> None:
     with http_sink() as dashboard:
         dashboard.otherwise = answer

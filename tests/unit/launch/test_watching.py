@@ -3,6 +3,7 @@
 import pytest
 
 from lastbeat.launch.jobs import ABSENT, Forgetting
+from support.row_by_row import labelled
 
 ROWS = [
     ("it has just been forgotten", [(0, ABSENT), (599, ABSENT)], False),
@@ -15,7 +16,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("answers", "certain"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize(("answers", "certain"), labelled(ROWS))
 def test_a_forgotten_job(answers: list[tuple[float, str | None]], certain: bool) -> None:
     forgetting = Forgetting()
 

@@ -3,7 +3,6 @@
 import os
 import re
 import stat
-import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,6 +15,7 @@ from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedE
 from lastbeat.launchers.slurm.launcher import SlurmLauncher
 from lastbeat.model.job import JobSpec, JobState
 from support.row_by_row import labelled
+from support.waiting import until
 
 SINCE = datetime(2026, 1, 1, tzinfo=timezone.utc)
 HANGS = "trap '' TERM; sleep 600"
@@ -63,9 +63,7 @@ def test_a_call_without_an_answer_ends_in_time_with_all_that_it_started(
     with pytest.raises(LauncherError, match=r"squeue did not answer within 0\.5 s"):
         ask(["squeue"], dict(os.environ), 0.5)
     group = int((tmp_path / "pid").read_text())
-    end = time.monotonic() + 60
-    while _lives(group):
-        assert time.monotonic() < end
+    until(lambda: not _lives(group))
 
 
 def _lives(group: int) -> bool:

@@ -35,29 +35,17 @@ STATES = [
     pytest.param({"status": "STOPPED"}, JobState.CANCELLED, None, None, id="it was stopped"),
     pytest.param({"driver_exit_code": 7}, JobState.FAILED, 7, None, id="it failed with a status"),
     pytest.param({"driver_exit_code": -9}, JobState.FAILED, None, 9, id="a signal is a negative status"),
-    pytest.param(
-        {"message": FAILED.format(-9, "")}, JobState.FAILED, None, 9, id="a signal that the message alone has"
-    ),
-    pytest.param(
-        {"message": "Unexpected error occurred: failed to get job supervisor.\nexit code 3"},
-        JobState.FAILED,
-        None,
-        None,
-        id="what stands below the first line is the job's",
-    ),
-    pytest.param(
-        {"message": NODE_DIED, "error_type": "JOB_SUPERVISOR_ACTOR_DIED"}, JobState.NODE_LOST, None, None, id="lost"
-    ),
-    pytest.param(
-        {"message": FAILED.format(1, "RuntimeError: node has died"), "driver_exit_code": 1},
-        JobState.FAILED,
-        1,
-        None,
-        id="a job may write what it wants about nodes",
-    ),
+    pytest.param({"message": FAILED.format(-9, "")}, JobState.FAILED, None, 9,
+                 id="a signal that the message alone has"),
+    pytest.param({"message": "Unexpected error occurred: failed to get job supervisor.\nexit code 3"},
+                 JobState.FAILED, None, None, id="what stands below the first line is the job's"),
+    pytest.param({"message": NODE_DIED, "error_type": "JOB_SUPERVISOR_ACTOR_DIED"}, JobState.NODE_LOST, None, None,
+                 id="lost"),
+    pytest.param({"message": FAILED.format(1, "RuntimeError: node has died"), "driver_exit_code": 1}, JobState.FAILED,
+                 1, None, id="a job may write what it wants about nodes"),
     pytest.param({"status": "LOST IN SPACE"}, JobState.UNKNOWN, None, None, id="a word that nobody knows"),
     pytest.param({"status": None}, JobState.UNKNOWN, None, None, id="no word"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("told", "state", "code", "signal"), STATES)
@@ -81,23 +69,15 @@ def test_times_are_those_of_the_run() -> None:
 
 
 REASONS = [
-    pytest.param(
-        {"message": FAILED.format(7, "Traceback …"), "driver_exit_code": 7},
-        "Job entrypoint command failed with exit code 7",
-        id="without the log, which is read for itself",
-    ),
-    pytest.param(
-        {
-            "message": "runtime_env setup failed: Failed to set up runtime environment.\nTraceback:\n  x\n"
-            "ConnectionError: no such host\n",
-            "error_type": "RUNTIME_ENV_SETUP_FAILURE",
-        },
-        "runtime_env setup failed: Failed to set up runtime environment. ConnectionError: no such host",
-        id="what was wrong with the environment stands at the end",
-    ),
+    pytest.param({"message": FAILED.format(7, "Traceback …"), "driver_exit_code": 7},
+                 "Job entrypoint command failed with exit code 7", id="without the log, which is read for itself"),
+    pytest.param({"message": "runtime_env setup failed: Failed to set up runtime environment.\nTraceback:\n  x\n"
+                 "ConnectionError: no such host\n", "error_type": "RUNTIME_ENV_SETUP_FAILURE"},
+                 "runtime_env setup failed: Failed to set up runtime environment. ConnectionError: no such host",
+                 id="what was wrong with the environment stands at the end"),
     pytest.param({"error_type": "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE"}, "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE", id="kind"),
     pytest.param({"status": "RUNNING", "message": "Job is currently running."}, "", id="a run needs none"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("told", "reason"), REASONS)

@@ -37,28 +37,19 @@ UNDERSTOOD = [
     pytest.param("--entrypoint-num-gpus=8", {"entrypoint_num_gpus": 8.0}, id="gpus of the entrypoint"),
     pytest.param("--entrypoint-num-cpus=0.5", {"entrypoint_num_cpus": 0.5}, id="a part of a cpu"),
     pytest.param("--entrypoint-memory=1000000", {"entrypoint_memory": 1_000_000}, id="memory in bytes"),
-    pytest.param(
-        '--entrypoint-resources={"worker": 1}', {"entrypoint_resources": {"worker": 1}}, id="resources by name"
-    ),
-    pytest.param(
-        '--entrypoint-label-selector={"gpu": "h200"}', {"entrypoint_label_selector": {"gpu": "h200"}}, id="labels"
-    ),
-    pytest.param(
-        '--metadata-json={"team": "nlp"}',
-        {"metadata": {"team": "nlp", "lastbeat_name": "llama-r0"}},
-        id="metadata beside lastbeat's own",
-    ),
-    pytest.param(
-        "--working-dir=s3://b/x.zip",
-        {"runtime_env": {"working_dir": "s3://b/x.zip", "env_vars": {"LASTBEAT_RUN_ID": "llama"}}},
-        id="a working directory in a store",
-    ),
-    pytest.param(
-        '--runtime-env-json={"pip": ["x"], "env_vars": {"A": "1", "LASTBEAT_RUN_ID": "theirs"}}',
-        {"runtime_env": {"pip": ["x"], "env_vars": {"A": "1", "LASTBEAT_RUN_ID": "llama"}}},
-        id="variables of the user, but ours win",
-    ),
-]
+    pytest.param('--entrypoint-resources={"worker": 1}', {"entrypoint_resources": {"worker": 1}},
+                 id="resources by name"),
+    pytest.param('--entrypoint-label-selector={"gpu": "h200"}', {"entrypoint_label_selector": {"gpu": "h200"}},
+                 id="labels"),
+    pytest.param('--metadata-json={"team": "nlp"}', {"metadata": {"team": "nlp", "lastbeat_name": "llama-r0"}},
+                 id="metadata beside lastbeat's own"),
+    pytest.param("--working-dir=s3://b/x.zip",
+                 {"runtime_env": {"working_dir": "s3://b/x.zip", "env_vars": {"LASTBEAT_RUN_ID": "llama"}}},
+                 id="a working directory in a store"),
+    pytest.param('--runtime-env-json={"pip": ["x"], "env_vars": {"A": "1", "LASTBEAT_RUN_ID": "theirs"}}',
+                 {"runtime_env": {"pip": ["x"], "env_vars": {"A": "1", "LASTBEAT_RUN_ID": "llama"}}},
+                 id="variables of the user, but ours win"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("option", "adds"), UNDERSTOOD)
@@ -91,18 +82,14 @@ REFUSED = [
     pytest.param("--working-dir=/data/src", "nothing would bring", id="a folder of this machine"),
     pytest.param('--runtime-env-json={"working_dir": "src"}', "nothing would bring", id="a folder in the environment"),
     pytest.param('--runtime-env-json={"py_modules": ["/m"]}', "nothing would bring", id="a module of this machine"),
-    pytest.param(
-        '--runtime-env-json={"env_vars": {"WANDB_API_KEY": "abc123"}}', "--runtime-env=", id="a secret by its name"
-    ),
-    pytest.param(
-        '--runtime-env-json={"env_vars": {"A": "ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}}',
-        "--runtime-env=",
-        id="a secret by its form",
-    ),
+    pytest.param('--runtime-env-json={"env_vars": {"WANDB_API_KEY": "abc123"}}', "--runtime-env=",
+                 id="a secret by its name"),
+    pytest.param('--runtime-env-json={"env_vars": {"A": "ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}}',
+                 "--runtime-env=", id="a secret by its form"),
     pytest.param("--ray-address=http://bob:abc123@head:8265", "RAY_ADDRESS", id="a login in the address"),
     pytest.param("--ray-address=https://abc123@head", "RAY_JOB_HEADERS", id="a token in the address"),
     pytest.param("--ray-address=bob:abc123@head:8265", "http://HOST:8265", id="a login without a scheme"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("option", "told"), REFUSED)

@@ -110,19 +110,16 @@ TOLD = [
     pytest.param(["1.ecc_uncorrected 3"], {"ecc_uncorrected": 3}, id="memory errors"),
     pytest.param(["1.rows_pending 1"], {"rows_pending": True}, id="a repair of its memory that waits"),
     pytest.param(["1.rows_failed 1"], {"rows_failed": True}, id="a repair that failed"),
-    pytest.param(
-        ["rows_remapped error 3", "pages_pending 1"],
-        {"rows_remapped": None, "rows_pending": True, "rows_failed": None},
-        id="older GPUs retire pages instead",
-    ),
+    pytest.param(["rows_remapped error 3", "pages_pending 1"],
+                 {"rows_remapped": None, "rows_pending": True, "rows_failed": None},
+                 id="older GPUs retire pages instead"),
     pytest.param(["1.nvlink_errors 7"], {"nvlink_errors": 28}, id="NVLink's four kinds of errors together"),
     pytest.param(["nvlink_errors error 3"], {"nvlink_errors": None}, id="no NVLink"),
     pytest.param(["1.processes 3"], {"processes": 3}, id="processes"),
     pytest.param(["processes 0"], {"processes": 0}, id="no process"),
     pytest.param(["1.xid 79"], {"xids": [79]}, id="an Xid that the driver reports"),
-    pytest.param(
-        ["1.xid 79", "0.register error 3"], {"xids": [79]}, id="a GPU that reports none does not hide the others"
-    ),
+    pytest.param(["1.xid 79", "0.register error 3"], {"xids": [79]},
+                 id="a GPU that reports none does not hide the others"),
     pytest.param(["1.xid 79", "events error 4"], {}, id="without the right to hear of events there are none"),
 ]  # fmt: skip
 
@@ -234,19 +231,11 @@ print(json.dumps(told))
 
 HANGS = [
     pytest.param("init hang", "told = []; beats(5); told = gpus()", None, id="from the start"),
-    pytest.param(
-        "",
-        "until(gpus); values.write_text('utilization hang\\n'); beats(8); told = gpus()",
-        [A, B],
-        id="later, when its last answer stands for a while",
-    ),
-    pytest.param(
-        "init hang",
-        "beats(5); values.write_text(''); told = until(gpus)",
-        [A, B],
-        id="for a while, and then it answers",
-    ),
-]
+    pytest.param("", "until(gpus); values.write_text('utilization hang\\n'); beats(8); told = gpus()", [A, B],
+                 id="later, when its last answer stands for a while"),
+    pytest.param("init hang", "beats(5); values.write_text(''); told = until(gpus)", [A, B],
+                 id="for a while, and then it answers"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("says", "script", "expected"), HANGS)

@@ -51,67 +51,42 @@ def stands(number: int) -> Activity:
 
 IDLE = {"utilization": 0.02}
 BAD: list[Any] = [
-    pytest.param(
-        lambda _: {"gpus": gpus({"lost": True})}, 0, {"gpu_lost": "GPU 0 is lost to the driver"},
-        id="a lost GPU, at once",
-    ),
-    pytest.param(
-        lambda n: {"gpus": gpus(count=8 if n == 0 else 7)}, 1, {"gpu_lost": "the driver shows 7 of 8 GPUs"},
-        id="a GPU that the driver shows no more",
-    ),
-    pytest.param(
-        lambda n: {"gpus": None, "driver_silent_s": EACH_S * n}, 6,
-        {"gpu_lost": "NVIDIA's driver has not answered for 6m"}, id="a driver that hangs",
-    ),
-    pytest.param(
-        lambda n: {"xids": [("GPU 1", 119)] if n == 0 else []}, 5,
-        {"gpu_lost": "GPU 1: Xid 119 (the GPU's system processor does not answer)"}, id="an Xid",
-    ),
-    pytest.param(
-        lambda n: {"gpus": gpus({"ecc_uncorrected": 3 if n == 0 else 5})}, 30,
-        {"gpu_ecc": "GPU 0: 2 memory errors that could not be corrected, in this attempt"},
-        id="memory errors stay for the attempt",
-    ),
-    pytest.param(
-        lambda _: {"gpus": gpus({}, {"rows_pending": True})}, 0,
-        {"gpu_ecc": "GPU 1: a repair of its memory waits for a reset"}, id="a repair that waits",
-    ),
-    pytest.param(
-        lambda _: {"gpus": gpus({"throttle": ["hw_thermal"], "temperature_c": 91})}, 2,
-        {"gpu_throttled": "GPU 0: too hot, slowed down by its hardware (91 °C)"}, id="heat for two minutes",
-    ),
-    pytest.param(
-        lambda n: {"gpus": gpus(IDLE, IDLE), "activity": stands(n)}, 10.5,
-        {"gpu_idle": "all 2 GPUs under 5% for 10m 30s, and no step in that time"}, id="idle GPUs and no step",
-    ),
+    pytest.param(lambda _: {"gpus": gpus({"lost": True})}, 0, {"gpu_lost": "GPU 0 is lost to the driver"},
+                 id="a lost GPU, at once"),
+    pytest.param(lambda n: {"gpus": gpus(count=8 if n == 0 else 7)}, 1, {"gpu_lost": "the driver shows 7 of 8 GPUs"},
+                 id="a GPU that the driver shows no more"),
+    pytest.param(lambda n: {"gpus": None, "driver_silent_s": EACH_S * n}, 6,
+                 {"gpu_lost": "NVIDIA's driver has not answered for 6m"}, id="a driver that hangs"),
+    pytest.param(lambda n: {"xids": [("GPU 1", 119)] if n == 0 else []}, 5,
+                 {"gpu_lost": "GPU 1: Xid 119 (the GPU's system processor does not answer)"}, id="an Xid"),
+    pytest.param(lambda n: {"gpus": gpus({"ecc_uncorrected": 3 if n == 0 else 5})}, 30,
+                 {"gpu_ecc": "GPU 0: 2 memory errors that could not be corrected, in this attempt"},
+                 id="memory errors stay for the attempt"),
+    pytest.param(lambda _: {"gpus": gpus({}, {"rows_pending": True})}, 0,
+                 {"gpu_ecc": "GPU 1: a repair of its memory waits for a reset"}, id="a repair that waits"),
+    pytest.param(lambda _: {"gpus": gpus({"throttle": ["hw_thermal"], "temperature_c": 91})}, 2,
+                 {"gpu_throttled": "GPU 0: too hot, slowed down by its hardware (91 °C)"}, id="heat for two minutes"),
+    pytest.param(lambda n: {"gpus": gpus(IDLE, IDLE), "activity": stands(n)}, 10.5,
+                 {"gpu_idle": "all 2 GPUs under 5% for 10m 30s, and no step in that time"},
+                 id="idle GPUs and no step"),
     pytest.param(
         lambda _: {"node": replace(WELL, memory=Memory(G, 64 * G), swap_used_bytes=G, swap_total_bytes=2 * G)}, 1,
         {"ram_low": "1.0 GB of 64.0 GB of memory left, 1.0 GB of 2.0 GB of swap in use"}, id="memory that runs out",
     ),
-    pytest.param(
-        lambda _: {"node": replace(WELL, disks=(Disk("/scratch", 10 * G, 1000 * G),))}, 1,
-        {"disk_low": "/scratch: 10.0 GB of 1000.0 GB free"}, id="a disk that is nearly full",
-    ),
-    pytest.param(
-        lambda _: {"node": replace(WELL, disks=(Disk("/s", 500 * G, 1000 * G, 10, 1000),))}, 1,
-        {"disk_low": "/s: 10 of 1,000 inodes free"}, id="a disk without inodes",
-    ),
-    pytest.param(
-        lambda n: {"node": replace(WELL, disks=(Disk("/scratch", (300 - 2 * n) * G, 1000 * G),))}, 58,
-        {"disk_low": "/scratch: 68.0 GB of 1000.0 GB free, full in about 17m"}, id="a disk that will be full soon",
-    ),
-    pytest.param(
-        lambda n: {"node": replace(WELL, network=Network({"eth0": 50 * n, "eth1": 3}))}, 10,
-        {"network_errors": "eth0: 500 errors in 5m"}, id="an interface that counts errors",
-    ),
-    pytest.param(
-        lambda n: {"node": replace(WELL, network=Network(sent=10_000 * n, retransmitted=800 * n))}, 10,
-        {"network_errors": "8% of all TCP segments sent again in 5m"}, id="segments that are sent again and again",
-    ),
-    pytest.param(
-        lambda n: {"gpus": gpus({"nvlink_errors": 40 * n})}, 10,
-        {"network_errors": "NVLink of GPU 0: 400 errors in 5m"}, id="errors of NVLink",
-    ),
+    pytest.param(lambda _: {"node": replace(WELL, disks=(Disk("/scratch", 10 * G, 1000 * G),))}, 1,
+                 {"disk_low": "/scratch: 10.0 GB of 1000.0 GB free"}, id="a disk that is nearly full"),
+    pytest.param(lambda _: {"node": replace(WELL, disks=(Disk("/s", 500 * G, 1000 * G, 10, 1000),))}, 1,
+                 {"disk_low": "/s: 10 of 1,000 inodes free"}, id="a disk without inodes"),
+    pytest.param(lambda n: {"node": replace(WELL, disks=(Disk("/scratch", (300 - 2 * n) * G, 1000 * G),))}, 58,
+                 {"disk_low": "/scratch: 68.0 GB of 1000.0 GB free, full in about 17m"},
+                 id="a disk that will be full soon"),
+    pytest.param(lambda n: {"node": replace(WELL, network=Network({"eth0": 50 * n, "eth1": 3}))}, 10,
+                 {"network_errors": "eth0: 500 errors in 5m"}, id="an interface that counts errors"),
+    pytest.param(lambda n: {"node": replace(WELL, network=Network(sent=10_000 * n, retransmitted=800 * n))}, 10,
+                 {"network_errors": "8% of all TCP segments sent again in 5m"},
+                 id="segments that are sent again and again"),
+    pytest.param(lambda n: {"gpus": gpus({"nvlink_errors": 40 * n})}, 10,
+                 {"network_errors": "NVLink of GPU 0: 400 errors in 5m"}, id="errors of NVLink"),
 ]  # fmt: skip
 
 
@@ -127,52 +102,38 @@ QUIET: list[Any] = [
     pytest.param(lambda _: {"gpus": [{"index": 0, "name": "GPU"}]}, id="a GPU that tells nothing"),
     pytest.param(lambda n: {"gpus": gpus(IDLE, IDLE), "activity": Activity(n, computes=True)}, id="idle, with steps"),
     pytest.param(lambda _: {"gpus": gpus(IDLE, IDLE), "activity": Activity(7)}, id="idle, while a checkpoint is saved"),
-    pytest.param(
-        lambda n: {"gpus": gpus(IDLE, IDLE), "activity": Activity(n // 18, computes=True)}, id="idle, with slow steps"
-    ),
-    pytest.param(
-        lambda n: {"gpus": gpus(*([IDLE, {}] if n % 2 else [{}, IDLE])), "activity": stands(n)},
-        id="idle by turns: some GPU always works",
-    ),
+    pytest.param(lambda n: {"gpus": gpus(IDLE, IDLE), "activity": Activity(n // 18, computes=True)},
+                 id="idle, with slow steps"),
+    pytest.param(lambda n: {"gpus": gpus(*([IDLE, {}] if n % 2 else [{}, IDLE])), "activity": stands(n)},
+                 id="idle by turns: some GPU always works"),
     pytest.param(lambda n: {"gpus": gpus({}, IDLE), "activity": stands(n)}, id="a GPU that training does not use"),
-    pytest.param(
-        lambda n: {"gpus": gpus(count=8 if n < 3 else 1), "shown_by": {} if n < 3 else {"CUDA_VISIBLE_DEVICES": "3"}},
-        id="training chooses its GPU after it has begun",
-    ),
-    pytest.param(
-        lambda n: {"gpus": None, "driver_silent_s": 3600.0} if n == 20 else {},
-        id="a driver that had no time to answer, because training was suspended",
-    ),
-    pytest.param(
-        lambda n: {"gpus": None if n % 5 == 4 else gpus(IDLE, IDLE), "activity": stands(n)},
-        id="idle, and every few looks nobody knows",
-    ),
+    pytest.param(lambda n: {"gpus": gpus(count=8 if n < 3 else 1),
+                  "shown_by": {} if n < 3 else {"CUDA_VISIBLE_DEVICES": "3"}},
+                 id="training chooses its GPU after it has begun"),
+    pytest.param(lambda n: {"gpus": None, "driver_silent_s": 3600.0} if n == 20 else {},
+                 id="a driver that had no time to answer, because training was suspended"),
+    pytest.param(lambda n: {"gpus": None if n % 5 == 4 else gpus(IDLE, IDLE), "activity": stands(n)},
+                 id="idle, and every few looks nobody knows"),
     pytest.param(lambda n: {"gpus": gpus({"throttle": ["hw_thermal"] if n % 3 == 0 else []})}, id="hot for a moment"),
     pytest.param(lambda _: {"gpus": gpus({"ecc_uncorrected": 9})}, id="memory errors of an earlier job"),
     pytest.param(lambda n: {"gpus": gpus({"ecc_uncorrected": max(0, 9 - n)})}, id="a counter that went back"),
     pytest.param(lambda n: {"gpus": gpus({"ecc_corrected": 100 * n})}, id="corrected errors"),
     pytest.param(lambda _: {"xids": [("GPU 0", 13), ("GPU 0", 31)]}, id="Xids that a program causes"),
-    pytest.param(
-        lambda _: {"node": replace(WELL, memory=Memory(20 * G, 2000 * G))}, id="a share of a large machine is much"
-    ),
+    pytest.param(lambda _: {"node": replace(WELL, memory=Memory(20 * G, 2000 * G))},
+                 id="a share of a large machine is much"),
     pytest.param(lambda _: {"node": replace(WELL, disks=(Disk("/s", 0, 0),))}, id="a file system without a size"),
-    pytest.param(
-        lambda n: {"node": replace(WELL, disks=(Disk("/s", (500 - 40 * (n % 4)) * G, 1000 * G),))},
-        id="a disk to which checkpoints are written, and old ones deleted",
-    ),
-    pytest.param(
-        lambda n: {"node": replace(WELL, disks=(Disk("/s", (600 if n < 16 else 500) * G, 2000 * G),))},
-        id="a disk to which one checkpoint is written",
-    ),
+    pytest.param(lambda n: {"node": replace(WELL, disks=(Disk("/s", (500 - 40 * (n % 4)) * G, 1000 * G),))},
+                 id="a disk to which checkpoints are written, and old ones deleted"),
+    pytest.param(lambda n: {"node": replace(WELL, disks=(Disk("/s", (600 if n < 16 else 500) * G, 2000 * G),))},
+                 id="a disk to which one checkpoint is written"),
     pytest.param(
         lambda _: {"node": replace(WELL, disks=(Disk("/", 3 * G, 3 * G), Disk("/image", 0, 3 * G, read_only=True)))},
         id="a file system that can only be read",
     ),
     pytest.param(lambda n: {"node": replace(WELL, network=Network({"eth0": n // 4}))}, id="an error now and then"),
     pytest.param(lambda n: {"node": replace(WELL, network=Network({"eth0": 9**9 - n}))}, id="a counter set to zero"),
-    pytest.param(
-        lambda n: {"node": replace(WELL, network=Network(sent=100 * n, retransmitted=30 * n))}, id="few segments at all"
-    ),
+    pytest.param(lambda n: {"node": replace(WELL, network=Network(sent=100 * n, retransmitted=30 * n))},
+                 id="few segments at all"),
 ]  # fmt: skip
 
 

@@ -31,39 +31,25 @@ def v1(limit: object, usage: object, cached: int = 0) -> dict[str, str]:
 CASES = [
     pytest.param("", {}, Memory(40 * G, 64 * G), id="no cgroups: the machine's"),
     pytest.param(V2.format("/"), {}, Memory(40 * G, 64 * G), id="the outermost group has no limit"),
-    pytest.param(
-        V2.format("/job"),
-        {"job": v2(8 * G, 6 * G, G)},
-        Memory(3 * G, 8 * G),
-        id="a group's limit; caches count as free",
-    ),
+    pytest.param(V2.format("/job"), {"job": v2(8 * G, 6 * G, G)}, Memory(3 * G, 8 * G),
+                 id="a group's limit; caches count as free"),
     pytest.param(V2.format("/job"), {"job": v2("max", 6 * G)}, Memory(40 * G, 64 * G), id="a group without a limit"),
-    pytest.param(
-        V2.format("/pod/job"),
-        {"pod": v2(4 * G, 3 * G), "pod/job": v2("max", G)},
-        Memory(G, 4 * G),
-        id="the limit of a group around it",
-    ),
-    pytest.param(
-        V2.format("/job"), {"job": v2(56 * G, G)}, Memory(40 * G, 56 * G), id="others use what the limit would allow"
-    ),
+    pytest.param(V2.format("/pod/job"), {"pod": v2(4 * G, 3 * G), "pod/job": v2("max", G)}, Memory(G, 4 * G),
+                 id="the limit of a group around it"),
+    pytest.param(V2.format("/job"), {"job": v2(56 * G, G)}, Memory(40 * G, 56 * G),
+                 id="others use what the limit would allow"),
     pytest.param(V2.format("/job"), {"job": v2(G, 2 * G)}, Memory(0, G), id="above its limit there is nothing left"),
     pytest.param(V2.format("/job"), {"unified/job": v2(G, 0)}, Memory(G, G), id="version 2 beside version 1"),
     pytest.param(V1.format("/job"), {"memory/job": v1(8 * G, 5 * G, G)}, Memory(4 * G, 8 * G), id="version 1"),
     pytest.param(V1.format("/job"), {"memory/job": v1(UNLIMITED, G)}, Memory(40 * G, 64 * G), id="version 1, no limit"),
-    pytest.param(
-        V1.format("/docker/abc"),
-        {"memory": v1(8 * G, G)},
-        Memory(7 * G, 8 * G),
-        id="a container that sees its own only",
-    ),
+    pytest.param(V1.format("/docker/abc"), {"memory": v1(8 * G, G)}, Memory(7 * G, 8 * G),
+                 id="a container that sees its own only"),
     pytest.param(V2.format("/job"), {"job": v2("many", "few")}, Memory(40 * G, 64 * G), id="what is no number"),
-    pytest.param(
-        V2.format("/job"), {"job": {"memory.max": f"{G}"}}, Memory(40 * G, G), id="a limit whose use nobody tells"
-    ),
+    pytest.param(V2.format("/job"), {"job": {"memory.max": f"{G}"}}, Memory(40 * G, G),
+                 id="a limit whose use nobody tells"),
     pytest.param(V2.format("/../../etc"), {}, Memory(40 * G, 64 * G), id="a path that leads elsewhere"),
     pytest.param("nonsense\n::\n0::\n", {}, Memory(40 * G, 64 * G), id="lines that nobody understands"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("cgroup", "groups", "expected"), CASES)

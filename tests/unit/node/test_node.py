@@ -29,28 +29,16 @@ def tree(root: Path, files: dict[str, str]) -> Places:
 CPUS = [
     pytest.param({"proc/stat": STAT}, Cpu(150, 1000), id="waiting for a disk is idling"),
     pytest.param({"proc/stat": "intr 1 2 3\n"}, Cpu(), id="a file of another kind says nothing"),
-    pytest.param(
-        {
-            "proc/self/cgroup": "0::/a/b\n", "cgroup/a/b/cpu.max": "max 100000\n",
-            "cgroup/a/cpu.max": "150000 100000\n",
-            "cgroup/a/b/cpu.stat": "usage_usec 5\nthrottled_usec 2500000\n",
-        },
-        Cpu(limit_cores=1.5, throttled_s=2.5), id="version 2: the narrowest limit of all groups around",
-    ),
-    pytest.param(
-        {
-            "proc/self/cgroup": "4:cpu,cpuacct:/a\n", "cgroup/cpu/a/cpu.cfs_quota_us": "400000\n",
-            "cgroup/cpu/a/cpu.cfs_period_us": "100000\n", "cgroup/cpu/a/cpu.stat": "throttled_time 3000000000\n",
-        },
-        Cpu(limit_cores=4.0, throttled_s=3.0), id="version 1",
-    ),
-    pytest.param(
-        {
-            "proc/self/cgroup": "4:cpu:/a\n", "cgroup/cpu/a/cpu.cfs_quota_us": "-1\n",
-            "cgroup/cpu/a/cpu.cfs_period_us": "100000\n",
-        },
-        Cpu(), id="version 1 without a limit",
-    ),
+    pytest.param({"proc/self/cgroup": "0::/a/b\n", "cgroup/a/b/cpu.max": "max 100000\n",
+                  "cgroup/a/cpu.max": "150000 100000\n",
+                  "cgroup/a/b/cpu.stat": "usage_usec 5\nthrottled_usec 2500000\n"},
+                 Cpu(limit_cores=1.5, throttled_s=2.5), id="version 2: the narrowest limit of all groups around"),
+    pytest.param({"proc/self/cgroup": "4:cpu,cpuacct:/a\n", "cgroup/cpu/a/cpu.cfs_quota_us": "400000\n",
+                  "cgroup/cpu/a/cpu.cfs_period_us": "100000\n",
+                  "cgroup/cpu/a/cpu.stat": "throttled_time 3000000000\n"}, Cpu(limit_cores=4.0, throttled_s=3.0),
+                 id="version 1"),
+    pytest.param({"proc/self/cgroup": "4:cpu:/a\n", "cgroup/cpu/a/cpu.cfs_quota_us": "-1\n",
+                  "cgroup/cpu/a/cpu.cfs_period_us": "100000\n"}, Cpu(), id="version 1 without a limit"),
     pytest.param({"proc/self/cgroup": "0::/a\n", "cgroup/a/cpu.max": "5 0\n"}, Cpu(), id="a period of nothing"),
 ]  # fmt: skip
 
@@ -65,18 +53,12 @@ NETWORKS = [
     pytest.param({"proc/net/dev": "eth0: 1 2\nrubbish\n"}, Network(), id="a line that is cut off"),
     pytest.param({"proc/net/snmp": SNMP}, Network(sent=5000, retransmitted=25), id="segments of TCP"),
     pytest.param({"proc/net/snmp": "Tcp: A B\nTcp: 1\n"}, Network(), id="names without as many values"),
-    pytest.param(
-        {
-            f"{PORT}/state": "4: ACTIVE\n", f"{PORT}/counters/symbol_error": "3\n",
-            f"{PORT}/counters/link_downed": "1\n", f"{PORT}/counters/port_xmit_data": "99\n",
-        },
-        Network({"mlx5_0/1": 4}), id="errors of an InfiniBand port",
-    ),
+    pytest.param({f"{PORT}/state": "4: ACTIVE\n", f"{PORT}/counters/symbol_error": "3\n",
+                  f"{PORT}/counters/link_downed": "1\n", f"{PORT}/counters/port_xmit_data": "99\n"},
+                 Network({"mlx5_0/1": 4}), id="errors of an InfiniBand port"),
     pytest.param({f"{PORT}/state": "2: INIT\n"}, Network(down=("mlx5_0/1",)), id="a port that does not come up"),
-    pytest.param(
-        {f"{PORT}/state": "1: DOWN\n", f"{PORT}/counters/symbol_error": "3\n"}, Network(),
-        id="a port without a cable is nobody's trouble",
-    ),
+    pytest.param({f"{PORT}/state": "1: DOWN\n", f"{PORT}/counters/symbol_error": "3\n"}, Network(),
+                 id="a port without a cable is nobody's trouble"),
 ]  # fmt: skip
 
 

@@ -29,20 +29,15 @@ def stat(number: int, parent: int, seconds: float, pages: int, name: str = "pyth
 
 TREES = [
     pytest.param([stat(10, 1, 2.0, 7)], ProcessUsage(2.0, 7 * PAGE), id="the command alone"),
-    pytest.param(
-        [stat(10, 1, 2.0, 7), stat(11, 10, 1.0, 2), stat(12, 11, 0.5, 1), stat(13, 1, 99, 99)],
-        ProcessUsage(3.5, 10 * PAGE),
-        id="all below it, and nobody else",
-    ),
+    pytest.param([stat(10, 1, 2.0, 7), stat(11, 10, 1.0, 2), stat(12, 11, 0.5, 1), stat(13, 1, 99, 99)],
+                 ProcessUsage(3.5, 10 * PAGE), id="all below it, and nobody else"),
     pytest.param([stat(10, 1, 1.0, 1, "a) S (b 1 2 3")], ProcessUsage(1.0, PAGE), id="a name that looks like fields"),
-    pytest.param(
-        [stat(10, 11, 1.0, 1), stat(11, 10, 1.0, 1)], ProcessUsage(2.0, 2 * PAGE), id="numbers that were given again"
-    ),
+    pytest.param([stat(10, 11, 1.0, 1), stat(11, 10, 1.0, 1)], ProcessUsage(2.0, 2 * PAGE),
+                 id="numbers that were given again"),
     pytest.param([stat(11, 10, 1.0, 1)], ProcessUsage(), id="a command that has ended"),
-    pytest.param(
-        [stat(10, 1, 1.0, 1), "11 (cut off", ""], ProcessUsage(1.0, PAGE), id="one that ends while it is read"
-    ),
-]
+    pytest.param([stat(10, 1, 1.0, 1), "11 (cut off", ""], ProcessUsage(1.0, PAGE),
+                 id="one that ends while it is read"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("lines", "expected"), TREES)

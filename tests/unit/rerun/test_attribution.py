@@ -38,66 +38,35 @@ def suspect(*, fatal: bool = False) -> Suspect:
         pytest.param(RerunPhase.INITIAL, None, [GOOD], HERE, "", id="a good result tells nothing"),
         pytest.param(RerunPhase.INITIAL, None, [], HERE, "", id="nor does no result"),
         pytest.param(RerunPhase.INITIAL, None, [GOOD, SECOND_BAD], HERE, "rejected", id="a bad one is rejected"),
-        pytest.param(
-            RerunPhase.IN_PLACE, suspect(), [GOOD], HERE, "not_reproduced", id="good on the same device the second time"
-        ),
+        pytest.param(RerunPhase.IN_PLACE, suspect(), [GOOD], HERE, "not_reproduced",
+                     id="good on the same device the second time"),
         pytest.param(RerunPhase.IN_PLACE, suspect(), [BAD], HERE, "reproduced", id="the same bad result again"),
-        pytest.param(
-            RerunPhase.IN_PLACE, suspect(), [OTHER_BAD], HERE, "reproduced", id="a bad result again, but another one"
-        ),
-        pytest.param(
-            RerunPhase.IN_PLACE,
-            suspect(),
-            [result(900.0)],
-            HERE,
-            "reproduced",
-            id="the same result, which is within the limits now",
-        ),
-        pytest.param(
-            RerunPhase.IN_PLACE, suspect(), [], HERE, "unreached", id="a re-run that does not come to it tells nothing"
-        ),
-        pytest.param(
-            RerunPhase.IN_PLACE,
-            suspect(),
-            [GOOD, NORM_BAD],
-            HERE,
-            "not_reproduced rejected",
-            id="good again, and another result bad for the first time",
-        ),
-        pytest.param(
-            RerunPhase.IN_PLACE,
-            suspect(),
-            [GOOD, SECOND_BAD],
-            HERE,
-            "not_reproduced rejected",
-            id="good again, and the next of the same name bad",
-        ),
-        pytest.param(
-            RerunPhase.IN_PLACE, None, [BAD], HERE, "rejected", id="bad in the re-run that another rank had asked for"
-        ),
+        pytest.param(RerunPhase.IN_PLACE, suspect(), [OTHER_BAD], HERE, "reproduced",
+                     id="a bad result again, but another one"),
+        pytest.param(RerunPhase.IN_PLACE, suspect(), [result(900.0)], HERE, "reproduced",
+                     id="the same result, which is within the limits now"),
+        pytest.param(RerunPhase.IN_PLACE, suspect(), [], HERE, "unreached",
+                     id="a re-run that does not come to it tells nothing"),
+        pytest.param(RerunPhase.IN_PLACE, suspect(), [GOOD, NORM_BAD], HERE, "not_reproduced rejected",
+                     id="good again, and another result bad for the first time"),
+        pytest.param(RerunPhase.IN_PLACE, suspect(), [GOOD, SECOND_BAD], HERE, "not_reproduced rejected",
+                     id="good again, and the next of the same name bad"),
+        pytest.param(RerunPhase.IN_PLACE, None, [BAD], HERE, "rejected",
+                     id="bad in the re-run that another rank had asked for"),
         pytest.param(RerunPhase.ELSEWHERE, suspect(), [GOOD], THERE, "differs", id="good on another device"),
         pytest.param(RerunPhase.ELSEWHERE, suspect(), [BAD], THERE, "same_result", id="the same on another device"),
-        pytest.param(
-            RerunPhase.ELSEWHERE, suspect(), [OTHER_BAD], THERE, "same_result", id="bad on another device, too"
-        ),
-        pytest.param(
-            RerunPhase.ELSEWHERE, suspect(fatal=True), [BAD], THERE, "fatal same_result", id="the same, which is fatal"
-        ),
-        pytest.param(
-            RerunPhase.ELSEWHERE,
-            suspect(),
-            [BAD, SECOND_BAD],
-            THERE,
-            "same_result",
-            id="with others of its name bad: they have the same reason",
-        ),
-        pytest.param(
-            RerunPhase.ELSEWHERE, suspect(), [GOOD], HERE, "same_device", id="resumed on the same device: no verdict"
-        ),
+        pytest.param(RerunPhase.ELSEWHERE, suspect(), [OTHER_BAD], THERE, "same_result",
+                     id="bad on another device, too"),
+        pytest.param(RerunPhase.ELSEWHERE, suspect(fatal=True), [BAD], THERE, "fatal same_result",
+                     id="the same, which is fatal"),
+        pytest.param(RerunPhase.ELSEWHERE, suspect(), [BAD, SECOND_BAD], THERE, "same_result",
+                     id="with others of its name bad: they have the same reason"),
+        pytest.param(RerunPhase.ELSEWHERE, suspect(), [GOOD], HERE, "same_device",
+                     id="resumed on the same device: no verdict"),
         pytest.param(RerunPhase.ELSEWHERE, suspect(), [], THERE, "unreached", id="not come to after the resume"),
         pytest.param(RerunPhase.ELSEWHERE, None, [GOOD], THERE, "", id="a rank of which nothing was in doubt"),
     ],
-)
+)  # fmt: skip
 def test_what_a_pass_shows_on_one_rank(
     phase: RerunPhase, doubted: Suspect | None, results: list[CheckedResult], device: str, expected: str
 ) -> None:
@@ -123,26 +92,22 @@ def test_what_is_known_to_be_the_maths_is_not_run_again() -> None:
         pytest.param(RerunPhase.IN_PLACE, "not_reproduced", 1, RerunPhase.READY, id="goes on with the good result"),
         pytest.param(RerunPhase.IN_PLACE, "unreached", 1, RerunPhase.READY, id="goes on where nothing is bad any more"),
         pytest.param(RerunPhase.IN_PLACE, "reproduced", 1, RerunPhase.LEAVING, id="reproduced: to other hardware"),
-        pytest.param(
-            RerunPhase.IN_PLACE, "not_reproduced reproduced", 1, RerunPhase.LEAVING, id="reproduced on one rank of two"
-        ),
-        pytest.param(
-            RerunPhase.IN_PLACE, "not_reproduced rejected", 1, RerunPhase.IN_PLACE, id="never goes on with a bad result"
-        ),
+        pytest.param(RerunPhase.IN_PLACE, "not_reproduced reproduced", 1, RerunPhase.LEAVING,
+                     id="reproduced on one rank of two"),
+        pytest.param(RerunPhase.IN_PLACE, "not_reproduced rejected", 1, RerunPhase.IN_PLACE,
+                     id="never goes on with a bad result"),
         pytest.param(RerunPhase.IN_PLACE, "rejected", MOST_RERUNS, RerunPhase.LEAVING, id="but not for ever"),
         pytest.param(RerunPhase.ELSEWHERE, "same_result", 0, RerunPhase.READY, id="correct: goes on"),
         pytest.param(RerunPhase.ELSEWHERE, "unreached", 0, RerunPhase.READY, id="not come to: goes on"),
         pytest.param(RerunPhase.ELSEWHERE, "fatal same_result", 0, RerunPhase.FAILED, id="correct, and fatal"),
         pytest.param(RerunPhase.ELSEWHERE, "differs", 0, RerunPhase.FAILED, id="the hardware's"),
         pytest.param(RerunPhase.ELSEWHERE, "same_device", 0, RerunPhase.STUCK, id="the same device: once more"),
-        pytest.param(
-            RerunPhase.ELSEWHERE, "differs same_device", 0, RerunPhase.FAILED, id="one verdict outranks one missing"
-        ),
-        pytest.param(
-            RerunPhase.ELSEWHERE, "rejected same_result", 0, RerunPhase.IN_PLACE, id="correct, and another one is bad"
-        ),
+        pytest.param(RerunPhase.ELSEWHERE, "differs same_device", 0, RerunPhase.FAILED,
+                     id="one verdict outranks one missing"),
+        pytest.param(RerunPhase.ELSEWHERE, "rejected same_result", 0, RerunPhase.IN_PLACE,
+                     id="correct, and another one is bad"),
     ],
-)
+)  # fmt: skip
 def test_what_follows_from_what_all_ranks_saw(phase: RerunPhase, agreed: str, reruns: int, then: RerunPhase) -> None:
     assert following(phase, {PassEvent(each) for each in agreed.split()}, reruns) is then
 

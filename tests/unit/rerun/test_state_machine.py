@@ -43,29 +43,18 @@ def machine(device: str = "GPU-1", **how: Any) -> RerunStateMachine:
         pytest.param([("GPU-1", [NAN, 2.5], NOTHING, "transient_error")], id="NaN once is a transient error"),
         pytest.param([("GPU-1", [INF, 2.5], NOTHING, "transient_error")], id="so is Inf"),
         pytest.param([("GPU-1", [-INF, 2.5], NOTHING, "transient_error")], id="and negative Inf"),
-        pytest.param(
-            [("GPU-1", [NAN, NAN], TO_OTHERS, "reproduced"), ("GPU-2", [2.5], FAILED, "persistent_error")],
-            id="NaN on one device alone is a persistent error",
-        ),
-        pytest.param(
-            [("GPU-1", [NAN, NAN], TO_OTHERS, "reproduced"), ("GPU-2", [NAN], NOTHING, "correct_result")],
-            id="NaN on two devices is a correct result, and training goes on",
-        ),
-        pytest.param(
-            [
-                ("GPU-1", [NAN, NAN], TO_OTHERS, "reproduced"),
-                ("GPU-1", [NAN], AGAIN_TO_OTHERS, "same_device"),
-                ("GPU-1", [2.5], AGAIN_TO_OTHERS, "same_device"),
-                ("GPU-2", [2.5], FAILED, "persistent_error"),
-            ],
-            id="the same device is no other hardware, however often",
-        ),
-        pytest.param(
-            [("GPU-1", [NAN, INF], TO_OTHERS, "reproduced"), ("GPU-2", [NAN], NOTHING, "correct_result")],
-            id="two bad results that differ are no good one",
-        ),
+        pytest.param([("GPU-1", [NAN, NAN], TO_OTHERS, "reproduced"), ("GPU-2", [2.5], FAILED, "persistent_error")],
+                     id="NaN on one device alone is a persistent error"),
+        pytest.param([("GPU-1", [NAN, NAN], TO_OTHERS, "reproduced"), ("GPU-2", [NAN], NOTHING, "correct_result")],
+                     id="NaN on two devices is a correct result, and training goes on"),
+        pytest.param([("GPU-1", [NAN, NAN], TO_OTHERS, "reproduced"),
+                      ("GPU-1", [NAN], AGAIN_TO_OTHERS, "same_device"),
+                      ("GPU-1", [2.5], AGAIN_TO_OTHERS, "same_device"), ("GPU-2", [2.5], FAILED, "persistent_error")],
+                     id="the same device is no other hardware, however often"),
+        pytest.param([("GPU-1", [NAN, INF], TO_OTHERS, "reproduced"), ("GPU-2", [NAN], NOTHING, "correct_result")],
+                     id="two bad results that differ are no good one"),
     ],
-)
+)  # fmt: skip
 def test_each_path_from_its_first_pass_to_its_verdict(
     jobs: Sequence[tuple[str, list[float], tuple[bool, bool, int], str]],
 ) -> None:

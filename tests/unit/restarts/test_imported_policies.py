@@ -52,35 +52,20 @@ def waits(*conditions: str, action: str) -> str:
 RESTART = "{class_name: RestartAction}"
 EVAL = "{class_name: ExecutionAction, command: [python, eval.py, '{job_id}']}"
 ACTIONS: list[Any] = [
-    pytest.param(
-        "actions: [{class_name: ErrorNoteAction, note: 'look at {job_name}'}]",
-        [Reaction(note="look at {run_id}")],
-        id="a note",
-    ),
+    pytest.param("actions: [{class_name: ErrorNoteAction, note: 'look at {job_name}'}]",
+                 [Reaction(note="look at {run_id}")], id="a note"),
     pytest.param(f"actions: [{EVAL}]", [Reaction(command=("python", "eval.py", "{job_id}"))], id="a command"),
     pytest.param(f"action: {RESTART}", [Reaction(action="restart")], id="a restart"),
     pytest.param("action: {class_name: TerminationAction}", [Reaction(action="stop")], id="an end of the job"),
-    pytest.param(
-        "actions: [{class_name: LogAction, message: m}, {class_name: CancelAction}]",
-        [Reaction(note="m"), Reaction(action="stop")],
-        id="two, by their later names",
-    ),
-    pytest.param(
-        "actions: [{class_name: RunCommandAction, command: [sleep, 5]}]",
-        [Reaction(command=("sleep", "5"))],
-        id="a number is an argument",
-    ),
-    pytest.param(
-        waits("{class_name: AlwaysTrueCondition}", action=RESTART),
-        [Reaction(action="restart")],
-        id="a condition that always holds",
-    ),
-    pytest.param(
-        waits("{class_name: MetadataCondition, key: trigger, equals: yes}", action=EVAL),
-        [Reaction(command=("python", "eval.py", "{job_id}"))],
-        id="a condition that the entry itself meets",
-    ),
-]
+    pytest.param("actions: [{class_name: LogAction, message: m}, {class_name: CancelAction}]",
+                 [Reaction(note="m"), Reaction(action="stop")], id="two, by their later names"),
+    pytest.param("actions: [{class_name: RunCommandAction, command: [sleep, 5]}]", [Reaction(command=("sleep", "5"))],
+                 id="a number is an argument"),
+    pytest.param(waits("{class_name: AlwaysTrueCondition}", action=RESTART), [Reaction(action="restart")],
+                 id="a condition that always holds"),
+    pytest.param(waits("{class_name: MetadataCondition, key: trigger, equals: yes}", action=EVAL),
+                 [Reaction(command=("python", "eval.py", "{job_id}"))], id="a condition that the entry itself meets"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("entry", "reactions"), ACTIONS)
@@ -97,37 +82,29 @@ LEFT_OUT: list[Any] = [
         "always",
         id="a condition that nothing here checks",
     ),
-    pytest.param(
-        waits("{class_name: MetadataCondition, key: trigger, equals: no}", action=EVAL),
-        "ExecutionAction under MetadataCondition (s): left out",
-        id="a condition that the entry does not meet",
-    ),
-    pytest.param(
-        waits("{class_name: MaxAttemptsCondition, max_attempts: 2}", action="{class_name: CancelAction}"),
-        "CancelAction under MaxAttemptsCondition (s): left out",
-        id="a limit on what is no restart",
-    ),
+    pytest.param(waits("{class_name: MetadataCondition, key: trigger, equals: no}", action=EVAL),
+                 "ExecutionAction under MetadataCondition (s): left out",
+                 id="a condition that the entry does not meet"),
+    pytest.param(waits("{class_name: MaxAttemptsCondition, max_attempts: 2}", action="{class_name: CancelAction}"),
+                 "CancelAction under MaxAttemptsCondition (s): left out", id="a limit on what is no restart"),
     pytest.param(
         "actions: [{class_name: ExecutionAction, command: 'rm -rf {job_id}'}]",
         "ExecutionAction (s): left out; command is text; it has to be a list, [program, argument, …], because no "
         "shell reads it",
         id="a command for a shell",
     ),
-    pytest.param(
-        "actions: [{class_name: ExecutionAction}]", "ExecutionAction (s): left out; command is ", id="no command"
-    ),
+    pytest.param("actions: [{class_name: ExecutionAction}]", "ExecutionAction (s): left out; command is ",
+                 id="no command"),
     pytest.param(
         "actions: [{class_name: ExecutionAction, command: [a, '{output_dir}', '${x.y}']}]",
         "ExecutionAction: command (s): left out; lastbeat does not know ${x.y}, {output_dir}. Write it under on: "
         "with {run_id}, {attempt}, ",
         id="what is filled in there alone",
     ),
-    pytest.param(
-        "actions: [{class_name: PublishEventAction, event_name: x}]",
-        "PublishEventAction (s): lastbeat alerts people; what LASTBEAT_WEBHOOK_URL calls",
-        id="an action that nothing here does",
-    ),
-]
+    pytest.param("actions: [{class_name: PublishEventAction, event_name: x}]",
+                 "PublishEventAction (s): lastbeat alerts people; what LASTBEAT_WEBHOOK_URL calls",
+                 id="an action that nothing here does"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("entry", "note"), LEFT_OUT)

@@ -150,111 +150,50 @@ def test_no_window_is_a_choice(tmp_path: Path) -> None:
 
 BLOCK = "policies:\n  - mode: crash\n    implementation: {class_name: SelectiveRestartPolicy, "
 FAULTS = [
-    (
-        "a signal to add that there is not",
-        "also: [cuda_device_side_asert]\n",
-        "own.yaml:1: there is no signal 'cuda_device_side_asert' (did you mean 'cuda_device_side_assert'?)",
-    ),
+    ("a signal to add that there is not", "also: [cuda_device_side_asert]\n",
+     "own.yaml:1: there is no signal 'cuda_device_side_asert' (did you mean 'cuda_device_side_assert'?)"),
     ("an empty file", "", "own.yaml: the file is empty; it has to hold policies: with a block for each mode"),
-    (
-        "an error type that there is not",
-        BLOCK + "restart_on_error_types: [nccl, nccl_timeot]}\n",
-        "own.yaml:3: there is no error type 'nccl_timeot' (did you mean 'nccl_timeout'?)",
-    ),
-    (
-        "an excluded type that there is not",
-        BLOCK + "exclude_error_types: [ooom]}\n",
-        "own.yaml:3: there is no error type 'ooom' (did you mean 'oom'?)",
-    ),
-    (
-        "a signal that there is not",
-        BLOCK + "restart_on_signals: [cuda_hangs]}\n",
-        "own.yaml:3: there is no signal 'cuda_hangs' (did you mean 'cuda_hang'?)",
-    ),
-    (
-        "a subsystem that there is not",
-        BLOCK + "restart_on_subsystems: [distribute]}\n",
-        "own.yaml:3: there is no subsystem 'distribute' (did you mean 'distributed'?)",
-    ),
-    (
-        "a key that there is not",
-        BLOCK + "max_retry: 3}\n",
-        "own.yaml:3: policies.0.implementation: unknown key 'max_retry' (did you mean 'max_retries'?)",
-    ),
-    (
-        "a class that there is not",
-        "policies:\n  - mode: crash\n    implementation: {class_name: SelectiveRestart}\n",
-        (
-            "own.yaml:3: policies.0.implementation.class_name: 'SelectiveRestart' is none of NoRestartPolicy, "
-            "AlwaysRestartPolicy, SelectiveRestartPolicy (did you mean 'SelectiveRestartPolicy'?)"
-        ),
-    ),
-    (
-        "a mode twice",
-        (
-            "policies:\n  - mode: crash\n    implementation: {class_name: NoRestartPolicy}\n"
-            "  - mode: crash\n    implementation: {class_name: NoRestartPolicy}\n"
-        ),
-        "own.yaml:4: the mode crash has a block already; put both into one",
-    ),
-    (
-        "choices in a policy that chooses nothing",
-        "policies:\n  - mode: crash\n    implementation: {class_name: AlwaysRestartPolicy, default_action: stop}\n",
-        (
-            "own.yaml:3: policies.0.implementation: default_action belongs to a SelectiveRestartPolicy; "
-            "AlwaysRestartPolicy chooses nothing"
-        ),
-    ),
-    (
-        "a class at the top that there is not",
-        "class_name: SelectiveRestart\n",
-        (
-            "own.yaml:1: class_name: 'SelectiveRestart' is none of NoRestartPolicy, AlwaysRestartPolicy, "
-            "SelectiveRestartPolicy (did you mean 'SelectiveRestartPolicy'?)"
-        ),
-    ),
-    (
-        "a key beside a class at the top that there is not",
-        "class_name: AlwaysRestartPolicy\nmax_retry: 3\n",
-        "own.yaml:2: unknown key 'max_retry' (did you mean 'max_retries'?)",
-    ),
-    (
-        "an excluded type that there is not, at the top",
-        "class_name: SelectiveRestartPolicy\nexclude_error_types:\n  - ooom\n",
-        "own.yaml:3: there is no error type 'ooom' (did you mean 'oom'?)",
-    ),
-    (
-        "a class at the top, and blocks for the modes",
-        "class_name: AlwaysRestartPolicy\npolicies: []\n",
-        "own.yaml:2: policies and class_name both stand here; give each mode its own block, or take policies out",
-    ),
-    (
-        "a command for a shell",
-        "on: {checkpoint_saved: {command: 'rm -rf {checkpoint}'}}\n",
-        (
-            "own.yaml:1: on.checkpoint_saved.0.command is text; it has to be a list, [program, argument, …], because "
-            "no shell reads it"
-        ),
-    ),
-    (
-        "a value that there is not",
-        "on: {failed: {note: '{run}'}}\n",
-        (
-            "own.yaml:1: on.failed.0.note: names the value {run}, which does not exist (did you mean 'run_id'?); there "
-            "are: run_id, attempt, status, reason, error_type, signal, step, checkpoint, job_id"
-        ),
-    ),
-    (
-        "an event that there is not",
-        "on: {checkpoint_save: restart}\n",
-        "own.yaml:1: on: there is no signal or transition 'checkpoint_save' (did you mean 'checkpoint_saved'?)",
-    ),
-    (
-        "two things in one",
-        "on: {failed: {note: a, action: stop}}\n",
-        "own.yaml:1: on.failed.0 has to say exactly one of note, action and command",
-    ),
-]
+    ("an error type that there is not", BLOCK + "restart_on_error_types: [nccl, nccl_timeot]}\n",
+     "own.yaml:3: there is no error type 'nccl_timeot' (did you mean 'nccl_timeout'?)"),
+    ("an excluded type that there is not", BLOCK + "exclude_error_types: [ooom]}\n",
+     "own.yaml:3: there is no error type 'ooom' (did you mean 'oom'?)"),
+    ("a signal that there is not", BLOCK + "restart_on_signals: [cuda_hangs]}\n",
+     "own.yaml:3: there is no signal 'cuda_hangs' (did you mean 'cuda_hang'?)"),
+    ("a subsystem that there is not", BLOCK + "restart_on_subsystems: [distribute]}\n",
+     "own.yaml:3: there is no subsystem 'distribute' (did you mean 'distributed'?)"),
+    ("a key that there is not", BLOCK + "max_retry: 3}\n",
+     "own.yaml:3: policies.0.implementation: unknown key 'max_retry' (did you mean 'max_retries'?)"),
+    ("a class that there is not", "policies:\n  - mode: crash\n    implementation: {class_name: SelectiveRestart}\n",
+     ("own.yaml:3: policies.0.implementation.class_name: 'SelectiveRestart' is none of NoRestartPolicy, "
+     "AlwaysRestartPolicy, SelectiveRestartPolicy (did you mean 'SelectiveRestartPolicy'?)")),
+    ("a mode twice", ("policies:\n  - mode: crash\n    implementation: {class_name: NoRestartPolicy}\n"
+     "  - mode: crash\n    implementation: {class_name: NoRestartPolicy}\n"),
+     "own.yaml:4: the mode crash has a block already; put both into one"),
+    ("choices in a policy that chooses nothing",
+     "policies:\n  - mode: crash\n    implementation: {class_name: AlwaysRestartPolicy, default_action: stop}\n",
+     ("own.yaml:3: policies.0.implementation: default_action belongs to a SelectiveRestartPolicy; "
+     "AlwaysRestartPolicy chooses nothing")),
+    ("a class at the top that there is not", "class_name: SelectiveRestart\n",
+     ("own.yaml:1: class_name: 'SelectiveRestart' is none of NoRestartPolicy, AlwaysRestartPolicy, "
+     "SelectiveRestartPolicy (did you mean 'SelectiveRestartPolicy'?)")),
+    ("a key beside a class at the top that there is not", "class_name: AlwaysRestartPolicy\nmax_retry: 3\n",
+     "own.yaml:2: unknown key 'max_retry' (did you mean 'max_retries'?)"),
+    ("an excluded type that there is not, at the top",
+     "class_name: SelectiveRestartPolicy\nexclude_error_types:\n  - ooom\n",
+     "own.yaml:3: there is no error type 'ooom' (did you mean 'oom'?)"),
+    ("a class at the top, and blocks for the modes", "class_name: AlwaysRestartPolicy\npolicies: []\n",
+     "own.yaml:2: policies and class_name both stand here; give each mode its own block, or take policies out"),
+    ("a command for a shell", "on: {checkpoint_saved: {command: 'rm -rf {checkpoint}'}}\n",
+     ("own.yaml:1: on.checkpoint_saved.0.command is text; it has to be a list, [program, argument, …], because "
+     "no shell reads it")),
+    ("a value that there is not", "on: {failed: {note: '{run}'}}\n",
+     ("own.yaml:1: on.failed.0.note: names the value {run}, which does not exist (did you mean 'run_id'?); there "
+     "are: run_id, attempt, status, reason, error_type, signal, step, checkpoint, job_id")),
+    ("an event that there is not", "on: {checkpoint_save: restart}\n",
+     "own.yaml:1: on: there is no signal or transition 'checkpoint_save' (did you mean 'checkpoint_saved'?)"),
+    ("two things in one", "on: {failed: {note: a, action: stop}}\n",
+     "own.yaml:1: on.failed.0 has to say exactly one of note, action and command"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "fault"), labelled(FAULTS))

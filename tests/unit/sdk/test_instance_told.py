@@ -2,22 +2,19 @@
 
 import json
 import threading
-import time
 from typing import Any
 
 from lastbeat.training.sdk.instance import Instance
 from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.training.sdk.run import Run
 from support.memory import MemoryStore
+from support.waiting import until
 
 KEY = "run/metadata.json"
 
 
 def metadata(store: MemoryStore) -> dict[str, Any]:
-    until = time.monotonic() + 30
-    while KEY not in store.held:
-        assert time.monotonic() < until
-        time.sleep(0.002)
+    until(lambda: KEY in store.held)
     found: dict[str, Any] = json.loads(store.held[KEY].body)
     return found
 

@@ -2,7 +2,6 @@
 
 import logging
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from lastbeat.training.sdk.log_shipping import FileFeed, LogShipping, log_tasks
 from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.training.sdk.run import Run
 from support.memory import MemoryStore
+from support.waiting import until
 
 KEY = "run/logs/training_log_latest.txt"
 
@@ -144,10 +144,7 @@ def test_a_run_ships_what_it_prints_and_then_gives_the_streams_back(
         sys.stderr.write("\r1%\r2%")
     shipped = (tmp_path / "runs" / KEY).read_text()
     assert shipped == "login ***\n2%"
-    until = time.monotonic() + 10
-    while "write" in vars(sys.stdout) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert "write" not in vars(sys.stdout)
+    until(lambda: "write" not in vars(sys.stdout))
 
 
 def test_a_run_ships_its_log_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,22 +16,18 @@ SLURM = {"SLURM_JOB_ID": "12345", "SLURM_JOB_NAME": "llama"}
     ("environ", "expected"),
     [
         pytest.param(SLURM, "llama-12345", id="Slurm: the job's name and number"),
-        pytest.param(
-            {**SLURM, "SLURM_JOB_ID": "12352", "SLURM_ARRAY_JOB_ID": "12345", "SLURM_ARRAY_TASK_ID": "7"},
-            "llama-12345_7",
-            id="of an array the task",
-        ),
+        pytest.param({**SLURM, "SLURM_JOB_ID": "12352", "SLURM_ARRAY_JOB_ID": "12345", "SLURM_ARRAY_TASK_ID": "7"},
+                     "llama-12345_7", id="of an array the task"),
         pytest.param({"SLURM_JOB_ID": "12345", "SLURM_JOB_NAME": "wrap"}, "slurm-12345", id="a job without a name"),
-        pytest.param(
-            {"SLURM_JOB_ID": " 7 ", "SLURM_JOB_NAME": "../my job!"}, "my-job-7", id="a name unfit for a folder"
-        ),
+        pytest.param({"SLURM_JOB_ID": " 7 ", "SLURM_JOB_NAME": "../my job!"}, "my-job-7",
+                     id="a name unfit for a folder"),
         pytest.param({"SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "_x" + "y" * 900}, "x" + "y" * 59 + "-7", id="a long one"),
         pytest.param({"PBS_JOBID": "99.server"}, "pbs-99.server", id="PBS"),
         pytest.param({**SLURM, "LASTBEAT_RUN_ID": "mistral:1"}, "mistral:1", id="supervised: the run's own id"),
         pytest.param({"SLURM_JOB_ID": ""}, None, id="an empty number is none"),
         pytest.param({}, None, id="no scheduler"),
     ],
-)
+)  # fmt: skip
 def test_a_schedulers_job_has_its_name_and_number(environ: dict[str, str], expected: str | None) -> None:
     assert job_run_id(environ) == expected
     if expected is not None:
@@ -51,12 +47,9 @@ def test_a_program_of_any_name_gives_an_id(program: str) -> None:
 RANKS = [
     pytest.param({"TORCHELASTIC_RUN_ID": "exp-7"}, "train-exp-7", id="torchrun with an id"),
     pytest.param({"PMIX_NAMESPACE": "prterun-n1-99@1"}, "train-prterun-n1-99@1", id="Open MPI"),
-    pytest.param(
-        {"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "node1", "MASTER_PORT": "29500"},
-        "train-node1-29500",
-        id="several nodes under torchrun without an id: where they meet",
-    ),
-]
+    pytest.param({"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "node1", "MASTER_PORT": "29500"}, "train-node1-29500",
+                 id="several nodes under torchrun without an id: where they meet"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("environ", "expected"), RANKS)

@@ -1,7 +1,6 @@
 """What ranks write of their sections, by which limits, and that a watchdog without settings makes the right of it."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -200,8 +199,9 @@ def test_rank_0_says_for_how_long_others_may_have_waited_for_it() -> None:
     store = MemoryStore()
     run = training(store, limits=SectionLimits({"checkpointing": 600.0, "step": 600.0, "short": 600.0}))
     for name in ("checkpointing", "step", "of no limit"):
-        with run.section(name):
-            time.sleep(1.1)
+        section = run.section(name)
+        with section:
+            run.sections.open[section] -= 1.1
     with run.section("short"):
         pass
     left = until(lambda: document(store, "metadata.json").get("left_sections"))

@@ -1,7 +1,6 @@
 """What training does about a request to end, and what looking for one costs."""
 
 import signal
-import time
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
@@ -12,6 +11,7 @@ from lastbeat.training.sdk.beat_tasks import Beat
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.stop_check import StopCheck
 from support.memory import MemoryStore
+from support.waiting import until
 
 BEGAN = datetime(2026, 8, 1, 10, 0, tzinfo=timezone.utc)
 REQUEST = StopRequest("ann@login1", BEGAN + timedelta(hours=1), "wrong data", BEGAN, 2)
@@ -62,11 +62,7 @@ def test_who_has_been_interrupted_already_is_only_told_to_end_after_its_grace() 
     request = replace(REQUEST, signalled=True, grace_s=0.05)
     training.store.put_text(KEY, encode_request(request).decode())
     training.beats(3)
-    limit = time.monotonic() + 30
-    while not training.sent:
-        assert time.monotonic() < limit
-        time.sleep(0.01)
-    assert training.sent == [signal.SIGTERM]
+    assert until(lambda: training.sent) == [signal.SIGTERM]
 
 
 @pytest.mark.parametrize(("every_beats", "reads"), [(1, 99), (10, 10)], ids=["where it is free", "where it is paid"])

@@ -88,27 +88,20 @@ def test_where_a_run_is_shown(tmp_path: Path, root: str, environ: dict[str, str]
 @pytest.mark.parametrize(
     ("environ", "name", "endpoint"),
     [
-        pytest.param(
-            {"AZURE_STORAGE_ACCOUNT_NAME": "abc"}, "abc", "https://abc.blob.core.windows.net", id="an account's name"
-        ),
+        pytest.param({"AZURE_STORAGE_ACCOUNT_NAME": "abc"}, "abc", "https://abc.blob.core.windows.net",
+                     id="an account's name"),
         pytest.param(
             {"AZURE_STORAGE_CONNECTION_STRING": "DefaultEndpointsProtocol=https;AccountName=abc;AccountKey=eA==;"
              "EndpointSuffix=core.chinacloudapi.cn"},
             "abc", "https://abc.blob.core.chinacloudapi.cn", id="another cloud",
         ),
-        pytest.param(
-            {"AZURE_STORAGE_ENDPOINT": "http://127.0.0.1:10000/devstoreaccount1/"},
-            "devstoreaccount1", "http://127.0.0.1:10000/devstoreaccount1", id="an emulator's address names it",
-        ),
-        pytest.param(
-            {"AZURE_STORAGE_ENDPOINT": "https://abc.privatelink.blob.core.windows.net"},
-            "abc", "https://abc.privatelink.blob.core.windows.net", id="so does a private one",
-        ),
-        pytest.param(
-            {"AZURE_STORAGE_ACCOUNT_NAME": "abc",
-             "AZURE_STORAGE_CONNECTION_STRING": "AccountName=xyz;BlobEndpoint=https://x.example/"},
-            "abc", "https://x.example", id="what is set alone goes first",
-        ),
+        pytest.param({"AZURE_STORAGE_ENDPOINT": "http://127.0.0.1:10000/devstoreaccount1/"}, "devstoreaccount1",
+                     "http://127.0.0.1:10000/devstoreaccount1", id="an emulator's address names it"),
+        pytest.param({"AZURE_STORAGE_ENDPOINT": "https://abc.privatelink.blob.core.windows.net"}, "abc",
+                     "https://abc.privatelink.blob.core.windows.net", id="so does a private one"),
+        pytest.param({"AZURE_STORAGE_ACCOUNT_NAME": "abc",
+                      "AZURE_STORAGE_CONNECTION_STRING": "AccountName=xyz;BlobEndpoint=https://x.example/"}, "abc",
+                     "https://x.example", id="what is set alone goes first"),
     ],
 )  # fmt: skip
 def test_the_account_of_a_container(tmp_path: Path, environ: dict[str, str], name: str, endpoint: str) -> None:

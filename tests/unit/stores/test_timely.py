@@ -10,6 +10,7 @@ import pytest
 from lastbeat.stores.limited import TimelyStore
 from lastbeat.stores.port import ConflictError, Expect, Store, UnreachableError
 from support.memory import Killed, MemoryStore
+from support.waiting import until
 
 CALLS: list[Callable[[Store], Any]] = [
     lambda store: store.list(""),
@@ -75,7 +76,4 @@ def test_a_write_that_was_given_up_may_happen_all_the_same(released: threading.E
     with pytest.raises(UnreachableError):
         timely.write("a/y", b"late")
     released.set()
-    until = time.monotonic() + 60
-    while "a/y" not in store.held:
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    until(lambda: "a/y" in store.held)

@@ -113,15 +113,11 @@ def test_whether_the_seat_of_a_silent_supervisor_is_free_at_once(how: dict[str, 
     [
         pytest.param("local", HERE, True, id="of this machine, which starts its jobs itself"),
         pytest.param("slurm", HERE, False, id="whose sbatch may go on without it"),
-        pytest.param(
-            "local",
-            replace(HERE, boot="boot-0"),
-            False,
-            id="of this machine before it was started again, or of another one of its name",
-        ),
+        pytest.param("local", replace(HERE, boot="boot-0"), False,
+                     id="of this machine before it was started again, or of another one of its name"),
         pytest.param("local", ELSEWHERE, False, id="of another machine, of which nobody knows whether it lives"),
     ],
-)
+)  # fmt: skip
 def test_the_start_that_a_dead_supervisor_had_claimed_is_made_at_once(
     launcher: str, place: Machine, starts: bool
 ) -> None:

@@ -83,17 +83,13 @@ def test_its_end_is_told_when_it_is_dead() -> None:
 @pytest.mark.parametrize(
     ("shows", "status"),
     [
-        pytest.param(
-            lambda scene, number: more(scene, f"step {number + 2}/100 loss 2.4\n"), Status.RUNNING, id="steps"
-        ),
+        pytest.param(lambda scene, number: more(scene, f"step {number + 2}/100 loss 2.4\n"), Status.RUNNING,
+                     id="steps"),
         pytest.param(lambda scene, number: more(scene, f"still {number} batches to go\n"), Status.FAILED, id="lines"),
-        pytest.param(
-            lambda scene, number: scene.store.put_text(f"{RUN}/progress.json", f'{{"step": {number + 2}}}'),
-            Status.RUNNING,
-            id="steps in its heartbeat",
-        ),
+        pytest.param(lambda scene, number: scene.store.put_text(f"{RUN}/progress.json", f'{{"step": {number + 2}}}'),
+                     Status.RUNNING, id="steps in its heartbeat"),
     ],
-)
+)  # fmt: skip
 def test_a_job_that_goes_on_is_left_alone(shows: Callable[[SupervisedScene, int], None], status: Status) -> None:
     scene = out_of_memory()
     watch = scene.watch()

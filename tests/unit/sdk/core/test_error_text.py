@@ -47,16 +47,12 @@ class MuteError(Exception):
 FIRST = [
     pytest.param(throw(ValueError("bad")), "ValueError: bad", id="type and message"),
     pytest.param(throw(ValueError()), "ValueError", id="no message"),
-    pytest.param(
-        throw(RuntimeError("CUDA error: out of memory\nCompile with TORCH_USE_CUDA_DSA")),
-        "RuntimeError: CUDA error: out of memory",
-        id="the first line of a message of several",
-    ),
-    pytest.param(
-        lambda: compile("a b", "x.py", "exec"), "SyntaxError: invalid syntax", id="not a SyntaxError's source"
-    ),
+    pytest.param(throw(RuntimeError("CUDA error: out of memory\nCompile with TORCH_USE_CUDA_DSA")),
+                 "RuntimeError: CUDA error: out of memory", id="the first line of a message of several"),
+    pytest.param(lambda: compile("a b", "x.py", "exec"), "SyntaxError: invalid syntax",
+                 id="not a SyntaxError's source"),
     pytest.param(chained, "RuntimeError: no data", id="the error, not its cause"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("act", "first"), FIRST)

@@ -3,13 +3,13 @@
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 from lastbeat.training.sdk.timed_calls import CallThread, call_with_timeout
 from support.checkout import ROOT
 from support.hostile import Panic
+from support.waiting import until
 
 LIMIT_S = 30.0
 
@@ -55,10 +55,7 @@ def test_one_call_at_a_time_and_what_is_late_is_dropped() -> None:
             worker.call(lambda: 2, LIMIT_S)
     finally:
         released.set()
-    limit = time.monotonic() + LIMIT_S
-    while worker.busy:
-        assert time.monotonic() < limit
-        time.sleep(0.001)
+    until(lambda: not worker.busy)
     assert worker.call(lambda: 3, LIMIT_S) == 3
     worker.close()
 

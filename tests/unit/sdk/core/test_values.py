@@ -3,7 +3,6 @@
 import json
 import math
 import threading
-import time
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 
 from lastbeat.training.sdk.value_reader import ValueReader
 from lastbeat.training.sdk.values import as_int, as_number, as_text
+from support.waiting import until
 
 
 class Raises:
@@ -134,10 +134,7 @@ def test_a_tensor_that_hangs_does_not_hold_up_the_beat() -> None:
         assert (threading.active_count(), hanging.read) == (threads, 1)
     finally:
         hanging.released.set()
-    limit = time.monotonic() + 30
-    while numbers(reader, [later]) != [3.0]:
-        assert time.monotonic() < limit, "it is never read again"
-        time.sleep(0.005)
+    until(lambda: numbers(reader, [later]) == [3.0])
 
 
 def test_what_stands_before_a_tensor_that_hangs_is_read() -> None:
@@ -156,7 +153,4 @@ def test_its_thread_ends_with_the_reader() -> None:
     assert [numbers(kept, [Tensor(1.0)]), numbers(dropped, [Tensor(2.0)])] == [[1.0], [2.0]]
     kept.close()
     del dropped
-    limit = time.monotonic() + 30
-    while readers() > before:
-        assert time.monotonic() < limit, "a thread is left"
-        time.sleep(0.005)
+    until(lambda: readers() <= before)
