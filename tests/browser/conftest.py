@@ -20,7 +20,7 @@ from support.s3 import S3Server
 from support.view_places import bucket
 from support.view_scenes import every_status, hostile, many, together
 
-YOUNG_S = 240.0
+YOUNG_S = 360.0
 
 
 def now() -> datetime:
@@ -142,6 +142,6 @@ def hostile_page(tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server) 
 def many_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The same over :func:`many`."""
     assert browser.is_connected()
-    root = made_once(tmp_path_factory, "many", lambda folder: many(folder, now(), 1500, history=False))
+    root = made_once(tmp_path_factory, "many", lambda folder: many(folder, now(), 600, history=False))
     with run_dashboard(root, tmp_path_factory.mktemp("home-many")) as address:
         yield address

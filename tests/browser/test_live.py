@@ -21,18 +21,22 @@ START = Callable[..., str]
 GOOD, DOOMED = "good-run", "doomed-run"
 
 
-@pytest.fixture(params=["a directory", "moto"])
-def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Place, str, dict[str, str]]:
-    """Two runs that live, where they lie, and what a process needs to find them."""
-    if request.param == "moto":
-        server: S3Server = request.getfixturevalue("s3_server")
-        name = server.bucket()
-        place, root, settings = bucket(server, name), f"s3://{name}/training-runs", server.environment()
-    else:
-        place, root, settings = place_of(tmp_path / "runs"), str(tmp_path / "runs"), {}
-    _two_runs().lay(place)
-    sweep(place)
-    return place, root, settings
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """Two runs that live, in a directory."""
+    there = place_of(tmp_path / "runs")
+    _two_runs().lay(there)
+    sweep(there)
+    return there
+
+
+@pytest.fixture
+def page(place: Place, tmp_path: Path, dashboard: START, tab: OpenTab) -> Page:
+    """The page of the two runs."""
+    assert place
+    opened = tab(dashboard(tmp_path / "runs")).page
+    expect_fleet(opened, [GOOD, DOOMED])
+    return opened
 
 
 def now() -> datetime:
@@ -55,13 +59,8 @@ def _beat(place: Place, run_id: str) -> None:
     world.play().lay(place)
 
 
-def test_a_run_that_fails_is_told_of_without_a_reload(
-    fleet: tuple[Place, str, dict[str, str]], dashboard: START, tab: OpenTab
-) -> None:
-    place, root, settings = fleet
-    page = tab(dashboard(root, **settings)).page
+def test_a_run_that_fails_is_told_of_without_a_reload(place: Place, page: Page) -> None:
     page.evaluate("window.loadedOnce = true")
-    expect_fleet(page, [GOOD, DOOMED])
     expect(row(page, DOOMED).locator(".status")).to_contain_text("RUNNING")
     place.put(f"{DOOMED}/_error", b"RuntimeError: CUDA error: an illegal memory access was encountered\n", now())
     sweep(place)
@@ -77,9 +76,7 @@ def test_a_run_that_fails_is_told_of_without_a_reload(
     assert page.evaluate("window.loadedOnce") is True
 
 
-def test_the_view_of_a_run_follows_it(fleet: tuple[Place, str, dict[str, str]], dashboard: START, tab: OpenTab) -> None:
-    place, root, settings = fleet
-    page = tab(dashboard(root, **settings)).page
+def test_the_view_of_a_run_follows_it(place: Place, page: Page) -> None:
     open_run(page, DOOMED)
     log = section(page, "Log")
     expect(log).to_contain_text("loss")
@@ -94,12 +91,7 @@ def test_the_view_of_a_run_follows_it(fleet: tuple[Place, str, dict[str, str]], 
     expect(section(page, "Curves").get_by_role("columnheader", name="Learning rate")).to_be_visible()
 
 
-def test_focus_and_place_stay_while_rows_change(
-    fleet: tuple[Place, str, dict[str, str]], dashboard: START, tab: OpenTab
-) -> None:
-    place, root, settings = fleet
-    page = tab(dashboard(root, **settings)).page
-    expect_fleet(page, [GOOD, DOOMED])
+def test_focus_and_place_stay_while_rows_change(place: Place, page: Page) -> None:
     link = page.get_by_role("link", name=GOOD, exact=True)
     link.focus()
     before = rows(page)

@@ -6,8 +6,22 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from support import view_scenes as scenes
-from support.browser import DESKTOP, PHONE, OpenTab, Tab
+from support.browser import DESKTOP, PHONE, OpenTab, Tab, settled
 from support.seen_page import expect_fleet, open_run, section
+
+_BROKEN_AND_WIDE = """() => {
+  const found = [];
+  for (const cell of document.querySelectorAll(".table td strong, .table td .status, .table td .word")) {
+    if (!cell.checkVisibility()) continue;
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 2 ||
+      cell.getBoundingClientRect().height > 30) found.push(cell.textContent);
+  }
+  const { scrollWidth, clientWidth } = document.documentElement;
+  return [found, scrollWidth - clientWidth];
+}"""
+"""The words that take more than one line, and by how many pixels the page is too wide."""
 
 
 @pytest.fixture
@@ -306,16 +320,15 @@ def test_what_is_no_run_is_said_to_be_none(every_status_page: str, tab: OpenTab)
         pytest.param(scenes.BY_ERROR, "No such file or directory", id="of which _error alone tells"),
     ],
 )
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["a desktop", "a phone"])
-def test_one_error_is_told_once(
-    every_status_page: str, tab: OpenTab, size: tuple[int, int], run_id: str, words: str
-) -> None:
-    page = tab(f"{every_status_page}#/runs/{run_id}", size=size).page
+def test_one_error_is_told_once(every_status_page: str, tab: OpenTab, run_id: str, words: str) -> None:
+    page = tab(f"{every_status_page}#/runs/{run_id}").page
     expect(section(page, "Files")).to_be_visible()
     expect(section(page, "Cause").locator(".line.marked")).to_contain_text(words)
     page.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    timeline = section(page, "Timeline").inner_text().count(words)
-    assert page.locator("main").inner_text().count(words) - timeline == 1
+    for width, height in (DESKTOP, PHONE):
+        page.set_viewport_size({"width": width, "height": height})
+        timeline = section(page, "Timeline").inner_text().count(words)
+        assert page.locator("main").inner_text().count(words) - timeline == 1, width
 
 
 def test_no_cause_is_not_said_above_the_stack_that_shows_where_it_hangs(page: Page) -> None:
@@ -332,25 +345,13 @@ def test_frames_of_lastbeat_are_not_among_those_that_hang(page: Page) -> None:
     expect(stacks).to_contain_text("of lastbeat's own frames are not shown")
 
 
-@pytest.mark.parametrize("size", [DESKTOP, (900, 800), PHONE], ids=str)
-def test_words_of_tables_stay_whole(every_status_page: str, tab: OpenTab, size: tuple[int, int]) -> None:
-    page = tab(f"{every_status_page}#/runs/{scenes.FLAPS}", size=size).page
+def test_words_of_tables_stay_whole(every_status_page: str, tab: OpenTab) -> None:
+    page = tab(f"{every_status_page}#/runs/{scenes.FLAPS}").page
     expect(section(page, "Files")).to_be_visible()
-    broken = page.evaluate(
-        """() => {
-          const found = [];
-          for (const cell of document.querySelectorAll(".table td strong, .table td .status, .table td .word")) {
-            if (!cell.checkVisibility()) continue;
-            const range = document.createRange();
-            range.selectNodeContents(cell);
-            if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 2 ||
-              cell.getBoundingClientRect().height > 30) found.push(cell.textContent);
-          }
-          return found;
-        }"""
-    )
-    assert broken == []
-    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    for width, height in (DESKTOP, (900, 800), PHONE):
+        page.set_viewport_size({"width": width, "height": height})
+        broken, wide = settled(lambda: page.evaluate(_BROKEN_AND_WIDE), lambda found: found[0] == [] and found[1] <= 0)
+        assert (broken, wide <= 0) == ([], True), width
 
 
 def test_how_it_ended_is_read_in_the_timeline_however_short_ago(page: Page) -> None:

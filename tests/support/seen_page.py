@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from playwright.sync_api import Locator, Page, expect
 
+from support.browser import settled
+
 SIGNS = {
     "FAILED": "✖", "TIMED_OUT": "◷", "RUNNING (WARNING)": "▲", "UNKNOWN": "?", "RUNNING": "●", "SUCCEEDED": "✔",
 }  # fmt: skip
@@ -38,9 +40,9 @@ def chip(page: Page, name: str) -> Locator:
 
 
 def expect_fleet(page: Page, ids: Sequence[str]) -> None:
-    """Wait until these runs have a row each."""
-    for run_id in ids:
-        expect(row(page, run_id)).to_have_count(1)
+    """Wait until each of these runs has one row."""
+    shown = settled(lambda: rows(page), lambda found: all(found.count(run_id) == 1 for run_id in ids))
+    assert [run_id for run_id in ids if shown.count(run_id) != 1] == [], shown
 
 
 def section(page: Page, title: str) -> Locator:

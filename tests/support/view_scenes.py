@@ -66,7 +66,7 @@ def every_status(at: Path | Store | Place, now: datetime) -> None:
                   _restarted, _old):  # fmt: skip
         begin(world)
     world.sns_is_down(-55 * MINUTE)
-    world.passes((-26 * HOUR, -HOUR, 10 * MINUTE), (-HOUR, -0.5 * MINUTE, 2 * MINUTE), (-20.0, -20.0, 1.0))
+    world.passes((-26 * HOUR, -HOUR, 20 * MINUTE), (-HOUR, -0.5 * MINUTE, 2 * MINUTE), (-20.0, -20.0, 1.0))
     world.play()
     place = place_of(at)
     world.lay(place)

@@ -13,6 +13,7 @@ from lastbeat.stores.counting import CountingStore, Tally
 from lastbeat.stores.kind import S3_LIST
 from lastbeat.stores.port import DeniedError, UnreachableError
 from support.paged import PagedStore
+from support.pairwise import all_pairs
 from support.world import World
 
 LIVING = 20
@@ -169,9 +170,9 @@ def test_silence_return_and_deletion_are_found() -> None:
     assert world.told(silent) == ["TIMED_OUT", "RECOVERED"]
 
 
-@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
-@pytest.mark.parametrize("name", ["a-new", "run-000050-new", "z-new"])
-@pytest.mark.parametrize("after", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("name", "after", "restarted"), all_pairs(["a-new", "run-000050-new", "z-new"], [1, 2, 4], [False, True])
+)
 def test_a_new_run_is_found_within_five_minutes(name: str, after: int, restarted: bool) -> None:
     world = _world(100)
     world.sweep()
@@ -201,9 +202,9 @@ def test_one_that_ended_today_and_begins_again_is_found_within_five_passes() -> 
     assert report.statuses == {"RUNNING": LIVING}
 
 
-@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
-@pytest.mark.parametrize("name", ["run-000000", "run-000077", "run-000099"])
-@pytest.mark.parametrize("after", [1, 3])
+@pytest.mark.parametrize(
+    ("name", "after", "restarted"), all_pairs(["run-000000", "run-000077", "run-000099"], [1, 3], [False, True])
+)
 def test_an_old_one_that_begins_again_is_found_within_five_minutes(name: str, after: int, restarted: bool) -> None:
     world = _world(100)
     world.sweep()

@@ -3,7 +3,7 @@
 import pytest
 
 from lastbeat.model.policy import FleetPolicy, Policy
-from support.row_by_row import labelled
+from support.pairwise import all_pairs
 from support.world import World, running
 
 MEMORY = "_watchdog/fleet.json.z"
@@ -101,7 +101,7 @@ def test_one_stale_heartbeat_is_a_warning_and_its_return_the_end_of_it() -> None
 
 
 def test_a_document_that_is_written_again_and_again_is_found_out() -> None:
-    world = running(60)
+    world = running(20)
     frozen = world.now.isoformat()
     for _ in range(60):
         world.after(60)
@@ -173,19 +173,17 @@ def test_a_living_run_whose_files_are_all_deleted_is_not_forgotten(restarted: bo
     assert report.statuses == {"RUNNING": 9, "TIMED_OUT": 1}
 
 
-TIDYING: list[tuple[str, list[tuple[str, ...]]]] = [
-    ("all at once", [()]),
-    ("in the order of its keys, with many checkpoints in between", [("_complete", "_error", "_watchdog.json"), ()]),
-]
+TIDYING: dict[str, list[tuple[str, ...]]] = {
+    "all at once": [()],
+    "in the order of its keys, with many checkpoints in between": [("_complete", "_error", "_watchdog.json"), ()],
+}
 """The files that each step deletes; without any, the whole folder."""
 
 
-@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
-@pytest.mark.parametrize("end", ["complete", "error", "silence"])
-@pytest.mark.parametrize("steps", labelled(TIDYING))
-def test_tidying_up_after_a_run_that_is_over_is_no_news(
-    steps: list[tuple[str, ...]], end: str, restarted: bool
-) -> None:
+@pytest.mark.parametrize(
+    ("tidying", "end", "restarted"), all_pairs(TIDYING, ["complete", "error", "silence"], [False, True])
+)
+def test_tidying_up_after_a_run_that_is_over_is_no_news(tidying: str, end: str, restarted: bool) -> None:
     world = running(10)
     world.sweep()
     if end != "silence":
@@ -193,7 +191,7 @@ def test_tidying_up_after_a_run_that_is_over_is_no_news(
     world.sweeps(12, but=("run-0005",), restarted=restarted)
     told = world.told("run-0005")
     assert len(told) == 1
-    for names in steps:
+    for names in TIDYING[tidying]:
         world.run("run-0005").delete(*names)
         report = world.sweeps(15, but=("run-0005",), restarted=restarted)
     assert world.told("run-0005") == told
@@ -251,15 +249,15 @@ def test_folders_without_a_run_s_files_are_no_runs() -> None:
 
 
 def test_stalls_are_found_in_a_fleet() -> None:
-    world = running(60, policy=Policy(stall_s=1200.0), fleet=FleetPolicy(group_runs=50))
+    world = running(20, policy=Policy(stall_s=1200.0), fleet=FleetPolicy(group_runs=50))
     for minute in range(50):
         world.after(60)
-        for number in range(60):
+        for number in range(20):
             run = world.run(f"run-{number:04}")
             run.beat()
-            run.progress(7 if number == 42 and minute > 3 else minute)
+            run.progress(7 if number == 12 and minute > 3 else minute)
         world.sweep()
-    assert world.told("run-0042") == ["WARNING", "TIMED_OUT"]
+    assert world.told("run-0012") == ["WARNING", "TIMED_OUT"]
     assert len(world.channel.sent) == 2
 
 
