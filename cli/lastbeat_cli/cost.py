@@ -43,7 +43,7 @@ def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
     measured = cost.watching(mark) if mark is not None else None
     if mark is None or measured is None:
         raise StoreError(
-            f"{where}: no pass over this fleet was made yet ({runid.SWEEP_MARK} is not there, or tells of none)",
+            f"{where}: no pass over this fleet was made yet ({runid.SWEEP_MARK} is missing, or has none)",
             "Make one with 'lastbeat sweep --once', better many: what watching costs is measured.",
         )
     if as_json:

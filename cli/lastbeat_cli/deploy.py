@@ -53,7 +53,7 @@ already. If the bucket has no other notifications (the command replaces them all
 """
 UNHEARD = """\
 The alarms of the watchdog itself go to the topic, and Slack does not get them: give --set AlertEmail=… or
---set PingUrl=…, or subscribe to the topic, so that somebody hears of a watchdog that has stopped.
+--set PingUrl=…, or subscribe to the topic, so that people hear of a watchdog that has stopped.
 """
 _SECRET = re.compile(r"^(SlackWebhookUrl|PagerDutyKey|PingUrl)=.*", re.DOTALL)
 """Parameters that are masked when printed, as NoEcho in the template."""

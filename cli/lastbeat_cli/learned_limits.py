@@ -293,7 +293,7 @@ def _settings(learned: Mapping[SpanKey, LearnedLimit]) -> Iterator[str]:
     names = {key: STEP if key.kind == "between" else key.name for key in found}
     named = [f"{names[key]}:{limit_s:.0f}" for key, limit_s in sorted(found.items())
              if names[key].isprintable() and names[key] and not set(names[key]) & set(", ")]  # fmt: skip
-    yield "The same for a training that does not learn:"
+    yield "The same for a job that does not learn:"
     if named:
         yield f"  {SECTION_TIMEOUTS.name}={','.join(named)}"
     if OUTSIDE in found:

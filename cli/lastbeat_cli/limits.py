@@ -245,7 +245,7 @@ def _show(limits: FleetLimits, store: Store, runs: str | None, policy: Policy, *
     shown = [entry for entry in entries if runs is None or entry.runs == runs]
     if not shown:
         of = f"no run in {store.url} has" if runs is None else f"{runs} has"
-        notes.append(f"{of} limits of the fleet: the settings of whoever watches hold")
+        notes.append(f"{of} limits of the fleet: the watcher's settings apply")
     _tell(shown, notes, here=policy, as_json=as_json)
     return exits.OK
 

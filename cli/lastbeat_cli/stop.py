@@ -173,7 +173,7 @@ def _training_of(store: Store, name: str) -> RunningTraining:
     if training is not None:
         return training
     if store.list(f"{name}/", limit=1).entries:
-        what = f"run {name} has no metadata.json, so nobody knows what trains it"
+        what = f"run {name} has no metadata.json, so its process is unknown"
         raise StoreError(what, "end it where it runs")
     raise one_run.unknown(store, name)
 

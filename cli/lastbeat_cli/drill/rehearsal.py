@@ -323,7 +323,7 @@ class Rehearsal:
 
     def noticed(self, number: int, limit_s: float, *, leaves: bool = False) -> RestartRuling:
         """Wait for the restart decision about the job, and return it."""
-        what = f"it is decided what becomes of {job_name(self.run_id, number)}"
+        what = f"the restart decision about {job_name(self.run_id, number)}"
         ruling = self.wait(what, lambda: self.ruling(number), limit_s, leaves=leaves)
         self.reached("noticed")
         return ruling

@@ -229,7 +229,7 @@ def _supervisor_killed(rehearsal: Rehearsal, policy: RestartPolicy) -> None:
             rehearsal.kill()
             _cancel(rehearsal, old)
             rehearsal.dead(old, _limit_s(rehearsal))
-            rehearsal.tell("the job ended while nobody supervised it; resumed")
+            rehearsal.tell("the job ended while it was not supervised; resumed")
             rehearsal.resume()
         rehearsal.restarted(moment + 1, long_s)
     # A surplus job would appear with the next passes.

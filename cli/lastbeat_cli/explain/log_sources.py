@@ -90,7 +90,7 @@ def directory(path: Path, note: Note) -> list[LogInput]:
     _refuse_root(path)
     names = log_names.chosen(_walk(path, note), lambda text: note(f"{path}: {text}"))
     if not names:
-        advice = f"Name the files that training printed into: lastbeat explain {path}/FILE…"
+        advice = f"Name the files that the job printed into: lastbeat explain {path}/FILE…"
         raise UnreadableLogError(f"{path} has no logs (*.log, *.out, *.err, *.txt, also .gz; _error)", advice)
     return [source for name in names if (source := _still_there(path / name, note)) is not None]
 

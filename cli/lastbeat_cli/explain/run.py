@@ -120,7 +120,7 @@ class _Ranges:
             return b""
         if self._version not in {None, blob.version}:
             # The file was replaced meanwhile, so the next bytes do not continue those read before.
-            self._note(f"{self._key} was written anew while it was read; run this again to have all of it")
+            self._note(f"{self._key} was replaced while it was read; run this again to read all of it")
             return b""
         self._version = blob.version
         self._at += len(blob.body)

@@ -130,7 +130,7 @@ def _attempts(attempts: Sequence[AttemptTimes]) -> Iterator[Line]:
         if each.first_step is not None and each.last_step is not None:
             steps = f", steps {each.first_step:,} to {each.last_step:,}"
         given = f", from step {each.resumed_from:,}" if each.resumed_from else ""
-        end = str(each.end) if each.end is not None else "nobody saw its end" if each is not attempts[-1] else "lives"
+        end = str(each.end) if each.end is not None else "its end was not seen" if each is not attempts[-1] else "lives"
         yield line(f"{_INDENT}{each.number}: {when}{given}{steps}, {end}")
     if len(attempts) > _MOST_ATTEMPTS:
         yield line(f"{_INDENT}and {len(attempts) - _MOST_ATTEMPTS} before those (--json has the latest 16)")

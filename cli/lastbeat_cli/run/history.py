@@ -102,7 +102,7 @@ def _reactions(view: RunView, columns: int) -> Iterator[Line]:
 def _transition(each: Transition) -> str:
     when = format_time(each.at.replace(microsecond=0))
     change = f"{each.before} to {each.after}" if each.before is not None else str(each.after)
-    silenced = " (nobody was told: " + one_line(each.silenced) + ")" if each.silenced else ""
+    silenced = " (no alert: " + one_line(each.silenced) + ")" if each.silenced else ""
     step = f", step {each.step:,}" if each.step is not None else ""
     return f"{when}  {change}, attempt {each.attempt}{step}: {one_line(each.reason)}{silenced}"
 

@@ -202,7 +202,7 @@ def command(  # noqa: PLR0913 - each is an option
             what = (
                 "--run-id, --launcher, --policy, --checkpoint-dir, --log, --output, --option, --config and the command"
             )
-            faults.append(f"--resume goes on as it was begun: leave out {what}, or begin anew once the job has ended")
+            faults.append(f"--resume goes on as it was begun: leave out {what}, or begin again once the job has ended")
         return _resume(asked.checked(resumed, faults), given, manner, faults, dry_run=dry_run)
     if file is not None:
         said = _with_file(said, file)

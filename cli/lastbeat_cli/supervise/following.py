@@ -156,7 +156,7 @@ def _leave(supervised: SupervisedRun, outcome: Outcome, *, cancels: bool) -> int
     waiting = next((each for each in record.actions if each.kind == RESTART_KIND and not each.settled), None)
     if waiting is not None:
         when = f" at {format_time(waiting.not_before)}" if waiting.not_before is not None else ""
-        _say(f"job {waiting.name} is to start{when}, and starts once somebody looks after the run:")
+        _say(f"job {waiting.name} is to start{when}, and starts once a supervisor looks after the run:")
         _say(f"lastbeat supervise --resume {run_id} goes on with it; lastbeat stop {run_id} calls it off")
     elif job is not None and not job.state.ended:
         _say(f"job {job.id} goes on; lastbeat supervise --resume {run_id} goes on with it")

@@ -67,7 +67,7 @@ def show(
         f"Command: {shlex.join((*spec.options, *spec.command))}",
         f"Folder: {spec.cwd or 'as the launcher has it'}",
         f"Output: {spec.output or ('brought to logs/ of the run' if remote else 'as the launcher has it')}",
-        f"Checkpoint: {chosen.url if chosen is not None else 'none: training begins anew'}",
+        f"Checkpoint: {chosen.url if chosen is not None else 'none: training begins from the start'}",
         f"Policy: {supervision.policy_name or 'none: nothing is restarted'}",
         *([f"Budgets: {', '.join(map(str, budgets))}"] if budgets else []),
         *preview.lines,

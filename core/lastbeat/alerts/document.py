@@ -5,7 +5,7 @@ Stable: a field is never renamed, retyped or left out. Unknown values are null.
     version      1
     key          names this alert for good; the same on every delivery of it
     event        FAILED TIMED_OUT SUCCEEDED CANCELLED PREEMPTED RECOVERED STARTED RESTARTED WARNING ALERT FLAPPING
-                 BLIND SIGHTED TEST; ALERT is one that training raised itself
+                 BLIND SIGHTED TEST; ALERT is one raised by training
     severity     critical warning info
     run_id status reason cause action attempt phase instance_id where link
     confidence   confidence in the cause, from 0 to 1

@@ -84,7 +84,7 @@ def _remedy(status: int, setting: str) -> str:
     if 300 <= status < 400:
         return f"it has moved; set {setting} to where it is now"
     if status in {401, 403, 407}:
-        return f"it does not let lastbeat in; check {setting} to its last character, or ask whoever runs it"
+        return f"it does not let lastbeat in; check {setting} to its last character, or ask its operator"
     if status in {404, 405, 410}:
         return f"nothing takes messages at that address; check {setting}"
     return f"it does not take what lastbeat sends; check that {setting} is an address for alerts"

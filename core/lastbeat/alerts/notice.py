@@ -55,7 +55,7 @@ _ENDS = (
 )
 _UNWELL = (Event.FAILED, Event.TIMED_OUT)
 _CAUSES_LIMIT = 4
-_FROM_NOW_ON = "From now on each run is told of by itself."
+_FROM_NOW_ON = "From now on each run has its own alert."
 _LOOK = f"See them with: lastbeat fleet, and why one failed with: lastbeat show RUN. {_FROM_NOW_ON}"
 
 

@@ -177,7 +177,7 @@ class Groups:
                     f"{counted(len(deferred), 'alert waits', 'alerts wait')}, since {LEDGER} cannot be reached: {error}"
                 )
                 return GroupedAlerts(note=waits if deferred else None)
-            what = f"Runs that timed out together are told of one by one: {LEDGER} cannot be used: {error}"
+            what = f"Runs that timed out together are reported one by one: {LEDGER} cannot be used: {error}"
             return GroupedAlerts(release=_all(deferred), note=what if deferred else None)
 
     def _load(self, entry: Entry | None, *, listed: bool, needed: bool) -> Record | None:

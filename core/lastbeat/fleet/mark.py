@@ -102,7 +102,7 @@ class MarkWriter:
         try:
             self._store.write(runid.SWEEP_MARK, json.dumps(self._document(report, self._recent)).encode())
         except StoreError as error:
-            note = f"The mark of this pass could not be written, so that trainings may think nobody watches: {error}"
+            note = f"The mark of this pass could not be written, so jobs may report that they are not watched: {error}"
             return replace(report, notes=(*report.notes, note))
         self._left_at = report.at
         return report

@@ -288,4 +288,4 @@ def _closed_note(closed: Mapping[str, str]) -> str:
     """The note that names closed folders with their reasons."""
     named = "; ".join(f"{name}: {why}" for name, why in list(closed.items())[:_NAMED_LIMIT])
     more = f"; and {len(closed) - _NAMED_LIMIT} more" if len(closed) > _NAMED_LIMIT else ""
-    return f"Taken for no runs that live, for nobody may look into them: {named}{more}"
+    return f"Not taken for live runs, because they are closed to this user: {named}{more}"

@@ -102,7 +102,7 @@ class Session:
         return self.run
 
     def heed(self) -> None:
-        """Note that training checks :meth:`stops`, and so ends by itself on request."""
+        """Note that the loop checks :meth:`stops`, and so ends by itself on request."""
         if self.run is not None:
             _ = self.run.should_stop
 
@@ -131,7 +131,7 @@ class Session:
 
     @property
     def _all_done(self) -> bool:
-        """Whether the checkpoint contains the last of all steps, counted from 1, so that training is complete."""
+        """Whether the checkpoint contains the last of all steps, counted from 1, so the run is complete."""
         step = immediate_int(self._saved[1]) if self._saved is not None else None
         total = immediate_int(self.run.total_steps) if self.run is not None else None
         return step is not None and total is not None and step >= total

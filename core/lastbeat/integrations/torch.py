@@ -61,11 +61,11 @@ class GpuSpans:
         self._broken = False
 
     def begin(self) -> None:
-        """Note that training enters ``compute``."""
+        """Note the entry into ``compute``."""
         self._open.append(self.mark())
 
     def end(self) -> None:
-        """Note that training leaves ``compute``."""
+        """Note the exit from ``compute``."""
         began = self._open.pop() if self._open else None
         times, number = self._times, self._times.count
         self.ended(began, lambda seconds: times.own.append((number, seconds)))
@@ -142,7 +142,7 @@ def watch_steps(run: Run) -> None:
             _patch()
             times.hears_collectives = True
     except Exception as fault:  # noqa: BLE001 - training goes on without it
-        safe_log(logging.WARNING, "lastbeat cannot time the collectives of this training: %s", fault_text(fault))
+        safe_log(logging.WARNING, "lastbeat cannot time the collectives of this run: %s", fault_text(fault))
 
 
 def _patch() -> None:

@@ -41,8 +41,8 @@ class LauncherModule(Protocol):
         ...
 
     def preview(self, spec: JobSpec, name: str, now: datetime) -> "JobPreview":
-        """What would be handed over at ``now`` to start ``spec`` under ``name``. Starts nothing. Raises
-        :class:`JobRefusedError` for what would be refused."""
+        """The script or request that would start ``spec`` under ``name`` at ``now``. Starts nothing. Raises
+        :class:`JobRefusedError` if the launcher would refuse it."""
         ...
 
 

@@ -11,7 +11,7 @@ from lastbeat.model.data import dataclass
 from lastbeat.model.job import JobState
 
 _IDLE_GPUS: Final = (
-    "GPUs are reserved and nobody uses them: the job's log says what it does so long (a download, a data set that is "
+    "GPUs are reserved and not used: the job's log says what it does meanwhile (a download, a data set that is "
     "prepared, a worker that it waits for); does it ask for GPUs at all, and does torch.cuda.is_available() say True "
     "in it? If not, end it (lastbeat stop) and start it with them."
 )

@@ -96,7 +96,7 @@ class Message(HasFigures, Persisted):
     shared: Mapping[str, str] = field(default_factory=dict)
     """What these runs have in common: ``Zone`` → ``us-east-1a (93 of 97)``."""
     level: str | None = None
-    """In an alert that training raised itself: info, warning or error."""
+    """Level of an alert raised by training: info, warning or error."""
     owner: str | None = None
     """Whose run it is, as training says."""
     team: str | None = None

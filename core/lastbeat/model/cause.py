@@ -228,8 +228,8 @@ class Explanation:
     downstream: tuple[Evidence, ...] = ()
     """Errors that followed from the cause, in order of time; bounded."""
     ended: bool = False
-    """The text also *ends* in that failure: nothing after it shows that training goes on. Only then may a log make a
-    run FAILED."""
+    """Whether the text also *ends* in that failure, without a sign of life after it. Only then may a log make a run
+    FAILED."""
     interrupted: bool = False
     """It ends in an uncaught KeyboardInterrupt, and nothing else can have ended it: a person pressed Ctrl-C."""
     success: Evidence | None = None

@@ -545,7 +545,7 @@ def _late(kind: Any) -> _Type:
 
 
 def _object_reader(shape: _Shape) -> Callable[[Json, Skipped], Any]:
-    """What reads a JSON object, planned once:
+    """The reader of a JSON object, planned once:
 
     1. Read each field that the object has; a value of the exact class needs no call.
     2. Split collections: their entries with unknown words go to ``unknown``.
@@ -696,7 +696,7 @@ def _parts(shape: _Shape) -> list[tuple[str, list[tuple[Field[Any], _Type]]]]:
     """A row's columns: the fields of one part, under its name, or a single field without one."""
     if shape.keeps_unknown and any(each.metadata.get("part") for each, _ in shape.fields):
         raise TypeError(f"{shape.kind.__name__} cannot be kept: a row with parts carries nothing unknown along")
-    # Fields without a part are told apart by their own names, which no part has.
+    # A field without a part is a group of its own, by its own name, which no part has.
     grouped = groupby(shape.fields, lambda each: each[0].metadata.get("part", f".{each[0].name}"))
     return [("" if name.startswith(".") else name, list(members)) for name, members in grouped]
 

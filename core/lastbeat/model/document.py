@@ -6,7 +6,7 @@ from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
 
 if TYPE_CHECKING:
-    # Whoever has an outcome has these, and whoever only wants `clean` spares all that a watch knows.
+    # Not imported at run time, because most callers only need `clean`.
     from lastbeat.model.heartbeat import Heartbeat
     from lastbeat.model.outcome import Outcome
 

@@ -1,4 +1,4 @@
-"""Fields of the documents that training writes, which people write by hand, too.
+"""Fields of the documents of a run. Training writes them, and people do so by hand too.
 
 A dataclass declares with :func:`document_field` what a field is called in the document, how it is read and what it
 says. :func:`read_fields` reads all of them; each is usable where its neighbours are broken. The JSON Schemas and

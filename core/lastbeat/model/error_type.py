@@ -43,8 +43,8 @@ class ErrorTraits(NamedTuple):
     is_time_over: bool = False
     """The job's time was over, or it is gone without a word: restart policies call that a timeout."""
     raised_where_needed: bool = False
-    """What is missing is raised by whoever needs it. Mere words of it, a shell's or those of a library that tries one
-    thing after another, give way to what ended the program."""
+    """Whether code that needs the missing thing raises an exception. Mere words about it, from a shell or a library
+    that tries alternatives, give way to the error that ended the program."""
 
 
 class ErrorType(NamedTuple):

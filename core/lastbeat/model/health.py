@@ -135,7 +135,7 @@ NODE_HEALTH: Final = FieldType(
             DocumentField(
                 "cpu_throttled_s", AMOUNT, "How long that cgroup has had to wait because it had used that up."
             ),
-            DocumentField("disks", unread(array_of(_DISK)), "The file systems that training writes to."),
+            DocumentField("disks", unread(array_of(_DISK)), "The file systems of the run's paths."),
             DocumentField(
                 "network_errors",
                 unread(map_of({"type": "integer"})),

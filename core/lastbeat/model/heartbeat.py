@@ -89,7 +89,7 @@ class StoredFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenSection:
-    """A section that training was in when it wrote a heartbeat, as that says. ``name`` is hostile text."""
+    """A section that was open when the heartbeat was written. ``name`` is hostile text."""
 
     name: str | None = document_field("name", TEXT, "Left out: it is in none.", default=MISSING)
     """None: in no section."""
@@ -105,7 +105,7 @@ class OpenSection:
 
 @dataclass(frozen=True, slots=True)
 class LeftSection:
-    """A section that training had left when it wrote a heartbeat, as that says."""
+    """A section that had ended when the heartbeat was written."""
 
     took_s: float = document_field("took_s", SPAN, "How long it lasted, by training's monotonic clock.", required=True)
     ago_s: float = document_field("ago_s", AGE, "How long it had been left by then.", default=MISSING)
@@ -189,7 +189,7 @@ class Heartbeat:
     status: str | None = document_field(
         "status",
         WORD,
-        "What training says of itself, as running; what counts as its end are the files _error and _complete.",
+        "The status by training's own account, as running. The files _error and _complete decide about its end.",
         files=_EACH_RANK,
     )
     owner: str | None = document_field(
@@ -307,7 +307,7 @@ class Heartbeat:
 
     @property
     def stood_s(self) -> float:
-        """Seconds that training had been at ``step`` when it wrote this, by its own clock; 0 where that is unknown."""
+        """Seconds since ``step`` was reached until this was written, by training's clock; 0 if unknown."""
         # Points are in Unix time. A naive own time may be local time, and their difference then says nothing.
         if self.step_reached_at is None or self.own_time is None or not self.zoned:
             return 0.0

@@ -141,8 +141,8 @@ class JobMemory(Persisted):
     outputs: tuple[str, ...] = ()
     """Files with its output, as the launcher names them; a few."""
     idle_since: datetime | None = None
-    """When it was first seen running with GPUs of which none was in use, and since then at each look that could tell.
-    None: one was in use, or nobody could tell yet."""
+    """Since when it runs with GPUs of which none is in use, at each look that could see them. None if one is in use, or
+    their use is unknown."""
 
     @property
     def key(self) -> str:

@@ -106,8 +106,8 @@ class LossGroup:
 
 
 def grouped(failures: Iterable[CountedFailure], by: Dimension) -> list[LossGroup]:
-    """What to mend first: the group that lost the most hours, then the one that failed most often. What is not known
-    of comes last."""
+    """Groups of failures, the most important first: by lost hours, then by number of failures. Unknown groups come
+    last."""
     groups: dict[str, LossGroup] = {}
     for each in failures:
         name = _name(each, by)

@@ -1,4 +1,4 @@
-"""Alerts that training raises itself, by ``run.alert`` or ``lastbeat.alert``: in one small document beside the run.
+"""Alerts raised by training, with ``run.alert`` or ``lastbeat.alert``, in one small document beside the run.
 
 Training needs no channel and no secret of one: watchers read the document, and send its alerts from their outbox.
 """

@@ -107,7 +107,7 @@ class RerunReport:
 
     @property
     def suspect_hosts(self) -> tuple[str, ...]:
-        """The nodes that training must not resume on: their devices gave a bad result twice in its last step and were
+        """The nodes to exclude when the run resumes: their devices gave a bad result twice in its last step and were
         not compared with others. Empty if not all of them are known."""
         if self.exit_code != EXIT_CODE_RESUME_TO_DISAMBIGUATE:
             return ()

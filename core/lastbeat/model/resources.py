@@ -43,7 +43,7 @@ _THROTTLE: Final = FieldType(_throttle, array_of({"type": "string"}))
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU that training sees."""
+    """One GPU visible to training."""
 
     name: str = document_field("name", NAME, default="GPU")
     utilization: float | None = document_field("utilization", SHARE)
@@ -95,7 +95,7 @@ class Resources:
     memory_available_bytes: int | None = document_field("memory_available_bytes", COUNT)
     memory_total_bytes: int | None = document_field("memory_total_bytes", COUNT)
     gpus: tuple[Gpu, ...] = document_field(
-        "gpus", FieldType(_gpus, array_of(_GPU)), "Those that training sees.", default=()
+        "gpus", FieldType(_gpus, array_of(_GPU)), "The GPUs visible to training.", default=()
     )
 
 

@@ -269,7 +269,7 @@ class Budget:
 
     @property
     def left(self) -> int | None:
-        """None: there is no limit."""
+        """The number of restarts left, or None without a limit."""
         return None if self.limit is None else max(0, self.limit - self.used)
 
     @property

@@ -22,7 +22,7 @@ LEARNED = "ft_state.json"
 SIMULATED_FAULT = "_simulated_fault.json"
 """A simulated fault has happened, see ``model.simulated_fault``."""
 ALERTS = "_alerts.json"
-"""Alerts that training raised itself, see ``model.raised_alert``."""
+"""Alerts raised by training, see ``model.raised_alert``."""
 
 SWEEP_MARK = "_watchdog/last_pass.json"
 """Beside the runs: the mark that each pass over the fleet leaves."""

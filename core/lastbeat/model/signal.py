@@ -47,8 +47,8 @@ class Signal(NamedTuple):
     restartable: bool | None = None
     """None: as its error type says."""
     envelope: bool = False
-    """What failed is told in the same line or right below it: such a detail takes its place as the cause. Without one,
-    it is what its role says."""
+    """Whether the same line, or the lines right below it, name the failure. Such a detail takes its place as the cause.
+    Without one, its role applies."""
     literals: tuple[str, ...] = ()
     """Every line that the pattern matches has at least one of these (lower-cased if ``ignore_case``). Empty: none are
     known, and the pattern is tried on each line."""

@@ -25,7 +25,7 @@ _SHARED_BY_RANKS: Final = (
 
 
 FaultType = Literal["rank_hung", "rank_killed", "gpu_error", "slow_rank", "nan", "preempt", "disk_full"]
-"""What happens to the rank, by the names that NVIDIA's resiliency extension has for some of it:
+"""The fault of the rank. Some of the names are those of NVIDIA's resiliency extension:
 
 - ``rank_hung``: the thread that trains waits for ever, and answers no signal,
 - ``rank_killed``: SIGKILL,

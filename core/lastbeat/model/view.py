@@ -111,7 +111,7 @@ class Row(HasFigures, HasShownState):
     silence: Silence | None = None
     """Why people are not told of it now."""
     job: JobGist | None = None
-    """Of a supervised run."""
+    """The job of a supervised run."""
 
     @property
     def shown(self) -> str:
@@ -266,7 +266,7 @@ class NodeCurves:
     """The last hours of the node of rank 0."""
 
     began_at: datetime
-    """Of the first values."""
+    """Time of the first values."""
     each_s: float
     series: Mapping[str, tuple[float | None, ...]]
     """Shares from 0 to 1, °C and W: the mean of each ``each_s`` seconds. None: not known."""
@@ -379,7 +379,7 @@ class RunView:
     transitions: int | None = 0
     """How many there were in all; None, as of alerts: its record could not be read."""
     job: JobLine | None = None
-    """Of a supervised run."""
+    """The job of a supervised run."""
     goodput: Goodput | None = None
     """What its wall time went into. None: nothing of that is known."""
     times: tuple[AttemptTimes, ...] = ()

@@ -51,7 +51,7 @@ class Settings:
     warnings: tuple[str, ...] = ()
     """Likely mistakes, none of them fatal."""
     ignored: Mapping[str, str] = field(default_factory=dict)
-    """Wrong settings that training leaves at their default: ``LASTBEAT_LEARN='banana'`` → the fault."""
+    """Wrong settings, which a job leaves at their default: ``LASTBEAT_LEARN='banana'`` → the fault."""
     misspelt: tuple[str, ...] = ()
     """A sentence for each variable whose name is nearly that of a setting."""
     named: NamedValues = field(default_factory=dict, repr=False)

@@ -93,7 +93,7 @@ class WatchContext:
     link: Callable[[str], str | None] = no_link
     """Run id → a web address of the run."""
     mask: Callable[[str], str] = str
-    """Masks the settings' secrets in text that training wrote."""
+    """Masks the settings' secrets in text from training."""
     silences: Silences | None = None
     """Mutes the alerts of the runs that they cover."""
     failures: KnownFailures | None = None
@@ -156,13 +156,13 @@ def _failed_by(decision: Decision) -> str:
     return (transition.fingerprint or "") if transition is not None and transition.after in UNWELL else ""
 
 
-def _left_to(record: Record, decision: Decision) -> tuple[str, ...]:
+def _deferral_note(record: Record, decision: Decision) -> tuple[str, ...]:
     """A note that names who will record and report what was found, if that is not this watch."""
     if decision.left_until is None:
         return ()
     until, sight = format_time(decision.left_until), decision.seen.job
     if sight is not None:
-        return (f"Job {sight.memory.id} is still ending; what becomes of it is decided then, or after {until}",)
+        return (f"Job {sight.memory.id} is still ending; the restart decision follows then, or after {until}",)
     if record.seat is None:
         return ()
     return (f"Its supervisor ({record.seat.by}) tells of this and decides about a restart, or others do after {until}",)
@@ -385,7 +385,7 @@ class Watch:
             for event in decision.events:
                 message = compose(decision, event, self._location, excerpts, look.now).masked(self._context.mask)
                 record = self._runner.enqueue(record, message)
-        record = self._found(decision, record)
+        record = self._marked(decision, record)
         for effect in decision.effects:
             record = actions.request(record, effect) if isinstance(effect, Action) else record
         alerts = tuple(alert.message for alert in record.outbox if alert.number > decision.record.alerts)
@@ -411,7 +411,7 @@ class Watch:
         similar = failures.similar(fingerprint, self.run_id, attempt, now, aftermath)
         return decision if similar is None else with_similar(decision, similar)
 
-    def _found(self, decision: Decision, record: Record) -> Record:
+    def _marked(self, decision: Decision, record: Record) -> Record:
         """``record`` with a mark if its fleet was watched before it. If the run had ended before the first pass over
         the fleet, its new alerts are marked."""
         if record.seq == 0 and self._fleet_watched:
@@ -599,7 +599,7 @@ class Watch:
             pending=self._runner.pending(record, look.now),
             delivered=record.delivered,
             failures=failures(record, look.now),
-            notes=(*_left_to(record, decision), *self._notes(record), *decision.seen.log_notes),
+            notes=(*_deferral_note(record, decision), *self._notes(record), *decision.seen.log_notes),
         )
 
     def _left_out(self, look: Look) -> Outcome:

@@ -176,12 +176,12 @@ def test_no_word_of_a_command_is_read_by_a_shell(words: list[str]) -> None:
 
 def test_nodes_are_left_out_by_their_labels_beside_those_of_the_user() -> None:
     wanted = asked('--entrypoint-label-selector={"gpu": "h200"}')
-    assert ray_submission.without(wanted, ["aa", "bb"])["entrypoint_label_selector"] == {
+    assert ray_submission.excluding(wanted, ["aa", "bb"])["entrypoint_label_selector"] == {
         "gpu": "h200",
         "ray.io/node-id": "!in(aa,bb)",
     }
     chosen = asked(f"--entrypoint-label-selector={json.dumps({'ray.io/node-id': 'cc'})}")
-    assert ray_submission.without(chosen, ["aa"]) == chosen
+    assert ray_submission.excluding(chosen, ["aa"]) == chosen
 
 
 def test_ray_chooses_a_node_for_an_entrypoint_that_asks_for_something() -> None:

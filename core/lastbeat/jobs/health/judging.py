@@ -51,7 +51,7 @@ def judged(  # noqa: PLR0913 - the parts of a report
     if checkpoints is not None and checkpoints.latest is None and not checkpoints.fault:
         what = "no checkpoint found" if checkpoints.count == 0 else "no complete checkpoint found"
         shown = "`lastbeat checkpoints` shows what is there, and why"
-        issues.append(("WARNING", f"{what} in {one_line(place)}: a restart would begin anew; {shown}"))
+        issues.append(("WARNING", f"{what} in {one_line(place)}: a restart would begin from the start; {shown}"))
     issues.sort(key=lambda each: _ORDER.index(each[0]))
     level = issues[0][0] if issues else "OK"
     healthy = level in {"OK", "WARNING"}

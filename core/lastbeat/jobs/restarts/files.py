@@ -159,8 +159,8 @@ class RestartPolicyFile(HandwrittenModel):
 
 
 def policy(text: str, file: str, name: str, known: KnownNames, faults: list[FileFault]) -> RestartPolicy | None:
-    """The policy in ``text``. What is wrong is added to ``faults``: a policy with faults must not be used, since what
-    is left of it might restart what its author excluded."""
+    """The policy in ``text``. Its faults are added to ``faults``. A policy with faults must not be used, because the
+    rest of it might restart failures that its author excluded."""
     document = handwritten.read(text, file, faults)
     if document is None:
         return None

@@ -135,7 +135,7 @@ class _Importer:
         if self._found.policy is not None:
             for name, line in self._found.policies:
                 self.notes.add(line, f"defaults: /restart: {_shown(name)}", "the policy in the file replaces it")
-            return self._own(self._found.policy)
+            return self._own_policy(self._found.policy)
         if not self._found.policies:
             return self._of_actions()
         # The last one wins, in Hydra.
@@ -149,7 +149,7 @@ class _Importer:
         self.notes.add(line, f"defaults: /restart: {_shown(name)}", what)
         return {}
 
-    def _own(self, document: Document) -> dict[str, Any]:
+    def _own_policy(self, document: Document) -> dict[str, Any]:
         """The policy in the file, without what has no counterpart. Raises :class:`RestartPolicyError`."""
         value = {key: each for key, each in document.value.items() if key != "defaults"}
         if "class_name" in value:

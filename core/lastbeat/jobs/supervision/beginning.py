@@ -36,9 +36,9 @@ def begin(  # noqa: PLR0913 - what, by whom, where, when, and from where on
     lease: SupervisorLease | None = None,
     adopted: AdoptedJob | None = None,
 ) -> None:
-    """Record ``supervision``, and that its first job is wanted. ``resume``: the checkpoint that it begins from. With
-    ``lease`` it is taken, from whoever still looks after the last job. With ``adopted`` that is the first job, and
-    nothing is started.
+    """Record ``supervision``, and that its first job is wanted. ``resume`` is the checkpoint that it begins from. With
+    ``lease``, the run is taken over from the watcher of the last job. ``adopted`` is a running job that becomes the
+    first one, so that nothing is started.
 
     Its name is one that the launcher does not know: a job that has it is another run's of this id, whose record is
     gone.
@@ -104,7 +104,7 @@ def _last_job(record: Record, launcher: Launcher) -> JobMemory | None:
     report = launcher.state(job.id)
     if report.state is JobState.UNKNOWN:
         raise NotBegunError(
-            f"{record.run_id} has a job already, {job.id}, and nobody can tell whether it has ended ({report.reason}); "
+            f"{record.run_id} has a job already, {job.id}, and whether it has ended is unknown ({report.reason}); "
             f"go on with it by --resume {record.run_id}, or take another run id"
         )
     if not report.state.ended:
@@ -124,9 +124,7 @@ def _free_number(launcher: Launcher, run_id: str, first: int, now: datetime) -> 
         if job is None:
             return number
         if not launcher.state(job).state.ended:
-            raise NotBegunError(
-                f"{name} runs already, as job {job}, and no record here tells of it: end it, or take another id"
-            )
+            raise NotBegunError(f"{name} runs already, as job {job}, without a record here: end it, or take another id")
     raise NotBegunError(
         f"{_MOST_TAKEN} jobs of {run_id} were started within the last minutes; wait, or take another id"
     )

@@ -37,13 +37,13 @@ def call_off(repository: RecordRepository, by: str) -> CalledOff | None:
         # That the old job's end was asked for may stay so: the new one has not begun.
         if waiting.claimed_by is not None or waiting.in_doubt:
             raise TooLateError(f"job {waiting.name} is being started right now: ask again when it runs")
-        return _without(record, waiting, by)
+        return _called_off(record, waiting, by)
 
     record = repository.update(change)
     return CalledOff(record, waiting) if record is not None and waiting is not None else None
 
 
-def _without(record: Record, waiting: Action, by: str) -> Record:
+def _called_off(record: Record, waiting: Action, by: str) -> Record:
     why = f"stopped by {by}: what a person ended is not restarted"
     ruling = record.ruling
     if ruling is None or not ruling.restart:

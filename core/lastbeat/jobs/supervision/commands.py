@@ -1,7 +1,7 @@
 """Runs the commands of a policy: each as a process of its own, which outlives the supervisor and is found again.
 
-A command belongs to the machine on which it was decided. Only there anybody can tell whether it has begun, so from
-anywhere else it is refused: at most once is worth more than once.
+A command belongs to the machine on which it was decided. Only there can a watcher see whether it has begun, so
+anywhere else it is refused: to run it at most once matters more than to run it.
 """
 
 import logging
@@ -115,7 +115,7 @@ class Commands:
             each for each in record.actions if each.kind == COMMAND_KIND and each.settled and each.name not in known
         ]
         runs = (*memory.commands, *(self._begun(each, now) for each in begun))
-        after = tuple(self._looked(each, now) if each.ended_at is None else each for each in runs)
+        after = tuple(self._checked(each, now) if each.ended_at is None else each for each in runs)
         self.running = sum(each.ended_at is None and each.place == self.place for each in after)
         before = {each.name: each for each in memory.commands}
         ended = tuple(each for each in after if each.ended_at is not None and _is_open(before.get(each.name)))
@@ -141,7 +141,7 @@ class Commands:
             return run
         return replace(run, ended_at=now, failed=True, how=fit(f"not run: {one_line(action.failed)}", _HOW_LIMIT))
 
-    def _looked(self, run: CommandRun, now: datetime) -> CommandRun:
+    def _checked(self, run: CommandRun, now: datetime) -> CommandRun:
         limit = timedelta(seconds=run.limit_s)
         report = JobReport(JobState.UNKNOWN, reason=f"it runs on {one_line(run.place.partition(':')[0])}")
         job = self._name(run.name)
@@ -154,9 +154,7 @@ class Commands:
         if report.state is JobState.UNKNOWN:
             if now < run.at + limit + _UNKNOWN_FOR:
                 return run
-            return replace(
-                run, ended_at=now, failed=True, how=f"nobody can tell how it ended: {one_line(report.reason)}"
-            )
+            return replace(run, ended_at=now, failed=True, how=f"how it ended is unknown: {one_line(report.reason)}")
         how = _how(run, report)
         output = self._kept(run, report)
         failed = report.state is not JobState.SUCCEEDED

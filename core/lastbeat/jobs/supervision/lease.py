@@ -53,7 +53,7 @@ class Machine:
         return Machine(_own_name(), processes.boot(), namespace)
 
     def own(self) -> ProcessIdentity | None:
-        """This very process."""
+        """The identity of this process."""
         return processes.identity(os.getpid())
 
     def lives(self, process: ProcessIdentity) -> bool:

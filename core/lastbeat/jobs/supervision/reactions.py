@@ -93,7 +93,7 @@ class Reactions:
         decision = _with_memory(decision, memory)
         sight = decision.seen.job
         if sight is None or sight.report.state is JobState.UNKNOWN:
-            return self._told(decision, ends, warns=bool(failed)), None
+            return self._noted(decision, ends, warns=bool(failed)), None
         saved = self._newly_saved(sight, memory, now)
         reacted = react(self.policy, decision, sight, saved, self.commands.place, now)
         for action in reacted.commands:
@@ -108,7 +108,7 @@ class Reactions:
             decision = replace(decision, must_write=True)
         if reacted.stop is not None:
             decision = self._stopped(decision, sight, reacted.stop, now)
-        decision = self._told(decision, (*ends, *reacted.notes), warns=bool(failed) or reacted.warns)
+        decision = self._noted(decision, (*ends, *reacted.notes), warns=bool(failed) or reacted.warns)
         return decision, _asks(reacted, decision, sight)
 
     def end(self, asked: Occasion, known_end: JobEnd) -> JobEnd:
@@ -132,7 +132,7 @@ class Reactions:
             return decision
         return replace(decision, effects=(*decision.effects, Notify(Event.WARNING)))
 
-    def _told(self, decision: Decision, notes: tuple[str, ...], *, warns: bool) -> Decision:
+    def _noted(self, decision: Decision, notes: tuple[str, ...], *, warns: bool) -> Decision:
         decision = replace(decision, notes=(*decision.notes, *notes)) if notes else decision
         return self.warned(decision) if warns else decision
 
@@ -160,8 +160,8 @@ class Reactions:
         return replace(decision, effects=(*decision.effects, action))
 
     def _newly_saved(self, sight: JobSight, memory: ReactionMemory, now: datetime) -> tuple[Checkpoint, ...]:
-        """Complete checkpoints, as of the last look for them, the oldest first. What it finds stays known, for another
-        watcher may have been faster with the record."""
+        """Complete checkpoints, as of the last look for them, the oldest first. Found ones are remembered, because
+        another watcher may have been faster to update the record."""
         if self.checkpoints is None or CHECKPOINT_SAVED not in self.policy.reactions:
             return ()
         report, key = sight.report, sight.memory.key
@@ -186,7 +186,7 @@ class Reactions:
             self._saved, self._last_look_of = found, key if last else self._last_look_of
         except (StoreError, ValueError) as error:
             # Also where the place cannot be understood.
-            log.warning("whether a checkpoint was saved cannot be told now: %s", error)
+            log.warning("whether a checkpoint was saved is unknown now: %s", error)
         every_s = max(LEAST_S, _SHARE * (time.monotonic() - began), 0.0 if free else PAID_S * requests)
         self._next_look = now + timedelta(seconds=min(every_s, LONGEST_S))
         return self._saved

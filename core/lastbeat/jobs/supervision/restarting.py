@@ -45,8 +45,8 @@ def spec_of(supervision: Supervision, action: Action, run_id: str, root: str) ->
     """What the job of ``action`` runs: templates in its arguments filled in, and what training wants to know in its
     environment.
 
-    Raises :class:`NotDoneError` where ``supervision`` is not the one that it was begun with: somebody has begun the run
-    anew, and the command is another."""
+    Raises :class:`NotDoneError` if ``supervision`` is not the one of the action: a person has begun the run again, with
+    another command."""
     begun = action.details.get(BEGUN)
     if begun is not None and supervision.begun_at is not None and begun != supervision.begun_at.isoformat():
         raise NotDoneError(f"{run_id} was begun anew meanwhile: another supervisor starts it", retry_after_s=_AGAIN_S)
@@ -158,7 +158,7 @@ def confirm_dead(launcher: Launcher, old: str) -> None:
     an hour lost."""
     report = launcher.state(old)
     if report.state is JobState.UNKNOWN:
-        raise NotDoneError(f"nobody can tell whether job {old} has ended: {report.reason}")
+        raise NotDoneError(f"whether job {old} has ended is unknown: {report.reason}")
     if report.state.ended:
         return
     try:

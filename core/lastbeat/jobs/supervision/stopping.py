@@ -32,7 +32,7 @@ class StopExecutor:
     def find(self, action: Action) -> str | None:
         report = self._launcher.state(action.details.get(OLD_JOB, ""))
         if report.state is JobState.UNKNOWN:
-            raise NotDoneError(f"nobody can tell whether it has ended: {report.reason}", retry_after_s=_AGAIN_S)
+            raise NotDoneError(f"whether it has ended is unknown: {report.reason}", retry_after_s=_AGAIN_S)
         return f"it has ended: {report.state}" if report.state.ended else None
 
     def perform(self, action: Action) -> str:

@@ -1,8 +1,8 @@
-"""The environment in which a run was begun, kept for the jobs that follow: whoever goes on with it has another one.
+"""The environment in which a run was begun, kept for its later jobs, whose supervisor may have another one.
 
 It may hold secrets, so it is never recorded beside the run. It lies on this machine, in a file that its user alone can
-read, until the run is over; where it cannot be had (on a machine that does not share LASTBEAT_STATE_DIR), jobs get the
-environment of whoever starts them.
+read, until the run is over; where it is missing (on a machine that does not share LASTBEAT_STATE_DIR), jobs get the
+environment of the process that starts them.
 """
 
 import hashlib

@@ -60,12 +60,12 @@ class Kind:
 
 
 def _at(*path: str) -> Callable[[Object], Iterator[Object]]:
-    def found(value: Object) -> Iterator[Object]:
+    def templates(value: Object) -> Iterator[Object]:
         template = mapping(value, *path)
         if template:
             yield template
 
-    return found
+    return templates
 
 
 def _of_jobset(value: Object) -> Iterator[Object]:

@@ -97,9 +97,7 @@ def read(said: str) -> tuple[Object, Kind]:
     try:
         value = json.loads(said)
     except ValueError:
-        raise JobRefusedError(
-            "what is recorded of it is no manifest", "begin the run anew, with its manifest"
-        ) from None
+        raise JobRefusedError("the record of it has no manifest", "begin the run again, with its manifest") from None
     value = checked([value], "its manifest")
     return value, _kind(value)
 
@@ -432,8 +430,8 @@ def _warnings(value: Object, kind: Kind) -> Iterator[str]:
     ttl = mapping(value, "spec").get("ttlSecondsAfterFinished")
     if isinstance(ttl, int) and ttl < 600:
         yield (
-            f"ttlSecondsAfterFinished: {ttl} may remove the {kind.word} before anybody has seen how it ended: leave it "
-            "out, or take an hour"
+            f"ttlSecondsAfterFinished: {ttl} may remove the {kind.word} before its end was seen: leave it out, or take "
+            "an hour"
         )
     if kind is RAYJOB and mapping(value, "spec").get("shutdownAfterJobFinishes") is False:
         yield (

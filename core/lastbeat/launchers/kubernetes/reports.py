@@ -181,7 +181,7 @@ def with_disruption(found: JobReport, events: Sequence[Object], name: str) -> Jo
     for event in sorted(its, key=_happened, reverse=True):
         said = _EVENTS.get(text(event, "reason"))
         if said is not None:
-            told = _told(text(event, "involvedObject", "name"), text(event, "message"))
+            told = _pod_line(text(event, "involvedObject", "name"), text(event, "message"))
             return replace(found, state=DISRUPTIONS[said], said=said, reason=told)
     return found
 
@@ -496,13 +496,13 @@ def _end(value: Object, conditions: Mapping[str, Object], containers: Sequence[O
     first = _first_failed(containers)
     at = time_of(first, "state", "terminated", "finishedAt") or time_of(target, "lastTransitionTime")
     if disrupted in DISRUPTIONS:
-        return PodEnd(DISRUPTIONS[disrupted], disrupted, _told(name, text(target, "message")), None, None, at)
+        return PodEnd(DISRUPTIONS[disrupted], disrupted, _pod_line(name, text(target, "message")), None, None, at)
     if text(status, "phase") != "Failed":
         return None
     if own:
         ended = _OF_PODS.get(own, JobState.FAILED)
         said = f"Evicted ({_resource(message)})" if own == "Evicted" and _resource(message) else own
-        return PodEnd(ended, said, _told(name, message), None, None, at)
+        return PodEnd(ended, said, _pod_line(name, message), None, None, at)
     if first is None:
         return PodEnd(JobState.FAILED, "Error", f"pod {name} failed, and says no more", None, None, at)
     state = mapping(first, "state", "terminated")
@@ -511,7 +511,7 @@ def _end(value: Object, conditions: Mapping[str, Object], containers: Sequence[O
     code, signal = (None, None) if why == "ContainerStatusUnknown" else _exit(number(state, "exitCode"))
     which = f"{name}, container {text(first, 'name')}" if len(containers) > 1 else name
     return PodEnd(
-        JobState.FAILED, "Error" if why in _GENERIC else why, _told(which, text(state, "message")), code, signal, at
+        JobState.FAILED, "Error" if why in _GENERIC else why, _pod_line(which, text(state, "message")), code, signal, at
     )
 
 
@@ -525,7 +525,7 @@ def _first_failed(containers: Sequence[Object]) -> Object | None:
     return min(bad, key=lambda row: row[:2])[2] if bad else None
 
 
-def _told(name: str, message: str) -> str:
+def _pod_line(name: str, message: str) -> str:
     return f"pod {name}: {message}" if message else f"pod {name}"
 
 

@@ -62,7 +62,7 @@ REASONS: Final[Mapping[str, WaitReason]] = {
         hopeless=True,
     ),
     "FailedAttachVolume": WaitReason(
-        "a volume of it is attached to another node", "a ReadWriteOnce volume is for one node: end whoever has it"
+        "a volume of it is attached to another node", "a ReadWriteOnce volume is for one node: end the pod that has it"
     ),
     "FailedCreatePodSandBox": WaitReason("its node cannot set up its network", "kubectl describe node; exclude it"),
     "FailedScheduling": WaitReason("no node has what it asks for", "kubectl describe nodes shows what is free"),

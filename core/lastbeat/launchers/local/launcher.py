@@ -112,7 +112,7 @@ class LocalLauncher:
             # The keeper inherits the lock and holds it as long as it lives.
             with _lock(folder) as held:
                 if held is None:
-                    raise LauncherError(f"{name} is being started by somebody else, or an older job of that name runs")
+                    raise LauncherError(f"another process starts {name}, or an older job of that name runs")
                 if self._is_younger(folder, since):
                     return name
                 if _outlived(folder):
@@ -173,7 +173,7 @@ class LocalLauncher:
     def output(self, job: str, most: int) -> bytes | None:  # noqa: ARG002 - it is in files
         return None
 
-    def files(self, path: str) -> Store | None:  # noqa: ARG002 - as anybody reads it
+    def files(self, path: str) -> Store | None:  # noqa: ARG002 - the port's signature
         return None
 
     def cancel(self, job: str) -> None:
@@ -192,7 +192,7 @@ class LocalLauncher:
                 processes.send(parent, signal.SIGCONT)
                 return
             spec = _document(folder / SPEC) or {}
-            self._end(job, _left(folder, begun), float(spec.get("grace_s", _GRACE_S)))
+            self._end(job, _survivors(folder, begun), float(spec.get("grace_s", _GRACE_S)))
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise LauncherError(f"{job} could not be ended: {error}") from None
 
@@ -245,7 +245,7 @@ def _report(folder: Path, spec: dict[str, Any], begun: dict[str, Any], ended: di
                 # The home is shared between machines: from here, it is unknown whether the job lives.
                 return JobReport(JobState.UNKNOWN, reason=f"it was started on {host}, so only {host} can tell of it")
             return replace(known, state=JobState.NODE_LOST, said="boot", reason="the machine has been started again")
-        if processes.lives(_keeper(begun)) or any(_left(folder, begun)):
+        if processes.lives(_keeper(begun)) or any(_survivors(folder, begun)):
             return known
         host = begun.get("host", known.nodes[0])
         if host not in known.nodes:
@@ -273,14 +273,14 @@ def _report(folder: Path, spec: dict[str, Any], begun: dict[str, Any], ended: di
 def _outlived(folder: Path) -> bool:
     """Whether processes of the job in ``folder`` have outlived its keeper."""
     begun = _document(folder / JOB)
-    return begun is not None and any(_left(folder, begun))
+    return begun is not None and any(_survivors(folder, begun))
 
 
 def _keeper(begun: dict[str, Any]) -> ProcessIdentity:
     return ProcessIdentity(begun["keeper"], begun["keeper_started"], begun["boot"])
 
 
-def _left(folder: Path, begun: dict[str, Any]) -> Iterator[ProcessIdentity]:
+def _survivors(folder: Path, begun: dict[str, Any]) -> Iterator[ProcessIdentity]:
     """The processes of a job that have outlived its keeper."""
     if begun["boot"] != processes.boot():
         return iter(())

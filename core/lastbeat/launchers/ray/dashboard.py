@@ -38,7 +38,7 @@ class DashboardCluster:
             if "gpus" in node:
                 found.append(gpus_of(node, name))
             else:
-                faults.append(f"node {name}: the dashboard does not tell of its GPUs yet")
+                faults.append(f"node {name}: the dashboard does not report its GPUs yet")
         return found, faults
 
     def files(self, path: str) -> Store | None:  # noqa: ARG002 - the dashboard shows no files but logs

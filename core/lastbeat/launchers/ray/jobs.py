@@ -165,7 +165,7 @@ class RayJobs:
 
     def job(self, submission_id: str) -> dict[str, Any] | None:
         """The cluster's data on the job, or None if it answered that it knows no such job."""
-        found = self._known("GET", f"/api/jobs/{quote(submission_id, safe='')}")
+        found = self._document_of("GET", f"/api/jobs/{quote(submission_id, safe='')}")
         if found is not None and not _text(found, "status"):
             raise self._strange("did not answer as Ray does")
         return found
@@ -183,7 +183,7 @@ class RayJobs:
         Raises :class:`NotLaunchedError` or :class:`JobRefusedError` if it certainly was not submitted, and the plain
         :class:`LauncherError` if that is unknown.
         """
-        reply = self._asked("POST", "/api/jobs/", body=request)
+        reply = self._request("POST", "/api/jobs/", body=request)
         masked = self._masked()
         if reply.status == 200:
             job = _text(self._object_in(reply), "submission_id")
@@ -200,7 +200,7 @@ class RayJobs:
 
     def stop(self, submission_id: str) -> bool | None:
         """Request the job's end. Returns whether it was still running, or None if the cluster knows no such job."""
-        found = self._known("POST", f"/api/jobs/{quote(submission_id, safe='')}/stop", {})
+        found = self._document_of("POST", f"/api/jobs/{quote(submission_id, safe='')}/stop", {})
         return None if found is None else found.get("stopped") is True
 
     def log_tail(self, node_id: str, submission_id: str, lines: int, most: int) -> tuple[bytes, bool]:
@@ -216,7 +216,7 @@ class RayJobs:
         """The last ``lines`` lines of a log file of the node, as :meth:`log_tail`."""
         # Older versions put a digit before each piece unless this format is set.
         query = {"node_id": node_id, "filename": name, "lines": str(lines), "format": "text"}
-        reply = self._asked("GET", f"/api/v0/logs/file?{urlencode(query)}", most=most)
+        reply = self._request("GET", f"/api/v0/logs/file?{urlencode(query)}", most=most)
         if reply.status != 200:
             raise self._fault(reply)
         return reply.body, reply.whole
@@ -236,8 +236,8 @@ class RayJobs:
 
     # Asking
 
-    def _known(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
-        reply = self._asked(method, path, body=body)
+    def _document_of(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+        reply = self._request(method, path, body=body)
         # A proxy answers 404 with its own pages.
         if reply.status == 404 and b"does not exist" in reply.body and not reply.body.lstrip().startswith(b"<"):
             return None
@@ -255,7 +255,7 @@ class RayJobs:
         return found
 
     def _called(self, method: str, path: str, most: int = _MOST_JSON) -> _Reply:
-        reply = self._asked(method, path, most=most)
+        reply = self._request(method, path, most=most)
         if reply.status != 200:
             raise self._fault(reply)
         return reply
@@ -279,7 +279,7 @@ class RayJobs:
             return LauncherError(told, _LOGIN)
         return LauncherError(told, _CHECK.format(address=self.address))
 
-    def _asked(
+    def _request(
         self, method: str, path: str, *, body: Mapping[str, Any] | None = None, most: int = _MOST_JSON
     ) -> _Reply:
         """Any answer. Raises :class:`LauncherError`: :class:`NotLaunchedError` where nothing was connected."""

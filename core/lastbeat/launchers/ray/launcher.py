@@ -174,7 +174,7 @@ class RayLauncher:
         except JobRefusedError as error:
             if narrowed is asked or "entrypoint_label_selector" not in str(error):
                 raise
-            self._warn("this version of Ray cannot be told on which nodes an entrypoint must not run", excluded)
+            self._warn("this version of Ray cannot exclude nodes for an entrypoint", excluded)
             return self._jobs.submit(asked)
 
     def find(self, name: str, since: datetime) -> str | None:
@@ -190,7 +190,7 @@ class RayLauncher:
         if changed_s < LATE_S:
             raise LauncherError(
                 f"the cluster at {self._jobs.address} was started again {changed_s:.0f} s ago and has forgotten its "
-                f"jobs: whether {name} was among them cannot be told",
+                f"jobs: whether {name} was among them is unknown",
                 f"nothing is started for {LATE_S / 60:g} min, in which what it ran may still end",
             )
         return None
@@ -274,7 +274,7 @@ class RayLauncher:
             message = info.get("message")
             text = message.encode("utf-8", "replace") if isinstance(message, str) and info.get("end_time") else b""
             return _end_of(text, most)
-        return _end_of(_own(self._tail(node, found[1], most), info), most)
+        return _end_of(_own_output(self._tail(node, found[1], most), info), most)
 
     def files(self, path: str) -> Store | None:  # noqa: ARG002 - in stores, or on a file system that is shared
         return None
@@ -360,7 +360,7 @@ class RayLauncher:
             if not ids:
                 log.info("%.100r is no living node of the cluster, so it is not excluded", name)
         excluded = sorted({each for ids in known.values() for each in ids})
-        return submission.without(asked, excluded) if excluded else asked
+        return submission.excluding(asked, excluded) if excluded else asked
 
     def _warn(self, why: str, names: tuple[str, ...]) -> None:
         if not self._warned:
@@ -442,7 +442,7 @@ def _metadata(info: Mapping[str, Any]) -> dict[str, str]:
     return {key: value for key, value in found.items() if key not in ours and isinstance(value, str)}
 
 
-def _own(text: bytes, info: Mapping[str, Any]) -> bytes:
+def _own_output(text: bytes, info: Mapping[str, Any]) -> bytes:
     """The job's own output. Ray adds lines to its log with the whole entrypoint, which may hold any text, such as an
     error message that a script searches for. Ray adds them after the job starts, so a quick job's first lines come
     first."""

@@ -100,7 +100,7 @@ def options(given: Sequence[str]) -> RayOptions:
     if file and not Path(file).is_absolute():
         raise JobRefusedError(
             f"{RUNTIME_ENV}={file[:100]} is a relative path",
-            "name it from / on: whoever starts the next job may work in another folder",
+            "write an absolute path: the next job may be started in another folder",
         )
     runtime_env = _object(RUNTIME_ENV_JSON, said[RUNTIME_ENV_JSON]) if RUNTIME_ENV_JSON in said else {}
     _check_unrecorded(runtime_env)
@@ -155,7 +155,7 @@ def submission_id(name: str, since: datetime) -> str:
     return f"{readable}-{hashlib.sha256(whole.encode()).hexdigest()[:_DIGITS]}"
 
 
-def without(asked: Mapping[str, Any], node_ids: Sequence[str]) -> dict[str, Any]:
+def excluding(asked: Mapping[str, Any], node_ids: Sequence[str]) -> dict[str, Any]:
     """``asked`` with a label selector that excludes these nodes."""
     selector = dict(asked.get("entrypoint_label_selector") or {})
     if NODE_ID in selector:

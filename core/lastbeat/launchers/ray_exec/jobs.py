@@ -126,7 +126,7 @@ class PodJobs:
         answer = self.ray("--version")
         found = _VERSION.search(answer.out) if answer.code == 0 else None
         if found is None:
-            raise NotLaunchedError(f"{self.address}: which version of Ray it has cannot be told", _INSTALL)
+            raise NotLaunchedError(f"{self.address}: its version of Ray is unknown", _INSTALL)
         if (int(found[1]), int(found[2])) < _SHELLS_WORDS:
             raise JobRefusedError(
                 f"'ray job submit' of Ray {found[1]}.{found[2]} does not hand on what a shell reads otherwise",

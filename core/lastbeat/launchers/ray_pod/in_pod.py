@@ -1,4 +1,4 @@
-"""What lastbeat does inside a pod: one request, by the pod's own Python.
+"""Carries out one request of lastbeat inside a pod, by the pod's own Python.
 
 It comes over standard input together with the modules that it needs (:mod:`lastbeat.launchers.ray_pod.pod_python`).
 So nothing has to be installed there, and neither the request nor a secret in it is on a command line. Python 3.8 and
@@ -102,14 +102,14 @@ def _submit(request: Request) -> Request:
                 _begin(folder, request)
                 break
         if time.monotonic() > end:
-            raise _NotDoneError("it is being started by somebody else, or an older job of that name runs", done=True)
+            raise _NotDoneError("it is being started by another process, or an older job of that name runs", done=True)
         time.sleep(_POLL_S)
     return _awaited(folder, request)
 
 
 def _begin(folder: Path, request: Request) -> None:
     begun = _document(folder / JOB)
-    if begun is not None and any(_left(folder, begun)):
+    if begun is not None and any(_survivors(folder, begun)):
         raise _NotDoneError("an older job of that name lost its keeper, and a part of it still runs", done=False)
     for name in (JOB, EXIT, _ASKED):
         _remove(folder / name)
@@ -118,7 +118,7 @@ def _begin(folder: Path, request: Request) -> None:
     cwd = spec["cwd"] or os.getcwd()  # noqa: PTH109 - where the container's commands begin
     output = os.path.join(cwd, spec["output"]) if spec["output"] else str(folder / _OUTPUT)  # noqa: PTH118 - as given
     its = {"cwd": cwd, "output": output, "inherited": None, "token": request["token"]}
-    (folder / SPEC).write_text(json.dumps({**spec, **its, "there": _there(request)}), encoding="utf-8")
+    (folder / SPEC).write_text(json.dumps({**spec, **its, "there": _pod_life(request)}), encoding="utf-8")
     child = os.fork()
     if child == 0:
         _become_keeper(folder)
@@ -170,7 +170,7 @@ def _find(request: Request) -> Request:
     return known or {"token": None}
 
 
-def _there(request: Request) -> str:
+def _pod_life(request: Request) -> str:
     """The pod, its container and this life of it, as ids of jobs have them."""
     return f"{request['there']}/{_life()}"
 
@@ -191,7 +191,7 @@ def _state(request: Request) -> Request:
         # Somebody may have cleared this folder away from under a job that runs.
         runs = another is None and any(processes.of_job(str(folder)))
         return {"known": False, "another": another, "runs": runs, **_here(request, runs)}
-    runs = ended is None and (processes.lives(_keeper(begun)) or any(_left(folder, begun)))
+    runs = ended is None and (processes.lives(_keeper(begun)) or any(_survivors(folder, begun)))
     if ended is None and not runs:
         # It may have ended between two looks.
         ended = _document(folder / EXIT)
@@ -221,13 +221,13 @@ def _cancel(request: Request) -> Request:
         # One that was suspended hears it, too.
         processes.send(_keeper(begun), signal.SIGCONT)
     elif ended is None:
-        _end(folder, _left(folder, begun), spec["grace_s"])
+        _end(folder, _survivors(folder, begun), spec["grace_s"])
     return {}
 
 
 def _end(folder: Path, left: Iterator[ProcessIdentity], grace_s: float) -> None:
-    """Of a job without a keeper: SIGTERM, and SIGKILL for what is still there ``grace_s`` later. Whoever wants its end
-    asks again until it has come."""
+    """End a job without a keeper: SIGTERM, then SIGKILL for processes that live ``grace_s`` later. The caller asks
+    again until the job has ended."""
     now, living = time.time(), list(left)
     if not living:
         return
@@ -270,7 +270,7 @@ def _adopt(request: Request) -> Request:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _write(folder / _ADOPTED, {"outputs": outputs, "seen": [list(process)]})
     began_at = processes.began_at(process).timestamp()
-    return {"process": list(process), "cwd": cwd, "began_at": began_at, "there": _there(request)}
+    return {"process": list(process), "cwd": cwd, "began_at": began_at, "there": _pod_life(request)}
 
 
 def _adopted_state(request: Request) -> Request:
@@ -466,7 +466,7 @@ def _keeper(begun: Request) -> ProcessIdentity:
     return ProcessIdentity(begun["keeper"], begun["keeper_started"], begun["boot"])
 
 
-def _left(folder: Path, begun: Request) -> Iterator[ProcessIdentity]:
+def _survivors(folder: Path, begun: Request) -> Iterator[ProcessIdentity]:
     """What still runs of a job whose keeper is gone."""
     if begun["boot"] != processes.boot():
         return iter(())

@@ -8,7 +8,7 @@ is the way for clusters where ``ray job submit`` leaves GPUs unused.
     state  ──► in the pod: FOLDER ─ knows ──────────────────────────► its state
                                   └ does not, or nothing can run there ──► pod: another uid, started again, gone?
 
-A job's id has the pod's uid, and how often its container had been started again: a pod that was made anew under the
+A job's id has the pod's uid, and how often its container had been started again: a pod that was created again under the
 same name, and a container that was started again, are other machines, and the job was lost with the old one.
 """
 
@@ -42,7 +42,7 @@ CALL_S: Final = 20.0
 """Time limit of one call of kubectl."""
 _OPTIONS: Final = ("--head-pod", "--namespace", "--container", "--context")
 _GPUS_S: Final = 60.0
-"""So often at most the pod is asked about its GPUs."""
+"""Least time in s between two requests for the pod's GPUs."""
 _IN: Final = r"/(?P<uid>[A-Za-z0-9-]{1,64})/(?P<restarts>\d{1,9})/(?P<life>\d{1,20})"
 _JOB: Final = re.compile(r"(?P<name>[A-Za-z0-9._=+@:-]{1,160})\.(?P<token>[0-9a-f]{8})" + _IN)
 _ADOPTED: Final = re.compile(r"pid:(?P<pid>\d{1,10}):(?P<started>\d{1,20}):(?P<boot>[0-9a-f-]{0,36})" + _IN)
@@ -122,14 +122,14 @@ class RayPodLauncher:
         """Job and bound → version of its log, and what was read of it: of what was asked for last."""
 
     def place(self) -> str:
-        # Whoever may run something in the pod is its user there, whoever that is here.
+        # Any user who may run a command in the pod is the same user there.
         return f"{self._kubectl.place()}/{self._python.pod}"
 
     def submit(self, spec: JobSpec, name: str, since: datetime) -> str:
         try:
             self._check_place()
             pod = self._kubectl.pod(self._python.pod)
-            there = self._there(pod)
+            there = self._container_life(pod)
             status = container_status(pod, self._container(pod))
         except JobRefusedError:
             raise
@@ -156,7 +156,7 @@ class RayPodLauncher:
 
     def find(self, name: str, since: datetime) -> str | None:
         self._check_place()
-        answer = self._asked({**_named(name, since), "do": "find"})
+        answer = self._ask({**_named(name, since), "do": "find"})
         return None if answer["token"] is None else _id(name, answer)
 
     def state(self, job: str) -> JobReport:
@@ -178,7 +178,7 @@ class RayPodLauncher:
         due = self._gpus_due()
         asked = [_state_request(each, gpus=False) for each in known.values()]
         try:
-            answer = self._asked({"do": "states", "jobs": asked, "gpus": due})
+            answer = self._ask({"do": "states", "jobs": asked, "gpus": due})
             if due and answer["runs"]:
                 self._note_gpus(answer)
             pairs = zip(known.items(), map(Said, answer["answers"]), strict=True)
@@ -198,7 +198,7 @@ class RayPodLauncher:
         version, known = self._read.get((job, most), ("", b""))
         # One byte more tells whether a line begins where the window does.
         asked = {**found.request, "do": "output", "most": most + 1, "from_end": True, "unless": version}
-        answer = self._asked(asked)
+        answer = self._ask(asked)
         if answer["size"] is None:
             return b""
         if answer.get("same"):
@@ -218,7 +218,7 @@ class RayPodLauncher:
         if found is None:
             return
         try:
-            self._asked({**found.request, "do": "adopted cancel" if found.adopted else "cancel"})
+            self._ask({**found.request, "do": "adopted cancel" if found.adopted else "cancel"})
         except (AbsentError, NotRunningError):
             # What cannot be there any more cannot be ended; the state tells.
             return
@@ -230,7 +230,7 @@ class RayPodLauncher:
                 f"{one_line(job)[:60]!r} is no number of a process",
                 f"'kubectl exec {self._python.pod} -- ps -ef' shows those of the pod",
             )
-        there = self._there(self._kubectl.pod(self._python.pod))
+        there = self._container_life(self._kubectl.pod(self._python.pod))
         answer = self._python.ask({"do": "adopt", "pid": int(job), "there": there})
         if "fault" in answer:
             raise JobRefusedError(str(_fault(f"pod {self._python.pod}", answer)))
@@ -242,7 +242,7 @@ class RayPodLauncher:
     def _state(self, job: _Job) -> JobReport:
         due = self._gpus_due()
         try:
-            answer = self._asked(_state_request(job, gpus=due))
+            answer = self._ask(_state_request(job, gpus=due))
         except (AbsentError, NotRunningError) as error:
             return self._lost(job, error)
         if due and answer["runs"]:
@@ -279,8 +279,8 @@ class RayPodLauncher:
         return _ended(answer, self._node(answer))
 
     def _lost(self, job: _Job, error: LauncherError | None, answer: Mapping[str, Any] | None = None) -> JobReport:
-        """What the cluster says of a pod in which the job is not, or nothing can be run. Raises
-        :class:`LauncherError` where it says nothing of the job."""
+        """The cluster's report about a pod that lacks the job, or runs no commands. Raises :class:`LauncherError` if
+        the cluster knows nothing about the job."""
         # Another cluster has no such pod either, or another pod of that name.
         self._check_place()
         try:
@@ -320,7 +320,7 @@ class RayPodLauncher:
         why = f"the container of pod {self._python.pod} ended or was started again{known}"
         return replace(lost, said=said or lost.said, reason=why, ended_at=at)
 
-    def _asked(self, request: Mapping[str, Any]) -> Said:
+    def _ask(self, request: Mapping[str, Any]) -> Said:
         """The pod's answer. Raises :class:`LauncherError`."""
         answer = self._python.ask(request)
         if "fault" in answer:
@@ -335,7 +335,7 @@ class RayPodLauncher:
         if here != self._place:
             raise LauncherError(f"its jobs are in {self._place}, and this is {here}", "name its context: --context=…")
 
-    def _there(self, pod: Mapping[str, Any]) -> str:
+    def _container_life(self, pod: Mapping[str, Any]) -> str:
         """The pod and its container as they are now: ``UID/RESTARTS``."""
         return f"{_uid(pod)}/{int(container_status(pod, self._container(pod)).get('restartCount') or 0)}"
 
@@ -400,7 +400,7 @@ def _parsed(job: str) -> _Job | None:
 def _ended(answer: Mapping[str, Any], node: str) -> JobReport:
     begun, ended = answer["begun"], answer["ended"]
     code, number = ended.get("code"), ended.get("signal")
-    # Whoever was told to end may do so with exit status 0.
+    # A cancelled process may end with exit status 0.
     state = JobState.CANCELLED if ended.get("cancelled") else JobState.SUCCEEDED if code == 0 else JobState.FAILED
     return JobReport(
         state,

@@ -26,7 +26,7 @@ from lastbeat.stores.port import (
 )
 
 _MOST_READ: Final = 4 << 20
-"""Of one call; what is longer is read in several."""
+"""Most bytes that one call reads; longer parts take several."""
 _REFUSED: Final = {errno.EACCES, errno.EPERM}
 _GONE_AWAY: Final = {
     errno.ESTALE, errno.EIO, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN, errno.ESHUTDOWN,
@@ -37,7 +37,7 @@ _NEVER: Final = datetime.fromtimestamp(0, tz=timezone.utc)
 
 
 class PodFiles:
-    """What lies below ``path`` in the pod, by ``kubectl exec``: a call for each request, and no writes.
+    """The files below ``path`` in the pod, read-only, by one call of ``kubectl exec`` for each request.
 
     Keys, links and hidden files are as in a directory of this machine that a person names: links are followed, to
     folders right below ``path`` alone.

@@ -62,7 +62,7 @@ class Said(dict[str, Any]):
 
 @dataclass(frozen=True)
 class PodPython:
-    """Of one container."""
+    """The Python of one container, to which ``kubectl exec`` passes requests."""
 
     kubectl: Kubectl
     pod: str

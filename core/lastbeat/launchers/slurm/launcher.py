@@ -65,8 +65,8 @@ def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "Slur
 
 
 def adopted(job: str) -> str:
-    """The id of a job that somebody else submitted. Raises :class:`JobRefusedError`, and :class:`LauncherError` where
-    nobody could be asked."""
+    """The id of a job that another program submitted. Raises :class:`JobRefusedError` if there is no such job, and
+    :class:`LauncherError` if Slurm does not answer."""
     if not _JOB_ID.fullmatch(job):
         raise JobRefusedError(f"{job[:60]!r} is no job id of Slurm", "squeue --me lists yours")
     report = SlurmLauncher().state(job)
@@ -282,7 +282,7 @@ class SlurmLauncher:
         if answer.code != 0:
             if _NO_ACCOUNTING in answer.err:
                 return ""
-            raise LauncherError(f"whether {name} has run cannot be told; {answer.fault}", _DATABASE)
+            raise LauncherError(f"whether {name} has run is unknown; {answer.fault}", _DATABASE)
         return answer.out
 
     def _nodes(self, names: Sequence[str]) -> list[str]:

@@ -50,7 +50,7 @@ _REFUSED: Final[Mapping[_Option, tuple[str, str]]] = {
     _WRAP: ("--wrap is a script of its own", "give lastbeat the command itself"),
     _TEST: ("--test-only submits nothing", "leave it out; lastbeat supervise --dry-run shows what would be run"),
 }
-"""Of those among the user's options. In a script, a name and the like are outranked."""
+"""Those among the user's options. In a script, lastbeat's own options outrank a name and the like."""
 
 _NOT_HANDED_ON: Final = {
     # It would wait until the job has ended.
@@ -67,7 +67,7 @@ _NOT_HANDED_ON: Final = {
 _WHICH_SLURM: Final = re.compile(r"SLURM_(?:CONF.*|JWT)")
 _ABOUT_SLURM: Final = re.compile(r"SLURM_(?:CONF.*|JWT|UMASK)")
 _OF_AN_ALLOCATION: Final = re.compile(r"(?:SLURM|SLURMD|PMI|PMI2|PMIX|OMPI_COMM)_.+|SRUN_DEBUG")
-"""Inside a job these tell of that job, and would steer the steps of ours."""
+"""Variables that describe the job around lastbeat, and would affect the steps of the submitted one."""
 
 
 @dataclass(frozen=True, slots=True)

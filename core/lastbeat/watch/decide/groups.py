@@ -146,7 +146,7 @@ class _Draft:
         for number in self._open():
             members = self._members[number]
             for run_id, member in members.items():
-                if member.state is MemberState.OUT and self._left(run_id):
+                if member.state is MemberState.OUT and self._has_left(run_id):
                     members[run_id] = replace(member, state=MemberState.LEFT)
 
     def drop_expired(self, deferred: set[tuple[str, int]]) -> None:
@@ -252,7 +252,7 @@ class _Draft:
         else:
             self.alone = [replace(row, back=True) if row.run_id == each.run_id else row for row in self.alone]
 
-    def _left(self, run_id: str) -> bool:
+    def _has_left(self, run_id: str) -> bool:
         status = self._status_of(run_id)
         return status is not None and status not in {Status.TIMED_OUT, Status.UNKNOWN}
 

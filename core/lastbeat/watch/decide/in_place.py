@@ -1,7 +1,7 @@
-"""What watchers leave to ``lastbeat exec --max-restarts``, and when they report its restarts. Pure.
+"""Decides what watchers leave to ``lastbeat exec --max-restarts``, and when they report its restarts. Pure.
 
-It ends training that hangs or has failed, and starts it again in its place. While it does so, watchers draw no
-conclusion from a hang or from the last lines of a log. They report a restart once training goes on. They report a
+That command ends training that hangs or has failed, and starts it again in its place. While it does so, watchers draw
+no conclusion from a hang or from the last lines of a log. They report a restart once training goes on. They report a
 failure once ``exec`` records one in ``_error``.
 """
 

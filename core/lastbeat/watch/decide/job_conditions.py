@@ -16,7 +16,7 @@ IDLE_S: Final = 600.0
 """Idle GPUs raise an alert after this many seconds: loading data and a model may take minutes."""
 
 
-_NO_LOG: Final = "Without its log nobody can say why it fails."
+_NO_LOG: Final = "Without its log the cause of a failure stays unknown."
 
 
 def launcher_traits(job: JobMemory) -> "LauncherTraits":

@@ -58,7 +58,7 @@ def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -
             # A scheduler may have lost track of it.
             return None
         if says_done is not None:
-            return State(Status.SUCCEEDED, f"{name} is over, and its log says that training is done: {says_done}")
+            return State(Status.SUCCEEDED, f"{name} is over, and its log reports the end of training: {says_done}")
 
         told = f"{name} is gone: {one_line(report.reason)}"
         return State(Status.TIMED_OUT, told, TIMEOUT, TYPES[TIMEOUT].hint)

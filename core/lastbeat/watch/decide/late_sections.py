@@ -1,4 +1,4 @@
-"""Which rank has been in a section for longer than its limit. Pure.
+"""Finds ranks that have been in a section for longer than its limit. Pure.
 
 A heartbeat reports how long each of its sections has been open by its own monotonic clock, so no clock's offset
 matters. While a rank beats, only its own report counts: it may have left the section since. For a silent rank, the time
@@ -76,7 +76,7 @@ def late_sections(
     If steps show that one rank is behind the others, its section comes first: they wait for it."""
     found = list[LateSection]()
     worked = _leader_worked(seen, silent_after_s, stale_s, now)
-    for told in _told(seen, attempt, silent_after_s):
+    for told in _reported(seen, attempt, silent_after_s):
         silent = told.is_silent(now, stale_s)
         since_s = (now - told.modified).total_seconds() if silent else 0.0
         late = [
@@ -116,7 +116,7 @@ def when_late(
     """When the next section of a silent rank will be late if the rank stays silent, or None if none will be."""
     dues = [
         told.modified + timedelta(seconds=max(each.limit_s - each.open_s, stale_s, told.silent_after_s or 0.0))
-        for told in _told(seen, attempt, silent_after_s)
+        for told in _reported(seen, attempt, silent_after_s)
         if told.is_silent(now)
         for each in told.sections
         if each.limit_s is not None
@@ -174,7 +174,7 @@ def _leader_worked(
     return joined
 
 
-def _told(seen: Seen, attempt: Attempt, silent_after_s: float | None) -> Iterator[_Told]:
+def _reported(seen: Seen, attempt: Attempt, silent_after_s: float | None) -> Iterator[_Told]:
     metadata = seen.metadata
     distributed = metadata is not None and (metadata.world_size or 1) > 1
     if metadata is not None and metadata.fault is None and metadata.sections:

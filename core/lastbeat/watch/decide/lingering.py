@@ -54,7 +54,7 @@ def may_end_at(decision: Decision) -> datetime | None:
 
 
 def _limits_at(decision: Decision) -> Iterator[datetime]:
-    """When the limits expire of the sections that training entered after its failure: each may last until then."""
+    """The times until which sections entered after the failure may last, by their limits."""
     finding, metadata = decision.record.finding, decision.seen.metadata
     if finding is None or metadata is None:
         return

@@ -1,4 +1,4 @@
-"""Which of the alerts that training raised itself are news, and the one text for those of a look."""
+"""Selects new alerts raised by training, and writes one text for those of a look."""
 
 from collections.abc import Sequence
 from datetime import datetime

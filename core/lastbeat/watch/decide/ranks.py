@@ -1,4 +1,4 @@
-"""Which rank of a distributed run stands out: it failed, fell silent, or is behind the others. Pure.
+"""Finds ranks of a distributed run that failed, fell silent, or are behind the others. Pure.
 
 All ages are by the store's clock, so the ranks' own clocks do not matter. Nothing is guessed: a rank that beats like
 the others, or that nothing is known of, does not stand out.
@@ -42,7 +42,7 @@ def suspects(
         return None
     failed = [rank for rank in ranks if rank.status == "failed"]
     if failed:
-        return _told(failed, ranks, now, over=over, what="it failed")
+        return _sentence(failed, ranks, now, over=over, what="it failed")
     if over:
         return None
     alive = [rank for rank in ranks if rank.status not in _OVER]
@@ -50,7 +50,7 @@ def suspects(
     if len(silent) < len(alive):
         missing = _missing(seen, now)
         if silent:
-            return _told(silent, alive, now, over=False)
+            return _sentence(silent, alive, now, over=False)
         return missing or _compared(alive, since, seen.left_out)
     return _all_silent(silent, seen.left_out, now) if silent else None
 
@@ -70,7 +70,7 @@ def _who(rank: RankBeat, now: datetime | None = None) -> str:
     return f"rank {rank.number}{host}{step}{silent}"
 
 
-def _told(found: list[RankBeat], ranks: Sequence[RankBeat], now: datetime, *, over: bool, what: str = "") -> str:
+def _sentence(found: list[RankBeat], ranks: Sequence[RankBeat], now: datetime, *, over: bool, what: str = "") -> str:
     parts = [_who(rank, None if what else now) + (f": {what}" if what else "") for rank in found[:_NAMED]]
     if len(found) > _NAMED:
         parts.append(f"{len(found) - _NAMED} more like these")

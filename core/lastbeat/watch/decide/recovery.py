@@ -1,4 +1,4 @@
-"""What ends a TIMED_OUT, or a condition that a limit raised: only new evidence. Pure.
+"""Decides whether new evidence ends a TIMED_OUT, or a condition that a limit raised. Pure.
 
 Watchers with different limits share one record. A laxer limit than the one that decided is no sign of life. So the
 decision stands until something shows life, or progress if the lack of it was the reason.

@@ -1,4 +1,4 @@
-"""Which route takes an alert. Pure.
+"""Selects the routes of an alert. Pure.
 
 Routes are tried from the top. The first that fits takes the alert; after one with ``continue`` the next are tried, too.
 The last one is the default and fits everything. So each alert goes somewhere, or a route drops it explicitly.

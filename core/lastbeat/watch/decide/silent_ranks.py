@@ -1,4 +1,4 @@
-"""Which ranks of a distributed run fell silent while others beat. Pure.
+"""Finds ranks of a distributed run that fell silent while others beat. Pure.
 
 The file times of a listing show which ranks seem silent. Only the last reports of those few are read, for a rank that
 is done stops beating, too. All ages are by the store's clock.
@@ -61,7 +61,7 @@ def silent_ranks(seen: Seen, attempt: Attempt, now: datetime) -> str | None:
     While a restart may be in progress the answer is None: the next attempt's ranks begin before rank 0 reports it.
     """
     silent, alive = _silent(seen, attempt, now)
-    return _told(silent, alive, now) if silent else None
+    return _sentence(silent, alive, now) if silent else None
 
 
 def heard_s_ago(seen: Seen, attempt: Attempt, now: datetime) -> float | None:
@@ -101,7 +101,7 @@ def _is_silent(rank: RankBeat, attempt: Attempt, now: datetime, limit_s: float) 
     return (now - rank.modified).total_seconds() > max(limit_s, own_s)
 
 
-def _told(silent: Sequence[RankBeat], alive: int, now: datetime) -> str:
+def _sentence(silent: Sequence[RankBeat], alive: int, now: datetime) -> str:
     who = [f"rank {rank.number}{_where(rank)}" for rank in silent[:_NAMED]]
     more = len(silent) - len(who)
     named = ", ".join(who) + (f" and {more} more" if more else "")

@@ -63,7 +63,7 @@ class Decision:
     needs_explanation: bool = False
     """The cause needs a deep read of the logs."""
     raised: tuple[RaisedAlert, ...] = ()
-    """Alerts that training raised itself and that were not reported yet."""
+    """Alerts raised by training that were not reported yet."""
     notes: tuple[str, ...] = ()
     """What the run's restart policy says about this look."""
     restart_note: str | None = None
@@ -182,7 +182,7 @@ def with_silence(decision: Decision, why: str) -> Decision:
 
 
 def _node(seen: Seen) -> str | None:
-    """The node that training names: the host that cluster tools know, else the instance; or None."""
+    """The node in the heartbeat: the host name that cluster tools use, else the instance; or None."""
     if seen.metadata is None:
         return None
     name = seen.metadata.host or seen.metadata.instance_id

@@ -358,7 +358,7 @@ def _timed_out(evidence: AttemptEvidence, stale: list[str], policy: Policy, lear
         stored_again = any(memory is not None and memory.suspect for memory in (evidence.metadata, evidence.progress))
         action = hints.STORED_AGAIN if stored_again else hints.STALE
         return Verdict(State(Status.TIMED_OUT, reason, action=action), exceeded=exceeded)
-    reason = fit(f"{reason}; the log says that training is done: {one_line(success.text)}", REASON_LIMIT)
+    reason = fit(f"{reason}; the log reports the end of training: {one_line(success.text)}", REASON_LIMIT)
     return Verdict(State(Status.TIMED_OUT, reason, action=DONE), exceeded=exceeded)
 
 

@@ -39,18 +39,18 @@ def backfill(
     """
     began = time.monotonic()
 
-    def known(file: TailedLog) -> NumberedSummary | None:
-        return isolation.ask(file, lambda: _known(file, isolation.readers))
+    def summary_of(file: TailedLog) -> NumberedSummary | None:
+        return isolation.ask(file, lambda: _summary_of(file, isolation.readers))
 
     def read(share: Share) -> NumberedSummary | None:
         if time.monotonic() - began >= limits.deep_s:
-            return known(share.file)
+            return summary_of(share.file)
         try:
             return isolation.ask(share.file, lambda: _read_back(share, since, isolation.readers))
         except StoreError:
-            return known(share.file)
+            return summary_of(share.file)
 
-    summaries = [*map(read, _shares(found, limits.deep_file_bytes, limits.deep_bytes)), *map(known, gone)]
+    summaries = [*map(read, _shares(found, limits.deep_file_bytes, limits.deep_bytes)), *map(summary_of, gone)]
     return [each for each in summaries if each is not None]
 
 
@@ -74,7 +74,7 @@ def _shares(found: Sequence[tuple[LogSource, TailedLog]], file_bytes: int, all_b
     return shared
 
 
-def _known(file: TailedLog, readers: Readers) -> NumberedSummary | None:
+def _summary_of(file: TailedLog, readers: Readers) -> NumberedSummary | None:
     """What the looks found in ``file``, or None if it has no text of this attempt."""
     summary = file.summary(readers, ended=True)
     return None if summary is None else NumberedSummary(summary, file.shift)
@@ -91,7 +91,7 @@ def _read_back(share: Share, since: datetime | None, readers: Readers) -> Number
     Raises :class:`StoreError`.
     """
     file, source = share.file, share.source
-    before = _known(file, readers)
+    before = _summary_of(file, readers)
     if before is not None and not file.late:
         return before
     if since is not None and source.modified < since - TOLERANCE:

@@ -91,7 +91,7 @@ class LogCache:
             log.debug("how far the logs of %s were read is unknown: %s", self.run_id, error)
         except (ValueError, TypeError, KeyError, RecursionError, zlib.error) as error:
             # The text of the fault may quote a log.
-            log.info("%s/%s is damaged (%s); the logs are read anew", self.store.url, self.key, type(error).__name__)
+            log.info("%s/%s is damaged (%s); the logs are read again", self.store.url, self.key, type(error).__name__)
 
     def save(self, logs: "RunLogs") -> None:
         """Write the state if anything has changed. Never raises."""

@@ -156,8 +156,8 @@ class RunLogs:
         fresh = False
         unread: list[str] = []
         waiting = 0
-        for source in sorted(sources, key=lambda each: self._known(each).turn):
-            file = self._known(source)
+        for source in sorted(sources, key=lambda each: self._tailed(each).turn):
+            file = self._tailed(source)
             if file.is_read(source):
                 if not again:
                     fresh = fresh or (bool(file.partial) and not file.still)
@@ -226,7 +226,7 @@ class RunLogs:
         looked = self.look(files, since, old_until, again=True)
         sources, left_out, hidden = self._sources(files)
         newest = max((source.modified for source in sources), default=None)
-        found = [(source, self._known(source)) for source in sources if is_of_now(source.modified, newest)]
+        found = [(source, self._tailed(source)) for source in sources if is_of_now(source.modified, newest)]
         listed = {source.name for source in sources}
         gone = [
             file
@@ -321,7 +321,7 @@ class RunLogs:
         found = sources_of(self._store, files, self.places, self._files)
         return found._replace(logs=[each for each in found.logs if each.name not in self.left_out])
 
-    def _known(self, source: LogSource) -> TailedLog:
+    def _tailed(self, source: LogSource) -> TailedLog:
         file = self._files.get(source.name)
         if file is None:
             file = self._files[source.name] = TailedLog(source.name)

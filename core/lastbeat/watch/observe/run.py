@@ -83,7 +83,7 @@ class Observer:
             progress=self._heartbeat(files.get(runid.PROGRESS)),
             error=self._failure(files.get(runid.ERROR)),
             raised=self._document(files.get(runid.ALERTS)),
-            stop=self._asked(files.get(runid.STOP)) if {runid.ERROR, runid.PREEMPTED} & files.keys() else None,
+            stop=self._stop_request(files.get(runid.STOP)) if {runid.ERROR, runid.PREEMPTED} & files.keys() else None,
             complete=Sentinel(complete.modified, complete.version, complete.size_bytes) if complete else None,
             preempted=self._preemption(files.get(runid.PREEMPTED)),
             log=_log_file(newest_log(files)),
@@ -179,9 +179,9 @@ class Observer:
 
     def stop_asked(self) -> StopAsked | None:
         """The request to end the run that the last look found, or None. Raises :class:`StoreError` as :meth:`look`."""
-        return self._asked(self.files.get(runid.STOP))
+        return self._stop_request(self.files.get(runid.STOP))
 
-    def _asked(self, entry: Entry | None) -> StopAsked | None:
+    def _stop_request(self, entry: Entry | None) -> StopAsked | None:
         """The request, or None if it cannot be read: any user may have left the file there."""
         if entry is None:
             return None

@@ -167,7 +167,7 @@ class KnownFailures:
             return None if after == before else _fitted(replace(held, failures=tuple(after.values())))
 
         try:
-            fleet_document.change(self._writing, KNOWN_FAILURES, changed, "remove it: it is made anew")
+            fleet_document.change(self._writing, KNOWN_FAILURES, changed, "remove it: it is rebuilt")
         except StoreError as error:
             log.info("similar failures are not known to other watchers: %s", error)
             return
@@ -241,7 +241,7 @@ def _decoded(blob: Blob | None) -> FailuresDocument:
         document = fleet_document.parse(blob, KNOWN_FAILURES, '{"schema": 1, "failures": […]}')
         held = codec(FailuresDocument).read(document)
     except DamagedError as fault:
-        log.info("%s is damaged (%s); it is made anew", KNOWN_FAILURES, fault)
+        log.info("%s is damaged (%s); it is rebuilt", KNOWN_FAILURES, fault)
         return FailuresDocument()
     return replace(held, failures=tuple(map(_checked, held.failures)))
 

@@ -51,8 +51,8 @@ RunGlob = Annotated[str, AfterValidator(check_glob)]
 
 
 class EntryOfLimits(HandwrittenModel):
-    """Limits of the runs that a glob covers. What is left out is not said here: a wider glob may say it, else the
-    settings of whoever watches."""
+    """Limits of the runs that a glob covers. A limit that is left out comes from a wider glob, else from the watcher's
+    settings."""
 
     # A newer version may add keys, so unknown ones are allowed, and reported apart from faults.
     model_config = ConfigDict(strict=True, extra="allow", frozen=True)

@@ -39,7 +39,7 @@ class Routes:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._read = Remembered(RoutesNow(), self._asked)
+        self._read = Remembered(RoutesNow(), self._fetch)
 
     def now(self, at: datetime) -> RoutesNow:
         """The routes at ``at``, by the store's clock. Never raises. Asks the store once a minute at most."""
@@ -50,7 +50,7 @@ class Routes:
         """The routes that were last read, however old. Makes no request."""
         return self._read.held
 
-    def _asked(self) -> tuple[RoutesNow, float]:
+    def _fetch(self) -> tuple[RoutesNow, float]:
         try:
             return look(self._store), GOOD_FOR_S
         except StoreError as error:
@@ -100,7 +100,7 @@ def _decoded(blob: Blob, source: Blob) -> RoutesNow | None:
     except InvalidRouteError as error:
         return RoutesNow(fault=_why(f"{ROUTES} cannot be followed: {error}"))
     except DamagedError as error:
-        log.info("%s is damaged, and is made anew: %s", ROUTES, error)
+        log.info("%s is damaged, and is rebuilt: %s", ROUTES, error)
         return None
     return RoutesNow(table)
 

@@ -104,7 +104,7 @@ class PersonEntry(HandwrittenModel):
     team: _Said = UNSAID
     """The team of their runs."""
     also: _list_of(_Said) = UNSAID  # type: ignore[valid-type]
-    """Other names that training may give them."""
+    """Other names for them in a run's heartbeat."""
 
 
 class ConditionsEntry(HandwrittenModel):
@@ -205,7 +205,7 @@ def _cross_checked(found: RoutesDocument, document: handwritten.Document, faults
     names: set[str] = {DEFAULT}
     for index, route in enumerate(found.routes or ()):
         if route.name in names:
-            what = f"routes: the name {route.name!r} is taken already; alerts are told by which route they came"
+            what = f"routes: the name {route.name!r} is taken already; alerts name the route by which they came"
             faults.append(FileFault(document.file, document.line("routes", index, "name"), what))
         names.add(route.name)
     entries = [(entry, ("routes", index)) for index, entry in enumerate(found.routes or ())]

@@ -46,10 +46,10 @@ class Silences:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._read: Remembered[Silenced] = Remembered((), self._asked)
+        self._read: Remembered[Silenced] = Remembered((), self._fetch)
 
     def why(self, run_id: str, now: datetime) -> str | None:
-        """Who silenced the run and why, in one line, or None if it is not silenced.
+        """The author and the reason of the run's silence, in one line, or None if it is not silenced.
 
         Never raises: if the silences cannot be read, alerts go out and the log has the reason.
         """
@@ -63,7 +63,7 @@ class Silences:
         """The silence that covers the run, or None. Never raises, like :meth:`why`."""
         return covering(self._read.at(now), run_id, now)
 
-    def _asked(self) -> tuple[Silenced, float]:
+    def _fetch(self) -> tuple[Silenced, float]:
         try:
             return _decode(self._store.read(SILENCES, LIMIT_BYTES)).silences, GOOD_FOR_S
         except DamagedError as fault:
