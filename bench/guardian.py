@@ -1,4 +1,4 @@
-"""The guardian of a training: what its start costs, what it holds, how soon it tells, and that it leaves."""
+"""Measures the guardian of a job: the cost of its start, its memory, the delay of its report, and its end."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ for n in range({_STARTS}):
 
 
 def table(folder: Path, times: int) -> Iterator[str]:
-    yield "| the guardian of a training, in a directory | median | longest |"
+    yield "| the guardian of a job, in a directory | median | longest |"
     yield "|---|---:|---:|"
     for name, setting in (("on", "on"), ("off", "off")):
         spent = [_start_s(folder, setting) for _ in range(times)]
@@ -46,7 +46,7 @@ def table(folder: Path, times: int) -> Iterator[str]:
     waited = [_waiting(folder) for _ in range(times)]
     yield _row("resident memory of the guardian", [one[0] for one in waited], 1e-6, "MB")
     yield _row("of which no other process has", [one[1] for one in waited], 1e-6, "MB")
-    yield _row("from SIGKILL of the training to `_error`", [one[2] for one in waited], 1e3, "ms")
+    yield _row("from SIGKILL of the job to `_error`", [one[2] for one in waited], 1e3, "ms")
     subprocess.run(_command(_MANY), env=_environment(folder, "on"), check=True, timeout=600)
     time.sleep(1.0)
     yield f"| processes left one second after {_STARTS} runs | {len(_guardians(folder))} | |"

@@ -40,10 +40,10 @@ def _child(folder: Path, how: str, what: str) -> tuple[str, ...]:
 _WAYS: dict[str, Command] = {
     "`lastbeat exec`, a program that prints its steps": lambda at: (
         *_EXEC, sys.executable, *_child(at, "prints", "hang")),
-    "`lastbeat exec`, a training with `run.step`": lambda at: (*_EXEC, sys.executable, *_child(at, "sdk", "hang")),
+    "`lastbeat exec`, a job with `run.step`": lambda at: (*_EXEC, sys.executable, *_child(at, "sdk", "hang")),
     f"the same, which ignores SIGTERM, with `--grace {_GRACE_S}`": lambda at: (
         *_EXEC, sys.executable, *_child(at, "sdk", "deaf")),
-    "`lastbeat exec -- torchrun`, a training with `run.step`": lambda at: (
+    "`lastbeat exec -- torchrun`, a job with `run.step`": lambda at: (
         *_EXEC, *_TORCHRUN, *_child(at, "sdk", "hang")),
     "nvidia-resiliency-ext's `ft_launcher`, which looks each 0.5 s": lambda at: (*_FT, *_child(at, "nvrx", "hang")),
     "`lastbeat exec`, a crash": lambda at: (*_EXEC, sys.executable, *_child(at, "prints", "crash")),

@@ -19,7 +19,7 @@ from lastbeat.model.stragglers import Detector, RankWindow, scores
 _STEP_S = 0.02
 _SECONDS = 9.0
 _WAYS = {
-    "lastbeat": '`run.section("compute")` and `run.step` with three metrics, nobody looking for stragglers',
+    "lastbeat": '`run.section("compute")` and `run.step` with three metrics, without the search for stragglers',
     "stragglers": "the same with `stragglers=True`",
     "watched": "the same with `watch_steps(run)`, and a wait for a collective that is over",
     "torchtitan": "timers as TorchTitan has them: two readings of the clock, a mean in the log each ten steps",

@@ -41,7 +41,7 @@ def tables(progress: Callable[[str], None]) -> Iterator[str]:
     found[_NVRX] = _nvrx()
     steps = sum(each.steps for each in TRAININGS)
     heads = " | ".join(f"hang in {each}" for each in _SPANS.values())
-    yield f"| {steps:,} steps of {len(TRAININGS)} trainings | false alarms | hangs found | {heads} |"
+    yield f"| {steps:,} steps of {len(TRAININGS)} runs | false alarms | hangs found | {heads} |"
     yield "|---|---:|---:|" + "---:|" * len(_SPANS)
     for name, judged in found.items():
         yield f"| {name} | {judged if isinstance(judged, str) else _told(judged)} |"

@@ -1,8 +1,8 @@
-"""A restart loop of one's own: what auto_restart does, with the decisions in one's own hands.
+"""A restart loop like that of auto_restart, whose decisions are your own code.
 
     python ray_restart_loop.py http://10.0.0.7:8265 /shared/checkpoints "python train.py"
 
-Unlike auto_restart it keeps nothing: when this script dies, whoever starts it again has to look what still runs.
+Unlike auto_restart it keeps no state: if this script dies, check what still runs before you start it again.
 """
 
 import sys

@@ -54,7 +54,7 @@ def _told(folder: Path) -> Iterator[str]:
     machine = _machine()
     told = live(folder / "lastbeat")
     owners = any("owner" in alert for each in told.values() for _, alert in each.alerts)
-    yield f"{machine} at the start and {os.getloadavg()[0]:.1f} at the end, of which these trainings are a part."
+    yield f"{machine} at the start and {os.getloadavg()[0]:.1f} at the end, including these runs."
     yield ""
     columns = ["ends by", "seen by", "people hear, after", "headline", "cause and evidence"]
     columns += [*(["person"] if owners else []), "what to do"]
@@ -135,7 +135,7 @@ def _seen(ended: Ended, case: Case, folder: Path) -> str:
         told = [f"{text!r} after {after:.1f} s" for after, text in ended.messages if after > 0]
         parts.append(f"message {'; '.join(told)}" if told else "no message")
     else:
-        parts.append("nobody is told")
+        parts.append("no alert")
     if ended.peer == "torchrun" and ended.last_lines:
         told = [line.strip() for line in ended.last_lines if re.match(r"\s*(?:exitcode|traceback)\s+: ", line)]
         parts.append(f"output ends: {', '.join(told[-2:]) or ended.last_lines[-1]}")

@@ -164,7 +164,7 @@ def _app(settings: Settings, door: Door, interval_s: float) -> tuple[App, FleetL
     where = logs.redact(at.url)
 
     def samples() -> Sequence[Sample]:
-        return of_view(fleet.known(), asked.counts, logs.redact)
+        return of_view(fleet.last_view(), asked.counts, logs.redact)
 
     silences = StoredSilences(opening.store(settings, tally=asked))
     reader = LossReader(opening.store(settings, tally=asked), where, settings.redactor)

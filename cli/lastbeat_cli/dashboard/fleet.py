@@ -123,7 +123,7 @@ class FleetLook:
                     self._bodies[None] = self._bodies[key]
             return self._bodies[key]
 
-    def known(self) -> FleetView:
+    def last_view(self) -> FleetView:
         """The fleet as last read, for metrics. A scrape is no viewer: it neither starts nor prolongs the reading."""
         with self._lock:
             return self._newest(self._steady()).view

@@ -218,7 +218,7 @@ class Rehearsal:
         done = (each.result for each in record.actions if each.kind == RESTART_KIND and each.name == name)
         return next((result.partition(" ")[0] for result in done if result), None)
 
-    def found(self, number: int) -> str | None:
+    def job_id(self, number: int) -> str | None:
         """The id of the job with this number at the launcher, or None."""
         try:
             return self.ground.launcher.find(job_name(self.run_id, number), self._begun - CLOCKS)
@@ -239,7 +239,7 @@ class Rehearsal:
                 found += list(_lives(_read(path)))
         return sorted(found, key=lambda life: life.first)
 
-    def said(self, number: int, word: str) -> tuple[float, str] | None:
+    def last_line(self, number: int, word: str) -> tuple[float, str] | None:
         """When the job last printed ``word``, with the rest of that line, or None."""
         for path in sorted(self._logs.glob(f"{job_name(self.run_id, number)}*.log")):
             found = [(float(at), rest) for at, first, rest in _SAID.findall(_read(path)) if first == word]
@@ -271,7 +271,7 @@ class Rehearsal:
 
         def look() -> str | None:
             job = self.job(number)
-            if job is None or self.said(number, "began") is None:
+            if job is None or self.last_line(number, "began") is None:
                 return None
             # A job that fails at once may have ended before this check.
             return None if ground.launcher.state(job).state in {JobState.PENDING, JobState.UNKNOWN} else job
@@ -311,7 +311,7 @@ class Rehearsal:
 
     def fault_line(self, number: int) -> None:
         """Wait until the job has caused its fault."""
-        at, _ = self.wait("the job makes its fault", lambda: self.said(number, "fault"), self.ground.patience_s)
+        at, _ = self.wait("the job makes its fault", lambda: self.last_line(number, "fault"), self.ground.patience_s)
         self.strike(at)
         self.tell(f"fault {self.fault}")
 
@@ -357,7 +357,7 @@ class Rehearsal:
     def check_jobs(self, last: int) -> None:
         """Raise :class:`UnexpectedError` unless the run had exactly the jobs 0 to ``last``, one after the other."""
         for number in range(last + 2):
-            name, job = job_name(self.run_id, number), self.found(number)
+            name, job = job_name(self.run_id, number), self.job_id(number)
             if number > last:
                 if job is not None:
                     raise UnexpectedError(f"one job too many: {job}, {name}")

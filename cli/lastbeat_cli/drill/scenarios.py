@@ -105,7 +105,7 @@ def _oom(rehearsal: Rehearsal, _: RestartPolicy) -> None:
     if ruling.restart:
         raise UnexpectedError(f"it was restarted: {ruling.reason}")
     rehearsal.notes.append(ruling.reason)
-    limits = rehearsal.said(0, "memory")
+    limits = rehearsal.last_line(0, "memory")
     if limits is not None:
         instead = "in the words of a framework" if "told" in limits[1] else "under a limit of the drill's own"
         rehearsal.notes.append(f"nothing here limits a job's memory, so it ran out of it {instead}")
@@ -211,7 +211,7 @@ def _supervisor_killed(rehearsal: Rehearsal, policy: RestartPolicy) -> None:
         raise NotInjectedError("the policy allows no restart after a crash")
     long_s = rehearsal.ground.patience_s + _CLAIM_S
     rehearsal.supervise()
-    rehearsal.wait("the first job is submitted", lambda: rehearsal.found(0), long_s)
+    rehearsal.wait("the first job is submitted", lambda: rehearsal.job_id(0), long_s)
     _killed(rehearsal, "as soon as the first job was submitted")
     rehearsal.running(0)
     _killed(rehearsal, "while its job ran")
@@ -223,7 +223,7 @@ def _supervisor_killed(rehearsal: Rehearsal, policy: RestartPolicy) -> None:
             _killed(rehearsal, "as soon as its job was cancelled")
         elif moment == 1:
             _cancel(rehearsal, old)
-            rehearsal.wait("the new job is submitted", lambda number=moment + 1: rehearsal.found(number), long_s)  # type: ignore[misc]
+            rehearsal.wait("the new job is submitted", lambda number=moment + 1: rehearsal.job_id(number), long_s)  # type: ignore[misc]
             _killed(rehearsal, "as soon as the new job was submitted")
         else:
             rehearsal.kill()

@@ -146,7 +146,7 @@ def _show(found: AgentPass, shown: dict[str, tuple[object, ...]], *, as_json: bo
 def _changed(outcomes: list[Outcome], shown: dict[str, tuple[object, ...]]) -> list[str]:
     lines = []
     for outcome in outcomes:
-        told = following.told(outcome)
+        told = following.printed_part(outcome)
         if shown.get(outcome.run_id) == told:
             continue
         shown[outcome.run_id] = told

@@ -83,9 +83,9 @@ def follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop) 
         outcome = each.outcome
         submitted = manner.submit_only and _has_job(outcome)
         over = each.is_last or stop.asked or submitted
-        if manner.as_json or over or told(outcome) != shown:
+        if manner.as_json or over or printed_part(outcome) != shown:
             plain.show(with_job(outcome))
-            shown = told(outcome)
+            shown = printed_part(outcome)
         if each.is_last:
             return exits.of(outcome)
         if stop.asked or submitted:
@@ -96,7 +96,7 @@ def follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop) 
     return exits.OK if submitted else status
 
 
-def told(outcome: Outcome) -> tuple[object, ...]:
+def printed_part(outcome: Outcome) -> tuple[object, ...]:
     """The part of ``outcome`` whose changes are printed."""
     record = outcome.record
     job = record.job if record is not None else None

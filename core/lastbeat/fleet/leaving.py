@@ -17,7 +17,7 @@ from lastbeat.model.group import LEDGER, Ledger
 from lastbeat.model.record import LeftOut, Record
 from lastbeat.model.status import Status
 from lastbeat.stores.port import Entry, Store
-from lastbeat.watch.decide.leaving import back, without
+from lastbeat.watch.decide.leaving import back, taken_out
 from lastbeat.watch.effects.blindness import state_key
 from lastbeat.watch.observe.listing import run_files
 from lastbeat.watch.record.codec import LEDGER_LIMIT_BYTES
@@ -51,7 +51,7 @@ class Leaving:
         def change(record: Record | None) -> Record:
             nonlocal dropped
             known = record or Record(run_id)
-            after = without(known, left)
+            after = taken_out(known, left)
             dropped = _open(known) - _open(after)
             return after
 
@@ -89,7 +89,7 @@ class Leaving:
             nonlocal lives, known
             known = record is not None
             lives = alive or (record is not None and record.status is Status.RUNNING)
-            return without(record or Record(run_id), left)
+            return taken_out(record or Record(run_id), left)
 
         removed = Removed()
         stays = any(name != runid.RECORD for name in files)
@@ -97,7 +97,7 @@ class Leaving:
             self._change(run_id, change)
         if delete:
             if lives:
-                leave_word(self.store, without(Record(run_id), left))
+                leave_word(self.store, taken_out(Record(run_id), left))
             removed = self._delete(run_id)
         elif not stays:
             self.store.delete(f"{run_id}/{runid.RECORD}")

@@ -195,7 +195,7 @@ def test_the_first_look_opens_the_fleet_the_others_go_round_and_scrapes_ask_noth
         look.look()
     for _ in range(100):
         clock.now += 1.0
-        assert [row.run_id for row in look.known().rows] == ["a", "b", "c"]
+        assert [row.run_id for row in look.last_view().rows] == ["a", "b", "c"]
     assert watching.asked == ["open", "round", "round"]
 
 
@@ -254,7 +254,7 @@ def test_a_store_that_hangs_is_told_until_it_comes_on(watching: Watching, look: 
 
     def faults() -> tuple[Any, StoreOutage | None]:
         """What browsers and scrapes are told."""
-        return all_of(look)["fault"], look.known().fault
+        return all_of(look)["fault"], look.last_view().fault
 
     def hang() -> None:
         told.append(faults())
@@ -317,7 +317,7 @@ def test_a_scrape_does_not_keep_up_the_looking() -> None:
     # Nobody ever opened the page, so it rests after three intervals, however often it is scraped.
     while time.monotonic() - quiet_since < 0.5:
         assert time.monotonic() < end, "it goes on looking"
-        look.known()
+        look.last_view()
         if len(watching.asked) != asked:
             asked, quiet_since = len(watching.asked), time.monotonic()
         time.sleep(0.01)

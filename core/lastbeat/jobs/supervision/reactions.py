@@ -30,7 +30,7 @@ from lastbeat.model.restart import FoundCheckpoint, JobEnd, Mode, RestartPolicy,
 from lastbeat.model.signal import Signal
 from lastbeat.model.status import Event, Status
 from lastbeat.stores.port import Store, StoreError
-from lastbeat.watch.decide.reactions import Occasion, Reacted, is_new, known, react
+from lastbeat.watch.decide.reactions import Occasion, Reacted, answered_occasions, is_new, react
 from lastbeat.watch.decide.transition import Decision
 from lastbeat.watch.effects.executor import Executor
 
@@ -85,7 +85,7 @@ class Reactions:
         4. A stop comes before any ruling on a restart.
         5. People hear of it with the alert of this look, or by one of its own.
         """
-        before = known(decision)
+        before = answered_occasions(decision)
         memory, failed = self.commands.look(decision.record, before, now)
         ends = tuple(
             f"{each.name}: {each.how}{f'; its output: {each.output}' if each.output else ''}" for each in failed

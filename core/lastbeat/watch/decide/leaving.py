@@ -36,7 +36,7 @@ def back(record: Record) -> Record | None:
     return None if record.left_out.forgotten else replace(record, left_out=None)
 
 
-def without(record: Record, left: LeftOut) -> Record:
+def taken_out(record: Record, left: LeftOut) -> Record:
     """``record`` of a run that is taken out of its fleet. Its pending alerts are dropped."""
     if not left.forgotten:
         settled = tuple(

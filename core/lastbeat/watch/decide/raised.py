@@ -32,7 +32,7 @@ def raised_known(before: Record, document: RaisedDocument | None) -> tuple[str, 
     return (*(old for old in before.raised if old not in ids), *ids)[-_KNOWN_MOST:]
 
 
-def told(alerts: Sequence[RaisedAlert]) -> str:
+def raised_reason(alerts: Sequence[RaisedAlert]) -> str:
     """The alert's reason: the latest of ``alerts`` in words."""
     lines = [fit(each.line, _LINE_LIMIT) for each in alerts[-_TOLD:]]
     more = len(alerts) - len(lines)

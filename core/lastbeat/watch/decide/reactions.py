@@ -91,7 +91,7 @@ def react(
     1. Find the occasions that were not answered yet, and remember them.
     2. Carry out each reaction: notes here; commands, a stop and a restart are for the caller.
     """
-    began, memory = _began(decision.record, sight, known(decision))
+    began, memory = _began(decision.record, sight, answered_occasions(decision))
     changes, memory = _changes(decision, sight, memory)
     signals, memory = _signals(policy, decision, sight, memory)
     checkpoints, memory = _saved(saved, memory)
@@ -102,7 +102,7 @@ def react(
     return reacted
 
 
-def known(decision: Decision) -> ReactionMemory:
+def answered_occasions(decision: Decision) -> ReactionMemory:
     """The occasions answered before this look. Before the first answer, whatever was there already is no news."""
     record = decision.record
     if record.reactions is not None:

@@ -10,7 +10,7 @@ from lastbeat.model.restart import FoundCheckpoint
 from lastbeat.model.status import BEATS_MISSED, STALLED, Event, Status
 from lastbeat.model.times import format_duration
 from lastbeat.watch.decide.flapping import HINT
-from lastbeat.watch.decide.raised import told, worst
+from lastbeat.watch.decide.raised import raised_reason, worst
 from lastbeat.watch.decide.transition import Decision
 
 _OLD_STEP_S = 300.0  # Alerts show the age of a step that is older than this many seconds.
@@ -72,7 +72,7 @@ def compose(decision: Decision, event: Event, place: RunLocation, read: Excerpts
         reason = "; ".join((*conditions, *decision.notes))
     raised = event is Event.ALERT
     if raised:
-        reason = told(decision.raised)
+        reason = raised_reason(decision.raised)
     return Message(
         run_id=record.run_id,
         event=event,

@@ -31,7 +31,7 @@ def follow(file: TailedLog, source: LogSource, room_bytes: int, since: datetime 
 
     Raises :class:`StoreError`; then nothing has changed.
     """
-    file.notes, file.anew = [], False
+    file.notes, file.replaced = [], False
     cursor = file.cursor
     if cursor is None:
         return _FirstRead(file, source, room_bytes, since, readers).run()

@@ -161,7 +161,7 @@ class RunLogs:
             if file.is_read(source):
                 if not again:
                     fresh = fresh or (bool(file.partial) and not file.still)
-                    file.still, file.notes, file.anew = True, [], False
+                    file.still, file.notes, file.replaced = True, [], False
                 notes += file.notes
                 continue
             room = min(self._limits.file_bytes, left)
@@ -292,7 +292,7 @@ class RunLogs:
         if number is not None and known in {None, number}:
             return
         for file in self._files.values():
-            if not file.anew:
+            if not file.replaced:
                 file.begin_attempt()
         self._report, self.changed = self._reported(), True
 
@@ -311,10 +311,10 @@ class RunLogs:
     def _follow(self, file: TailedLog, source: LogSource, room: int, since: datetime | None, *, again: bool) -> int:
         from lastbeat.watch.observe.log_following import follow  # noqa: PLC0415 - only where there is something new
 
-        notes, anew = (file.notes, file.anew) if again else ([], False)
+        notes, replaced = (file.notes, file.replaced) if again else ([], False)
         taken = follow(file, source, room, since, self._readers)
         file.notes = [*notes, *file.notes]
-        file.turn, file.anew = self._turn, file.anew or anew or source.name in self._appeared
+        file.turn, file.replaced = self._turn, file.replaced or replaced or source.name in self._appeared
         return taken
 
     def _sources(self, files: Mapping[str, Entry]) -> LogSources:

@@ -96,7 +96,7 @@ class TailedLog:
     turn: int = 0
     """Number of the look that last read it."""
     reader: TextReader | None = field(default=None, init=False)
-    anew: bool = field(default=False, init=False)
+    replaced: bool = field(default=False, init=False)
     """The last look found a different file under this name."""
     notes: list[str] = field(default_factory=list, init=False)
     """Remarks of the last look, for people."""
@@ -143,7 +143,7 @@ class TailedLog:
         """Start over with a different file under this name: the old text no longer counts, and all of the new does."""
         self.begin_attempt()
         self.line, self.shift, self.own_bytes, self.partial, self.partial_is_old = 1, 0, None, b"", False
-        self.anew = True
+        self.replaced = True
 
     def read_by(self, readers: Readers) -> TextReader:
         """The reader of this attempt's text; it is created if needed."""

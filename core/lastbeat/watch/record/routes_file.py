@@ -42,7 +42,7 @@ def _glob(text: str) -> str:
         raise ValueError(str(fault)) from None
 
 
-def _said(text: str) -> str:
+def _one_line_text(text: str) -> str:
     if not one_line(text) or one_line(text) != text or len(text) > NAME_LIMIT:
         raise ValueError(f"has to be one line of 1 to {NAME_LIMIT} characters, without space at its ends")
     return text
@@ -87,7 +87,7 @@ def _slack(text: str) -> str:
     return text
 
 
-_Said = Annotated[str, AfterValidator(_said)]
+_Line = Annotated[str, AfterValidator(_one_line_text)]
 
 
 def _list_of(kind: Any) -> Any:
@@ -99,11 +99,11 @@ class PersonEntry(HandwrittenModel):
 
     slack: Annotated[str, AfterValidator(_slack)] = UNSAID
     """Their member id in Slack, or a group's."""
-    email: _Said = UNSAID
-    pagerduty: _Said = UNSAID
-    team: _Said = UNSAID
+    email: _Line = UNSAID
+    pagerduty: _Line = UNSAID
+    team: _Line = UNSAID
     """The team of their runs."""
-    also: _list_of(_Said) = UNSAID  # type: ignore[valid-type]
+    also: _list_of(_Line) = UNSAID  # type: ignore[valid-type]
     """Other names for them in a run's heartbeat."""
 
 
@@ -111,12 +111,12 @@ class ConditionsEntry(HandwrittenModel):
     """What has to hold of an alert; of a list, one of it."""
 
     runs: _list_of(Annotated[str, AfterValidator(_glob)]) = UNSAID  # type: ignore[valid-type]
-    owner: _list_of(_Said) = UNSAID  # type: ignore[valid-type]
-    team: _list_of(_Said) = UNSAID  # type: ignore[valid-type]
+    owner: _list_of(_Line) = UNSAID  # type: ignore[valid-type]
+    team: _list_of(_Line) = UNSAID  # type: ignore[valid-type]
     status: _list_of(Annotated[str, AfterValidator(lambda text: _word(text, _EVENTS))]) = UNSAID  # type: ignore[valid-type]
     """What the alert says: failed, timed_out, succeeded, …"""
     severity: _list_of(Annotated[str, AfterValidator(lambda text: _word(text, _SEVERITIES))]) = UNSAID  # type: ignore[valid-type]
-    cause: _list_of(_Said) = UNSAID  # type: ignore[valid-type]
+    cause: _list_of(_Line) = UNSAID  # type: ignore[valid-type]
     """Error types, or none."""
     hours: _list_of(Annotated[str, AfterValidator(_hours)]) = UNSAID  # type: ignore[valid-type]
     days: _list_of(Annotated[str, AfterValidator(_days)]) = UNSAID  # type: ignore[valid-type]
@@ -127,7 +127,7 @@ class DefaultEntry(HandwrittenModel):
     """Where alerts go that no route took."""
 
     to: _list_of(Annotated[str, AfterValidator(_destination)])  # type: ignore[valid-type]
-    mention: Annotated[list[_Said], BeforeValidator(_listed), Field(max_length=_MOST_WORDS)] = UNSAID
+    mention: Annotated[list[_Line], BeforeValidator(_listed), Field(max_length=_MOST_WORDS)] = UNSAID
 
     @model_validator(mode="after")
     def _one_word_alone(self) -> "DefaultEntry":
@@ -158,7 +158,7 @@ class RoutesDocument(HandwrittenModel):
 
     zone: Annotated[str, AfterValidator(check_zone)] = UNSAID
     """The time zone of hours and days, unless a route has its own; else UTC."""
-    people: Annotated[dict[_Said, PersonEntry], Field(max_length=MOST_PEOPLE)] = UNSAID
+    people: Annotated[dict[_Line, PersonEntry], Field(max_length=MOST_PEOPLE)] = UNSAID
     routes: Annotated[list[RouteEntry], Field(max_length=MOST_ROUTES)] = UNSAID
     default: DefaultEntry
     """What no route takes goes there, so no alert is lost."""
