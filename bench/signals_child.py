@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from lastbeat.explain.scanning.backtracking import unshared
+from lastbeat.explain.scanning import regex_tree
 from lastbeat.explain.scanning.matching import Matcher, compiled
 from lastbeat.explain.scanning.prefilter import EACH_STEP, Prefilter
 from lastbeat.explain.scanning.splitting import Splitter, line_of
@@ -103,6 +103,13 @@ def alternation(signals: Sequence[Signal]) -> Way:
     return scan
 
 
+def is_common(pattern: str) -> bool:
+    """Whether RE2 and Hyperscan support ``pattern``: it has no back-reference and no look-around."""
+    nodes = regex_tree.nodes(regex_tree.parse(pattern))
+    looks = (isinstance(node, regex_tree.Assertion) and node.inside is not None for node in nodes)
+    return not any(looks) and not any(isinstance(node, regex_tree.BackReference) for node in nodes)
+
+
 def re2_set(signals: Sequence[Signal]) -> Way:
     """``google-re2``'s Set on each line, and Python's ``re`` for the patterns that RE2 does not take."""
     import re2  # noqa: PLC0415 - only this way needs it
@@ -116,7 +123,7 @@ def re2_set(signals: Sequence[Signal]) -> Way:
     numbered, apart = [], []
     for signal in wanted:
         pattern = compiled(signal).pattern
-        if not signal.substring and unshared(pattern) is not None:
+        if not signal.substring and not is_common(pattern):
             apart.append((signal.name, compiled(signal).search))
         else:
             together.Add(("(?i)" if signal.ignore_case else "") + pattern.replace("(?<", "(?P<").replace("\\Z", "\\z"))
@@ -141,7 +148,7 @@ def hyperscan(signals: Sequence[Signal]) -> Way:
     wanted = [signal for signal in signals if signal.kind not in EACH_STEP]
     flags = []
     for signal in wanted:
-        shared = signal.substring or unshared(signal.pattern) is None
+        shared = signal.substring or is_common(signal.pattern)
         flags.append(
             hs.HS_FLAG_MULTILINE
             | hs.HS_FLAG_ALLOWEMPTY

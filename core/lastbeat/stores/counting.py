@@ -56,18 +56,9 @@ class CountingStore(WrappedStore):
     The store's clock is not counted, because it makes one unsigned request an hour, which is free.
     """
 
-    def __init__(self, store: Store, tally: Tally | None = None) -> None:
+    def __init__(self, store: Store, tally: Tally) -> None:
         super().__init__(store)
-        self.tally = tally or Tally()
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Kind → number of requests until now."""
-        return self.tally.counts
-
-    def since(self, before: Mapping[str, int]) -> dict[str, int]:
-        """Kind → number of requests since ``before``, an earlier :attr:`counts`."""
-        return self.tally.since(before)
+        self.tally = tally
 
     def folders(self) -> tuple[str, ...]:
         found = super().folders()

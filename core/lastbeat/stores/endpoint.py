@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime, timedelta, timezone
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from lastbeat.model.data import dataclass
@@ -137,38 +137,28 @@ def goes_through_proxy(endpoint: str, env: Mapping[str, str]) -> bool:
     return any(env.get(name) or env.get(name.upper()) for name in names)
 
 
-class OneHost(TypedDict):
-    """Client options of obstore."""
-
-    proxy_url: str
-    proxy_excludes: str
-
-
-def one_host(endpoint: str, *others: str) -> OneHost:
-    """Options that let a client of ``endpoint`` reach only its host, names below that, and the hosts ``others``.
-
-    A redirect would carry credentials to any host that the answer names (S3's session token in a kept header, the
-    signature of an Azure address in ``Referer``), and obstore cannot be kept from following one. So every other host is
-    reached through a proxy that cannot exist, and the endpoint's own without any. ``others`` issue credentials.
-    """
-    return {
-        "proxy_url": f"http://{_NOWHERE}",
-        "proxy_excludes": ",".join([*_spellings(urlsplit(endpoint).hostname or ""), *others]),
-    }
-
-
 def client_options(
     endpoint: str, env: Mapping[str, str], *others: str, connect_s: float = CONNECT_S, request_s: float = REQUEST_S
 ) -> dict[str, Any]:
-    """Options of obstore's client of ``endpoint``: time limits in seconds, and the hosts that it may reach, which are
-    ``endpoint``'s and ``others``."""
+    """Options of obstore's client of ``endpoint``: time limits in seconds, and the hosts that it may reach. These are
+    ``endpoint``'s, names below that, and ``others``, which issue credentials.
+
+    A redirect would carry credentials to any host that the answer names (S3's session token in a kept header, the
+    signature of an Azure address in ``Referer``), and obstore cannot be kept from following one. So every other host is
+    reached through a proxy that cannot exist, and the endpoint's own without any.
+    """
     options: dict[str, Any] = {
         "allow_http": endpoint.startswith("http://"),
         "connect_timeout": timedelta(seconds=connect_s),
         "timeout": timedelta(seconds=request_s),
     }
-    # A proxy applies to all hosts. It has to reach the endpoint, and so reaches other hosts too.
-    return options if goes_through_proxy(endpoint, env) else options | one_host(endpoint, *others)
+    if not goes_through_proxy(endpoint, env):
+        # A proxy of the user has to reach the endpoint, and applies to all hosts.
+        options |= {
+            "proxy_url": f"http://{_NOWHERE}",
+            "proxy_excludes": ",".join([*_spellings(urlsplit(endpoint).hostname or ""), *others]),
+        }
+    return options
 
 
 def was_kept(text: str) -> bool:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from lastbeat.explain.scanning.backtracking import fault, unshared
+from lastbeat.explain.scanning.backtracking import fault
 from lastbeat.explain.scanning.matching import MATCH_LIMIT
 
 
@@ -68,19 +68,3 @@ def test_accepted_and_fast_on_a_line_made_to_hurt(pattern: str, unit: str) -> No
 def test_case_makes_alternatives_the_same() -> None:
     assert fault(r"(?:ab|AB)*c") is None
     assert fault(r"(?:ab|AB)*c", ignore_case=True) is not None
-
-
-@pytest.mark.parametrize(
-    ("pattern", "what"),
-    [
-        pytest.param(r"a(?=b)", "look", id="a look around"),
-        pytest.param(r"(a)\1", "reference", id="a reference back"),
-        pytest.param(r"(a)?(?(1)b|c)", "reference", id="a condition on a group"),
-    ],
-)
-def test_what_only_one_engine_knows(pattern: str, what: str) -> None:
-    assert what in (unshared(pattern) or "")
-
-
-def test_what_both_engines_know() -> None:
-    assert unshared(r"^(?P<a>\w+?)\b[^x]{2,5}(?:b|c)*$") is None

@@ -17,7 +17,7 @@ KEY = "run-1/metadata.json"
 def counting() -> tuple[MemoryStore, CountingStore]:
     memory = MemoryStore()
     memory.put_text(KEY, "{}")
-    return memory, CountingStore(memory)
+    return memory, CountingStore(memory, Tally())
 
 
 def counted(**more: int) -> dict[str, int]:
@@ -40,7 +40,7 @@ def test_each_call_is_one_request_of_its_kind_and_answers_as_before(call: Callab
     _, store = counting()
     plain, _ = counting()
     assert call(store) == call(plain)
-    assert store.counts == counted(**{kind: 1})
+    assert store.tally.counts == counted(**{kind: 1})
 
 
 @pytest.mark.parametrize(("many", "requests"), [(0, 1), (1, 1), (1000, 1), (1001, 2), (2500, 3)])
@@ -48,9 +48,9 @@ def test_folders_come_a_thousand_a_request(many: int, requests: int) -> None:
     memory = MemoryStore()
     for number in range(many):
         memory.put_text(f"run-{number}/metadata.json", "{}")
-    store = CountingStore(memory)
+    store = CountingStore(memory, Tally())
     assert len(store.folders()) == many
-    assert store.counts == counted(LIST=requests)
+    assert store.tally.counts == counted(LIST=requests)
 
 
 def test_each_attempt_of_a_store_that_tries_again_counts() -> None:
@@ -62,9 +62,9 @@ def test_each_attempt_of_a_store_that_tries_again_counts() -> None:
             raise failures.pop()
 
     memory.before = fail
-    store = CountingStore(memory)
+    store = CountingStore(memory, Tally())
     RetryingStore(store, Patience(tries=3), sleep=lambda _seconds: None).read(KEY, 10)
-    assert store.counts == counted(GET=3)
+    assert store.tally.counts == counted(GET=3)
 
 
 def test_what_fails_was_asked() -> None:
@@ -73,7 +73,7 @@ def test_what_fails_was_asked() -> None:
     for call in (lambda: store.list(""), store.folders, lambda: store.delete(KEY)):
         with pytest.raises(StoreError):
             call()
-    assert store.counts == counted(LIST=2, DELETE=1)
+    assert store.tally.counts == counted(LIST=2, DELETE=1)
 
 
 def test_no_request_is_lost_between_threads() -> None:
@@ -93,8 +93,8 @@ def test_no_request_is_lost_between_threads() -> None:
 def test_a_part_is_what_came_on_top() -> None:
     memory, store = counting()
     store.read(KEY, 1)
-    before = store.counts
+    before = store.tally.counts
     store.read(KEY, 1)
     store.list("")
-    assert store.since(before) == counted(GET=1, LIST=1)
+    assert store.tally.since(before) == counted(GET=1, LIST=1)
     assert (store.url, store.clock()) == (memory.url, memory.now)

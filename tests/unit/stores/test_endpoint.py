@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from lastbeat.stores.endpoint import ask_endpoint, one_host
+from lastbeat.stores.endpoint import ask_endpoint, client_options
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from lastbeat.stores.endpoint import ask_endpoint, one_host
     ],
 )
 def test_the_endpoints_own_host_is_reached_and_no_other(endpoint: str, reached: str) -> None:
-    options = one_host(endpoint)
+    options = client_options(endpoint, {})
     assert options["proxy_excludes"] == reached
     assert options["proxy_url"] == "http://127.0.0.1:0"
 

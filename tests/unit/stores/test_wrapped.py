@@ -6,7 +6,7 @@ from typing import Any, TypeVar, get_args
 
 import pytest
 
-from lastbeat.stores.counting import CountingStore
+from lastbeat.stores.counting import CountingStore, Tally
 from lastbeat.stores.limited import LimitedStore, TimelyStore
 from lastbeat.stores.port import DeniedError, Expect, Store
 from lastbeat.stores.reading import ReadingStore
@@ -60,7 +60,7 @@ WRAPPERS: dict[str, Callable[[Store], Store]] = {
     "timely": timely,
     "timely, without an end": TimelyStore,
     "retrying": RetryingStore,
-    "counting": CountingStore,
+    "counting": lambda store: CountingStore(store, Tally()),
     "reading": ReadingStore,
 }
 

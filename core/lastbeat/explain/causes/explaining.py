@@ -601,9 +601,8 @@ def _crashed_in(crash: Candidate) -> tuple[str, ...]:
     """The frame in which the thread crashed, from the dump of Python's faulthandler."""
     if crash.subsystem != "native_crash":
         return ()
-    stacks = (each for each in crash.log.stacks if each.text.startswith("Current thread") and each.site)
-    site = next((each.site.split(":", 2) for each in stacks), [])
-    return (f"{site[0]}:{site[1]} in {site[2]}",) if len(site) == 3 else ()
+    frames = (each.frame for each in crash.log.stacks if each.text.startswith("Current thread"))
+    return next(((frame,) for frame in frames if frame), ())
 
 
 def _goes_before_nan(best: Candidate, nan: Candidate) -> bool:

@@ -47,6 +47,5 @@ def _missing(rank: int, logs: Sequence[LogSummary]) -> MissingRank:
     """A missing rank's last state, by the longest of its logs; another log may hold only its standard error."""
     log = max((log for log in logs if log.rank == rank), key=lambda each: each.lines)
     times = [time for time in (log.last_time, log.progress_time) if time is not None]
-    site = next((stack.site.split(":", 2) for stack in log.stacks if stack.site), [])
-    stack = f"{site[0]}:{site[1]} in {site[2]}" if len(site) == 3 else ""
-    return MissingRank(rank, log.file, None, max(times, default=None), log.progress.step, stack)
+    frame = next((stack.frame for stack in log.stacks if stack.frame), "")
+    return MissingRank(rank, log.file, None, max(times, default=None), log.progress.step, frame)

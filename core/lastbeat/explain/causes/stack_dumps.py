@@ -48,6 +48,13 @@ class Stack:
     text: str = ""
     """The first line of the stack."""
 
+    @property
+    def frame(self) -> str:
+        """The frame at ``site`` for display, as ``train.py:12 in step``; empty if there is none."""
+        file, _, rest = self.site.partition(":")
+        line, _, function = rest.partition(":")
+        return f"{file}:{line} in {function}" if function else ""
+
 
 @dataclass(eq=False, repr=False)
 class StackDumpParser:

@@ -62,18 +62,6 @@ def fault(pattern: str, *, ignore_case: bool = False) -> str | None:
     return None
 
 
-def unshared(pattern: str, *, ignore_case: bool = False) -> str | None:
-    """The part of ``pattern`` that RE2 does not support, or None if both engines accept it."""
-    for node in regex_tree.nodes(regex_tree.parse(pattern, ignore_case=ignore_case)):
-        if isinstance(node, BackReference):
-            return "a reference back to a group"
-        if isinstance(node, Assertion) and node.inside is not None:
-            return "a look ahead or behind"
-        if isinstance(node, Repeat) and node.possessive:
-            return "a possessive repeat"
-    return None
-
-
 def _longest(node: Node) -> int:
     """Characters of the longest match; :data:`regex_tree.UNLIMITED` if there is no longest."""
     if isinstance(node, CharSet):

@@ -36,7 +36,6 @@ class Repeat(NamedTuple):
     least: int
     most: int
     """:data:`UNLIMITED` if there is no limit."""
-    possessive: bool = False
 
 
 class Assertion(NamedTuple):
@@ -104,7 +103,7 @@ def _node(operation: str, argument: Any, flags: int) -> Node:  # noqa: PLR0912 -
     if operation in {"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"}:
         least, most, inside = argument
         limit = min(int(most), UNLIMITED)
-        return Repeat(_sequence(inside, flags), int(least), limit, operation.startswith("POSSESSIVE"))
+        return Repeat(_sequence(inside, flags), int(least), limit)
     if operation == "AT":
         return Assertion(str(argument))
     if operation in {"ASSERT", "ASSERT_NOT"}:

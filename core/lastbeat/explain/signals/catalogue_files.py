@@ -132,7 +132,7 @@ class SignalEntry(PatternEntry):
         if plain or text:
             groups = () if plain or not isinstance(text, str) else pattern_checks.groups_of(text)
             there = f"it has {', '.join(groups)}" if groups else "it has no named group: (?P<name>…)"
-            for group in pattern_checks.missing(groups, extract.values()):
+            for group in (each for each in extract.values() if each not in groups):
                 raise ValueError(f"names the group {group!r}, which the pattern lacks; {there}")
         return extract
 

@@ -87,7 +87,7 @@ def in_order(roots: Sequence[str], draft_of: Callable[[str], Draft | None], faul
     return ordered
 
 
-class Composition:
+class _Composition:
     """A catalogue under construction. Each file is checked against the files that it extends, except built-in ones.
 
     Signals of a file come before those that it extends, because the first match of a line counts.
@@ -192,7 +192,7 @@ class Composition:
 
 def compose(name: str, drafts: Sequence[Draft], faults: list[FileFault]) -> Catalogue:
     """The catalogue of ``drafts``, each of which outranks those before it."""
-    composition = Composition(faults)
+    composition = _Composition(faults)
     for draft in drafts:
         composition.add(draft)
     return composition.catalogue(name)

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -38,9 +38,3 @@ def faults(pattern: str, *, ignore_case: bool = False) -> Sequence[str]:
     if compiled.search("") is not None:
         return ["the pattern matches the empty line, and so every line; ask for at least one character"]
     return []
-
-
-def missing(groups: Iterable[str], wanted: Iterable[str]) -> list[str]:
-    """Those that are ``wanted`` and not there."""
-    there = set(groups)
-    return [name for name in wanted if name not in there]
