@@ -17,7 +17,7 @@ from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump
-from lastbeat_cli.taken_out import check_names, choose, confirm, refuse_the_living
+from lastbeat_cli.taken_out import choose, confirm, refuse_the_living
 
 WHAT = "What to archive"
 EPILOG = """\
@@ -60,7 +60,7 @@ def command(  # noqa: PLR0913 - one for each option
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
-    check_names(runs, faults)
+    values.check_globs(runs, faults)
     if bool(runs) == listed:
         faults.append("ask for one thing: RUN…, or --list")
     settings = values.settings(given, faults)

@@ -39,7 +39,7 @@ _PATHS: Final = ("/tmp", "/dev/shm")  # noqa: S108 - nothing is written there
 @options.option(
     "--wait",
     "wait_s",
-    type=click.FloatRange(1, 600),
+    type=options.DurationRange(1, 600),
     default=30.0,
     metavar="SECONDS",
     help="Longest time for NVIDIA's driver to answer [30].",

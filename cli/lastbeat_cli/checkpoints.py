@@ -41,7 +41,7 @@ Examples:
 
 
 @click.command("checkpoints", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
-@click.argument("place", metavar="DIR-OR-URL|RUN", required=False)
+@click.argument("place", metavar="PATH-OR-URL|RUN", required=False)
 @options.option(
     "--run-id",
     metavar="ID",
@@ -53,7 +53,7 @@ Examples:
 @options.option("--all", "everything", is_flag=True, help=f"Show all checkpoints, not only the newest {SHOWN}.")
 @options.option(
     "--settle",
-    type=click.FloatRange(0, 600),
+    type=options.DurationRange(0, 600),
     default=2.0,
     metavar="SECONDS",
     help="Time between two checks of files that were just written [2].",
@@ -71,7 +71,7 @@ def command(  # noqa: PLR0913 - each is an option
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """List the checkpoints in DIR-OR-URL, or of a supervised RUN, newest first.
+    """List the checkpoints in PATH-OR-URL, or of a supervised RUN, newest first.
 
     Says why incomplete ones are incomplete. A name without a slash is a folder if there is one, and else a run.
     """

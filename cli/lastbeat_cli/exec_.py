@@ -87,11 +87,11 @@ lines like 'step 100/1000 loss 2.5'. A store that is down neither delays the com
 )
 @options.option(
     "--policy",
-    metavar="NAME-OR-FILE",
+    metavar="NAME-OR-PATH",
     group=IN_PLACE,
     help="Restart policy; 'lastbeat policy list' shows them [megatron_transient].",
 )
-@options.option("--checkpoint-dir", metavar="DIR-OR-URL", group=IN_PLACE, help="Where training saves its checkpoints.")
+@options.option("--checkpoint-dir", metavar="PATH-OR-URL", group=IN_PLACE, help="Where training saves its checkpoints.")
 @options.option(
     "--grace", metavar="SECONDS", group=IN_PLACE, help="Time between SIGTERM and SIGKILL of a hung command [15]."
 )
@@ -206,9 +206,9 @@ def _in_place(
             f"lastbeat exec --max-restarts {count} -- torchrun train.py"
         )
     grace = said["--grace"]
-    grace_s = values.number("--grace", grace, faults)
-    if grace_s is not None and not 0 <= grace_s <= _MOST_GRACE_S:
-        faults.append(f"--grace={grace!r} is not from 0 to {_MOST_GRACE_S:g} seconds; use for example --grace 30")
+    grace_s = _GRACE_S
+    if grace is not None:
+        grace_s = values.span("--grace", grace, faults, least_s=0.0, most_s=_MOST_GRACE_S, like="30s or 5m")
     own, launch = _participant(said, faults)
     try:
         found = load(said["--policy"] or RECOMMENDED)
@@ -216,7 +216,7 @@ def _in_place(
         faults.extend(str(wrong).splitlines())
         return None
     checkpoints = said["--checkpoint-dir"] or ""
-    return _AskedInPlace(count, found, checkpoints, _GRACE_S if grace_s is None else grace_s, own, launch)
+    return _AskedInPlace(count, found, checkpoints, grace_s, own, launch)
 
 
 def _participant(said: Mapping[str, str | None], faults: list[str]) -> tuple["Participant", str | None]:

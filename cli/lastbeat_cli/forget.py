@@ -10,7 +10,7 @@ from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump
 from lastbeat_cli.lines import size
-from lastbeat_cli.taken_out import check_names, choose, confirm, refuse_the_living
+from lastbeat_cli.taken_out import choose, confirm, refuse_the_living
 
 WHAT = "What to forget"
 EPILOG = """\
@@ -54,7 +54,7 @@ def command(
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
-    check_names(runs, faults)
+    values.check_globs(runs, faults)
     settings = values.settings(given, faults)
     logs.follow(settings)
     store = opening.store(settings)

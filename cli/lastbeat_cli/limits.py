@@ -12,7 +12,7 @@ from lastbeat.model.limits import EVERY_RUN, FIXED, LEARNED, LIMITS, LimitEntry,
 from lastbeat.model.policy import Policy
 from lastbeat.model.runid import METADATA
 from lastbeat.model.setting import number
-from lastbeat.model.silence import check_glob, is_pattern
+from lastbeat.model.silence import is_pattern
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time
 from lastbeat.settings import opening
@@ -61,8 +61,8 @@ Examples:
 @options.argument(
     "runs",
     group=WHAT,
-    listed=("[RUN-GLOB]", "Runs that the limits apply to, quoted; to set or clear limits: every run ['*']."),
-    metavar="[RUN-GLOB]",
+    listed=("[PATTERN]", "Runs that the limits apply to, quoted; to set or clear limits: every run ['*']."),
+    metavar="[PATTERN]",
     required=False,
 )
 @options.option("--stale-minutes", "stale_minutes", metavar="N", group=WHICH, help="A longer silence is TIMED_OUT.")
@@ -85,7 +85,7 @@ Examples:
     also=("--clear", "--reset"),
     is_flag=True,
     group=WHICH,
-    help="Remove the limits of exactly this RUN-GLOB; with --learned what RUN has learned, so that it learns again.",
+    help="Remove the limits of exactly this PATTERN; with --learned what RUN has learned, so that it learns again.",
 )
 @options.option(
     "--remove-all",
@@ -126,7 +126,7 @@ def command(  # noqa: PLR0913 - one for each option
 
     Limits are kept beside the runs. They take effect in a sweep from its next listing, and in a watch of one run within
     15 minutes, or within one minute if a heartbeat is late.
-    RUN-GLOB must match the whole run id; upper and lower case differ. * is any text, ? one character, [abc] one of
+    PATTERN must match the whole run id; upper and lower case differ. * is any text, ? one character, [abc] one of
     these.
     With the id of one run and nothing to set, shows the limits in force for that run and their sources.
 
@@ -139,7 +139,7 @@ def command(  # noqa: PLR0913 - one for each option
     if bool(wish) + clear + clear_all > 1:
         faults.append("ask for one thing: limits to set, or --remove, or --remove-all")
     if clear_all and runs is not None:
-        faults.append("--remove-all is for all runs; to remove the limits of one RUN-GLOB, use --remove")
+        faults.append("--remove-all is for all runs; to remove the limits of one PATTERN, use --remove")
     if applies and not learned:
         faults.append("--apply is of --learned; use for example lastbeat limits my-run --learned --apply")
     if learned:
@@ -147,10 +147,7 @@ def command(  # noqa: PLR0913 - one for each option
             faults.append("--learned shows, applies or removes what a run has learned; leave the other limits out")
         return show_learned(runs, given, faults, applies=applies, removes=clear, as_json=as_json)
     if runs is not None:
-        try:
-            check_glob(runs)
-        except ValueError as fault:
-            faults.append(str(fault))
+        values.check_globs([runs], faults)
     settings = values.settings(given, faults)
     logs.follow(settings)
     store = opening.store(settings)
@@ -194,7 +191,7 @@ def _minutes(option: str, text: str, name: str, *, zero: bool) -> float | None:
         return None
     if text == _OFF and name == "stall_minutes":
         return 0.0
-    found = number("minutes", zero=zero)(text)
+    found = number("minutes", zero=zero)(options.in_unit(text, 60.0))
     try:
         return check_minutes(option, found, zero=zero)
     except ValueError:

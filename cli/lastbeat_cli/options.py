@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from lastbeat.model.setting import Setting
+from lastbeat.model.times import parse_span
 from lastbeat.settings import every_setting
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -23,6 +24,8 @@ STATUSES = (
 )  # fmt: skip
 """The values of --status."""
 
+_UNITS_S = {"interval": 1.0, "stale_minutes": 60.0, "time_margin": 1.0}
+"""Options that are settings and spans → the unit of a bare number, in seconds."""
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
@@ -57,6 +60,14 @@ class Option(click.Option):
 def option(*names: str, group: str = HOW, also: tuple[str, ...] = (), **more: Any) -> Callable[[F], F]:
     """An option under the heading ``group``. ``also`` are other names, which the help does not list."""
     return click.option(*names, *also, cls=Option, group=group, also=also, **more)
+
+
+class DurationRange(click.FloatRange):
+    """The type of an option that is a span, in seconds: ``30s``, ``5m``, or a bare number of seconds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = parse_span(value) if isinstance(value, str) else None
+        return super().convert(value if found is None else found, param, ctx)
 
 
 class Argument(click.Argument):
@@ -171,10 +182,16 @@ def _apply(options: tuple[Callable[[F], F], ...], command: F) -> F:
 
 def arguments(given: Mapping[str, str | None]) -> dict[str, str]:
     """The settings on the command line: name of the setting → text. ``given`` is keyed by click's option names."""
-    rest = {name: text for name, text in given.items() if text is not None}
+    rest = {name: in_unit(text, _UNITS_S.get(name)) for name, text in given.items() if text is not None}
     # An option that is not the core's or a store's belongs to a channel, or to the command alone.
     found = _taken(rest, every_setting(channels=False))
     return found | (_taken(rest, every_setting()) if rest else {})
+
+
+def in_unit(text: str, unit_s: float | None) -> str:
+    """A duration such as ``2h`` as a bare number of ``unit_s`` seconds; any other text, or without a unit, as it is."""
+    length_s = parse_span(text, None) if unit_s is not None else None
+    return text if unit_s is None or length_s is None else f"{length_s / unit_s!r}"
 
 
 def _taken(given: dict[str, str], settings: Iterable[Setting[Any]]) -> dict[str, str]:

@@ -17,7 +17,7 @@ Example:
 
 @click.command("preempted", cls=options.Grouped, epilog=EPILOG)
 @report.of_run
-@options.option("--checkpoint", metavar="PLACE", group=report.WHAT, help="Folder or URL of the checkpoint.")
+@options.option("--checkpoint", metavar="PATH-OR-URL", group=report.WHAT, help="Folder or URL of the checkpoint.")
 @options.option("--step", metavar="N", group=report.WHAT, help="The last step in the checkpoint.")
 @options.option("--why", also=("--reason",), metavar="TEXT", group=report.WHAT, help="The reason why the run ended.")
 @options.place

@@ -1,13 +1,13 @@
 """``silence``: send no alerts about some runs for a while."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import click
 
-from lastbeat.model.silence import LEAST_S, MOST_S, InvalidSilenceError, Silence, check_glob, check_why
+from lastbeat.model.silence import LEAST_S, MOST_S, InvalidSilenceError, Silence, check_why
 from lastbeat.model.text import counted, one_line
-from lastbeat.model.times import format_duration, format_time, parse_duration
+from lastbeat.model.times import format_duration, format_time
 from lastbeat.settings import opening
 from lastbeat.watch.record.silences import Silences
 from lastbeat_cli import exits, logs, options, values
@@ -35,11 +35,11 @@ Examples:
 @options.argument(
     "runs",
     group=WHAT,
-    listed=("RUN-GLOB", "Which runs to silence, quoted."),
-    metavar="[RUN-GLOB]",
+    listed=("PATTERN", "Which runs to silence, quoted."),
+    metavar="[PATTERN]",
     required=False,
 )
-@options.option("--for", "duration", metavar="TIME", group=WHAT, help="Duration: 30m, 2h, 1d, 1h30m; at most 30d.")
+@options.option("--for", "duration", metavar="DURATION", group=WHAT, help="Duration: 30m, 2h, 1d, 1h30m; at most 30d.")
 @options.option(
     "--why",
     also=("--reason",),
@@ -64,9 +64,9 @@ def command(  # noqa: PLR0913 - one for each option
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """Send no alerts about the runs that RUN-GLOB matches, for a while.
+    """Send no alerts about the runs that PATTERN matches, for a while.
 
-    RUN-GLOB matches whole run ids; upper and lower case differ. * is any text, ? one character, [abc] one of these.
+    PATTERN matches whole run ids; upper and lower case differ. * is any text, ? one character, [abc] one of these.
 
     Transitions of these runs are still recorded, with the author of the silence and the reason if one was given. When
     the silence ends, nothing is sent about the time of the silence, not even that a run is still TIMED_OUT. Every
@@ -77,11 +77,11 @@ def command(  # noqa: PLR0913 - one for each option
     faults: list[str] = []
     wish: SilenceWish | None = None
     if (runs is not None) + listed + (lift is not None) != 1:
-        faults.append("ask for one thing: RUN-GLOB with --for, or --list, or --remove ID")
+        faults.append("ask for one thing: PATTERN with --for, or --list, or --remove ID")
     elif runs is not None:
         wish = _wish(runs, duration, why, faults)
     elif (duration, why) != (None, None):
-        faults.append("--for and --why belong to a RUN-GLOB that is to be silenced")
+        faults.append("--for and --why belong to a PATTERN that is to be silenced")
     settings = values.settings(given, faults)
     logs.follow(settings)
     store = opening.store(settings)
@@ -100,21 +100,19 @@ def command(  # noqa: PLR0913 - one for each option
 
 def _wish(runs: str, duration: str | None, why: str | None, faults: list[str]) -> SilenceWish | None:
     """The wanted silence, or None. Adds what is wrong with it to ``faults``."""
-    length = parse_duration(duration or "")
-    checked = ""
-    try:
-        check_glob(runs)
-    except InvalidSilenceError as fault:
-        faults.append(str(fault))
+    checked, length_s = "", 0.0
+    values.check_globs([runs], faults)
     if duration is None:
         faults.append("--for is missing: how long? Use for example --for 2h")
-    elif length is None or not LEAST_S <= length.total_seconds() <= MOST_S:
-        faults.append(f"--for={duration[:80]!r} is not a time from 1m to 30d; use for example 30m, 2h or 1h30m")
+    else:
+        length_s = values.span(
+            "--for", duration, faults, least_s=LEAST_S, most_s=MOST_S, like="30m, 2h or 1h30m", unit_s=None
+        )
     try:
         checked = check_why(why or "")
     except InvalidSilenceError as fault:
         faults.append(str(fault))
-    return None if faults or length is None else SilenceWish(runs, length, checked)
+    return None if faults else SilenceWish(runs, timedelta(seconds=length_s), checked)
 
 
 def _tell(

@@ -23,7 +23,7 @@ from lastbeat.model.simulated_fault import (
     read_fault,
 )
 from lastbeat.model.text import fit, one_line
-from lastbeat.model.times import format_duration
+from lastbeat.model.times import format_duration, parse_span
 from lastbeat.settings import opening
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.training.sdk.ranks import rank_key
@@ -134,11 +134,13 @@ def _read_request(kind: str, rank: str, after: str, faults: list[str]) -> FaultR
 
     of_type = read("--type", kind, kind.replace(":", " ")).type
     of_rank = read("--rank", rank, f"{RANDOM}:{rank.replace(':', ' ')}").rank
-    of_delay = read("--after", after, f"{RANDOM}::{after.replace(':', ' ')}").after_s
+    after_s = parse_span(after)
+    delay = after if after_s is None else f"{after_s:g}"
+    of_delay = read("--after", after, f"{RANDOM}::{delay.replace(':', ' ')}").after_s
     if of_type is not None and of_type not in _BY_SIGNAL:
         faults.append(
             f"--type={of_type} happens inside training: start that with "
-            f"LASTBEAT_SIMULATE_FAULT={of_type}:{fit(one_line(rank), 20)}:{fit(one_line(after), 20)} in its environment"
+            f"LASTBEAT_SIMULATE_FAULT={of_type}:{fit(one_line(rank), 20)}:{fit(one_line(delay), 20)} in its environment"
         )
     return FaultRequest(of_type, of_rank, of_delay)
 

@@ -14,7 +14,7 @@ from lastbeat.model import runid
 from lastbeat.model.status import Status
 from lastbeat.model.stop_request import GRACE_S, WHY_LIMIT, StopRequest
 from lastbeat.model.text import fit, one_line
-from lastbeat.model.times import format_duration, parse_duration
+from lastbeat.model.times import format_duration
 from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.training.node.resources import send_to_tree
@@ -40,6 +40,7 @@ Examples:
   lastbeat stop mistral-20250804-171621 --after-checkpoint --why maintenance
 """
 _WAIT_S = 3600.0
+_MOST_GRACE_S = 7 * 86400.0
 _FREE_S, _PAID_S = 0.5, 5.0
 """Seconds between two checks with --wait: for a store that is free, and for one that charges requests."""
 
@@ -49,7 +50,7 @@ _FREE_S, _PAID_S = 0.5, 5.0
 @options.option(
     "--why", also=("--reason",), metavar="TEXT", group=WHAT, help="The reason, shown in alerts and in the record."
 )
-@options.option("--grace", metavar="TIME", group=WHAT, help="Time between SIGINT and SIGTERM [1m].")
+@options.option("--grace", metavar="DURATION", group=WHAT, help="Time between SIGINT and SIGTERM [1m].")
 @options.option(
     "--after-checkpoint",
     is_flag=True,
@@ -161,10 +162,9 @@ def _told_off(settings: Settings, store: Store, off: CalledOff, why: str, *, as_
 
 
 def _grace_s(text: str | None, faults: list[str]) -> float:
-    length = parse_duration(text) if text is not None else None
-    if text is not None and length is None:
-        faults.append(f"--grace={text[:80]!r} is not a time; use for example 30s or 5m")
-    return GRACE_S if length is None else length.total_seconds()
+    if text is None:
+        return GRACE_S
+    return values.span("--grace", text, faults, least_s=0.0, most_s=_MOST_GRACE_S, like="30s or 5m")
 
 
 def _training_of(store: Store, name: str) -> RunningTraining:

@@ -11,7 +11,7 @@ import click
 
 from lastbeat import wire
 from lastbeat.model.runid import RECORD, InvalidRunIdError, check_run_id, waiting_record
-from lastbeat.model.silence import InvalidSilenceError, check_glob, is_pattern
+from lastbeat.model.silence import is_pattern
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
@@ -53,19 +53,6 @@ class ChosenRun:
         """The id of the job if it still runs, as its supervisor last saw it, else None."""
         job = self.view.job.job if self.view is not None and self.view.job is not None else None
         return job.id if job is not None and not job.state.ended else None
-
-
-def check_names(runs: Sequence[str], faults: list[str]) -> None:
-    """Add what is wrong with the ids and globs ``runs`` to ``faults``."""
-    faults.extend(filter(None, map(_fault_of, runs)))
-
-
-def _fault_of(glob: str) -> str | None:
-    try:
-        check_glob(glob)
-    except InvalidSilenceError as fault:
-        return str(fault)
-    return None
 
 
 def choose(settings: Settings, store: Store, runs: Sequence[str]) -> list[ChosenRun]:

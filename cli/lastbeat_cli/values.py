@@ -2,12 +2,12 @@
 reported at once."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from lastbeat import settings as configuration
 from lastbeat.model.silence import InvalidSilenceError, check_glob
-from lastbeat.model.times import parse_duration
+from lastbeat.model.times import parse_span
 from lastbeat.settings import Settings, SettingsError
 from lastbeat_cli import options
 
@@ -16,6 +16,7 @@ _NUMBER: Final = re.compile(
 )
 _LEAST_INTERVAL_S, _MOST_INTERVAL_S = 1.0, 3600.0
 _LEAST_SINCE_S, _MOST_SINCE_S = 60.0, 3660 * 86400.0
+_UNITS: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"))
 
 
 def settings(
@@ -68,29 +69,44 @@ def number(name: str, text: str | None, faults: list[str]) -> float | None:
     return None
 
 
-def interval(text: str, faults: list[str], *, least: float = _LEAST_INTERVAL_S) -> float:
-    """The value of ``--interval`` in seconds, at least ``least``."""
-    found = number("--interval", text, faults)
-    if found is None:
-        return least
-    if not least <= found <= _MOST_INTERVAL_S:
-        faults.append(
-            f"--interval={text[:40]!r} is not from {least:g} to {_MOST_INTERVAL_S:g} seconds; use for example 5"
-        )
-    return found
+def span(  # noqa: PLR0913 - a value, its limits and how people write it
+    name: str, text: str, faults: list[str], *, least_s: float, most_s: float, like: str, unit_s: float | None = 1.0
+) -> float:
+    """The value of an option that is a span, in seconds: ``30s``, ``1h30m``, or a bare number of ``unit_s`` seconds.
+
+    ``like`` is an example for the fault. Without ``unit_s`` a bare number is one. Returns ``least_s`` with a fault.
+    """
+    found = parse_span(text, unit_s)
+    if found is not None and least_s <= found <= most_s:
+        return found
+    bounds = f"{_short(least_s)} to {_short(most_s)}"
+    faults.append(f"{name}={text[:80]!r} is not a time from {bounds}; use for example {like}")
+    return least_s
+
+
+def _short(seconds: float) -> str:
+    return next((f"{seconds / unit_s:g}{unit}" for unit_s, unit in _UNITS if seconds and seconds % unit_s == 0),
+                f"{seconds:g}s")  # fmt: skip
+
+
+def interval(
+    text: str, faults: list[str], *, least: float = _LEAST_INTERVAL_S, most: float = _MOST_INTERVAL_S
+) -> float:
+    """The value of ``--interval`` in seconds, from ``least`` to ``most``."""
+    return span("--interval", text, faults, least_s=least, most_s=most, like="5 or 1m")
 
 
 def since(text: str, faults: list[str]) -> float:
     """The value of ``--since`` in seconds."""
-    length = parse_duration(text)
-    seconds = length.total_seconds() if length is not None else 0.0
-    if not _LEAST_SINCE_S <= seconds <= _MOST_SINCE_S:
-        faults.append(f"--since={text[:40]!r} is not a time from 1m to ten years; use for example 24h or 7d")
-    return seconds
+    return span("--since", text, faults, least_s=_LEAST_SINCE_S, most_s=_MOST_SINCE_S, like="24h or 7d", unit_s=None)
 
 
-def glob_fault(glob: str) -> str:
-    """What is wrong with a glob of run ids; empty if it is valid."""
+def check_globs(globs: Iterable[str], faults: list[str]) -> None:
+    """Add what is wrong with each of ``globs``, patterns of run ids."""
+    faults += filter(None, map(_glob_fault, globs))
+
+
+def _glob_fault(glob: str) -> str:
     try:
         check_glob(glob)
     except InvalidSilenceError as fault:

@@ -297,7 +297,7 @@ def test_a_port_that_is_in_use_is_said_and_what_to_do(serve: Serve, root: Path, 
     [
         pytest.param(["--port", "web"], "--port='web' is not a whole number", id="a port that is no number"),
         pytest.param(["--port", "65536"], "65535 is the most", id="a port that there is not"),
-        pytest.param(["--interval", "0"], "not from 1 to 3600 seconds", id="a pace that no store bears"),
+        pytest.param(["--interval", "0"], "is not a time from 1s to 1h", id="a pace that no store bears"),
         pytest.param(["--host", "no.such.name.invalid"], "is no name or address", id="a name that nobody has"),
         pytest.param(["--host", ""], "is no name or address", id="no name"),
         pytest.param(["--host", "203.0.113.7"], "cannot be listened on", id="somebody else's address"),

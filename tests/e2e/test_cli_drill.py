@@ -112,7 +112,7 @@ def test_ctrl_c_ends_the_jobs(clean: Path) -> None:
     [
         (("--policy", "megatron"), "no such restart policy"),
         (("--iterations", "0"), "--iterations='0' is not a whole number"),
-        (("--stall", "-1"), "--stall='-1' is not above 0"),
+        (("--stall", "-1"), "--stall='-1' is not a time"),
         (("--signals", "nothing"), "nothing"),
     ],
 )

@@ -75,6 +75,27 @@ def test_a_command_of_before_does_what_it_did(tmp_path: Path, typed: list[str], 
     assert "there is no command '" not in one.stderr
 
 
+SPANS = [
+    pytest.param(["limits", "a*", "--stall-minutes", "1h"], ["limits", "a*", "--stall-minutes", "60"], id="limits"),
+    pytest.param(
+        ["show", "run-1", "--stale-minutes", "2h"], ["show", "run-1", "--stale-minutes", "120"], id="a setting"
+    ),
+    pytest.param(
+        ["watch", "run-1", "--once", "--interval", "1m", "--dry-run"],
+        ["watch", "run-1", "--once", "--interval", "60", "--dry-run"],
+        id="an interval",
+    ),
+]
+
+
+@pytest.mark.parametrize(("typed", "meant"), SPANS)
+def test_a_span_is_a_bare_number_or_has_a_unit(tmp_path: Path, typed: list[str], meant: list[str]) -> None:
+    RunFolder(tmp_path / "training-runs", "run-1").metadata()
+    one, other = (call([*LASTBEAT, *words], cwd=tmp_path) for words in (typed, meant))
+    assert one.stderr == other.stderr == ""
+    assert (one.returncode, TIMES.sub("", one.stdout)) == (other.returncode, TIMES.sub("", other.stdout))
+
+
 def test_run_runs_a_command(tmp_path: Path) -> None:
     done = call([*LASTBEAT, "run", "--run-id", "hello", "--", "true"], cwd=tmp_path)
     assert done.returncode == 0

@@ -146,7 +146,7 @@ def test_of_an_empty_fleet_that_is_said(tmp_path: Path) -> None:
 WRONG = [
     pytest.param(["--status", "BROKEN"], "is no status; these are: RUNNING", id="a status that there is not"),
     pytest.param(["--since", "soon"], "--since='soon' is not a time", id="a time that is none"),
-    pytest.param(["--interval", "0"], "--interval='0' is not from 1 to 3600", id="an interval that is none"),
+    pytest.param(["--interval", "0"], "--interval='0' is not a time from 1s to 1h", id="an interval that is none"),
     pytest.param(["a b"], "a b", id="a glob that no run may match"),
 ]
 

@@ -120,7 +120,7 @@ def test_a_damaged_document_is_told_and_replaced_by_a_new_silence_alone(tmp_path
     [
         pytest.param((), "ask for one thing", id="nothing"),
         pytest.param(("run-*", "--list"), "ask for one thing", id="two things at once"),
-        pytest.param(("--list", "--for", "2h"), "belong to a RUN-GLOB", id="a time for a list"),
+        pytest.param(("--list", "--for", "2h"), "belong to a PATTERN", id="a time for a list"),
         pytest.param(("run-*", "--why", "x"), "--for is missing", id="no time"),
         pytest.param(("run-*", "--for", "soon", "--why", "x"), "--for='soon'", id="a time that is none"),
         pytest.param(("run-*", "--for", "30s", "--why", "x"), "from 1m to 30d", id="a time that is too short"),
@@ -157,7 +157,7 @@ def test_the_help_says_what_a_silence_does_and_does_not(tmp_path: Path) -> None:
     assert done.returncode == 0
     words = " ".join(done.stdout.split())
     for text in (
-        "--for TIME", "--why TEXT", "--list", "--remove ID", "30m, 2h, 1d, 1h30m", "Exit status:", "Examples:",
+        "--for DURATION", "--why TEXT", "--list", "--remove ID", "30m, 2h, 1d, 1h30m", "Exit status:", "Examples:",
         "When the silence ends, nothing is sent about the time of the silence", "are still recorded",
     ):  # fmt: skip
         assert text in words

@@ -60,7 +60,7 @@ Examples:
     "--policy",
     "named",
     multiple=True,
-    metavar="NAME-OR-FILE",
+    metavar="NAME-OR-PATH",
     group=WHICH,
     help=f"May be repeated, to compare [{loading.RECOMMENDED}].",
 )

@@ -50,7 +50,7 @@ Hours are wall time, whatever the number of GPUs. This command is read-only and 
     "place", group=WHICH, listed=("ROOT", "The fleet: a directory, s3://…, gs://… or az://… [as set]."),
     metavar="[ROOT]", required=False,
 )  # fmt: skip
-@options.option("--since", metavar="TIME", default="30d", group=WHICH, help="Only failures within this time [30d].")
+@options.option("--since", metavar="DURATION", default="30d", group=WHICH, help="Only failures within this time [30d].")
 @options.option(
     "--by",
     type=click.Choice([str(each) for each in Dimension]),

@@ -86,9 +86,8 @@ def _statuses(ctx: click.Context, typed: str) -> Items:  # noqa: ARG001 - as abo
 _TAKES: Final[dict[str, Callable[[click.Context, str], Items]]] = {
     "RUN": _runs,
     "ID": _runs,
-    "RUN-GLOB": _runs,
+    "PATTERN": _runs,
     "FILE…|DIR|RUN": _files_and_runs,
-    "FILE": _files,
     "PATH": _files,
     "NAMES-OR-PATHS": _files,
     "-- COMMAND [ARG": _files,

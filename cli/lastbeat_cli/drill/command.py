@@ -36,6 +36,8 @@ ALL: Final = "all"
 WHAT: Final = "What to drill"
 WHERE: Final = "Where"
 _SIGNALS: Final = "megatron_production"
+_LONGEST_S: Final = 7 * 86400.0
+"""Longest time, in seconds, without a step or to wait for a drill."""
 _SCRIPT: Final = Path(__file__).with_name("job.sh")
 
 
@@ -101,7 +103,7 @@ class DrillResult:
 @options.option("--iterations", metavar="N", default="1", group=WHAT, help="Rehearsals of each scenario [1].")
 @options.option(
     "--policy",
-    metavar="NAME-OR-FILE",
+    metavar="NAME-OR-PATH",
     default=loading.RECOMMENDED,
     group=WHAT,
     help=f"Restart policy [{loading.RECOMMENDED}].",
@@ -167,8 +169,8 @@ def command(  # noqa: PLR0913 - each is an option
     together = values.whole("--at-once", at_once, faults, least=1) or 1
     maker = saboteur(launcher)
     interval_s = maker.interval_s if interval is None else values.interval(interval, faults, least=0.1)
-    stall_s = maker.stall_s if stall is None else _positive("--stall", stall, faults)
-    patience_s = 60 * _positive("--patience", patience, faults)
+    stall_s = maker.stall_s if stall is None else _span("--stall", stall, faults)
+    patience_s = _span("--patience", patience, faults, unit_s=60.0)
     own = values.settings({"signals": signals}, faults, watching=True)
     logs.follow(own)
     if own.state_dir is None and root is None:
@@ -212,11 +214,8 @@ def command(  # noqa: PLR0913 - each is an option
     return _report(ground, looked_for, results, seconds, keep=keep, as_json=as_json)
 
 
-def _positive(name: str, text: str, faults: list[str]) -> float:
-    found = values.number(name, text, faults)
-    if found is not None and not 0 < found < 1e6:
-        faults.append(f"{name}={text[:40]!r} is not above 0; use for example {name} 20")
-    return found if found is not None and 0 < found < 1e6 else 1.0
+def _span(name: str, text: str, faults: list[str], *, unit_s: float = 1.0) -> float:
+    return values.span(name, text, faults, least_s=0.001, most_s=_LONGEST_S, like="20m", unit_s=unit_s)
 
 
 def _policy(policy: str, looked_for: str) -> RestartPolicy:

@@ -50,14 +50,18 @@ and keeps their causes in LASTBEAT_STATE_DIR.
     "globs",
     group=WHICH,
     listed=("GLOB…", "Only runs whose ids match, quoted: 'mistral-*' [all]."),
-    metavar="[RUN-GLOB]...",
+    metavar="[PATTERN]...",
     nargs=-1,
 )
 @options.option(
     "--status", "named", multiple=True, metavar="NAMES", group=WHICH, help=f"Only these: {', '.join(options.STATUSES)}."
 )
 @options.option(
-    "--since", metavar="TIME", default="24h", group=WHICH, help="Only runs that were alive within this time: 7d [24h]."
+    "--since",
+    metavar="DURATION",
+    default="24h",
+    group=WHICH,
+    help="Only runs that were alive within this time: 7d [24h].",
 )
 @options.option("--once", is_flag=True, help="Print one plain table with reasons and advice, as into a pipe.")
 @options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two reads of the store [5].")
@@ -81,7 +85,7 @@ def command(  # noqa: PLR0913 - one for each option
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
-    faults += [fault for fault in map(values.glob_fault, globs) if fault]
+    values.check_globs(globs, faults)
     wanted = statuses(named, faults)
     since_s = values.since(since, faults)
     interval_s = values.interval(pace, faults)

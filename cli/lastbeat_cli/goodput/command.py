@@ -56,11 +56,11 @@ This command reads only the record and the progress of a run. Missing figures ar
     "globs",
     group=WHICH,
     listed=("RUN…", "One run in full; several, or a quoted glob, as a table [all]."),
-    metavar="[RUN-GLOB]...",
+    metavar="[PATTERN]...",
     nargs=-1,
 )
 @options.option(
-    "--since", metavar="TIME", default="30d", group=WHICH, help="Only runs that were alive within this time [30d]."
+    "--since", metavar="DURATION", default="30d", group=WHICH, help="Only runs that were alive within this time [30d]."
 )
 @options.option("--most", metavar="N", default="1000", group=WHICH, help="Read no more runs than this [1000].")
 @options.place
@@ -78,7 +78,7 @@ def command(*, globs: tuple[str, ...], since: str, most: str, as_json: bool, ver
     count = values.count("--most", most, faults, _MOST)
     if single is not None:
         return _one(one_run.read(single, given, faults), single, as_json=as_json)
-    faults += [fault for fault in map(values.glob_fault, globs) if fault]
+    values.check_globs(globs, faults)
     settings = values.settings(given, faults)
     logs.follow(settings)
     return _fleet(settings, globs, since, since_s, count, as_json=as_json)

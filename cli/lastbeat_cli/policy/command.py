@@ -42,7 +42,7 @@ _policy = options.option(
     "--policy",
     "named",
     default=loading.RECOMMENDED,
-    metavar="NAME-OR-FILE",
+    metavar="NAME-OR-PATH",
     group=WHICH,
     help=f"A policy that comes with lastbeat, or a file [{loading.RECOMMENDED}].",
 )
@@ -71,7 +71,7 @@ def listing(*, as_json: bool, verbose: bool) -> int:
 
 
 @command.command("show", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
-@click.argument("name", metavar="NAME-OR-FILE")
+@click.argument("name", metavar="NAME-OR-PATH")
 @options.form
 def show(*, name: str, as_json: bool, verbose: bool) -> int:
     """Show what a policy does in each mode. For a built-in policy, prints its file, to start your own with."""
@@ -87,10 +87,10 @@ def show(*, name: str, as_json: bool, verbose: bool) -> int:
 
 
 @command.command("check", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="PATH")
 @options.form
 def check(*, file: str, as_json: bool, verbose: bool) -> int:
-    """Check the policy FILE; every fault is listed."""
+    """Check the policy at PATH; every fault is listed."""
     logs.verbose(on=verbose)
     found = load(file)
     if as_json:

@@ -64,11 +64,11 @@ def command(ctx: click.Context) -> None:
 
 
 @command.command("check", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@click.argument("file", metavar="[FILE]", required=False)
+@click.argument("file", metavar="[PATH]", required=False)
 @options.place
 @options.form
 def check(*, file: str | None, as_json: bool, verbose: bool, **given: str | None) -> int:
-    """Check the routes in FILE, or those of the fleet; every fault is listed."""
+    """Check the routes at PATH, or those of the fleet; every fault is listed."""
     logs.verbose(on=verbose)
     settings = _settings(given)
     found = _asked_for(settings, file)
@@ -104,11 +104,11 @@ def show(*, as_json: bool, verbose: bool, **given: str | None) -> int:
 
 
 @command.command("set", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="PATH")
 @options.place
 @options.form
 def put(*, file: str, as_json: bool, verbose: bool, **given: str | None) -> int:
-    """Make FILE the routes of the fleet, if it can be used. Takes effect within a minute for every watcher."""
+    """Make the file PATH the routes of the fleet, if it can be used. Takes effect within a minute for every watcher."""
     logs.verbose(on=verbose)
     settings = _settings(given)
     body, store = _read(file), opening.store(settings)
@@ -136,13 +136,13 @@ def remove(*, as_json: bool, verbose: bool, **given: str | None) -> int:
 
 
 @command.command("test", cls=options.Grouped, epilog=EPILOG_TEST, context_settings=options.HELP)
-@options.option("--run", metavar="ID", group=WHICH, help="The run; owner and team are read from it, if it names them.")
+@options.option("--run", metavar="RUN", group=WHICH, help="The run; owner and team are read from it, if it names them.")
 @options.option("--status", metavar="S", group=WHICH, help=f"Event of the alert: {', '.join(_EVENTS)}.")
 @options.option("--owner", "whose", metavar="NAME", group=WHICH, help="The run's owner [as the run says].")
 @options.option("--team", "of_team", metavar="NAME", group=WHICH, help="The owner's team [as the run says].")
 @options.option("--cause", metavar="TYPE", group=WHICH, help="Error type of the cause [unknown].")
 @options.option("--at", metavar="TIME", group=WHICH, help="Time of the alert: 2026-01-31T03:00:00+01:00 [now].")
-@options.option("--file", metavar="FILE", group=WHICH, help="Test the routes in FILE [those of the fleet].")
+@options.option("--file", metavar="PATH", group=WHICH, help="Test the routes at PATH [those of the fleet].")
 @options.place
 @options.form
 def test(  # noqa: PLR0913 - one for each option

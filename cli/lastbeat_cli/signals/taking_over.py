@@ -16,7 +16,7 @@ EPILOG = """\
 \b
 Exit status:
   0  the files were written; stderr lists what has no counterpart
-  3  FILE has neither a monitor nor a restart policy, or something is wrong with it
+  3  PATH has neither a monitor nor a restart policy, or something is wrong with it
 
 \b
 Examples:
@@ -28,7 +28,7 @@ Examples:
 
 
 @click.command("import", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("file", metavar="PATH", type=click.Path(path_type=Path))
 @options.option(
     "-o",
     "--out",
@@ -41,9 +41,9 @@ Examples:
 )
 @options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
 def command(*, file: Path, out: Path | None, policy_out: Path | None, verbose: bool) -> int:
-    """Convert FILE, a configuration of another launcher, to a catalogue and a restart policy.
+    """Convert PATH, a configuration of another launcher, to a catalogue and a restart policy.
 
-    FILE is a log monitor (SlurmLogMonitor, or a job with log_events), a restart policy, or a Hydra configuration whose
+    PATH is a log monitor (SlurmLogMonitor, or a job with log_events), a restart policy, or a Hydra configuration whose
     defaults name /monitoring and /restart. Patterns, states, metadata and limits become a catalogue. Restarts,
     commands, notes and stops become a policy. Entries without a counterpart are listed on stderr, with alternatives.
     """

@@ -58,7 +58,7 @@ class _Hits:
 
 
 @click.command("test", cls=options.Grouped, epilog=EPILOG_TEST, context_settings=options.HELP)
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="PATH")
 @signals.which
 @options.option("--only", metavar="NAME", group=signals.WHICH, help="Only this signal.")
 @options.option(
@@ -66,9 +66,9 @@ class _Hits:
 )
 @options.form
 def test(*, file: str, given: str | None, only: str | None, most: int, as_json: bool, verbose: bool) -> int:
-    """Show which lines of the log FILE each signal matches; - is standard input.
+    """Show which lines of the log PATH each signal matches; - is standard input.
 
-    A matching line is not yet a cause: 'lastbeat explain FILE' weighs all of them.
+    A matching line is not yet a cause: 'lastbeat explain PATH' weighs all of them.
     """
     logs.verbose(on=verbose)
     if is_path(file) and file.endswith((".yaml", ".yml")):
@@ -95,10 +95,10 @@ def test(*, file: str, given: str | None, only: str | None, most: int, as_json: 
 
 
 @click.command("check", cls=options.Grouped, epilog=EPILOG_CHECK, context_settings=options.HELP)
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="PATH")
 @options.form
 def check(*, file: str, as_json: bool, verbose: bool) -> int:
-    """Check the catalogue FILE for use alone or in LASTBEAT_SIGNALS; every fault is listed."""
+    """Check the catalogue PATH for use alone or in LASTBEAT_SIGNALS; every fault is listed."""
     logs.verbose(on=verbose)
     return _check(file, as_json=as_json)
 

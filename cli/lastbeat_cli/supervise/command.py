@@ -71,7 +71,7 @@ Examples:
 @options.option(
     "--resume",
     "resumed",
-    metavar="ID",
+    metavar="RUN",
     # Without a value, the run is the only word: `lastbeat restart --root DIR RUN` puts options between.
     is_flag=False,
     flag_value="",
@@ -84,7 +84,7 @@ Examples:
     group=WHAT,
     help="Supervise a job that is already running: Slurm's or Ray's id, KIND/NAME of Kubernetes, or a pid.",
 )
-@options.option("--config", "file", metavar="FILE", group=WHAT, help="YAML file with a whole supervision.")
+@options.option("--config", "file", metavar="PATH", group=WHAT, help="YAML file with a whole supervision.")
 @options.option("--launcher", type=click.Choice(sorted(LAUNCHERS)), group=WHAT, help="Where the run's jobs run.")
 @options.option(
     "--option",
@@ -95,8 +95,8 @@ Examples:
     help="An option for the launcher, as --option=--partition=gpu; may be repeated.",
 )
 @options.option("--output", metavar="PATH", group=WHAT, help="File for the job's output [local: below the run].")
-@options.option("--policy", metavar="NAME-OR-FILE", group=RESTARTS, help="Restart policy [none: nothing is restarted].")
-@options.option("--checkpoint-dir", metavar="DIR-OR-URL", group=RESTARTS, help="Where training saves its checkpoints.")
+@options.option("--policy", metavar="NAME-OR-PATH", group=RESTARTS, help="Restart policy [none: nothing is restarted].")
+@options.option("--checkpoint-dir", metavar="PATH-OR-URL", group=RESTARTS, help="Where training saves its checkpoints.")
 @options.option(
     "--on-permanent",
     metavar="end|leave",

@@ -1,7 +1,6 @@
 """The work of ``watch``: checks one run, once or until it is over."""
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from lastbeat.model.outcome import Outcome
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.stores.clock import steady_clock
-from lastbeat_cli import exits, logs, options
+from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.loop import Stop, follow
 from lastbeat_cli.plain import Plain
 
@@ -85,7 +84,7 @@ def _read(
     run_id: str | None, interval: str, given: dict[str, str | None], faults: list[str]
 ) -> tuple[Settings, str, float]:
     """Settings, run id and interval. Raises :class:`SettingsError` with all faults at once, before any I/O."""
-    settings, interval_s = None, 0.0
+    settings = None
     if run_id is None:
         faults.append("--run-id is missing; use for example --run-id mistral-20250804-171621")
     else:
@@ -93,10 +92,7 @@ def _read(
             check_run_id(run_id)
         except InvalidRunIdError as fault:
             faults.append(str(fault))
-    try:
-        interval_s = _interval(interval)
-    except ValueError as fault:
-        faults.append(str(fault))
+    interval_s = values.interval(interval, faults, least=0.001, most=86400.0)
     try:
         settings = configuration.load(options.arguments(given), watching=True)
     except SettingsError as fault:
@@ -104,13 +100,3 @@ def _read(
     if faults or settings is None or run_id is None:
         raise SettingsError(faults)
     return settings, run_id, interval_s
-
-
-def _interval(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value <= 86400:
-        raise ValueError(f"--interval={text!r} is no number of seconds above 0 and up to a day; use for example 60")
-    return value

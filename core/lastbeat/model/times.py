@@ -10,6 +10,7 @@ _ISO = Pattern(
     r"\s*(Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?"
 )
 _DURATION = Pattern(r"(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?", re.ASCII)
+_NUMBER = Pattern(r"(?:\d{1,15}\.?\d{0,15}|\.\d{1,15})(?:e[+-]?\d{1,2})?", re.ASCII | re.IGNORECASE)
 # Epoch numbers by magnitude: seconds until the year 5138, then milli-, micro- and nanoseconds.
 _EPOCH_UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
 
@@ -81,6 +82,19 @@ def parse_duration(text: str) -> timedelta | None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+
+
+def parse_span(text: str, unit_s: float | None = 1.0) -> float | None:
+    """A span in seconds: a duration (:func:`parse_duration`), or a bare number of ``unit_s`` seconds.
+
+    Returns None for any other text, and for a bare number if ``unit_s`` is None.
+    """
+    length = parse_duration(text)
+    if length is not None:
+        return length.total_seconds()
+    if unit_s is None or not _NUMBER.fullmatch(text.strip()):
+        return None
+    return float(text) * unit_s
 
 
 def format_minutes(seconds: float) -> str:
