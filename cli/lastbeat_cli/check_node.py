@@ -21,12 +21,12 @@ Exit status:
 
 \b
 Examples:
-  lastbeat check-node
-  lastbeat check-node --gpus 8 --path /scratch --path /dev/shm
-  lastbeat check-node --json | jq '.checks[] | select(.word != "ok")'
+  lastbeat check node
+  lastbeat check node --gpus 8 --path /scratch --path /dev/shm
+  lastbeat check node --json | jq '.checks[] | select(.word != "ok")'
 
 This command is read-only and needs neither root nor a fleet. A Slurm prolog has no PATH:
-/opt/lastbeat/bin/lastbeat check-node --prolog --gpus 8
+/opt/lastbeat/bin/lastbeat check node --prolog --gpus 8
 """
 _PATHS: Final = ("/tmp", "/dev/shm")  # noqa: S108 - nothing is written there
 

@@ -34,9 +34,9 @@ Exit status:
 
 \b
 Examples:
-  lastbeat checkpoints /scratch/run-7/checkpoints
-  lastbeat checkpoints s3://bucket/run-7/ckpt --json | jq -r .chosen.url
-  lastbeat checkpoints llama
+  lastbeat restart checkpoints /scratch/run-7/checkpoints
+  lastbeat restart checkpoints s3://bucket/run-7/ckpt --json | jq -r .chosen.url
+  lastbeat restart checkpoints llama
 """
 
 

@@ -36,10 +36,10 @@ Exit status, by the convention of monitoring plug-ins:
 
 \b
 Examples:
-  lastbeat health llama
-  lastbeat health --ray-address http://10.0.0.7:8265 --checkpoint-dir s3://bucket/llama
-  lastbeat health --head-pod ray-head --namespace ml --pod worker-0 --pod worker-1
-  lastbeat health --head-pod ray-head --json | jq .issues
+  lastbeat check run llama
+  lastbeat check cluster --ray-address http://10.0.0.7:8265 --checkpoint-dir s3://bucket/llama
+  lastbeat check cluster --head-pod ray-head --namespace ml --pod worker-0 --pod worker-1
+  lastbeat check cluster --head-pod ray-head --json | jq .issues
 
 This command is read-only. For a RUN it reads record and heartbeats, and for a supervised run on Ray also its cluster.
 """
@@ -88,7 +88,7 @@ def command(  # noqa: PLR0913 - each is an option
     named = [each for each in (run, head_pod, ray_address) if each is not None]
     if len(named) != 1:
         many = "none is named" if not named else "name one of them"
-        faults.append(f"whose health? RUN, --head-pod or --ray-address: {many}, as in lastbeat health llama")
+        faults.append(f"whose health? RUN, --head-pod or --ray-address: {many}, as in lastbeat check run llama")
     if run is not None and (pods or namespace or container or context):
         faults.append("--pod, --namespace, --container and --context are of a cluster: leave them out for a RUN")
     if ray_address is not None and (container or context or (namespace and not pods)):

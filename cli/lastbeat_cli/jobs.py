@@ -35,9 +35,9 @@ Exit status:
 
 \b
 Examples:
-  lastbeat jobs
-  lastbeat jobs --all --json
-  lastbeat jobs --json | jq -r '.jobs[] | select(.alone) | .resume'
+  lastbeat restart jobs
+  lastbeat restart jobs --all --json
+  lastbeat restart jobs --json | jq -r '.jobs[] | select(.alone) | .resume'
 """
 
 

@@ -42,8 +42,8 @@ Exit status:
 
 \b
 Examples:
-  lastbeat simulate-fault llama --type rank_killed --rank 2 --after 30
-  lastbeat simulate-fault llama --type random
+  lastbeat restart simulate-fault llama --type rank_killed --rank 2 --after 30
+  lastbeat restart simulate-fault llama --type random
   LASTBEAT_SIMULATE_FAULT=gpu_error:2:30 torchrun train.py
 """
 _BY_SIGNAL: Final[Mapping[FaultType, int]] = MappingProxyType(

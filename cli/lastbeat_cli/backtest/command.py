@@ -45,9 +45,9 @@ What the words mean:
 
 \b
 Examples:
-  lastbeat backtest s3://bucket/training-runs --policy megatron_transient
-  lastbeat backtest --policy megatron_conservative --policy mine.yaml --decisions
-  lastbeat backtest --timeouts s3://bucket/training-runs
+  lastbeat report backtest s3://bucket/training-runs --policy megatron_transient
+  lastbeat report backtest --policy megatron_conservative --policy mine.yaml --decisions
+  lastbeat report backtest --timeouts s3://bucket/training-runs
 """
 
 

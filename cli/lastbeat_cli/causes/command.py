@@ -36,10 +36,10 @@ Exit status:
 
 \b
 Examples:
-  lastbeat causes s3://bucket/training-runs --since 30d
-  lastbeat causes --by node --since 7d
-  lastbeat causes --by cause --fingerprints
-  lastbeat causes --json | jq '.causes[0]'
+  lastbeat report causes s3://bucket/training-runs --since 30d
+  lastbeat report causes --by node --since 7d
+  lastbeat report causes --by cause --fingerprints
+  lastbeat report causes --json | jq '.causes[0]'
 
 Hours are wall time, whatever the number of GPUs. This command is read-only and reads only the records of runs.
 """

@@ -67,10 +67,10 @@ Exit status:
 
 \b
 Examples:
-  lastbeat drill --launcher local
-  lastbeat drill --launcher slurm --scenario scancel --option=--partition=gpu --option=--account=lab
-  lastbeat drill --launcher ray --ray-address http://head:8265
-  lastbeat drill --launcher slurm --policy ours.yaml --interval 30 --root /scratch/$USER/drill
+  lastbeat restart drill --launcher local
+  lastbeat restart drill --launcher slurm --scenario scancel --option=--partition=gpu --option=--account=lab
+  lastbeat restart drill --launcher ray --ray-address http://head:8265
+  lastbeat restart drill --launcher slurm --policy ours.yaml --interval 30 --root /scratch/$USER/drill
 """
 
 

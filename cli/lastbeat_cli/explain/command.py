@@ -145,7 +145,9 @@ class _Looking:
             return given
         if self._settings is not None:
             return self._settings[table.SIGNALS] or ""
-        self.notes.append("the settings are wrong, so LASTBEAT_SIGNALS was not looked at; lastbeat doctor says more")
+        self.notes.append(
+            "the settings are wrong, so LASTBEAT_SIGNALS was not looked at; lastbeat check setup says more"
+        )
         return ""
 
     def sources(self, named: Sequence[str]) -> list[LogInput]:

@@ -44,8 +44,8 @@ Exit status:
 
 \b
 Examples:
-  lastbeat goodput llama-7b
-  lastbeat goodput 'llama-*' --json | jq .total.ettr
+  lastbeat report goodput llama-7b
+  lastbeat report goodput 'llama-*' --json | jq .total.ettr
 
 This command reads only the record and the progress of a run. Missing figures are shown as "not known", never as zero.
 """

@@ -1,4 +1,4 @@
-"""The figures of ``lastbeat top``: speed, resources, ranks and heartbeats."""
+"""The figures of ``lastbeat show --live``: speed, resources, ranks and heartbeats."""
 
 import math
 from collections.abc import Iterator, Sequence

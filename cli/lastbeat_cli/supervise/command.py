@@ -56,13 +56,13 @@ override the file, and the file overrides the environment. --dry-run --json prin
 
 \b
 Examples:
-  lastbeat supervise --run-id demo --launcher local --policy megatron_transient \\
+  lastbeat restart supervise --run-id demo --launcher local --policy megatron_transient \\
       --checkpoint-dir ckpt -- python train.py --resume={resume_from}
-  lastbeat supervise --run-id llama --launcher slurm --policy megatron_transient \\
+  lastbeat restart supervise --run-id llama --launcher slurm --policy megatron_transient \\
       --checkpoint-dir /scratch/llama --log 'logs/%j.out' -- train.sbatch
-  lastbeat supervise --resume llama
-  lastbeat supervise --config llama.yaml --dry-run
-  lastbeat supervise --agent --launcher slurm --interval 60
+  lastbeat restart llama
+  lastbeat restart supervise --config llama.yaml --dry-run
+  lastbeat restart supervise --agent --launcher slurm --interval 60
 """
 
 
