@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
 from lastbeat.model.near_names import did_you_mean, near_names
 from lastbeat_cli import options
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class CommandEntry(NamedTuple):
@@ -48,6 +51,14 @@ class LazyGroup(click.Group):
             return None
         module, _, name = self.entries[cmd_name].place.partition(":")
         return cast("click.Command", getattr(import_module(f"lastbeat_cli.{module}"), name or "command"))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only for completion
+
+        found = [
+            CompletionItem(name, help=each.what) for name, each in self.entries.items() if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

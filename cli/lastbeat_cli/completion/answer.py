@@ -38,9 +38,18 @@ def lines(line: str, breaks: str, group: LazyGroup) -> list[str]:
     if not line or line[-1].isspace():
         words.append("")
     *before, typed = words[1:] or [""]
-    items = _commands(typed, group) if not before else _more(group, meant(before), typed)
     cut = _broken_off(line, typed, breaks)
-    return [_line(item, cut) for item in items]
+    return [_line(item, cut) for item in _items(group, before, typed)]
+
+
+def _items(group: LazyGroup, before: list[str], typed: str) -> list[Item]:
+    if before[:1] == ["help"]:
+        before = before[1:]
+    if not before:
+        return _commands(typed, group)
+    # A run may stand where restart has commands.
+    commands = _more(group, before, typed) if before == ["restart"] else []
+    return [*commands, *_more(group, meant(before), typed)]
 
 
 def _commands(typed: str, group: LazyGroup) -> list[Item]:
