@@ -48,7 +48,7 @@ def tables(progress: Callable[[str], None], folder: Path, times: int) -> Iterato
     # Its exit status tells of this machine, and is no fault of the command's.
     command = [sys.executable, "-c", "from lastbeat_cli.main import main; main(['check-node'])"]
     runs = measure.in_turn({"check-node": command}, environment, folder, times)["check-node"]
-    yield f"| `lastbeat check-node` without GPUs, start to exit, median | {runs.wall_s * 1e3:.0f} ms |"
+    yield f"| `lastbeat check node` without GPUs, start to exit, median | {runs.wall_s * 1e3:.0f} ms |"
 
 
 def _child(folder: Path, environment: dict[str, str]) -> dict[str, Any]:

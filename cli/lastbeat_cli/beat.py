@@ -28,7 +28,7 @@ Examples:
 @options.option("--owner", metavar="NAME", group=report.WHAT, help="Whose run it is [as before].")
 @options.option("--team", metavar="NAME", group=report.WHAT, help="The owner's team [as before].")
 @options.place
-@options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
+@options.verbose
 def command(  # noqa: PLR0913 - one for each option
     *,
     run_id: str | None,

@@ -11,7 +11,7 @@ from lastbeat_cli import exits, logs, options, report
 @click.command("complete", cls=options.Grouped, epilog=report.EPILOG)
 @report.of_run
 @options.place
-@options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
+@options.verbose
 def command(*, run_id: str | None, verbose: bool, **given: str | None) -> int:
     """Report that a run succeeded: write _complete. An _error of the same attempt outranks it."""
     logs.verbose(on=verbose)

@@ -79,7 +79,7 @@ _INFRA: Final = ("template.yaml", "package.sh", "bundle.py", "requirements.txt",
 )
 @options.option("--dry-run", is_flag=True, help="Run nothing; print the commands.")
 @options.place
-@options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
+@options.verbose
 def command(  # noqa: PLR0913 - one for each option
     *,
     guided: bool,

@@ -91,7 +91,7 @@ lines like 'step 100/1000 loss 2.5'. A store that is down neither delays the com
     group=IN_PLACE,
     help="Restart policy; 'lastbeat policy list' shows them [megatron_transient].",
 )
-@options.option("--checkpoint-dir", metavar="PATH-OR-URL", group=IN_PLACE, help="Where training saves its checkpoints.")
+@options.checkpoint_dir(IN_PLACE)
 @options.option(
     "--grace", metavar="SECONDS", group=IN_PLACE, help="Time between SIGTERM and SIGKILL of a hung command [15]."
 )
@@ -106,7 +106,7 @@ lines like 'step 100/1000 loss 2.5'. A store that is down neither delays the com
     help="A word that all nodes share and that differs for each launch [the scheduler's job].",
 )
 @options.place
-@options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
+@options.verbose
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARG]...")
 def command(  # noqa: PLR0913 - its options
     *,

@@ -28,7 +28,7 @@ Examples:
     "--exit-status", metavar="N", group=report.WHAT, help="Exit status to add to the message; in a trap it is $?."
 )
 @options.place
-@options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
+@options.verbose
 @click.argument("words", nargs=-1, metavar="[RUN] [MESSAGE|-]")
 def command(
     *, run_id: str | None, exit_status: str | None, words: tuple[str, ...], verbose: bool, **given: str | None

@@ -61,7 +61,7 @@ This command is read-only. For a RUN it reads record and heartbeats, and for a s
 @options.option("--namespace", metavar="NS", group=WHOSE, help="Namespace of the pods [kubectl's own].")
 @options.option("--container", metavar="C", group=WHOSE, help="Container of the head's pod [its first].")
 @options.option("--context", metavar="CTX", group=WHOSE, help="Context of kubectl [its current one].")
-@options.option("--checkpoint-dir", metavar="PATH-OR-URL", group=WHOSE, help="Where training saves its checkpoints.")
+@options.checkpoint_dir(WHOSE)
 @options.place
 @options.form
 def command(  # noqa: PLR0913 - each is an option

@@ -47,7 +47,7 @@ Examples:
 @options.place
 @options.people
 @options.option("--yes", is_flag=True, help="Ask nothing, and replace settings that .env has already.")
-@options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
+@options.verbose
 def command(*, yes: bool, verbose: bool, **given: str | None) -> int:
     """Set lastbeat up: write .env in this folder, check everything, and send a test alert.
 

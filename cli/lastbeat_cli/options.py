@@ -108,6 +108,18 @@ def one_run(word: str | None, run_id: str | None) -> str | None:
     return word if word is not None else run_id
 
 
+def stale_minutes(group: str = HOW) -> Callable[[F], F]:
+    """The option for the age at which a heartbeat is stale."""
+    return option("--stale-minutes", metavar="N", group=group, help="A heartbeat older than this is stale [10].")
+
+
+def checkpoint_dir(group: str) -> Callable[[F], F]:
+    """The option for the place of checkpoints."""
+    return option("--checkpoint-dir", metavar="PATH-OR-URL", group=group, help="Where training saves its checkpoints.")
+
+
+verbose = option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
+"""The option for a log of each action."""
 _PLACE = (
     option(
         "--root",
@@ -139,7 +151,7 @@ _REACH = (
 )
 _FORM = (
     option("--json", "as_json", is_flag=True, help="Print one JSON object on one line instead of text."),
-    option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks."),
+    verbose,
 )
 
 

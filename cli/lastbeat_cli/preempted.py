@@ -21,7 +21,7 @@ Example:
 @options.option("--step", metavar="N", group=report.WHAT, help="The last step in the checkpoint.")
 @options.option("--why", also=("--reason",), metavar="TEXT", group=report.WHAT, help="The reason why the run ended.")
 @options.place
-@options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
+@options.verbose
 def command(
     *,
     run_id: str | None,

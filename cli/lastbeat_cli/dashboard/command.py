@@ -70,7 +70,7 @@ proxy with TLS.
 )
 @options.option("--open", "opens", is_flag=True, group=SERVING, help="Open it in this machine's browser.")
 @options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two reads of the store [5].")
-@options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
+@options.stale_minutes()
 @options.place
 @options.signals
 @options.form

@@ -65,7 +65,7 @@ and keeps their causes in LASTBEAT_STATE_DIR.
 )
 @options.option("--once", is_flag=True, help="Print one plain table with reasons and advice, as into a pipe.")
 @options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two reads of the store [5].")
-@options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
+@options.stale_minutes()
 @options.place
 @options.form
 def command(  # noqa: PLR0913 - one for each option

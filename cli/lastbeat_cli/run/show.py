@@ -41,7 +41,7 @@ Keys of --live: t shows everything about the run, q quits.
 )
 @options.place
 @options.option("-n", "--lines", metavar="N", help="Number of last lines of the newest log [15].")
-@options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
+@options.stale_minutes()
 @options.form
 def command(  # noqa: PLR0913 - each is an option
     *,

@@ -39,7 +39,7 @@ Examples:
 @options.option(
     "--policy-out", metavar="PATH", type=click.Path(path_type=Path), help="Write the restart policy to this file."
 )
-@options.option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
+@options.verbose
 def command(*, file: Path, out: Path | None, policy_out: Path | None, verbose: bool) -> int:
     """Convert PATH, a configuration of another launcher, to a catalogue and a restart policy.
 

@@ -96,7 +96,7 @@ Examples:
 )
 @options.option("--output", metavar="PATH", group=WHAT, help="File for the job's output [local: below the run].")
 @options.option("--policy", metavar="NAME-OR-PATH", group=RESTARTS, help="Restart policy [none: nothing is restarted].")
-@options.option("--checkpoint-dir", metavar="PATH-OR-URL", group=RESTARTS, help="Where training saves its checkpoints.")
+@options.checkpoint_dir(RESTARTS)
 @options.option(
     "--on-permanent",
     metavar="end|leave",

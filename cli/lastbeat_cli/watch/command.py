@@ -33,7 +33,7 @@ lists them all.
 @options.option(
     "--interval", metavar="SECONDS", group=WHAT, help="Time between two passes [60]; of a fleet with --once, two calls."
 )
-@options.option("--stale-minutes", metavar="N", group=WHAT, help="A heartbeat older than this is stale [10].")
+@options.stale_minutes(WHAT)
 @options.place
 @options.option(
     "--log", multiple=True, metavar="PATH", group=options.LOGS, help="A log file of RUN on this machine; repeatable."
