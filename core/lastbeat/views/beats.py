@@ -1,18 +1,16 @@
-"""A run's heartbeat files as people are shown them, understood once for each time that they were written."""
+"""A run's heartbeat files as people are shown them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from lastbeat.model import runid
 from lastbeat.model.document_field import declared
-from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.observation import Seen
 from lastbeat.model.times import format_time
 from lastbeat.model.view import HeartbeatFile
-from lastbeat.stores.port import Blob
-from lastbeat.views.file_cache import CachedFile
+from lastbeat.views.file_cache import CachedFile, FileCache
 from lastbeat.views.heartbeats import HeartbeatFields, read_told
 from lastbeat.views.safe import Safe
 
@@ -29,58 +27,40 @@ class Beats:
     progress: HeartbeatFields | None = None
     """The source of progress: progress.json, or a metadata.json with a step. None if it is of an earlier attempt."""
     shown: tuple[HeartbeatFile, ...] = ()
-    told: Mapping[str, HeartbeatFields] = field(default_factory=dict)
-    """What each file says, by name, of any attempt."""
     world_size: int | None = None
     notes: tuple[str, ...] = ()
 
 
-@dataclass
-class BeatReader:
-    """Understands one run's heartbeats again and again. ``know`` gets each one, with the name of its
-    file, when it was decoded."""
+def heartbeats(cache: FileCache, mask: Callable[[str], str]) -> dict[str, HeartbeatFields]:
+    """What each heartbeat says that ``cache`` could read, by name."""
+    found = {name: cache.understood(name, lambda blob: read_told(blob, mask)) for name in NAMES}
+    return {name: each for name, each in found.items() if each is not None}
 
-    safe: Safe
-    know: Callable[[str, Heartbeat], None]
-    _told: dict[str, tuple[Blob, HeartbeatFields]] = field(default_factory=dict)
 
-    def understand(self, got: Mapping[str, CachedFile]) -> Mapping[str, HeartbeatFields | None]:
-        """What each heartbeat in ``got`` says, by name; None for one that could not be read."""
-        return {name: self._understood(name, read) for name in NAMES if (read := got.get(name)) is not None}
+def beats_of(
+    got: Mapping[str, CachedFile], told: Mapping[str, HeartbeatFields], seen: Seen | None, safe: Safe
+) -> Beats:
+    """``told`` is what the heartbeats in ``got`` say. ``seen`` is what counts for this attempt; None if that could not
+    be found out, so all of it may."""
+    metadata, progress = told.get(runid.METADATA), told.get(runid.PROGRESS)
+    notes = []
+    if seen is not None:
+        if metadata is not None and seen.metadata is None:
+            notes.append("metadata.json was written by an earlier attempt, and does not count.")
+            metadata = None
+        if progress is not None and seen.progress is None:
+            notes.append("progress.json was written by an earlier attempt, and does not count.")
+            progress = None
+    shown = tuple(_beat(name, got[name], told.get(name), safe) for name in NAMES if name in got)
+    return Beats(metadata, progress or metadata, shown, _world_size(metadata), tuple(notes))
 
-    def look(
-        self, got: Mapping[str, CachedFile], told: Mapping[str, HeartbeatFields | None], seen: Seen | None
-    ) -> Beats:
-        """``told`` is what the heartbeats in ``got`` say. ``seen`` is what counts for this attempt; None if that could
-        not be found out, so all of it may."""
-        metadata, progress = told.get(runid.METADATA), told.get(runid.PROGRESS)
-        notes = []
-        if seen is not None:
-            if metadata is not None and seen.metadata is None:
-                notes.append("metadata.json was written by an earlier attempt, and does not count.")
-                metadata = None
-            if progress is not None and seen.progress is None:
-                notes.append("progress.json was written by an earlier attempt, and does not count.")
-                progress = None
-        shown = tuple(self._beat(name, got[name], told[name]) for name in NAMES if name in told)
-        known = {name: each for name, each in told.items() if each is not None}
-        return Beats(metadata, progress or metadata, shown, known, _world_size(metadata), tuple(notes))
 
-    def _understood(self, name: str, read: CachedFile) -> HeartbeatFields | None:
-        if read.blob is None:
-            return None
-        known = self._told.get(name)
-        if known is None or known[0] is not read.blob:
-            known = self._told[name] = (read.blob, read_told(read.blob, self.safe.mask))
-            self.know(name, known[1].heartbeat)
-        return known[1]
-
-    def _beat(self, name: str, read: CachedFile, told: HeartbeatFields | None) -> HeartbeatFile:
-        fault = None if read.fault is None else self.safe.name(f"it could not be read: {read.fault}")
-        if told is None:
-            return HeartbeatFile(name, read.entry.modified, None, fault or "it went away while it was read")
-        beat = told.heartbeat
-        return HeartbeatFile(name, beat.modified, beat.own_time, fault or beat.fault, _facts(told))
+def _beat(name: str, read: CachedFile, told: HeartbeatFields | None, safe: Safe) -> HeartbeatFile:
+    fault = None if read.fault is None else safe.name(f"it could not be read: {read.fault}")
+    if told is None:
+        return HeartbeatFile(name, read.entry.modified, None, fault or "it went away while it was read")
+    beat = told.heartbeat
+    return HeartbeatFile(name, beat.modified, beat.own_time, fault or beat.fault, _facts(told))
 
 
 def _world_size(metadata: HeartbeatFields | None) -> int | None:

@@ -1,14 +1,15 @@
 """What was read of a run's files, kept as long as a listing shows that they are the same."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from lastbeat.stores.kind import Traits
 from lastbeat.stores.port import Blob, Entry, Store, StoreError
 
 THREADS: Final = 8
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class FileCache:
         self.store = store
         self.files: dict[str, CachedFile] = {}
         """By the name of the piece."""
+        self._understood: dict[str, tuple[Blob, Any]] = {}
         self._threads = threads
 
     def fetch(self, pieces: Mapping[str, FilePiece]) -> Mapping[str, CachedFile]:
@@ -51,7 +53,18 @@ class FileCache:
             failed = got.fault is not None and known is not None
             self.files[name] = CachedFile(known.entry, known.blob, got.fault) if failed and known is not None else got
         self.files = {name: got for name, got in self.files.items() if name in pieces}
+        self._understood = {name: known for name, known in self._understood.items() if name in pieces}
         return self.files
+
+    def understood(self, name: str, read: Callable[[Blob], T]) -> T | None:
+        """What ``read`` makes of a piece, once for each time that it was fetched; None if there is no content of it."""
+        file, known = self.files.get(name), self._understood.get(name)
+        if file is None or file.blob is None:
+            return None
+        if known is None or known[0] is not file.blob:
+            known = self._understood[name] = file.blob, read(file.blob)
+        made: T = known[1]
+        return made
 
     @property
     def traits(self) -> Traits:

@@ -84,7 +84,6 @@ class Judge:
         self._signals = signals
         self._observer = Observer(cache, run_id, mask)  # type: ignore[arg-type]  # it reads, and no more
         self._logs: LogObserver | None = None
-        self._decoded: tuple[Blob, Record | None, str, bool] | None = None
         self._explained: tuple[object, Explanation] | None = None
 
     def judge(self, files: Mapping[str, Entry], at: datetime, policy: Policy) -> Judged:
@@ -189,9 +188,7 @@ class Judge:
             if read.fault.retryable:
                 raise read.fault
             return None, f"The record could not be read: {read.fault}", True
-        if self._decoded is None or self._decoded[0] is not read.blob:
-            self._decoded = (read.blob, *_decoded(read.blob))
-        return self._decoded[1:]
+        return self._cache.understood(runid.RECORD, _decoded) or (None, "", False)
 
 
 def documents(files: Mapping[str, Entry]) -> dict[str, FilePiece]:

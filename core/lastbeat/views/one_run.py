@@ -16,7 +16,7 @@ from lastbeat.model.view import Excerpt, Row, RunView, WatchState
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
 from lastbeat.views import excerpts, recorded
 from lastbeat.views.alerts import alerts, pending
-from lastbeat.views.beats import BeatReader, Beats
+from lastbeat.views.beats import Beats, beats_of, heartbeats
 from lastbeat.views.evidence import EvidenceReader
 from lastbeat.views.file_cache import CachedFile, FileCache, FilePiece
 from lastbeat.views.fleet_index import shown_silence, watched
@@ -126,7 +126,6 @@ class RunWatch:
         self._safe = Safe(mask)
         self._cache = FileCache(store)
         self._judge = Judge(self._cache, self.run_id, mask, catalogue or LogSettings())
-        self._beats = BeatReader(self._safe, self._judge.know)
         self._ranks = RankReader(store, self._safe)
         self._evidence = EvidenceReader(store, self._safe)
         self._silences = Silences(store)
@@ -156,14 +155,16 @@ class RunWatch:
         newest = newest_log(files)
         got = self._cache.fetch(_pieces(files, newest, log_lines))
         policy = self._limits.policy(self.run_id, self._policy, at)
-        told_by = self._beats.understand(got)
+        told_by = heartbeats(self._cache, self._safe.mask)
+        for name, each in told_by.items():
+            self._judge.know(name, each.heartbeat)
         judged = self._judge.judge(listed.files, at, policy)
         record, attempt = judged.record, judged.attempt
         policy = in_force(policy, judged.metadata, record)
         limits = tuple(limits_shown(policy, judged.metadata))
         self.ended = judged.ended
         why = recorded.explained(judged.explained, self._safe)
-        beats = self._beats.look(got, told_by, judged.seen)
+        beats = beats_of(got, told_by, judged.seen, self._safe)
         told = beats.progress
         ranks = self._ranks.look(listed.ranks, _began(attempt), attempt.declared)
         evidence = None
@@ -180,7 +181,7 @@ class RunWatch:
             got = self._cache.fetch(_pieces(files, newest, log_lines))
         tail = self._tail(newest, got, log_lines)
         sheet = with_log(judged.timesheet, judged.seen, tail)
-        known = _known_run(self.run_id, files, got, beats.told, judged, self._safe)
+        known = _known_run(self.run_id, files, got, told_by, judged, self._safe)
         watching = self._watching(judged.standing, files, at, policy)
         shown = _with_details(row(known, judged.standing, at, policy, watching), judged, self._safe)
         return RunView(

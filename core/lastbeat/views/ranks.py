@@ -50,7 +50,6 @@ class RankReader:
     store: Store
     safe: Safe
     _cache: FileCache = field(init=False)
-    _known: dict[int, tuple[CachedFile, _Read]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._cache = FileCache(self.store, _THREADS)
@@ -61,23 +60,16 @@ class RankReader:
         ours = {rank: entry for rank, entry in listed.items() if began is None or entry.modified >= began}
         chosen = choose(ours)
         got = self._cache.fetch({str(rank): FilePiece(ours[rank], LIMIT_BYTES) for rank in chosen})
-        self._known = {rank: (got[str(rank)], self._read(rank, got[str(rank)])) for rank in chosen}
-        read = [each for _, each in self._known.values()]
+        read = [self._read(rank, got[str(rank)]) for rank in chosen]
         lines = [each.line for each in read if attempt is None or each.attempt in {None, attempt}]
         return Ranks(compared(lines), len(ours) - len(chosen))
 
     def _read(self, rank: int, got: CachedFile) -> _Read:
-        known = self._known.get(rank)
-        if known is not None and known[0] == got:
-            return known[1]
-        blob = got.blob
-        if blob is None:
-            fault = "it went away while it was read" if got.fault is None else self.safe.name(str(got.fault))
-            return _Read(RankLine(rank, got.entry.modified, fault=fault))
-        read = understood(rank, blob, self.safe)
-        if got.fault is None:
-            return read
-        return replace(read, line=replace(read.line, fault=self.safe.name(str(got.fault))))
+        fault = None if got.fault is None else self.safe.name(str(got.fault))
+        read = self._cache.understood(str(rank), lambda blob: understood(rank, blob, self.safe))
+        if read is None:
+            return _Read(RankLine(rank, got.entry.modified, fault=fault or "it went away while it was read"))
+        return read if fault is None else replace(read, line=replace(read.line, fault=fault))
 
 
 def choose(listed: Mapping[int, Entry], most: int = MOST) -> list[int]:
