@@ -14,7 +14,7 @@ from lastbeat.model.silence import SILENCES, Silence
 from lastbeat.model.view import STRIP_S, WatchState
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat.views.safe import shown
-from lastbeat.views.standings import Standing, of_memory
+from lastbeat.views.standing import Standing, of_memory
 from lastbeat.watch.record.silences import Silenced, Silences
 
 log = logging.getLogger(__name__)

@@ -31,7 +31,7 @@ from lastbeat.views.log_judge import AGAIN_S, JudgedRun, UnrecordedRun
 from lastbeat.views.order import NEEDS_PEOPLE, need, sorted_rows
 from lastbeat.views.rows import row, same_until, standing_of, unrecorded
 from lastbeat.views.safe import Safe, shown
-from lastbeat.views.standings import of_record
+from lastbeat.views.standing import of_record
 from lastbeat.watch.decide.leaving import still_out
 from lastbeat.watch.observe.fleet import RunFiles
 from lastbeat.watch.record.codec import decode_record

@@ -21,7 +21,7 @@ from lastbeat.model.timesheet import Timesheet
 from lastbeat.stores.port import Blob, ConflictError, Entry, StoreError
 from lastbeat.views.excerpts import STACKS_LIMIT_BYTES
 from lastbeat.views.file_cache import FileCache, FilePiece
-from lastbeat.views.standings import NOTHING, Standing, of_decision, of_record
+from lastbeat.views.standing import NOTHING, Standing, of_decision, of_record
 from lastbeat.watch.decide.transition import Decision, decide, with_explanation
 from lastbeat.watch.observe.log_observer import LogObserver, LogSettings
 from lastbeat.watch.observe.run import ERROR_LIMIT_BYTES, Observer

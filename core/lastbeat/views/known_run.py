@@ -13,7 +13,7 @@ from lastbeat.model.view import SPARK_POINTS
 from lastbeat.stores.port import Entry
 from lastbeat.views.heartbeats import HeartbeatFields, thinned
 from lastbeat.views.log_judge import JudgedRun
-from lastbeat.views.standings import Standing
+from lastbeat.views.standing import Standing
 from lastbeat.watch.observe.log_files import is_log
 
 AGAIN_AFTER: Final = 10

@@ -26,7 +26,7 @@ from lastbeat.model.version import __version__
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat.views.file_cache import FileCache, FilePiece
 from lastbeat.views.judging import Judge, documents
-from lastbeat.views.standings import Standing, shown_state
+from lastbeat.views.standing import Standing, shown_state
 from lastbeat.watch.observe.log_files import is_log
 from lastbeat.watch.observe.log_observer import LogSettings
 from lastbeat.watch.observe.logs import DEFAULT as LOG_LIMITS

@@ -28,7 +28,7 @@ from lastbeat.views.limits import exceeded, in_force, limits_shown, worry_s
 from lastbeat.views.ranks import RankReader, standing_out
 from lastbeat.views.rows import doubt_of, row, unjudged_end
 from lastbeat.views.safe import Safe
-from lastbeat.views.standings import CONDITIONS_LIMIT, Standing
+from lastbeat.views.standing import CONDITIONS_LIMIT, Standing
 from lastbeat.watch.decide.goodput import goodput
 from lastbeat.watch.decide.timesheet import restart_waits, watched_from
 from lastbeat.watch.observe.listing import RANK_PAGES, RANKS, Folder, rank_of, run_files

@@ -18,7 +18,7 @@ from lastbeat.model.view import STRIP_S, Row, WatchState
 from lastbeat.stores.port import Entry
 from lastbeat.views.known_run import Gist, KnownRun, token
 from lastbeat.views.order import FRESH_S, NEWS_S
-from lastbeat.views.standings import NOTHING, Standing, of_decision
+from lastbeat.views.standing import NOTHING, Standing, of_decision
 from lastbeat.views.standstill import Standstill, standstill
 from lastbeat.views.strip import strip
 from lastbeat.watch.decide.recovery import STOOD_STILL
