@@ -31,7 +31,7 @@ class Beats:
     notes: tuple[str, ...] = ()
 
 
-def heartbeats(cache: FileCache, mask: Callable[[str], str]) -> dict[str, HeartbeatFields]:
+def heartbeat_fields(cache: FileCache, mask: Callable[[str], str]) -> dict[str, HeartbeatFields]:
     """What each heartbeat says that ``cache`` could read, by name."""
     found = {name: cache.understood(name, lambda blob: read_told(blob, mask)) for name in NAMES}
     return {name: each for name, each in found.items() if each is not None}

@@ -16,7 +16,7 @@ from lastbeat.model.view import Excerpt, Row, RunView, WatchState
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
 from lastbeat.views import excerpts, recorded
 from lastbeat.views.alerts import alerts, pending
-from lastbeat.views.beats import Beats, beats_of, heartbeats
+from lastbeat.views.beats import Beats, beats_of, heartbeat_fields
 from lastbeat.views.evidence import EvidenceReader
 from lastbeat.views.file_cache import CachedFile, FileCache, FilePiece
 from lastbeat.views.fleet_index import shown_silence, watched
@@ -155,8 +155,8 @@ class RunWatch:
         newest = newest_log(files)
         got = self._cache.fetch(_pieces(files, newest, log_lines))
         policy = self._limits.policy(self.run_id, self._policy, at)
-        told_by = heartbeats(self._cache, self._safe.mask)
-        for name, each in told_by.items():
+        by_file = heartbeat_fields(self._cache, self._safe.mask)
+        for name, each in by_file.items():
             self._judge.know(name, each.heartbeat)
         judged = self._judge.judge(listed.files, at, policy)
         record, attempt = judged.record, judged.attempt
@@ -164,7 +164,7 @@ class RunWatch:
         limits = tuple(limits_shown(policy, judged.metadata))
         self.ended = judged.ended
         why = recorded.explained(judged.explained, self._safe)
-        beats = beats_of(got, told_by, judged.seen, self._safe)
+        beats = beats_of(got, by_file, judged.seen, self._safe)
         told = beats.progress
         ranks = self._ranks.look(listed.ranks, _began(attempt), attempt.declared)
         evidence = None
@@ -181,7 +181,7 @@ class RunWatch:
             got = self._cache.fetch(_pieces(files, newest, log_lines))
         tail = self._tail(newest, got, log_lines)
         sheet = with_log(judged.timesheet, judged.seen, tail)
-        known = _known_run(self.run_id, files, got, told_by, judged, self._safe)
+        known = _known_run(self.run_id, files, got, by_file, judged, self._safe)
         watching = self._watching(judged.standing, files, at, policy)
         shown = _with_details(row(known, judged.standing, at, policy, watching), judged, self._safe)
         return RunView(
