@@ -47,13 +47,9 @@ def status(row: Row, sight: Sight) -> Cell:
     return f"{sight.signs.of(looks)} {word}{'' if row.doubt is None else '?'}", signs.style(looks)
 
 
-def run(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - all columns share one signature
+def run(row: Row, _: Sight) -> Cell:
     """The run's id."""
     return signs.name(row.run_id), "heading" if _needs_people(row) else ""
-
-
-def phase(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
-    return signs.harmless(row.phase or "", 100), ""
 
 
 def percent(row: Row, sight: Sight) -> Cell:
@@ -65,7 +61,7 @@ def percent(row: Row, sight: Sight) -> Cell:
     return text, "mark" if row.stands_still else ""
 
 
-def steps(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
+def steps(row: Row, _: Sight) -> Cell:
     step, total = _steps(row)
     if step is None:
         return "", ""
@@ -106,14 +102,6 @@ def spark(row: Row, sight: Sight) -> Cell:
     return signs.spark(row.losses, _SPARK if sight.wide else _SHORT_SPARK, sight.signs), ""
 
 
-def pace(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
-    return ("" if row.steps_per_s is None else rate(row.steps_per_s)), ""
-
-
-def tokens(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
-    return ("" if row.tokens_per_s is None else f"{si(row.tokens_per_s)}/s"), ""
-
-
 def beat(row: Row, sight: Sight) -> Cell:
     if row.beat_at is None or sight.at is None:
         return "", ""
@@ -122,24 +110,11 @@ def beat(row: Row, sight: Sight) -> Cell:
     return text, "mark" if row.doubt is not None else ""
 
 
-def attempt(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
-    """The attempt's number, from the second on: most runs have only one."""
-    return (str(row.attempt) if row.attempt > 1 else ""), ""
-
-
-def job(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
+def job(row: Row, _: Sight) -> Cell:
     """The job of a supervised run, and the number of restarts used."""
     if row.job is None:
         return "", ""
     return signs.harmless(row.job.text, 100), "mark" if row.job.waits else ""
-
-
-def host(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
-    return signs.harmless(row.host or "", 100), "dim"
-
-
-def owner(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
-    return signs.harmless(row.owner or row.team or "", 100), ""
 
 
 def why(row: Row, sight: Sight) -> Cell:
@@ -243,6 +218,11 @@ class Column:
     """Width that it gets before columns of less worth; it gets more if there is room."""
 
 
+def _text(of: Callable[[Row], str], style: str = "") -> Callable[[Row, Sight], Cell]:
+    """The cells of a column whose text needs the row alone."""
+    return lambda row, _: (of(row), style)
+
+
 ESSENTIAL: Final = 100
 """Columns of at least this worth are shown on 80 columns, unless run ids are long."""
 VITAL: Final = 130
@@ -252,7 +232,7 @@ ALWAYS: Final = 200
 COLUMNS: Final = (
     Column("STATUS", status, ALWAYS),
     Column("RUN", run, ALWAYS, least=10, first=True),
-    Column("PHASE", phase, 90, least=6, usual=14),
+    Column("PHASE", _text(lambda row: signs.harmless(row.phase or "", 100)), 90, least=6, usual=14),
     Column("STEP", steps, 82, right=True),
     Column("", bar, 70),
     Column("DONE", percent, 130, right=True),
@@ -260,12 +240,15 @@ COLUMNS: Final = (
     Column("ETA", eta, 120, right=True),
     Column("LOSS", loss, 115, right=True),
     Column("", spark, 105),
-    Column("SPEED", pace, 80, right=True),
-    Column("TOKENS", tokens, 50, right=True),
+    Column("SPEED", _text(lambda row: "" if row.steps_per_s is None else rate(row.steps_per_s)), 80, right=True),
+    Column(
+        "TOKENS", _text(lambda row: "" if row.tokens_per_s is None else f"{si(row.tokens_per_s)}/s"), 50, right=True
+    ),
     Column("BEAT", beat, 140, right=True),
-    Column("ATTEMPT", attempt, 85, right=True),
+    # From the second attempt on: most runs have only one.
+    Column("ATTEMPT", _text(lambda row: str(row.attempt) if row.attempt > 1 else ""), 85, right=True),
     Column("JOB", job, 84, least=6, usual=14),
-    Column("OWNER", owner, 88, least=5, usual=12),
+    Column("OWNER", _text(lambda row: signs.harmless(row.owner or row.team or "", 100)), 88, least=5, usual=12),
     Column("WHY", why, ALWAYS, least=12, usual=36),
-    Column("HOST", host, 10),
+    Column("HOST", _text(lambda row: signs.harmless(row.host or "", 100), "dim"), 10),
 )
