@@ -19,28 +19,17 @@ KILL = (
 NO_OOM_KILL = "; its cgroup counted no OOM kill" if COUNTS else ""
 KILLER = "unknown" if COUNTS else "oom"
 ENDS = [
-    pytest.param(
-        python("import os; os._exit(7)"), 7, r"python\S* ended with exit status 7", "unknown", id="os._exit(7)"
-    ),
+    pytest.param(python("import os; os._exit(7)"), 7, r"python\S* ended with exit status 7", "unknown",
+                 id="os._exit(7)"),
     pytest.param(("sh", "-c", "exit 3"), 3, "sh ended with exit status 3", "unknown", id="a shell's exit 3"),
     pytest.param(python(TRACE), 1, r"ValueError: loss is gone \(exit status 1\)", "exception", id="an exception"),
-    pytest.param(
-        python("import sys; sys.exit('no data')"),
-        1,
-        r"python\S* ended with exit status 1",
-        "unknown",
-        id="sys.exit(text)",
-    ),
-    pytest.param(
-        ("sh", "-c", "kill -SEGV $$"),
-        -signal.SIGSEGV,
-        r"sh was killed by SIGSEGV \(signal 11\): a segmentation fault in native code",
-        "exception",
-        id="a segmentation fault",
-    ),
-    pytest.param(
-        python("import os; os.abort()"), -signal.SIGABRT, r".* was killed by SIGABRT .*", "unknown", id="abort()"
-    ),
+    pytest.param(python("import sys; sys.exit('no data')"), 1, r"python\S* ended with exit status 1", "unknown",
+                 id="sys.exit(text)"),
+    pytest.param(("sh", "-c", "kill -SEGV $$"), -signal.SIGSEGV,
+                 r"sh was killed by SIGSEGV \(signal 11\): a segmentation fault in native code", "exception",
+                 id="a segmentation fault"),
+    pytest.param(python("import os; os.abort()"), -signal.SIGABRT, r".* was killed by SIGABRT .*", "unknown",
+                 id="abort()"),
     pytest.param(("sh", "-c", "kill -9 $$"), -signal.SIGKILL, re.escape(KILL), KILLER, id="a SIGKILL"),
     pytest.param(
         ("sh", "-c", "sh -c 'kill -9 $$'; exit $?"),
@@ -49,14 +38,10 @@ ENDS = [
         KILLER,
         id="a SIGKILL of what a script had started",
     ),
-    pytest.param(
-        python("import torch_is_not_here"),
-        1,
-        r"ModuleNotFoundError: No module named 'torch_is_not_here' \(exit status 1\)",
-        "environment",
-        id="a missing package",
-    ),
-]
+    pytest.param(python("import torch_is_not_here"), 1,
+                 r"ModuleNotFoundError: No module named 'torch_is_not_here' \(exit status 1\)", "environment",
+                 id="a missing package"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("command", "status", "first", "cause"), ENDS)

@@ -3,14 +3,13 @@
 import os
 import signal
 import subprocess
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from lastbeat.watch.observe.run import innermost
-from support.cli import LIMIT_S
+from support.waiting import until
 from support.wrapped import exec_command, left, python, settings
 
 LOCK = """
@@ -43,11 +42,7 @@ def test_a_hang_is_shown_where_it_is(tmp_path: Path, code: str, head: str, waits
         command, cwd=tmp_path, env=environment, stdin=null, stdout=null, stderr=null, start_new_session=True
     ) as process:
         try:
-            until = time.monotonic() + LIMIT_S
-            told = ""
-            while waits not in told and process.poll() is None and time.monotonic() < until:
-                time.sleep(0.05)
-                told = left(tmp_path, "logs/stacks.txt") or ""
+            told = until(lambda: left(tmp_path, "logs/stacks.txt") or "", lambda told: waits in told)
             assert told.startswith(head), told
             assert any(waits in line for line in innermost(told)), told
             assert process.poll() is None, "nobody stopped the command"

@@ -14,6 +14,7 @@ import pytest
 from lastbeat.launchers import processes
 from lastbeat.model.stop_request import StopRequest, encode_request
 from lastbeat.model.times import parse_time
+from support.cli import LASTBEAT
 from support.started_in_place import WELL, by_start, document, starts
 from support.waiting import until
 from support.wrapped import exec_command, exec_under_way, left, settings, watched
@@ -60,27 +61,22 @@ def asked_again(process: "subprocess.Popen[bytes]", number: int) -> bool:
     return process.poll() is not None
 
 
+RUNS = ((HANGS,), AT_ONCE, runs)
+ENDED = ((DEAF,), ("--max-restarts", "9", "--grace", "600", "--section-timeouts", "step:1"),
+         lambda folder: "it is being ended" in told(folder))  # fmt: skip
+BETWEEN = ((FAILS_AT_ONCE,) * 9, AT_ONCE, between_two_starts)
+AGAIN = (("os._exit(3)", HANGS), AT_ONCE, lambda folder: starts(folder) == [0, 1] and document(folder, "progress.json"))
 MOMENTS = [
-    pytest.param(
-        (HANGS,), AT_ONCE, runs,
-        id="while its command runs",
-    ),
-    pytest.param(
-        (DEAF,), ("--max-restarts", "9", "--grace", "600", "--section-timeouts", "step:1"),
-        lambda folder: "it is being ended" in told(folder),
-        id="in the grace of one that hangs",
-    ),
-    pytest.param((FAILS_AT_ONCE,) * 9, AT_ONCE, between_two_starts, id="between two starts"),
-    pytest.param(
-        ("os._exit(3)", HANGS), AT_ONCE, lambda folder: starts(folder) == [0, 1] and document(folder, "progress.json"),
-        id="in its second start",
-    ),
-]  # fmt: skip
-SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+    pytest.param(*RUNS, signal.SIGTERM, id="while its command runs"),
+    pytest.param(*RUNS, signal.SIGINT, id="Ctrl-C while its command runs"),
+    pytest.param(*ENDED, signal.SIGTERM, id="in the grace of one that hangs"),
+    pytest.param(*BETWEEN, signal.SIGTERM, id="between two starts"),
+    pytest.param(*BETWEEN, signal.SIGHUP, id="its terminal closes between two starts"),
+    pytest.param(*AGAIN, signal.SIGINT, id="in its second start"),
+]
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize(("acts", "options", "at"), MOMENTS)
+@pytest.mark.parametrize(("acts", "options", "at", "number"), MOMENTS)
 def test_a_signal_ends_it_for_good(
     tmp_path: Path, acts: tuple[str, ...], options: tuple[str, ...], at: Any, number: signal.Signals
 ) -> None:
@@ -194,7 +190,13 @@ def test_what_a_failed_command_leaves_is_ended_though_it_is_not_started_again(tm
 WITHOUT_RIGHT_TO_KILL = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(24, 5)  # PR_CAPBSET_DROP, CAP_KILL
-os.execv(sys.argv[1], sys.argv[1:])
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+GIVES_UP_SOON = """
+import runpy
+from lastbeat.training.exec.in_place import ending
+ending.end_all.__kwdefaults__["killed_s"] = 1.0
+runpy.run_module("lastbeat_cli", run_name="__main__", alter_sys=True)
 """
 ANOTHER_USER = """
 os.setresuid(65534, 65534, 65534)
@@ -209,7 +211,7 @@ def test_what_cannot_be_ended_is_left_and_nothing_is_started_beside_it(tmp_path:
     options = ("--max-restarts", "1", "--grace", "0", "--section-timeouts", "step:1")
     command = exec_command(*by_start(ANOTHER_USER), options=options)
     process = subprocess.Popen(
-        [sys.executable, "-c", WITHOUT_RIGHT_TO_KILL, *command],
+        [sys.executable, "-c", WITHOUT_RIGHT_TO_KILL, "-c", GIVES_UP_SOON, *command[len(LASTBEAT) :]],
         cwd=tmp_path,
         env=settings(tmp_path),
         stdin=subprocess.DEVNULL,

@@ -4,6 +4,8 @@ import json
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,11 @@ while True: time.sleep(0.05)
 """
 
 
-def started(folder: Path, *command: str, options: tuple[str, ...] = (), **env: str) -> "subprocess.Popen[str]":
+@contextmanager
+def started(
+    folder: Path, *command: str, options: tuple[str, ...] = (), **env: str
+) -> "Iterator[subprocess.Popen[str]]":
+    """``exec`` around a command that has made its step."""
     with (folder / "said").open("a") as said:
         process = subprocess.Popen(
             exec_command(*command, options=options),
@@ -37,38 +43,37 @@ def started(folder: Path, *command: str, options: tuple[str, ...] = (), **env: s
             stdout=said,
             text=True,
         )
-    until(lambda: left(folder, "progress.json"))
-    return process
+    try:
+        until(lambda: left(folder, "progress.json"))
+        yield process
+    finally:
+        end(process)
+
+
+def beats(folder: Path, count: int = 4) -> None:
+    """Wait until metadata.json was written so often again."""
+    for _ in range(count):
+        before = left(folder, "metadata.json")
+        until(lambda: left(folder, "metadata.json"), lambda text, before=before: text != before)  # type: ignore[misc]
 
 
 def test_before_the_end_of_its_slurm_job_it_is_told_and_says_that_it_was_preempted(tmp_path: Path) -> None:
     ends = str(int(time.time()) + 1004)
-    process = started(
-        tmp_path,
-        *python(SAVES),
-        options=("--time-margin", "1000"),
-        SLURM_JOB_END_TIME=ends,
-        LASTBEAT_EXIT_SIGNAL="SIGUSR1",
-    )
-    try:
+    slurm = {"SLURM_JOB_END_TIME": ends, "LASTBEAT_EXIT_SIGNAL": "SIGUSR1"}
+    with started(tmp_path, *python(SAVES), options=("--time-margin", "1000"), **slurm) as process:
         assert process.wait(LIMIT_S) == 0
         assert "saved after signal 10" in (tmp_path / "said").read_text()
-    finally:
-        end(process)
     said = watched(tmp_path)
     assert said["status"] == "PREEMPTED"
     assert said["reason"] == "PREEMPTED; no checkpoint is named; 16m 40s before the time limit of its Slurm job"
 
 
 def test_a_margin_that_nobody_asked_for_is_none(tmp_path: Path) -> None:
-    process = started(tmp_path, *python(SAVES), SLURM_JOB_END_TIME=str(int(time.time()) - 10))
-    try:
-        time.sleep(1.0)
+    with started(tmp_path, *python(SAVES), SLURM_JOB_END_TIME=str(int(time.time()) - 10)) as process:
+        beats(tmp_path)
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_S) == 0
-    finally:
-        end(process)
     assert watched(tmp_path)["status"] == "FAILED", "it was told to end, and said nothing of a checkpoint"
 
 
@@ -81,49 +86,40 @@ def test_a_clouds_notice_reaches_only_a_program_whose_signal_is_named(tmp_path: 
     with fake_cloud() as cloud:
         where = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": cloud.address, "AWS_EC2_METADATA_DISABLED": "false"}
         named = {"LASTBEAT_EXIT_SIGNAL": "SIGUSR1"} if signal_named else {}
-        process = started(tmp_path, *python(SAVES), options=(), **where, **named)
-        # Not before its step has been seen: until then it may have no handler, and the signal would end it.
-        cloud.answers[SPOT] = NOTICE
-        try:
+        with started(tmp_path, *python(SAVES), options=(), **where, **named) as process:
+            # Not before its step has been seen: until then it may have no handler, and the signal would end it.
+            cloud.answers[SPOT] = NOTICE
             if signal_named:
                 assert process.wait(LIMIT_S) == 0
                 assert "saved after signal 10" in (tmp_path / "said").read_text()
                 assert "EC2 is about to terminate" in watched(tmp_path)["reason"]
                 return
-            time.sleep(1.0)
+            beats(tmp_path)
             assert process.poll() is None
             assert SPOT not in cloud.asked
             # The program ends with it, which a SIGKILL would leave behind.
             process.send_signal(signal.SIGTERM)
             assert process.wait(LIMIT_S) == 0
-        finally:
-            end(process)
 
 
 def test_a_person_asks_for_its_end_after_a_checkpoint(tmp_path: Path) -> None:
-    process = started(tmp_path, *python(SAVES))
-    try:
+    with started(tmp_path, *python(SAVES)) as process:
         root = {"MONITORING_ROOT": str(tmp_path / "runs")}
         asked = call(LASTBEAT, "stop", RUN_ID, "--after-checkpoint", "--why", "maintenance", cwd=tmp_path, **root)
         assert asked.returncode == 0, asked.stderr
         assert process.wait(LIMIT_S) == 0
         assert "saved after signal 15" in (tmp_path / "said").read_text()
-    finally:
-        end(process)
     said = watched(tmp_path)
     assert (said["status"], ": maintenance" in said["reason"]) == ("PREEMPTED", True)
 
 
 def test_a_program_that_was_done_when_it_was_asked_is_done(tmp_path: Path) -> None:
     goes_on = SAVES.replace('print("saved after signal", number, flush=True)', 'print("step 9/9 loss 1.5", flush=True)')
-    process = started(tmp_path, *python(goes_on))
-    try:
+    with started(tmp_path, *python(goes_on)) as process:
         root = {"MONITORING_ROOT": str(tmp_path / "runs")}
         asked = call(LASTBEAT, "stop", RUN_ID, "--after-checkpoint", cwd=tmp_path, **root)
         assert asked.returncode == 0, asked.stderr
         assert process.wait(LIMIT_S) == 0
-    finally:
-        end(process)
     assert watched(tmp_path)["status"] == "SUCCEEDED"
 
 
@@ -136,11 +132,8 @@ subprocess.run([*{list(LASTBEAT)!r}, "preempted", "--run-id", {RUN_ID!r}, "--ste
 sys.exit({{status}})
 """
     for status in (0, 143):
-        process = started(tmp_path, *python(script.format(status=status)))
-        try:
+        with started(tmp_path, *python(script.format(status=status))) as process:
             assert process.wait(LIMIT_S) == status
-        finally:
-            end(process)
         assert watched(tmp_path)["reason"] == "PREEMPTED, checkpoint at step 7"
         assert json.loads(left(tmp_path, "_preempted") or "")["step"] == 7
         (tmp_path / "runs" / RUN_ID / "progress.json").unlink()

@@ -39,6 +39,12 @@ ROWS = [
                             error="python was killed by SIGKILL (signal 9): the kernel's OOM killer (oom-kill) "
                                   "killed it: the host is out of memory"),
                  False, "oom", id="killed for its memory"),
+    pytest.param(HowItEnded(ChildExit(-9), error="python was killed by SIGKILL (signal 9)"), False, "",
+                 id="killed by nobody knows what"),
+    pytest.param(HowItEnded(ChildExit(1), text=b"ValueError: shapes differ\n"), False, "", id="an error of the code"),
+    pytest.param(HowItEnded(ChildExit(1), text=b"ModuleNotFoundError: No module named 'torch'\n"), False, "",
+                 id="a missing package"),
+    pytest.param(HowItEnded(ChildExit(3)), False, "", id="what nobody can explain"),
     pytest.param(HowItEnded(ChildExit(93), text=NCCL), False, "asks not to be restarted", id="exit status 93"),
     pytest.param(HowItEnded(ChildExit(17), text=NCCL), False, "wrong result", id="exit status 17"),
     pytest.param(HowItEnded(ChildExit(16), text=NCCL), False, "in another job", id="exit status 16"),
