@@ -127,6 +127,21 @@ def test_an_attempt_whose_start_is_tried_again_is_counted_once(operation: str) -
     assert read(store, runid.METADATA)["attempt"] == 4
 
 
+def test_an_end_whose_answer_is_lost_is_written_once() -> None:
+    store, lost = MemoryStore(), iter([True])
+
+    def answer_lost(asked: str, key: str) -> None:
+        if asked == "write" and key.endswith(runid.ERROR) and next(lost, False):
+            raise UnreachableError("the answer got lost")
+
+    store.after = answer_lost
+    with running(store) as (run, _):
+        until(lambda: read(store, runid.METADATA))
+        assert run.fail("bad")
+    assert store.held["run-1/_error"].body == b"bad"
+    assert written(store).count(runid.ERROR) == 2
+
+
 REFUSED = [
     pytest.param("delete", "", id="may not delete"),
     pytest.param("read", "", id="may not read"),
