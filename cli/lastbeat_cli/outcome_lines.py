@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from lastbeat.alerts import facts
-from lastbeat.model.document import heartbeat
 from lastbeat.model.observation import Seen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status, steps_done
@@ -96,7 +95,7 @@ def _progress_parts(outcome: Outcome) -> Iterator[str]:
     """Phase, step, loss and speed, as far as known."""
     if text := _phase(outcome):
         yield f"phase {text[:60]}"
-    beat = heartbeat(outcome)
+    beat = outcome.step_source
     if beat is None or beat.step is None:
         return
     if beat.total_steps and beat.total_steps > 0:

@@ -7,14 +7,13 @@ from lastbeat.model.times import format_time
 
 if TYPE_CHECKING:
     # Not imported at run time, because most callers only need `clean`.
-    from lastbeat.model.heartbeat import Heartbeat
     from lastbeat.model.outcome import Outcome
 
 
 def outcome_document(outcome: "Outcome") -> dict[str, object]:
-    """The promised keys, all of them always there; what is not known is null. ``owner`` and ``team`` are there where
-    the run has told them."""
-    beat, record = heartbeat(outcome), outcome.record
+    """The documented keys, all of them always there; null for unknown values. ``owner`` and ``team`` are there if the
+    run states them."""
+    beat, record = outcome.step_source, outcome.record
     seen = outcome.status is not Status.UNKNOWN
     said = {"owner": record.owner, "team": record.team} if record is not None else {}
     return {
@@ -33,13 +32,6 @@ def outcome_document(outcome: "Outcome") -> dict[str, object]:
         "alerts": {"pending": outcome.pending, "delivered": outcome.delivered, "failed": failed(outcome)},
         **{name: text for name, text in said.items() if text is not None},
     }
-
-
-def heartbeat(outcome: "Outcome") -> "Heartbeat | None":
-    """The document that knows the step: progress.json, else a metadata.json that has one."""
-    from lastbeat.model.observation import Seen  # noqa: PLC0415 - see above
-
-    return outcome.observation.knows_step if isinstance(outcome.observation, Seen) else None
 
 
 def failed(outcome: "Outcome") -> int:

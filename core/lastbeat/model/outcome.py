@@ -25,7 +25,7 @@ class Outcome(HasState):
     last_metadata_at: datetime | None = None
     last_progress_at: datetime | None = None
     step_source: Heartbeat | None = None
-    """What tells the step and the loss of this attempt."""
+    """The source of the step and the loss of this attempt; None if it has shown none, or could not be observed."""
     recorded: bool = True
     """False: the decision could not be recorded, so its alerts are outstanding."""
     left_until: datetime | None = None

@@ -35,6 +35,7 @@ RUNNING = Outcome(
     NOW,
     record=RECORD,
     last_metadata_at=NOW - timedelta(seconds=3),
+    step_source=PROGRESS,
 )
 TIMED_OUT = replace(
     RUNNING,
@@ -120,9 +121,10 @@ def test_what_a_blind_pass_does_not_know_is_null() -> None:
 def test_hostile_text_is_one_harmless_line_each_and_valid_json(
     reason: str, phase: str, note: str, loss: float, step: int
 ) -> None:
-    seen = Seen(metadata=replace(METADATA, phase=phase), progress=replace(PROGRESS, step=step, loss=loss))
+    progress = replace(PROGRESS, step=step, loss=loss)
+    seen = Seen(metadata=replace(METADATA, phase=phase), progress=progress)
     warned = with_state(WARNED, reason=reason, conditions={"stalled": note})
-    outcome = replace(warned, observation=seen, notes=(note,))
+    outcome = replace(warned, observation=seen, step_source=progress, notes=(note,))
     for line in lines(outcome):
         assert "\n" not in line
         assert "\x1b" not in line
@@ -158,9 +160,11 @@ def test_the_bar_needs_no_colour_and_is_full_only_at_the_end() -> None:
 
 
 def test_a_run_without_total_or_anything_seen_has_short_lines() -> None:
-    bare = replace(RUNNING, observation=Seen(progress=Heartbeat(NOW, "v", step=5, total_steps=-1)))
-    assert "Progress: step 5" in lines(bare)
-    nothing = replace(TIMED_OUT, observation=NeverSeen(), last_metadata_at=None, last_progress_at=None)
+    bare = Heartbeat(NOW, "v", step=5, total_steps=-1)
+    assert "Progress: step 5" in lines(replace(RUNNING, observation=Seen(progress=bare), step_source=bare))
+    nothing = replace(
+        TIMED_OUT, observation=NeverSeen(), last_metadata_at=None, last_progress_at=None, step_source=None
+    )
     assert not any(line.startswith(("Progress", "Heartbeats")) for line in lines(nothing))
 
 

@@ -2,7 +2,9 @@
 
 import pytest
 
+from lastbeat.model.document import outcome_document
 from lastbeat.model.policy import Policy
+from lastbeat_cli.outcome_lines import lines
 from support.world import World
 
 MINUTE = 60.0
@@ -66,6 +68,8 @@ def test_what_the_attempt_before_left_behind_does_not(restarted: bool) -> None:
     outcome = world.look(restarted=restarted)
     assert outcome.record is not None
     assert outcome.record.progress is None
+    assert (outcome_document(outcome)["attempt"], outcome_document(outcome)["step"]) == (2, None)
+    assert not any("step 500" in line for line in lines(outcome))
 
 
 @restarts
