@@ -348,7 +348,7 @@ class Watch:
         if sight is not None and not out:
             observed = replace(observed if isinstance(observed, Seen) else Seen(), job=sight)
             if observed.stop is None:
-                observed = replace(observed, stop=self._observer.stop_asked())
+                observed = replace(observed, stop=self._observer.stop_request())
         return Look(observed, record, now, left_out=out)
 
     def _stays_out(self, record: Record, observed: Seen | NeverSeen, now: datetime) -> bool:

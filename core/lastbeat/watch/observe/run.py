@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from lastbeat.model import runid
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, Heartbeat, read_heartbeat
@@ -18,13 +19,13 @@ from lastbeat.model.observation import (
     StopAsked,
 )
 from lastbeat.model.preemption import LIMIT_BYTES as PREEMPTED_LIMIT_BYTES
-from lastbeat.model.preemption import Preemption, read_preemption
+from lastbeat.model.preemption import read_preemption
 from lastbeat.model.raised_alert import LIMIT_BYTES as ALERTS_LIMIT_BYTES
 from lastbeat.model.raised_alert import read_alerts
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.stop_request import LIMIT_BYTES, read_request
 from lastbeat.model.text import clean
-from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
+from lastbeat.stores.port import Blob, ConflictError, Entry, Store, StoreError
 from lastbeat.watch.observe.listing import RANK_PAGES, Folder, run_files
 from lastbeat.watch.observe.log_files import is_log, of_logs
 
@@ -35,6 +36,7 @@ STACKS_LIMIT_BYTES = 32 * 1024
 STACK_FRAMES = 12
 _LINE_LIMIT = 400
 _SHORTEST_TOKEN = 20
+File = TypeVar("File", Heartbeat, Sentinel, PreemptedSentinel, RaisedDocument)
 
 
 @dataclass
@@ -53,10 +55,8 @@ class Observer:
     """The files of the run's ranks, as given to the last look."""
     here: str = field(default_factory=platform.node)
     """The name of this machine."""
-    _heartbeats: dict[str, Heartbeat] = field(default_factory=dict)
-    _error: Sentinel | None = None
-    _raised: RaisedDocument | None = None
-    _preempted: PreemptedSentinel | None = None
+    _read: dict[str, Any] = field(default_factory=dict)
+    """Key of each file that was read → what it holds."""
 
     def look(
         self, listed: dict[str, Entry] | None = None, ranks: RankFiles | None = None
@@ -79,44 +79,46 @@ class Observer:
             return NeverSeen(), record
         complete = files.get(runid.COMPLETE)
         seen = Seen(
-            metadata=self._heartbeat(files.get(runid.METADATA)),
-            progress=self._heartbeat(files.get(runid.PROGRESS)),
-            error=self._failure(files.get(runid.ERROR)),
-            raised=self._document(files.get(runid.ALERTS)),
-            stop=self._stop_request(files.get(runid.STOP)) if {runid.ERROR, runid.PREEMPTED} & files.keys() else None,
+            metadata=self._read_once(files.get(runid.METADATA), self._heartbeat),
+            progress=self._read_once(files.get(runid.PROGRESS), self._heartbeat),
+            error=self._read_once(files.get(runid.ERROR), self._failure),
+            raised=self._read_once(files.get(runid.ALERTS), self._raised),
+            stop=self.stop_request() if {runid.ERROR, runid.PREEMPTED} & files.keys() else None,
             complete=Sentinel(complete.modified, complete.version, complete.size_bytes) if complete else None,
-            preempted=self._preemption(files.get(runid.PREEMPTED)),
+            preempted=self._read_once(files.get(runid.PREEMPTED), self._preemption),
             log=_log_file(newest_log(files)),
             stacks=_log_file(files.get(runid.STACKS)),
         )
         return seen, record
 
-    def _heartbeat(self, entry: Entry | None) -> Heartbeat | None:
+    def _read_once(self, entry: Entry | None, read: Callable[[Entry], File | None]) -> File | None:
+        """What ``read`` makes of the file, or has made of it if it is unchanged; None without a file, or if it is to be
+        ignored."""
         if entry is None:
             return None
-        known = self._heartbeats.get(entry.key)
+        known: File | None = self._read.get(entry.key)
         if known is not None and (known.version, known.modified) == (entry.version, entry.modified):
             return known
+        found = read(entry)
+        # A sentinel whose text was refused is read again: permissions may change.
+        if found is not None and not (isinstance(found, Sentinel) and found.fault is not None):
+            self._read[entry.key] = found
+        return found
+
+    def _heartbeat(self, entry: Entry) -> Heartbeat:
         if entry.size_bytes == 0:
-            heartbeat = Heartbeat(entry.modified, entry.version, fault="it is empty")
-        else:
-            blob = self.store.read(entry.key, DOCUMENT_LIMIT_BYTES)
-            if blob is None:
-                # Listed, then gone: it may be rewritten in two steps. That proves nothing.
-                raise ConflictError(f"{entry.key} went away while it was looked at")
-            heartbeat = read_heartbeat(blob, self._name)
-            if heartbeat.fault is not None:
-                # It may have been read while ``cat >`` wrote it: a second read finds it complete.
-                again = self.store.read(entry.key, DOCUMENT_LIMIT_BYTES)
-                heartbeat = read_heartbeat(again, self._name) if again is not None else heartbeat
-            heartbeat = self._by_its_clock(heartbeat)
-        self._heartbeats[entry.key] = heartbeat
-        return heartbeat
+            return Heartbeat(entry.modified, entry.version, fault="it is empty")
+        heartbeat = read_heartbeat(_still_there(self.store.read(entry.key, DOCUMENT_LIMIT_BYTES), entry), self._name)
+        if heartbeat.fault is not None:
+            # It may have been read while ``cat >`` wrote it: a second read finds it complete.
+            again = self.store.read(entry.key, DOCUMENT_LIMIT_BYTES)
+            heartbeat = read_heartbeat(again, self._name) if again is not None else heartbeat
+        return self._by_its_clock(heartbeat)
 
     def know(self, key: str, heartbeat: Heartbeat) -> None:
         """Take ``heartbeat`` for the document at ``key``, for the looks until that is written again. The caller has
         read and decoded it."""
-        self._heartbeats[key] = self._by_its_clock(heartbeat)
+        self._read[key] = self._by_its_clock(heartbeat)
 
     def _by_its_clock(self, heartbeat: Heartbeat) -> Heartbeat:
         """``heartbeat`` with a clock offset of 0 if its writer used the clock that stamps the files. That is so if the
@@ -127,97 +129,62 @@ class Observer:
         names = {_short(name) for name in (heartbeat.host, heartbeat.instance_id) if name}
         return replace(heartbeat, clock_offset_s=0.0) if not names or _short(self.here) in names else heartbeat
 
-    def _failure(self, entry: Entry | None) -> Sentinel | None:
-        if entry is None:
-            return None
-        known = self._error
-        if known is not None and (known.version, known.modified) == (entry.version, entry.modified):
-            return known
-        text, fault = "", None
-        if entry.size_bytes:
-            try:
-                blob = self.store.read(entry.key, ERROR_LIMIT_BYTES)
-            except StoreError as error:
-                if error.retryable:
-                    # The next pass will get the text, and with it the cause.
-                    raise
-                # Its existence proves the failure. An unreadable text must not hide that.
-                fault = str(error)
-            else:
-                if blob is None:
-                    raise ConflictError(f"{entry.key} went away while it was looked at")
-                text = self._shown(blob.body.decode("utf-8", "replace"))
-        sentinel = Sentinel(entry.modified, entry.version, entry.size_bytes, text, fault)
-        self._error = sentinel if fault is None else None
-        return sentinel
+    def _failure(self, entry: Entry) -> Sentinel:
+        body, fault = self._sentinel(entry, ERROR_LIMIT_BYTES)
+        text = self._shown(body.decode("utf-8", "replace"))
+        return Sentinel(entry.modified, entry.version, entry.size_bytes, text, fault)
 
-    def _preemption(self, entry: Entry | None) -> PreemptedSentinel | None:
-        if entry is None:
-            return None
-        known = self._preempted
-        if known is not None and (known.version, known.modified) == (entry.version, entry.modified):
-            return known
-        said, fault = Preemption(), None
-        if entry.size_bytes:
-            try:
-                blob = self.store.read(entry.key, PREEMPTED_LIMIT_BYTES)
-            except StoreError as error:
-                if error.retryable:
-                    raise
-                # Its existence proves the end, like that of an error.
-                fault = str(error)
-            else:
-                if blob is None:
-                    raise ConflictError(f"{entry.key} went away while it was looked at")
-                said = read_preemption(blob.body)
-                shown = self._shown(said.checkpoint), self._shown(said.why), self._shown(said.note)
-                said = replace(said, checkpoint=shown[0], why=shown[1], note=shown[2])
-        known_text = said if fault is None else None
-        sentinel = PreemptedSentinel(entry.modified, entry.version, entry.size_bytes, fault=fault, said=known_text)
-        self._preempted = sentinel if fault is None else None
-        return sentinel
+    def _preemption(self, entry: Entry) -> PreemptedSentinel:
+        body, fault = self._sentinel(entry, PREEMPTED_LIMIT_BYTES)
+        said = read_preemption(body)
+        shown = self._shown(said.checkpoint), self._shown(said.why), self._shown(said.note)
+        said = replace(said, checkpoint=shown[0], why=shown[1], note=shown[2])
+        readable = said if fault is None else None
+        return PreemptedSentinel(entry.modified, entry.version, entry.size_bytes, fault=fault, said=readable)
 
-    def stop_asked(self) -> StopAsked | None:
-        """The request to end the run that the last look found, or None. Raises :class:`StoreError` as :meth:`look`."""
-        return self._stop_request(self.files.get(runid.STOP))
-
-    def _stop_request(self, entry: Entry | None) -> StopAsked | None:
-        """The request, or None if it cannot be read: any user may have left the file there."""
-        if entry is None:
-            return None
+    def _sentinel(self, entry: Entry, limit_bytes: int) -> tuple[bytes, str | None]:
+        """The content of a sentinel, and why it cannot be read: its existence proves the end all the same."""
+        if not entry.size_bytes:
+            return b"", None
         try:
-            blob = self.store.read(entry.key, LIMIT_BYTES)
+            return _still_there(self.store.read(entry.key, limit_bytes), entry).body, None
+        except ConflictError:
+            raise
         except StoreError as error:
             if error.retryable:
-                # The request decides what the error means.
+                # The next pass will get the text, and with it the cause.
                 raise
-            return None
+            return b"", str(error)
+
+    def stop_request(self) -> StopAsked | None:
+        """The request to end the run that the last look found, or None. None as well if it cannot be read: any user may
+        have left the file there. Raises :class:`StoreError` as :meth:`look`."""
+        entry = self.files.get(runid.STOP)
+        blob = self._if_allowed(entry, LIMIT_BYTES) if entry is not None else None
         request = read_request(blob.body) if blob is not None else None
-        if request is None:
+        if entry is None or request is None:
             return None
         shown = replace(request, by=self._shown(request.by), why=self._shown(request.why))
         return StopAsked(entry.modified, shown)
 
-    def _document(self, entry: Entry | None) -> RaisedDocument | None:
-        if entry is None:
-            return None
-        known = self._raised
-        if known is not None and (known.version, known.modified) == (entry.version, entry.modified):
-            return known
-        try:
-            blob = self.store.read(entry.key, ALERTS_LIMIT_BYTES)
-        except StoreError as error:
-            if error.retryable:
-                # The next look may come much later.
-                raise
-            return None
+    def _raised(self, entry: Entry) -> RaisedDocument | None:
+        blob = self._if_allowed(entry, ALERTS_LIMIT_BYTES)
         if blob is None:
             return None
         alerts = tuple(
             replace(each, title=self._shown(each.title), text=self._shown(each.text)) for each in read_alerts(blob.body)
         )
-        self._raised = RaisedDocument(entry.modified, entry.version, alerts)
-        return self._raised
+        return RaisedDocument(entry.modified, entry.version, alerts)
+
+    def _if_allowed(self, entry: Entry, limit_bytes: int) -> Blob | None:
+        """The file, or None if it is gone or may not be read. Raises :class:`StoreError` while the store does not
+        answer: a decision may depend on the file, and the next look may come much later."""
+        try:
+            return self.store.read(entry.key, limit_bytes)
+        except StoreError as error:
+            if error.retryable:
+                raise
+            return None
 
     def log_tail(self) -> tuple[tuple[str, ...], str | None]:
         """The last lines of the training log, oldest first, and the reason if they could not be read.
@@ -271,6 +238,14 @@ def glance(files: Mapping[str, Entry], beats: Mapping[str, Heartbeat], error_tex
         # That there is some text is life enough.
         logs=LogReport(written_at=log.modified if log is not None else None, hidden=hidden) if log or hidden else None,
     )
+
+
+def _still_there(blob: Blob | None, entry: Entry) -> Blob:
+    """``blob``, the content of a listed file. Raises :class:`ConflictError` if that is gone: it may be rewritten in two
+    steps, which proves nothing."""
+    if blob is None:
+        raise ConflictError(f"{entry.key} went away while it was looked at")
+    return blob
 
 
 def _log_file(entry: Entry | None) -> LogFile | None:
