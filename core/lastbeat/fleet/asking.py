@@ -8,9 +8,6 @@ from lastbeat.model.status import Status
 from lastbeat.stores.port import Blob, Store
 from lastbeat.watch.observe.listing import run_files
 
-_ENDED = {"completed", "cancelled", "failed", "preempted"}
-"""Statuses that the SDK writes into its last metadata.json, before the sentinel."""
-
 
 def is_asked(run: IndexedRun, now: float) -> bool:
     """Whether a pass that asks runs asks this one; ``now`` is in unix seconds."""
@@ -40,7 +37,7 @@ def ask(store: Store, run: IndexedRun, policy: Policy, still_before: float) -> F
         return snapshot_of(run_files(store, run.line.run_id), now)
     blob = _read(store, run, runid.METADATA, DOCUMENT_LIMIT_BYTES)
     beat = None if blob is None else read_heartbeat(blob)
-    if beat is None or _raised_at(beat) >= run.looked_at - 1 or (running and (beat.status in _ENDED or _is_late(beat))):
+    if beat is None or _raised_at(beat) >= run.looked_at - 1 or (running and (beat.is_last or _is_late(beat))):
         return None
     files = {runid.METADATA: _file(blob)}
     names = list(runid.SENTINELS) if beat.modified.timestamp() <= max(run.moved, still_before) else []

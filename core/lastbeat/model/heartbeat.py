@@ -62,6 +62,8 @@ _POINT_ITEMS: Final = 3
 """A point of ``recent`` has at least a time, a step and a loss."""
 _ALL: Final = (METADATA, PROGRESS, RANK)
 _EACH_RANK: Final = (METADATA, RANK)
+_OVER: Final = frozenset({"completed", "cancelled", "failed", "preempted"})
+"""The status that the SDK writes into a last heartbeat, before the sentinel. A rank that failed has left an error."""
 
 
 class StoredFile(Protocol):
@@ -299,6 +301,11 @@ class Heartbeat:
     """The first of its points: time by the instance's clock, and step."""
     step_reached_at: datetime | None = None
     """When training reached ``step``, by the instance's clock. None: its newest points do not tell."""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether training has ended and writes no other, as its ``status`` says."""
+        return self.status in _OVER
 
     @property
     def figures(self) -> Figures:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from lastbeat.model.data import dataclass
 from lastbeat.model.health import HealthCondition
-from lastbeat.model.heartbeat import Heartbeat, OpenSection
+from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.job import JobSight
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.preemption import Preemption
@@ -14,25 +14,6 @@ from lastbeat.model.raised_alert import RaisedAlert
 from lastbeat.model.stop_request import StopRequest
 
 _LOG_NOTES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class RankBeat:
-    """One rank's heartbeat, as ranks/{rank}.json tells. ``host`` and ``status`` are hostile text."""
-
-    number: int
-    modified: datetime
-    """The store's ``LastModified``."""
-    step: int | None = None
-    host: str | None = None
-    status: str | None = None
-    beat_s: float | None = None
-    """How often it is written, in seconds, as it says."""
-
-    attempt: int | None = None
-    """The run's attempt, according to the rank."""
-    sections: tuple[OpenSection, ...] = ()
-    """The sections that the rank was in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +47,8 @@ class RanksLookedAt:
     files: RankFiles
     limit_s: float
     """The age of its last heartbeat, in s, at which a rank seems silent."""
-    read: tuple[RankBeat, ...] = ()
+    read: Mapping[int, Heartbeat] = field(default_factory=dict)
+    """Rank → its heartbeat, of those that were read."""
     ill: tuple[IllNode, ...] = ()
     """Nodes of other ranks than 0 that are not well."""
     ill_left: bool = False
@@ -81,7 +63,8 @@ class RanksLookedAt:
 class RanksSeen:
     """The ranks of one attempt, as far as they were read."""
 
-    ranks: tuple[RankBeat, ...] = ()
+    ranks: Mapping[int, Heartbeat] = field(default_factory=dict)
+    """Rank → its heartbeat."""
     left_out: int = 0
     """Number of further ranks that have written and were not read."""
     world_size: int | None = None

@@ -7,8 +7,8 @@ from heapq import nsmallest
 from typing import Final
 
 from lastbeat.model import status as names
-from lastbeat.model.heartbeat import read_heartbeat
-from lastbeat.model.observation import RankBeat, RanksSeen
+from lastbeat.model.heartbeat import Heartbeat, read_heartbeat
+from lastbeat.model.observation import RanksSeen
 from lastbeat.model.status import Status
 from lastbeat.model.view import RankLine
 from lastbeat.stores.port import Blob, Entry, Store
@@ -105,14 +105,17 @@ def standing_out(ranks: Ranks, judged: Judged, world_size: int | None, at: datet
     troubled = {names.STALLED, names.BEATS_MISSED} & {*judged.conditions}
     if not ranks.lines or not (judged.status in {Status.FAILED, Status.TIMED_OUT} or troubled):
         return None
-    beats = (RankBeat(line.rank, line.modified, line.step, line.host, line.status, line.beat_s) for line in ranks.lines)
+    beats = {
+        line.rank: Heartbeat(line.modified, "", beat_s=line.beat_s, status=line.status, host=line.host, step=line.step)
+        for line in ranks.lines
+    }
     record, error = judged.record, judged.seen.error if judged.seen is not None else None
     steps = record.progress or record.log if record is not None else None
     named = rank_in_error(error.text) if error is not None else None
     if named is None and judged.status is Status.FAILED and judged.explained is not None:
         named = failed_rank(judged.explained.cause)
     return suspects(
-        RanksSeen(tuple(beats), ranks.left_out, world_size, judged.attempt.began_at),
+        RanksSeen(beats, ranks.left_out, world_size, judged.attempt.began_at),
         at,
         named=named,
         over=judged.status is Status.FAILED,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lastbeat.model.heartbeat import Heartbeat, LeftSection, OpenSection
-from lastbeat.model.observation import RankBeat, RankFiles, RanksLookedAt, Seen
+from lastbeat.model.observation import RankFiles, RanksLookedAt, Seen
 from lastbeat.model.record import Attempt
 from lastbeat.watch.decide.late_sections import late_sections, told_of, when_late
 
@@ -26,22 +26,22 @@ def ago(seconds: float) -> datetime:
 
 def seen(
     metadata: tuple[OpenSection, ...] = (),
-    *ranks: RankBeat,
+    *ranks: tuple[int, Heartbeat],
     age_s: float = 10.0,
     world: int | None = None,
     left: tuple[LeftSection, ...] = (),
 ) -> Seen:
     beat = Heartbeat(ago(age_s), "v", sections=metadata, left_sections=left, world_size=world, beat_s=30.0)
-    return Seen(metadata=beat, ranks=RanksLookedAt(RankFiles(), 245.0, ranks) if ranks else None)
+    return Seen(metadata=beat, ranks=RanksLookedAt(RankFiles(), 245.0, dict(ranks)) if ranks else None)
 
 
 def with_step(found: Seen, step: int, *, age_s: float) -> Seen:
     return replace(found, progress=Heartbeat(ago(age_s), "v", step=step))
 
 
-def rank(number: int, *sections: OpenSection, age_s: float = 10.0, **more: Any) -> RankBeat:
+def rank(number: int, *sections: OpenSection, age_s: float = 10.0, **more: Any) -> tuple[int, Heartbeat]:
     known: dict[str, Any] = {"status": "running", "beat_s": 60.0, "attempt": 2, **more}
-    return RankBeat(number, ago(age_s), sections=sections, **known)
+    return number, Heartbeat(ago(age_s), "v", sections=sections, **known)
 
 
 ROWS = [

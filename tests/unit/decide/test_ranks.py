@@ -7,23 +7,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.model.observation import RankBeat, RanksSeen
+from lastbeat.model.heartbeat import Heartbeat
+from lastbeat.model.observation import RanksSeen
 from lastbeat.watch.decide.ranks import suspects
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 STOOD = NOW - timedelta(minutes=10)
 """When training last got further."""
 MIN = 60.0
+Rank = tuple[int, Heartbeat]
 
 
 def rank(
     number: int, age_s: float = 4.0, step: int | None = 50, status: str | None = "running", **more: object
-) -> RankBeat:
-    known = RankBeat(number, NOW - timedelta(seconds=age_s), step, f"host-{16 + number}", status, 10.0)
-    return replace(known, **more)  # type: ignore[arg-type]
+) -> Rank:
+    at, host = NOW - timedelta(seconds=age_s), f"host-{16 + number}"
+    known = Heartbeat(at, "v", step=step, host=host, status=status, beat_s=10.0)
+    return number, replace(known, **more)  # type: ignore[arg-type]
 
 
-def others(*numbers: int, step: int | None = 50, age_s: float = 4.0) -> tuple[RankBeat, ...]:
+def others(*numbers: int, step: int | None = 50, age_s: float = 4.0) -> tuple[Rank, ...]:
     return tuple(rank(number, age_s, step) for number in numbers)
 
 
@@ -64,8 +67,8 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("ranks", "told"), ROWS)
-def test_who_stands_out_of_a_run_that_hangs(ranks: tuple[RankBeat, ...], told: str | None) -> None:
-    assert suspects(RanksSeen(ranks), NOW, since=STOOD) == told
+def test_who_stands_out_of_a_run_that_hangs(ranks: tuple[Rank, ...], told: str | None) -> None:
+    assert suspects(RanksSeen(dict(ranks)), NOW, since=STOOD) == told
 
 
 @pytest.mark.parametrize(
@@ -82,7 +85,7 @@ def test_who_stands_out_of_a_run_that_hangs(ranks: tuple[RankBeat, ...], told: s
     ],
 )  # fmt: skip
 def test_ranks_that_never_beat(world: int, began: datetime | None, left_out: int, told: str) -> None:
-    assert suspects(RanksSeen(others(0, 1), left_out, world, began), NOW, since=STOOD) == told
+    assert suspects(RanksSeen(dict(others(0, 1)), left_out, world, began), NOW, since=STOOD) == told
 
 
 @pytest.mark.parametrize(
@@ -96,13 +99,13 @@ def test_ranks_that_never_beat(world: int, began: datetime | None, left_out: int
         pytest.param((rank(0), rank(1)), 7, None, id="one that never beat is named by _error alone"),
     ],
 )  # fmt: skip
-def test_who_stands_out_of_a_run_that_failed(ranks: tuple[RankBeat, ...], named: int | None, told: str | None) -> None:
-    assert suspects(RanksSeen(ranks), NOW, named=named, over=True) == told
+def test_who_stands_out_of_a_run_that_failed(ranks: tuple[Rank, ...], named: int | None, told: str | None) -> None:
+    assert suspects(RanksSeen(dict(ranks)), NOW, named=named, over=True) == told
 
 
 beats = st.builds(
-    RankBeat,
-    number=st.integers(0, 10**7),
+    Heartbeat,
+    version=st.just("v"),
     modified=st.datetimes(datetime(1971, 1, 1), datetime(2100, 1, 1), timezones=st.just(timezone.utc)),  # noqa: DTZ001
     step=st.none() | st.integers(),
     host=st.none() | st.text(max_size=300),
@@ -111,12 +114,17 @@ beats = st.builds(
 )
 
 
-@given(st.lists(beats, max_size=40), st.integers(0, 10**6), st.none() | st.integers(0, 10**12), st.booleans())
+@given(
+    st.dictionaries(st.integers(0, 10**7), beats, max_size=40),
+    st.integers(0, 10**6),
+    st.none() | st.integers(0, 10**12),
+    st.booleans(),
+)
 def test_whatever_was_written_it_is_one_bounded_line(
-    ranks: list[RankBeat],
+    ranks: dict[int, Heartbeat],
     left_out: int,
     world: int | None,
     over: bool,
 ) -> None:
-    told = suspects(RanksSeen(tuple(ranks), left_out, world, STOOD), NOW, over=over, since=STOOD)
+    told = suspects(RanksSeen(ranks, left_out, world, STOOD), NOW, over=over, since=STOOD)
     assert told is None or (len(told) <= 400 and "\n" not in told)

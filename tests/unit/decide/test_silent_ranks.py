@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.heartbeat import Heartbeat
-from lastbeat.model.observation import RankBeat, RankFiles, RanksLookedAt, Seen
+from lastbeat.model.observation import RankFiles, RanksLookedAt, Seen
 from lastbeat.model.record import Attempt
 from lastbeat.watch.decide.silent_ranks import limit_of, seeming_silent, silent_ranks
 
@@ -16,6 +16,7 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 LIMIT_S = 245.0
 BEGAN = NOW - timedelta(hours=1)
 ATTEMPT = Attempt(2, BEGAN, declared=2)
+Rank = tuple[int, Heartbeat]
 
 
 def ago(seconds: float) -> datetime:
@@ -24,21 +25,23 @@ def ago(seconds: float) -> datetime:
 
 def said(
     ages: dict[int, float],
-    read: tuple[RankBeat, ...],
+    read: tuple[Rank, ...],
     *,
     world: int | None = 128,
     metadata_s: float | None = 10.0,
     attempt: Attempt = ATTEMPT,
 ) -> str | None:
     metadata = None if metadata_s is None else Heartbeat(ago(metadata_s), "v", world_size=world, rank_beat_s=60.0)
-    looked = RanksLookedAt(RankFiles({rank: ago(age) for rank, age in ages.items()}), LIMIT_S, read)
+    looked = RanksLookedAt(RankFiles({rank: ago(age) for rank, age in ages.items()}), LIMIT_S, dict(read))
     return silent_ranks(Seen(metadata=metadata, ranks=looked), attempt, NOW)
 
 
 def rank(
     number: int, age_s: float, status: str | None = "running", attempt: int | None = 2, beat_s: float = 60.0
-) -> RankBeat:
-    return RankBeat(number, ago(age_s), 50, f"host-{14 + number}", status, beat_s, attempt)
+) -> Rank:
+    host = f"host-{14 + number}"
+    beat = Heartbeat(ago(age_s), "v", step=50, host=host, status=status, beat_s=beat_s, attempt=attempt)
+    return number, beat
 
 
 FRESH = dict.fromkeys(range(128), 20.0)
@@ -73,7 +76,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("ages", "read", "more", "expected"), ROWS)
 def test_who_is_named(
-    ages: dict[int, float], read: tuple[RankBeat, ...], more: dict[str, Any], expected: str | None
+    ages: dict[int, float], read: tuple[Rank, ...], more: dict[str, Any], expected: str | None
 ) -> None:
     assert said(ages, read, **more) == expected
 
@@ -83,7 +86,7 @@ def test_nothing_is_said_of_ranks_that_nobody_looked_at() -> None:
 
 
 def test_names_of_hosts_are_one_line_and_bounded() -> None:
-    hostile = RankBeat(3, ago(250), None, "host\n\x1b[31m" + "x" * 10_000, "running", 60.0)
+    hostile = 3, Heartbeat(ago(250), "v", host="host\n\x1b[31m" + "x" * 10_000, status="running", beat_s=60.0)
     line = said({0: 5.0, 3: 250.0}, (hostile,))
     assert line is not None
     assert "\n" not in line

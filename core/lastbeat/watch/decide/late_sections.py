@@ -19,13 +19,13 @@ from lastbeat.model.observation import Seen
 from lastbeat.model.record import Attempt
 from lastbeat.model.text import counted, fit, one_line
 from lastbeat.model.times import format_duration
-from lastbeat.watch.decide.silent_ranks import is_of_attempt, silence_limit_s
+from lastbeat.watch.decide.silence import silence_limit_s
+from lastbeat.watch.decide.silent_ranks import is_of_attempt
 
 _LIMIT: Final = 200
 _NAME_LIMIT: Final = 60
 _STEP: Final = "step"
 _TWO: Final = 2
-_OVER: Final = frozenset({"completed", "cancelled", "failed", "preempted"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +181,9 @@ def _reported(seen: Seen, attempt: Attempt, silent_after_s: float | None) -> Ite
         waited_s = min(each.open_s for each in metadata.sections)
         step = leader_step(seen, metadata.modified - timedelta(seconds=waited_s))
         yield _Told(0 if distributed else None, metadata.modified, metadata.sections, silent_after_s, step)
-    for rank in seen.ranks.read if seen.ranks is not None else ():
-        other = None not in {rank.attempt, attempt.declared} and rank.attempt != attempt.declared
-        beyond = metadata is not None and metadata.world_size is not None and rank.number >= metadata.world_size
-        known = rank.number == 0 and metadata is not None
-        counts = not (other or beyond or known or rank.status in _OVER) and is_of_attempt(rank.modified, attempt)
-        if rank.sections and counts:
-            limit_s = silence_limit_s(rank.beat_s) if rank.beat_s else None
-            yield _Told(rank.number, rank.modified, rank.sections, limit_s, rank.step)
+    for rank, beat in seen.ranks.read.items() if seen.ranks is not None else ():
+        beyond = metadata is not None and metadata.world_size is not None and rank >= metadata.world_size
+        known = rank == 0 and metadata is not None
+        counts = not (beyond or known or beat.is_last) and is_of_attempt(beat.modified, attempt, beat.attempt)
+        if beat.sections and counts:
+            yield _Told(rank, beat.modified, beat.sections, silence_limit_s(beat), beat.step)

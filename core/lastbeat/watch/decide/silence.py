@@ -18,11 +18,16 @@ _YOUNG_BEATS: Final = 10
 """A run has too few beats for a history before this many."""
 
 
+def silent_after_s(beat_s: float) -> float:
+    """The age of its last beat, in seconds, at which a process that beats each ``beat_s`` is silent."""
+    return MISSED_BEATS * beat_s + UPLOAD_S
+
+
 def silence_limit_s(beat: Heartbeat | None) -> float | None:
     """The age of the last beat, in seconds, at which a run is silent, or None if its beat interval is unknown."""
     if beat is None or beat.beat_s is None:
         return None
-    return max(MISSED_BEATS * beat.beat_s, OUTLIER_FACTOR * (beat.longest_gap_s or 0.0)) + UPLOAD_S
+    return max(silent_after_s(beat.beat_s), OUTLIER_FACTOR * (beat.longest_gap_s or 0.0) + UPLOAD_S)
 
 
 def learned_limit_s(beat: Heartbeat | None) -> float | None:

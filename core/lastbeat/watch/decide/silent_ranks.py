@@ -4,30 +4,20 @@ The file times of a listing show which ranks seem silent. Only the last reports 
 is done stops beating, too. All ages are by the store's clock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
 from lastbeat.model.heartbeat import Heartbeat
-from lastbeat.model.observation import RankBeat, RankFiles, Seen
+from lastbeat.model.observation import RankFiles, Seen
 from lastbeat.model.record import Attempt
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration
+from lastbeat.watch.decide.silence import silence_limit_s, silent_after_s
 
-_BEAT_S: Final = 60.0
-"""Beat interval, in seconds, of a rank that reports none: the SDK's default."""
-_MISSED: Final = 4
-_UPLOAD_S: Final = 5.0
 _NAMED: Final = 3
 _NAME_LIMIT: Final = 80
 _LIMIT: Final = 300
-_OVER: Final = frozenset({"completed", "cancelled", "failed", "preempted"})
-"""A rank's last reported status when its training is over. A rank that failed has left an error."""
-
-
-def silence_limit_s(beat_s: float | None) -> float:
-    """The age of its last beat, in seconds, at which a rank that beats each ``beat_s`` is silent."""
-    return _MISSED * (beat_s or _BEAT_S) + _UPLOAD_S
 
 
 def limit_of(metadata: Heartbeat | None, stale_s: float) -> float:
@@ -35,7 +25,7 @@ def limit_of(metadata: Heartbeat | None, stale_s: float) -> float:
     unknown, that is the run's own limit or ``stale_s``: scripts may beat at any pace."""
     if metadata is None:
         return stale_s
-    return silence_limit_s(metadata.rank_beat_s) if metadata.rank_beat_s else metadata.stale_s or stale_s
+    return silent_after_s(metadata.rank_beat_s) if metadata.rank_beat_s else metadata.stale_s or stale_s
 
 
 def seeming_silent(files: RankFiles, now: datetime, limit_s: float) -> tuple[int, ...]:
@@ -47,8 +37,11 @@ def seeming_silent(files: RankFiles, now: datetime, limit_s: float) -> tuple[int
     return tuple(sorted(old)) if len(old) < len(files.beats) else ()
 
 
-def is_of_attempt(at: datetime, attempt: Attempt) -> bool:
-    """Whether a file stored at ``at`` may belong to ``attempt``: nothing older than its beginning does."""
+def is_of_attempt(at: datetime, attempt: Attempt, number: int | None = None) -> bool:
+    """Whether a file stored at ``at`` may belong to ``attempt``: nothing older than its beginning does, and nothing
+    that names another attempt. ``number`` is the attempt that the file names, if any."""
+    if None not in {number, attempt.declared} and number != attempt.declared:
+        return False
     began = attempt.begun_at or attempt.began_at
     # Stores that stamp whole seconds stamp a file written right after the start as older than it.
     return began is None or at >= began.replace(microsecond=0)
@@ -70,39 +63,38 @@ def heard_s_ago(seen: Seen, attempt: Attempt, now: datetime) -> float | None:
     return _shortest_s(silent, now) if silent else None
 
 
-def _silent(seen: Seen, attempt: Attempt, now: datetime) -> tuple[Sequence[RankBeat], int]:
-    """The ranks that fell silent, and how many others beat."""
+def _silent(seen: Seen, attempt: Attempt, now: datetime) -> tuple[Mapping[int, Heartbeat], int]:
+    """The ranks that fell silent, in ascending order, and how many others beat."""
     looked, metadata = seen.ranks, seen.metadata
     if looked is None:
-        return (), 0
+        return {}, 0
     world = metadata.world_size if metadata is not None else None
     limit_s = looked.limit_s
     beats = {rank: at for rank, at in looked.files.beats.items() if world is None or rank < world}
     alive = sum((now - at).total_seconds() <= limit_s for at in beats.values())
-    silent = sorted(
-        (rank for rank in looked.read if rank.number in beats and _is_silent(rank, attempt, now, limit_s)),
-        key=lambda rank: rank.number,
-    )
+    silent = {
+        rank: beat
+        for rank, beat in sorted(looked.read.items())
+        if rank in beats and _is_silent(beat, attempt, now, limit_s)
+    }
     leader_lives = metadata is not None and (now - metadata.modified).total_seconds() <= limit_s
     if not silent or not alive or not (leader_lives or alive > len(silent)):
-        return (), alive
+        return {}, alive
     return silent, alive
 
 
-def _shortest_s(silent: Sequence[RankBeat], now: datetime) -> float:
-    return min((now - rank.modified).total_seconds() for rank in silent)
+def _shortest_s(silent: Mapping[int, Heartbeat], now: datetime) -> float:
+    return min((now - beat.modified).total_seconds() for beat in silent.values())
 
 
-def _is_silent(rank: RankBeat, attempt: Attempt, now: datetime, limit_s: float) -> bool:
-    other = None not in {rank.attempt, attempt.declared} and rank.attempt != attempt.declared
-    if rank.status in _OVER or other or not is_of_attempt(rank.modified, attempt):
+def _is_silent(beat: Heartbeat, attempt: Attempt, now: datetime, limit_s: float) -> bool:
+    if beat.is_last or not is_of_attempt(beat.modified, attempt, beat.attempt):
         return False
-    own_s = silence_limit_s(rank.beat_s) if rank.beat_s else 0.0
-    return (now - rank.modified).total_seconds() > max(limit_s, own_s)
+    return (now - beat.modified).total_seconds() > max(limit_s, silence_limit_s(beat) or 0.0)
 
 
-def _sentence(silent: Sequence[RankBeat], alive: int, now: datetime) -> str:
-    who = [f"rank {rank.number}{_where(rank)}" for rank in silent[:_NAMED]]
+def _sentence(silent: Mapping[int, Heartbeat], alive: int, now: datetime) -> str:
+    who = [f"rank {rank}{_where(beat)}" for rank, beat in list(silent.items())[:_NAMED]]
     more = len(silent) - len(who)
     named = ", ".join(who) + (f" and {more} more" if more else "")
     shortest = _shortest_s(silent, now)
@@ -111,5 +103,5 @@ def _sentence(silent: Sequence[RankBeat], alive: int, now: datetime) -> str:
     return fit(f"{named} silent for {format_duration(shortest)}{least}, {others}", _LIMIT)
 
 
-def _where(rank: RankBeat) -> str:
-    return f" on {fit(one_line(rank.host), _NAME_LIMIT)}" if rank.host else ""
+def _where(beat: Heartbeat) -> str:
+    return f" on {fit(one_line(beat.host), _NAME_LIMIT)}" if beat.host else ""

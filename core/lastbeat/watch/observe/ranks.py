@@ -4,7 +4,6 @@ A look gets the times of all files from the listing that it makes anyway. It rea
 that they are late (:class:`SilentRankReader`). An alert needs more (:func:`look_at_ranks`).
 """
 
-import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -13,9 +12,9 @@ from typing import Final
 
 from lastbeat.model.document_field import Reading
 from lastbeat.model.health import read_conditions
-from lastbeat.model.heartbeat import Heartbeat, read_heartbeat
+from lastbeat.model.heartbeat import Heartbeat, parsed, read_heartbeat
 from lastbeat.model.numbers import whole
-from lastbeat.model.observation import IllNode, NeverSeen, RankBeat, RankFiles, RanksLookedAt, RanksSeen, Seen
+from lastbeat.model.observation import IllNode, NeverSeen, RankFiles, RanksLookedAt, RanksSeen, Seen
 from lastbeat.model.pattern import Pattern
 from lastbeat.model.record import Attempt
 from lastbeat.model.secrets import mask_tokens
@@ -39,7 +38,8 @@ class SilentRankReader:
 
     def __init__(self, store: Store, run_id: str, mask: Callable[[str], str]) -> None:
         self._store, self._run_id, self._mask = store, run_id, mask
-        self._known: dict[int, tuple[datetime, RankBeat]] = {}
+        self._known: dict[int, tuple[datetime, Heartbeat]] = {}
+        """Rank → when its file was stored, by the listing, and its heartbeat."""
         self._ill: dict[int, tuple[datetime, IllNode | None]] = {}
         """Rank → when its file was stored, and its report; None if that cannot be understood."""
         self._limit_s: float | None = None
@@ -78,12 +78,12 @@ class SilentRankReader:
             )
         first = nsmallest(MOST_IN_A_LOOK, late, key=lambda rank: (late[rank], rank))
         latest = nlargest(MOST_IN_A_LOOK, silent.keys() - set(first), key=lambda rank: (silent[rank], -rank))
-        read, unread, denied = dict[int, tuple[datetime, RankBeat]](), False, False
+        read, unread, denied = dict[int, tuple[datetime, Heartbeat]](), False, False
         for rank in [*first, *latest][:MOST_IN_A_LOOK]:
             known = self._known.get(rank)
             if known is None or known[0] != files.beats[rank]:
                 try:
-                    beat = None if unread else self._read(rank)
+                    beat = None if unread else _read_rank(self._store, self._run_id, rank, self._mask)
                 except StoreError as error:
                     # Some policies allow no watcher to read them; that does not change from look to look.
                     beat, unread, denied = None, error.retryable, denied or not error.retryable
@@ -91,7 +91,7 @@ class SilentRankReader:
             if known is not None:
                 read[rank] = known
         self._known = read
-        beats = tuple(beat for _, beat in read.values())
+        beats = {rank: beat for rank, (_, beat) in read.items()}
         left = False
         if not unread:
             left, unread, closed = self._read_ill_nodes(files, attempt, metadata)
@@ -134,10 +134,6 @@ class SilentRankReader:
         blob = self._store.read(f"{self._run_id}/ranks/{rank}.health", _LIMIT_BYTES)
         return None if blob is None else _node_of(rank, blob, self._mask)
 
-    def _read(self, rank: int) -> RankBeat | None:
-        blob = self._store.read(f"{self._run_id}/ranks/{rank}.json", _LIMIT_BYTES)
-        return None if blob is None else _understood(rank, blob, self._mask)
-
 
 def look_at_ranks(
     store: Store,
@@ -154,17 +150,16 @@ def look_at_ranks(
     """
     listed = _listed(store, run_id)
     ours = {rank: entry for rank, entry in listed.items() if is_of_attempt(entry.modified, attempt)}
-    found: list[RankBeat] = []
+    found: dict[int, Heartbeat] = {}
     for rank in _chosen(ours, named):
         try:
-            blob = store.read(ours[rank].key, _LIMIT_BYTES)
+            beat = _read_rank(store, run_id, rank, mask)
         except StoreError:
             # A store that does not answer delays an alert by at most one of its time limits.
             break
-        beat = _understood(rank, blob, mask) if blob is not None else None
-        if beat is not None and (attempt.declared is None or beat.attempt in {None, attempt.declared}):
-            found.append(beat)
-    return RanksSeen(tuple(found), max(0, len(ours) - len(found)), world_size, attempt.began_at)
+        if beat is not None and is_of_attempt(beat.modified, attempt, beat.attempt):
+            found[rank] = beat
+    return RanksSeen(found, max(0, len(ours) - len(found)), world_size, attempt.began_at)
 
 
 def rank_hosts(
@@ -174,11 +169,10 @@ def rank_hosts(
     found: dict[int, str] = {}
     for rank in list(ranks)[:MOST_IN_A_LOOK]:
         try:
-            blob = store.read(f"{run_id}/ranks/{rank}.json", _LIMIT_BYTES)
+            beat = _read_rank(store, run_id, rank, mask)
         except StoreError:
             break
-        beat = _understood(rank, blob, mask) if blob is not None and is_of_attempt(blob.modified, attempt) else None
-        if beat is not None and beat.host and (attempt.declared is None or beat.attempt in {None, attempt.declared}):
+        if beat is not None and beat.host and is_of_attempt(beat.modified, attempt, beat.attempt):
             found[rank] = fit(one_line(beat.host), _HOST_LIMIT)
     return found
 
@@ -216,15 +210,8 @@ def _chosen(ours: Mapping[int, Entry], named: int | None) -> list[int]:
 
 def _node_of(rank: int, blob: Blob, mask: Callable[[str], str]) -> IllNode | None:
     """The report of a rank's node, or None if its text cannot be understood."""
-
-    def shown(text: str) -> str:
-        return mask_tokens(mask(clean(text)))
-
-    try:
-        document = json.loads(blob.body.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(document, dict):
+    document, shown = parsed(blob), _shown(mask)
+    if isinstance(document, str):
         return None
     host = document.get("host")
     return IllNode(
@@ -236,9 +223,12 @@ def _node_of(rank: int, blob: Blob, mask: Callable[[str], str]) -> IllNode | Non
     )
 
 
-def _understood(rank: int, blob: Blob, mask: Callable[[str], str]) -> RankBeat:
-    def shown(text: str) -> str:
-        return mask_tokens(mask(clean(text)))
+def _read_rank(store: Store, run_id: str, rank: int, mask: Callable[[str], str]) -> Heartbeat | None:
+    """The rank's heartbeat, or None if it has none. Raises :class:`StoreError`."""
+    blob = store.read(f"{run_id}/ranks/{rank}.json", _LIMIT_BYTES)
+    return None if blob is None else read_heartbeat(blob, _shown(mask))
 
-    beat = read_heartbeat(blob, shown)
-    return RankBeat(rank, blob.modified, beat.step, beat.host, beat.status, beat.beat_s, beat.attempt, beat.sections)
+
+def _shown(mask: Callable[[str], str]) -> Callable[[str], str]:
+    """A function that hides secrets in text, and what a terminal would interpret."""
+    return lambda text: mask_tokens(mask(clean(text)))

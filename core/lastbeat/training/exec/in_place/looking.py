@@ -21,7 +21,7 @@ from lastbeat.training.sdk.exec_in_place import reported_by_training
 from lastbeat.training.sdk.first_error import is_leftover
 from lastbeat.training.sdk.safe_log import WarnOnce, fault_text
 from lastbeat.watch.decide.late_sections import LateSection, behind, late_sections, leader_step, told_of
-from lastbeat.watch.decide.silent_ranks import silence_limit_s
+from lastbeat.watch.decide.silence import silent_after_s
 from lastbeat.watch.observe.ranks import SilentRankReader, look_at_ranks
 from lastbeat.watch.observe.run import Observer
 
@@ -94,9 +94,9 @@ class StoreLook:
             self._metadata_version = metadata.version
         attempt = _attempt(metadata)
         looked = self._ranks.add_to(seen, self._observer.ranks, attempt, SILENT_S, now)
-        silent_after_s = silence_limit_s(metadata.beat_s) if metadata.beat_s else None
+        limit_s = silent_after_s(metadata.beat_s) if metadata.beat_s else None
         found = looked if isinstance(looked, Seen) else seen
-        late = late_sections(found, attempt, silent_after_s, SILENT_S, now)
+        late = late_sections(found, attempt, limit_s, SILENT_S, now)
         progress = seen.progress
         step = metadata.step
         if progress is not None and not is_leftover(progress.modified, self._started()):
@@ -124,7 +124,7 @@ class StoreLook:
         looked = look_at_ranks(self._store, self._run_id, self._mask, attempt, None, world_size)
         since = now - timedelta(seconds=late[0].open_s)
         steps: dict[int | None, int | None] = {0: leader_step(seen, since)}
-        steps |= {each.number: each.step for each in looked.ranks if each.modified >= since}
+        steps |= {rank: beat.step for rank, beat in looked.ranks.items() if beat.modified >= since}
         steps |= {each.rank: each.step for each in late}
         last = behind(steps)
         if last is None or any(each.rank == last for each in late):

@@ -42,8 +42,7 @@ def _ill_nodes(seen: Seen, attempt: Attempt) -> list[IllNode]:
     return [
         node
         for node in (seen.ranks.ill if seen.ranks is not None else ())
-        if is_of_attempt(node.modified, attempt)
-        and (node.attempt is None or attempt.declared is None or node.attempt == attempt.declared)
+        if is_of_attempt(node.modified, attempt, node.attempt)
     ]
 
 
