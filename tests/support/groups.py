@@ -7,7 +7,7 @@ from lastbeat.model.group import LEDGER, Ledger
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Status
 from lastbeat.stores.port import StoreError
-from lastbeat.watch.record.codec import decode_ledger
+from lastbeat.watch.record.codec import decode
 from lastbeat.watch.watchdog import Watch
 from support.world import World
 
@@ -86,7 +86,7 @@ class GroupWorld(World):
 
     def ledger(self) -> Ledger | None:
         held = self.store.held.get(LEDGER)
-        return decode_ledger(held.body) if held is not None else None
+        return decode(held.body, Ledger) if held is not None else None
 
     def unsettled(self) -> set[tuple[str, int]]:
         """Run id and number of the alerts that are still to come."""

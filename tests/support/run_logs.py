@@ -50,7 +50,7 @@ class LogScene:
         if restarted:
             document = kept(self.logs)
             self.logs = self.fresh()
-            self.logs.restore(codec(RunLogsState).read(document))
+            self.logs.restore(document)
         files = run_files(self.store, RUN)
         self.store.calls.clear()
         return self.logs.look(files, since)

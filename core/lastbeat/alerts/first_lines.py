@@ -6,6 +6,7 @@ import shlex
 from typing import Final
 
 from lastbeat.alerts.facts import FOR, OWNER, RANKS, Fact, cause, moment, whose
+from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Status
 from lastbeat.model.text import CUT, clean, fit, one_line
@@ -113,8 +114,6 @@ def _place(message: Message) -> tuple[str, str | None]:
     shows, node = message.evidence, message.instance_id
     if shows is None or (shows.rank is None and not shows.host):
         return "Where", node
-    from lastbeat.explain.signals.error_types import traits_of  # noqa: PLC0415 - only where there is a cause
-
     rank = f"rank {shows.rank}" if shows.rank is not None and abs(shows.rank) < 10**9 else ""
     # A rank that waited for others, or lost its connection to them, only reported the failure.
     saw = message.cause is not None and traits_of(message.cause).is_vague

@@ -4,6 +4,7 @@ from typing import Final
 
 from lastbeat.alerts.facts import error_texts, repeats
 from lastbeat.model.alert import Message
+from lastbeat.model.progress_lines import Progress
 from lastbeat.model.text import CUT, clean, counted
 
 _ERROR: Final = f"{CUT} the error above"
@@ -45,7 +46,5 @@ def _last_of(steps: list[str]) -> list[str]:
 
 def _is_step(line: str) -> bool:
     """Whether the line is a step of healthy training."""
-    from lastbeat.model.progress_lines import Progress  # noqa: PLC0415 - only where there is a log
-
     progress = Progress()
     return progress.read(line) and progress.not_finite_since is None

@@ -18,7 +18,7 @@ from lastbeat.fleet.ping import Ping, ping_pass
 from lastbeat.fleet.scan_plan import choose, split
 from lastbeat.model.codec import DamagedError
 from lastbeat.model.fleet import WHOLE, PassReport, Shard
-from lastbeat.model.group import LEDGER
+from lastbeat.model.group import LEDGER, Ledger
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.runid import SWEEP_MARK
 from lastbeat.model.status import Status
@@ -29,7 +29,7 @@ from lastbeat.stores.volatile import VolatileStore
 from lastbeat.watch.decide.first_look import goes_on
 from lastbeat.watch.effects.blindness import FLEET, RUN, SOME_RUNS, BlindnessAlert, Subject, state_key
 from lastbeat.watch.effects.message import RunLocation
-from lastbeat.watch.record.codec import LEDGER_LIMIT_BYTES, decode_ledger
+from lastbeat.watch.record.codec import LEDGER_LIMIT_BYTES, decode
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat.watch.watchdog import WatchContext
 
@@ -156,7 +156,7 @@ class Sweep:
         try:
             blob = store.read(LEDGER, LEDGER_LIMIT_BYTES)
             if blob is not None:
-                known = decode_ledger(blob.body).first_look
+                known = decode(blob.body, Ledger).first_look
                 return known.began_at if known is not None and goes_on(known, now) else None
             return now if new and store.read(SWEEP_MARK, 1) is None else None
         except (StoreError, DamagedError) as error:

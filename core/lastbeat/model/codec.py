@@ -15,6 +15,7 @@ A dataclass checks rules of its own in ``__post_init__``: a ``ValueError`` from 
 import math
 import re
 import types
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import datetime, timezone
@@ -222,8 +223,6 @@ def _bytes(value: Json, _: Skipped) -> bytes:
 
 
 def _base64(value: Json, _: Skipped) -> bytes:
-    from binascii import a2b_base64  # noqa: PLC0415 - few types hold such bytes
-
     text = _text(value, _)
     try:
         made = a2b_base64(text)
@@ -236,8 +235,6 @@ def _base64(value: Json, _: Skipped) -> bytes:
 
 
 def _base64_text(value: bytes) -> str:
-    from binascii import b2a_base64  # noqa: PLC0415 - as above
-
     return b2a_base64(value, newline=False).decode("ascii")
 
 

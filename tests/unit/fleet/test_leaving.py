@@ -7,12 +7,12 @@ from contextlib import suppress
 import pytest
 
 from lastbeat.fleet.leaving import Leaving
-from lastbeat.model.group import LEDGER
+from lastbeat.model.group import LEDGER, Ledger
 from lastbeat.model.status import Status
 from lastbeat.stores.port import StoreError, UnreachableError
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.watching import FleetWatch
-from lastbeat.watch.record.codec import decode_ledger
+from lastbeat.watch.record.codec import decode
 from support.channel import down
 from support.row_by_row import labelled
 from support.world import World
@@ -218,7 +218,7 @@ def test_index_and_ledger_know_it_no_more() -> None:
     world.sweep()
     leaving(world).forget("run-0", delete=True)
     leaving(world).tidy(["run-0"])
-    ledger = decode_ledger(world.store.held[LEDGER].body)
+    ledger = decode(world.store.held[LEDGER].body, Ledger)
     assert "run-0" not in ledger.groups[0].members
     assert len(ledger.groups[0].members) == 5
     assert "run-0" not in world.fresh_sweep()._context.index_store.load().runs

@@ -104,7 +104,7 @@ from lastbeat.watch.observe.logs import RunLogs, RunLogsState
 from lastbeat.stores.port import Entry
 def never(): raise AssertionError
 logs = RunLogs(None, {RUN!r}, never)
-logs.restore(codec(RunLogsState).read(json.loads({document!r})))
+logs.restore(json.loads({document!r}))
 held = Entry({MAIN!r}, {len(steps(0, 10) + CRASH)}, datetime.fromisoformat({run.store.now.isoformat()!r}), "v1")
 assert logs.look({{{MAIN!r}: held}}).explanation.cause.error_type == "oom"
 assert not logs.changed

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from lastbeat.model.cause import NOTHING
-from lastbeat.model.codec import codec
 from lastbeat.watch.observe.listing import run_files
-from lastbeat.watch.observe.logs import RunLogsState
 from support.run_logs import CRASH, MAIN, RUN, LogScene, kept, steps
 
 OTHER = "logs/rank3.log"
@@ -28,7 +26,7 @@ def tripped(damage: Damage) -> LogScene:
     document = kept(run.logs)
     damage(next(file["reader_document"] for file in document["files"] if file["name"] == OTHER))
     run.logs = run.fresh()
-    run.logs.restore(codec(RunLogsState).read(document))
+    run.logs.restore(document)
     return run
 
 

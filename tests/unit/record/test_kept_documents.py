@@ -15,6 +15,7 @@ import pytest
 from lastbeat.fleet import index_store
 from lastbeat.fleet.mark import PassMark, ShortPass, parse_mark
 from lastbeat.model.codec import codec
+from lastbeat.model.group import Ledger
 from lastbeat.model.persisted import Persisted
 from lastbeat.model.policy import Policy
 from lastbeat.model.starts_in_place import StartsInPlace
@@ -23,7 +24,7 @@ from lastbeat.training.exec.in_place.together import encode_starts
 from lastbeat.watch.record import fleet_document, routes
 from lastbeat.watch.record.agent_mark import AgentMark, agent_mark, mark_key
 from lastbeat.watch.record.channels import ChannelList
-from lastbeat.watch.record.codec import decode_ledger, decode_record, encode
+from lastbeat.watch.record.codec import decode, decode_record, encode
 from lastbeat.watch.record.known_failures import FailuresDocument
 from lastbeat.watch.record.limits import LimitsDocument
 from lastbeat.watch.record.silences import SilenceList
@@ -48,7 +49,7 @@ def starts(body: bytes) -> bytes:
 
 REWRITES: dict[str, Callable[[bytes], bytes]] = {
     "record.json": lambda body: encode(decode_record(body)),
-    "groups.json": lambda body: encode(decode_ledger(body)),
+    "groups.json": lambda body: encode(decode(body, Ledger)),
     "silences.json": of_fleet(SilenceList),
     "limits.json": of_fleet(LimitsDocument),
     "channels.json": of_fleet(ChannelList),

@@ -13,8 +13,7 @@ from lastbeat.model.group import LEDGER_ID, Group, Ledger, Member, MemberState, 
 from lastbeat.model.status import Event, Status
 from lastbeat.watch.decide.groups import MEMBER_LIMIT
 from lastbeat.watch.effects.outbox import enqueue
-from lastbeat.watch.record.codec import LEDGER_LIMIT_BYTES, encode
-from lastbeat.watch.record.codec import decode_ledger as decode
+from lastbeat.watch.record.codec import LEDGER_LIMIT_BYTES, decode, encode
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 
@@ -43,13 +42,13 @@ ledgers = st.builds(
 @given(ledgers)
 def test_what_is_written_is_what_is_read(ledger: Ledger) -> None:
     with_alert = enqueue(ledger, Message(LEDGER_ID, Event.TIMED_OUT, Status.TIMED_OUT, "97 runs", NOW))
-    assert decode(encode(with_alert)) == with_alert
+    assert decode(encode(with_alert), Ledger) == with_alert
 
 
 @given(st.binary(max_size=200) | ledgers.map(encode).flatmap(lambda b: st.integers(0, len(b) - 1).map(lambda n: b[:n])))
 def test_anything_else_is_refused_with_a_reason(body: bytes) -> None:
     with pytest.raises(DamagedError):
-        decode(body)
+        decode(body, Ledger)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +64,7 @@ def test_anything_else_is_refused_with_a_reason(body: bytes) -> None:
 def test_a_damaged_field_is_refused_with_a_reason(field: str, value: object) -> None:
     document = json.loads(encode(Ledger(LEDGER_ID)))
     with pytest.raises(DamagedError, match=field):
-        decode(json.dumps({**document, field: value}).encode())
+        decode(json.dumps({**document, field: value}).encode(), Ledger)
 
 
 def test_the_largest_group_fits() -> None:
@@ -75,4 +74,4 @@ def test_the_largest_group_fits() -> None:
     ledger = Ledger(LEDGER_ID, groups=(Group(1, NOW, NOW, members=everybody),))
     body = encode(ledger)
     assert len(body) < LEDGER_LIMIT_BYTES
-    assert decode(body) == ledger
+    assert decode(body, Ledger) == ledger

@@ -6,7 +6,7 @@ The last one is the default and fits everything. So each alert goes somewhere, o
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -89,9 +89,7 @@ def _any(globs: tuple[str, ...], values: Iterable[str], *, fold: bool = False) -
 def _in_time(route: Route, at: datetime) -> bool:
     if not route.hours and not route.days:
         return True
-    from zoneinfo import ZoneInfo  # noqa: PLC0415 - only for routes with hours
-
-    here = at.astimezone(ZoneInfo(route.zone))
+    here = at.astimezone(_time_zone(route.zone))
     minute, today = here.hour * 60 + here.minute, DAYS[here.weekday()]
     yesterday = DAYS[(here - timedelta(days=1)).weekday()]
     days = route.days or DAYS
@@ -121,14 +119,18 @@ def check_zone(name: str) -> str:
     """``name``, if this machine knows that time zone. Raises :class:`InvalidRouteError`."""
     if name == "UTC":
         return name
-    from zoneinfo import ZoneInfo  # noqa: PLC0415 - as above
-
     try:
-        ZoneInfo(name)
+        _time_zone(name)
     except (OSError, ValueError, KeyError) as error:  # ZoneInfoNotFoundError is a KeyError.
         why = f"no time zone is called {name[:60]!r} on this machine"
         raise InvalidRouteError(f"{why}; use for example Europe/Berlin, or install tzdata") from error
     return name
+
+
+def _time_zone(name: str) -> tzinfo:
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - only for routes with hours
+
+    return ZoneInfo(name)
 
 
 def check(table: RouteTable) -> None:

@@ -76,8 +76,6 @@ class LogCache:
 
     def load(self, logs: "RunLogs") -> None:
         """Let ``logs`` continue where an earlier process stopped. Never raises."""
-        from lastbeat.watch.observe.logs import RunLogsState  # noqa: PLC0415 - only where there is text
-
         try:
             blob = self.store.read(self.key, CACHE_LIMIT_BYTES)
             if blob is None:
@@ -86,7 +84,7 @@ class LogCache:
             document = json.loads(unpacking.decompress(blob.body, _UNPACKED_BYTES))
             # Another version may have another layout.
             if document["stamp"] == self._stamp:
-                logs.restore(codec(RunLogsState).read(document["logs"]))
+                logs.restore(document["logs"])
         except StoreError as error:
             log.debug("how far the logs of %s were read is unknown: %s", self.run_id, error)
         except (ValueError, TypeError, KeyError, RecursionError, zlib.error) as error:

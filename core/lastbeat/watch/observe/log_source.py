@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from lastbeat.stores.port import Blob, Entry, Store
+from lastbeat.watch.observe.local_logs import local_logs
 from lastbeat.watch.observe.log_files import LISTED, MOST, choose, is_log, of_logs, rank_of
 
 
@@ -98,8 +99,6 @@ def sources_of(store: Store, files: Mapping[str, Entry], places: Sequence[str], 
         notes.append(f"logs/ holds more than {MOST} log files: {more} of them are not read.")
     found: list[LogSource] = [StoredLog(store, name, entry) for name, entry in chosen.items()]
     if places:
-        from lastbeat.watch.observe.local_logs import local_logs  # noqa: PLC0415 - few runs have any
-
         # Names of logs in the store are not paths on this machine.
         local, said, hidden = local_logs(places, MOST, [name for name in known if not is_log(name)])
         found += local

@@ -1,8 +1,10 @@
 """Which part of a log was printed before an attempt began, by the times in its lines."""
 
 import re
-from collections.abc import Callable
 from datetime import datetime, timedelta
+
+from lastbeat.explain.scanning.prefixes import time_of
+from lastbeat.explain.scanning.splitting import line_of
 
 TOLERANCE = timedelta(minutes=2)
 """The clocks of one run differ by less than this; otherwise their times could not be compared at all."""
@@ -16,8 +18,6 @@ _NAMES_ZONE = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})? ?(?:Z|UTC\b|[+-]\d\d:?\d\d)"
 
 def last_time(end: bytes, modified: datetime) -> datetime | None:
     """The time in the last line of ``end`` that has one, or None; ``modified`` is when the log was stored."""
-    from lastbeat.explain.scanning.splitting import line_of  # noqa: PLC0415 - not before there is a log
-
     lines = end.decode("utf-8", "replace").splitlines()
     return next((at for line in reversed(lines) if (at := line_of(0, line, modified).time) is not None), None)
 
@@ -31,10 +31,8 @@ def bytes_before(text: bytes, since: datetime, modified: datetime) -> int:
     3. Everything before the first new line is old, provided that its lines have times. A log without times may show one
        occasionally, such as a checkpoint's, which proves nothing.
     """
-    from lastbeat.explain.scanning.prefixes import time_of  # noqa: PLC0415 - not before there is a log
-
     stamps = _stamps(text)
-    shift = _zone(text, stamps, modified, time_of)
+    shift = _zone(text, stamps, modified)
 
     def age(index: int) -> str:
         when = time_of(_line(text, stamps[index]), modified)
@@ -78,9 +76,7 @@ def _line(text: bytes, begin: int) -> str:
     return text[begin : begin + _HEAD].partition(b"\n")[0].decode("utf-8", "replace")
 
 
-def _zone(
-    text: bytes, stamps: list[int], modified: datetime, time_of: Callable[[str, datetime], datetime | None]
-) -> timedelta:
+def _zone(text: bytes, stamps: list[int], modified: datetime) -> timedelta:
     """How far the log's times may lag because of their zone."""
     for begin in reversed(stamps):
         line = _line(text, begin)

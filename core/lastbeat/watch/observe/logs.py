@@ -18,14 +18,19 @@ from lastbeat.model.cause import (
     LostPeer,
     MissingRanks,
 )
+from lastbeat.model.codec import codec
 from lastbeat.model.efa_use import EfaUse
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.persisted import Form
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean, one_line
 from lastbeat.stores.port import Entry, Store, StoreError
+from lastbeat.watch.observe.log_backfill import NumberedSummary, backfill
 from lastbeat.watch.observe.log_files import MOST, is_of_now
+from lastbeat.watch.observe.log_following import follow
 from lastbeat.watch.observe.log_source import LogSource, LogSources, sources_of
+from lastbeat.watch.observe.log_times import last_time
+from lastbeat.watch.observe.run import LOG_TAIL_LINES, last_lines
 from lastbeat.watch.observe.tailed_log import Readers, TailedLog
 
 if TYPE_CHECKING:
@@ -221,8 +226,6 @@ class RunLogs:
         3. Add ``_error``, and explain it all. A rank's silence in its log means something only if all logs were read.
         4. Read when the logs of missing ranks end.
         """
-        from lastbeat.watch.observe.log_backfill import NumberedSummary, backfill  # noqa: PLC0415 - only at an event
-
         looked = self.look(files, since, old_until, again=True)
         sources, left_out, hidden = self._sources(files)
         newest = max((source.modified for source in sources), default=None)
@@ -249,8 +252,6 @@ class RunLogs:
     def lines(self, files: Mapping[str, Entry], name: str, around: str = "") -> tuple[str, ...]:
         """The last lines of the log that people know as ``name``, oldest first, or those around its last line with the
         text ``around``; none if the log is gone. Raises :class:`StoreError`."""
-        from lastbeat.watch.observe.run import LOG_TAIL_LINES, last_lines  # noqa: PLC0415 - only at an event
-
         source = next((each for each in self._sources(files).logs if self._shown_name(each) == name), None)
         if source is None:
             return ()
@@ -267,8 +268,6 @@ class RunLogs:
         """Rank → the time in the last line of its log that has one, for each of ``missing``'s ranks."""
         if missing is None:
             return {}
-        from lastbeat.watch.observe.log_times import last_time  # noqa: PLC0415 - only at an event
-
         found: dict[int, datetime] = {}
         for each in missing.ranks:
             source = next((source for source in sources if self._shown_name(source) == each.log), None)
@@ -302,15 +301,15 @@ class RunLogs:
         files = [file.kept() for file in self._files.values()]
         return RunLogsState(self.attempt, self._turn, self._report, files)
 
-    def restore(self, state: RunLogsState) -> None:
-        """Continue where another process stopped."""
+    def restore(self, document: Any) -> None:
+        """Continue where another process stopped, whose :meth:`state` is ``document`` as JSON data. Raises
+        :class:`DamagedError`."""
+        state = codec(RunLogsState).read(document)
         self.attempt, self._turn, self._report = state.attempt, state.turn, state.report
         self._files = {file.name: file for file in state.files}
         self.changed = False
 
     def _follow(self, file: TailedLog, source: LogSource, room: int, since: datetime | None, *, again: bool) -> int:
-        from lastbeat.watch.observe.log_following import follow  # noqa: PLC0415 - only where there is something new
-
         notes, replaced = (file.notes, file.replaced) if again else ([], False)
         taken = follow(file, source, room, since, self._readers)
         file.notes = [*notes, *file.notes]
@@ -369,14 +368,16 @@ class RunLogs:
         return cleaned if most is None or len(texts) <= most else (*cleaned, f"… and {len(texts) - most} notes more.")
 
     def _fresh(self, name: str, rank: int | None, line: int) -> "LogReader":
-        from lastbeat.explain.causes.log_reader import LogReader  # noqa: PLC0415 - only where there is text
-
-        return LogReader(self._catalogue(), name, rank=rank, line=line)
+        return _log_reader()(self._catalogue(), name, rank=rank, line=line)
 
     def _restored(self, document: Any) -> "LogReader":
-        from lastbeat.explain.causes.log_reader import LogReader  # noqa: PLC0415 - only where there is text
+        return _log_reader().restore(self._catalogue(), document)
 
-        return LogReader.restore(self._catalogue(), document)
+
+def _log_reader() -> "type[LogReader]":
+    from lastbeat.explain.causes.log_reader import LogReader  # noqa: PLC0415 - only where text is new
+
+    return LogReader
 
 
 class Isolation:

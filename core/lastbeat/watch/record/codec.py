@@ -2,13 +2,10 @@
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from lastbeat.model.codec import DamagedError, NewerError, codec
 from lastbeat.model.record import SCHEMA, Record
-
-if TYPE_CHECKING:
-    from lastbeat.model.group import Ledger
 
 R = TypeVar("R", bound=Record)
 
@@ -66,16 +63,9 @@ def _without_remote_ruling(record: R) -> R:
     return replace(record, ruling=None, actions=actions, restarts=record.restarts[:-1])
 
 
-def decode_record(body: bytes, skipped: list[str] | None = None) -> Record:
+def decode_record(body: bytes) -> Record:
     """As :func:`decode`, for the record of a run."""
-    return decode(body, Record, skipped)
-
-
-def decode_ledger(body: bytes, skipped: list[str] | None = None) -> "Ledger":
-    """As :func:`decode`, for the ledger of a fleet's groups."""
-    from lastbeat.model.group import Ledger  # noqa: PLC0415 - the watcher of one run has no use for it
-
-    return decode(body, Ledger, skipped)
+    return decode(body, Record)
 
 
 def _no_number(name: str) -> float:

@@ -4,6 +4,7 @@ The file decides. The compiled table carries the digest of its file. If the file
 that can read YAML compiles it; a pass that cannot (the Lambda function) reports that.
 """
 
+import hashlib
 import json
 import logging
 from datetime import datetime
@@ -172,8 +173,6 @@ def decode(blob: Blob) -> RouteTable:
 
 
 def _digest(body: bytes) -> str:
-    import hashlib  # noqa: PLC0415 - only where there are routes
-
     return hashlib.sha256(body).hexdigest()
 
 
