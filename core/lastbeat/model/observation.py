@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
 
+from lastbeat.model.cause import NOTHING, Explanation
 from lastbeat.model.data import dataclass
 from lastbeat.model.health import HealthCondition
 from lastbeat.model.heartbeat import Heartbeat
@@ -151,6 +152,11 @@ class Seen:
         """The source of the step: progress.json, else a metadata.json with one, else the logs."""
         found = (beat for beat in (self.progress, self.metadata, self._from_logs) if beat is not None)
         return next((beat for beat in found if beat.step is not None or beat.loss is not None), None)
+
+    @property
+    def explanation(self) -> Explanation:
+        """What the logs say of the cause; nothing if none were read."""
+        return self.logs.explanation if self.logs is not None else NOTHING
 
     @property
     def log_notes(self) -> tuple[str, ...]:

@@ -164,10 +164,10 @@ class Transition(Persisted):
     confidence: float | None = None
     """How sure the cause was, from 0 to 1. None: it is no finding in a log."""
     subsystem: str | None = None
-    """Name of the signal that showed the cause."""
     signal: str | None = None
+    """Name of the signal that showed the cause."""
     fingerprint: str | None = None
-    """Confidence in the cause, from 0 to 1."""
+    """The same for the same cause, see ``Cause.fingerprint``."""
     node: str | None = None
     """Where the cause was found, else where training said that it ran."""
 

@@ -6,7 +6,6 @@ from lastbeat.explain.causes.explaining import explain_text
 from lastbeat.explain.signals.error_types import TYPES
 from lastbeat.explain.signals.loading import load_setting
 from lastbeat.model.cause import Cause, Evidence, Explanation
-from lastbeat.model.log_report import LogReport
 from lastbeat.watch.decide.conditions.log_text import raised_by_cause
 from lastbeat.watch.decide.logs import fatal
 
@@ -25,7 +24,7 @@ ENDED = [
 def test_what_an_error_type_does_to_a_run(error_type: str, condition: str, ends: bool) -> None:
     found = Explanation(Cause(error_type, Evidence("train.log", 3, "it failed"), 0.9), ended=True)
     assert fatal(found) is ends
-    raised = raised_by_cause(LogReport(explanation=found), None)
+    raised = raised_by_cause(found.cause, None)
     assert raised is not None
     assert raised[0] == condition
 

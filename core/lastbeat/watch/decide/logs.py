@@ -30,10 +30,10 @@ from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Finding, HeartbeatMemory, Record, ToldWarning
+from lastbeat.model.state import RecordedCause
 from lastbeat.model.text import clean, fit, one_line
 
 if TYPE_CHECKING:
-    from lastbeat.model.error_type import ErrorTraits
     from lastbeat.model.signal import Absence
 
 LAST_WORDS_S: Final = 60.0
@@ -56,7 +56,7 @@ ALSO_SEEN_LIMIT: Final = 3
 def fatal(explanation: Explanation) -> bool:
     """Whether the explanation says that the run has ended."""
     cause = explanation.cause
-    return cause is not None and explanation.ended and _traits(cause).is_fatal
+    return cause is not None and explanation.ended and traits_of(cause.error_type).is_fatal
 
 
 def token(evidence: Evidence) -> str:
@@ -81,7 +81,12 @@ def shown(evidence: Evidence) -> str:
     return f"{where}{rank}: {fit(one_line(evidence.text), _TEXT_LIMIT)}"
 
 
-def bounded(cause: Cause) -> Cause:
+def recorded(cause: Cause, second: Cause | None) -> RecordedCause:
+    """``cause``, and ``second``, the other possible one, as a record keeps them."""
+    return RecordedCause(_bounded(cause), second=_bounded(second) if second is not None else None)
+
+
+def _bounded(cause: Cause) -> Cause:
     """``cause`` cut to what a record can hold, without anything that a terminal would interpret, and with its
     fingerprint."""
     from lastbeat.explain.causes.fingerprint import fingerprint_of  # noqa: PLC0415 - a pass that finds no cause has no use for it
@@ -205,15 +210,14 @@ def weigh(
     return replace(found, alone=not found.doubted or (now - found.seen_at).total_seconds() >= DOUBT_S)
 
 
-def noted(known: Mapping[str, ToldWarning], report: LogReport | None, now: datetime) -> dict[str, ToldWarning]:
-    """``known`` with the lines that ``report`` warns of. A line is news for :data:`WARNED_S` from when it is first
+def noted(known: Mapping[str, ToldWarning], warned: tuple[Warned, ...], now: datetime) -> dict[str, ToldWarning]:
+    """``known`` with the lines ``warned``. A line is news for :data:`WARNED_S` from when it is first
     noted, no matter which reader finds it later: for a new reader every line is as new as its file.
 
     The same text is the same line unless its number has grown. If a number is unknown (0), it is the same line.
     """
-    told = report.explanation.warned if report is not None else ()
     notes, seen = dict(known), set[str]()
-    for each in told[:_WARNED_LIMIT]:
+    for each in warned[:_WARNED_LIMIT]:
         if each.at is None:
             continue
         name, number = _text_token(each.evidence), each.evidence.line
@@ -235,10 +239,9 @@ def no_news(known: Mapping[str, ToldWarning], now: datetime) -> dict[str, ToldWa
     return {name: replace(each, until=min(each.until, now)) for name, each in known.items()}
 
 
-def warned_of(report: LogReport | None, notes: Mapping[str, ToldWarning], now: datetime) -> Warned | None:
-    """The latest line in ``report`` that warns and is still news."""
-    told = report.explanation.warned if report is not None else ()
-    new = [(notes[name].until, each) for each in told if (name := _text_token(each.evidence)) in notes]
+def latest_news(warned: tuple[Warned, ...], notes: Mapping[str, ToldWarning], now: datetime) -> Warned | None:
+    """The latest line of ``warned`` that is still news."""
+    new = [(notes[name].until, each) for each in warned if (name := _text_token(each.evidence)) in notes]
     latest = max(new, key=lambda one: one[0], default=None)
     return latest[1] if latest is not None and now <= latest[0] else None
 
@@ -246,11 +249,6 @@ def warned_of(report: LogReport | None, notes: Mapping[str, ToldWarning], now: d
 def waits_for_lines(policy: Policy) -> bool:
     """Whether any new log line counts as progress."""
     return policy.stall_s is None and policy.inactivity_s is not None
-
-
-def _traits(cause: Cause) -> "ErrorTraits":
-
-    return traits_of(cause.error_type)
 
 
 def last_lines(
@@ -264,12 +262,6 @@ def last_lines(
         if times:
             found[rule.signal] = max(times)
     return found
-
-
-def second(explanation: Explanation) -> Cause | None:
-    """The other possible cause, as the record keeps it, or None if the cause is certain."""
-    other = explanation.second
-    return None if other is None else bounded(other)
 
 
 def advice(explanation: Explanation) -> str:

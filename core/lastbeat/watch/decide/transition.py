@@ -125,10 +125,9 @@ def with_explanation(decision: Decision, explanation: Explanation) -> Decision:
     cause, verdict = explanation.cause, decision.verdict
     if cause is None or (verdict.cause is not None and _says_nothing(cause.error_type)):
         return decision
-    why = RecordedCause(
-        logs.bounded(cause),
-        also_seen(explanation),
-        second=logs.second(explanation),
+    why = replace(
+        logs.recorded(cause, explanation.second),
+        also_seen=also_seen(explanation),
         missing=logs.bounded_missing(explanation.missing),
     )
     action = logs.advice(explanation) or verdict.action
@@ -268,7 +267,7 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
                 waits = step_waits.noted_for_end(waits, progress, now)
         progress = replace(progress, waits=waits)
     unread = seen.logs is None or seen.logs.unread
-    warned = logs.noted(warned, seen.logs, now)
+    warned = logs.noted(warned, seen.explanation.warned, now)
     # If training writes both heartbeats, not every look asks for logs.
     stands_in = metadata is None or progress is None
     gone_since = None

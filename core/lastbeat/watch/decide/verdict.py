@@ -12,7 +12,7 @@ from lastbeat.model.observation import PreemptedSentinel, Seen, StopAsked
 from lastbeat.model.pattern import Pattern
 from lastbeat.model.policy import ITS_OWN, Policy
 from lastbeat.model.record import ExceededLimit, LimitName
-from lastbeat.model.state import HasState, RecordedCause, State
+from lastbeat.model.state import HasState, State
 from lastbeat.model.status import Status
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, format_minutes
@@ -164,8 +164,7 @@ def _by_job(check: Check) -> Verdict | None:
     if sight is None:
         waits = None if ages else evidence.starting or jobs.queued(evidence.job, sight, check.now)
         return None if waits is None else Verdict(State(Status.RUNNING, waits))
-    report = evidence.seen.logs
-    success = report.explanation.success if report is not None else None
+    success = evidence.seen.explanation.success
     found = jobs.judge(
         sight,
         beats=bool(ages),
@@ -210,14 +209,14 @@ def _succeeded(check: Check) -> Verdict:
 def _failed_by_log(evidence: AttemptEvidence) -> Verdict:
     if evidence.finding is not None and evidence.finding.interrupted:
         return Verdict(State(Status.CANCELLED, _INTERRUPTED, CANCELLED), by_log=True)
-    report = evidence.seen.logs
-    cause = report.explanation.cause if report is not None else None
-    if report is None or cause is None:
+    explanation = evidence.seen.explanation
+    cause = explanation.cause
+    if cause is None:
         state = State(Status.FAILED, "The log shows that the run failed", action=hints.UNEXPLAINED_FAILURE)
         return Verdict(state, by_log=True)
     reason = fit(f"The log shows that the run failed: {one_line(cause.evidence.text)}", REASON_LIMIT)
-    hint = logs.advice(report.explanation) or hints.UNEXPLAINED_FAILURE
-    why = RecordedCause(logs.bounded(cause), second=logs.second(report.explanation))
+    hint = logs.advice(explanation) or hints.UNEXPLAINED_FAILURE
+    why = logs.recorded(cause, explanation.second)
     return Verdict(State(Status.FAILED, reason, cause.error_type, hint, explained=why), by_log=True)
 
 
@@ -265,12 +264,12 @@ def _judge_heartbeats(check: Check) -> Verdict:
 
 def _with_cause(state: State, check: Check) -> State:
     """``state`` with the cause that a log shows, if that raises a condition."""
-    report = check.evidence.seen.logs
-    cause = report.explanation.cause if report is not None else None
-    if report is None or cause is None or log_text.shown_failure(check) is None:
+    explanation = check.evidence.seen.explanation
+    cause = explanation.cause
+    if cause is None or log_text.shown_failure(check) is None:
         return state
-    why = RecordedCause(logs.bounded(cause), second=logs.second(report.explanation))
-    action = logs.advice(report.explanation) or state.action
+    why = logs.recorded(cause, explanation.second)
+    action = logs.advice(explanation) or state.action
     return replace(state, cause=cause.error_type, action=action, explained=why)
 
 
@@ -349,8 +348,7 @@ def _timed_out(evidence: AttemptEvidence, stale: list[str], policy: Policy, lear
     elif len(stale) == 1:
         never = PROGRESS if stale == [METADATA] else METADATA
         reason += f"; no {never} was ever written"
-    report = evidence.seen.logs
-    success = report.explanation.success if report is not None else None
+    success = evidence.seen.explanation.success
     exceeded = ExceededLimit(LimitName.STALE, policy.stale_s, policy.stale_from)
     if learned_s is not None:
         exceeded = ExceededLimit(LimitName.STALE, learned_s, f"learned from its beats, {policy.learned_from}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.model import status as names
 from lastbeat.model import straggler_lines
-from lastbeat.model.cause import Warned
+from lastbeat.model.cause import Cause, Warned
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.policy import Policy
@@ -32,15 +32,14 @@ def shown_failure(check: Check) -> tuple[str, str] | None:
     seen, finding = check.evidence.seen, check.evidence.finding
     if jobs.may_get_over(seen.job, finding, check.now):
         return None
-    raised = raised_by_cause(seen.logs, finding)
+    raised = raised_by_cause(seen.explanation.cause, finding)
     if raised is None or raised[0] != names.FAILURE_IN_LOG:
         return raised
     return None if may_get_over(in_charge(seen, check.policy.stale_s, check.now), finding, check.now) else raised
 
 
-def raised_by_cause(report: LogReport | None, finding: Finding | None) -> tuple[str, str] | None:
-    """The condition that the cause in ``report`` raises, and its text; or None if there is none or it was acquitted."""
-    cause = report.explanation.cause if report is not None else None
+def raised_by_cause(cause: Cause | None, finding: Finding | None) -> tuple[str, str] | None:
+    """The condition that the cause in a log raises, and its text; or None if there is none or it was acquitted."""
     if cause is None:
         return None
     if finding is not None and finding.acquitted and finding.line == logs.token(cause.evidence):
@@ -65,7 +64,7 @@ def _hang(check: Check) -> str | None:
 def _warning(check: Check) -> Found | None:
     """The latest warning that is news. A reader that began after its line keeps the text of the record."""
     evidence, now = check.evidence, check.now
-    warned = logs.warned_of(evidence.seen.logs, evidence.warned, now)
+    warned = logs.latest_news(evidence.seen.explanation.warned, evidence.warned, now)
     if warned is not None and not _is_in_heartbeat(warned, evidence.seen.metadata):
         return Found(logs.shown(warned.evidence), warned.hint or None)
     stood = evidence.stood.get(names.WARNING_IN_LOG)
