@@ -10,7 +10,7 @@ import pytest
 from lastbeat.model.codec import DamagedError, codec
 from lastbeat.stores.port import DeniedError
 from lastbeat.watch.observe.log_observer import CACHE_LIMIT_BYTES, LogCache
-from lastbeat.watch.observe.logs import RunLogsState
+from lastbeat.watch.observe.logs import LogReadLimits, RunLogsState
 from support.memory import MemoryStore
 from support.run_logs import CRASH, MAIN, RUN, LogScene, kept, steps
 
@@ -67,7 +67,8 @@ def test_a_state_that_somebody_tampered_with_is_refused_whole() -> None:
 
 
 def test_the_memory_is_bounded_and_still_knows_how_far_everything_was_read() -> None:
-    run, state = LogScene(), MemoryStore()
+    # On a busy machine, one look takes more than its usual seconds for so much text.
+    run, state = LogScene(LogReadLimits(look_s=600.0)), MemoryStore()
     for rank in range(64):
         noise = "".join(f"RuntimeError: {rank} {number} {hash((rank, number))}\n" for number in range(300))
         run.put(f"logs/rank{rank}.log", noise)
