@@ -10,8 +10,11 @@ from lastbeat.training.sdk.run import Run
 def main(samples: int) -> None:
     run = Run("bench", None, 0)
     began = time.perf_counter()
-    from lastbeat.training.node.history import EACH_S, MOST  # noqa: PLC0415 - what is measured
-    from lastbeat.training.node.sampler import NodeSampler  # noqa: PLC0415 - as above
+    from lastbeat.training.node.sampler import (  # noqa: PLC0415 - what is measured
+        HISTORY_EACH_S,
+        HISTORY_MOST,
+        NodeSampler,
+    )
 
     imported = time.perf_counter() - began
     sampler = NodeSampler(0.0, ["."])
@@ -27,7 +30,7 @@ def main(samples: int) -> None:
     series = (told or {}).get("history", {}).get("series", {})
     full = {
         **(told or {}),
-        "history": {"from": 0, "each_s": EACH_S, "series": {name: [0.123] * MOST for name in series}},
+        "history": {"from": 0, "each_s": HISTORY_EACH_S, "series": {name: [0.123] * HISTORY_MOST for name in series}},
     }
     print(json.dumps({"import_s": imported, "wall_s": walls, "cpu_s": cpu, "bytes": len(json.dumps(full))}))
 

@@ -2,7 +2,7 @@
 
 import os
 
-from lastbeat.training.sdk.process_mark import process_mark
+from lastbeat.training.sdk.documents import process_mark
 
 
 def hold(number: int, mark: str) -> int | None:

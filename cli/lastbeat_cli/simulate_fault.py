@@ -14,6 +14,7 @@ import click
 
 from lastbeat.model import runid
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
+from lastbeat.model.runid import rank_key
 from lastbeat.model.simulated_fault import (
     RANDOM,
     FaultRequest,
@@ -26,7 +27,6 @@ from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, parse_span
 from lastbeat.settings import opening
 from lastbeat.stores.port import Store, StoreError
-from lastbeat.training.sdk.ranks import rank_key
 from lastbeat_cli import exits, logs, options, report, values
 from lastbeat_cli.document import dump
 from lastbeat_cli.held_process import hold

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from lastbeat.integrations.torch import GpuSpans, watch_steps
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.step_times import StepTimes
-from lastbeat.training.sdk.straggler_exchange import TorchExchange
+from lastbeat.training.sdk.stragglers import TorchExchange
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ class InPlace:
     process: int = 0
     """The process that starts it. Only training gets this, not metadata.json."""
     mark: str | None = None
-    """Which process that number means, see ``sdk.process_mark``."""
+    """Which process that number means, see ``sdk.documents.process_mark``."""
 
     def fields(self) -> dict[str, Any]:
         """For metadata.json."""

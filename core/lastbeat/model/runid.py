@@ -26,7 +26,6 @@ ALERTS = "_alerts.json"
 
 SWEEP_MARK = "_watchdog/last_pass.json"
 """Beside the runs: the mark that each pass over the fleet leaves."""
-
 _MOST_CHARS: Final = 200
 _ALLOWED = re.compile(r"[A-Za-z0-9._\-+=@:]{1,200}")
 _UNFIT: Final = re.compile(r"(?:-*[^A-Za-z0-9._\-+=@:]+)+-*")
@@ -91,3 +90,13 @@ def safe_run_id(text: str) -> tuple[str, str]:
 def waiting_record(run_id: str) -> str:
     """The key of the record of a run that was never seen. A permission for ``*/_watchdog.json`` covers it."""
     return f"_watchdog/unseen/{run_id}/{RECORD}"
+
+
+def rank_key(rank: int) -> str:
+    """The key of a rank's heartbeat in the run's folder."""
+    return f"ranks/{rank}.json"
+
+
+def rank_error_key(rank: int) -> str:
+    """The key of the error of a rank that was not the first to fail."""
+    return f"ranks/{rank}.error"

@@ -34,7 +34,7 @@ from lastbeat.rerun.peers import decides_alone, from_all, on_any, own_rank, tell
 from lastbeat.rerun.random_state import RandomState
 from lastbeat.rerun.results import UsualMagnitude, not_finite
 from lastbeat.rerun.variation import MARGIN, Measurement, VariationSummary
-from lastbeat.training.sdk.open_run import open_run
+from lastbeat.training.sdk.run import open_run
 from lastbeat.training.sdk.safe_log import WarnOnce, fault_text, safe_log
 
 _EVENTS: Final = tuple(PassEvent)

@@ -44,7 +44,7 @@ from lastbeat.training.sdk.reporter import Guard, Reporter, RunEnvironment
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import WarnOnce, fault_text, safe_log
 from lastbeat.training.sdk.sections import SectionLimits
-from lastbeat.training.sdk.thread_errors import watch_threads
+from lastbeat.training.sdk.threads import watch_threads
 from lastbeat.training.sdk.timed_calls import call_with_timeout
 from lastbeat.training.sdk.value_reader import ValueReader
 from lastbeat.training.sdk.values import (
@@ -413,7 +413,7 @@ def run_environment(
     import platform  # noqa: PLC0415 - here and below: imported in the beat thread, not while training starts
 
     from lastbeat.settings import opening  # noqa: PLC0415 - as above
-    from lastbeat.training.sdk.attempts import restarts  # noqa: PLC0415 - as above
+    from lastbeat.training.sdk.documents import restarts  # noqa: PLC0415 - as above
     from lastbeat.training.sdk.instance import cloud_instance, local_instance  # noqa: PLC0415 - as above
 
     known = local_instance(settings.environ, platform.node())
@@ -452,7 +452,7 @@ def _time_limit(settings: Settings) -> "StopTime | None":
 def _notices(settings: Settings) -> "tuple[Callable[[Run], None], ...]":
     if not settings[CLOUD_NOTICES] or settings.environ.get("LOCAL_RANK", "0").strip() not in {"", "0"}:
         return ()
-    from lastbeat.training.sdk.cloud_notices import NoticeWatch, notice_source  # noqa: PLC0415 - as above
+    from lastbeat.training.sdk.instance import NoticeWatch, notice_source  # noqa: PLC0415 - as above
 
     source = notice_source(settings.environ)
     return (NoticeWatch(source).start,) if source is not None else ()
@@ -497,8 +497,7 @@ def _starter(run_id: str) -> "InPlace | None":
 
 
 def _tasks(settings: Settings, store: "Store", stall_minutes: float | None) -> "tuple[BeatTask, ...]":
-    from lastbeat.training.sdk.stop_check import StopCheck  # noqa: PLC0415 - as above
-    from lastbeat.training.sdk.watchdog_check import WatchdogCheck  # noqa: PLC0415 - as above
+    from lastbeat.training.sdk.watcher_checks import StopCheck, WatchdogCheck  # noqa: PLC0415 - as in run_environment
 
     checks = (WatchdogCheck(), StopCheck(_stop_beats(store)))
     # As whoever watches reads it: see model.heartbeat.
@@ -513,7 +512,7 @@ def _tasks(settings: Settings, store: "Store", stall_minutes: float | None) -> "
 
 def _stop_beats(store: "Store") -> int:
     """Number of beats from one check for a stop request to the next."""
-    from lastbeat.training.sdk.stop_check import EVERY_BEATS  # noqa: PLC0415 - as above
+    from lastbeat.training.sdk.watcher_checks import EVERY_BEATS  # noqa: PLC0415 - as above
 
     return 1 if store.traits.prices.free else EVERY_BEATS
 

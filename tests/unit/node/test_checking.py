@@ -10,8 +10,8 @@ from lastbeat.model.health import REMEDIES
 from lastbeat.model.status import GPU_ECC, GPU_LOST, NETWORK_ERRORS
 from lastbeat.training.node.asking import GpusAsked
 from lastbeat.training.node.checking import NodeNeeds, Sources, check_disk, check_gpus, check_node, recent_xids
+from lastbeat.training.node.gpus import XidLine
 from lastbeat.training.node.node import Places
-from lastbeat.training.node.xids import XidLine
 
 WELL = {"name": "H100", "utilization": 0.0, "memory_used_bytes": 4 << 20, "temperature_c": 31, "throttle": []}
 ABSENT = GpusAsked(why="libnvidia-ml.so.1: cannot open shared object file")

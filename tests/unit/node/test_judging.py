@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastbeat.model.health import HEALTH_CONDITIONS, REMEDIES
+from lastbeat.training.node.gpus import XIDS
 from lastbeat.training.node.judging import Activity, NodeJudge, NodeLook, Raised
-from lastbeat.training.node.node import Disk, Network, NodeReading
-from lastbeat.training.node.resources import Memory
-from lastbeat.training.node.xids import XIDS
+from lastbeat.training.node.node import Disk, Memory, Network, NodeReading
 
 EACH_S = 30.0
 G = 1 << 30

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.training.node.resources import Memory, available_memory
+from lastbeat.training.node.node import Memory, available_memory
 
 G = 1 << 30
 MEMINFO = f"MemTotal: {64 * G // 1024} kB\nMemFree: 1 kB\nMemAvailable: {40 * G // 1024} kB\n"

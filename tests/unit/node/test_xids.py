@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.training.node.xids import KernelLog, XidLine, short_bus, xid_in
+from lastbeat.training.node.gpus import KernelLog, XidLine, short_bus, xid_in
 
 LINE = "4,1042,9000000,-;NVRM: Xid (PCI:0000:3B:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 

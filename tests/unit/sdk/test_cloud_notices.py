@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.training.sdk.cloud_notices import (
+from lastbeat.training.sdk.instance import (
     AzureNotices,
     Ec2Notices,
     GceNotices,

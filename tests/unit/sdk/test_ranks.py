@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.training.sdk.process_mark import process_mark
+from lastbeat.training.sdk.documents import process_mark
 from lastbeat.training.sdk.ranks import Rank, first_beat_s, rank_document, rank_of, with_rank
 from lastbeat.training.sdk.run import Run
 

@@ -13,7 +13,7 @@ from lastbeat.training.node.gpus import GpuMonitor
 from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.training.sdk.run import Run
-from lastbeat.training.sdk.thread_errors import ThreadError
+from lastbeat.training.sdk.threads import ThreadError
 from support.memory import MemoryStore
 from support.waiting import until
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lastbeat.model.in_place import InPlace, in_variable, read_in_place
+from lastbeat.training.sdk.documents import process_mark
 from lastbeat.training.sdk.exec_in_place import adopted, decides, reported_by_training
-from lastbeat.training.sdk.process_mark import process_mark
 
 OURS = InPlace("job-1", 1, 2, 90.0)
 HERE, MARK = os.getpid(), process_mark(os.getpid())

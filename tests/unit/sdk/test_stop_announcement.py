@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.times import format_time
+from lastbeat.training.sdk.agreement import ALONE_S, DELIVERY_S, PATIENCE_S, POLL_S, StopAnnouncement
 from lastbeat.training.sdk.first_error import rank_zero_state
 from lastbeat.training.sdk.run import Run
-from lastbeat.training.sdk.stop_announcement import ALONE_S, DELIVERY_S, PATIENCE_S, POLL_S, StopAnnouncement
 from support.memory import MemoryStore
 
 WHY = "received signal 15 (SIGTERM)"

@@ -9,7 +9,7 @@ import pytest
 from lastbeat.model.stop_request import StopRequest, encode_request, read_request
 from lastbeat.training.sdk.beat_tasks import Beat
 from lastbeat.training.sdk.run import Run
-from lastbeat.training.sdk.stop_check import StopCheck
+from lastbeat.training.sdk.watcher_checks import StopCheck
 from support.memory import MemoryStore
 from support.waiting import until
 

@@ -5,12 +5,12 @@ import subprocess
 import sys
 import threading
 
-from lastbeat.training.sdk.thread_frames import current_frames
+from lastbeat.training.sdk.threads import current_frames
 from support.checkout import ROOT
 
 COLLECTS_MEANWHILE = """
 import gc, threading
-from lastbeat.training.sdk.thread_frames import current_frames
+from lastbeat.training.sdk.threads import current_frames
 
 class Cycle:
     pass

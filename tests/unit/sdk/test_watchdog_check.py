@@ -8,7 +8,7 @@ import pytest
 from lastbeat.stores.port import DeniedError
 from lastbeat.training.sdk.beat_tasks import Beat
 from lastbeat.training.sdk.run import Run
-from lastbeat.training.sdk.watchdog_check import WatchdogCheck
+from lastbeat.training.sdk.watcher_checks import WatchdogCheck
 from support.memory import MemoryStore
 
 MARK = "_watchdog/last_pass.json"

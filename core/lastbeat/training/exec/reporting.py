@@ -18,7 +18,7 @@ from lastbeat.training.sdk.log_shipping import CaptureFeed, LogShipping
 from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.stacks import StackDump
-from lastbeat.training.sdk.stop_check import StopCheck
+from lastbeat.training.sdk.watcher_checks import StopCheck
 
 log = logging.getLogger(__name__)
 

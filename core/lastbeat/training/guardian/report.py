@@ -21,12 +21,12 @@ from lastbeat import settings as configuration
 from lastbeat.model import runid
 from lastbeat.model.oom_kills import NONE_COUNTED
 from lastbeat.model.redact import Redactor
+from lastbeat.model.runid import rank_error_key
 from lastbeat.settings import opening, own_log
 from lastbeat.stores.port import ConflictError, DeniedError, Store, StoreError
 from lastbeat.training.exec.child.exit_reason import ChildExit, first_line
-from lastbeat.training.sdk.attempts import attempt_of, start_time_of
+from lastbeat.training.sdk.documents import attempt_of, start_time_of
 from lastbeat.training.sdk.first_error import is_leftover, retry_for, started_at, write_first_error, write_if_first
-from lastbeat.training.sdk.ranks import rank_error_key
 from lastbeat.training.sdk.run import CANCELLED
 
 log = logging.getLogger("lastbeat")

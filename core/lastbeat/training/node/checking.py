@@ -11,19 +11,29 @@ from lastbeat.model import status as names
 from lastbeat.model.health import REMEDIES
 from lastbeat.model.text import counted
 from lastbeat.training.node.asking import GpusAsked, ask_gpus
-from lastbeat.training.node.gpus import Gpu
-from lastbeat.training.node.limits import (
-    disk_is_low,
-    disk_text,
+from lastbeat.training.node.gpus import (
+    KERNEL_LOG,
+    XIDS,
+    Gpu,
+    KernelLog,
+    XidLine,
     gpu_label,
     listed,
     memory_faults,
-    memory_text,
-    ram_is_low,
+    short_bus,
     throttle_text,
 )
-from lastbeat.training.node.node import Disk, NodeReading, Places, read_disk, read_node
-from lastbeat.training.node.xids import KERNEL_LOG, XIDS, KernelLog, XidLine, short_bus
+from lastbeat.training.node.node import (
+    Disk,
+    NodeReading,
+    Places,
+    disk_is_low,
+    disk_text,
+    memory_text,
+    ram_is_low,
+    read_disk,
+    read_node,
+)
 from lastbeat.training.sdk.timed_calls import call_with_timeout
 
 DISK_LIMIT_S: Final = 10.0

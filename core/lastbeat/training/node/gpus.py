@@ -1,23 +1,31 @@
-"""The GPUs that training may use and their state, from NVIDIA's driver.
+"""The GPUs that training may use, from NVIDIA's driver: their state, and the Xids in the kernel's log.
 
-Needs the package ``nvidia-ml-py`` (the extra ``gpu``) and the driver; without either, no GPUs are reported. If a GPU
-has fallen off the bus, any call to the driver may hang, and this is when heartbeats matter most. So the driver is asked
-in another thread, and at most one such thread ever waits.
+The state needs the package ``nvidia-ml-py`` (the extra ``gpu``) and the driver; without either, no GPUs are reported.
+If a GPU has fallen off the bus, any call to the driver may hang, and this is when heartbeats matter most. So the driver
+is asked in another thread, and at most one such thread ever waits.
+
+Xids are the driver's error numbers; their meanings are from NVIDIA's catalogue. Errors that a program causes (13, 31,
+43, 45 and others) are no fault of a GPU, and are left to the run's log.
 """
 
 import importlib.util
 import os
+import re
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lastbeat.training.sdk.fork_guard import delay_unsafe_forks
+from lastbeat.model.status import GPU_ECC, GPU_LOST, NETWORK_ERRORS
+from lastbeat.training.sdk.threads import delay_unsafe_forks
 from lastbeat.training.sdk.values import as_text
 
 if TYPE_CHECKING:
     from lastbeat.training.node.gpu_state import GpuQuestions
+
 
 LIMIT_S = 0.5
 """Most time in s that a beat waits for an answer."""
@@ -140,3 +148,154 @@ def _driver() -> Any:
 
     pynvml.nvmlInit()
     return pynvml
+
+
+IDLE_SHARE: Final = 0.05
+"""A GPU with a lower utilization (0 to 1) is idle."""
+THROTTLE_WORDS: Final = {
+    "hw_thermal": "too hot, slowed down by its hardware",
+    "sw_thermal": "too hot, slowed down by its driver",
+    "hw_power_brake": "slowed down by its power supply",
+    "hw_slowdown": "slowed down by its hardware",
+}
+
+
+def gpu_label(gpu: Gpu) -> str:
+    """Name of the GPU for display: ``GPU 3``."""
+    index = gpu.get("index")
+    return f"GPU {index}" if isinstance(index, int) else f"GPU {gpu['uuid']}" if gpu.get("uuid") else "a GPU"
+
+
+def memory_faults(gpu: Gpu) -> list[str]:
+    """Faults of a GPU's memory, apart from its counted errors."""
+    told = []
+    if gpu.get("rows_failed"):
+        told.append("its memory could not be remapped any more")
+    if gpu.get("rows_pending"):
+        told.append("a repair of its memory waits for a reset")
+    return told
+
+
+def throttle_text(gpu: Gpu) -> str:
+    """The reason why a GPU is slowed down: ``GPU 3: too hot, slowed down by its hardware (91 °C)``."""
+    reasons = "; ".join(THROTTLE_WORDS.get(word, word) for word in gpu.get("throttle") or ())
+    hot = f" ({gpu['temperature_c']} °C)" if "temperature_c" in gpu else ""
+    return f"{gpu_label(gpu)}: {reasons}{hot}"
+
+
+def listed(labels: Sequence[str]) -> str:
+    """``GPUs 0-3 and 7`` for labels of GPUs, in their order."""
+    numbers = [int(label.removeprefix("GPU ")) for label in labels if label.removeprefix("GPU ").isdigit()]
+    if len(labels) < 2 or len(numbers) < len(labels):
+        return ", ".join(labels)
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][-1] + 1 == number:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    told = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    return "GPUs " + (f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else told[0])
+
+
+KERNEL_LOG: Final = Path("/dev/kmsg")
+_XID: Final = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]{4,20})\): (\d{1,4})\b")
+_MOST_RECORDS: Final = 50_000
+"""Most lines of the kernel's log that are read at once; its buffer rarely holds more."""
+_RECORD_BYTES: Final = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class XidMeaning:
+    """The meaning of an Xid, and the condition that it raises."""
+
+    text: str
+    condition: str
+
+
+XIDS: Final = {
+    48: XidMeaning("memory error that could not be corrected", GPU_ECC),
+    62: XidMeaning("an internal processor of the GPU halted", GPU_LOST),
+    63: XidMeaning("a row of its memory is to be remapped", GPU_ECC),
+    64: XidMeaning("a row of its memory could not be remapped", GPU_ECC),
+    74: XidMeaning("NVLink error", NETWORK_ERRORS),
+    79: XidMeaning("the GPU has fallen off the bus", GPU_LOST),
+    92: XidMeaning("many corrected memory errors", GPU_ECC),
+    94: XidMeaning("memory error, contained to one program", GPU_ECC),
+    95: XidMeaning("memory error that was not contained", GPU_ECC),
+    119: XidMeaning("the GPU's system processor does not answer", GPU_LOST),
+    120: XidMeaning("an error of the GPU's system processor", GPU_LOST),
+    140: XidMeaning("memory error that was not recovered from", GPU_ECC),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class XidLine:
+    """An Xid in the kernel's log."""
+
+    number: int
+    bus: str
+    """The GPU's place on the PCI bus, in lower case: ``0000:3b:00``."""
+    at_s: float
+    """Seconds since boot."""
+
+
+class KernelLog:
+    """Reads new Xids in the kernel's log. Reading it needs a permission that few users have; without it there are
+    none."""
+
+    def __init__(self, path: Path = KERNEL_LOG, *, past: bool = False) -> None:
+        """``past`` makes the first call include existing lines."""
+        self._file: int | None = None
+        try:
+            self._file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            if not past:
+                os.lseek(self._file, 0, os.SEEK_END)
+        except OSError:
+            self.close()
+
+    @property
+    def readable(self) -> bool:
+        """Whether the kernel's log can be read."""
+        return self._file is not None
+
+    def news(self) -> list[XidLine]:
+        """The Xids since the last call, oldest first; bounded. Never raises."""
+        return [line for record in self._records() if (line := xid_in(record)) is not None]
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _records(self) -> Iterator[str]:
+        for _ in range(_MOST_RECORDS):
+            if self._file is None:
+                return
+            try:
+                # The kernel returns one record at a time, and EPIPE if some were overwritten meanwhile.
+                read = os.read(self._file, _RECORD_BYTES)
+            except BrokenPipeError:
+                continue
+            except OSError:
+                return
+            if not read:
+                return
+            yield from read.decode("utf-8", "replace").splitlines()
+
+
+def xid_in(record: str) -> XidLine | None:
+    """The Xid in a line of /dev/kmsg: ``4,1042,9000000,-;NVRM: Xid (PCI:0000:3b:00): 79, …``; None if there is none."""
+    found = _XID.search(record)
+    if found is None:
+        return None
+    head = record.partition(";")[0].split(",")
+    micros = head[2] if len(head) > 2 and head[2].isascii() and head[2].isdigit() and len(head[2]) < 20 else "0"
+    return XidLine(int(found[2]), short_bus(found[1]), int(micros) / 1e6)
+
+
+def short_bus(bus: str) -> str:
+    """A place on the PCI bus as the kernel's log writes it: ``00000000:3B:00.0`` is ``0000:3b:00``."""
+    domain, colon, rest = bus.lower().partition(":")
+    return f"{domain[-4:]}{colon}{rest.partition('.')[0]}"

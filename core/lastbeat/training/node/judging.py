@@ -14,20 +14,8 @@ from typing import Final
 from lastbeat.model import status as names
 from lastbeat.model.text import fit
 from lastbeat.model.times import format_duration
-from lastbeat.training.node.gpus import Gpu
-from lastbeat.training.node.limits import (
-    IDLE_SHARE,
-    disk_is_low,
-    disk_text,
-    gpu_label,
-    listed,
-    memory_faults,
-    memory_text,
-    ram_is_low,
-    throttle_text,
-)
-from lastbeat.training.node.node import Network, NodeReading
-from lastbeat.training.node.xids import XIDS
+from lastbeat.training.node.gpus import IDLE_SHARE, XIDS, Gpu, gpu_label, listed, memory_faults, throttle_text
+from lastbeat.training.node.node import Network, NodeReading, disk_is_low, disk_text, memory_text, ram_is_low
 
 IDLE_S: Final = 600.0
 DRIVER_SILENT_S: Final = 300.0

@@ -9,70 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lastbeat.training.node.gpus import LIMIT_S, GpuMonitor
-from lastbeat.training.node.kernel_files import cgroup_folders, read_file, table, whole_number
-
-# Memory.
-
-_NO_LIMIT = 1 << 60
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Bytes; None if unknown."""
-
-    available: int | None = None
-    """Memory that can still be used before the kernel has to kill a process. Droppable caches count as available."""
-    total: int | None = None
-
-
-def available_memory(cgroups: Path = Path("/sys/fs/cgroup"), processes: Path = Path("/proc")) -> Memory:
-    """The memory that this process can use: the machine's, or its cgroup's if that is less. Never raises.
-
-    ``cgroups`` is where cgroups are mounted, ``processes`` is /proc.
-    """
-    machine = _machine(processes)
-    available = [] if machine.available is None else [machine.available]
-    total = [] if machine.total is None else [machine.total]
-    for limit, used in _groups(cgroups, processes):
-        # A limit above the machine's memory does not apply; version 1 writes "no limit" as a very large number.
-        if limit < (machine.total or _NO_LIMIT):
-            total.append(limit)
-            if used is not None:
-                available.append(max(0, limit - used))
-    return Memory(min(available, default=None), min(total, default=None))
-
-
-def _machine(processes: Path) -> Memory:
-    found = table(read_file(processes / "meminfo"))
-    total = found.get("MemTotal:")
-    if total is None:
-        with suppress(AttributeError, OSError, ValueError):
-            return Memory(None, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-        return Memory()
-    available = found.get("MemAvailable:")
-    return Memory(None if available is None else available * 1024, total * 1024)
-
-
-def _groups(cgroups: Path, processes: Path) -> Iterator[tuple[int, int | None]]:
-    """Limit and use in bytes of each memory cgroup that this process is in, and of the enclosing ones."""
-    for version, folder in cgroup_folders("memory", cgroups, processes):
-        if version == 2:
-            yield from _group(folder, "memory.max", "memory.current", ("inactive_file", "active_file"))
-        else:
-            cached = "total_inactive_file", "total_active_file"
-            yield from _group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", cached)
-
-
-def _group(folder: Path, limited: str, used: str, cached: tuple[str, str]) -> Iterator[tuple[int, int | None]]:
-    limit = whole_number(read_file(folder / limited))
-    if limit is None:
-        return
-    inside = whole_number(read_file(folder / used))
-    if inside is not None:
-        stat = table(read_file(folder / "memory.stat"))
-        inside = max(0, inside - sum(stat.get(name, 0) for name in cached))
-    yield limit, inside
-
+from lastbeat.training.node.node import available_memory, read_file
 
 # Processes.
 

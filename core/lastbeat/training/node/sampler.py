@@ -1,19 +1,19 @@
-"""Samples a node's health in a beat thread. Nothing here waits long: a driver, disk or counter that hangs blocks a
-thread of its own, and is unknown meanwhile."""
+"""Samples a node's health in a beat thread, and keeps the figures of its last hours in a bounded number of values.
+
+Nothing here waits long: a driver, disk or counter that hangs blocks a thread of its own, and is unknown meanwhile.
+"""
 
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from lastbeat.training.node.gpus import LIMIT_S, Gpu, GpuMonitor
-from lastbeat.training.node.history import NodeHistory
+from lastbeat.training.node.gpus import KERNEL_LOG, LIMIT_S, Gpu, GpuMonitor, KernelLog, gpu_label, short_bus
 from lastbeat.training.node.judging import Activity, NodeJudge, NodeLook, Raised
-from lastbeat.training.node.limits import gpu_label
 from lastbeat.training.node.node import Disk, NodeReading, Places, read_disk, read_node
-from lastbeat.training.node.xids import KERNEL_LOG, KernelLog, short_bus
 from lastbeat.training.sdk.documents import iso_time
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.sections import STEP
@@ -194,3 +194,54 @@ def _counted(node: NodeReading) -> dict[str, Any]:
 
 def _without_unknown(found: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
+
+
+HISTORY_EACH_S: Final = 150.0
+HISTORY_MOST: Final = 96
+"""Number of intervals of :data:`HISTORY_EACH_S` that are kept, which is four hours."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    number: int
+    sums: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class NodeHistory:
+    """The mean of each series over each :data:`HISTORY_EACH_S` seconds, or None without values."""
+
+    _buckets: deque[_Bucket] = field(default_factory=lambda: deque(maxlen=HISTORY_MOST))
+
+    def add(self, at: float, values: Mapping[str, float | None]) -> None:
+        """Add the values at ``at`` (monotonic seconds)."""
+        number = int(at // HISTORY_EACH_S)
+        if not self._buckets or self._buckets[-1].number < number:
+            self._buckets.append(_Bucket(number))
+        bucket = self._buckets[-1]
+        for name, value in values.items():
+            if value is not None:
+                bucket.sums[name] = bucket.sums.get(name, 0.0) + value
+                bucket.counts[name] = bucket.counts.get(name, 0) + 1
+
+    def document(self, at: float, unix: float) -> dict[str, Any] | None:
+        """``from`` (Unix time of the first value), ``each_s`` and ``series`` of equal length; None before the first
+        value. ``unix`` is the Unix time at ``at``."""
+        if not self._buckets:
+            return None
+        last = self._buckets[-1].number
+        first = max(self._buckets[0].number, last - HISTORY_MOST + 1)
+        by_number = {bucket.number: bucket for bucket in self._buckets}
+        names = dict.fromkeys(name for bucket in self._buckets for name in bucket.sums)
+        columns = {name: [_mean(by_number.get(number), name) for number in range(first, last + 1)] for name in names}
+        series = {name: column for name, column in columns.items() if any(value is not None for value in column)}
+        if not series:
+            return None
+        return {"from": round(unix - (at - first * HISTORY_EACH_S)), "each_s": HISTORY_EACH_S, "series": series}
+
+
+def _mean(bucket: _Bucket | None, name: str) -> float | None:
+    if bucket is None or name not in bucket.counts:
+        return None
+    return float(f"{bucket.sums[name] / bucket.counts[name]:.3g}")

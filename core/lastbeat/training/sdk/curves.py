@@ -1,4 +1,4 @@
-"""Reduces a run's curves to few points that reach back to its beginning and keep every peak."""
+"""Curves of few points, which reach back to the run's beginning and keep every peak."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence

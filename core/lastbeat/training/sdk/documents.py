@@ -1,27 +1,36 @@
-"""The documents that a beat writes, made from what training last reported."""
+"""The heartbeats that a beat writes: metadata.json, progress.json, and the store's clock that they are dated by.
+
+    write ──► the store stamps it ──► read the stamp back: the store's time at that instant,
+                                      carried on by the monotonic clock; minus this machine's clock
+
+So a watchdog can tell a slow clock from an old document.
+"""
 
 import json
-from collections.abc import Iterable, Mapping
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import islice
+from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
+from lastbeat.stores.clock import steady
+from lastbeat.stores.port import Expect, Store, StoreError
 from lastbeat.training.sdk.curves import RecentPoints, StepMetrics, StepSampler
 from lastbeat.training.sdk.instance import Instance
-from lastbeat.training.sdk.process_mark import process_mark
 from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.safe_log import safe_log
 from lastbeat.training.sdk.sections import left_fields, section_fields
 from lastbeat.training.sdk.value_reader import ValueReader
 from lastbeat.training.sdk.values import as_int, as_number, as_text, safe_to_read
 
 IGNORED_LIMIT = 8
-METRICS_LIMIT = 50
-CURVES_LIMIT = 8
-CURVE_POINTS = 60
-_NAME_CHARS = 100
-_SPEED_WINDOW_S = 300.0
 
 
 def iso_time(at: float) -> str:
@@ -125,6 +134,71 @@ def distinct_phases(changes: Iterable[tuple[float, str | None]]) -> list[tuple[f
         if name is not None and (not phases or phases[-1][1] != name):
             phases.append((round(at, 3), name))
     return phases
+
+
+def process_mark(number: int, processes: Path = Path("/proc")) -> str | None:
+    """Text that identifies the process ``number`` uniquely: this machine's boot, its pid namespace, and its start. None
+    if the system does not report that, or there is no such process."""
+    with suppress(OSError, ValueError, IndexError):
+        boot = (processes / "sys/kernel/random/boot_id").read_text("ascii").strip()
+        space = os.readlink(processes / str(number) / "ns/pid")  # noqa: PTH115 - text, not a path
+        stat = (processes / str(number) / "stat").read_bytes()
+        # The name in it is in parentheses and may hold anything.
+        began = int(stat.rpartition(b")")[2].split()[19])
+        return f"{boot}/{space.strip('pid:[]')}/{began}"
+    return None
+
+
+# Each counts the restarts of a job from 0; torchelastic's counts those of its workers.
+_COUNTERS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", "FLUX_JOB_RESTART_COUNT", "LASTBEAT_RESTART_COUNT")
+_MOST = 10**15
+"""Readers accept no larger number, and Python would refuse to write one of thousands of digits again."""
+
+
+def restarts(environ: Mapping[str, str]) -> int:
+    """How often the scheduler has restarted this job, by its own count."""
+    counts = (environ.get(name, "").strip() for name in _COUNTERS)
+    return max((int(count) for count in counts if count.isascii() and count.isdigit() and len(count) < 6), default=0)
+
+
+def next_attempt(before: int | None, restarted: int, *, resume: bool = False) -> int:
+    """The number of the attempt that begins now.
+
+    ``before`` is the number in the existing metadata.json: 0 if it has none, None if there is no such file.
+    ``resume`` means that there was an earlier attempt, even if nothing of it is left.
+    """
+    known = 0 if before is None else max(before, 1)
+    return max(known + 1, restarted + 1, 2 if resume else 1)
+
+
+def start_time_of(body: bytes) -> object:
+    """The start time in a metadata.json, unparsed; None if it has none."""
+    return parsed(body).get("start_time")
+
+
+def attempt_of(body: bytes) -> int:
+    """The attempt number in a metadata.json; 0 if the document has no usable one or cannot be parsed."""
+    try:
+        found = int(parsed(body)["attempt"])
+    except (ValueError, TypeError, KeyError, OverflowError):
+        return 0
+    return found if abs(found) < _MOST else 0
+
+
+def parsed(body: bytes) -> dict[str, Any]:
+    """A document that training wrote; empty where it is none."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+METRICS_LIMIT = 50
+CURVES_LIMIT = 8
+CURVE_POINTS = 60
+_NAME_CHARS = 100
+_SPEED_WINDOW_S = 300.0
 
 
 @dataclass
@@ -237,3 +311,55 @@ class ProgressHistory:
 
 def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
+
+
+LEAST_OFFSET_S: Final = 2.0
+"""Smallest offset in s that counts. Stores stamp whole seconds, and requests take a moment."""
+_REFRESH_S: Final = 3600.0
+"""The offset is learned again after this many s, because clocks drift apart by seconds a day."""
+_RETRY_S: Final = 60.0
+"""The offset is tried again after this many s if it could not be learned."""
+
+
+class ClockOffset:
+    """The offset between one machine's clock and one store's. For use by one thread."""
+
+    def __init__(self, wall: Callable[[], float] = time.time, steady_clock: Callable[[], float] = steady) -> None:
+        self._wall = wall
+        self._steady_clock = steady_clock
+        self._base: float | None = None
+        """The store's time minus the steady clock."""
+        self._due = -math.inf
+
+    @property
+    def seconds(self) -> float | None:
+        """The store's clock minus this machine's, now, in s; None if unknown."""
+        if self._base is None:
+            return None
+        offset_s = self._base + self._steady_clock() - self._wall()
+        return 0.0 if abs(offset_s) < LEAST_OFFSET_S else round(offset_s, 1)
+
+    def write(self, store: Store, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
+        """Write ``key``, learn the offset from it if that is due, and return its new version. Raises
+        :class:`StoreError` if the write fails."""
+        began = self._steady_clock()
+        version = store.write(key, body, expect)
+        now = self._steady_clock()
+        if now >= self._due:
+            self._learn(store, key, began, now)
+        return version
+
+    def _learn(self, store: Store, key: str, began: float, now: float) -> None:
+        try:
+            blob = store.read(key, 1)
+        except StoreError as error:
+            # Some policies let training write but not read.
+            safe_log(logging.DEBUG, "the offset of the store's clock is unknown: %s", error)
+            blob = None
+        if blob is None:
+            self._due = now + _RETRY_S
+            return
+        # A stamp truncated to whole seconds is half a second early on average.
+        stamp = blob.modified.timestamp() + (0.0 if blob.modified.microsecond else 0.5)
+        self._base = stamp - (began + now) / 2
+        self._due = now + _REFRESH_S

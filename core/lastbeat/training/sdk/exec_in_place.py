@@ -9,8 +9,7 @@ from datetime import datetime
 
 from lastbeat.model.in_place import FIELD, VARIABLE, InPlace, in_variable, read_in_place
 from lastbeat.model.times import parse_time
-from lastbeat.training.sdk.attempts import attempt_of, parsed
-from lastbeat.training.sdk.process_mark import process_mark
+from lastbeat.training.sdk.documents import attempt_of, parsed, process_mark
 
 
 def started_by(run_id: str, wrapped: str | None) -> InPlace | None:

@@ -32,11 +32,11 @@ from datetime import datetime, timedelta
 
 from lastbeat.model import runid
 from lastbeat.model.numbers import number, whole
+from lastbeat.model.runid import rank_error_key
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import parse_time
 from lastbeat.stores.port import Blob, ConflictError, DeniedError, Expect, Store, StoreError
-from lastbeat.training.sdk.attempts import attempt_of, parsed
-from lastbeat.training.sdk.ranks import rank_error_key
+from lastbeat.training.sdk.documents import attempt_of, parsed
 from lastbeat.training.sdk.safe_log import fault_text, safe_log
 
 PATIENCE_S = 10.0

@@ -30,8 +30,8 @@ from lastbeat.model.learned_limits import (
 )
 from lastbeat.model.numbers import finite
 from lastbeat.stores.port import ConflictError, DeniedError, Entry, Expect, Store
-from lastbeat.training.sdk.attempts import parsed
 from lastbeat.training.sdk.beat_tasks import Beat
+from lastbeat.training.sdk.documents import parsed
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.sections import MOST_TOLD, STEP, SectionLimits
 

@@ -15,10 +15,17 @@ from lastbeat.model.text import owner_name
 from lastbeat.model.times import parse_time
 from lastbeat.stores.port import Blob, ConflictError, Expect, Store, StoreError
 from lastbeat.training.node.resources import machine_memory
-from lastbeat.training.sdk.attempts import attempt_of, next_attempt, parsed
-from lastbeat.training.sdk.clock_offset import LEAST_S, ClockOffset
 from lastbeat.training.sdk.curves import Point, RecentPoints
-from lastbeat.training.sdk.documents import distinct_phases, encode, iso_time
+from lastbeat.training.sdk.documents import (
+    LEAST_OFFSET_S,
+    ClockOffset,
+    attempt_of,
+    distinct_phases,
+    encode,
+    iso_time,
+    next_attempt,
+    parsed,
+)
 from lastbeat.training.sdk.reporter import RunEnvironment
 from lastbeat.training.sdk.run import MAX_PHASES
 from lastbeat.training.sdk.values import as_number, as_text
@@ -102,7 +109,7 @@ def _last_offset_s(blob: Blob, before: dict[str, Any], instance_id: str) -> floa
     if own is None or before.get("instance_id") != instance_id:
         return None
     offset_s = (blob.modified - own).total_seconds()
-    return 0.0 if abs(offset_s) < LEAST_S else round(offset_s, 1)
+    return 0.0 if abs(offset_s) < LEAST_OFFSET_S else round(offset_s, 1)
 
 
 def _write_progress(store: Store, run_id: str, report: Report, now: float, *, phase: object, new: bool) -> None:

@@ -1,16 +1,34 @@
-"""Identifies this process's rank in distributed training, and builds its heartbeat."""
+"""A rank of distributed training: which one this process is, and what it writes (its heartbeat, error and marks).
 
+Listings show names and times but no text. So a rank that has overrun a section, or whose node is worth a warning, has a
+file that says so by its name: without it a watcher would have to read the heartbeat of every rank.
+"""
+
+import json
+import logging
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
-from lastbeat.training.sdk.documents import iso_time
-from lastbeat.training.sdk.process_mark import process_mark
-from lastbeat.training.sdk.run import Run
+from lastbeat.model import runid
+from lastbeat.model.runid import rank_error_key, rank_key
+from lastbeat.stores.port import DeniedError, Store, StoreError
+from lastbeat.training.sdk.beat_tasks import Beat, BeatStep
+from lastbeat.training.sdk.documents import encode, iso_time, process_mark
+from lastbeat.training.sdk.first_error import RankZeroState, rank_zero_state, retry_for, started_at, write_first_error
+from lastbeat.training.sdk.run import Run, is_cancelled
+from lastbeat.training.sdk.safe_log import safe_log
 from lastbeat.training.sdk.sections import section_fields, time_fields
 from lastbeat.training.sdk.value_reader import ValueReader
 from lastbeat.training.sdk.values import as_int, as_number, as_process_count, as_text
+
+if TYPE_CHECKING:
+    from lastbeat.training.sdk.learning import Learning
+    from lastbeat.training.sdk.stragglers import StragglerWatch
+
 
 # The variables of each launcher: the rank, then possible world sizes. The innermost launcher comes first: torchrun
 # inside srun numbers its own workers, and then Slurm's variables describe the node. LOCAL_RANK numbers the processes
@@ -73,16 +91,6 @@ def rank_of(environ: Mapping[str, str], host: str = "", rank: int | None = None,
     return Rank(found, max(size, found + 1), local, host)
 
 
-def rank_key(rank: int) -> str:
-    """The key of a rank's heartbeat in the run's folder."""
-    return f"ranks/{rank}.json"
-
-
-def rank_error_key(rank: int) -> str:
-    """The key of the error of a rank that was not the first to fail."""
-    return f"ranks/{rank}.error"
-
-
 def first_beat_s(rank: int, every_s: float) -> float:
     """Time in s from a rank's start to its first beat. The golden ratio spreads any number of ranks evenly."""
     return (rank * _GOLDEN_RATIO % 1.0) * every_s
@@ -141,3 +149,262 @@ def _given_or(value: object, default: int) -> int:
 def _variable(environ: Mapping[str, str], name: str) -> int | None:
     value = environ.get(name, "").strip()
     return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
+
+
+_LEAST_S: Final = 1.0
+"""Shortest time in s until the next check of a section's limit."""
+
+
+def is_late(run: Run) -> bool:
+    """Whether training is still running and has overrun the limit of a section."""
+    return not run.ended and any(span.is_late for span in run.sections.spans())
+
+
+def late_in_s(run: Run) -> float | None:
+    """Seconds until training can be late at the earliest, whether it stays in its section or enters one with a shorter
+    limit. None if it is late already, or no limit applies."""
+    spans, limits = run.sections.spans(), run.sections.limits
+    if run.ended or any(span.is_late for span in spans):
+        return None
+    known = (*limits.sections.values(), limits.outside_s)
+    soonest = [max(_LEAST_S, each) for each in known if each is not None]
+    return min([*soonest, *(span.left_s for span in spans if span.left_s is not None)], default=None)
+
+
+class LateMark:
+    """The mark of one rank, which exists only while the rank is late. Readers ignore a mark of an earlier attempt,
+    because it is older than this one."""
+
+    purpose = "say that a section takes too long"
+
+    def __init__(self, rank: int) -> None:
+        self._name = f"ranks/{rank}.late"
+        self.there = False
+
+    def write(self, beat: Beat) -> None:
+        """Set rank 0's mark, as a task of its beats. Readers take its sections from metadata.json."""
+        self.set(beat.store, beat.folder, late=beat.ending is None and beat.late)
+
+    def set(self, store: Store, folder: str, *, late: bool) -> None:
+        """Write or delete the mark if it has changed, after the rank's heartbeat. Raises :class:`StoreError`."""
+        if late is self.there:
+            return
+        if late:
+            store.write(folder + self._name, b"")
+        else:
+            try:
+                store.delete(folder + self._name)
+            except DeniedError as error:
+                # Some policies let training write but not delete. The heartbeat shows that the rank is not late.
+                safe_log(logging.DEBUG, "%s stays: %s", self._name, error)
+        self.there = late
+
+    def close(self) -> None:
+        """Do nothing: this task holds no resources."""
+
+
+_REFRESH_BEATS: Final = 10
+"""An unchanged mark is rewritten after this many beats, to refresh its numbers."""
+
+
+class NodeMark:
+    """The mark of one rank, which exists only while its node has conditions."""
+
+    def __init__(self, rank: int) -> None:
+        self._key = f"ranks/{rank}.health"
+        self._there: tuple[str, ...] = ()
+        """Names of the conditions in the written mark."""
+        self._age = 0
+
+    def set(self, store: Store, folder: str, conditions: Sequence[dict[str, Any]], about: dict[str, Any]) -> None:
+        """Write, refresh or delete the mark as ``conditions`` require. ``about`` holds its other fields. Raises
+        :class:`StoreError`."""
+        names = tuple(each["name"] for each in conditions)
+        self._age += 1
+        if names == self._there and (not names or self._age < _REFRESH_BEATS):
+            return
+        if names:
+            document = {name: value for name, value in about.items() if value is not None}
+            store.write(folder + self._key, json.dumps({**document, "conditions": list(conditions)}).encode())
+        elif self._there:
+            try:
+                store.delete(folder + self._key)
+            except DeniedError as error:
+                # Some policies let training write but not delete.
+                safe_log(logging.DEBUG, "%s cannot be deleted, and is emptied: %s", self._key, error)
+                store.write(folder + self._key, b"{}")
+        self._there, self._age = names, 0
+
+
+_IDLE_S = 3600.0
+
+
+class RankHeartbeat:
+    """Writes ranks/{rank}.json every ``every_s`` seconds (0: never). Ranks are spread over the interval.
+
+    ``started`` is by ``time.monotonic()``.
+    """
+
+    def __init__(
+        self, store: Store, run_id: str, rank: Rank, every_s: float, started: float, reader: ValueReader | None = None
+    ) -> None:
+        self._store = store
+        self._key = f"{run_id}/{rank_key(rank.number)}"
+        self._reader = reader or ValueReader()
+        self._rank = rank
+        self._every_s = every_s if rank.world > 1 else 0.0
+        self._next = started + first_beat_s(rank.number, every_s)
+
+    def close(self) -> None:
+        """Release the reader."""
+        self._reader.close()
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds until the next beat is due."""
+        return max(0.0, self._next - time.monotonic()) if self._every_s else _IDLE_S
+
+    @property
+    def beats(self) -> bool:
+        """Whether this rank writes heartbeats at all."""
+        return self._every_s > 0
+
+    def beat(self, run: Run, attempt: int | None, *, now: bool = False, more: Mapping[str, Any] | None = None) -> None:
+        """Write the heartbeat with the fields ``more`` if it is due, or at once if ``now``. Raises
+        :class:`StoreError`."""
+        due = self.wait_s == 0.0
+        if not self._every_s or not (now or due):
+            return
+        document = rank_document(run, self._rank, attempt, time.time(), self._reader, self._every_s)
+        self._store.write(self._key, encode({**document, **(more or {})}))
+        if not due:
+            return
+        # Keep the schedule: counted from now, all ranks would beat at the same moment after an outage.
+        behind = time.monotonic() - self._next
+        self._next += self._every_s * (1 + max(0.0, behind) // self._every_s)
+
+
+class RankZeroHeartbeat:
+    """Beat task: ranks/0.json beside the run's documents, so that all ranks can be compared."""
+
+    purpose = "write the heartbeat of rank 0"
+
+    def __init__(self, rank: Rank, every_s: float, started: float, attempt: int) -> None:
+        self._rank, self._every_s, self._started, self._attempt = rank, every_s, started, attempt
+        self._heartbeat: RankHeartbeat | None = None
+
+    def write(self, beat: Beat) -> None:
+        if self._heartbeat is None:
+            self._heartbeat = RankHeartbeat(beat.store, beat.run.run_id, self._rank, self._every_s, self._started)
+        self._heartbeat.beat(beat.run, self._attempt, now=beat.ending is not None)
+
+    def close(self) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.close()
+
+
+class FollowingRank:
+    """Writes the heartbeat and the error of a rank other than 0. Only rank 0 writes the run's own documents."""
+
+    def __init__(
+        self, store: Store, run_id: str, rank: Rank, every_s: float, started: float, reader: ValueReader | None = None
+    ) -> None:
+        self._store = store
+        self._run_id = run_id
+        self.learning: Learning | None = None
+        """Follows the learned limits of sections; None if limits are not learned."""
+        self.stragglers: StragglerWatch | None = None
+        """Sums up this rank's steps; None if stragglers are not detected."""
+        self._rank = rank
+        self._started_monotonic = started
+        self._heartbeat = RankHeartbeat(store, run_id, rank, every_s, started, reader)
+        self._error_key = f"{run_id}/{rank_error_key(rank.number)}"
+        self._mark = LateMark(rank.number)
+        self._attempt: int | None = None
+        self._body: bytes | None = None
+        self._maybe_leftover = True
+        """Whether this rank's error of an earlier attempt may still be there."""
+        self._is_run_error = False
+        """Whether the run's ``_error`` is this rank's error, so that it needs no ``ranks/{rank}.error``."""
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds until this rank has something to write."""
+        wait_s = self._heartbeat.wait_s
+        return wait_s if self.stragglers is None else min(wait_s, self.stragglers.wait_s)
+
+    @property
+    def attempt(self) -> int | None:
+        """The number of the attempt, from rank 0; None until it is known."""
+        return self._attempt
+
+    def first_steps(self, ending: tuple[str, str] | None) -> Iterator[BeatStep]:
+        """The steps before the heartbeat or the error: delete an old error, and learn the attempt from rank 0."""
+        if ending is None and self.wait_s > 0:
+            return
+        if self._maybe_leftover and ending is None:
+            yield BeatStep(self._delete_error)
+        if self._attempt is None and (ending is None or ending[0] == runid.ERROR):
+            yield BeatStep(self._learn_attempt)
+
+    def write_error(self, ending: tuple[str, str] | None, *, defers: bool = False) -> None:
+        """Write this rank's error if it ended with one. Raises :class:`StoreError`. ``defers`` says that ``lastbeat
+        exec`` handles the failure, so the error goes beside the rank only.
+
+        A cancelled rank writes none. A stop of the whole run reaches rank 0 too, which reports it. And torchelastic
+        stops the ranks that outlive a failed one; those stops are not the cause.
+        """
+        if ending is not None and ending[0] == runid.ERROR and not is_cancelled(ending):
+            self._write_error(ending[1], defers=defers)
+
+    def heartbeat_steps(self, run: Run, ending: tuple[str, str] | None) -> Iterator[BeatStep]:
+        """The steps that write the heartbeat and the late mark, if the heartbeat is due or the lateness has changed."""
+        if self._is_run_error and self._maybe_leftover:
+            yield BeatStep(self._delete_error)
+        if run.announcement is not None and ending is None:
+            announcement = run.announcement
+            yield BeatStep(lambda: announcement.follow(self._rank_zero()))
+        stragglers = self.stragglers
+        if stragglers is not None and ending is None:
+            yield BeatStep(lambda: stragglers.follow(self._attempt))
+        late = ending is None and self._heartbeat.beats and is_late(run)
+        now = ending is not None or late is not self._mark.there
+        if now or self.wait_s == 0.0:
+            more = stragglers.rank_fields() if stragglers is not None else None
+            yield BeatStep(lambda: self._heartbeat.beat(run, self._attempt, now=now, more=more))
+            yield BeatStep(lambda: self._mark.set(self._store, f"{run.run_id}/", late=late))
+            learning = self.learning
+            if learning is not None and ending is None:
+                yield BeatStep(lambda: learning.follow(run, self._store))
+
+    def _delete_error(self) -> None:
+        """Delete this rank's error of an earlier attempt."""
+        try:
+            self._store.delete(self._error_key)
+        except StoreError as error:
+            if error.retryable:
+                raise
+            # Some policies let training write but not delete.
+            safe_log(logging.DEBUG, "the last attempt's %s stays: %s", self._error_key, error)
+        self._maybe_leftover = False
+
+    def _learn_attempt(self) -> None:
+        self._attempt = self._rank_zero().attempt
+
+    def _rank_zero(self) -> RankZeroState:
+        return rank_zero_state(self._store, self._run_id, self._started())
+
+    def _started(self) -> datetime:
+        return started_at(self._store, time.monotonic() - self._started_monotonic)
+
+    def _write_error(self, text: str, *, defers: bool) -> None:
+        if self._body is None:
+            # Built once, so that a retry after a fault recognises its own text.
+            self._body = with_rank(text, self._rank, self._attempt).encode("utf-8", "replace")
+        if defers:
+            self._store.write(self._error_key, self._body)
+            return
+        result = write_first_error(self._store, self._run_id, self._body, self._started(), retry_for())
+        self._is_run_error = result.is_run_error and result.is_final
+        if not self._is_run_error:
+            self._store.write(self._error_key, self._body)

@@ -15,28 +15,37 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lastbeat.model import runid
 from lastbeat.model.backoff import backoff_s
+from lastbeat.model.runid import rank_error_key
 from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, StoreError
-from lastbeat.training.sdk.attempts import attempt_of, next_attempt, start_time_of
 from lastbeat.training.sdk.beat_tasks import Beat, BeatStep, BeatTask, BeatTasks
-from lastbeat.training.sdk.clock_offset import ClockOffset
 from lastbeat.training.sdk.documents import (
     AttemptIdentity,
+    ClockOffset,
     ProgressHistory,
+    attempt_of,
     encode,
     iso_time,
     metadata_document,
+    next_attempt,
     process_fields,
+    start_time_of,
 )
 from lastbeat.training.sdk.first_error import is_leftover, leftovers, started_at, write_if_first
-from lastbeat.training.sdk.fork_guard import delay_unsafe_forks
 from lastbeat.training.sdk.instance import Instance
-from lastbeat.training.sdk.late_mark import LateMark, is_late, late_in_s
-from lastbeat.training.sdk.open_run import remember
-from lastbeat.training.sdk.rank_beats import FollowingRank, RankZeroHeartbeat
-from lastbeat.training.sdk.ranks import Rank, rank_error_key, rank_zero_fields, with_rank
-from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.ranks import (
+    FollowingRank,
+    LateMark,
+    Rank,
+    RankZeroHeartbeat,
+    is_late,
+    late_in_s,
+    rank_zero_fields,
+    with_rank,
+)
+from lastbeat.training.sdk.run import Run, remember
 from lastbeat.training.sdk.safe_log import WarnOnce, fault_text, safe_log
 from lastbeat.training.sdk.sections import SectionLimits, reports_late
+from lastbeat.training.sdk.threads import delay_unsafe_forks
 from lastbeat.training.sdk.value_reader import ValueReader
 from lastbeat.training.sdk.values import as_bool
 
@@ -45,8 +54,8 @@ if TYPE_CHECKING:
     from lastbeat.training.node.gpus import GpuMonitor
     from lastbeat.training.node.resources import ResourceMeter
     from lastbeat.training.sdk.learning import Learning
-    from lastbeat.training.sdk.node_mark import NodeMark
     from lastbeat.training.sdk.raising import AlertWriter
+    from lastbeat.training.sdk.ranks import NodeMark
     from lastbeat.training.sdk.stragglers import StragglerWatch
     from lastbeat.training.sdk.time_limit import StopTime
 
@@ -522,7 +531,7 @@ class Reporter:
         if self._node_mark is None:
             if not conditions:
                 return
-            from lastbeat.training.sdk.node_mark import NodeMark  # noqa: PLC0415 - most nodes are well
+            from lastbeat.training.sdk.ranks import NodeMark  # noqa: PLC0415 - most nodes are well
 
             self._node_mark = NodeMark(environment.rank.number)
         mark = self._node_mark

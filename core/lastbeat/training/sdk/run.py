@@ -2,6 +2,7 @@
 
 import logging
 import os
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,11 +20,11 @@ from lastbeat.training.sdk.values import as_seconds, immediate_int, plain_str, t
 
 if TYPE_CHECKING:
     from lastbeat.model.rerun import RerunReport
-    from lastbeat.training.sdk.agreement import StopAgreement
+    from lastbeat.training.sdk.agreement import StopAgreement, StopAnnouncement
     from lastbeat.training.sdk.raising import RaisedAlerts
-    from lastbeat.training.sdk.stop_announcement import StopAnnouncement
     from lastbeat.training.sdk.termination import Termination
-    from lastbeat.training.sdk.thread_errors import ThreadError
+    from lastbeat.training.sdk.threads import ThreadError
+
 
 CANCELLED = "Cancelled: "
 """Prefix of an ``_error`` that is a cancellation, not a crash."""
@@ -578,3 +579,19 @@ def exit_code(error: BaseException) -> object:
 def is_success(code: object) -> bool:
     """Whether the argument of ``sys.exit`` means success."""
     return code is None or (issubclass(type(code), int) and int.__int__(code) == 0)  # type: ignore[arg-type]
+
+
+class _Latest:
+    run: "weakref.ref[Run] | None" = None
+    pid = 0
+
+
+def remember(run: Run) -> None:
+    """Note that ``run`` has begun in this process."""
+    _Latest.run, _Latest.pid = weakref.ref(run), os.getpid()
+
+
+def open_run() -> Run | None:
+    """The run that began last in this process, or None if it has ended or no run has begun."""
+    run = _Latest.run() if _Latest.run is not None and _Latest.pid == os.getpid() else None
+    return run if run is not None and not run.ended else None

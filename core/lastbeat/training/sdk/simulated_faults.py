@@ -19,12 +19,12 @@ from lastbeat.model import runid
 from lastbeat.model.simulated_fault import FaultRequest, FaultType, SimulatedFault, decided, fault_mark, launch_seed
 from lastbeat.stores.port import ConflictError, Expect, Store
 from lastbeat.stores.retrying import RetryingStore
-from lastbeat.training.sdk.fork_guard import delay_unsafe_forks
 from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import fault_text, safe_log
 from lastbeat.training.sdk.sections import STEP, Section
 from lastbeat.training.sdk.step_times import COMPUTE
+from lastbeat.training.sdk.threads import delay_unsafe_forks
 
 _LONGEST_SLEEP_S: Final = 60.0
 _AGES_S: Final = 1e6

@@ -16,8 +16,7 @@ from lastbeat.model.times import format_duration
 from lastbeat.stores.port import DeniedError, Store
 from lastbeat.training.sdk.beat_tasks import Beat
 from lastbeat.training.sdk.documents import iso_time
-from lastbeat.training.sdk.thread_errors import OWN_THREADS
-from lastbeat.training.sdk.thread_frames import current_frames
+from lastbeat.training.sdk.threads import OWN_THREADS, current_frames
 from lastbeat.training.sdk.values import as_int, safe_to_read
 
 LIMIT_BYTES = 64 * 1024

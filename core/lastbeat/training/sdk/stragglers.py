@@ -5,36 +5,99 @@
     rank 0       all windows ──► scores, flags ──► its log, metadata.json, and perhaps run.should_stop
 
 Windows are matched by their numbers, so no clock is compared with another. All of it happens in beat threads.
+
+The exchange through torch.distributed uses no collective. One in a thread beside training could meet training's own in
+another order on another rank, and both would wait for ever. The store answers each rank by itself. It gets a connection
+of its own, because training may be waiting in the other one, and a thread of its own, which may hang without harm. This
+module never imports torch.
 """
 
+import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from json import loads
+from datetime import timedelta
 from typing import Any, Final
 
+from lastbeat.model.runid import rank_key
 from lastbeat.model.straggler_lines import report_fields, report_json, report_lines
-from lastbeat.model.stragglers import (
-    Detector,
-    RankWindow,
-    StragglerReport,
-    Thresholds,
-    read_window,
-    window_fields,
-)
-from lastbeat.stores.port import DeniedError, Store
+from lastbeat.model.stragglers import Detector, RankWindow, StragglerReport, Thresholds, read_window, window_fields
+from lastbeat.stores.port import DeniedError
+from lastbeat.training.sdk.agreement import in_use
 from lastbeat.training.sdk.beat_tasks import Beat
-from lastbeat.training.sdk.ranks import Rank, rank_key
+from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.run import Run
-from lastbeat.training.sdk.safe_log import safe_log
+from lastbeat.training.sdk.safe_log import fault_text, safe_log
 from lastbeat.training.sdk.step_times import StepTimes, StepWindows
-from lastbeat.training.sdk.straggler_exchange import TorchExchange
+from lastbeat.training.sdk.timed_calls import CallThread
+
+LIMIT_S: Final = 2.0
+"""Most time in s that a rank waits for the store."""
+_BYTES: Final = 4096
+"""Most bytes of a document that a rank leaves for rank 0."""
+
+
+class TorchExchange:
+    """One rank's side of the exchange. Every method returns within :data:`LIMIT_S` and raises nothing."""
+
+    def __init__(self, run_id: str) -> None:
+        self._prefix = f"lastbeat/{run_id}/stragglers/"
+        self._thread = CallThread[Any]("lastbeat-stragglers")
+        self._default: Any = None
+        self._own: Any = None
+        """A second connection to the default store."""
+
+    def tell(self, rank: int, document: Mapping[str, Any]) -> None:
+        """Leave ``document`` of ``rank`` for rank 0."""
+        body = json.dumps(document)
+        self._call_store(lambda store: store.set(f"{self._prefix}{rank}", body))
+
+    def ask(self, world: int) -> dict[int, dict[str, Any]] | None:
+        """Rank → its latest document, without rank 0. None if torch.distributed is not in use, or its store has
+        none."""
+        found: dict[int, dict[str, Any]] | None = self._call_store(lambda store: self._read_documents(store, world))
+        return found
+
+    def _read_documents(self, store: Any, world: int) -> dict[int, dict[str, Any]] | None:
+        keys = {rank: f"{self._prefix}{rank}" for rank in range(1, world)}
+        # Reading a key that is not set yet would wait for it.
+        if not store.check([*keys.values()]):
+            keys = {rank: key for rank, key in keys.items() if store.check([key])}
+        bodies = store.multi_get([*keys.values()]) if keys else []
+        found = {rank: _parsed(body, _BYTES) for rank, body in zip(keys, bodies, strict=True)}
+        return {rank: document for rank, document in found.items() if document} or None
+
+    def _call_store(self, what: Any) -> Any:
+        if in_use() is None:
+            return None
+        try:
+            return self._thread.call(lambda: self._with_store(what), LIMIT_S)
+        except Exception as fault:  # noqa: BLE001 - the store's server may be gone, and torch's errors are of many kinds
+            self._own = None
+            safe_log(logging.DEBUG, "the store of torch.distributed does not pass stragglers on: %s", fault_text(fault))
+            return None
+
+    def _with_store(self, what: Any) -> Any:
+        dist = in_use()
+        default = dist.distributed_c10d._get_default_store() if dist is not None else None  # noqa: SLF001 - no other way
+        if default is None or not hasattr(default, "clone"):
+            return None
+        if self._own is None or default is not self._default:
+            self._default, self._own = default, default.clone()
+            self._own.set_timeout(timedelta(seconds=LIMIT_S))
+        return what(self._own)
+
+    def close(self) -> None:
+        """Let the exchange's thread end."""
+        self._thread.close()
+
 
 LOGGER: Final = "lastbeat.stragglers"
 _BUDGET_S: Final = 2.0
 """Time in s after which a beat stops reading heartbeats; the next beat continues."""
 _RANK_BYTES: Final = 1 << 16
+"""Most bytes that are read of a rank's heartbeat."""
 _PATIENCE_S: Final = 10.0
 """Time in s that rank 0 waits for windows that end a little later than its own, if ranks write no heartbeats."""
 _STOP_SAID: Final = "Detected stragglers: initiating graceful stop (%s)"
@@ -179,7 +242,8 @@ class StragglerWatch:
             return
         try:
             for rank in range(1, self._rank.world):
-                yield _window_of(_document(beat.store, f"{beat.folder}{rank_key(rank)}"), rank, beat.attempt)
+                blob = beat.store.read(f"{beat.folder}{rank_key(rank)}", _RANK_BYTES)
+                yield _window_of(_parsed(blob.body if blob is not None else b"", _RANK_BYTES), rank, beat.attempt)
         except DeniedError:
             # Some policies let training only write.
             return
@@ -220,10 +284,10 @@ def _window_of(document: Mapping[str, Any], rank: int, attempt: int | None) -> R
     return read_window(document.get("step_window"), rank, document.get("host"))
 
 
-def _document(store: Store, key: str) -> dict[str, Any]:
-    blob = store.read(key, _RANK_BYTES)
+def _parsed(body: bytes, most: int) -> dict[str, Any]:
+    """The document in ``body``; empty if it is none, or longer than ``most`` bytes."""
     try:
-        found = loads(blob.body) if blob is not None else None
+        found = json.loads(body) if len(body) <= most else None
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.training.sdk.attempts import attempt_of, next_attempt, restarts, start_time_of
+from lastbeat.training.sdk.documents import attempt_of, next_attempt, restarts, start_time_of
 
 RESTARTS = [
     pytest.param({}, 0, id="no scheduler counts"),

@@ -8,7 +8,7 @@ import pytest
 
 from lastbeat.model.policy import Policy
 from lastbeat.stores.port import DeniedError, UnreachableError
-from lastbeat.training.sdk.clock_offset import ClockOffset
+from lastbeat.training.sdk.documents import ClockOffset
 from lastbeat.training.sdk.one_shot import Report, beat
 from lastbeat.training.sdk.reporter import RunEnvironment
 from lastbeat.watch.watchdog import Watch, WatchContext

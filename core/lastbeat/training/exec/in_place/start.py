@@ -15,7 +15,7 @@ from lastbeat.training.exec.in_place.looking import StoreLook, StoreWatch
 from lastbeat.training.exec.in_place.output_tail import OutputTail
 from lastbeat.training.node.resources import ResourceMeter
 from lastbeat.training.sdk.capture import Capture
-from lastbeat.training.sdk.process_mark import process_mark
+from lastbeat.training.sdk.documents import process_mark
 from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
 

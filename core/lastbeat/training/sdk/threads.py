@@ -1,16 +1,24 @@
-"""Exceptions that end one of training's threads.
+"""The threads of this process: their frames, forks that wait for lastbeat's own, and exceptions that end training's.
+
+A child forked in the middle of an import inherits the module's lock from a thread that it does not have. If it imports
+that module too, it waits for ever: a DataLoader worker would hang. The same holds for the buffer of a stream that a
+line is being written to, which Python flushes when the child ends. So a fork waits for the beat thread's imports, which
+happen only when a run begins, and for its log lines. Both take milliseconds.
 
 Training may survive a dead thread, such as a logger's, and the end of the process decides the outcome of the run. But
 the dead thread may be why training hangs, or exits with a status, an hour later. So the first such exception is kept as
 text, and reported with every heartbeat and with the end.
 """
 
+import gc
 import logging
 import os
+import sys
 import threading
 import time
 import weakref
 from dataclasses import dataclass
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from lastbeat.training.sdk.error_text import error_text
@@ -19,6 +27,57 @@ from lastbeat.training.sdk.values import as_text
 
 if TYPE_CHECKING:
     from lastbeat.training.sdk.run import Run
+
+
+def current_frames() -> dict[int, FrameType]:
+    """Thread ident → its innermost frame. For this thread, the caller's frame.
+
+    ``sys._current_frames`` holds a lock of the interpreter while it allocates. A garbage collection in that moment may
+    drop a ``threading.local``, which waits for the same lock with the GIL held: the process would hang for good
+    (gh-106883; Python 3.11.7 still does). So no collection runs meanwhile.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        frames = sys._current_frames()  # noqa: SLF001 - it has no other name, and is documented
+    finally:
+        if collects:
+            gc.enable()
+    frames[threading.get_ident()] = sys._getframe(1)  # noqa: SLF001 - likewise
+    return frames
+
+
+_FORK_WAIT_S = 0.5
+_UNSAFE = ("<frozen importlib._bootstrap>", logging.__file__)
+"""Files of the code that holds such locks."""
+_threads: "list[threading.Thread]" = []
+
+
+def delay_unsafe_forks(thread: threading.Thread) -> None:
+    """Let every fork of this process wait while ``thread`` imports or logs, for ``_FORK_WAIT_S`` at most."""
+    if not _threads and hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_wait)
+    _threads[:] = [*(each for each in _threads if each.is_alive()), thread]
+
+
+def _wait() -> None:
+    deadline = time.monotonic() + _FORK_WAIT_S
+    while _unsafe() and time.monotonic() < deadline:
+        time.sleep(0.0005)
+
+
+def _unsafe() -> bool:
+    frames = current_frames()
+    return any(_holds_locks(frames.get(thread.ident or 0)) for thread in _threads)
+
+
+def _holds_locks(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename in _UNSAFE:
+            return True
+        frame = frame.f_back
+    return False
+
 
 OWN_THREADS = "lastbeat"
 """Prefix of the names of lastbeat's own threads."""
