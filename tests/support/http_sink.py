@@ -47,6 +47,8 @@ class HttpSink:
         self.script: deque[Answer] = deque()
         self.otherwise = Answer()
         self.closing = threading.Event()
+        self.endless = 0
+        """How many answers without an end are under way: their clients still read."""
         self.heard: Callable[[], None] = lambda: None
 
     def answer(self) -> Answer:
@@ -102,8 +104,12 @@ def http_sink(tls: ssl.SSLContext | None = None) -> Iterator[HttpSink]:
                 self._for_ever(answer.body)
 
         def _for_ever(self, piece: bytes) -> None:
-            while not sink.closing.wait(0.02):
-                self.wfile.write(piece)
+            sink.endless += 1
+            try:
+                while not sink.closing.wait(0.02):
+                    self.wfile.write(piece)
+            finally:
+                sink.endless -= 1
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
             pass

@@ -34,8 +34,6 @@ class Invocation:
     body: bytes
     deadline_ms: int
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    began: float = field(default_factory=time.monotonic)
-    seconds: float = 0.0
     taken: threading.Event = field(default_factory=threading.Event)
     done: threading.Event = field(default_factory=threading.Event)
     failed: bool = False
@@ -43,7 +41,6 @@ class Invocation:
 
     def settle(self, reply: Any, *, failed: bool) -> None:
         self.reply, self.failed = reply, failed
-        self.seconds = time.monotonic() - self.began
         self.done.set()
 
 

@@ -1,10 +1,12 @@
 """A proxy that stands before a server, counts what passes, and spoils what it is told to spoil."""
 
 import http.client
+import select
 import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -113,6 +115,8 @@ class FaultProxy:
         self.passed: list[Passed] = []
         self.witness: Callable[[], None] = lambda: None
         self.closing = threading.Event()
+        self.hanging = 0
+        """How many requests have no answer yet, although their clients still wait for one."""
         self._upstream = urlsplit(upstream).netloc
         self._rules: list[Rule] = []
         self._lock = threading.Lock()
@@ -150,6 +154,17 @@ class FaultProxy:
     def note(self, passed: Passed) -> None:
         with self._lock:
             self.passed.append(passed)
+
+    def hang(self, connection: socket.socket) -> None:
+        """Give no answer until the client leaves, or for a minute."""
+        with self._lock:
+            self.hanging += 1
+        until = time.monotonic() + 60
+        while not select.select([connection], [], [], 0)[0] and time.monotonic() < until:
+            if self.closing.wait(0.05):
+                break
+        with self._lock:
+            self.hanging -= 1
 
     def ask(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> "_Reply":
         self.witness()
@@ -204,7 +219,7 @@ def _handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
                     fault.arrived.set()
                 else:
                     proxy.note(Passed(self.command, self.path, 0, 0))
-                    proxy.closing.wait(60)
+                    proxy.hang(self.connection)
                 self._break()
             elif isinstance(fault, Reset):
                 proxy.note(Passed(self.command, self.path, 0, 0))

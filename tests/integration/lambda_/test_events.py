@@ -4,8 +4,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from integration.lambda_.conftest import PREFIX, SCHEDULE, Deployed, message, object_created
 from support.proxy import FaultProxy, s3_error
 
@@ -62,15 +60,13 @@ def test_a_sentinel_is_looked_at_at_once(deployed: Deployed) -> None:
         deployed.put(run_id, name)
         answer = running.invoke(object_created(deployed.bucket, f"{PREFIX}/{run_id}/{name}"))
         assert (answer["run_id"], answer["status"]) == (run_id, status)
-    assert deployed.alerts() == [("run+1", "FAILED"), ("run+2", "SUCCEEDED")]
-
-
-def test_a_notification_of_the_classic_kind_is_understood_with_its_encoded_key(deployed: Deployed) -> None:
-    deployed.put("run+1", "_error", "boom")
-    thing = {"bucket": {"name": deployed.bucket}, "object": {"key": f"{PREFIX}/run%2B1/_error"}}
+    # A notification of the classic kind encodes its key.
+    deployed.put("run+3", "_error", "boom")
+    thing = {"bucket": {"name": deployed.bucket}, "object": {"key": f"{PREFIX}/run%2B3/_error"}}
     record = {"eventSource": "aws:s3", "eventName": "ObjectCreated:Put", "s3": thing}
-    answer = deployed.start().invoke({"Records": [record]})
-    assert [each["status"] for each in answer["checked"]] == ["FAILED"]
+    answer = running.invoke({"Records": [record]})
+    assert [(each["run_id"], each["status"]) for each in answer["checked"]] == [("run+3", "FAILED")]
+    assert deployed.alerts() == [("run+1", "FAILED"), ("run+2", "SUCCEEDED"), ("run+3", "FAILED")]
 
 
 BAD: list[tuple[str, object, str]] = [
@@ -81,16 +77,6 @@ BAD: list[tuple[str, object, str]] = [
     ("no object", [1, 2], "send a JSON object"),
     ("records of another service", {"Records": [{"eventSource": "aws:kinesis"}]}, "Records holds something other"),
 ]
-
-
-def test_what_cannot_be_followed_is_refused_before_anything_is_asked(
-    deployed: Deployed, fault_proxy: FaultProxy
-) -> None:
-    deployed.through(fault_proxy)
-    running = deployed.start()
-    for name, event, error in BAD:
-        assert error in running.invoke(event)["error"], name
-    assert fault_proxy.passed == []
 
 
 IGNORED: list[tuple[str, Callable[[str], dict[str, Any]]]] = [
@@ -107,13 +93,17 @@ IGNORED: list[tuple[str, Callable[[str], dict[str, Any]]]] = [
 ]
 
 
-def test_objects_that_are_no_sentinels_are_ignored_and_nothing_is_asked(
-    deployed: Deployed, fault_proxy: FaultProxy
-) -> None:
+def test_what_there_is_nothing_to_do_about_is_not_asked_for(deployed: Deployed, fault_proxy: FaultProxy) -> None:
     deployed.through(fault_proxy)
     running = deployed.start()
-    for name, event in IGNORED:
-        assert list(running.invoke(event(deployed.bucket))) == ["ignored"], name
+    for name, event, error in BAD:
+        assert error in running.invoke(event)["error"], name
+    for name, created in IGNORED:
+        assert list(running.invoke(created(deployed.bucket))) == ["ignored"], name
+    old = message("1", {"sweep": {"after": "", "until": "m"}}, SentTimestamp="1000000000000")
+    answer = running.invoke({"Records": [old]})
+    assert answer["batchItemFailures"] == []
+    assert "waited too long" in answer["checked"][0]["ignored"], "newer messages have the same part"
     assert fault_proxy.passed == []
 
 
@@ -141,40 +131,39 @@ def test_of_a_batch_only_what_failed_comes_back(deployed: Deployed, fault_proxy:
     assert deployed.alerts() == [("failed", "FAILED"), ("through", "SUCCEEDED")]
 
 
-def test_a_batch_of_which_nothing_could_be_done_comes_back_whole(deployed: Deployed) -> None:
-    answer = deployed.start().invoke({"Records": [message("a", "x"), message("b", "y")]})
-    assert answer == {"batchItemFailures": [{"itemIdentifier": "a"}, {"itemIdentifier": "b"}], "checked": []}
-
-
 NAMELESS = {"absent": ..., "null": None, "empty": "", "a number": 7}
 
 
-@pytest.mark.parametrize("given", NAMELESS)
-def test_a_message_without_an_id_costs_the_others_nothing(deployed: Deployed, given: str) -> None:
-    for name in ("first", "last", "nameless"):
-        deployed.beat(name)
-        deployed.put(name, "_error", "boom")
-    records = [message(name, {"run_id": name}) for name in ("first", "nameless", "bad", "refused", "last")]
-    records[2]["body"], records[3]["body"] = "no JSON", "no JSON either"
-    for record in records[1:3]:
-        if NAMELESS[given] is ...:
-            del record["messageId"]
-        else:
-            record["messageId"] = NAMELESS[given]
+def test_a_message_without_an_id_costs_the_others_nothing(deployed: Deployed) -> None:
     asked = deployed.start()
-    answer = asked.invoke({"Records": records})
-    # SQS takes a name that it does not know for a failure of the whole batch, so that one is told in the log alone.
-    assert answer["batchItemFailures"] == [{"itemIdentifier": "refused"}]
-    done = [(each["run_id"], each["status"]) for each in answer["checked"] if "run_id" in each]
-    assert done == [("first", "FAILED"), ("nameless", "FAILED"), ("last", "FAILED")]
-    assert [each for each in answer["checked"] if "error" in each]
-    assert any("without an id" in line.get("message", "") for line in asked.documents() if line.get("level") == "ERROR")
+    for kind, given in NAMELESS.items():
+        run_ids = [f"{name}-{kind.replace(' ', '-')}" for name in ("first", "nameless", "last")]
+        for run_id in run_ids:
+            deployed.put(run_id, "_error", "boom")
+        records = [message("first", {"run_id": run_ids[0]}), message("", {"run_id": run_ids[1]}),
+                   message("", "no JSON"), message("refused", "no JSON either"),
+                   message("last", {"run_id": run_ids[2]})]  # fmt: skip
+        for record in records[1:3]:
+            if given is ...:
+                del record["messageId"]
+            else:
+                record["messageId"] = given
+        answer = asked.invoke({"Records": records})
+        # SQS takes a name that it does not know for a failure of the whole batch, so that one is told in the log alone.
+        assert answer["batchItemFailures"] == [{"itemIdentifier": "refused"}], kind
+        done = [(each["run_id"], each["status"]) for each in answer["checked"] if "run_id" in each]
+        assert done == [(run_id, "FAILED") for run_id in run_ids], kind
+        assert [each for each in answer["checked"] if "error" in each], kind
+    told = [line for line in asked.documents() if "without an id" in line.get("message", "")]
+    assert [line["level"] for line in told] == ["ERROR"] * len(NAMELESS)
 
 
-def test_a_batch_in_which_no_message_has_an_id_fails_as_a_whole_if_one_does(deployed: Deployed) -> None:
+def test_a_batch_comes_back_whole_where_nothing_could_be_done_or_nothing_says_what_failed(deployed: Deployed) -> None:
+    running = deployed.start()
+    answer = running.invoke({"Records": [message("a", "x"), message("b", "y")]})
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "a"}, {"itemIdentifier": "b"}], "checked": []}
     deployed.beat("fine")
     records = [message("", {"run_id": "fine"}), message("", "no JSON")]
-    running = deployed.start()
     assert running.invoke({"Records": records})["batchItemFailures"] == [{"itemIdentifier": ""}]
     assert running.invoke({"Records": records[:1]})["batchItemFailures"] == []
 
@@ -206,15 +195,6 @@ def test_what_the_queue_does_not_take_is_swept_by_the_splitter_itself(deployed: 
     answer = running.invoke(SCHEDULE)
     assert (answer["queued"], len(answer["swept"])) == (0, answer["shards"])
     assert deployed.alerts() == [(name, "SUCCEEDED") for name in names]
-
-
-def test_a_part_that_waited_too_long_is_left_to_newer_ones(deployed: Deployed, fault_proxy: FaultProxy) -> None:
-    deployed.through(fault_proxy)
-    old = message("1", {"sweep": {"after": "", "until": "m"}}, SentTimestamp="1000000000000")
-    answer = deployed.start().invoke({"Records": [old]})
-    assert answer["batchItemFailures"] == []
-    assert "waited too long" in answer["checked"][0]["ignored"]
-    assert fault_proxy.passed == []
 
 
 def test_a_pass_over_a_fleet_with_a_run_that_cannot_be_read_handles_all_others(
