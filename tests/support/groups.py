@@ -8,7 +8,7 @@ from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Status
 from lastbeat.stores.port import StoreError
 from lastbeat.watch.record.codec import decode
-from lastbeat.watch.watchdog import Watch
+from lastbeat.watch.watchdog import Watch, WatchContext
 from support.world import World
 
 HOLD_S = 120.0
@@ -19,7 +19,8 @@ class Grouper:
 
     def __init__(self, world: "GroupWorld") -> None:
         self.world = world
-        self.groups = Groups(world.store, world.channels, world.policy, world.fleet, token=f"s{id(self)}")
+        context = WatchContext(world.store, world.channels, world.policy, world.store.clock)
+        self.groups = Groups(context, world.fleet)
         self.watches: dict[str, Watch] = {}
 
     def sweep(self, *, listed: bool = True) -> GroupedAlerts:

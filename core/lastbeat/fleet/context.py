@@ -1,6 +1,5 @@
 """State that the passes of one sweep share, above all the watches of its runs."""
 
-import os
 import threading
 from collections import OrderedDict
 from dataclasses import replace
@@ -54,17 +53,7 @@ class SweepContext:
         self.index_store = FleetIndexStore(self.timely, shard)
         self.late = PassResults()
         """Results of looks that outlasted their pass; the next pass reports them."""
-        self.groups = Groups(
-            context.store,
-            self.channels,
-            context.policy,
-            fleet,
-            token=os.urandom(6).hex(),
-            mask=context.mask,
-            proven=True,
-            dry_run=context.dry_run,
-            routing=context.routing,
-        )
+        self.groups = Groups(replace(context, channels=self.channels, proven=True), fleet)
 
     def policy_of(self, run_id: str, now: datetime) -> Policy:
         """The limits for a run, without those that it states itself. ``now`` is the store's time."""

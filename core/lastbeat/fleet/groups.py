@@ -12,23 +12,23 @@
 """
 
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
 from lastbeat.alerts.notice import compose_first_look, compose_notice
-from lastbeat.alerts.port import Channel
 from lastbeat.model.alert import Message
 from lastbeat.model.group import LEDGER, LEDGER_ID, DeferredAlert, Ledger, Notice
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.observation import Seen
 from lastbeat.model.outcome import Outcome
-from lastbeat.model.policy import FleetPolicy, Policy
+from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.record import Record
 from lastbeat.model.status import Status
 from lastbeat.model.text import counted, fit, one_line
-from lastbeat.stores.port import ConflictError, Entry, Store, StoreError, UnreachableError
+from lastbeat.stores.port import ConflictError, Entry, StoreError, UnreachableError
 from lastbeat.watch.decide.first_look import FirstLookDecision, FirstPass, decide_first_look
 from lastbeat.watch.decide.groups import GroupDecision, Numbers, decide_groups, idle
 from lastbeat.watch.effects.deferral import (
@@ -41,12 +41,11 @@ from lastbeat.watch.effects.deferral import (
     settle_as_told,
 )
 from lastbeat.watch.effects.outbox import DeliveryClaim, claim, pending
-from lastbeat.watch.effects.routing import Routing
 from lastbeat.watch.effects.runner import EffectRunner
 from lastbeat.watch.record.codec import LEDGER_LIMIT_BYTES
 from lastbeat.watch.record.compare_and_set import RACES
 from lastbeat.watch.record.repository import RecordRepository
-from lastbeat.watch.watchdog import Watch
+from lastbeat.watch.watchdog import Watch, WatchContext
 
 log = logging.getLogger(__name__)
 
@@ -94,30 +93,18 @@ class WatchedRuns:
 class Groups:
     """The groups of one fleet. Its state only saves requests between passes; a restart loses nothing."""
 
-    def __init__(  # noqa: PLR0913 - every dependency by its name
-        self,
-        store: Store,
-        channels: Sequence[Channel],
-        policy: Policy,
-        fleet: FleetPolicy,
-        *,
-        token: str,
-        mask: Callable[[str], str] = str,
-        proven: bool = False,
-        dry_run: bool = False,
-        routing: Routing | None = None,
-    ) -> None:
-        self._url = store.url
+    def __init__(self, context: WatchContext, fleet: FleetPolicy) -> None:
+        """``context`` is that of the fleet's watches."""
+        store, token = context.store, context.token or os.urandom(6).hex()
+        self._context = context
         self._fleet = fleet
-        self._mask = mask
         self._repository = RecordRepository(
-            store, LEDGER, token, proven=proven, kind=Ledger, limit_bytes=LEDGER_LIMIT_BYTES
+            store, LEDGER, token, proven=context.proven, kind=Ledger, limit_bytes=LEDGER_LIMIT_BYTES
         )
         self._runner = EffectRunner(
-            self._repository, channels, policy.lease_s, store.clock, routing=routing or Routing()
+            self._repository, context.channels, context.policy.lease_s, store.clock, routing=context.routing
         )
         self._asked = False
-        self._dry_run = dry_run
 
     def deferred_by(self, outcome: Outcome) -> tuple[DeferredAlert, ...]:
         """The alerts that one look deferred, with the facts that a notice shows about their run."""
@@ -222,9 +209,11 @@ class Groups:
                 members = _members(notice, deferred, watched.owner_of, message)
                 after = self._runner.enqueue(after, message, members)
             if first.notice:
-                summary = compose_first_look(first.notice, self._url, now, again=first.again).masked(self._mask)
-                after = self._runner.enqueue(after, summary, [each.message for each in first.notice])
-            if self._dry_run:
+                summary = compose_first_look(first.notice, self._context.store.url, now, again=first.again)
+                after = self._runner.enqueue(
+                    after, summary.masked(self._context.mask), [each.message for each in first.notice]
+                )
+            if self._context.dry_run:
                 _, claims = claim(after, self._runner.identities, "dry-run", now, lease_s=1.0)
                 return replace(self._decision(decided, first, ledger, after, now), planned=claims)
             changed = decided.changed or first.first_look != ledger.first_look
@@ -237,7 +226,7 @@ class Groups:
         raise UnreachableError("it changed at every look: too many sweeps at once")
 
     def _message(self, notice: Notice, watched: int, now: datetime) -> Message:
-        return compose_notice(notice, watched, self._url, now).masked(self._mask)
+        return compose_notice(notice, watched, self._context.store.url, now).masked(self._context.mask)
 
     def _decision(
         self, decided: GroupDecision, first: FirstLookDecision, before: Ledger, after: Record, now: datetime
