@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from lastbeat import wire
+from lastbeat.explain.launchers.traits import RayHead
 from lastbeat.jobs.health.clusters import health_of
 from lastbeat.jobs.health.lines import lines
 from lastbeat.jobs.health.runs import run_health
-from lastbeat.launchers.port import LauncherError
-from lastbeat.launchers.ray_exec.cluster import reach
-from lastbeat.launchers.traits import RayHead
+from lastbeat.jobs.launchers.port import LauncherError
+from lastbeat.jobs.launchers.ray_exec.cluster import reach
 from lastbeat.model import runid
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.settings import Settings, SettingsError, opening

@@ -25,11 +25,11 @@ from lastbeat.watch.watchdog import Watch, WatchContext
 
 if TYPE_CHECKING:
     from lastbeat.fleet.sweep import Sweep
+    from lastbeat.jobs.launchers.port import Launcher
     from lastbeat.jobs.supervision.lease import SupervisorLease
     from lastbeat.jobs.supervision.pass_reports import PassReports
     from lastbeat.jobs.supervision.reactions import Reactions
     from lastbeat.jobs.supervision.supervisor import SupervisedRun, Supervisor
-    from lastbeat.launchers.port import Launcher
     from lastbeat.model.fleet import Shard
     from lastbeat.model.restart import RestartPolicy, Supervision
     from lastbeat.stores.counting import Tally
@@ -109,13 +109,14 @@ def supervise(  # noqa: PLR0913 - what is supervised, how, and by whom
 ) -> "SupervisedRun":
     """What looks after the jobs of ``run_id``, as ``supervision`` says. ``lease`` is renewed meanwhile. ``at`` as for
     :func:`watch`; ``launcher`` is one that is there already; ``reports`` are those of an agent's passes."""
+    from lastbeat.explain.launchers.traits import launcher_traits  # noqa: PLC0415 - only who supervises needs these
+    from lastbeat.jobs.launchers import registry as launchers  # noqa: PLC0415 - as above
+    from lastbeat.jobs.launchers.port import JobRefusedError  # noqa: PLC0415 - as above
     from lastbeat.jobs.supervision import surroundings  # noqa: PLC0415 - as above
     from lastbeat.jobs.supervision.restarting import RestartExecutor, last_written, spec_of  # noqa: PLC0415 - as above
     from lastbeat.jobs.supervision.supervisor import SupervisedRun, Supervisor  # noqa: PLC0415 - as above
-    from lastbeat.launchers import registry as launchers  # noqa: PLC0415 - only who supervises needs these
-    from lastbeat.launchers.port import JobRefusedError  # noqa: PLC0415 - as above
 
-    needs_state = launcher is None and launchers.traits(supervision.launcher).needs_state
+    needs_state = launcher is None and launcher_traits(supervision.launcher).needs_state
     writes = needs_state or (policy is not None and bool(policy.reactions))
     state_dir = opening.state_dir(settings, writes=writes)
     root = at or opening.store(settings)
@@ -152,11 +153,11 @@ def supervise(  # noqa: PLR0913 - what is supervised, how, and by whom
 
 def _reactions(settings: Settings, supervisor: "Supervisor", supervision: "Supervision") -> "Reactions | None":
     """What carries out the policy's ``on:``; None: it has none."""
+    from lastbeat.explain.launchers.traits import launcher_traits  # noqa: PLC0415 - as above
+    from lastbeat.jobs.launchers.local.launcher import LocalLauncher  # noqa: PLC0415 - as above
     from lastbeat.jobs.supervision import commands  # noqa: PLC0415 - as above
     from lastbeat.jobs.supervision.reactions import Reactions  # noqa: PLC0415 - as above
     from lastbeat.jobs.supervision.stopping import StopExecutor  # noqa: PLC0415 - as above
-    from lastbeat.launchers import registry as launchers  # noqa: PLC0415 - as above
-    from lastbeat.launchers.local.launcher import LocalLauncher  # noqa: PLC0415 - as above
 
     policy = supervisor.policy
     if policy is None or not policy.reactions or settings.state_dir is None:
@@ -164,7 +165,7 @@ def _reactions(settings: Settings, supervisor: "Supervisor", supervision: "Super
     # Runs of other fleets may have the same id.
     folder = settings.state_dir / "commands" / hashlib.sha256(opening.root_url(settings).encode()).hexdigest()[:12]
     # A folder of jobs elsewhere is none here.
-    remote = launchers.traits(supervision.launcher).remote
+    remote = launcher_traits(supervision.launcher).remote
     run, cwd = supervisor.run_id, str(Path.cwd()) if remote else supervision.spec.cwd
     here = commands.place(folder)
     runs = commands.Commands(run, supervisor.store, LocalLauncher(folder), policy, cwd, here, commands.cut_to_end)

@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from lastbeat.launchers.local import launcher as local
+from lastbeat.jobs.launchers.local import launcher as local
 from lastbeat.model.job import JobState
 from support.cli import LASTBEAT, call
 from support.jobs import SupervisedScene

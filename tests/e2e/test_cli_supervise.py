@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lastbeat.launchers.local import launcher as local
+from lastbeat.jobs.launchers.local import launcher as local
 from lastbeat.model.job import JobState
 from support import checkpoint_files as made
 from support.cli import LASTBEAT, call, environment

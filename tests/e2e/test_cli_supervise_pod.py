@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lastbeat.launchers.kubectl import Kubectl
+from lastbeat.jobs.launchers.kubectl import Kubectl
 from support import checkpoint_files as made
 from support.cli import LASTBEAT, call, start
 from support.fake_kubectl import FakeCluster

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lastbeat.launchers import processes
+from lastbeat.jobs.launchers import processes
 from lastbeat.model.stop_request import StopRequest, encode_request
 from lastbeat.model.times import parse_time
 from support.cli import LASTBEAT

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lastbeat import __version__, settings
+from lastbeat.jobs.launchers.ray import submission as ray_submission
 from lastbeat.jobs.supervision.restarting import JOB_VARIABLES
-from lastbeat.launchers.ray import submission as ray_submission
 from lastbeat.model.in_place import RESTARTS_VARIABLE
 from support.checkout import ROOMS, ROOT, TOP_FILES, documents
 from support.markdown import Document

@@ -97,7 +97,7 @@ sys.exit(status)
 """
 NOT_FOR_A_HEALTHY_RUN = (
     # what starts jobs, rules on them and answers failures
-    "lastbeat.launchers", "lastbeat.jobs.restarts", "lastbeat.jobs.supervision", "lastbeat.jobs.checkpoints",
+    "lastbeat.jobs", "lastbeat.explain.launchers",
     "lastbeat.training.exec.in_place",
     "lastbeat.watch.decide.goodput", "lastbeat.watch.decide.reactions", "lastbeat.watch.decide.restart",
     "lastbeat.watch.decide.similar",

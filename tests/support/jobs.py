@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lastbeat.jobs.checkpoints.survey import survey
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.restarts.compiling import compiled
 from lastbeat.jobs.restarts.loading import load
 from lastbeat.jobs.supervision.agent import Agent
@@ -20,7 +21,6 @@ from lastbeat.jobs.supervision.reactions import Reactions
 from lastbeat.jobs.supervision.restarting import RestartExecutor, last_written, spec_of
 from lastbeat.jobs.supervision.stopping import StopExecutor
 from lastbeat.jobs.supervision.supervisor import SupervisedRun, Supervisor
-from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import GpuUse, JobReport, JobSpec, JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record

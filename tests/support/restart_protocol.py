@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from lastbeat.jobs.launchers.port import LauncherError
+from lastbeat.jobs.launchers.processes import ProcessIdentity
 from lastbeat.jobs.supervision.calling_off import TooLateError, call_off
 from lastbeat.jobs.supervision.lease import Machine
-from lastbeat.launchers.port import LauncherError
-from lastbeat.launchers.processes import ProcessIdentity
 from lastbeat.model.job import JobReport, JobSpec, JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record

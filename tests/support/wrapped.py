@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from lastbeat.launchers import processes
+from lastbeat.jobs.launchers import processes
 from support.cli import LASTBEAT, LIMIT_S, call, environment
 
 RUN_ID = "run-1"

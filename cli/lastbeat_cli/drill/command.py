@@ -17,10 +17,10 @@ from typing import Any, Final
 import click
 
 from lastbeat import settings as configuration
+from lastbeat.explain.launchers.traits import LAUNCHERS
+from lastbeat.jobs.launchers import registry
 from lastbeat.jobs.restarts import loading
 from lastbeat.jobs.restarts.names import KnownNames
-from lastbeat.launchers import registry
-from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model.restart import RestartPolicy
 from lastbeat.settings import SettingsError, catalogues, every_setting, table
 from lastbeat.settings.named import is_named

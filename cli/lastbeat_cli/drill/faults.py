@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from lastbeat.launchers import registry
-from lastbeat.launchers.kubernetes.manifests import literal
+from lastbeat.explain.launchers.traits import launcher_traits
+from lastbeat.jobs.launchers.kubernetes.manifests import literal
 
 _CALL_S: Final = 60.0
 _LOSS_S: Final = 300.0
@@ -168,7 +168,7 @@ _SABOTEURS: Final[Mapping[str, Saboteur]] = {
 
 def saboteur(launcher: str) -> Saboteur:
     """The saboteur for jobs of ``launcher``; launchers without their own get one by their traits."""
-    plain = RemoteSaboteur() if registry.traits(launcher).remote else Saboteur()
+    plain = RemoteSaboteur() if launcher_traits(launcher).remote else Saboteur()
     return _SABOTEURS.get(launcher, plain)
 
 

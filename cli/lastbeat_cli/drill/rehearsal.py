@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
+from lastbeat.explain.launchers.traits import launcher_traits
+from lastbeat.jobs.launchers.port import Launcher, LauncherError
 from lastbeat.jobs.supervision.restarting import CLOCKS, job_name
-from lastbeat.launchers import registry
-from lastbeat.launchers.port import Launcher, LauncherError
 from lastbeat.model import runid
 from lastbeat.model.job import JobState
 from lastbeat.model.record import Record
@@ -134,7 +134,7 @@ class Rehearsal:
     @property
     def _brought(self) -> bool:
         """Whether jobs write on remote machines, so that supervisors bring their output to the run's logs."""
-        return registry.traits(self.ground.kind).remote
+        return launcher_traits(self.ground.kind).remote
 
     @property
     def _logs(self) -> Path:

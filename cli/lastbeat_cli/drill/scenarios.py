@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from lastbeat.explain.signals.error_types import CANCELLED, HANG
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.supervision.restarting import EXCLUDED_NODES, job_name
-from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND, Mode, RestartPolicy, RestartRuling

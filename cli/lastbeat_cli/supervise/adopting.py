@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lastbeat.launchers import registry
-from lastbeat.launchers.port import LauncherError
+from lastbeat.explain.launchers.traits import launcher_traits
+from lastbeat.jobs.launchers import registry
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.model.job import AdoptedJob
 from lastbeat.model.secrets import is_secret, mask_tokens
 from lastbeat.settings import Settings, SettingsError
@@ -48,7 +49,7 @@ def completed(settings: Settings, wanted: WantedSupervision, adopted: AdoptedJob
         raise SettingsError(
             [f"nobody knows what would start {wanted.run_id} again: put its command after --, or leave out --policy"]
         )
-    if registry.traits(wanted.launcher).takes_manifest:
+    if launcher_traits(wanted.launcher).takes_manifest:
         return replace(wanted, command=(adopted.id,), manifest=manifest.read(adopted.script, adopted.id))
     return replace(
         wanted,

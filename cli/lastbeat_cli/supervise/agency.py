@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 
 from lastbeat import wire
+from lastbeat.explain.launchers.traits import launcher_traits
+from lastbeat.jobs.launchers import registry as launchers
+from lastbeat.jobs.launchers.port import JobRefusedError
 from lastbeat.jobs.supervision.agent import Agent, AgentPass, UnfitError
 from lastbeat.jobs.supervision.pass_reports import PassReports
-from lastbeat.launchers import registry as launchers
-from lastbeat.launchers.port import JobRefusedError
 from lastbeat.model.document import outcome_document
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.restart import Supervision
@@ -37,7 +38,7 @@ def run(
 
     With ``once``: make one pass, and do what falls due within its interval.
     """
-    state = opening.state_dir(settings, writes=launchers.traits(kind).needs_state)
+    state = opening.state_dir(settings, writes=launcher_traits(kind).needs_state)
     try:
         launcher = launchers.module(kind).launcher(state, options.reached(given))
     except JobRefusedError as error:

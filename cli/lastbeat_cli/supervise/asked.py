@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from lastbeat.explain.launchers.traits import LAUNCHERS, launcher_traits
 from lastbeat.jobs.restarts import loading
 from lastbeat.jobs.restarts.compiling import compiled
 from lastbeat.jobs.restarts.names import KnownNames
-from lastbeat.launchers import registry
-from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model import runid
 from lastbeat.model.job import JobSpec
 from lastbeat.model.record import Record
@@ -109,7 +108,7 @@ def _limited(settings: Settings, inactivity_minutes: float | None) -> Settings:
 
 def supervision(settings: Settings, asked: WantedSupervision) -> Supervision:
     """The supervision to record for ``asked``. Raises :class:`SettingsError`."""
-    traits = registry.traits(asked.launcher)
+    traits = launcher_traits(asked.launcher)
     remote = traits.remote
     # The current folder means nothing to a remote launcher.
     cwd = asked.cwd or ("" if remote else str(Path.cwd()))
@@ -143,7 +142,7 @@ def _with_output(
     spec: JobSpec, settings: Settings, launcher: str, run_id: str, own: str
 ) -> tuple[JobSpec, tuple[str, ...]]:
     """The spec with its output file, and the paths where that output will be found."""
-    if registry.traits(launcher).output_below_run and not spec.output:
+    if launcher_traits(launcher).output_below_run and not spec.output:
         if settings.root.scheme == DIRECTORY:
             # Below the run, where every watcher finds it.
             return replace(spec, output=f"{own}logs/{{job_name}}.log"), ()

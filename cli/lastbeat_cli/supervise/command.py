@@ -10,14 +10,13 @@ from typing import Final
 import click
 
 from lastbeat import wire
+from lastbeat.explain.launchers.traits import LAUNCHERS, launcher_traits
 from lastbeat.jobs.checkpoints.survey import survey
 from lastbeat.jobs.supervision import surroundings
 from lastbeat.jobs.supervision.beginning import NotBegunError, begin
 from lastbeat.jobs.supervision.lease import SupervisorLease
 from lastbeat.jobs.supervision.loop import leave_lease
 from lastbeat.jobs.supervision.supervisor import SupervisedRun
-from lastbeat.launchers import registry
-from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model.job import AdoptedJob
 from lastbeat.model.restart import Supervision
 from lastbeat.settings import Settings, SettingsError, opening
@@ -289,7 +288,7 @@ def _say_environment(settings: Settings, run_id: str, supervision: Supervision) 
     state = settings.state_dir
     if state is None or supervision.begun_at is None or not supervision.spec.command:
         return
-    if registry.traits(supervision.launcher).remote:
+    if launcher_traits(supervision.launcher).remote:
         return
     if surroundings.kept(state, opening.root_url(settings), run_id, supervision.begun_at) is None:
         print(
@@ -339,7 +338,7 @@ def _begin(
         )
     except NotBegunError as error:
         raise SettingsError([str(error)]) from None
-    if registry.traits(supervision.launcher).remote:
+    if launcher_traits(supervision.launcher).remote:
         return
     # Kept only after the run has begun: if the run is still alive, its earlier environment is needed.
     _keep_environment(settings, supervised.run_id, now)

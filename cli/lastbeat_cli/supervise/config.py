@@ -14,11 +14,11 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from lastbeat.explain import handwritten
 from lastbeat.explain.handwritten import UNSAID, Document, HandwrittenModel, MaybeBlank, Name, Text
+from lastbeat.explain.launchers.traits import LAUNCHERS
 from lastbeat.explain.signals import loading as signals
+from lastbeat.jobs.launchers.kubernetes.manifests import MOST_BYTES
 from lastbeat.jobs.restarts import files, loading
 from lastbeat.jobs.restarts.names import KnownNames
-from lastbeat.launchers.kubernetes.manifests import MOST_BYTES
-from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model.document import clean
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.near_names import nearest

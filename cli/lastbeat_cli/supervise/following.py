@@ -7,13 +7,13 @@ import os
 import sys
 from dataclasses import dataclass, replace
 
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.stopping import RunningTraining, leave_request, running_training
 from lastbeat.jobs.supervision import loop
 from lastbeat.jobs.supervision.calling_off import TooLateError, call_off
 from lastbeat.jobs.supervision.lease import SupervisorLease
 from lastbeat.jobs.supervision.restart_decisions import present_job
 from lastbeat.jobs.supervision.supervisor import SupervisedRun
-from lastbeat.launchers.port import LauncherError
 from lastbeat.model import runid
 from lastbeat.model.job import JobMemory
 from lastbeat.model.outcome import Outcome

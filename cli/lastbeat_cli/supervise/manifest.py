@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import yaml
 
-from lastbeat.launchers.kubernetes import manifests
-from lastbeat.launchers.port import JobRefusedError
+from lastbeat.jobs.launchers.kubernetes import manifests
+from lastbeat.jobs.launchers.port import JobRefusedError
 from lastbeat.settings import SettingsError
 
 _log = logging.getLogger(__name__)

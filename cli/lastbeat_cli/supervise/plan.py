@@ -4,11 +4,12 @@ import shlex
 from datetime import datetime, timezone
 from typing import Final
 
+from lastbeat.explain.launchers.traits import launcher_traits
 from lastbeat.jobs.checkpoints.survey import survey
+from lastbeat.jobs.launchers import registry
+from lastbeat.jobs.launchers.port import JobPreview, JobRefusedError
 from lastbeat.jobs.supervision.restarting import NUMBER, job_name, spec_of
 from lastbeat.jobs.supervision.supervisor import SupervisedRun
-from lastbeat.launchers import registry
-from lastbeat.launchers.port import JobPreview, JobRefusedError
 from lastbeat.model.action import Action
 from lastbeat.model.checkpoint import Checkpoint
 from lastbeat.model.job import JobSpec
@@ -61,7 +62,7 @@ def show(
         said["plan"] |= preview.fields
         print(config.dump(said))
         return exits.OK
-    root, remote = opening.root_url(settings), registry.traits(supervision.launcher).remote
+    root, remote = opening.root_url(settings), launcher_traits(supervision.launcher).remote
     lines = [
         f"Run {supervised.run_id} in {root}, by the launcher {supervision.launcher}: nothing was started",
         f"Command: {shlex.join((*spec.options, *spec.command))}",

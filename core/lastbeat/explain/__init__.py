@@ -6,5 +6,7 @@
                   ▲
               signals: catalogues of patterns, compiled
 
-Public face: ``causes.explaining``, ``signals.loading``. It may import ``model`` alone.
+``launchers`` has the words in which Slurm and others say why a job waits or how it ended.
+
+Public face: ``causes.explaining``, ``signals.loading``, ``launchers.traits``. It may import ``model`` alone.
 """

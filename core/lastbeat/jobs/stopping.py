@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from lastbeat.launchers import registry as launchers
-from lastbeat.launchers.port import Launcher, LauncherError
+from lastbeat.explain.launchers.traits import RECORDED
+from lastbeat.jobs.launchers import registry as launchers
+from lastbeat.jobs.launchers.port import Launcher, LauncherError
 from lastbeat.model import runid
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.job import JobMemory, JobState
@@ -33,7 +34,7 @@ class RunningJob:
 
     def launcher(self, state_dir: Path | None) -> Launcher | None:
         """The launcher that can end the job; None if it cannot be used from here."""
-        if self.memory.launcher not in launchers.RECORDED or state_dir is None:
+        if self.memory.launcher not in RECORDED or state_dir is None:
             return None
         try:
             return launchers.module(self.memory.launcher).launcher(state_dir, self.options, self.place)

@@ -18,6 +18,8 @@ from typing import Final
 from lastbeat import settings as configuration
 from lastbeat import wire
 from lastbeat.jobs.health.checkpoints import surveyed
+from lastbeat.jobs.launchers.port import LauncherError
+from lastbeat.jobs.launchers.ray.cluster import RayCluster
 from lastbeat.jobs.restarts import loading
 from lastbeat.jobs.restarts.compiling import compiled
 from lastbeat.jobs.supervision import loop
@@ -28,8 +30,6 @@ from lastbeat.launch.errors import JobNotFoundError, NotSetUpError
 from lastbeat.launch.jobs import progress_in
 from lastbeat.launch.reaching import reach, translated
 from lastbeat.launch.results import RestartResult
-from lastbeat.launchers.port import LauncherError
-from lastbeat.launchers.ray.cluster import RayCluster
 from lastbeat.model.job import AdoptedJob, JobSpec
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeVar
 
 from lastbeat.jobs.checkpoints.layouts import step_in
+from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.jobs.launchers.ray.jobs import JobsApi
+from lastbeat.jobs.launchers.ray.launcher import LATE_S, RayLauncher
 from lastbeat.launch.errors import JobNotFoundError, LaunchError, NotReachedError, NotSubmittedError, UncertainError
 from lastbeat.launch.reaching import launch_error, reach, translated
 from lastbeat.launch.results import JobProgress, JobStatus, MonitorResult
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
-from lastbeat.launchers.ray.jobs import JobsApi
-from lastbeat.launchers.ray.launcher import LATE_S, RayLauncher
 from lastbeat.model.job import JobState
 from lastbeat.model.progress_lines import Progress
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from lastbeat.explain.launchers.traits import RayHead
+from lastbeat.jobs.launchers.kubectl import AbsentError
+from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
+from lastbeat.jobs.launchers.ray.cluster import RayCluster
+from lastbeat.jobs.launchers.ray_exec import cluster
 from lastbeat.launch.errors import LaunchError, NotReachedError, NotSetUpError
-from lastbeat.launchers.kubectl import AbsentError
-from lastbeat.launchers.port import JobRefusedError, LauncherError
-from lastbeat.launchers.ray.cluster import RayCluster
-from lastbeat.launchers.ray_exec import cluster
-from lastbeat.launchers.traits import RayHead
 from lastbeat.stores.port import StoreError
 
 

@@ -5,5 +5,5 @@
     Observation Decision   conditional actions done
                            write      at most once
 
-Public face: ``watchdog.Watch``. It may import ``launchers``, ``alerts``, ``explain``, ``stores`` and ``model``.
+Public face: ``watchdog.Watch``. It may import ``alerts``, ``explain``, ``stores`` and ``model``.
 """

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.launchers import registry
-from lastbeat.launchers.port import Launcher
+from lastbeat.explain.launchers.traits import LAUNCHERS
+from lastbeat.jobs.launchers import registry
+from lastbeat.jobs.launchers.port import Launcher
 from lastbeat.model.job import JobReport, JobSpec, JobState
 from support.waiting import until
 
@@ -72,7 +73,7 @@ def kubernetes_job(program: str) -> str:
 
 CLUSTERS = {"ray": ("ray_cluster",), "slurm": ("slurm_conf", "accounted_slurm_conf")}
 """Launcher → the clusters that it is tried on."""
-PLACES = [(kind, cluster) for kind in sorted(registry.LAUNCHERS) for cluster in CLUSTERS.get(kind, ("",))]
+PLACES = [(kind, cluster) for kind in sorted(LAUNCHERS) for cluster in CLUSTERS.get(kind, ("",))]
 
 
 @pytest.fixture(params=PLACES, ids=lambda place: " ".join(filter(None, place)))

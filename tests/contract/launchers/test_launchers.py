@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from contract.launchers.conftest import SINCE, Place
-from lastbeat.launchers import registry
+from lastbeat.explain.launchers.traits import launcher_traits
 from lastbeat.model.job import JobState
 from support.waiting import text_in, until
 
@@ -14,7 +14,7 @@ from support.waiting import text_in, until
 def test_a_job_may_inherit_another_environment_than_that_of_whoever_starts_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if registry.traits(place.launcher.kind).remote:
+    if launcher_traits(place.launcher.kind).remote:
         pytest.skip("its jobs run where whoever starts them is not, and inherit nothing")
     inherited = {**os.environ, "BEGUN": "with this"}
     monkeypatch.setenv("MINE", "alone")

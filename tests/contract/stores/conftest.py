@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lastbeat.launchers.kubectl import Kubectl
-from lastbeat.launchers.ray_pod.pod_files import PodFiles
-from lastbeat.launchers.ray_pod.pod_python import PodPython
+from lastbeat.jobs.launchers.kubectl import Kubectl
+from lastbeat.jobs.launchers.ray_pod.pod_files import PodFiles
+from lastbeat.jobs.launchers.ray_pod.pod_python import PodPython
 from lastbeat.settings import load, opening
 from lastbeat.stores import s3
 from lastbeat.stores.clock import StoreClock

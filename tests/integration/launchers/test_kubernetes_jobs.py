@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from lastbeat.launchers.asking import MOST_BYTES, Answer
-from lastbeat.launchers.kubectl import Kubectl
-from lastbeat.launchers.kubernetes import launcher as kubernetes
-from lastbeat.launchers.kubernetes.launcher import KubernetesLauncher, adoption
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.jobs.launchers.asking import MOST_BYTES, Answer
+from lastbeat.jobs.launchers.kubectl import Kubectl
+from lastbeat.jobs.launchers.kubernetes import launcher as kubernetes
+from lastbeat.jobs.launchers.kubernetes.launcher import KubernetesLauncher, adoption
+from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.model.job import JobReport, JobSpec, JobState
 from support.fake_kubectl import FAULTS
 from support.fake_kubernetes import NO_SUCH_IMAGE, FakeKubernetes

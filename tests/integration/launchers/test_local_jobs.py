@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.launchers import processes
-from lastbeat.launchers.local import launcher as local
-from lastbeat.launchers.local.launcher import LocalLauncher
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.jobs.launchers import processes
+from lastbeat.jobs.launchers.local import launcher as local
+from lastbeat.jobs.launchers.local.launcher import LocalLauncher
+from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.model.job import JobSpec, JobState
 from support.checkout import ROOT
 from support.waiting import text_in, until
@@ -25,7 +25,7 @@ SUBMIT = """
 import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from lastbeat.launchers.local.launcher import launcher
+from lastbeat.jobs.launchers.local.launcher import launcher
 from lastbeat.model.job import JobSpec
 launcher(Path(sys.argv[1])).submit(JobSpec(("sh", "-c", sys.argv[2]), sys.argv[1], grace_s=1.0), "run-r0",
     datetime.now(timezone.utc) - timedelta(minutes=10))
@@ -72,7 +72,7 @@ def test_one_of_many_that_start_a_job_at_once_does(launcher: LocalLauncher, tmp_
 
 
 def test_what_the_supervisor_itself_belongs_to_is_not_adopted() -> None:
-    adopts = "import sys; from lastbeat.launchers.local import launcher; launcher.adoption(sys.argv[1])"
+    adopts = "import sys; from lastbeat.jobs.launchers.local import launcher; launcher.adoption(sys.argv[1])"
     script = f'"{sys.executable}" -c "{adopts}" $$; exit 0'
     above = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False, cwd=ROOT)
     assert "is the supervisor's own, or one that it runs under" in above.stderr
@@ -348,7 +348,7 @@ def test_the_job_gets_no_signal_mask_and_no_descriptor_of_ours(launcher: LocalLa
 
 HIDDEN = """
 import os
-from lastbeat.launchers import processes
+from lastbeat.jobs.launchers import processes
 known = processes.identity(os.getppid())
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 print(processes.identity(os.getppid()), processes.lives(known))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lastbeat.jobs.checkpoints.survey import survey
-from lastbeat.launchers.ray_pod import launcher as ray_pod
+from lastbeat.jobs.launchers.ray_pod import launcher as ray_pod
 from lastbeat.stores.port import DeniedError, MissingStoreError, Store, UnreachableError
 from support import checkpoint_files as made
 from support.fake_kubectl import FakeCluster

@@ -11,11 +11,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from lastbeat.alerts.web.limits import HttpTimeouts
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, TooLongError
-from lastbeat.launchers.ray import jobs as ray_jobs
-from lastbeat.launchers.ray import launcher as ray
-from lastbeat.launchers.ray.jobs import RayJobs
-from lastbeat.launchers.ray.launcher import RayLauncher
+from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, TooLongError
+from lastbeat.jobs.launchers.ray import jobs as ray_jobs
+from lastbeat.jobs.launchers.ray import launcher as ray
+from lastbeat.jobs.launchers.ray.jobs import RayJobs
+from lastbeat.jobs.launchers.ray.launcher import RayLauncher
 from lastbeat.model.job import GpuUse, JobSpec, JobState
 from support.http_sink import Answer, HttpSink, http_sink
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from lastbeat.alerts.web.limits import HttpTimeouts
-from lastbeat.launchers.port import JobRefusedError, LauncherError
-from lastbeat.launchers.ray import jobs as ray_jobs
-from lastbeat.launchers.ray import launcher as launchers
-from lastbeat.launchers.ray.jobs import RayJobs
-from lastbeat.launchers.ray.launcher import RayLauncher
+from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
+from lastbeat.jobs.launchers.ray import jobs as ray_jobs
+from lastbeat.jobs.launchers.ray import launcher as launchers
+from lastbeat.jobs.launchers.ray.jobs import RayJobs
+from lastbeat.jobs.launchers.ray.launcher import RayLauncher
 from lastbeat.model.job import GpuUse, JobReport, JobSpec, JobState
 from support.proxy import DropAnswer, FaultProxy, Reset, run_proxy
 from support.ray_cluster import RAY, WHY_NOT, RayCluster

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.launchers.port import LauncherError, NotLaunchedError
-from lastbeat.launchers.ray import jobs as ray_jobs
-from lastbeat.launchers.ray import launcher as launchers
-from lastbeat.launchers.ray.jobs import RayJobs
-from lastbeat.launchers.ray.launcher import LATE_S, RayLauncher
+from lastbeat.jobs.launchers.port import LauncherError, NotLaunchedError
+from lastbeat.jobs.launchers.ray import jobs as ray_jobs
+from lastbeat.jobs.launchers.ray import launcher as launchers
+from lastbeat.jobs.launchers.ray.jobs import RayJobs
+from lastbeat.jobs.launchers.ray.launcher import LATE_S, RayLauncher
 from lastbeat.model.job import JobSpec, JobState
 from support import ray_cluster as ray
 from support.ray_cluster import WHY_NOT, RayCluster

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.launchers.kubectl import Kubectl
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
-from lastbeat.launchers.ray_pod import launcher as ray_pod
-from lastbeat.launchers.ray_pod.launcher import RayPodLauncher
-from lastbeat.launchers.ray_pod.pod_python import PodPython
+from lastbeat.jobs.launchers.kubectl import Kubectl
+from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.jobs.launchers.ray_pod import launcher as ray_pod
+from lastbeat.jobs.launchers.ray_pod.launcher import RayPodLauncher
+from lastbeat.jobs.launchers.ray_pod.pod_python import PodPython
 from lastbeat.model.job import GpuUse, JobReport, JobSpec, JobState
 from support.fake_kubectl import FakeCluster
 from support.row_by_row import labelled

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from lastbeat.launchers.port import JobRefusedError, LauncherError
-from lastbeat.launchers.slurm import launcher as launchers
-from lastbeat.launchers.slurm.launcher import SlurmLauncher
+from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
+from lastbeat.jobs.launchers.slurm import launcher as launchers
+from lastbeat.jobs.launchers.slurm.launcher import SlurmLauncher
 from lastbeat.model.job import JobReport, JobSpec, JobState
 from support.cli import LASTBEAT, environment
 from support.slurm import ask, suspended

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from integration.launchers.test_slurm_jobs import SCRIPT, job_of, record, supervise
-from lastbeat.launchers.slurm.launcher import SlurmLauncher
+from lastbeat.jobs.launchers.slurm.launcher import SlurmLauncher
 from lastbeat.model.job import JobReport, JobSpec, JobState
 from support.jobs import RUN, FakeLauncher, SupervisedScene
 from support.memory import Killed

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lastbeat.launchers.port import JobRefusedError, LauncherError
-from lastbeat.launchers.slurm.launcher import SlurmLauncher, adopted
+from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
+from lastbeat.jobs.launchers.slurm.launcher import SlurmLauncher, adopted
 from lastbeat.model.job import JobReport, JobSpec, JobState
 from support.slurm import ask, suspended
 from support.waiting import text_in, until

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lastbeat import settings as configuration
-from lastbeat.launchers.port import LauncherError
-from lastbeat.launchers.registry import LAUNCHERS, traits
+from lastbeat.explain.launchers.traits import LAUNCHERS, launcher_traits
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.model.job import JobReport, JobState
 from lastbeat_cli.drill.command import DrillResult, _way
 from lastbeat_cli.drill.faults import SlurmSaboteur, saboteur
@@ -77,7 +77,7 @@ def wrote(rehearsal: Rehearsal, number: int, host: str, *at: float) -> None:
 def test_the_script_lies_in_a_folder_that_jobs_share_or_travels_with_the_command(kind: str, tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
     script.write_text("echo drilled\n", encoding="utf-8")
-    assert (str(script) in saboteur(kind).command(script)) != traits(kind).remote
+    assert (str(script) in saboteur(kind).command(script)) != launcher_traits(kind).remote
 
 
 LIVES = [

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from lastbeat.jobs.launchers import registry
+from lastbeat.jobs.launchers.kubectl import Kubectl
+from lastbeat.jobs.launchers.port import LauncherError
+from lastbeat.jobs.launchers.ray_exec.jobs import PodJobs
+from lastbeat.jobs.launchers.ray_exec.launcher import RayExecLauncher
 from lastbeat.jobs.restarts.loading import load_text
 from lastbeat.launch.auto_restart import Terms
 from lastbeat.launch.ray import NotSetUpError, auto_restart
-from lastbeat.launchers import registry
-from lastbeat.launchers.kubectl import Kubectl
-from lastbeat.launchers.port import LauncherError
-from lastbeat.launchers.ray_exec.jobs import PodJobs
-from lastbeat.launchers.ray_exec.launcher import RayExecLauncher
 from lastbeat.model.job import JobMemory, JobSpec, JobState
 from lastbeat.model.record import Record
 from lastbeat.model.restart import JobEnd, Mode, RestartEntry, Supervision

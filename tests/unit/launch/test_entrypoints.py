@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.launchers.kubectl import Kubectl
-from lastbeat.launchers.port import JobRefusedError, NotLaunchedError
-from lastbeat.launchers.ray_exec.jobs import PodJobs
+from lastbeat.jobs.launchers.kubectl import Kubectl
+from lastbeat.jobs.launchers.port import JobRefusedError, NotLaunchedError
+from lastbeat.jobs.launchers.ray_exec.jobs import PodJobs
 from support.fake_kubectl import FakeCluster
 
 RAY = """#!/bin/sh

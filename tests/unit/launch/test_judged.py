@@ -8,8 +8,8 @@ import pytest
 from lastbeat.jobs.health.judging import judged
 from lastbeat.jobs.health.lines import lines
 from lastbeat.jobs.health.runs import run_health
+from lastbeat.jobs.launchers.ray.gpus import Gpus, utilization
 from lastbeat.launch.ray import CheckpointHealth, EfaUtilization, GpuUtilization, RayResources, TrainingHealth
-from lastbeat.launchers.ray.gpus import Gpus, utilization
 from lastbeat.model.figures import Figures
 from lastbeat.model.job import JobSpec
 from lastbeat.model.resources import Gpu, Resources

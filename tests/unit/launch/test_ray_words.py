@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.launchers.ray import dashboard, gpus, resources
-from lastbeat.launchers.ray_exec import words
+from lastbeat.jobs.launchers.ray import dashboard, gpus, resources
+from lastbeat.jobs.launchers.ray_exec import words
 from lastbeat.model.job import JobState
 
 HEAD = (

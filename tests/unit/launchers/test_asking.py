@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.launchers import asking
-from lastbeat.launchers.asking import ask
-from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
-from lastbeat.launchers.slurm.launcher import SlurmLauncher
+from lastbeat.jobs.launchers import asking
+from lastbeat.jobs.launchers.asking import ask
+from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.jobs.launchers.slurm.launcher import SlurmLauncher
 from lastbeat.model.job import JobSpec, JobState
 from support.row_by_row import labelled
 from support.waiting import until

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.launchers.asking import Answer
-from lastbeat.launchers.kubectl import AbsentError, Kubectl, NotRunningError, containers, unanswered
-from lastbeat.launchers.port import JobRefusedError, LauncherError
+from lastbeat.jobs.launchers.asking import Answer
+from lastbeat.jobs.launchers.kubectl import AbsentError, Kubectl, NotRunningError, containers, unanswered
+from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
 from support.fake_kubectl import FAULTS, FakeCluster
 from support.row_by_row import labelled
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.launchers.kubernetes import manifests
-from lastbeat.launchers.kubernetes.kinds import KINDS, kind_of
-from lastbeat.launchers.kubernetes.manifests import checked, exported, label, object_name, rendered, warnings
-from lastbeat.launchers.port import JobRefusedError
+from lastbeat.jobs.launchers.kubernetes import manifests
+from lastbeat.jobs.launchers.kubernetes.kinds import KINDS, kind_of
+from lastbeat.jobs.launchers.kubernetes.manifests import checked, exported, label, object_name, rendered, warnings
+from lastbeat.jobs.launchers.port import JobRefusedError
 from lastbeat.model.job import JobSpec
 from support.row_by_row import labelled
 

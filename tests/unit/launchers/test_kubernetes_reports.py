@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.launchers.kubernetes import reports
-from lastbeat.launchers.kubernetes.kinds import KINDS, kind_of
-from lastbeat.launchers.kubernetes.traits import wait_reason
+from lastbeat.explain.launchers.kubernetes import wait_reason
+from lastbeat.jobs.launchers.kubernetes import reports
+from lastbeat.jobs.launchers.kubernetes.kinds import KINDS, kind_of
 from lastbeat.model.job import JobMemory, JobReport, JobSight, JobState
 from lastbeat.model.status import Status
 from lastbeat.watch.decide.jobs import judge

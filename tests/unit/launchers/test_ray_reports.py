@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.launchers.ray.reports import node_ids, report
+from lastbeat.jobs.launchers.ray.reports import node_ids, report
 from lastbeat.model.job import JobState
 
 NODE = "d7e3646e7166e03be1e1e095bea5bd13e92b025fc19f61d19c8396fc"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.launchers.port import JobRefusedError
-from lastbeat.launchers.ray import submission as ray_submission
-from lastbeat.launchers.ray.submission import options, request, submission_id
+from lastbeat.jobs.launchers.port import JobRefusedError
+from lastbeat.jobs.launchers.ray import submission as ray_submission
+from lastbeat.jobs.launchers.ray.submission import options, request, submission_id
 from lastbeat.model.job import JobSpec
 
 SINCE = datetime(2026, 5, 14, 12, tzinfo=timezone.utc)

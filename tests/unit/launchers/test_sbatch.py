@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.launchers.port import JobRefusedError
-from lastbeat.launchers.slurm import sbatch
-from lastbeat.launchers.slurm.sbatch import Submission, submission
+from lastbeat.jobs.launchers.port import JobRefusedError
+from lastbeat.jobs.launchers.slurm import sbatch
+from lastbeat.jobs.launchers.slurm.sbatch import Submission, submission
 from lastbeat.model.job import JobSpec
 from support.row_by_row import labelled
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.launchers.slurm.launcher import SlurmLauncher
-from lastbeat.launchers.slurm.reports import QUEUED, queued
+from lastbeat.jobs.launchers.slurm.launcher import SlurmLauncher
+from lastbeat.jobs.launchers.slurm.reports import QUEUED, queued
 from lastbeat.model.job import JobReport, JobState
 from support.fake_slurm import FakeSlurm, job
 from support.row_by_row import labelled

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.launchers.registry import traits
-from lastbeat.launchers.slurm.reports import accounted, controlled, node_in_output, node_names, output_path
+from lastbeat.explain.launchers.traits import launcher_traits
+from lastbeat.jobs.launchers.slurm.reports import accounted, controlled, node_in_output, node_names, output_path
 from lastbeat.model.job import JobState
 from support.row_by_row import labelled
 
@@ -74,7 +74,7 @@ def test_a_job_that_could_not_be_launched_waits_in_vain_by_its_reason_as_scontro
 
     report = controlled(shown.format("launch_failed_requeued_held"))
 
-    assert traits("slurm").wait_reason(report.reason).hopeless
+    assert launcher_traits("slurm").wait_reason(report.reason).hopeless
 
 
 def test_several_jobs_are_not_one() -> None:

@@ -2,10 +2,8 @@
 
 import pytest
 
-from lastbeat.launchers.kubernetes import traits as kubernetes
-from lastbeat.launchers.registry import traits
-from lastbeat.launchers.slurm import traits as slurm
-from lastbeat.launchers.traits import LauncherTraits
+from lastbeat.explain.launchers import kubernetes, slurm
+from lastbeat.explain.launchers.traits import LauncherTraits, launcher_traits
 from support.row_by_row import check_each
 
 WORDS = [
@@ -27,7 +25,7 @@ WORDS = [
 
 @pytest.mark.parametrize(("reason", "means", "hopeless"), WORDS)
 def test_a_schedulers_reason_in_words(reason: str, means: str, hopeless: bool) -> None:
-    found = traits("slurm").wait_reason(reason)
+    found = launcher_traits("slurm").wait_reason(reason)
     assert (found.means, found.hopeless) == (means, hopeless)
 
 
@@ -41,12 +39,12 @@ def test_each_reason_of_kubernetes_is_one_of_its_jobs_alone() -> None:
 
 
 def is_of_kubernetes_alone(reason: str) -> None:
-    found = traits("kubernetes").wait_reason(f"{reason}: pod llama-0: its message")
+    found = launcher_traits("kubernetes").wait_reason(f"{reason}: pod llama-0: its message")
     assert found == kubernetes.REASONS[reason]
     assert found.remedy or not found.hopeless
-    assert traits("ray").wait_reason(f"{reason}: pod llama-0").means == ""
+    assert launcher_traits("ray").wait_reason(f"{reason}: pod llama-0").means == ""
 
 
 @pytest.mark.parametrize("kind", ["of-a-newer-version", ""])
 def test_a_launcher_that_is_not_known_has_the_words_that_fit_any(kind: str) -> None:
-    assert traits(kind) == LauncherTraits()
+    assert launcher_traits(kind) == LauncherTraits()

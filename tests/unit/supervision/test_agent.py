@@ -2,10 +2,10 @@
 
 import json
 
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.restarts.loading import load
 from lastbeat.jobs.supervision.agent import Agent
 from lastbeat.jobs.supervision.lease import Machine, SupervisorLease
-from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.status import Event, Status
 from lastbeat.stores.port import UnreachableError

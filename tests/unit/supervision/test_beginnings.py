@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from lastbeat.jobs.launchers.port import JobRefusedError
 from lastbeat.jobs.supervision.beginning import NotBegunError, begin
 from lastbeat.jobs.supervision.restarting import NUMBER, spec_of
-from lastbeat.launchers.port import JobRefusedError
 from lastbeat.model.action import Action
 from lastbeat.model.job import JobSpec, JobState
 from lastbeat.model.restart import RESUME_FROM, RESUME_STEP

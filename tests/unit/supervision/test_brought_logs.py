@@ -2,7 +2,7 @@
 
 import pytest
 
-from lastbeat.launchers.port import LauncherError
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.status import Status
 from lastbeat.stores.port import UnreachableError

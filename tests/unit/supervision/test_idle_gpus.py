@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.launchers.port import LauncherError
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.model.job import GpuUse, JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Event, Status

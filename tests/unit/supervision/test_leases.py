@@ -8,8 +8,8 @@ from itertools import product
 
 import pytest
 
+from lastbeat.jobs.launchers import processes
 from lastbeat.jobs.supervision.lease import LEASE_S, RENEWED_BELOW_S, Machine, SupervisorLease
-from lastbeat.launchers import processes
 from lastbeat.model.job import JobState
 from lastbeat.model.restart import LeaseHolder
 from lastbeat.watch.effects.runner import ACTION_LEASE_S

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.supervision.pass_reports import PassReports
-from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from support.jobs import SupervisedScene
 from unit.supervision.test_supervised_elsewhere import living

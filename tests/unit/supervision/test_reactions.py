@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.restarts.compiling import compiled, policy_of
 from lastbeat.jobs.restarts.loading import load_text
 from lastbeat.jobs.supervision.commands import unfinished
-from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.restart import RestartPolicy
 from lastbeat.model.status import Event, Status

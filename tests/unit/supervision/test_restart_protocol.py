@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.supervision.lease import SupervisorLease
-from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.status import Status
 from lastbeat.stores.port import StoreError, UnreachableError

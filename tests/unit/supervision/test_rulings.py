@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.restarts.loading import load
-from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.restarts.loading import load
 from lastbeat.jobs.supervision.beginning import NotBegunError
-from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy

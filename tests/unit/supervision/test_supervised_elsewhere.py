@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from lastbeat.fleet.index import wake_of
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.restarts.loading import load
 from lastbeat.jobs.supervision.lease import Machine, SupervisorLease
-from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lastbeat.launchers.port import LauncherError
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.launchers.port import LauncherError
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.model.job import JobState
 from lastbeat.model.status import Event, Status
 from support.jobs import SupervisedScene

@@ -6,10 +6,10 @@ from typing import Final, TypeVar
 from lastbeat.explain.causes.efa import efa_use
 from lastbeat.jobs.health.checkpoints import checkpoints_of
 from lastbeat.jobs.health.judging import judged
-from lastbeat.launchers.kubectl import AbsentError
-from lastbeat.launchers.port import JobRefusedError, LauncherError
-from lastbeat.launchers.ray.cluster import RayCluster
-from lastbeat.launchers.ray.gpus import utilization
+from lastbeat.jobs.launchers.kubectl import AbsentError
+from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
+from lastbeat.jobs.launchers.ray.cluster import RayCluster
+from lastbeat.jobs.launchers.ray.gpus import utilization
 from lastbeat.model.training_health import EfaUtilization, GpuUtilization, Level, RayResources, TrainingHealth
 
 T = TypeVar("T")

@@ -2,13 +2,13 @@
 
 from typing import Final
 
+from lastbeat.explain.launchers.traits import launcher_traits
 from lastbeat.jobs.health.checkpoints import checkpoints_of
 from lastbeat.jobs.health.clusters import parts_of
 from lastbeat.jobs.health.judging import judged
-from lastbeat.launchers import registry as launchers
-from lastbeat.launchers.port import LauncherError
-from lastbeat.launchers.ray.cluster import RayCluster
-from lastbeat.launchers.ray_exec.cluster import reach
+from lastbeat.jobs.launchers.port import LauncherError
+from lastbeat.jobs.launchers.ray.cluster import RayCluster
+from lastbeat.jobs.launchers.ray_exec.cluster import reach
 from lastbeat.model.efa_use import SOCKET
 from lastbeat.model.resources import Resources
 from lastbeat.model.restart import Supervision
@@ -52,7 +52,7 @@ def _cluster(supervision: Supervision | None, issues: list[tuple[Level, str]]) -
     """The Ray cluster of the run's jobs. None: they run elsewhere, or it cannot be asked, which is an issue then."""
     if supervision is None:
         return None
-    head = launchers.traits(supervision.launcher).ray_head(supervision.spec.options, supervision.place)
+    head = launcher_traits(supervision.launcher).ray_head(supervision.spec.options, supervision.place)
     if head is None:
         return None
     try:

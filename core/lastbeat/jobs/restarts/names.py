@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from lastbeat.explain.launchers.traits import subsystems
 from lastbeat.explain.signals.error_types import TYPES
-from lastbeat.launchers.registry import subsystems
 from lastbeat.model.signal import Catalogue
 
 STARTED: Final = "started"

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeVar
 
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.supervision.commands import unfinished
 from lastbeat.jobs.supervision.pass_reports import PassReports
 from lastbeat.jobs.supervision.restart_decisions import present_job
-from lastbeat.launchers.port import LauncherError
 from lastbeat.model import runid
 from lastbeat.model.codec import DamagedError
 from lastbeat.model.outcome import Outcome

@@ -4,10 +4,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from lastbeat.jobs.launchers.port import Launcher, LauncherError
 from lastbeat.jobs.supervision.lease import SupervisorLease
 from lastbeat.jobs.supervision.restart_decisions import present_job
 from lastbeat.jobs.supervision.restarting import CLOCKS, NUMBER, OLD_JOB, job_name
-from lastbeat.launchers.port import Launcher, LauncherError
 from lastbeat.model.action import Action
 from lastbeat.model.job import AdoptedJob, JobMemory, JobState
 from lastbeat.model.reaction import COMMAND_KIND, STOP_KIND, ReactionMemory

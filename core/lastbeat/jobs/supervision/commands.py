@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from lastbeat.jobs.launchers.port import JobRefusedError, Launcher, LauncherError, NotLaunchedError
 from lastbeat.jobs.supervision import bounded
 from lastbeat.jobs.supervision.restarting import CLOCKS
-from lastbeat.launchers.port import JobRefusedError, Launcher, LauncherError, NotLaunchedError
 from lastbeat.model.action import Action
 from lastbeat.model.job import JobReport, JobSpec, JobState
 from lastbeat.model.reaction import COMMAND_KIND, CommandRun, ReactionMemory

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from lastbeat.launchers.port import Launcher, LauncherError
+from lastbeat.jobs.launchers.port import Launcher, LauncherError
 from lastbeat.model.job import JobMemory, JobReport, JobState
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.stores.port import Store, StoreError

@@ -22,9 +22,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from lastbeat.launchers import processes
-from lastbeat.launchers import registry as launchers
-from lastbeat.launchers.processes import ProcessIdentity
+from lastbeat.explain.launchers.traits import launcher_traits
+from lastbeat.jobs.launchers import processes
+from lastbeat.jobs.launchers.processes import ProcessIdentity
 from lastbeat.model.record import Record
 from lastbeat.model.restart import LeaseHolder
 from lastbeat.watch.effects import actions
@@ -130,7 +130,7 @@ class SupervisorLease:
         if before.boot != self._machine.boot:
             # Two machines of one image may share a name; of the lease alone that would cost quiet, no more.
             return record
-        if not launchers.traits(record.supervision.launcher).submit_is_atomic:
+        if not launcher_traits(record.supervision.launcher).submit_is_atomic:
             return record
         return actions.freed(record, before.token)
 

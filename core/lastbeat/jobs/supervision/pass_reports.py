@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 
-from lastbeat.launchers.port import Launcher
+from lastbeat.jobs.launchers.port import Launcher
 from lastbeat.model.job import JobReport
 
 

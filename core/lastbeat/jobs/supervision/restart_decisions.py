@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from lastbeat.explain.launchers.traits import launcher_traits
 from lastbeat.explain.signals.error_types import CANCELLED, HANG, TIMEOUT, UNKNOWN
 from lastbeat.jobs.supervision.restarting import (
     EXCLUDED_NODES,
@@ -14,7 +15,6 @@ from lastbeat.jobs.supervision.restarting import (
     OLD_JOB,
     job_name,
 )
-from lastbeat.launchers import registry as launchers
 from lastbeat.model import runid
 from lastbeat.model.action import Action
 from lastbeat.model.checkpoint import CheckpointSurvey, Completeness, Quarantine
@@ -317,7 +317,7 @@ def job_end(
     return JobEnd(
         mode,
         error_type,
-        cause.subsystem if cause is not None else launchers.traits(job.launcher).subsystem,
+        cause.subsystem if cause is not None else launcher_traits(job.launcher).subsystem,
         cause.signal if cause is not None else None,
         cause.confidence if cause is not None else 1.0,
         second.error_type if second is not None else None,

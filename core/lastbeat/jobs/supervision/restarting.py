@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from lastbeat.launchers.filling import fill, filled
-from lastbeat.launchers.port import JobRefusedError, Launcher, LauncherError, NotLaunchedError
+from lastbeat.jobs.launchers.filling import fill, filled
+from lastbeat.jobs.launchers.port import JobRefusedError, Launcher, LauncherError, NotLaunchedError
 from lastbeat.model.action import Action
 from lastbeat.model.job import JobSpec, JobState
 from lastbeat.model.restart import BEGUN, RESTART_KIND, RESUME_FROM, RESUME_STEP, Supervision

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from lastbeat.jobs.launchers.port import Launcher, LauncherError
 from lastbeat.jobs.supervision.restarting import OLD_JOB, confirm_dead
-from lastbeat.launchers.port import Launcher, LauncherError
 from lastbeat.model.action import Action
 from lastbeat.model.job import JobState
 from lastbeat.model.reaction import STOP_KIND

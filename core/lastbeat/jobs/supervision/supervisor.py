@@ -22,6 +22,7 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.jobs.checkpoints.survey import survey
+from lastbeat.jobs.launchers.port import Launcher, LauncherError
 from lastbeat.jobs.supervision.job_log import BroughtLog, log_fault
 from lastbeat.jobs.supervision.lease import SupervisorLease
 from lastbeat.jobs.supervision.lingering import end_lingering
@@ -48,7 +49,6 @@ from lastbeat.jobs.supervision.restart_decisions import (
 )
 from lastbeat.jobs.supervision.restarting import CLOCKS, OLD_JOB, RestartExecutor
 from lastbeat.jobs.supervision.stopping import StopExecutor
-from lastbeat.launchers.port import Launcher, LauncherError
 from lastbeat.model.action import Action
 from lastbeat.model.checkpoint import CheckpointSurvey, Quarantine
 from lastbeat.model.job import JobMemory, JobReport, JobSight, JobState

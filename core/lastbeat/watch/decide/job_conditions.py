@@ -8,7 +8,7 @@ from lastbeat.model import status as names
 from lastbeat.model.job import JobMemory, JobReport, JobState
 
 if TYPE_CHECKING:
-    from lastbeat.launchers.traits import LauncherTraits
+    from lastbeat.explain.launchers.traits import LauncherTraits
 
 HOPELESS_S: Final = 300.0
 """A job that cannot start as it is raises an alert after this many seconds: waiting longer changes nothing."""
@@ -21,9 +21,9 @@ _NO_LOG: Final = "Without its log the cause of a failure stays unknown."
 
 def launcher_traits(job: JobMemory) -> "LauncherTraits":
     """The traits of the launcher that runs the job."""
-    from lastbeat.launchers import registry  # noqa: PLC0415 - only where there is a job
+    from lastbeat.explain.launchers import traits  # noqa: PLC0415 - only where there is a job
 
-    return registry.traits(job.launcher)
+    return traits.launcher_traits(job.launcher)
 
 
 def idle_since(known: datetime | None, report: JobReport, now: datetime) -> datetime | None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from lastbeat.explain.launchers.traits import launcher_traits
 from lastbeat.explain.signals.error_types import CANCELLED, HANG, TIMEOUT, UNKNOWN, traits_of
-from lastbeat.launchers import registry as launchers
 from lastbeat.model.past_run import PastEnd, PastRun
 from lastbeat.model.record import Record, Transition
 from lastbeat.model.restart import JobEnd, Mode, RestartEntry
@@ -125,7 +125,7 @@ def _job_end(
     found = JobEnd(
         mode,
         error_type,
-        each.subsystem or (launchers.traits(record.supervision.launcher).subsystem if record.supervision else None),
+        each.subsystem or (launcher_traits(record.supervision.launcher).subsystem if record.supervision else None),
         each.signal,
         1.0 if each.confidence is None else each.confidence,
         by_scheduler=False,

@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from lastbeat.launchers import processes
-from lastbeat.launchers.processes import ProcessIdentity
+from lastbeat.jobs.launchers import processes
+from lastbeat.jobs.launchers.processes import ProcessIdentity
 from lastbeat.training.exec.child.exit_reason import ChildExit
 from lastbeat.training.exec.child.process import ChildProcess
 

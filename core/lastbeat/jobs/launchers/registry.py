@@ -1,0 +1,42 @@
+"""Kind of a launcher → the module that starts, finds and ends its jobs."""
+
+import importlib
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from lastbeat.explain.launchers.traits import RECORDED
+from lastbeat.model.job import AdoptedJob, JobSpec
+
+if TYPE_CHECKING:
+    from lastbeat.jobs.launchers.port import JobPreview, Launcher
+
+
+class LauncherModule(Protocol):
+    """What a package's module ``launcher`` provides."""
+
+    def launcher(self, state: Path, options: Sequence[str] = (), place: str = "") -> "Launcher":
+        """The launcher. ``state`` is a folder of this user and machine in which it may remember jobs; ``options`` are
+        those of the jobs, which may say where these are. Jobs in another ``place`` than this are unknown to it. Raises
+        :class:`JobRefusedError` for options that it cannot go by."""
+        ...
+
+    def adoption(self, job: str, options: Sequence[str] = ()) -> AdoptedJob:
+        """What is known of a job that lastbeat did not start, by the name or number that people know it by; ``options``
+        may say where it is. Raises :class:`JobRefusedError` for a job that cannot be supervised,
+        :class:`LauncherError` where it could not be asked."""
+        ...
+
+    def preview(self, spec: JobSpec, name: str, now: datetime) -> "JobPreview":
+        """The script or request that would start ``spec`` under ``name`` at ``now``. Starts nothing. Raises
+        :class:`JobRefusedError` if the launcher would refuse it."""
+        ...
+
+
+def module(kind: str) -> LauncherModule:
+    """The module of the launcher ``kind``. Raises ``KeyError`` for one that is not in RECORDED."""
+    if kind not in RECORDED:
+        raise KeyError(kind)
+    package = f"lastbeat.jobs.launchers.{kind.replace('-', '_')}"
+    return cast("LauncherModule", importlib.import_module(f"{package}.launcher"))

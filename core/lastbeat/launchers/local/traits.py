@@ -1,7 +1,0 @@
-"""Traits of the launcher of local processes."""
-
-from typing import Final
-
-from lastbeat.launchers.traits import LauncherTraits
-
-TRAITS: Final = LauncherTraits(needs_state=True, submit_is_atomic=True, gone_is_dead=True, output_below_run=True)
