@@ -136,7 +136,7 @@ def _reading(store: Store) -> Iterator[CheckResult]:
 
 
 def _ignored_settings(store: Store, settings: Settings) -> Iterator[CheckResult]:
-    """Runs of the last day whose training goes on without a setting, because that is wrong where it started."""
+    """Runs of the last day that ignore a setting, because its value is wrong on their machine."""
 
     beats: list[tuple[datetime, str, Entry]] = []
     try:

@@ -117,7 +117,7 @@ class PastTimeouts:
 
     @property
     def missed(self) -> bool:
-        """Whether it hung, and no learned limit would have reported that."""
+        """Whether it hung without any learned limit that would have reported it."""
         return self.why_not is None and self.hung and all(each.came is not Came.HANG for each in self.told)
 
 

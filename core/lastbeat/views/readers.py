@@ -1,4 +1,4 @@
-"""What shows views needs of what reads them."""
+"""What commands and pages that show views expect of the readers."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol

@@ -15,17 +15,17 @@ RANKS = 3
 WHY = "received signal 15 (SIGTERM)"
 STEPS = """\
 import lastbeat, os, time
-from lastbeat.training.sdk import stop_announcement
+from lastbeat.training.sdk import agreement
 
 RANKS, rank, step, announcements = range({ranks}), int(os.environ["RANK"]), 0, []
 
-class Announcement(stop_announcement.StopAnnouncement):
+class Announcement(agreement.StopAnnouncement):
     # Its clock is turned by the steps: each takes 0.1 s, however busy the machine is.
     def __init__(self, run):
         super().__init__(run, clock=lambda: 0.1 * step)
         announcements.append(self)
 
-stop_announcement.StopAnnouncement = Announcement
+agreement.StopAnnouncement = Announcement
 
 def touch(name):
     open(name, "a").close()

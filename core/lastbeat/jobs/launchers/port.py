@@ -1,4 +1,4 @@
-"""The launcher port."""
+"""What a launcher must offer; its module offers what ``registry.LauncherModule`` lists."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime

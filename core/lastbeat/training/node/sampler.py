@@ -177,7 +177,7 @@ def _busy(node: NodeReading, before: NodeReading | None) -> float | None:
 
 
 def _counted(node: NodeReading) -> dict[str, Any]:
-    """The kernel's counters, without unknown ones."""
+    """The kernel's counters that are known."""
     network = node.network
     counters = {
         "swap_used_bytes": node.swap_used_bytes,

@@ -1,4 +1,6 @@
-"""When was a heartbeat last alive? Neither its clock nor a rewrite of its file can be trusted alone.
+"""When a heartbeat was last alive; ``verdict`` decides whether that is too old.
+
+Neither its clock nor a rewrite of its file can be trusted alone.
 
 A heartbeat is as old as its file by the store's clock (``LastModified``), or as its document's own time says if that is
 older: a copy or a sync tool that stores an old document again is no sign of life. But the instance's clock may be off.

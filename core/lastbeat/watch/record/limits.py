@@ -90,8 +90,8 @@ class FleetLimits:
             return self._is_due(now)
 
     def read(self, now: datetime) -> None:
-        """Read the document if that is due. Never raises. A second thread waits for the answer to the first one's read;
-        :meth:`known_policy` does not wait."""
+        """Read the document if its interval has passed. Never raises. A second thread waits for the answer to the first
+        one's read; :meth:`known_policy` does not wait."""
         if self.due(now):
             with self._asking:
                 if self.due(now):
