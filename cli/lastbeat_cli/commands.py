@@ -117,6 +117,6 @@ def meant(arguments: Sequence[str]) -> list[str]:
     word, *rest = arguments
     if word == "help":
         return ["--all"] if rest == ["--all"] else meant([*rest, "--help"])
-    if word == "restart" and not (rest and rest[0] in {*restart.entries, "-h", "--help"}):
+    if word == "restart" and rest and rest[0] not in {*restart.entries, "-h", "--help"}:
         return ["restart", "supervise", "--resume", *rest]
     return [*SYNONYMS.get(word, (word,)), *rest]

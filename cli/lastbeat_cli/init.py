@@ -73,7 +73,7 @@ def command(*, yes: bool, verbose: bool, **given: str | None) -> int:
         print(f"Nothing was written; 'lastbeat init --yes' writes this to {_FILE}.", file=sys.stderr)
         return exits.OK
     whole_file.replace(Path(_FILE).resolve(), after.encode(), _MODE)
-    print(f"{Path(_FILE).resolve()}: {', '.join(wanted)}")
+    print(f"{Path(_FILE).resolve()}: {', '.join(wanted) or 'unchanged'}")
     return _checked(wanted)
 
 
@@ -96,12 +96,23 @@ def _wanted(given: dict[str, str], before: str, *, asks: bool) -> dict[str, str]
         root = there.get(table.MONITORING_ROOT.name) or _ROOT
         if asks:
             print("The fleet root is where the runs are: s3://, gs:// or az://bucket/prefix, or a directory.")
-            root = click.prompt("Fleet root", default=root)
+            root = click.prompt("Fleet root", default=root, value_proc=_root)
         wanted[table.MONITORING_ROOT.name] = root
     if asks and not {name for _, name in _CHANNELS} & {*given}:
         print("A channel gets the alerts: a Slack Incoming Webhook, the ARN of an SNS topic, or any webhook's URL.")
         wanted |= click.prompt("Channel, or nothing", default="", show_default=False, value_proc=_channel)
     return wanted
+
+
+def _root(answer: str) -> str:
+    """The fleet root. Raises :class:`click.BadParameter` for a text that names none."""
+    try:
+        configuration.load({table.MONITORING_ROOT.name: answer}, channels=False)
+    except SettingsError as error:
+        # Other settings may be wrong, too: those are reported when all are known.
+        if any(fault.startswith(f"{table.MONITORING_ROOT.option}=") for fault in error.faults):
+            raise click.BadParameter("it is s3://, gs:// or az://bucket/prefix, or a directory") from None
+    return answer
 
 
 def _channel(answer: str) -> dict[str, str]:

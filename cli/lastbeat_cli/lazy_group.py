@@ -66,6 +66,8 @@ class LazyGroup(click.Group):
         if args and not args[0].startswith("-") and args[0] not in self.entries:
             near = did_you_mean(near_names(args[0], [*self.entries, *self._also], cutoff=0.7))
             known = "" if self._also else f"; there are: {', '.join(self.entries)}"
+            if "run" in self.entries:
+                known += f". For a run: {ctx.command_path} run {args[0]}"
             ctx.fail(f"there is no command '{args[0]}'{(near and f'. {near}') or known}")
         return super().resolve_command(ctx, args)
 

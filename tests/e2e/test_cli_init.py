@@ -94,6 +94,8 @@ def test_what_the_environment_outranks_is_said(tmp_path: Path) -> None:
 def test_at_a_terminal_it_asks_writes_checks_and_sends_a_test_alert(tmp_path: Path) -> None:
     with http_sink() as sink, terminal(LASTBEAT, "init", cwd=tmp_path, columns=200, controlling=True) as screen:
         screen.wait_for(lambda shown: "Fleet root [training-runs]:" in shown)
+        screen.press("ftp://runs\r")
+        screen.wait_for(lambda shown: "it is s3://, gs:// or az://bucket/prefix, or a directory" in shown)
         screen.press("\r")
         screen.wait_for(lambda shown: "Channel, or nothing:" in shown)
         screen.press("a channel\r")
@@ -112,6 +114,7 @@ def test_at_a_terminal_a_setting_is_replaced_only_on_a_yes(tmp_path: Path) -> No
         screen.press("\r")
         screen.wait_for(lambda shown: "MONITORING_ROOT is set in .env already; replace it? [y/N]:" in shown)
         screen.press("\r")
+        screen.wait_for(lambda shown: "/.env: unchanged" in shown)
         screen.wait_for(lambda shown: f"the fleet root is {tmp_path / 'mine'}" in shown)
     assert (tmp_path / ".env").read_text() == before
 
