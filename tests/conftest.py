@@ -62,10 +62,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByServer | N
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """What ``-n auto`` means here: four workers a core, since most of what they do is to wait for servers, browsers
-    and other processes; six more than there are cores at most."""
+    """What ``-n auto`` means here: three workers a core, since most of what they do is to wait for servers, browsers
+    and other processes; four more than there are cores at most."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores + min(3 * cores, 6)
+    return cores + min(2 * cores, 4)
 
 
 @pytest.fixture

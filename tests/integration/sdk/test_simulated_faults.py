@@ -228,7 +228,7 @@ def test_of_four_ranks_one_fails_and_all_agree_which(directory: Site, launch: di
         ]
         killed = until(lambda: [rank for rank, process in enumerate(ranks) if process.poll() == -signal.SIGKILL])
         assert len(killed) == 1
-        assert f"rank_killed of rank {killed[0]}" in directory.said("0.log")
+        until(lambda: f"rank_killed of rank {killed[0]}" in directory.said("0.log"))
         (directory.folder / "enough").touch()
         ends = [process.wait(LIMIT_S) for process in ranks]
     assert sorted(ends) == [-signal.SIGKILL, 0, 0, 0]
