@@ -47,9 +47,10 @@ def _items(group: LazyGroup, before: list[str], typed: str) -> list[Item]:
         before = before[1:]
     if not before:
         return _commands(typed, group)
-    # A run may stand where restart has commands.
-    commands = _more(group, before, typed) if before == ["restart"] else []
-    return [*commands, *_more(group, meant(before), typed)]
+    if before == ["restart"]:
+        # A run may stand where restart has commands.
+        return [*_more(group, before, typed), *_more(group, ["restart", "supervise", "--resume"], typed)]
+    return _more(group, meant(before), typed)
 
 
 def _commands(typed: str, group: LazyGroup) -> list[Item]:
