@@ -26,6 +26,7 @@ ALERTS = "_alerts.json"
 
 SWEEP_MARK = "_watchdog/last_pass.json"
 """Beside the runs: the mark that each pass over the fleet leaves."""
+
 _MOST_CHARS: Final = 200
 _ALLOWED = re.compile(r"[A-Za-z0-9._\-+=@:]{1,200}")
 _UNFIT: Final = re.compile(r"(?:-*[^A-Za-z0-9._\-+=@:]+)+-*")

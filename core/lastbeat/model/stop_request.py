@@ -13,7 +13,7 @@ LIMIT_BYTES: Final = 4 * 1024
 WHY_LIMIT: Final = 200
 _BY_LIMIT: Final = 100
 GRACE_S: Final = 60.0
-"""Time in s from SIGINT to SIGKILL, unless the request says otherwise."""
+"""Time in s from SIGINT to SIGTERM, unless the request says otherwise."""
 _GRACE_MOST_S: Final = 86400.0
 _SAME_START_S: Final = 1.0
 

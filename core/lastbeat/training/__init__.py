@@ -1,4 +1,4 @@
-"""What runs inside and beside training.
+"""The code that runs inside a job, and beside it.
 
     entry           settings ──► a run that reports itself
     sdk             the run, its beat thread, sections, ranks

@@ -500,7 +500,7 @@ def _tasks(settings: Settings, store: "Store", stall_minutes: float | None) -> "
     from lastbeat.training.sdk.watcher_checks import StopCheck, WatchdogCheck  # noqa: PLC0415 - as in run_environment
 
     checks = (WatchdogCheck(), StopCheck(_stop_beats(store)))
-    # As whoever watches reads it: see model.heartbeat.
+    # As watchers read it: see model.heartbeat.
     own = stall_minutes is not None and 0 < stall_minutes <= _MOST_STALL_MINUTES
     stall_s = max(1.0, stall_minutes or 0.0) * 60 if own else settings.policy.stall_s
     if stall_s is None:

@@ -1,4 +1,4 @@
-"""Text that training wrote, made fit to be shown: cleaned, bounded, without secrets."""
+"""Makes text from training fit to be shown: cleaned, bounded, without secrets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -54,8 +54,10 @@ class Safe:
     def _all_of(self, value: Any, limit: int, limits: Mapping[str, int]) -> Any:
         if isinstance(value, str) and not isinstance(value, Enum):
             return self.name(value, limit)
-        if isinstance(value, tuple):
-            return tuple(self._all_of(each, limit, limits) for each in value)
+        if isinstance(value, (tuple, list)):
+            return type(value)(self._all_of(each, limit, limits) for each in value)
+        if isinstance(value, Mapping):
+            return {self.name(str(key), limit): self._all_of(each, limit, limits) for key, each in value.items()}
         if not is_dataclass(value) or isinstance(value, type):
             return value
         parts = {each.name: getattr(value, each.name) for each in fields(value)}

@@ -165,7 +165,7 @@ def _deferral_note(record: Record, decision: Decision) -> tuple[str, ...]:
         return (f"Job {sight.memory.id} is still ending; the restart decision follows then, or after {until}",)
     if record.seat is None:
         return ()
-    return (f"Its supervisor ({record.seat.by}) tells of this and decides about a restart, or others do after {until}",)
+    return (f"Its supervisor ({record.seat.by}) reports this and decides about a restart, or others do after {until}",)
 
 
 class _OvertakenError(Exception):

@@ -305,7 +305,7 @@ def test_an_end_is_left_to_the_supervisor_that_has_the_seat() -> None:
     outcome = failed(scene)
     assert (outcome.status, outcome.transition, outcome.recorded) == (Status.FAILED, None, True)
     assert outcome.left_until is not None
-    assert "Its supervisor (ada@here) tells of this" in outcome.notes[0]
+    assert "Its supervisor (ada@here) reports this" in outcome.notes[0]
     assert scene.channel.sent == []
     scene.end("run-r0", JobState.FAILED, 1)
     scene.watch().tick()

@@ -7,5 +7,5 @@
     in_place     restarts it when it   ┘
                  hangs or fails ───────── child        its process: streams, signals, terminal, exit
 
-The command line only parses options, and shows the lines that are told to the user.
+The command line only parses options, and prints lines for the user.
 """

@@ -153,7 +153,7 @@ def _write(store: Store, said: Said, ending: tuple[str, str], patience_s: float)
         log.info("the guardian of %s leaves it alone: metadata.json is another attempt's", run)
         return
     if whose is None and _is_gone(said):
-        log.info("the guardian of %s leaves it alone: somebody has removed it", run)
+        log.info("the guardian of %s leaves it alone: the run was removed", run)
         return
     if rank == 0 and sentinel == runid.ERROR and said.get("ending") is None and _completed(store, run, began):
         log.info("the guardian of %s leaves it alone: it has completed", run)

@@ -83,7 +83,7 @@ def asset(name: str) -> str:
     try:
         text = place.joinpath(name).read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as fault:
-        raise AssetError(f"the page's part {name} cannot be read: {fault}; install lastbeat anew") from None
+        raise AssetError(f"the page's part {name} cannot be read: {fault}; reinstall lastbeat") from None
     # Browsers read every line's end as "\n", and that is what the policy's digests are of.
     return text.replace("\r\n", "\n").replace("\r", "\n")
 

@@ -39,7 +39,7 @@ def suspects(
     4. Those that are behind most others, or ahead of all.
     """
     ranks = dict(sorted(seen.ranks.items()))
-    if named in ranks and named is not None and (over or len(ranks) > 1):
+    if named is not None and named in ranks and (over or len(ranks) > 1):
         return fit(_who(named, ranks[named]), _LIMIT)
     if len(ranks) + seen.left_out < 2:
         return None
