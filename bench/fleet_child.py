@@ -23,10 +23,12 @@ _MISSING = {"404", "NoSuchKey", "NotFound"}
 
 
 def sweep() -> Callable[[], dict[str, Any]]:
-    from lastbeat import settings, wire  # noqa: PLC0415 - each process loads its own
+    from lastbeat import settings  # noqa: PLC0415 - each process loads its own
+    from lastbeat.fleet.configured import configured_sweep  # noqa: PLC0415 - as above
+    from lastbeat.settings.channels import configured_channels  # noqa: PLC0415 - as above
 
     given = settings.load()
-    ours = wire.sweep(given, wire.channels(given), clock=lambda: datetime.now(timezone.utc))
+    ours = configured_sweep(given, configured_channels(given), clock=lambda: datetime.now(timezone.utc))
 
     def one_pass() -> dict[str, Any]:
         report = ours.run()

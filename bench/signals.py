@@ -26,7 +26,7 @@ QUICK_S = 0.2
 # What a pass over a run has loaded anyhow is loaded before the clock starts.
 _FRESH = """
 import sys, time
-import lastbeat.watch.watchdog, lastbeat.wire
+import lastbeat.watch.configured
 data = open(sys.argv[1], "rb").read()
 began = time.process_time()
 from lastbeat.explain.signals.loading import load

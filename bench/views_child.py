@@ -22,11 +22,15 @@ class Looker:
     """What people look with, as its environment sets it up."""
 
     def __init__(self) -> None:
-        from lastbeat import settings, wire  # noqa: PLC0415 - each process loads its own
+        from lastbeat import settings  # noqa: PLC0415 - each process loads its own
+        from lastbeat.fleet.configured import configured_sweep  # noqa: PLC0415 - as above
         from lastbeat.settings import opening  # noqa: PLC0415 - each process loads its own
         from lastbeat.stores.counting import Tally  # noqa: PLC0415 - as above
+        from lastbeat.views.one_run import run_watch  # noqa: PLC0415 - as above
+        from lastbeat.views.watching import fleet_watch  # noqa: PLC0415 - as above
 
-        self._wire, self._settings, self._tally = wire, settings.load(), Tally()
+        self._sweep, self._run_watch, self._fleet_watch = configured_sweep, run_watch, fleet_watch
+        self._settings, self._tally = settings.load(), Tally()
         self._store = opening.store(self._settings, tally=self._tally)
         self._fleet: FleetWatch | None = None
         self._run: RunWatch | None = None
@@ -41,19 +45,19 @@ class Looker:
 
     def _done(self, word: str, run_id: str) -> "FleetView | None":
         if word == "sweep":
-            sweep = self._wire.sweep(self._settings, (), clock=lambda: datetime.now(timezone.utc))
+            sweep = self._sweep(self._settings, (), clock=lambda: datetime.now(timezone.utc))
             report = sweep.run()
             if report.blind or not report.complete or report.unreadable_count:
                 raise RuntimeError(f"the sweep could not do its work: {report}")
             return None
         if word in {"run", "again"}:
             if word == "run" or self._run is None:
-                self._run = self._wire.run_watch(self._settings, run_id, at=self._store)
+                self._run = self._run_watch(self._settings, run_id, at=self._store)
             if self._run.look() is None:
                 raise RuntimeError(f"there is no run {run_id}")
             return None
         if word == "open" or self._fleet is None:
-            self._fleet = self._wire.fleet_watch(self._settings, at=self._store)
+            self._fleet = self._fleet_watch(self._settings, at=self._store)
             view = self._fleet.open()
         else:
             view = self._fleet.round()

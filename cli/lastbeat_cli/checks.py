@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Literal
 
-from lastbeat import wire
 from lastbeat.alerts.port import Channel, DeliveryError, named
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES
 from lastbeat.model.limits import EVERY_RUN, limits_of
@@ -15,6 +14,7 @@ from lastbeat.model.route import ROUTES_FILE
 from lastbeat.model.runid import METADATA, SWEEP_MARK, is_hardly_a_run
 from lastbeat.model.text import counted
 from lastbeat.settings import Settings, SettingsError, opening, table
+from lastbeat.settings.channels import configured_channels
 from lastbeat.stores import registry
 from lastbeat.stores.port import DeniedError, Entry, Store, StoreError
 from lastbeat.stores.selftest import honours_conditions
@@ -287,7 +287,7 @@ def _routes(store: Store, settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("routes", "warn", found.fault, remedy)
     if found.table is None:
         return
-    missing = absent(found.table, wire.channels(settings))
+    missing = absent(found.table, configured_channels(settings))
     for note in missing:
         yield CheckResult("routes", "warn", note, "set it up, or correct the routes: lastbeat routes set FILE")
     if not missing:
@@ -296,7 +296,7 @@ def _routes(store: Store, settings: Settings) -> Iterator[CheckResult]:
 
 
 def _channels(settings: Settings) -> Iterator[CheckResult]:
-    found = wire.channels(settings)
+    found = configured_channels(settings)
     if not found:
         detail = "none is set up, so nobody is alerted"
         yield CheckResult("channels", "warn", detail, "set for example SLACK_WEBHOOK_URL or SNS_TOPIC_ARN")

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lastbeat import wire
 from lastbeat.explain.launchers.traits import RayHead
 from lastbeat.jobs.health.clusters import health_of
 from lastbeat.jobs.health.lines import lines
@@ -17,6 +16,7 @@ from lastbeat.model import runid
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.stores.port import MissingStoreError
+from lastbeat.views.one_run import run_watch
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump, masked_throughout
@@ -119,7 +119,7 @@ def _of_run(settings: Settings, run: str, checkpoint_dir: str | None) -> "Traini
 
     store = opening.store(settings)
     try:
-        view = wire.run_watch(settings, run, at=store, places=True).look(log_lines=1)
+        view = run_watch(settings, run, at=store, places=True).look(log_lines=1)
     except MissingStoreError as fault:
         raise one_run.missing(fault) from None
     if view is None:

@@ -12,8 +12,8 @@ from dotenv import dotenv_values
 from dotenv.parser import parse_stream
 
 from lastbeat import settings as configuration
-from lastbeat import wire
 from lastbeat.settings import Settings, SettingsError, table
+from lastbeat.settings.channels import configured_channels
 from lastbeat.stores import registry
 from lastbeat_cli import doctor, exits, logs, options, test_alert, whole_file
 
@@ -175,7 +175,7 @@ def _checked(wanted: Mapping[str, str]) -> int:
     logs.follow(settings)
     _make_folder(settings)
     status = doctor.check(settings, as_json=False)
-    if wire.channels(settings):
+    if configured_channels(settings):
         status = max(status, test_alert.send(settings, as_json=False))
     return status
 

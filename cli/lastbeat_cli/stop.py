@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import click
 
-from lastbeat import wire
 from lastbeat.jobs.stopping import RunningJob, RunningTraining, leave_request, running_training, supervised_job
 from lastbeat.jobs.supervision.calling_off import CalledOff, TooLateError, call_off
 from lastbeat.model import runid
@@ -18,7 +17,7 @@ from lastbeat.model.times import format_duration
 from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.training.node.resources import send_to_tree
-from lastbeat.views.one_run import RunWatch
+from lastbeat.views.one_run import RunWatch, run_watch
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import exits, logs, options, report, values
 from lastbeat_cli.author import author
@@ -183,7 +182,7 @@ def _refuse_if_over(settings: Settings, store: Store, name: str, training: Runni
 
     A run that failed by its log is over only after its process and job have ended: it may hang, or wait for a debugger.
     """
-    status = _status(wire.run_watch(settings, name))
+    status = _status(run_watch(settings, name))
     if status.ended and not _lives(settings, store, name, training):
         raise StoreError(f"run {name} is over: it is {status} already", f"see how: lastbeat show {name}")
 
@@ -266,7 +265,7 @@ def _say(lines: list[str]) -> None:
 
 def _wait(settings: Settings, name: str, store: Store, job: RunningJob | None) -> Status:
     """Wait until the run has ended, and return its status. The launcher is asked, too: there may be no supervisor."""
-    watch, until = wire.run_watch(settings, name, at=store), time.monotonic() + _WAIT_S
+    watch, until = run_watch(settings, name, at=store), time.monotonic() + _WAIT_S
     pause_s = _FREE_S if store.traits.prices.free else _PAID_S
     while True:
         status = _status(watch)

@@ -9,7 +9,6 @@ from typing import Final
 
 import click
 
-from lastbeat import wire
 from lastbeat.model.runid import RECORD, InvalidRunIdError, check_run_id, waiting_record
 from lastbeat.model.silence import is_pattern
 from lastbeat.model.status import Status
@@ -18,6 +17,7 @@ from lastbeat.model.times import format_duration
 from lastbeat.model.view import RunView
 from lastbeat.settings import Settings, SettingsError
 from lastbeat.stores.port import Store, StoreError
+from lastbeat.views.one_run import run_watch
 from lastbeat_cli import logs
 from lastbeat_cli.run import one_run
 
@@ -71,7 +71,7 @@ def choose(settings: Settings, store: Store, runs: Sequence[str]) -> list[Chosen
         names.update(dict.fromkeys(sorted(covered)))
 
     def look(run_id: str) -> ChosenRun:
-        return ChosenRun(run_id, wire.run_watch(settings, run_id, at=store).look(log_lines=0))
+        return ChosenRun(run_id, run_watch(settings, run_id, at=store).look(log_lines=0))
 
     with ThreadPoolExecutor(_THREADS) as pool:
         found = list(pool.map(look, names))

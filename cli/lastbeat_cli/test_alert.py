@@ -7,12 +7,12 @@ from datetime import datetime, timezone
 import click
 
 from lastbeat import settings as configuration
-from lastbeat import wire
 from lastbeat.alerts.port import Channel, DeliveryError, named
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
 from lastbeat.model.text import one_line
 from lastbeat.settings import Settings, opening
+from lastbeat.settings.channels import configured_channels
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
 
@@ -48,7 +48,7 @@ def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
 
 def send(settings: Settings, *, as_json: bool) -> int:
     """Send a test message to every channel, and print the results. Returns the exit status."""
-    channels = wire.channels(settings)
+    channels = configured_channels(settings)
     message = _message(opening.root_url(settings))
     results = [_send(channel, message) for channel in channels]
     if as_json:

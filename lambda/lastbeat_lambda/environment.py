@@ -9,8 +9,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from lastbeat import settings as configuration
-from lastbeat import wire
 from lastbeat.alerts.port import Channel
+from lastbeat.fleet.configured import configured_sweep
 from lastbeat.fleet.deadlines import half_until
 from lastbeat.fleet.report import pass_document
 from lastbeat.model.document import outcome_document
@@ -18,9 +18,12 @@ from lastbeat.model.fleet import Shard
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
 from lastbeat.settings import Settings, opening, table
+from lastbeat.settings.channels import configured_channels
 from lastbeat.stores.clock import steady
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.stores.s3 import MONITORING_REGION
+from lastbeat.views import page
+from lastbeat.watch.configured import configured_watch
 from lastbeat_lambda import telemetry
 from lastbeat_lambda.events import CheckRequest, Ignored, ObjectEvents, QueueBatch, Request, SweepRequest
 from lastbeat_lambda.secret_error import SecretError
@@ -110,7 +113,7 @@ class ExecutionEnvironment:
             telemetry.follow(settings)
         for warning in (*settings.warnings, *settings.misspelt):
             _log.warning("%s", warning)
-        return cls(settings, wire.channels(settings), opening.store(settings), secret)
+        return cls(settings, configured_channels(settings), opening.store(settings), secret)
 
     def outdated(self) -> bool:
         """Whether a new environment is needed before the next event."""
@@ -127,7 +130,10 @@ class ExecutionEnvironment:
     def sweep_of(self, shard: Shard | None) -> "Sweep":
         """The sweep of the fleet, or of a shard."""
         if shard not in self.sweeps:
-            self.sweeps[shard] = wire.sweep(self.settings, self.channels, clock=_now, shard=shard)
+            make_page = page.configured_page if self.settings[table.PAGE_MINUTES] > 0 else None
+            self.sweeps[shard] = configured_sweep(
+                self.settings, self.channels, clock=_now, shard=shard, make_page=make_page
+            )
         self.sweeps.move_to_end(shard)
         while len(self.sweeps) > SHARDS_KEPT:
             self.sweeps.popitem(last=False)
@@ -160,7 +166,7 @@ class ExecutionEnvironment:
     def check(self, run_id: str) -> Outcome:
         """Check one run."""
         with telemetry.about(run_id):
-            outcome = wire.watch(self.settings, run_id, self.channels, clock=_now, at=self.store).tick()
+            outcome = configured_watch(self.settings, run_id, self.channels, clock=_now, at=self.store).tick()
         telemetry.report_check(outcome, len(self.channels))
         return outcome
 

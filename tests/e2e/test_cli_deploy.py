@@ -133,7 +133,7 @@ def test_an_installed_lastbeat_brings_along_what_it_deploys(tmp_path: Path, inst
         assert {"LICENSE", "core", "infra", "lambda", "lastbeat", "handler.py", "lastbeat_lambda"} <= set(said)
         assert f"by {LASTBEAT[0]}" in done.stdout
         assert f"sam deploy --template-file {folder}/infra/template.yaml" in done.stdout
-        assert (folder / "core" / "lastbeat" / "wire.py").is_file()
+        assert (folder / "core" / "lastbeat" / "__init__.py").is_file()
         assert (folder / "infra" / "samconfig.toml").is_file(), "what SAM was answered is still there"
 
 

@@ -233,7 +233,7 @@ print(json.dumps(sorted(name for name in sys.modules if name.startswith("lastbea
 """
 WATCHDOGS = (
     "decide", "deliver", "effects", "observe", "causes", "signals", "scanning", "fleet", "views", "page", "record",
-    "watchdog", "wire", "codec", "schemas", "handwritten",
+    "watchdog", "watch", "codec", "schemas", "handwritten",
 )  # fmt: skip
 
 

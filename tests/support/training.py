@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from lastbeat import settings as configuration
-from lastbeat import wire
 from lastbeat.alerts import registry
 from lastbeat.model.document import outcome_document
 from lastbeat.stores.clock import steady_clock
+from lastbeat.watch.configured import configured_watch
 from lastbeat_cli import exits
 from lastbeat_cli.document import dump
 from support import monitor
@@ -106,7 +106,7 @@ class Site:
         channels and watch, without another process."""
         env = {"MONITORING_ROOT": self.root, "STALE_MINUTES": str(STALE_S / 60), **self.env}
         settings = configuration.load({}, monitor.environment(self.folder, env), self.folder, watching=True)
-        outcome = wire.watch(settings, run_id, registry.channels(settings.values), clock=steady_clock()).tick()
+        outcome = configured_watch(settings, run_id, registry.channels(settings.values), clock=steady_clock()).tick()
         found: dict[str, Any] = json.loads(dump(outcome_document(outcome)))
         return {**found, "exit": exits.of(outcome)}
 

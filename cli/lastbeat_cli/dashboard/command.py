@@ -12,14 +12,15 @@ from typing import NoReturn
 
 import click
 
-from lastbeat import wire
 from lastbeat.model.redact import Redactor
 from lastbeat.settings import Settings, opening, table
 from lastbeat.stores.counting import Tally
 from lastbeat.views.documents import Delta, fleet_document
 from lastbeat.views.fleet_losses import LOSSES_SINCE_S, LossReader, losses_document
+from lastbeat.views.one_run import run_watch
 from lastbeat.views.page.assembling import page
 from lastbeat.views.run_document import run_document
+from lastbeat.views.watching import fleet_watch
 from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits
 from lastbeat_cli import document, exits, logs, options, values
 from lastbeat_cli.dashboard.app import App
@@ -131,9 +132,9 @@ def _app(settings: Settings, door: Door, interval_s: float) -> tuple[App, FleetL
     asked = Tally()
     at, at_runs = opening.store(settings, tally=asked), opening.store(settings, tally=asked)
     limits = FleetLimits(at, LISTED_FOR_S)
-    watch = wire.fleet_watch(settings, at=at, limits=limits, explains=True)
+    watch = fleet_watch(settings, at=at, limits=limits, explains=True)
     runs = RunLooks(
-        lambda run_id: wire.run_watch(settings, run_id, at=at_runs, limits=limits),
+        lambda run_id: run_watch(settings, run_id, at=at_runs, limits=limits),
         lambda view: run_document(view, _now()),
         interval_s=interval_s,
         reads_an_interval=None if at.traits.prices.free else lambda: watch.pages,

@@ -23,7 +23,7 @@ from lastbeat.jobs.restarts import loading
 from lastbeat.jobs.restarts.names import KnownNames
 from lastbeat.model.restart import RestartPolicy
 from lastbeat.settings import SettingsError, catalogues, every_setting, table
-from lastbeat.settings.named import is_named
+from lastbeat.settings.table import is_named
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
 from lastbeat_cli.drill.faults import NotInjectedError, saboteur

@@ -8,12 +8,11 @@ from typing import Final
 
 import click
 
-from lastbeat import wire
 from lastbeat.model.view import FleetView
 from lastbeat.settings import Settings
 from lastbeat.views.documents import fleet_document
 from lastbeat.views.order import select
-from lastbeat.views.watching import FleetWatch
+from lastbeat.views.watching import FleetWatch, fleet_watch
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
 from lastbeat_cli.fleet.once import lines
@@ -93,7 +92,7 @@ def command(  # noqa: PLR0913 - one for each option
     logs.follow(settings)
     for warning in settings.warnings:
         log.warning("%s", warning)
-    watch = wire.fleet_watch(settings, since_s=since_s, explains=True)
+    watch = fleet_watch(settings, since_s=since_s, explains=True)
     if once or as_json or not live.possible():
         return _once(settings, watch, globs, wanted, as_json=as_json)
     from lastbeat_cli.fleet import look  # noqa: PLC0415 - only a terminal needs it

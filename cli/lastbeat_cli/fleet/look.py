@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from lastbeat import wire
 from lastbeat.model.view import FleetView
 from lastbeat.settings import Settings, opening
+from lastbeat.views.one_run import run_watch
 from lastbeat.views.order import select
 from lastbeat.views.watching import FleetWatch
 from lastbeat_cli import exits
@@ -119,6 +119,6 @@ def _show(
                 store = store or opening.store(settings)
                 look.paused = True
                 screen.put_back(keys[index + 1 :])
-                run_page.show(screen, wire.run_watch(settings, run_id, at=store), interval_s, signs.of(sys.stdout))
+                run_page.show(screen, run_watch(settings, run_id, at=store), interval_s, signs.of(sys.stdout))
                 look.paused = False
                 break

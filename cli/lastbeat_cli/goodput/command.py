@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from lastbeat import wire
 from lastbeat.model.times import format_time
 from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import MissingStoreError, StoreError
 from lastbeat.views.fleet_goodput import fleet_goodput
 from lastbeat.views.goodput import SCHEMA, goodput_document, spent_document, times_document
+from lastbeat.views.one_run import run_watch
 from lastbeat.views.order import select
+from lastbeat.views.watching import fleet_watch
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
 from lastbeat_cli.goodput.lines import fleet_lines, run_lines
@@ -88,7 +89,7 @@ def _one(settings: Settings, run: str, *, as_json: bool) -> int:
 
     store = opening.store(settings)
     try:
-        view = wire.run_watch(settings, run, at=store, places=True).look(log_lines=_LOG_LINES)
+        view = run_watch(settings, run, at=store, places=True).look(log_lines=_LOG_LINES)
     except MissingStoreError as fault:
         raise one_run.missing(fault) from None
     if view is None:
@@ -109,7 +110,7 @@ def _one(settings: Settings, run: str, *, as_json: bool) -> int:
 def _fleet(settings: Settings, globs: tuple[str, ...], since: str, since_s: float, most: int, *, as_json: bool) -> int:
 
     store, until = opening.store(settings), time.monotonic() + _LIMIT_S
-    view = wire.fleet_watch(settings, since_s=since_s, at=store).open(until)
+    view = fleet_watch(settings, since_s=since_s, at=store).open(until)
     if view.at is None:
         outage = view.fault
         raise StoreError(*((outage.reason, outage.advice) if outage is not None else ("it could not be seen",)))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from lastbeat import wire
 from lastbeat.alerts.port import Channel
 from lastbeat.model import runid
 from lastbeat.model.alert import Message
@@ -18,6 +17,7 @@ from lastbeat.model.status import Event, Status
 from lastbeat.model.text import clean, counted, owner_name
 from lastbeat.model.times import format_time, parse_time
 from lastbeat.settings import Settings, SettingsError, opening
+from lastbeat.settings.channels import configured_channels
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.watch.decide.routes import choose
 from lastbeat.watch.effects.routing import applied
@@ -76,7 +76,7 @@ def check(*, file: str | None, as_json: bool, verbose: bool, **given: str | None
         note = f"{opening.root_url(settings)} has no routes: every alert goes to every channel"
         _print({"file": found.name, "routes": None, "notes": [note]}, [note], as_json=as_json)
         return exits.OK
-    notes = absent(found.table, wire.channels(settings))
+    notes = absent(found.table, configured_channels(settings))
     count = len(found.table.routes) - 1
     told = f"{found.name} can be used: {counted(count, 'route')} and the default"
     document = {"file": found.name, "routes": [route.name for route in found.table.routes], "notes": notes}
@@ -91,7 +91,7 @@ def show(*, as_json: bool, verbose: bool, **given: str | None) -> int:
     """Show the routes of the fleet in order, and the channels that are set up here."""
     logs.verbose(on=verbose)
     settings = _settings(given)
-    found, channels = _asked_for(settings, None), wire.channels(settings)
+    found, channels = _asked_for(settings, None), configured_channels(settings)
     if found.table is None:
         note = f"{opening.root_url(settings)} has no routes: every alert goes to every channel"
         _print({"routes": None, "people": {}, "channels": _named(channels), "notes": [note]}, [note], as_json=as_json)
@@ -115,7 +115,7 @@ def put(*, file: str, as_json: bool, verbose: bool, **given: str | None) -> int:
     table, faults = routes.put(store, body, file)
     if table is None:
         raise SettingsError(list(map(str, faults)))
-    notes = absent(table, wire.channels(settings))
+    notes = absent(table, configured_channels(settings))
     told = f"{file} holds for {store.url} now: {ROUTES_FILE}"
     document = {"file": f"{store.url}/{ROUTES_FILE}", "routes": [route.name for route in table.routes], "notes": notes}
     _print(document, [told, *(f"Note: {note}" for note in notes)], as_json=as_json)
@@ -164,7 +164,7 @@ def test(  # noqa: PLR0913 - one for each option
     run_id, event, when = _run(run, faults), _event(status, faults), _time(at, faults)
     settings = values.settings(given, faults)
     logs.follow(settings)
-    found, channels = _asked_for(settings, file), wire.channels(settings)
+    found, channels = _asked_for(settings, file), configured_channels(settings)
     store = opening.store(settings)
     owner, team, notes = owner_name(whose), owner_name(of_team), list[str]()
     if owner is None and team is None:

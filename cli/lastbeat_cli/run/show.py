@@ -4,9 +4,9 @@ import sys
 
 import click
 
-from lastbeat import wire
 from lastbeat.settings import opening
 from lastbeat.stores.port import MissingStoreError
+from lastbeat.views.one_run import run_watch
 from lastbeat.views.run_document import run_document
 from lastbeat_cli import logs, options, values
 from lastbeat_cli.document import dump
@@ -69,7 +69,7 @@ def command(  # noqa: PLR0913 - each is an option
     most = 0 if live else values.count("--lines", lines or "15", faults, MOST_LINES)
     settings = one_run.read(run, given, faults)
     store = opening.store(settings)
-    watch = wire.run_watch(settings, run, at=store, places=True)
+    watch = run_watch(settings, run, at=store, places=True)
     try:
         view = watch.look(log_lines=most)
     except MissingStoreError as fault:

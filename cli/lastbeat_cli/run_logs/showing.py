@@ -3,11 +3,11 @@
 import signal
 from collections.abc import Callable, Mapping, Sequence
 
-from lastbeat import wire
 from lastbeat.model import runid
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.settings import Settings
 from lastbeat.stores.port import Entry, Store, StoreError
+from lastbeat.views.one_run import run_watch
 from lastbeat.watch.observe.listing import run_files
 from lastbeat.watch.observe.log_source import LogSource
 from lastbeat_cli import logs
@@ -172,7 +172,7 @@ def follow(asked: Asked, printer: Printer, most: int | None, interval_s: float, 
 
 def _over(asked: Asked) -> Callable[[], str | None]:
     """A function that returns how the run ended, or None. It reads again only after record or sentinels changed."""
-    watch = wire.run_watch(asked.settings, asked.run_id, at=asked.store, places=True)
+    watch = run_watch(asked.settings, asked.run_id, at=asked.store, places=True)
     seen: list[tuple[object, str | None]] = []
 
     def over() -> str | None:

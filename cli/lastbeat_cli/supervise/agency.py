@@ -5,17 +5,18 @@ import os
 import time
 from collections.abc import Callable
 
-from lastbeat import wire
 from lastbeat.explain.launchers.traits import launcher_traits
 from lastbeat.jobs.launchers import registry as launchers
 from lastbeat.jobs.launchers.port import JobRefusedError
 from lastbeat.jobs.supervision.agent import Agent, AgentPass, UnfitError
+from lastbeat.jobs.supervision.configured import supervise, supervised_watch
 from lastbeat.jobs.supervision.pass_reports import PassReports
 from lastbeat.model.document import outcome_document
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.restart import Supervision
 from lastbeat.model.times import format_time
 from lastbeat.settings import Settings, SettingsError, opening
+from lastbeat.settings.channels import configured_channels
 from lastbeat.stores.clock import next_due, steady_clock
 from lastbeat.stores.kind import DIRECTORY
 from lastbeat.stores.port import Store
@@ -80,7 +81,7 @@ def run(
 def _watches(
     settings: Settings, given: dict[str, str | None], store: Store, reports: PassReports
 ) -> Callable[[str, Supervision], Watch]:
-    channels = wire.channels(settings)
+    channels = configured_channels(settings)
     if not channels:
         _log.warning(
             "no channel is set up here, so this agent's alerts wait for a watcher that has one; set for example "
@@ -92,10 +93,10 @@ def _watches(
         try:
             run_settings = asked.as_recorded(given, supervision)
             policy = asked.restart_policy(run_settings, supervision)
-            supervised = wire.supervise(run_settings, run_id, supervision, policy, at=store, reports=reports)
+            supervised = supervise(run_settings, run_id, supervision, policy, at=store, reports=reports)
         except SettingsError as error:
             raise UnfitError(str(error)) from None
-        return wire.supervised_watch(run_settings, supervised, channels, clock=clock)
+        return supervised_watch(run_settings, supervised, channels, clock=clock)
 
     return watch
 

@@ -9,17 +9,18 @@ from typing import Final
 
 import click
 
-from lastbeat import wire
 from lastbeat.explain.launchers.traits import LAUNCHERS, launcher_traits
 from lastbeat.jobs.checkpoints.survey import survey
 from lastbeat.jobs.supervision import surroundings
 from lastbeat.jobs.supervision.beginning import NotBegunError, begin
+from lastbeat.jobs.supervision.configured import supervise, supervised_watch
 from lastbeat.jobs.supervision.lease import SupervisorLease
 from lastbeat.jobs.supervision.loop import leave_lease
 from lastbeat.jobs.supervision.supervisor import SupervisedRun
 from lastbeat.model.job import AdoptedJob
 from lastbeat.model.restart import Supervision
 from lastbeat.settings import Settings, SettingsError, opening
+from lastbeat.settings.channels import configured_channels
 from lastbeat.stores.clock import steady_clock
 from lastbeat.stores.kind import DIRECTORY
 from lastbeat_cli import exits, logs, options, places, values
@@ -213,7 +214,7 @@ def command(  # noqa: PLR0913 - each is an option
     if adopted is not None:
         said = adopting.completed(settings, said, adopted)
     supervision = asked.supervision(settings, said)
-    supervised = wire.supervise(settings, name, supervision, asked.restart_policy(settings, supervision))
+    supervised = supervise(settings, name, supervision, asked.restart_policy(settings, supervision))
     if dry_run:
         return plan.show(settings, supervised, supervision, as_json=as_json)
     lease = SupervisorLease(author(), os.urandom(6).hex())
@@ -235,7 +236,7 @@ def _resume(name: str, given: dict[str, str | None], manner: Manner, faults: lis
     record, supervision = asked.recorded(settings, name)
     if dry_run:
         settings = asked.as_recorded(given, supervision)
-        supervised = wire.supervise(settings, name, supervision, asked.restart_policy(settings, supervision))
+        supervised = supervise(settings, name, supervision, asked.restart_policy(settings, supervision))
         return plan.show(settings, supervised, supervision, record, as_json=manner.as_json)
     return _supervise(settings, name, given, SupervisorLease(author(), os.urandom(6).hex()), manner)
 
@@ -244,7 +245,7 @@ def _supervise(
     settings: Settings, name: str, given: dict[str, str | None], lease: SupervisorLease, manner: Manner
 ) -> int:
     """Supervise the run by its record whenever this supervisor holds the lease. Returns the exit status."""
-    channels = wire.channels(settings)
+    channels = configured_channels(settings)
     if not channels:
         _log.warning("no channel is set up, so no alert will be sent; set for example SLACK_WEBHOOK_URL")
     repository = asked.repository(settings, name)
@@ -259,8 +260,8 @@ def _supervise(
             _say_environment(settings, name, supervision)
             run_settings = asked.as_recorded(given, supervision)
             policy = asked.restart_policy(run_settings, supervision)
-            supervised = wire.supervise(run_settings, name, supervision, policy, lease)
-            watch = wire.supervised_watch(run_settings, supervised, channels, clock=steady_clock())
+            supervised = supervise(run_settings, name, supervision, policy, lease)
+            watch = supervised_watch(run_settings, supervised, channels, clock=steady_clock())
             interval_s = manner.interval_s or supervision.interval_s or DEFAULT_INTERVAL_S
             try:
                 status = following.follow(watch, supervised, replace(manner, interval_s=interval_s), stop)

@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from lastbeat import wire
+from lastbeat.fleet.configured import configured_sweep, dry_sweep
 from lastbeat.model.fleet import PassReport
 from lastbeat.settings import Settings, SettingsError, opening
+from lastbeat.settings.channels import configured_channels
+from lastbeat.settings.table import PAGE_MINUTES
 from lastbeat.stores.clock import next_due, steady_clock
+from lastbeat.views import page
 from lastbeat_cli import logs, values
 from lastbeat_cli.loop import Stop
 from lastbeat_cli.sweep.show import Shown
@@ -50,8 +53,9 @@ def sweep_fleet(  # noqa: PLR0913 - each is an option
             faults.append("--dry-run makes one pass that leaves nothing, so no metrics either")
         return _dry_run(given, faults, as_json=as_json)
     settings, exporter = _prepared(given, faults, metrics_at, metrics_file, once=once)
-    channels = wire.channels(settings)
-    sweep = wire.sweep(settings, channels, clock=steady_clock())
+    channels = configured_channels(settings)
+    make_page = page.configured_page if settings[PAGE_MINUTES] > 0 else None
+    sweep = configured_sweep(settings, channels, clock=steady_clock(), make_page=make_page)
     if not channels and not once:
         log.warning("no channel is set up, so no alert will be sent; set for example SLACK_WEBHOOK_URL")
     shown = Shown(opening.root_url(settings), as_json=as_json)
@@ -73,8 +77,8 @@ def _dry_run(given: Mapping[str, str | None], faults: list[str], *, as_json: boo
     from lastbeat_cli.sweep.planned import Nobody, Planned  # noqa: PLC0415 - only for a dry run
 
     settings = _loaded(given, faults)
-    channels = wire.channels(settings)
-    report = _run(wire.dry_sweep(settings, channels or (Nobody(),), clock=steady_clock()))
+    channels = configured_channels(settings)
+    report = _run(dry_sweep(settings, channels or (Nobody(),), clock=steady_clock()))
     Shown(opening.root_url(settings), as_json=as_json, planned=Planned(channels)).show(report)
     return report.exit_status
 

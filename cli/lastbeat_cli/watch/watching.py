@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lastbeat import settings as configuration
-from lastbeat import wire
 from lastbeat.alerts.port import Channel
 from lastbeat.model.observation import NeverSeen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.settings import Settings, SettingsError, opening
+from lastbeat.settings.channels import configured_channels
 from lastbeat.stores.clock import steady_clock
+from lastbeat.watch.configured import configured_watch
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.loop import Stop, follow
 from lastbeat_cli.plain import Plain
@@ -41,8 +42,8 @@ def watch_run(  # noqa: PLR0913 - each is an option
     logs.follow(settings)
     for warning in settings.warnings:
         _log.warning("%s", warning)
-    channels = wire.channels(settings)
-    watch = wire.watch(settings, name, channels, clock=steady_clock(), dry_run=dry_run)
+    channels = configured_channels(settings)
+    watch = configured_watch(settings, name, channels, clock=steady_clock(), dry_run=dry_run)
     tick = _suggesting(watch.tick, settings, name)
     plain = Plain(as_json=as_json, preview=_preview(channels) if dry_run else None)
     if not channels and not once:

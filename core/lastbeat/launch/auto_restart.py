@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final
 
 from lastbeat import settings as configuration
-from lastbeat import wire
 from lastbeat.jobs.health.checkpoints import surveyed
 from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.launchers.ray.cluster import RayCluster
@@ -24,6 +23,7 @@ from lastbeat.jobs.restarts import loading
 from lastbeat.jobs.restarts.compiling import compiled
 from lastbeat.jobs.supervision import loop
 from lastbeat.jobs.supervision.beginning import NotBegunError, begin
+from lastbeat.jobs.supervision.configured import supervise, supervised_watch
 from lastbeat.jobs.supervision.lease import SupervisorLease
 from lastbeat.jobs.supervision.restart_decisions import KEPT_RESTARTS, present_job
 from lastbeat.launch.errors import JobNotFoundError, NotSetUpError
@@ -39,6 +39,7 @@ from lastbeat.model.secrets import is_secret, mask_tokens
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
 from lastbeat.settings import Settings, SettingsError, opening, table
+from lastbeat.settings.channels import configured_channels
 from lastbeat.stores.clock import steady_clock
 from lastbeat.stores.port import StoreError
 from lastbeat.watch.record.repository import RecordRepository
@@ -230,13 +231,11 @@ class _Restarts:
     def _watch(self, supervision: Supervision, lease: SupervisorLease) -> Watch:
         """The watch that supervises the run."""
         settings = self._settings
-        supervised = wire.supervise(
-            settings, self._run_id, supervision, self._terms.policy, lease, launcher=self._launcher
-        )
+        supervised = supervise(settings, self._run_id, supervision, self._terms.policy, lease, launcher=self._launcher)
         supervised.supervisor.delay_s = self._terms.retry_delay_s
         # Exactly the requested delay, without jitter.
         supervised.supervisor.chance = lambda: 1.0
-        return wire.supervised_watch(settings, supervised, wire.channels(settings), clock=steady_clock())
+        return supervised_watch(settings, supervised, configured_channels(settings), clock=steady_clock())
 
     def _completed(self, spec: JobSpec) -> JobSpec:
         """``spec`` with the secrets of the first job, and without a fleet root that no job could reach."""

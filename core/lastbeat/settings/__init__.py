@@ -15,13 +15,14 @@ from lastbeat.model.redact import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.settings import table
 from lastbeat.settings.misspelt import misspelt
-from lastbeat.settings.named import NamedValues, is_named, named
-from lastbeat.settings.table import CORE
+from lastbeat.settings.table import CORE, is_named
 from lastbeat.stores import registry as stores
 from lastbeat.stores.kind import DEFAULT_DIRECTORY, DIRECTORY, Root
 from lastbeat.stores.s3 import SCHEME as S3
 
 T = TypeVar("T")
+NamedValues = Mapping[str, SettingValues]
+"""``slack:oncall`` → the settings of that channel."""
 _PLACES: Final[Sequence[Setting[Any]]] = (table.MONITORING_ROOT, table.MONITORING_BUCKET, table.MONITORING_PREFIX)
 """With the settings of stores, they name the place of the runs."""
 
@@ -97,10 +98,9 @@ def every_setting(*, channels: bool = True, given: Collection[str] | None = None
     here = CORE + stores.settings()
     if not channels:
         return here
-    from lastbeat.alerts import registry  # noqa: PLC0415 - training has no use for them
+    from lastbeat.settings.channels import channel_settings  # noqa: PLC0415 - training has no use for them
 
-    # A channel with a name of its own takes from those without one what it does not have.
-    return here + registry.settings(None if given is None or any(map(is_named, given)) else given)
+    return here + channel_settings(given)
 
 
 def secrets_in(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -144,10 +144,19 @@ def load(
     for setting in every:
         if setting.stands_in and setting.name not in texts:
             _stand_in(setting, merged, held, faults)
-    named_values, named_secrets = named(merged, held, [] if training else faults) if channels else ({}, [])
     values = SettingValues(held)
     root, warnings = _root(sources, values, faults)
     policy = _policy(values)
+    known = {name for setting in every for name in (setting.name, *setting.stands_in)}
+    named_values: NamedValues = {}
+    named_secrets: list[str] = []
+    if channels:
+        from lastbeat.alerts import registry  # noqa: PLC0415 - as in every_setting
+        from lastbeat.settings.channels import named  # noqa: PLC0415 - as in every_setting
+
+        named_values, named_secrets = named(merged, held, [] if training else faults)
+        warnings = (*warnings, *registry.doubts(values))
+        known.update(registry.setting_names())
     if watching:
         from lastbeat.settings.catalogues import limited  # noqa: PLC0415 - training has no use for it
 
@@ -163,10 +172,9 @@ def load(
     lists = (value for setting in secret if isinstance(value := held[setting.name], tuple))
     parts = [str(part) for value in lists for part in value]
     secrets = [*(texts[setting.name] for setting in secret), *parts]
-    if channels:
-        from lastbeat.alerts import registry  # noqa: PLC0415 - as in every_setting
-
-        warnings = (*warnings, *registry.doubts(values))
+    own, in_file = (
+        [name for name, text in each.items() if text.strip() and not is_named(name)] for each in (process, dotenv)
+    )
     return Settings(
         root=root,
         policy=policy,
@@ -178,7 +186,7 @@ def load(
         named=named_values,
         warnings=warnings,
         ignored=ignored,
-        misspelt=_misspelt(every, process, dotenv, {*texts, *(arguments or ())}, all_known=channels),
+        misspelt=tuple(misspelt(own, in_file, known, {*texts, *(arguments or ())}, all_known=channels)),
     )
 
 
@@ -300,22 +308,3 @@ def _state_dir(environ: Mapping[str, str]) -> Path | None:
         return base / "lastbeat"
     home = environ.get("HOME", "").strip() or os.path.expanduser("~")  # noqa: PTH111 - Path's raises without one
     return Path(home) / ".local" / "state" / "lastbeat" if Path(home).is_absolute() else None
-
-
-def _misspelt(
-    every: Sequence[Setting[Any]],
-    process: Mapping[str, str],
-    dotenv: Mapping[str, str],
-    given: Collection[str],
-    *,
-    all_known: bool,
-) -> tuple[str, ...]:
-    known = {name for setting in every for name in (setting.name, *setting.stands_in)}
-    if all_known:
-        from lastbeat.alerts import registry  # noqa: PLC0415 - as in every_setting
-
-        known.update(registry.setting_names())
-    in_process, in_file = (
-        [name for name, text in each.items() if text.strip() and not is_named(name)] for each in (process, dotenv)
-    )
-    return tuple(misspelt(in_process, in_file, known, given, all_known=all_known))

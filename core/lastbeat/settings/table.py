@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lastbeat.model.policy import DEFAULT_ALERT_ON
 from lastbeat.model.setting import Setting, count, number, shown, switch, web_address
 from lastbeat.model.status import Event
+from lastbeat.model.text import owner_name
 from lastbeat.stores import registry
 from lastbeat.stores.kind import Root
 from lastbeat.stores.local import absolute
@@ -17,6 +18,8 @@ from lastbeat.stores.s3 import bucket_name
 if TYPE_CHECKING:
     from lastbeat.model.simulated_fault import FaultRequest
 
+CHANNEL_PREFIX: Final = "LASTBEAT_CHANNEL_"
+"""Beginning of each setting of a channel with a name of its own."""
 LEAST_LEASE_S: Final = 20.0
 """Shortest lease in seconds: one slow delivery may take as long."""
 SHORTEST_TOKEN: Final = 16
@@ -140,8 +143,6 @@ def _token(text: str) -> str:
 
 def _owner(text: str) -> str:
     """The owner's name, or empty text: a wrong owner leaves no run unwatched."""
-    from lastbeat.model.text import owner_name  # noqa: PLC0415 - only where it is set
-
     return owner_name(text) or ""
 
 
@@ -571,3 +572,8 @@ GROUPS: Final[dict[str, tuple[Setting[Any], ...]]] = {
 }  # fmt: skip
 """All settings by subject, in the order in which docs list them."""
 CORE: Final = tuple(setting for group in GROUPS.values() for setting in group)
+
+
+def is_named(name: str) -> bool:
+    """Whether an environment variable belongs to a channel with a name of its own."""
+    return name.startswith(CHANNEL_PREFIX)

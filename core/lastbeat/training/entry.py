@@ -1,4 +1,4 @@
-"""Builds a run that reports itself from settings: the SDK's entry, as ``wire`` is the watchdog's."""
+"""Settings → a run that reports itself: the SDK's entry."""
 
 import faulthandler
 import logging

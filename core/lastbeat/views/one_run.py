@@ -13,6 +13,7 @@ from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt
 from lastbeat.model.view import Excerpt, Row, RunView, WatchState
+from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
 from lastbeat.views import excerpts, recorded
 from lastbeat.views.alerts import alerts, pending
@@ -33,7 +34,7 @@ from lastbeat.watch.decide.goodput import goodput
 from lastbeat.watch.decide.timesheet import restart_waits, watched_from
 from lastbeat.watch.observe.listing import RANK_PAGES, RANKS, Folder, rank_of, run_files
 from lastbeat.watch.observe.log_files import is_log
-from lastbeat.watch.observe.log_observer import LogSettings
+from lastbeat.watch.observe.log_observer import LogSettings, log_settings
 from lastbeat.watch.observe.run import newest_log
 from lastbeat.watch.record.fleet_document import GOOD_FOR_S
 from lastbeat.watch.record.limits import FleetLimits
@@ -327,6 +328,28 @@ def _with_details(shown: Row, judged: Judged, safe: Safe) -> Row:
     state = replace(shown.state, reason=reason, action=safe.maybe(judged.action, _ACTION_LIMIT))
     fault = safe.maybe(judged.fault) if judged.record is None else None
     return replace(shown, state=state, fault=fault or shown.fault)
+
+
+def run_watch(
+    settings: Settings,
+    run_id: str,
+    *,
+    at: Store | None = None,
+    places: bool = False,
+    limits: FleetLimits | None = None,
+) -> RunWatch:
+    """The view of one run of the fleet that ``settings`` name. ``at`` is the store of an earlier call, or one that
+    counts requests; ``places`` as for :func:`log_settings`; ``limits`` are those of a fleet that is looked at, too.
+    Raises :class:`InvalidRunIdError`."""
+    return RunWatch(
+        at or opening.store(settings),
+        settings.policy,
+        run_id,
+        mask=settings.redactor,
+        link=opening.console_link(settings, run_id),
+        catalogue=log_settings(settings, places=places),
+        limits=limits,
+    )
 
 
 _TAIL: Final = "the end of the newest log"

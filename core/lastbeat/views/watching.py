@@ -10,6 +10,7 @@ from lastbeat.model.limits import LIMITS
 from lastbeat.model.policy import Policy
 from lastbeat.model.text import counted
 from lastbeat.model.view import FleetView, StoreOutage
+from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.views.fetching import Answer, Fetching
 from lastbeat.views.fleet_index import Index
@@ -18,6 +19,7 @@ from lastbeat.views.known_run import DocumentRequest
 from lastbeat.views.log_judge import LOOK_S, ROUND_S, JudgedRun, LogJudge, UnrecordedRun
 from lastbeat.views.safe import shown
 from lastbeat.watch.observe.fleet import FleetListing, RunFiles
+from lastbeat.watch.observe.log_observer import log_settings
 from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits
 
 READS_A_PAGE: Final = 12
@@ -322,6 +324,26 @@ class FleetWatch:
             return None
         told, at = self._told_time
         return told + timedelta(seconds=time.monotonic() - at)
+
+
+def fleet_watch(
+    settings: Settings,
+    *,
+    since_s: float = 86400.0,
+    at: Store | None = None,
+    limits: FleetLimits | None = None,
+    explains: bool = False,
+) -> FleetWatch:
+    """The view of the fleet that ``settings`` name. ``at`` is the store of an earlier call, or one that counts
+    requests. It keeps ``limits`` up to date, by what its listings show. ``explains``: it also reads the logs of runs
+    that no pass has recorded."""
+    store = at or opening.store(settings)
+    log_judge = (
+        LogJudge(store, settings.redactor, log_settings(settings), opening.state(settings)) if explains else None
+    )
+    return FleetWatch(
+        store, settings.policy, mask=settings.redactor, since_s=since_s, limits=limits, log_judge=log_judge
+    )
 
 
 def _unexplained(count: int) -> str | None:

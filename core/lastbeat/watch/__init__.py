@@ -5,5 +5,6 @@
     Observation Decision   conditional actions done
                            write      at most once
 
-Public face: ``watchdog.Watch``. It may import ``alerts``, ``explain``, ``stores`` and ``model``.
+Public face: ``watchdog.Watch``, and ``configured``, which makes one from settings. It may import ``settings``,
+``alerts``, ``explain``, ``stores`` and ``model``.
 """

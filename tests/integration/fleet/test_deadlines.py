@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from lastbeat import settings as configuration
-from lastbeat import wire
+from lastbeat.fleet.configured import configured_sweep
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import PassReport
+from lastbeat.settings.channels import configured_channels
 from support.http_sink import Answer, HttpSink, http_sink
 from support.proxy import FaultProxy, Stall
 from support.s3 import S3Server
@@ -67,7 +68,7 @@ class Fleet:
 
     def sweep(self) -> Sweep:
         settings = configuration.load(environ=self._environment, directory=self._folder)
-        return wire.sweep(settings, wire.channels(settings), clock=lambda: datetime.now(timezone.utc))
+        return configured_sweep(settings, configured_channels(settings), clock=lambda: datetime.now(timezone.utc))
 
     def told(self) -> list[dict[str, Any]]:
         return [json.loads(request.body) for request in self._sink.requests]

@@ -5,8 +5,8 @@ from contextlib import ExitStack
 import pytest
 
 from lastbeat import settings as configuration
-from lastbeat import wire
 from lastbeat.stores.clock import steady_clock
+from lastbeat.watch.configured import configured_watch
 from support import monitor
 from support.channel import ListChannel
 from support.training import Site
@@ -19,7 +19,7 @@ def told(site: Site, watchers: int = 2) -> list[tuple[str, str, str]]:
     env = monitor.environment(site.folder, {"MONITORING_ROOT": site.root, "STALE_MINUTES": "10", **site.env})
     settings = configuration.load({}, env, site.folder, watching=True)
     for _ in range(watchers):
-        wire.watch(settings, "run-1", [channel], clock=steady_clock()).tick()
+        configured_watch(settings, "run-1", [channel], clock=steady_clock()).tick()
     return [(message.event.value, message.severity, message.reason) for message in channel.sent]
 
 

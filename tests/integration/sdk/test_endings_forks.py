@@ -91,7 +91,7 @@ def test_a_fork_right_after_the_start_does_not_inherit_an_import(directory: Site
     for n in range(10):
         pid = os.fork()
         if pid == 0:
-            import platform, fcntl, lastbeat.wire, lastbeat.stores.directory, lastbeat.training.sdk.ranks
+            import platform, fcntl, lastbeat.watch.configured, lastbeat.stores.directory, lastbeat.training.sdk.ranks
             os._exit(0)
         assert os.waitpid(pid, 0)[1] == 0
     """

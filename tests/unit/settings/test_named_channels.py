@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat import wire
 from lastbeat.settings import SettingsError, load, secrets_in
+from lastbeat.settings.channels import configured_channels
 
 HOOK = "https://hooks.slack.com/services/T0/B0/abcdefgh"
 OWN = "https://hooks.slack.com/services/T0/B1/ijklmnop"
@@ -14,7 +14,7 @@ ONCALL = "LASTBEAT_CHANNEL_ONCALL_SLACK_WEBHOOK_URL"
 
 def names(environ: dict[str, str], folder: Path) -> list[str]:
     settings = load({}, environ, folder)
-    return [channel.identity.rpartition(":")[0] for channel in wire.channels(settings)]
+    return [channel.identity.rpartition(":")[0] for channel in configured_channels(settings)]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_they_stand_in_a_file_too(tmp_path: Path) -> None:
 
 def test_what_one_does_not_have_of_its_own_it_takes_from_the_others(tmp_path: Path) -> None:
     environ = {"LASTBEAT_WEBHOOK_SECRET": "s3cr3t-s3cr3t", "LASTBEAT_CHANNEL_X_WEBHOOK_URL": "https://h.example.com/x"}
-    (channel,) = wire.channels(load({}, environ, tmp_path))
+    (channel,) = configured_channels(load({}, environ, tmp_path))
     assert channel.channel.secret == "s3cr3t-s3cr3t"  # type: ignore[attr-defined]
 
 
@@ -50,7 +50,7 @@ def test_their_secrets_are_secrets(tmp_path: Path) -> None:
     assert OWN in settings.secrets
     assert OWN not in settings.redactor(f"it says {OWN}")
     assert OWN in secrets_in({ONCALL: OWN})
-    (channel,) = wire.channels(settings)
+    (channel,) = configured_channels(settings)
     assert OWN not in f"{channel.describe} {channel.identity} {settings!r}"
 
 

@@ -1,1 +1,10 @@
 """The web page: put together from its parts, served, or written beside the runs."""
+
+from lastbeat.model.lazy_face import lazy_face
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastbeat.views.page.configured import configured_page as configured_page
+
+# A pass loads what writes the page only where the page is on.
+__getattr__ = lazy_face(__name__, {"configured_page": "configured"})

@@ -19,6 +19,7 @@ from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.record import Attempt, Record
 from lastbeat.model.version import __version__
+from lastbeat.settings import Settings, catalogues, table
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat.watch.observe.log_files import of_logs
 from lastbeat.watch.observe.ranks import rank_hosts
@@ -53,6 +54,15 @@ class LogSettings:
     """Identifies the catalogue: text that was read with another one is read again."""
     places: tuple[str, ...] = ()
     """Paths and patterns of logs on this machine."""
+
+
+def log_settings(settings: Settings, *, places: bool = False, noticed: frozenset[str] = frozenset()) -> LogSettings:
+    """What to look for in logs; with ``places``, also in those on this machine. Every line that matches a signal in
+    ``noticed`` is reported."""
+    text = settings[table.SIGNALS]
+    named = settings[table.LOGS] or ()
+    stamp = " ".join((catalogues.stamp(text), *sorted(noticed)))
+    return LogSettings(lambda: catalogues.noticing(text, noticed), stamp, named if places else ())
 
 
 @dataclass(eq=False, repr=False)
