@@ -72,18 +72,19 @@ def kubernetes_job(program: str) -> str:
 
 
 CLUSTERS = {"ray": ("ray_cluster",), "slurm": ("slurm_conf", "accounted_slurm_conf")}
-"""Launcher → the clusters that it is tried on."""
-PLACES = [(kind, cluster) for kind in sorted(LAUNCHERS) for cluster in CLUSTERS.get(kind, ("",))]
+"""Launcher → the fixtures of the clusters that it is tried on; others need none."""
+PLACES = {cluster: kind for kind in sorted(LAUNCHERS) for cluster in CLUSTERS.get(kind, (kind,))}
+"""Fixture, or launcher → launcher. The parameter is a text: by it a test is known to stand on Ray."""
 
 
-@pytest.fixture(params=PLACES, ids=lambda place: " ".join(filter(None, place)))
+@pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    kind, cluster = request.param
+    kind = PLACES[request.param]
     options: tuple[str, ...] = ()
     if kind == "slurm":
-        monkeypatch.setenv("SLURM_CONF", str(request.getfixturevalue(cluster)))
+        monkeypatch.setenv("SLURM_CONF", str(request.getfixturevalue(request.param)))
     if kind == "ray":
-        monkeypatch.setenv("RAY_ADDRESS", request.getfixturevalue(cluster).address)
+        monkeypatch.setenv("RAY_ADDRESS", request.getfixturevalue(request.param).address)
     if kind == "ray-pod":
         request.getfixturevalue("fake_cluster").add_pod("ray-head", "ml")
         options = ("--head-pod=ray-head", "--namespace=ml")
