@@ -130,18 +130,6 @@ def test_history(steps: list[Step], told: list[str], restarted: bool) -> None:
     assert world.unsettled() == set()
 
 
-def test_each_runs_own_transition_is_recorded_and_says_by_which_alert_it_was_told() -> None:
-    world = GroupWorld(4)
-    world.silence(world.run_ids)
-    world.grouper.sweep()
-    (notice,) = world.channel.sent
-    for run_id in world.run_ids:
-        record = world.run(run_id).record
-        assert record is not None
-        assert [transition.after.value for transition in record.history] == ["TIMED_OUT"]
-        assert [d.told_by for d in record.outbox[0].deliveries.values()] == [notice.key]
-
-
 def test_a_notice_says_what_they_share_and_how_many_are_watched() -> None:
     world = GroupWorld(10, FleetPolicy(group_runs=5))
     for run_id in world.run_ids[:6]:

@@ -43,22 +43,6 @@ def test_a_watch_of_one_run_holds_nothing() -> None:
     assert world.alerts() == ["TIMED_OUT run-00"]
 
 
-def test_a_held_alert_goes_out_as_soon_as_a_newer_one_of_its_run_waits_for_it() -> None:
-    world = GroupWorld(6)
-    world.silence(world.run_ids[:3])
-    world.grouper.sweep()
-    world.after(60)
-    world.silence(["run-03"])
-    world.grouper.sweep()
-    world.after(60)
-    world.run(world.run_ids[3]).error("boom")
-    world.grouper.sweep()
-    assert world.alerts()[1:] == ["TIMED_OUT run-03", "FAILED run-03"]
-    world.after(300)
-    world.grouper.sweep()
-    assert world.alerts()[3:] == [], "and the group does not repeat it"
-
-
 @pytest.mark.parametrize("operation", ["read", "write"])
 def test_without_a_ledger_everything_is_told_one_by_one(operation: str) -> None:
     world = GroupWorld(4)

@@ -48,8 +48,10 @@ def shown(world: World) -> list[str]:
 
 
 @taken
-@pytest.mark.parametrize("lost", [False, True], ids=["", "and the index is lost"])
-@pytest.mark.parametrize("restarted", [False, True], ids=["loop", "--once"])
+@pytest.mark.parametrize(
+    ("lost", "restarted"),
+    [pytest.param(False, False, id="loop"), pytest.param(True, True, id="--once, and the index is lost")],
+)
 def test_passes_and_the_fleet_leave_it_out(take: Take, lost: bool, restarted: bool) -> None:
     world = fleet()
     for run_id in ("failed", "silent"):
@@ -160,14 +162,13 @@ def test_what_waited_to_be_sent_is_not_sent_any_more() -> None:
     assert world.channel.sent == []
 
 
-@pytest.mark.parametrize("restarted", [False, True], ids=["loop", "--once"])
-def test_a_run_that_is_deleted_while_it_lives_is_no_news(restarted: bool) -> None:
+def test_a_run_that_is_deleted_while_it_lives_is_no_news() -> None:
     world = fleet()
     removed = leaving(world).forget("lives", alive=True, delete=True)
     assert removed.count == 2
     for _ in range(5):
         world.after(400)
-        world.sweep(restarted=restarted)
+        world.sweep()
     assert world.channel.sent == []
     assert not [key for key in world.store.held if key.startswith("lives/")]
     world.run("lives").both(1)
@@ -200,13 +201,6 @@ def test_a_name_that_was_mistyped_is_gone() -> None:
     assert "_watchdog/unseen/typo/_watchdog.json" in world.store.held
     leaving(world).forget("typo")
     assert not [key for key in world.store.held if "typo" in key]
-
-
-def test_a_folder_that_holds_nothing_but_a_record_goes() -> None:
-    world = fleet()
-    world.run("silent").delete("metadata.json", "progress.json")
-    leaving(world).forget("silent")
-    assert not [key for key in world.store.held if key.startswith("silent/")]
 
 
 def test_index_and_ledger_know_it_no_more() -> None:

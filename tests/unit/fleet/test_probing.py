@@ -19,7 +19,7 @@ from support.world import World
 LIVING = 20
 
 
-def _world(finished: int = 600, most: int = 50) -> World:
+def _world(finished: int = 300, most: int = 50) -> World:
     """``most`` keys a page."""
     # A store that takes money.
     world = World(store=PagedStore(most))
@@ -53,7 +53,7 @@ def test_a_pass_lists_everything_each_five_minutes_and_the_others_ask_who_lives(
         world.store.calls.clear()
         report = _pass(world, restarted=restarted)
         plan = "list" if minute % 5 == 0 else "probe"
-        assert (report.plan, report.finished, report.statuses) == (plan, 600, {"RUNNING": LIVING})
+        assert (report.plan, report.finished, report.statuses) == (plan, 300, {"RUNNING": LIVING})
         assert (_listed(world) > 0) is (plan == "list")
 
 
@@ -76,10 +76,9 @@ def test_it_costs_no_more_than_a_poller_that_knows_whom_to_ask() -> None:
     assert S3_LIST.dollars({"GET": tally.counts["GET"]}) < 0.8 * poller
 
 
-@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
-@pytest.mark.parametrize("name", ["_error", "_complete"])
+@pytest.mark.parametrize(("name", "restarted"), [("_error", True), ("_complete", False)])
 def test_an_end_is_found_within_three_passes(name: str, restarted: bool) -> None:
-    world = _world(300)
+    world = _world()
     world.sweep()
     _pass(world)
     ended = "run-003000-live"
@@ -93,16 +92,15 @@ def test_an_end_is_found_within_three_passes(name: str, restarted: bool) -> None
     assert len(world.channel.sent) == 1
 
 
-def _rarely_listed(finished: int = 300) -> World:
+def _rarely_listed() -> World:
     """The same after its first pass; it is listed each hour."""
-    world = _world(finished)
+    world = _world()
     world.fleet = replace(world.fleet, discover_s=3600.0)
     world.sweep()
     return world
 
 
-@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
-@pytest.mark.parametrize("after", range(3))
+@pytest.mark.parametrize(("after", "restarted"), [(0, True), (1, False), (2, True)])
 def test_a_rank_that_failed_is_found_within_three_passes_though_its_run_beats(after: int, restarted: bool) -> None:
     world = _rarely_listed()
     for _ in range(after):
@@ -114,14 +112,13 @@ def test_a_rank_that_failed_is_found_within_three_passes_though_its_run_beats(af
     assert world.told(failed) == ["FAILED"]
 
 
-@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
-def test_the_end_of_a_run_that_timed_out_is_found_by_the_next_pass(restarted: bool) -> None:
+def test_the_end_of_a_run_that_timed_out_is_found_by_the_next_pass() -> None:
     world = _rarely_listed()
     silent = "run-001000-live"
     for _ in range(13):
-        _pass(world, silent, restarted=restarted)
+        _pass(world, silent, restarted=True)
     world.run(silent).complete()
-    _pass(world, silent, restarted=restarted)
+    _pass(world, silent, restarted=True)
     assert world.told(silent) == ["TIMED_OUT", "SUCCEEDED"]
 
 
@@ -155,7 +152,7 @@ def test_the_only_run_may_time_out_and_be_tidied_away_without_blindness() -> Non
 
 
 def test_silence_return_and_deletion_are_found() -> None:
-    world = _world(300)
+    world = _world()
     world.sweep()
     silent, deleted = "run-001000-live", "run-002000-live"
     for _ in range(3):
@@ -171,7 +168,7 @@ def test_silence_return_and_deletion_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "after", "restarted"), all_pairs(["a-new", "run-000050-new", "z-new"], [1, 2, 4], [False, True])
+    ("name", "after", "restarted"), all_pairs(["a-new", "run-000050-new", "z-new"], [1, 4], [False, True])
 )
 def test_a_new_run_is_found_within_five_minutes(name: str, after: int, restarted: bool) -> None:
     world = _world(100)
@@ -189,7 +186,7 @@ def test_a_new_run_is_found_within_five_minutes(name: str, after: int, restarted
 
 
 def test_one_that_ended_today_and_begins_again_is_found_within_five_passes() -> None:
-    world = _world(300)
+    world = _world()
     again = "run-001000-live"
     world.sweep()
     world.run(again).complete()
@@ -202,9 +199,7 @@ def test_one_that_ended_today_and_begins_again_is_found_within_five_passes() -> 
     assert report.statuses == {"RUNNING": LIVING}
 
 
-@pytest.mark.parametrize(
-    ("name", "after", "restarted"), all_pairs(["run-000000", "run-000077", "run-000099"], [1, 3], [False, True])
-)
+@pytest.mark.parametrize(("name", "after", "restarted"), all_pairs(["run-000000", "run-000077"], [1, 3], [False, True]))
 def test_an_old_one_that_begins_again_is_found_within_five_minutes(name: str, after: int, restarted: bool) -> None:
     world = _world(100)
     world.sweep()
@@ -261,13 +256,13 @@ def test_where_nobody_lives_a_store_that_does_not_answer_is_noticed() -> None:
         world.sweep()
         world.after(7)
     world.store.refuse("any", UnreachableError("503"))
-    for _ in range(70):
+    for _ in range(30):
         assert world.sweep().blind
         world.after(7)
 
 
 def test_a_store_that_goes_away_is_blindness_and_nothing_more() -> None:
-    world = _world(300)
+    world = _world()
     world.sweep()
     _pass(world)
     world.store.refuse("any", UnreachableError("503"))

@@ -7,6 +7,11 @@ import pytest
 from lastbeat.watch.observe.listing import RANK_PAGES
 from support.world import World
 
+either_way = pytest.mark.parametrize(
+    ("fresh", "in_s3"),
+    [pytest.param(True, False, id="a process a pass"), pytest.param(False, True, id="one process, in S3")],
+)
+
 
 def beat(world: World, run_id: str, ranks: Iterable[int]) -> None:
     world.run(run_id).beat(world_size=4, rank_beat_seconds=60.0)
@@ -14,8 +19,7 @@ def beat(world: World, run_id: str, ranks: Iterable[int]) -> None:
         world.run(run_id).rank(number)
 
 
-@pytest.mark.parametrize("fresh", [True, False], ids=["a process a pass", "one process"])
-@pytest.mark.parametrize("in_s3", [True, False], ids=["in S3", "where listing is free"])
+@either_way
 def test_a_silent_rank_is_told_once_and_cleared(fresh: bool, in_s3: bool) -> None:
     world = World()
     if in_s3:
@@ -69,8 +73,7 @@ def late(world: World, run_id: str, rank: int, *, is_late: bool) -> None:
         run.rank(rank)
 
 
-@pytest.mark.parametrize("fresh", [True, False], ids=["a process a pass", "one process"])
-@pytest.mark.parametrize("in_s3", [True, False], ids=["in S3", "where listing is free"])
+@either_way
 def test_a_rank_that_hangs_in_a_section_is_told_within_two_passes_and_so_is_that_it_goes_on(
     fresh: bool, in_s3: bool
 ) -> None:

@@ -12,8 +12,10 @@ from lastbeat.stores.port import DeniedError, MissingStoreError, UnreachableErro
 from support.world import World, running, told_of
 
 
-@pytest.mark.parametrize("error", [UnreachableError("503"), DeniedError("403"), MissingStoreError("no such bucket")])
-@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
+@pytest.mark.parametrize(
+    ("error", "restarted"),
+    [(UnreachableError("503"), True), (DeniedError("403"), False), (MissingStoreError("no such bucket"), True)],
+)
 def test_a_fleet_that_cannot_be_seen_is_told_once_and_nothing_follows_from_it(
     error: Exception, restarted: bool
 ) -> None:

@@ -2,7 +2,6 @@
 
 import threading
 import time
-import zlib
 from threading import Thread
 
 import pytest
@@ -265,16 +264,6 @@ def test_without_channels_a_decision_that_could_not_be_written_is_made_again() -
     assert record is not None
     assert record.status is not None
     assert (record.status.value, len(report.transitions)) == ("TIMED_OUT", 1)
-
-
-@pytest.mark.parametrize(
-    "body", ['{"schema":1,"finished":[]}', "[]", "null", '{"schema":2}', "1e400", '{"schema":1,"runs":[[1]]}']
-)
-def test_a_memory_of_any_other_form_is_begun_anew(body: str) -> None:
-    world = World()
-    world.run("x").both(1)
-    world.store.write("_watchdog/fleet.json.z", zlib.compress(body.encode()))
-    assert world.sweep().statuses == {"RUNNING": 1}
 
 
 def test_an_alert_that_had_to_wait_too_long_for_its_turn_is_not_sent_behind_the_back_of_who_gave_up() -> None:
