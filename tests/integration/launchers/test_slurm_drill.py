@@ -1,7 +1,6 @@
 """The whole drill on a real Slurm of its own: a node of it is lost, which other tests would not survive."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -90,23 +89,3 @@ def test_a_job_whose_node_is_lost_is_restarted_on_another(conf: Path, tmp_path: 
     (result,) = told["results"]
     assert result["result"] == "PASS", done.stderr
     assert "is left out" in result["why"]
-
-
-def test_it_goes_as_it_should_with_accounting_and_a_controller_that_forgets(
-    accounted_slurm_conf: Path, tmp_path: Path
-) -> None:
-    scenarios = ("scancel", "oom", "max_retries", "preempt", "supervisor_killed")
-    named = [word for each in scenarios for word in ("--scenario", each)]
-    done, told = drill(accounted_slurm_conf, tmp_path, "--at-once", "5", *named)
-    assert {each["scenario"]: each["result"] for each in told["results"]} == dict.fromkeys(scenarios, "PASS"), (
-        done.stderr
-    )
-    assert (done.returncode, told["left_running"]) == (0, [])
-
-
-def test_what_slurm_refuses_is_told(conf: Path, tmp_path: Path) -> None:
-    done, told = drill(conf, tmp_path, "--scenario", "scancel", "--option=--partition=nowhere")
-    (result,) = told["results"]
-    assert (done.returncode, result["result"]) == (1, "FAIL")
-    assert "artition" in result["why"]
-    assert os.path.isdir(told["evidence"])  # noqa: PTH112 - a text of JSON

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
+from lastbeat.jobs.launchers.port import JobRefusedError
 from lastbeat.jobs.launchers.slurm import launcher as launchers
 from lastbeat.jobs.launchers.slurm.launcher import SlurmLauncher
 from lastbeat.model.job import JobReport, JobSpec, JobState
@@ -63,44 +63,14 @@ def test_a_node_is_left_out(launcher: SlurmLauncher, tmp_path: Path) -> None:
     assert ended(launcher, launcher.submit(spec, f"{tmp_path.name}-r0", SINCE)).nodes == ("n3",)
 
 
-@pytest.mark.parametrize(
-    ("options", "script", "said"),
-    [
-        (("--partition=nowhere",), SCRIPT, "nvalid partition"),
-        (("--array=1-3",), SCRIPT, "an array is several jobs"),
-        ((), "#!/bin/sh\n#SBATCH --array=1-3\n", "job.sh: an array is several jobs"),
-        ((), "#!/bin/sh\n#SBATCH hetjob\n", "heterogeneous"),
-    ],
-)
-def test_what_slurm_or_lastbeat_refuses_is_refused_with_its_reason(
-    launcher: SlurmLauncher, tmp_path: Path, options: tuple[str, ...], script: str, said: str
+@pytest.mark.parametrize(("script", "said"), [("job.sh", "nvalid partition"), ("jbo.sh", r"jbo\.sh: No such file")])
+def test_what_cannot_be_submitted_is_refused_with_its_reason(
+    launcher: SlurmLauncher, tmp_path: Path, script: str, said: str
 ) -> None:
-    (tmp_path / "job.sh").write_text(script, encoding="utf-8")
+    (tmp_path / "job.sh").write_text(SCRIPT, encoding="utf-8")
+    spec = JobSpec((script,), str(tmp_path), options=("--partition=nowhere",))
     with pytest.raises(JobRefusedError, match=said):
-        launcher.submit(JobSpec(("job.sh",), str(tmp_path), options=options), f"{tmp_path.name}-r0", SINCE)
-
-
-def test_a_batch_script_that_is_not_there_is_refused(launcher: SlurmLauncher, tmp_path: Path) -> None:
-    with pytest.raises(JobRefusedError, match=r"trian\.sbatch: No such file"):
-        launcher.submit(JobSpec(("trian.sbatch",), str(tmp_path)), f"{tmp_path.name}-r0", SINCE)
-
-
-def test_a_controller_that_is_away_is_unknown_and_nothing_else(
-    launcher: SlurmLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = launcher.submit(JobSpec(("sleep", "300"), str(tmp_path)), f"{tmp_path.name}-r0", SINCE)
-    there = os.environ["SLURM_CONF"]
-    away = tmp_path / "slurm.conf"
-    text = Path(there).read_text(encoding="utf-8")
-    # A port at which nobody listens.
-    away.write_text("\n".join("SlurmctldPort=9" if "SlurmctldPort" in line else line for line in text.splitlines()))
-    monkeypatch.setenv("SLURM_CONF", str(away))
-    report = launcher.state(job)
-    assert (report.state, "ontact" in report.reason or "did not answer" in report.reason) == (JobState.UNKNOWN, True)
-    with pytest.raises(LauncherError, match=r"ontact|did not answer"):
-        launcher.submit(JobSpec(("true",), str(tmp_path)), f"{tmp_path.name}-r1", SINCE)
-    monkeypatch.setenv("SLURM_CONF", there)
-    assert launcher.state(job).state in {JobState.PENDING, JobState.RUNNING}
+        launcher.submit(spec, f"{tmp_path.name}-r0", SINCE)
 
 
 def supervise(folder: Path, *arguments: str, **more: str) -> "subprocess.Popen[str]":
@@ -185,21 +155,6 @@ def test_a_controller_that_is_away_for_a_while_changes_nothing_for_a_supervised_
     assert [each["event"] for each in found["outbox"]] == ["SUCCEEDED"]
 
 
-def test_a_supervisor_that_is_killed_leaves_one_job_which_another_takes_up(conf: Path, tmp_path: Path) -> None:
-    run_id = f"llama-{tmp_path.name[-12:]}"
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "train.sbatch").write_text(SCRIPT, encoding="utf-8")
-    options = ("--run-id", run_id, "--launcher", "slurm", "--interval", "0.5")
-    process = supervise(tmp_path, *options, "--", "train.sbatch", "40")
-    until(lambda: ask(conf, "squeue", "-h", "-o", "%j"), lambda jobs: run_id in jobs)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    again = supervise(tmp_path, "--resume", run_id, "--interval", "0.5")
-    said, _ = again.communicate(timeout=120)
-    assert again.returncode == 0, said
-    assert [path.name.startswith(f"{run_id}-r0-") for path in tmp_path.glob("llama-*.out")] == [True]
-
-
 ADOPTED = """\
 #!/bin/sh
 #SBATCH --time=10
@@ -219,43 +174,18 @@ def test_a_job_that_somebody_else_submitted_is_adopted_with_its_log_and_its_scri
     ).strip()
     # What was submitted counts, not what the file says now.
     script.write_text("#!/bin/sh\nexit 9\n", encoding="utf-8")
-    env = environment(
-        tmp_path,
-        MONITORING_ROOT=str(tmp_path / "runs"),
-        LASTBEAT_STATE_DIR=str(tmp_path / "state"),
-        LASTBEAT_RESTART_DELAY_SECONDS="0",
-        SLURM_CONF=str(conf),
-    )
-    command = [
-        *LASTBEAT,
-        "supervise",
-        "--run-id",
-        "run",
-        "--launcher",
-        "slurm",
-        "--policy",
-        "default",
-        "--interval",
-        "1",
-    ]
+    options = ("--run-id", "run", "--launcher", "slurm", "--policy", "default", "--interval", "1", "--adopt")
     arrays = ask(conf, "sbatch", "--parsable", f"--chdir={tmp_path}", "--array=1-2", "--wrap=sleep 60").strip()
-    refused = subprocess.run(
-        [*command, "--adopt", f"{arrays}_1"], check=False, cwd=tmp_path, env=env, capture_output=True, text=True
-    )
-    assert (refused.returncode, "a task of one" in refused.stderr) == (3, True), refused.stderr
-    supervisor = subprocess.Popen([*command, "--adopt", job], cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True)
-    recorded = tmp_path / "runs/run/_watchdog.json"
-
-    def record() -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(recorded.read_text(encoding="utf-8")) if recorded.exists() else {}
-        return found
-
-    until(record, lambda found: (found.get("job") or {}).get("state") == "RUNNING")
-    assert record()["supervision"]["logs"] == [f"{tmp_path}/own-{job}.out"]
+    refused = supervise(tmp_path, *options, f"{arrays}_1")
+    said, _ = refused.communicate(timeout=60)
+    assert (refused.returncode, "a task of one" in said) == (3, True), said
+    supervisor = supervise(tmp_path, *options, job)
+    until(lambda: job_of(tmp_path, "run"), lambda job: job.get("state") == "RUNNING")
+    assert record(tmp_path, "run")["supervision"]["logs"] == [f"{tmp_path}/own-{job}.out"]
     ask(conf, "scancel", job)
-    told, _ = supervisor.communicate(timeout=150)
-    assert supervisor.returncode == 0, told
-    found = record()
+    said, _ = supervisor.communicate(timeout=150)
+    assert supervisor.returncode == 0, said
+    found = record(tmp_path, "run")
     assert (found["status"], found["attempt"]["number"], found["job"]["name"]) == ("SUCCEEDED", 2, "run-r1")
     assert "--nodes=1" in found["supervision"]["spec"]["options"]
 

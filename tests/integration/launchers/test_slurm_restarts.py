@@ -79,38 +79,26 @@ def _is_restarted(scene: SupervisedScene) -> bool:
     return found.job is not None and (found.job.number, found.job.state) == (1, JobState.RUNNING)
 
 
-def calls() -> tuple[list[int], list[int]]:
-    """The numbers of a restart's calls: those of a launcher that answers at once, without the looks that change nothing
-    in Slurm, and every eighth of the store's. Unit tests die at each of them."""
+def deeds() -> list[int]:
+    """The numbers of a restart's calls of a launcher that answers at once, without the looks that change nothing in
+    Slurm. Unit tests die at each call, of the store too."""
     scene = SupervisedScene()
     fail(scene)
     scene.launcher.calls.clear()
-    scene.store.calls.clear()
     watch = scene.watch()
     for _ in range(4):
         watch.tick()
         scene.store.pass_time(3)
-    deeds = [number for number, (operation, _) in enumerate(scene.launcher.calls) if operation != "state"]
-    return deeds, list(range(0, len(scene.store.calls), 8))
+    return [number for number, (operation, _) in enumerate(scene.launcher.calls) if operation != "state"]
 
 
-POINTS = [
-    pytest.param(which, call, before, id=f"{'before' if before else 'after'} call {call} of the {which}")
-    for which, numbers in zip(("launcher", "store"), calls(), strict=True)
-    for call in numbers
-    for before in (True, False)
-]
-
-
-@pytest.mark.parametrize(("which", "call", "before"), POINTS)
-def test_whoever_dies_there_is_one_more_job(conf: Path, tmp_path: Path, which: str, call: int, before: bool) -> None:
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("call", deeds())
+def test_whoever_dies_there_is_one_more_job(conf: Path, tmp_path: Path, call: int, before: bool) -> None:
     launcher = RealLauncher(folder=str(tmp_path))
     scene = SupervisedScene(launcher=launcher)
     fail(scene)
-    if which == "store":
-        scene.store.die_at(call, before=before)
-    else:
-        launcher.die_at(call, Killed, before=before)
+    launcher.die_at(call, Killed, before=before)
     with pytest.raises(Killed):
         # Where Slurm is quick that call comes after the restart.
         until(lambda: _ticked(scene), lambda _: False)
