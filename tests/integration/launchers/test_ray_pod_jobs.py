@@ -89,11 +89,6 @@ LOSSES: list[tuple[str, Callable[[FakeCluster], object], JobState, str, str]] = 
     ("its container is started again", restarted, JobState.NODE_LOST, "Error", "ended or was started again (Error)"),
     ("its container is started again, and /tmp is a volume", lambda its: restarted(its, keeps_tmp=True),
      JobState.NODE_LOST, "Error", "ended or was started again (Error)"),
-    ("its container has ended, and waits to be started again",
-     lambda its: its.end_container("ray-head", "Error", "ml"), JobState.NODE_LOST, "Error",
-     "ended or was started again (Error)"),
-    ("its container is killed for its memory", lambda its: restarted(its, "OOMKilled"), JobState.FAILED, "OOMKilled",
-     "out of memory"),
     ("its container is killed for its memory and waits", lambda its: its.end_container("ray-head", "OOMKilled", "ml"),
      JobState.FAILED, "OOMKilled", "out of memory"),
     ("it is evicted", lambda its: its.end_pod("ray-head", "Failed", "Evicted", "ml"), JobState.NODE_LOST, "Evicted",
@@ -165,9 +160,7 @@ def test_what_was_submitted_in_the_lost_pod_is_not_found_in_the_new_one(
 
 SILENCES = [
     ("a connection that is refused", "refused", 1, "kubectl cluster-info"),
-    ("a node that does not answer", "dial", 1, "kubectl get nodes"),
     ("no right to run anything there", "forbidden", 1, "kubectl auth can-i create pods/exec -n ml"),
-    ("TLS that takes too long", "tls timeout", 1, "kubectl cluster-info"),
     ("an answer that is cut off, of which kubectl says that all is well", "", 0, "the connection was cut"),
 ]
 
@@ -181,6 +174,7 @@ def test_nothing_follows_from_what_could_not_be_asked(
     report = launcher.state(name)
     assert report.state is JobState.UNKNOWN
     assert advice in report.reason
+    assert {each.state for each in launcher.states([name, f"{name}0"]).values()} == {JobState.UNKNOWN}
     for call in (
         lambda: launcher.cancel(name),
         lambda: launcher.output(name, 100),
@@ -262,12 +256,6 @@ def test_of_several_submitters_at_once_one_starts_the_job_and_all_hear_of_it(
     assert len(found) == 1
     assert launcher.state(found.pop()).state is JobState.RUNNING
     assert text_in(log) == "begun\n"
-
-
-def test_a_job_goes_on_when_the_call_that_started_it_is_killed(cluster: FakeCluster, launcher: RayPodLauncher) -> None:
-    name = started(launcher, "while :; do date +%N; sleep 0.1; done")
-    first = written(launcher, name, "\n")
-    assert until(lambda: launcher.output(name, 1 << 20) or b"", lambda log: len(log) > len(first))
 
 
 # Keepers.
@@ -365,15 +353,8 @@ def test_a_process_of_the_pod_is_adopted_with_its_log_and_ended(
     assert "lives\n" in written(launcher, adopted.id, "lives")
 
 
-def test_an_adopted_process_is_lost_with_its_pod(cluster: FakeCluster, launcher: RayPodLauncher, stranger: int) -> None:
-    adopted = ray_pod.adoption(str(stranger), OPTIONS)
-    anew(cluster)
-    assert launcher.state(adopted.id).state is JobState.NODE_LOST
-
-
 @pytest.mark.parametrize(
-    ("number", "said"),
-    [("999999999", "there is no process"), ("1", "the container itself"), ("-1", "no number"), ("$(id)", "no number")],
+    ("number", "said"), [("999999999", "there is no process"), ("1", "the container itself"), ("-1", "no number")]
 )
 def test_what_cannot_be_adopted_is_refused(cluster: FakeCluster, number: str, said: str) -> None:
     with pytest.raises(JobRefusedError, match=said):
@@ -426,7 +407,7 @@ def test_a_container_without_python_is_told_of(cluster: FakeCluster, launcher: R
     assert "--container" in raised.value.advice
 
 
-ANSWERS = ["[]", '{"runs": false}', '{"runs": [], "known": 1, "ended": 7}', '{"token": 1}', '{"fault": null}']
+ANSWERS = ["[]", '{"runs": [], "known": 1, "ended": 7}', '{"fault": null}']
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
@@ -471,19 +452,14 @@ def test_gpus_that_compute_or_hold_memory_count_as_used_and_are_asked_for_once_a
 # Names and options.
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["", "4711", "run-r0", "../../x.00000000/u/0/1", "a/b.00000000/u/0/1", "-x", "pid:1:2:3", "a\n.00000000/u/0/1"],
-)
-def test_what_is_no_id_of_a_job_here_is_gone_without_a_call(
-    cluster: FakeCluster, launcher: RayPodLauncher, name: str
-) -> None:
-    assert launcher.state(name).state is JobState.GONE
-    launcher.cancel(name)
+def test_what_is_no_id_of_a_job_here_is_gone_without_a_call(cluster: FakeCluster, launcher: RayPodLauncher) -> None:
+    for name in ("", "run-r0", "../../x.00000000/u/0/1", "a/b.00000000/u/0/1", "pid:1:2:3", "a\n.00000000/u/0/1"):
+        assert launcher.state(name).state is JobState.GONE, name
+        launcher.cancel(name)
     assert cluster.calls() == []
 
 
-@pytest.mark.parametrize("name", ["../../etc", "a/b", "x\ny", "\x1b[31m", "ü" * 300, "$(touch evil)", "-rf", "\udcff"])
+@pytest.mark.parametrize("name", ["../../etc", "x\ny\x1b[31m", "ü" * 300, "\udcff"])
 def test_a_hostile_name_of_a_job_is_a_name(cluster: FakeCluster, launcher: RayPodLauncher, name: str) -> None:
     found = started(launcher, "exit 3", name)
     assert found.isprintable()
@@ -497,14 +473,9 @@ def test_a_hostile_name_of_a_job_is_a_name(cluster: FakeCluster, launcher: RayPo
     ("options", "said"),
     [
         ((), "needs the pod of the cluster's head"),
-        (("--head-pod=",), "needs the pod"),
         (("--head-pod=-x",), "no name of a pod"),
         (("--head-pod=a", "--namespace=-x"), "no name of a namespace"),
-        (("--head-pod=a", "--container=a;b"), "no name of a container"),
-        (("--head-pod=a", "--context=-x"), "no name of a context"),
         (("--head-pod=a", "--ray-address=http://x"), "no option of ray-pod"),
-        (("--head-pod", "a"), "no option of ray-pod"),
-        (("--head-pod=a", "--partition=gpu"), "no option of ray-pod"),
     ],
 )
 def test_options_of_which_nothing_can_come_are_refused(
@@ -564,12 +535,3 @@ def test_a_job_whose_files_cannot_be_read_leaves_the_others_known(
 
     assert list(launcher.states(jobs)) == jobs[1:]
     assert launcher.state(jobs[0]).state is JobState.UNKNOWN
-
-
-def test_of_no_job_anything_is_known_while_the_pod_does_not_answer(
-    launcher: RayPodLauncher, cluster: FakeCluster
-) -> None:
-    jobs = [started(launcher, name=f"run-r{number}") for number in range(2)]
-    cluster.fail("refused")
-
-    assert {each.state for each in launcher.states(jobs).values()} == {JobState.UNKNOWN}

@@ -10,14 +10,11 @@ from typing import Any
 
 import pytest
 
-from support.checkpoint_files import huggingface
 from support.cli import LASTBEAT, call, environment
 from support.ray_cluster import WHY_NOT, RayCluster
 from support.waiting import until
 
 pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)), pytest.mark.timeout(300)]
-NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1331, unhandled system error"
-OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 STEPS = 'i=0; while [ $i -lt 3000 ]; do i=$((i + 1)); echo "step $i/3000 loss 2.5"; sleep 0.2; done'
 AGAIN = '[ "${LASTBEAT_RESTART_COUNT:-0}" = 1 ] && { echo "from ${LASTBEAT_RESUME_FROM:-nothing}"; exit 0; }'
 
@@ -107,29 +104,6 @@ def test_a_job_that_is_stopped_is_submitted_again_and_runs_to_its_end(run: Super
     assert run.log(0).startswith("step 1/3000")
 
 
-def test_an_nccl_failure_is_restarted_from_its_checkpoint(run: Supervised, tmp_path: Path) -> None:
-    checkpoints = tmp_path / "ckpt"
-    for name, content in huggingface(70).items():
-        path = checkpoints / "checkpoint-70" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    process = run.begin(
-        "--checkpoint-dir", str(checkpoints), script=f"{AGAIN}; echo 'step 72/90'; echo '{NCCL}'; exit 1"
-    )
-    said, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, said
-    assert run.record["restarts"][0]["error_type"] == "nccl"
-    assert run.log(1) == f"from {checkpoints}/checkpoint-70\n"
-
-
-def test_a_run_that_is_out_of_memory_stays_down(run: Supervised) -> None:
-    process = run.begin(script=f"echo 'step 72/90'; echo '{OOM}'; exit 1")
-    said, _ = process.communicate(timeout=120)
-    assert process.returncode == 2, said
-    assert (run.record["status"], run.record["cause"], run.record["restarts"]) == ("FAILED", "oom", [])
-    assert len(run.submitted()) == 1
-
-
 def test_a_dashboard_that_is_away_for_a_while_changes_nothing(run: Supervised) -> None:
     process = run.begin(script="sleep 12; echo training is done")
     run.running(0)
@@ -142,18 +116,6 @@ def test_a_dashboard_that_is_away_for_a_while_changes_nothing(run: Supervised) -
     found = run.record
     assert (found["status"], found["restarts"], found["job"]["number"]) == ("SUCCEEDED", [], 0)
     assert [each["event"] for each in found["outbox"]] == ["SUCCEEDED"]
-
-
-def test_a_supervisor_that_is_killed_leaves_one_job_which_another_takes_up(run: Supervised) -> None:
-    process = run.begin(script="sleep 8; echo training is done")
-    until(run.submitted, bool)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    # Whoever goes on need not know where the cluster is.
-    again = run.supervise("--resume", run.run_id)
-    said, _ = again.communicate(timeout=120)
-    assert again.returncode == 0, said
-    assert [row["status"] for row in run.submitted()] == ["SUCCEEDED"]
 
 
 def test_a_job_that_somebody_else_submitted_is_adopted_and_submitted_again(run: Supervised) -> None:
@@ -208,18 +170,3 @@ def test_an_agent_looks_after_what_was_only_submitted(run: Supervised) -> None:
     agent.send_signal(signal.SIGINT)
     agent.communicate(timeout=60)
     assert (run.job["number"], run.record["attempt"]["number"]) == (1, 2)
-
-
-def test_a_job_that_waits_for_room_says_why_and_is_not_started_twice(run: Supervised) -> None:
-    process = run.begin("--option=--entrypoint-num-gpus=64", script="true")
-    until(lambda: run.job.get("reason"), lambda reason: "resources" in str(reason))
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert (run.job["state"], len(run.submitted())) == ("PENDING", 1)
-
-
-def test_what_cannot_be_is_told_before_anything_is_begun(run: Supervised) -> None:
-    process = run.begin("--option=--entrypoint-num-gpu=1", script="true")
-    said, _ = process.communicate(timeout=60)
-    assert (process.returncode, "--entrypoint-num-gpus" in said) == (3, True), said
-    assert run.submitted() == []
