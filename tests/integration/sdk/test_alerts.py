@@ -1,14 +1,17 @@
 """Training, and scripts beside it, raise alerts; watchers tell people once."""
 
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
+import lastbeat
 from lastbeat import settings as configuration
 from lastbeat.stores.clock import steady_clock
 from lastbeat.watch.configured import configured_watch
 from support import monitor
 from support.channel import ListChannel
+from support.row_by_row import labelled
 from support.training import Site
 from support.waiting import until
 
@@ -57,23 +60,22 @@ def test_every_rank_may_raise_one(directory: Site) -> None:
 
 
 SCRIPTS = [
-    pytest.param("'FAILED', 'bad', {'to': 'x', 7: [1]}", "critical", "FAILED: bad to: x 7: [1]", id="a status"),
-    pytest.param("'warning', 'disk is nearly full'", "warning", "disk is nearly full", id="a level"),
-    pytest.param("'done'", "info", "done", id="a word of its own"),
-]  # fmt: skip
+    ("a status", ("FAILED", "bad", {"to": "x", 7: [1]}), "critical", "FAILED: bad to: x 7: [1]"),
+    ("a level", ("warning", "disk is nearly full"), "warning", "disk is nearly full"),
+    ("a word of its own", ("done",), "info", "done"),
+]
 
 
-@pytest.mark.parametrize(("arguments", "severity", "reason"), SCRIPTS)
-def test_another_script_raises_one(directory: Site, arguments: str, severity: str, reason: str) -> None:
-    trained = directory.train(f"import lastbeat\nassert lastbeat.alert('run-1', {arguments}) is True\n")
-    assert trained.exit == 0, trained.said
+@pytest.mark.parametrize(("arguments", "severity", "reason"), labelled(SCRIPTS))
+def test_another_script_raises_one(directory: Site, arguments: tuple[Any, ...], severity: str, reason: str) -> None:
+    assert lastbeat.alert("run-1", *arguments, root=directory.root) is True
     assert told(directory) == [("ALERT", severity, reason)]
     assert directory.look()["status"] == "NO_HEARTBEAT"
 
 
-def test_a_script_that_cannot_raise_one_goes_on(directory: Site) -> None:
-    script = "import lastbeat\nprint(lastbeat.alert(None, 'FAILED', 'x'), lastbeat.alert('run-1', 'x', root=7))\n"
-    trained = directory.train(script)
-    assert trained.exit == 0
-    assert "False False" in trained.said
-    assert "the run id has to be text" in trained.said
+def test_a_script_that_cannot_raise_one_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    nameless: Any = None
+    nowhere: Any = 7
+    assert not lastbeat.alert(nameless, "FAILED", "x")
+    assert not lastbeat.alert("run-1", "x", root=nowhere)
+    assert "the run id has to be text" in caplog.text

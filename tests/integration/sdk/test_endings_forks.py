@@ -95,8 +95,7 @@ def test_a_fork_right_after_the_start_does_not_inherit_an_import(directory: Site
             os._exit(0)
         assert os.waitpid(pid, 0)[1] == 0
     """
-    for _ in range(2):
-        assert directory.train(script).exit == 0
+    assert directory.train(script).exit == 0
 
 
 def test_a_child_that_begins_a_run_of_its_own(directory: Site) -> None:

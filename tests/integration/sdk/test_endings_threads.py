@@ -28,7 +28,6 @@ SUCCEEDED = "Training completed (_complete found)"
 LATER = "threading.Thread(target=lambda: (time.sleep(0.3), work()), name='loader').start()"
 ENDS = [
     pytest.param("die()", 0, "SUCCEEDED", f"{SUCCEEDED}; {NOTE}", None, id="a process that ends well has succeeded"),
-    pytest.param("die(); sys.exit(0)", 0, "SUCCEEDED", f"{SUCCEEDED}; {NOTE}", None, id="also by sys.exit(0)"),
     pytest.param("die(); die('other'); run.complete()", 0, "SUCCEEDED", f"{SUCCEEDED}; {NOTE}", None,
                  id="the first of several is told"),
     pytest.param(LATER, 0, "SUCCEEDED", f"{SUCCEEDED}; {NOTE}", None, id="a thread that outlives the main thread"),
@@ -40,8 +39,6 @@ ENDS = [
                  f"Cancelled: received signal 15 (SIGTERM); {NOTE}", "cancelled", id="somebody ends what hangs since"),
     pytest.param("threading.Thread(target=sys.exit, args=(3,)).start()", 0, "SUCCEEDED", SUCCEEDED, None,
                  id="a thread that only exits says nothing"),
-    pytest.param("run.complete(); die()", 0, "SUCCEEDED", SUCCEEDED, None,
-                 id="what comes after the end is not the run's any more"),
 ]  # fmt: skip
 
 
@@ -69,18 +66,11 @@ def test_the_log_says_that_it_counts_as_a_success(directory: Site) -> None:
     assert 'raise ValueError("shard 7 is torn")' in complete
 
 
-@pytest.mark.parametrize(
-    ("script", "status", "first"),
-    [
-        pytest.param("pass", "SUCCEEDED", SUCCEEDED, id="that is left"),
-        pytest.param("raise RuntimeError('no data')", "FAILED", "RuntimeError: no data", id="that an exception leaves"),
-    ],
-)
-def test_a_block(directory: Site, script: str, status: str, first: str) -> None:
-    block = f'with lastbeat.run("run-1") as run:\n    run.step(1)\n    die()\n    {script}\n'
+def test_the_end_of_a_block_is_told_with_it(directory: Site) -> None:
+    block = "with lastbeat.run('run-1') as run:\n    run.step(1)\n    die()\n    raise RuntimeError('no data')\n"
     trained = directory.train(START + block)
     found = directory.look()
-    assert (found["status"], found["reason"]) == (status, f"{first}; {NOTE}"), trained.said
+    assert (found["status"], found["reason"]) == ("FAILED", f"RuntimeError: no data; {NOTE}"), trained.said
 
 
 def test_a_thread_that_died_outside_of_a_block_is_not_its_own(directory: Site) -> None:
@@ -94,17 +84,12 @@ def test_a_training_that_falls_silent_has_said_what_may_be_the_reason(directory:
     assert directory.look_until("TIMED_OUT")["reason"] == f"Both heartbeats stale (>0.05m); {NOTE}"
 
 
-def test_a_training_that_hangs_since_says_so_while_it_hangs(directory: Site) -> None:
-    with directory.running(PROCESS + "die()\nqueue.Queue().get()\n"):
+def test_a_training_that_hangs_since_says_so_at_once(directory: Site) -> None:
+    with directory.running(PROCESS + "written(run)\ndie()\nqueue.Queue().get()\n", LASTBEAT_BEAT_SECONDS="3600"):
         until(lambda: "thread_error" in (directory.read("metadata.json") or ""))
         found = directory.look()
         assert (found["status"], found["exit"]) == ("RUNNING", 0)
         assert found["reason"].endswith(f"; {NOTE}")
-
-
-def test_it_is_told_at_once_for_it_may_be_the_last_word(directory: Site) -> None:
-    with directory.running(PROCESS + "written(run)\ndie()\ntime.sleep(600)\n", LASTBEAT_BEAT_SECONDS="3600"):
-        until(lambda: "thread_error" in (directory.read("metadata.json") or ""))
 
 
 def test_hooks_that_training_chains_are_all_called(directory: Site) -> None:

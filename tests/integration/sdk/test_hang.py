@@ -35,17 +35,10 @@ def alerts(sink: HttpSink) -> list[dict[str, object]]:
     return [json.loads(request.body) for request in sink.requests]
 
 
-HANGS = [
-    pytest.param("time.sleep(600)", id="in a C call that lets other threads run"),
-    pytest.param("threading.Lock().acquire() and threading.Event().wait()", id="waiting for another thread"),
-]
-
-
-@pytest.mark.parametrize("hang", HANGS)
-def test_it_beats_and_makes_no_progress_so_the_alerts_say_where(directory: Site, sink: HttpSink, hang: str) -> None:
+def test_it_beats_and_makes_no_progress_so_the_alerts_say_where(directory: Site, sink: HttpSink) -> None:
     env = {"LASTBEAT_STALL_MINUTES": str(STALL_S / 60), "LASTBEAT_WEBHOOK_URL": sink.url}
     site = replace(directory, env=env)
-    with site.running(STEPS.format(hang=hang)):
+    with site.running(STEPS.format(hang="threading.Event().wait()")):
         until(lambda: site.read("logs/stacks.txt"))
         found = site.look_until("TIMED_OUT")
     assert found["reason"].startswith("No progress: still at step 2 after ")
@@ -71,26 +64,3 @@ def test_it_holds_the_interpreter_so_the_heartbeats_stop_and_nobody_can_say_wher
     assert [alert["event"] for alert in sent] in (["WARNING", "TIMED_OUT"], ["TIMED_OUT"])
     assert all(alert["stack"] == [] for alert in sent)
     assert site.read("logs/stacks.txt") is None
-
-
-def test_a_training_that_goes_on_takes_its_stacks_away(directory: Site) -> None:
-    site = replace(directory, env={"LASTBEAT_STALL_MINUTES": str(STALL_S / 60)})
-    hang = "[time.sleep(0.02) for _ in iter(lambda: os.path.exists('go-on'), True)]; run.step(3); time.sleep(600)"
-    with site.running(STEPS.format(hang=hang)):
-        until(lambda: "in hang_here" in (site.read("logs/stacks.txt") or ""))
-        (site.folder / "go-on").touch()
-        until(lambda: site.read("logs/stacks.txt") is None)
-
-
-@pytest.mark.parametrize(
-    ("crash", "says"),
-    [
-        pytest.param("os.kill(os.getpid(), signal.SIGSEGV)", "Segmentation fault", id="a segmentation fault"),
-        pytest.param("ctypes.CDLL(None).abort()", "Aborted", id="an abort in a C library"),
-    ],
-)
-def test_a_native_crash_says_where_python_was(directory: Site, crash: str, says: str) -> None:
-    done = directory.train(STEPS.format(hang=crash))
-    assert done.exit < 0
-    assert f"Fatal Python error: {says}" in done.said
-    assert "in hang_here" in done.said

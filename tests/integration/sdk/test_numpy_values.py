@@ -47,22 +47,3 @@ def test_its_end_is_told_and_all_that_is_a_number(directory: Site) -> None:
         progress = json.loads(directory.read("progress.json", f"run-{number}") or "")
         assert (progress["learning_rate"], progress["epoch"], progress["tokens"]) == (pytest.approx(0.1), 1.0, 3 * 64)
         assert progress["metrics"] == {"weights": None, "name": None, "best": progress["loss"], "half": 0.5}
-
-
-SAID = [
-    pytest.param("np.int64(5000)", 0, id="a number"),
-    pytest.param("'many'", 1, id="no number"),
-]
-
-
-@pytest.mark.parametrize(("total", "lines"), SAID)
-def test_what_is_no_number_is_said_once(directory: Site, total: str, lines: int) -> None:
-    said = directory.train(f"{TRAIN}train('run-1', {total})\n").said.splitlines()
-    assert ["total_steps" in line for line in said] == [True] * lines + [False] * 2, said
-
-
-def test_its_error_is_told(directory: Site) -> None:
-    assert directory.train(f"{TRAIN}train('fails', [5])\n").exit == 1
-    found = directory.look("fails")
-    assert (found["status"], found["step"]) == ("FAILED", 3)
-    assert found["reason"].startswith("FloatingPointError: [")

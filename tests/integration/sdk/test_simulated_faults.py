@@ -6,7 +6,6 @@ import signal
 import subprocess
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 
@@ -54,19 +53,6 @@ def trained(site: Site, fault: str, script: str = STEPS, **env: str) -> int:
         return process.wait(LIMIT_S)
 
 
-def test_a_gpu_that_fails(directory: Site) -> None:
-    assert trained(directory, "gpu_error:0:0.5") == 1
-    assert "FT: Simulating fault: gpu_error; rank to fail: 0" in directory.said()
-    found = directory.look_until("FAILED")
-    assert found["cause"] == "hardware"
-    assert "simulated by lastbeat" in found["reason"]
-
-
-def test_a_full_disk(directory: Site) -> None:
-    assert trained(directory, "disk_full:0:0.5") == 1
-    assert directory.look_until("FAILED")["cause"] == "storage"
-
-
 def test_a_killed_process(directory: Site) -> None:
     assert trained(directory, "rank_killed:0:0.5") == -signal.SIGKILL
     assert "FT: Simulating fault: rank_killed; rank to fail: 0" in directory.said()
@@ -107,16 +93,6 @@ def test_a_loss_that_is_not_a_number(directory: Site) -> None:
         assert process.poll() is None
 
 
-def test_a_slow_rank_takes_twice_as_long(directory: Site) -> None:
-    script = STEPS.replace("import lastbeat\n", "import lastbeat\nstamps = []\n").replace(
-        "        step += 1\n", "        step += 1\n        print(time.monotonic(), flush=True)\n"
-    )
-    with started(directory, script.replace("0.01", "0.1"), "slow_rank:0:0.5"):
-        until(lambda: directory.said().partition("FT: Simulating")[2].count("\n") > 10)
-    before, _, after = directory.said().partition("as asked, FT: Simulating")
-    assert gap(after) > 1.5 * gap(before)
-
-
 def test_a_slow_rank_is_slow_where_no_other_waits_for_it(directory: Site) -> None:
     script = SECTIONS.replace(
         "        time.sleep(0.01)\n",
@@ -135,25 +111,13 @@ def least(text: str, what: str) -> float:
     return min(found[1:] or found)
 
 
-def gap(text: str) -> float:
-    """The shortest time between two steps that it tells of."""
-    stamps = [float(line) for line in text.splitlines() if line.replace(".", "").isdigit()]
-    return min(later - earlier for earlier, later in pairwise(stamps))
-
-
-IN_SECTIONS = [
-    pytest.param("gpu_error:0:0.3", id="in the step, before its first line"),
-    pytest.param("disk_full:0:0.3", id="in a function that is a section of its own"),
-]
-
-
-@pytest.mark.parametrize("fault", IN_SECTIONS)
-def test_where_training_has_sections_it_happens_in_one(directory: Site, fault: str) -> None:
-    assert trained(directory, fault, SECTIONS) == 1
+def test_where_training_has_sections_a_full_disk_happens_in_one(directory: Site) -> None:
+    assert trained(directory, "disk_full:0:0.3", SECTIONS) == 1
     before_trace = directory.said().partition("Traceback")[0].splitlines()
     assert "as asked" in before_trace[-1]
     # The section that it was in was left: nothing is late.
     assert "enter" in directory.said()
+    assert directory.look_until("FAILED")["cause"] == "storage"
 
 
 def test_a_section_that_has_a_limit_counts_before_it_was_ever_entered(directory: Site) -> None:
@@ -168,15 +132,18 @@ def test_a_training_that_logs_instead_of_stepping(directory: Site) -> None:
     assert trained(directory, "gpu_error:0:0.3", STEPS.replace("run.step(step, loss=1.0)", "run.log(loss=1.0)")) == 1
 
 
-def test_each_run_has_its_fault_once(site: Site) -> None:
-    assert trained(site, "gpu_error:0:0.3") == 1
-    mark = json.loads(site.read("_simulated_fault.json") or "")
+def test_each_run_has_its_fault_once(directory: Site) -> None:
+    assert trained(directory, "gpu_error:0:0.3") == 1
+    mark = json.loads(directory.read("_simulated_fault.json") or "")
     assert (mark["type"], mark["rank"], mark["after_s"]) == ("gpu_error", 0, 0.3)
-    with started(site, STEPS, "gpu_error:0:0.3") as process:
-        until(lambda: "has had one" in site.said())
-        (site.folder / "enough").touch()
+    assert "FT: Simulating fault: gpu_error; rank to fail: 0" in directory.said()
+    found = directory.look_until("FAILED")
+    assert (found["cause"], "simulated by lastbeat" in found["reason"]) == ("hardware", True)
+    with started(directory, STEPS, "gpu_error:0:0.3") as process:
+        until(lambda: "has had one" in directory.said())
+        (directory.folder / "enough").touch()
         assert process.wait(LIMIT_S) == 0
-    assert site.look_until("SUCCEEDED")["attempt"] == 2
+    assert directory.look_until("SUCCEEDED")["attempt"] == 2
 
 
 def test_a_store_that_cannot_be_written_means_no_fault(directory: Site) -> None:

@@ -86,19 +86,19 @@ def stopped(folder: Path, *numbers: int) -> dict[int, tuple[int, str]]:
     return found
 
 
-def test_all_stop_at_the_step_that_rank_0_announces(site: Site) -> None:
-    with ranks(site) as started:
+def test_all_stop_at_the_step_that_rank_0_announces(in_s3: Site) -> None:
+    with ranks(in_s3) as started:
         started[0].send_signal(signal.SIGTERM)
-        assert [process.wait(LIMIT_S) for process in started] == [0, 0, 0], site.said("log-0")
-    found = stopped(site.folder)
+        assert [process.wait(LIMIT_S) for process in started] == [0, 0, 0], in_s3.said("log-0")
+    found = stopped(in_s3.folder)
     (step,) = {at for at, _ in found.values()}
     assert [found[rank][1] for rank in range(RANKS)] == [WHY, *[f"rank 0 was told to stop: {WHY}"] * 2]
-    said = site.look()
+    said = in_s3.look()
     assert (said["status"], said["exit"]) == ("PREEMPTED", 1)
     assert said["reason"].startswith(f"PREEMPTED, checkpoint at step {step}: ckpt/step_{step}; {WHY}")
-    assert f"all {RANKS} ranks stop at the same step" in site.said("log-1")
-    assert "exiting program after receiving SIGTERM." in site.said("log-0")
-    assert "exiting program after receiving SIGTERM." not in site.said("log-2"), "it received none"
+    assert f"all {RANKS} ranks stop at the same step" in in_s3.said("log-1")
+    assert "exiting program after receiving SIGTERM." in in_s3.said("log-0")
+    assert "exiting program after receiving SIGTERM." not in in_s3.said("log-2"), "it received none"
 
 
 def test_all_are_signalled_at_once_as_by_a_scheduler_and_again_in_the_next_attempt(directory: Site) -> None:

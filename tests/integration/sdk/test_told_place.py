@@ -22,18 +22,11 @@ def test_a_run_without_an_id_has_one_and_says_it_once(directory: Site) -> None:
     assert directory.look(name)["status"] == "SUCCEEDED"
 
 
-def test_a_job_of_slurm_is_its_run(directory: Site) -> None:
-    directory.train("import lastbeat\nwith lastbeat.run(): pass\n", SLURM_JOB_ID="77", SLURM_JOB_NAME="llama")
-    assert directory.look("llama-77")["status"] == "SUCCEEDED"
-
-
 @pytest.mark.parametrize(
     ("before", "env", "count"),
     [
         pytest.param("", {}, 1, id="nobody set up logging"),
-        pytest.param("import logging; logging.basicConfig()", {}, 1, id="logging of warnings"),
         pytest.param("import logging; logging.basicConfig(level='INFO')", {}, 1, id="logging of everything"),
-        pytest.param("", {"LASTBEAT_LOG_LEVEL": "info"}, 1, id="lastbeat says more"),
         pytest.param("", {"LASTBEAT_LOG_LEVEL": "error"}, 0, id="lastbeat says less"),
         pytest.param("", {"RANK": "1", "WORLD_SIZE": "2"}, 0, id="rank 0 alone says it"),
     ],

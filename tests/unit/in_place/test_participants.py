@@ -5,13 +5,11 @@ import pytest
 from lastbeat.training.exec.in_place.participants import Participant, launch_of, participant_of
 
 ROWS = [
-    pytest.param({}, Participant(), id="nobody says anything: the only one"),
     pytest.param({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, Participant(), id="a batch script is one process"),
     pytest.param({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8", "SLURM_NTASKS": "16"}, Participant(3, 8),
                  id="srun"),
     pytest.param({"RANK": "1", "WORLD_SIZE": "4", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}, Participant(1, 4),
                  id="the innermost launcher counts"),
-    pytest.param({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, Participant(1, 2), id="Open MPI"),
     pytest.param({"GROUP_RANK": "1", "GROUP_WORLD_SIZE": "2"}, Participant(1, 2), id="torchrun's nodes"),
     pytest.param({"RANK": "4", "WORLD_SIZE": "4"}, Participant(), id="a rank that there is not"),
     pytest.param({"RANK": "-1", "WORLD_SIZE": "many"}, Participant(), id="words that are no numbers"),
@@ -24,7 +22,6 @@ def test_which_of_several(environ: dict[str, str], found: Participant) -> None:
 
 
 LAUNCHES = [
-    pytest.param({}, None, id="nobody names it"),
     pytest.param({"SLURM_JOB_ID": "17", "SLURM_STEP_ID": "2"}, "17.0.2", id="a step of a job"),
     pytest.param(
         {"SLURM_JOB_ID": "17", "SLURM_RESTART_COUNT": "1", "SLURM_STEP_ID": "2"}, "17.1.2", id="after a requeue"

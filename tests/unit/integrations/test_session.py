@@ -44,17 +44,12 @@ def _run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
     ("script", "sentinel", "first"),
     [
         pytest.param("session.end()", "_complete", "", id="a training that has ended"),
-        pytest.param("session.end(ValueError('bad'))", "_error", "ValueError: bad",
-                     id="a framework that tells the error"),
         pytest.param("raise ValueError('bad')", "_error", "ValueError: bad", id="an exception that nobody catches"),
-        pytest.param("sys.exit(3)", "_error", "SystemExit: training ended with exit status 3", id="an exit status"),
         pytest.param("pass", "_error", "training did not reach its end", id="a process that ends all the same"),
-        pytest.param("sys.exit(0)", "_error", "training did not reach its end", id="an exit in the midst of training"),
         pytest.param("with callback: raise ValueError('bad')", "_error", "ValueError: bad",
                      id="an exception that leaves the block"),
         pytest.param("with callback: pass", "_error", "training did not reach its end",
                      id="a block that is left too early"),
-        pytest.param("with callback: session.end()", "_complete", "", id="a block around a whole training"),
         pytest.param("session.end(); raise ValueError", "_complete", "", id="what comes after the training is its own"),
         pytest.param("session.end(); session.begin(5); session.end(ValueError('bad'))", "_error", "ValueError: bad",
                      id="a second training that fails"),
@@ -75,17 +70,6 @@ def test_a_training_ends_with(script: str, sentinel: str, first: str, tmp_path: 
     sentinels = {path.name for path in (tmp_path / "r").iterdir()} & {"_complete", "_error", "_preempted"}
     assert sentinels == {sentinel}, done.stderr
     assert (tmp_path / "r" / sentinel).read_text(encoding="utf-8").startswith(first)
-
-
-def test_a_callback_that_fails_is_logged_and_training_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    @never_raises
-    def on_step_end(state: object) -> None:
-        raise AttributeError("no such field in this version")
-
-    with caplog.at_level(logging.WARNING, "lastbeat"):
-        on_step_end(object())
-    assert "on_step_end" in caplog.text
-    assert "AttributeError: no such field in this version" in caplog.text
 
 
 def test_a_callback_that_fails_with_every_batch_is_logged_once_for_each_kind_of_error(
@@ -146,8 +130,6 @@ session.report_saves(model, "save")
         pytest.param("with callback.run.phase('evaluation'):\n model.save('a')\n print(callback.run.phase_now[0])",
                      ["a saving", "evaluation", "training"], id="a save within an evaluation"),
         pytest.param("session.end(); model.save('a')", ["a training", "training"], id="none after the end"),
-        pytest.param("session.begin(5); session.report_saves(model, 'save'); model.save('a')",
-                     ["a saving", "training"], id="of a second training once"),
         pytest.param("session.end(); model.save = own = lambda path: print(path, callback.run.phase_now[0])\n"
                      "session.begin(5); session.report_saves(model, 'save'); model.save('b')\n"
                      "session.end(); print(model.save is own)", ["b saving", "True", "training"],

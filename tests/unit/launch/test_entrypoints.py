@@ -39,7 +39,6 @@ def with_ray(cluster: FakeCluster, version: str) -> Path:
     [
         pytest.param("echo ray, version 2.9.3", PLAIN, None, id="plain words, an old Ray"),
         pytest.param("echo ray, version 2.60.0", SHELLS[0], None, id="variables, a new Ray"),
-        pytest.param("echo ray, version 2.60.0", SHELLS[1], None, id="quotes, a new Ray"),
         pytest.param("echo ray, version 2.9.3", SHELLS[0], JobRefusedError, id="variables, an old Ray"),
         pytest.param("echo ray, version 2.59.0", SHELLS[1], JobRefusedError, id="quotes, an old Ray"),
         pytest.param("false", SHELLS[0], NotLaunchedError, id="variables, and nobody knows which Ray"),

@@ -113,11 +113,3 @@ def test_an_id_that_is_another_jobs_is_refused(dashboard: Dashboard) -> None:
 
     with pytest.raises(NotSubmittedError, match="already exists"):
         submit_job_with_resume(dashboard.address, None, {"entrypoint": "python other.py", "submission_id": job})
-
-
-def test_an_id_of_ones_own_is_used_once(dashboard: Dashboard) -> None:
-    assert uncertain(dashboard, submission_id="train") == "train"
-    dashboard.catch_up()
-
-    with pytest.raises(NotSubmittedError, match="already exists"):
-        submit_job_with_resume(dashboard.address, None, {**TRAIN, "submission_id": "train"})

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def driver(library: StubDriver) -> StubDriver:
     return library.says()
 
 
-def run(script: str, driver: StubDriver | None, **env: str) -> Any:
+def run(script: str, driver: StubDriver | None, *arguments: str, **env: str) -> Any:
     """What ``script`` prints, as JSON."""
     settings = {
         "PATH": os.environ["PATH"],
@@ -60,114 +61,119 @@ def run(script: str, driver: StubDriver | None, **env: str) -> Any:
         **(driver.env if driver is not None else {}),
         **env,
     }
-    command = [sys.executable, "-c", script]
+    command = [sys.executable, "-c", script, *arguments]
     done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return json.loads(done.stdout)
 
 
-LOOK = """
-import json, sys
+LOOKS = """
+import json, os, sys
 from lastbeat.training.node.gpus import GpuMonitor
-print(json.dumps(GpuMonitor().read(30)))
+found = {}
+for name, (lines, env) in json.loads(sys.argv[1]).items():
+    with open(os.environ["STUB_VALUES"], "w") as values:
+        values.writelines(f"{line}\\n" for line in lines)
+    found[name] = GpuMonitor(os.environ | env).read(30)
+print(json.dumps(found))
 """
 
-SHOWN = [
-    pytest.param({}, [A, B], id="all of them"),
-    pytest.param({"CUDA_VISIBLE_DEVICES": "1"}, [B], id="the one that CUDA shows"),
-    pytest.param({"CUDA_VISIBLE_DEVICES": "1, 0"}, [B, A], id="in the order that CUDA shows them in"),
-    pytest.param({"CUDA_VISIBLE_DEVICES": "GPU-bb"}, [B], id="by the beginning of a UUID"),
-    pytest.param({"CUDA_VISIBLE_DEVICES": "GPU-"}, [], id="not by what several begin with"),
-    pytest.param({"CUDA_VISIBLE_DEVICES": "MIG-1"}, [B], id="a slice of one by its UUID"),
-    pytest.param({"CUDA_VISIBLE_DEVICES": "MIG-2"}, [], id="a slice that is not there"),
-    pytest.param({"CUDA_VISIBLE_DEVICES": ""}, [], id="none"),
-    pytest.param({"CUDA_VISIBLE_DEVICES": "0,-1,1"}, [A], id="up to a wrong name, as CUDA does"),
-    pytest.param({"CUDA_VISIBLE_DEVICES": "0,7,1"}, [A], id="up to a number that there is not"),
-    pytest.param(
-        {"CUDA_VISIBLE_DEVICES": "0", "SLURM_STEP_GPUS": "0,1"}, [A, B],
-        id="all of a job's on this node, though each of its tasks is shown one",
-    ),
-    pytest.param({"SLURM_JOB_GPUS": "1"}, [B], id="of several jobs' GPUs those of this job"),
-    pytest.param({"SLURM_JOB_GPUS": "6,7"}, [A, B], id="where Slurm hides the others, those that are left"),
-    pytest.param({"SLURM_JOB_GPUS": "gpu:two"}, [A, B], id="what Slurm says in other words is left out"),
-]  # fmt: skip
+
+def told(driver: StubDriver, rows: Mapping[str, tuple[Sequence[str], Mapping[str, str]]]) -> dict[str, Any]:
+    """What a monitor tells for each row: what the driver says, and the environment of training. One process asks for
+    all of them."""
+    found: dict[str, Any] = run(LOOKS, driver, json.dumps(rows))
+    return found
 
 
-@pytest.mark.parametrize(("env", "expected"), SHOWN)
-def test_which_gpus_are_told_of(driver: StubDriver, env: dict[str, str], expected: object) -> None:
-    assert run(LOOK, driver, **env) == expected
+SHOWN: dict[str, tuple[dict[str, str], list[dict[str, object]]]] = {
+    "all of them": ({}, [A, B]),
+    "in the order that CUDA shows them in": ({"CUDA_VISIBLE_DEVICES": "1, 0"}, [B, A]),
+    "by the beginning of a UUID": ({"CUDA_VISIBLE_DEVICES": "GPU-bb"}, [B]),
+    "not by what several begin with": ({"CUDA_VISIBLE_DEVICES": "GPU-"}, []),
+    "a slice of one by its UUID": ({"CUDA_VISIBLE_DEVICES": "MIG-1"}, [B]),
+    "a slice that is not there": ({"CUDA_VISIBLE_DEVICES": "MIG-2"}, []),
+    "none": ({"CUDA_VISIBLE_DEVICES": ""}, []),
+    "up to a wrong name, as CUDA does": ({"CUDA_VISIBLE_DEVICES": "0,-1,1"}, [A]),
+    "up to a number that there is not": ({"CUDA_VISIBLE_DEVICES": "0,7,1"}, [A]),
+    "all of a job's on this node, though each of its tasks is shown one":
+        ({"CUDA_VISIBLE_DEVICES": "0", "SLURM_STEP_GPUS": "0,1"}, [A, B]),
+    "of several jobs' GPUs those of this job": ({"SLURM_JOB_GPUS": "1"}, [B]),
+    "where Slurm hides the others, those that are left": ({"SLURM_JOB_GPUS": "6,7"}, [A, B]),
+    "what Slurm says in other words is left out": ({"SLURM_JOB_GPUS": "gpu:two"}, [A, B]),
+}  # fmt: skip
 
 
-TOLD = [
-    pytest.param(["utilization error 3"], {"utilization": None}, id="a load that is not supported is unknown, not 0"),
-    pytest.param(["1.temperature 91"], {"temperature_c": 91}, id="its temperature"),
-    pytest.param(["power 0"], {"power_w": 0.0}, id="a power of 0 is a power"),
-    pytest.param(["throttle 0x4"], {"throttle": []}, id="a power cap is how a busy GPU runs"),
-    pytest.param(["throttle 0x1"], {"throttle": []}, id="and idling is no trouble"),
-    pytest.param(["throttle 0x48"], {"throttle": ["hw_thermal"]}, id="heat, by its own name"),
-    pytest.param(["throttle 0x8"], {"throttle": ["hw_slowdown"]}, id="a slowdown that says no more"),
-    pytest.param(["throttle 0xa8"], {"throttle": ["sw_thermal", "hw_power_brake"]}, id="several reasons"),
-    pytest.param(["1.ecc_uncorrected 3"], {"ecc_uncorrected": 3}, id="memory errors"),
-    pytest.param(["1.rows_pending 1"], {"rows_pending": True}, id="a repair of its memory that waits"),
-    pytest.param(["1.rows_failed 1"], {"rows_failed": True}, id="a repair that failed"),
-    pytest.param(["rows_remapped error 3", "pages_pending 1"],
-                 {"rows_remapped": None, "rows_pending": True, "rows_failed": None},
-                 id="older GPUs retire pages instead"),
-    pytest.param(["1.nvlink_errors 7"], {"nvlink_errors": 28}, id="NVLink's four kinds of errors together"),
-    pytest.param(["nvlink_errors error 3"], {"nvlink_errors": None}, id="no NVLink"),
-    pytest.param(["1.processes 3"], {"processes": 3}, id="processes"),
-    pytest.param(["processes 0"], {"processes": 0}, id="no process"),
-    pytest.param(["1.xid 79"], {"xids": [79]}, id="an Xid that the driver reports"),
-    pytest.param(["1.xid 79", "0.register error 3"], {"xids": [79]},
-                 id="a GPU that reports none does not hide the others"),
-    pytest.param(["1.xid 79", "events error 4"], {}, id="without the right to hear of events there are none"),
-]  # fmt: skip
+def test_which_gpus_are_told_of(driver: StubDriver) -> None:
+    found = told(driver, {name: ((), env) for name, (env, _) in SHOWN.items()})
+    assert found == {name: expected for name, (_, expected) in SHOWN.items()}
 
 
-@pytest.mark.parametrize(("lines", "expected"), TOLD)
-def test_what_is_told_of_one(driver: StubDriver, lines: list[str], expected: dict[str, object]) -> None:
-    told = run(LOOK, driver.says(*lines))[1]
-    known = {**B, **expected}
-    assert told == {name: value for name, value in known.items() if value is not None}
+TOLD: dict[str, tuple[list[str], dict[str, object]]] = {
+    "a load that is not supported is unknown, not 0": (["utilization error 3"], {"utilization": None}),
+    "a power of 0 is a power": (["power 0"], {"power_w": 0.0}),
+    "a power cap is how a busy GPU runs": (["throttle 0x4"], {"throttle": []}),
+    "and idling is no trouble": (["throttle 0x1"], {"throttle": []}),
+    "heat, by its own name": (["throttle 0x48"], {"throttle": ["hw_thermal"]}),
+    "a slowdown that says no more": (["throttle 0x8"], {"throttle": ["hw_slowdown"]}),
+    "several reasons": (["throttle 0xa8"], {"throttle": ["sw_thermal", "hw_power_brake"]}),
+    "memory errors": (["1.ecc_uncorrected 3"], {"ecc_uncorrected": 3}),
+    "a repair of its memory that waits": (["1.rows_pending 1"], {"rows_pending": True}),
+    "a repair that failed": (["1.rows_failed 1"], {"rows_failed": True}),
+    "older GPUs retire pages instead":
+        (["rows_remapped error 3", "pages_pending 1"],
+         {"rows_remapped": None, "rows_pending": True, "rows_failed": None}),
+    "NVLink's four kinds of errors together": (["1.nvlink_errors 7"], {"nvlink_errors": 28}),
+    "no NVLink": (["nvlink_errors error 3"], {"nvlink_errors": None}),
+    "no process": (["processes 0"], {"processes": 0}),
+    "an Xid that the driver reports": (["1.xid 79"], {"xids": [79]}),
+    "a GPU that reports none does not hide the others": (["1.xid 48", "0.register error 3"], {"xids": [48]}),
+    "without the right to hear of events there are none": (["1.xid 79", "events error 4"], {}),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "code"), list(zip(QUESTIONS, cycle([NOT_SUPPORTED, NO_PERMISSION]), strict=False)))
-def test_a_question_without_an_answer_costs_no_other_answer(driver: StubDriver, name: str, code: str) -> None:
-    told = run(LOOK, driver.says(f"1.{name} {code}"))
-    assert told[0] == A
-    assert "lost" not in told[1]
-    assert len(told[1]) >= len(B) - 3
+def test_what_is_told_of_one(driver: StubDriver) -> None:
+    found = told(driver, {name: (lines, {}) for name, (lines, _) in TOLD.items()})
+    for name, (_, expected) in TOLD.items():
+        known = {key: value for key, value in {**B, **expected}.items() if value is not None}
+        assert (name, found[name][1]) == (name, known)
 
 
-@pytest.mark.parametrize("code", [LOST, RESET])
-@pytest.mark.parametrize("name", ["handle", "temperature", "utilization", "processes"])
-def test_a_gpu_that_is_lost_is_said_to_be(driver: StubDriver, name: str, code: str) -> None:
-    found, lost = run(LOOK, driver.says(f"1.{name} {code}"))
-    assert found == A
-    assert (lost["index"], lost["lost"]) == (1, True)
+def test_a_question_without_an_answer_costs_no_other_answer(driver: StubDriver) -> None:
+    codes = zip(QUESTIONS, cycle([NOT_SUPPORTED, NO_PERMISSION]), strict=False)
+    for name, gpus in told(driver, {name: ([f"1.{name} {code}"], {}) for name, code in codes}).items():
+        assert gpus[0] == A, name
+        assert ("lost" not in gpus[1], len(gpus[1]) >= len(B) - 3) == (True, True), name
 
 
-ABSENT = [
-    pytest.param(["init error 9"], None, id="a driver that does not start"),
-    pytest.param(["count error 999"], None, id="a driver that cannot count"),
-    pytest.param(["count 0"], [], id="a driver without GPUs"),
-    pytest.param(["1.handle error 4"], [A, {"index": 1, "name": "GPU"}], id="one that nobody may look at is not lost"),
-]
+def test_a_gpu_that_is_lost_is_said_to_be(driver: StubDriver) -> None:
+    says = {"handle": LOST, "temperature": RESET, "utilization": LOST, "processes": RESET}
+    for name, (found, lost) in told(driver, {name: ([f"1.{name} {code}"], {}) for name, code in says.items()}).items():
+        assert (found, lost["index"], lost["lost"]) == (A, 1, True), name
 
 
-@pytest.mark.parametrize(("lines", "expected"), ABSENT)
-def test_what_is_not_there(driver: StubDriver, lines: list[str], expected: object) -> None:
-    assert run(LOOK, driver.says(*lines)) == expected
+ABSENT: dict[str, tuple[list[str], object]] = {
+    "a driver that does not start": (["init error 9"], None),
+    "a driver that cannot count": (["count error 999"], None),
+    "a driver without GPUs": (["count 0"], []),
+    "one that nobody may look at is not lost": (["1.handle error 4"], [A, {"index": 1, "name": "GPU"}]),
+}
+
+
+def test_what_is_not_there(driver: StubDriver) -> None:
+    found = told(driver, {name: (lines, {}) for name, (lines, _) in ABSENT.items()})
+    assert found == {name: expected for name, (_, expected) in ABSENT.items()}
 
 
 def test_sixteen_are_told_of_at_most(driver: StubDriver) -> None:
-    assert len(run(LOOK, driver.says("count 64"))) == 16
+    assert len(told(driver, {"many": (["count 64"], {})})["many"]) == 16
 
 
 def test_without_a_driver_nothing_is_known() -> None:
     if Path("/dev/nvidiactl").exists():
         pytest.skip("this machine has a driver")
-    assert run(LOOK, None) is None
+    look = "import json; from lastbeat.training.node.gpus import GpuMonitor; print(json.dumps(GpuMonitor().read(30)))"
+    assert run(look, None) is None
 
 
 TWICE = """

@@ -32,8 +32,6 @@ TREES = [
     pytest.param([stat(10, 1, 2.0, 7), stat(11, 10, 1.0, 2), stat(12, 11, 0.5, 1), stat(13, 1, 99, 99)],
                  ProcessUsage(3.5, 10 * PAGE), id="all below it, and nobody else"),
     pytest.param([stat(10, 1, 1.0, 1, "a) S (b 1 2 3")], ProcessUsage(1.0, PAGE), id="a name that looks like fields"),
-    pytest.param([stat(10, 11, 1.0, 1), stat(11, 10, 1.0, 1)], ProcessUsage(2.0, 2 * PAGE),
-                 id="numbers that were given again"),
     pytest.param([stat(11, 10, 1.0, 1)], ProcessUsage(), id="a command that has ended"),
     pytest.param([stat(10, 1, 1.0, 1), "11 (cut off", ""], ProcessUsage(1.0, PAGE),
                  id="one that ends while it is read"),
@@ -48,10 +46,6 @@ def test_a_tree(tmp_path: Path, lines: list[str], expected: ProcessUsage) -> Non
         folder.mkdir()
         (folder / "stat").write_text(line)
     assert tree_usage(10, tmp_path) == expected
-
-
-def test_where_nothing_can_be_read_nothing_is_known(tmp_path: Path) -> None:
-    assert tree_usage(10, tmp_path / "none") == ProcessUsage()
 
 
 def test_a_process_without_proc_says_what_it_can(tmp_path: Path) -> None:

@@ -86,10 +86,8 @@ PLACES = [
     pytest.param(0, None, False, id="before its first step it may load and compile"),
     pytest.param(0, "step", True, id="unless it says that it is in a step"),
     pytest.param(3, None, True, id="after it, GPUs should be busy"),
-    pytest.param(3, "forward", True, id="in a section of its own, too"),
     pytest.param(3, "checkpointing", False, id="not while a checkpoint is saved"),
     pytest.param(3, "evaluation", False, id="nor while it evaluates"),
-    pytest.param(3, "load data", False, id="nor while it loads"),
 ]
 
 

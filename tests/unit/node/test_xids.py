@@ -14,8 +14,6 @@ LINES = [
     pytest.param("[Mon] NVRM: Xid (PCI:0000:c8:00.0): 48, pid='<unknown>'", XidLine(48, "0000:c8:00", 0.0),
                  id="without a time it is as old as the machine"),
     pytest.param("4,1,2,-;NVRM: GPU at PCI:0000:3b:00: GPU-123", None, id="another line of the driver's"),
-    pytest.param("4,1,2,-;usb 1-1: Xid", None, id="another driver's"),
-    pytest.param("", None, id="nothing"),
     pytest.param(f"4,1,{'9' * 30},-;NVRM: Xid (PCI:0:1f): 79", XidLine(79, "0:1f", 0.0),
                  id="a time that no clock ever told"),
 ]  # fmt: skip

@@ -20,12 +20,9 @@ NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [
-        pytest.param(2.5, 2.5, 0.0, id="the same"),
         pytest.param(NAN, NAN, 0.0, id="NaN twice"),
-        pytest.param(INF, INF, 0.0, id="infinite twice"),
         pytest.param(INF, -INF, INF, id="infinite with different signs"),
         pytest.param(NAN, 2.5, INF, id="NaN once"),
-        pytest.param(2.5, INF, INF, id="infinite once"),
         pytest.param(99.0, 101.0, 0.02, id="relative to their mean"),
         pytest.param(-1.0, 1.0, 2.0, id="as far apart as it gets"),
         pytest.param(0.0, 1e-300, 2.0, id="from zero"),

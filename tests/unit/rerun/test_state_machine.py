@@ -41,7 +41,6 @@ def machine(device: str = "GPU-1", **how: Any) -> RerunStateMachine:
     [
         pytest.param([("GPU-1", [2.5], NOTHING, "")], id="a good loss runs once"),
         pytest.param([("GPU-1", [NAN, 2.5], NOTHING, "transient_error")], id="NaN once is a transient error"),
-        pytest.param([("GPU-1", [INF, 2.5], NOTHING, "transient_error")], id="so is Inf"),
         pytest.param([("GPU-1", [-INF, 2.5], NOTHING, "transient_error")], id="and negative Inf"),
         pytest.param([("GPU-1", [NAN, NAN], TO_OTHERS, "reproduced"), ("GPU-2", [2.5], FAILED, "persistent_error")],
                      id="NaN on one device alone is a persistent error"),
@@ -121,7 +120,6 @@ def test_a_verdict_names_rank_node_and_device_in_one_line(caplog: pytest.LogCapt
         pytest.param({"check_for_nan_in_loss": False}, [NAN], 1, id="NaN where it is not looked for"),
         pytest.param({}, [1e30], 1, id="a spike where it is not looked for"),
         pytest.param({"check_for_spiky_loss": True}, [1e30, 2.5], 2, id="a spike"),
-        pytest.param({"check_for_spiky_loss": True}, [24.0], 1, id="within the factor"),
         pytest.param({"check_for_spiky_loss": True, "spike_factor": 3.0}, [24.0, 2.5], 2, id="above a factor by hand"),
     ],
 )
@@ -395,14 +393,6 @@ def test_the_report_shows_without_any_set_up_of_logging(capsys: pytest.CaptureFi
     assert "lastbeat.rerun: loss after 1 steps: 1 samples, all identical: tolerance=0" in capsys.readouterr().err
 
 
-def test_a_log_that_shows_errors_alone_has_no_report(
-    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.ERROR, "lastbeat")
-    run_step(RerunStateMachine(mode="report_stats"), [1.0, 1.0])
-    assert (capsys.readouterr().err, caplog.text) == ("", "")
-
-
 @pytest.mark.parametrize(
     ("kind", "leaves", "elsewhere", "verdict"),
     [
@@ -495,8 +485,6 @@ def test_the_machine_that_was_made_last_is_that_of_the_process() -> None:
     [
         pytest.param({}, id="an empty one"),
         pytest.param({"iteration": "seven", "settled": None}, id="fields that make no sense"),
-        pytest.param([1, 2], id="another thing"),
-        pytest.param({**machine().state_dict(), "iteration": math.inf}, id="an endless number"),
         pytest.param({**machine().state_dict(), "batches": [1]}, id="batches that are none"),
     ],
 )

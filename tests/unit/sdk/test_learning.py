@@ -166,8 +166,6 @@ BY_HAND = [
     pytest.param(SectionLimits(), {"checkpointing": 650.0, "step": 60.0}, 90.0, 2000.0, id="nothing is said by hand"),
     pytest.param(SectionLimits({"step": 7.0}, 300.0, 1800.0), {"checkpointing": 650.0, "step": 7.0}, 90.0, 2000.0,
                  id="a section has a limit by hand"),
-    pytest.param(SectionLimits(without=frozenset({"step"})), {"checkpointing": 650.0}, 90.0, 2000.0,
-                 id="a section may last for ever"),
     pytest.param(SectionLimits({}, 44.0, 1800.0, outside_by_hand=True), {"checkpointing": 650.0, "step": 60.0}, 44.0,
                  1800.0, id="the time out of all sections has one"),
     pytest.param(SectionLimits(outside_by_hand=True), {"checkpointing": 650.0, "step": 60.0}, None, None,

@@ -19,16 +19,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "it's a läuf.log"
 
 
-def test_what_is_appended_follows(path: Path) -> None:
-    path.write_text("one\n")
-    source, window = FileFeed(path), LogWindow()
-    assert read(source, window) == "one\n"
-    with path.open("a") as file:
-        file.write("two\n")
-    assert read(source, window) == "one\ntwo\n"
-    assert read(source, window) == "one\ntwo\n"
-
-
 def test_a_character_may_be_torn_by_a_beat(path: Path) -> None:
     path.write_bytes("über".encode()[:1])
     source, window = FileFeed(path), LogWindow()

@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -121,12 +120,12 @@ def test_where_training_may_not_read_it_writes_all_the_same() -> None:
 
 def test_the_document_is_bounded() -> None:
     store = MemoryStore()
-    for number in range(100):
+    for number in range(MOST + 5):
         add_alerts(store, "run", [RaisedAlert(str(number), "\U0001f525" * 500, "\U0001f525" * 5000)])
     blob = store.read(KEY, 1 << 24)
     assert blob is not None
     assert blob.size_bytes < LIMIT_BYTES
-    assert [each.id for each in read_alerts(blob.body)] == [str(number) for number in range(100 - MOST, 100)]
+    assert [each.id for each in read_alerts(blob.body)] == [str(number) for number in range(5, MOST + 5)]
 
 
 @pytest.mark.parametrize(
@@ -140,16 +139,3 @@ def test_a_document_of_nothing_is_no_alert(body: bytes) -> None:
 def test_what_was_written_is_read() -> None:
     alerts = (RaisedAlert("a", "title", "text", "error", "2026-08-01T10:00:00.000Z", 3, 2), RaisedAlert("b", "b"))
     assert read_alerts(encode_alerts("run", alerts)) == alerts
-
-
-HOSTILE: list[Callable[[RaisedAlerts], bool]] = [
-    lambda raised: raised.take(Odd(), Odd(), Odd()),
-    lambda raised: raised.take([], {}, []),
-]
-
-
-@pytest.mark.parametrize("call", HOSTILE)
-def test_nothing_raises(call: Callable[[RaisedAlerts], bool]) -> None:
-    raised = RaisedAlerts()
-    assert call(raised)
-    AlertWriter().write(MemoryStore(), "run", raised, 0, 1)

@@ -22,9 +22,7 @@ SLURM = {"SLURM_JOB_ID": "12345", "SLURM_JOB_NAME": "llama"}
         pytest.param({"SLURM_JOB_ID": " 7 ", "SLURM_JOB_NAME": "../my job!"}, "my-job-7",
                      id="a name unfit for a folder"),
         pytest.param({"SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "_x" + "y" * 900}, "x" + "y" * 59 + "-7", id="a long one"),
-        pytest.param({"PBS_JOBID": "99.server"}, "pbs-99.server", id="PBS"),
         pytest.param({**SLURM, "LASTBEAT_RUN_ID": "mistral:1"}, "mistral:1", id="supervised: the run's own id"),
-        pytest.param({"SLURM_JOB_ID": ""}, None, id="an empty number is none"),
         pytest.param({}, None, id="no scheduler"),
     ],
 )  # fmt: skip

@@ -48,11 +48,9 @@ def says_itself(store: MemoryStore) -> bool:
 
 
 MOMENTS = [
-    pytest.param("read", 1, id="before exec has looked"),
     pytest.param("write", 1, id="between its look and its first heartbeat"),
     pytest.param("write", 2, id="between the two writes of its first heartbeat"),
     pytest.param("write", 3, id="between its look and a later heartbeat"),
-    pytest.param("write", 9, id="long after"),
 ]
 
 

@@ -84,17 +84,6 @@ class World:
                     rank.beat()
 
 
-def test_all_ranks_stop_at_the_call_that_rank_0_announces() -> None:
-    world = World()
-    world.trains(20)
-    world.ranks[0].asked()
-    world.trains(60)
-    stops = {rank.stopped_at for rank in world.ranks}
-    assert len(stops) == 1
-    assert None not in stops
-    assert [rank.own.why for rank in world.ranks] == [WHY, *[f"rank 0 was told to stop: {WHY}"] * 2]
-
-
 def test_ranks_that_a_scheduler_signals_at_once_wait_for_the_word_of_rank_0() -> None:
     world = World()
     world.trains(20)
@@ -112,6 +101,7 @@ def test_whatever_the_pace_and_the_moment_no_rank_stops_at_another_call(step_s: 
     world.trains(PATIENCE_S + 2 * (POLL_S + DELIVERY_S) + 6 * step_s, step_s=step_s)
     assert len({rank.stopped_at for rank in world.ranks}) == 1
     assert world.ranks[0].stopped_at is not None
+    assert [rank.own.why for rank in world.ranks] == [WHY, *[f"rank 0 was told to stop: {WHY}"] * 2]
 
 
 def test_the_call_stays_what_it_was_whatever_happens_after() -> None:
@@ -169,10 +159,7 @@ def test_a_rank_that_reads_only_after_rank_0_has_stopped_stops_as_well() -> None
 NO_WORD = [
     pytest.param({"begun": False, "stop_call": 1}, id="rank 0 has not begun this attempt"),
     pytest.param({"status": "completed", "stop_call": 1}, id="rank 0 came to its end"),
-    pytest.param({"status": "failed", "stop_call": 1}, id="rank 0 has failed"),
-    pytest.param({"stop_call": None}, id="no call"),
     pytest.param({"stop_call": "soon"}, id="no number"),
-    pytest.param({"stop_call": -3}, id="below zero"),
     pytest.param({"stop_call": 1.5}, id="no whole number"),
 ]
 

@@ -9,7 +9,6 @@ from lastbeat.jobs.supervision.lease import Machine, SupervisorLease
 from lastbeat.model.job import JobState
 from lastbeat.model.status import Event, Status
 from lastbeat.stores.port import UnreachableError
-from lastbeat.watch.effects.runner import ACTION_LEASE_S
 from support.jobs import RUN, SupervisedScene
 from unit.supervision.test_supervised_elsewhere import NCCL, failed, living
 
@@ -51,22 +50,6 @@ def test_a_job_that_was_only_submitted_is_watched_and_restarted() -> None:
     assert [message.restart for message in scene.channel.sent] == [
         "restarting, attempt 1/3, from where training itself resumes"
     ]
-
-
-def test_many_agents_do_each_thing_once() -> None:
-    scene = submitted_only()
-    agents = [scene.agent() for _ in range(3)]
-    for _ in range(4):
-        for agent in agents:
-            agent.run()
-        scene.store.pass_time(ACTION_LEASE_S / 4)
-    scene.end("run-r0", JobState.CANCELLED)
-    for _ in range(8):
-        for agent in agents:
-            agent.run()
-        scene.store.pass_time(ACTION_LEASE_S / 4)
-    assert scene.launcher.submitted == ["run-r0", "run-r1"]
-    assert scene.launcher.alive_at_once == 1
 
 
 def test_a_stalled_job_is_ended_and_followed_without_listing_the_fleet_again() -> None:

@@ -85,7 +85,6 @@ def test_its_end_is_told_when_it_is_dead() -> None:
     [
         pytest.param(lambda scene, number: more(scene, f"step {number + 2}/100 loss 2.4\n"), Status.RUNNING,
                      id="steps"),
-        pytest.param(lambda scene, number: more(scene, f"still {number} batches to go\n"), Status.FAILED, id="lines"),
         pytest.param(lambda scene, number: scene.store.put_text(f"{RUN}/progress.json", f'{{"step": {number + 2}}}'),
                      Status.RUNNING, id="steps in its heartbeat"),
     ],
@@ -138,7 +137,7 @@ def test_steps_that_take_long_are_known_whoever_set_its_limits(shows: str, limit
 
     def look() -> None:
         (watch if keeps else scene.watch()).tick()
-        scene.store.pass_time(30)
+        scene.store.pass_time(60)
 
     for step in range(1, 5):
         if shows == "a log":
@@ -146,13 +145,13 @@ def test_steps_that_take_long_are_known_whoever_set_its_limits(shows: str, limit
             scene.store.put_text(LOG, text)
         else:
             scene.store.put_text(f"{RUN}/progress.json", f'{{"step": {step}}}')
-        for _ in range(20):
+        for _ in range(10):
             look()
     scene.store.put_text(LOG, text + OOM.partition("\n")[2])
-    for _ in range(20):
+    for _ in range(10):
         look()
     assert cancels(scene) == 0, "its steps take ten minutes"
-    for _ in range(60):
+    for _ in range(30):
         look()
     assert cancels(scene) == 1
 

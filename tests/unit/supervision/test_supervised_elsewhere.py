@@ -239,15 +239,15 @@ def decided_remotely(scene: SupervisedScene, *, restart: bool, **claim: object) 
 
 CLAIMED = {"claims": 1, "claimed_by": "another", "claimed_until": "2026-01-01T12:05:00Z"}
 EARLIER = [
-    ("a restart that waits", {"restart": True}),
-    ("a restart that somebody has claimed", {"restart": True, **CLAIMED}),
-    ("a restart of which nobody knows whether it happened", {"restart": True, "claims": 2, "in_doubt": True}),
-    ("no restart", {"restart": False}),
+    ("a restart that waits", {"restart": True}, False),
+    ("a restart that waits, and a sweep looks first", {"restart": True}, True),
+    ("a restart that somebody has claimed", {"restart": True, **CLAIMED}, True),
+    ("a restart of which nobody knows whether it happened", {"restart": True, "claims": 2, "in_doubt": True}, False),
+    ("no restart", {"restart": False}, True),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("left", labelled(EARLIER))
-@pytest.mark.parametrize("swept", [False, True])
+@pytest.mark.parametrize(("left", "swept"), labelled(EARLIER))
 def test_the_supervisor_decides_about_what_an_earlier_build_decided_remotely(
     left: dict[str, object], swept: bool
 ) -> None:

@@ -112,20 +112,6 @@ def test_nothing_is_written_for_it() -> None:
     assert (last.last.first_step, last.last.last_step) == (10, 520)
 
 
-def test_the_checkpoint_that_a_job_was_given_is_where_it_resumed() -> None:
-    scene = SupervisedScene()
-    scene.begin()
-    watch = scene.watch()
-    watch.tick()
-    watch.tick()
-    record = recorded(scene)
-    assert record.timesheet is not None
-    first = record.timesheet.last
-    assert first is not None
-    # There is no place of checkpoints: training resumes as it likes.
-    assert (first.resumed_from, first.submitted_at) == (None, record.job.submitted_at if record.job else None)
-
-
 def test_training_that_tells_points_of_its_curve_needs_nobody_who_looked_all_the_while() -> None:
     """Each pass is another process, as under cron."""
     scene = SupervisedScene()

@@ -149,13 +149,8 @@ def test_any_exception_leaves_a_block_as_it_came_and_is_told(name: str, tmp_path
 
 
 READ = [
-    pytest.param("5000", 5000, id="a text of digits"),
     pytest.param(" 5e3 ", 5000, id="a text of a number"),
-    pytest.param(VALUES["numpy's text"](), 5000, id="numpy's text"),
     pytest.param(VALUES["an array without dimensions"](), 5000, id="an array without dimensions"),
-    pytest.param(VALUES["an array of one"](), 5000, id="an array of one number"),
-    pytest.param(VALUES["numpy's int64"](), 2**62, id="numpy's integers, to the last digit"),
-    pytest.param(5000.0, 5000, id="a float"),
     pytest.param(VALUES["an int whose methods lie"](), 7, id="an int, whatever its methods say"),
 ]
 
@@ -172,13 +167,10 @@ def test_total_steps_are_read(given_: Any, read: int) -> None:
 LEFT_OUT = [
     pytest.param("many", "'many' (type str) is not a whole number", id="a text that is no number"),
     pytest.param(float("inf"), "inf (type float) is not a whole number", id="infinity"),
-    pytest.param(float("nan"), "nan (type float) is not a whole number", id="NaN"),
     pytest.param([5], "a value of type list is not a whole number", id="a list"),
-    pytest.param(10**400, "… (type int) is not a whole number", id="a number beyond all sense"),
     pytest.param(
         10**5000, "a number of thousands of digits (type int) is not a whole number", id="one of 5,000 digits"
     ),
-    pytest.param(b"5000", "a value of type bytes is not a whole number", id="bytes"),
 ]
 
 
@@ -192,7 +184,7 @@ def test_what_is_no_number_is_left_out_with_one_line(given_: Any, why: str, capl
         run.step(2)
         assert run.complete()
     assert "total_steps" not in strict(store.held["r/progress.json"].body)
-    (line,) = [record.getMessage() for record in caplog.records if "total_steps" in record.getMessage()]
+    (line,) = [message for message in caplog.messages if "total_steps" in message]
     assert line.startswith("lastbeat leaves total_steps out: ")
     assert line.endswith(why)
 
@@ -204,7 +196,6 @@ def test_tokens_that_cannot_be_had_at_once_are_said_not_to_be_counted(caplog: py
         for step in range(3):
             run.step(step, tokens=[512])  # type: ignore[arg-type]  # as users do
         assert run.complete()
-    (line,) = [record.getMessage() for record in caplog.records]
-    assert (
-        line == "lastbeat leaves tokens out: a value of type list cannot be counted without waiting for it; give an int"
-    )
+    assert caplog.messages == [
+        "lastbeat leaves tokens out: a value of type list cannot be counted without waiting for it; give an int"
+    ]

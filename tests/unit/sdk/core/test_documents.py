@@ -187,21 +187,6 @@ def test_a_curve_is_true_to_the_steps_between_two_beats() -> None:
     assert np.abs(drawn - 1 / np.arange(1, 301)).max() < 0.01
 
 
-def test_a_peak_between_two_beats_is_on_the_curve() -> None:
-    run, pace = Run("run-1", None), ProgressHistory()
-    for step in range(5_000):
-        run.step(step, loss=99.0 if step == 1_234 else 0.01 if step == 4_321 else 2.0)
-    found = {loss for _, _, loss, _ in read(pace.document(run, time.time()))["recent"]}
-    assert {99.0, 0.01, 2.0} <= found
-
-
-def test_a_loss_that_was_no_number_between_two_beats_is_told() -> None:
-    run, pace = Run("run-1", None), ProgressHistory()
-    for step in range(50):
-        run.step(step, loss=math.nan if step == 20 else 2.0)
-    assert [20, "NaN"] in [[step, loss] for _, step, loss, _ in read(pace.document(run, time.time()))["recent"]]
-
-
 def test_a_figure_that_is_told_between_two_beats_gets_its_point() -> None:
     run, pace = Run("run-1", None), ProgressHistory()
     for step in range(100):
@@ -284,7 +269,6 @@ def test_points_are_in_order_of_time_whatever_the_clock_does() -> None:
     ("losses", "least", "greatest"),
     [
         pytest.param([5.0 - n / 2_000 for n in range(5_000)], 2.5, 5.0, id="falls with each step"),
-        pytest.param([-1.0 - n for n in range(5_000)], -5_000.0, -1.0, id="falls below zero"),
         pytest.param([0.0] * 700 + [-1e-9] + [0.0] * 700, -1e-9, 0.0, id="leaves zero"),
         pytest.param([2.0] * 999 + [1e300, 2.0, 0.01, 2.0], 0.01, 1e300, id="jumps, and dips right after that"),
     ],
@@ -343,11 +327,8 @@ def test_speed_is_that_of_the_last_minutes() -> None:
 
 ODD = [
     pytest.param({"step": "seven"}, None, id="a step that is no number is no progress"),
-    pytest.param({"step": 7, "loss": math.nan}, {"step": 7, "loss": "NaN"}, id="NaN is kept"),
     pytest.param({"step": 7, "loss": "low"}, {"step": 7}, id="a loss that is no number is left out"),
-    pytest.param({"step": 7, "loss": object(), "x": object()}, {"step": 7}, id="so is any object"),
     pytest.param({"step": 2**60 + 1}, {"step": 2**60 + 1}, id="a large step keeps its digits"),
-    pytest.param({"step": np.int64(7), "tokens": np.int64(5)}, {"step": 7, "tokens": 5}, id="numpy's integers"),
     pytest.param({"step": 7, "tokens": 5.5}, {"step": 7}, id="tokens that are no whole number are not counted"),
 ]
 

