@@ -12,8 +12,7 @@ from typing import Final
 
 import click
 
-from lastbeat.model.redact import Redactor
-from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.secrets import Redactor, mask_tokens
 from lastbeat.settings import SettingsError, secrets_in
 from lastbeat.stores.port import StoreError
 from lastbeat_cli import exits, logs

@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat.settings import Settings, own_log
 from lastbeat.settings.table import LOG_FILE
 

@@ -7,6 +7,7 @@
 Importing this module loads next to nothing; a run loads its modules when it begins.
 """
 
+from lastbeat import training
 from lastbeat.model.version import __version__
 
 # Not imported from typing, which takes longer than all the rest; type checkers know the name.
@@ -62,9 +63,7 @@ def alert(
     channels. Waits at most some seconds for the store, and never raises. Returns False if the alert was not written;
     the log has the reason.
     """
-    from lastbeat.training.entry import raise_alert  # noqa: PLC0415 - importing lastbeat must cost nothing
-
-    return raise_alert(run_id, status, text, context, root)
+    return training.raise_alert(run_id, status, text, context, root)
 
 
 def run(run_id: "str | None" = None, **options: "Unpack[RunOptions]") -> "Run":
@@ -113,9 +112,7 @@ def run(run_id: "str | None" = None, **options: "Unpack[RunOptions]") -> "Run":
     ``simulate_fault`` (``"rank_killed:2:30"``: type, rank, seconds; else LASTBEAT_SIMULATE_FAULT) makes a rank fail on
     purpose, once, to test the reaction of training.
     """
-    from lastbeat.training.entry import begin  # noqa: PLC0415 - importing lastbeat must cost nothing
-
-    return begin(run_id, **options)
+    return training.begin(run_id, **options)
 
 
 def start(run_id: "str | None" = None, **options: "Unpack[RunOptions]") -> "Run":
@@ -127,9 +124,7 @@ def start(run_id: "str | None" = None, **options: "Unpack[RunOptions]") -> "Run"
     ``raise SystemExit(n)`` cannot be seen and counts as success: use ``sys.exit(n)``. After ``os._exit(n)``, a crash or
     SIGKILL the guardian writes ``_error``; without a guardian the run is TIMED_OUT.
     """
-    from lastbeat.training.entry import begin  # noqa: PLC0415 - as above
-
-    return begin(run_id, at_exit=True, **options)
+    return training.begin(run_id, at_exit=True, **options)
 
 
 def ignore_stop_signals(worker: object = None) -> None:
@@ -138,9 +133,7 @@ def ignore_stop_signals(worker: object = None) -> None:
     With ``DataLoader(worker_init_fn=lastbeat.ignore_stop_signals)``, workers survive a scheduler's signal until
     training has saved its checkpoint.
     """
-    from lastbeat.training.sdk.exit_signals import ignore_stop_signals as ignore  # noqa: PLC0415 - as above
-
-    ignore(worker)
+    training.ignore_stop_signals(worker)
 
 
 def find_checkpoints(
@@ -156,11 +149,6 @@ def find_checkpoints(
     Raises ``lastbeat.stores.port.StoreError`` if the place cannot be read, and ``lastbeat.settings.SettingsError``, a
     ``ValueError``, for a wrong place or wrong settings.
     """
-    from os import fspath  # noqa: PLC0415 - as above
+    from lastbeat.jobs.checkpoints.survey import survey_place  # noqa: PLC0415 - importing lastbeat must cost nothing
 
-    from lastbeat import settings  # noqa: PLC0415 - as above
-    from lastbeat.jobs.checkpoints.survey import survey  # noqa: PLC0415 - as above
-    from lastbeat.settings import opening  # noqa: PLC0415 - as above
-
-    store = opening.place(settings.load({}, channels=False, training=True), fspath(place))
-    return survey(store, crashed_at=crashed_at, settle_s=settle_s)
+    return survey_place(place, crashed_at=crashed_at, settle_s=settle_s)

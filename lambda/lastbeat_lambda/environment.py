@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+import lastbeat_lambda
 from lastbeat import settings as configuration
 from lastbeat.alerts.port import Channel
 from lastbeat.fleet.configured import configured_sweep
@@ -144,9 +145,7 @@ class ExecutionEnvironment:
     def answer(self, request: Request | QueueBatch, limit: TimeLimit) -> dict[str, object]:
         """Carry out ``request``. Returns the JSON object that the invocation answers with."""
         if isinstance(request, QueueBatch):
-            from lastbeat_lambda import sqs  # noqa: PLC0415 - 40 ms, and only a queue needs it
-
-            return sqs.answer(request.event, self, limit)
+            return lastbeat_lambda.answer_batch(request.event, self, limit)
         if isinstance(request, ObjectEvents):
             done = [self.answer(each, limit) for each in request.each]
             return {
@@ -186,9 +185,7 @@ class ExecutionEnvironment:
         shards = self._shards(limit) if isinstance(queue, str) else ()
         if len(shards) < 2:
             return self.sweep(None, limit)
-        from lastbeat_lambda import sqs  # noqa: PLC0415 - loads boto3
-
-        refused = sqs.send(str(queue), shards, self.settings[MONITORING_REGION])
+        refused = lastbeat_lambda.send_shards(str(queue), shards, self.settings[MONITORING_REGION])
         telemetry.logger.info("split over the queue", extra={"shards": len(shards), "refused": len(refused)})
         # Shards that the queue refuses are swept here as far as time allows: slower, but not unwatched.
         swept = [self.sweep(shard, limit) for shard in refused]
@@ -209,10 +206,8 @@ def settled(outcome: Outcome) -> bool:
 
 
 def _secret(place: str, settings: Settings, earlier: ExecutionEnvironment | None) -> str:
-    from lastbeat_lambda import parameter  # noqa: PLC0415 - only where the address lies elsewhere
-
     try:
-        return parameter.read(place, settings.environ, settings[MONITORING_REGION])
+        return lastbeat_lambda.read_secret(place, settings.environ, settings[MONITORING_REGION])
     except SecretError as error:
         if earlier is None or earlier.secret is None:
             raise

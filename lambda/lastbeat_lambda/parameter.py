@@ -7,6 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import requests
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
 from lastbeat.stores.s3_credentials import keys_in
 from lastbeat_lambda.secret_error import SecretError
 
@@ -14,7 +19,7 @@ _ANSWER_LIMIT = 200_000
 _TIMEOUT_S = (3.0, 5.0)
 
 
-def read(place: str, env: Mapping[str, str], region: str) -> str:
+def read_secret(place: str, env: Mapping[str, str], region: str) -> str:
     """The text at ``place``: ``ssm:NAME`` or ``secretsmanager:NAME-OR-ARN``. Raises :class:`SecretError`.
 
     If the secret is a JSON object with one text, as the console makes them, that text is returned.
@@ -49,11 +54,6 @@ def _only_text(text: str, place: str) -> str:
 
 
 def _ask(service: str, target: str, asked: Mapping[str, object], env: Mapping[str, str], region: str) -> dict[str, Any]:
-    import requests  # noqa: PLC0415 - loaded for Slack anyway
-    from botocore.auth import SigV4Auth  # noqa: PLC0415
-    from botocore.awsrequest import AWSRequest  # noqa: PLC0415
-    from botocore.credentials import Credentials  # noqa: PLC0415
-
     what = f"{target.partition('.')[2]} of {asked.get('Name') or asked.get('SecretId')}"
     keys = keys_in(env)
     if keys is None:

@@ -14,8 +14,7 @@ from aws_lambda_powertools.metrics import Metrics, MetricUnit, single_metric
 from lastbeat.model.document import clean
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.outcome import Outcome
-from lastbeat.model.redact import Redactor
-from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.secrets import Redactor, mask_tokens
 from lastbeat.model.status import Status
 from lastbeat.settings import Settings, SettingsError, own_log, secrets_in
 from lastbeat.settings.table import LOG_LEVEL

@@ -12,7 +12,7 @@ from support.cli import LASTBEAT, call
 SCRIPT = """
 import logging, signal, sys
 import click
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat_cli import frame, logs
 
 @click.command()

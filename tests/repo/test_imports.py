@@ -108,7 +108,7 @@ NOT_FOR_A_HEALTHY_RUN = (
     "lastbeat.fleet", "lastbeat.model.group", "lastbeat.model.fleet", "lastbeat.views", "lastbeat.views.page",
     # channels that are not set up, and how one sends
     "lastbeat.alerts.pagerduty", "lastbeat.alerts.slack_bot", "lastbeat.alerts.sns", "lastbeat.alerts.webhook",
-    "lastbeat.alerts.apprise_urls", "lastbeat.alerts.http", "lastbeat.alerts.slack_blocks",
+    "lastbeat.alerts.apprise_urls", "lastbeat.alerts.web.posting", "lastbeat.alerts.slack_blocks",
     "asyncio", "boto3", "concurrent", "dotenv", "email", "http", "pydantic", "requests", "ssl", "statistics",
     "typing_extensions", "yaml",
 )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import click
 
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat.settings import Settings, opening, table
 from lastbeat.stores.counting import Tally
 from lastbeat.views.documents import Delta, fleet_document

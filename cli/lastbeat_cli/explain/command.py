@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,17 +18,19 @@ from lastbeat.model.text import clean
 from lastbeat.settings import Settings, SettingsError, opening, table
 from lastbeat.stores import registry
 from lastbeat.stores.port import MissingStoreError, StoreError
-from lastbeat_cli import exits, logs, options
+from lastbeat_cli import exits, explain, logs, options
 from lastbeat_cli.document import dump
 from lastbeat_cli.explain import log_sources, reading
 from lastbeat_cli.explain.document import story_document
 from lastbeat_cli.explain.lines import story_lines
 from lastbeat_cli.explain.log_bytes import UnreadableLogError
 from lastbeat_cli.explain.log_sources import LogInput
-from lastbeat_cli.explain.rank_facts import RankFacts
 from lastbeat_cli.explain.story import ExplainReport
 from lastbeat_cli.signals.command import catalogue
 from lastbeat_cli.terminal import paint
+
+if TYPE_CHECKING:
+    from lastbeat_cli.explain.rank_facts import RankFacts
 
 WHAT = "What to explain"
 EPILOG = """\
@@ -208,11 +211,9 @@ class _Looking:
                 f"there is no file {name}, and runs cannot be looked up because the settings are wrong: {self._wrong}"
             )
             raise UnreadableLogError(what, advice)
-        from lastbeat_cli.explain import run  # noqa: PLC0415 - files need no store
-
         where = opening.root_url(self._settings)
         try:
-            found = run.sources(self._settings, name, self.notes.append)
+            found = explain.run_sources(self._settings, name, self.notes.append)
         except MissingStoreError:
             raise UnreadableLogError(f"there is no file {name}, nor a fleet root {where} with runs", advice) from None
         except StoreError as fault:
@@ -224,11 +225,11 @@ class _Looking:
         self._run_id = name
         return found
 
-    def ranks(self) -> RankFacts:
-        """World size and hosts from the run's folder, if a run or its folder was named."""
+    def ranks(self) -> "RankFacts | None":
+        """World size and hosts from the run's folder, or None if neither a run nor its folder was named."""
         if self._run_id is not None and self._settings is not None:
-            return RankFacts(opening.store(self._settings), self._run_id, mask)
-        return RankFacts() if self._folder is None else RankFacts.of_folder(self._folder, mask)
+            return explain.RankFacts(opening.store(self._settings), self._run_id, mask)
+        return None if self._folder is None else explain.RankFacts.of_folder(self._folder, mask)
 
     def compared(self, story: ExplainReport) -> ExplainReport:
         """``story`` with its fingerprint and, if the user named a run, with the fleet's last similar failure."""
@@ -238,14 +239,8 @@ class _Looking:
         story = replace(story, fingerprint=fingerprint_of(cause))
         if self._run_id is None or self._settings is None:
             return story
-        from lastbeat.watch.decide.similar import aftermath  # noqa: PLC0415 - files need no store
-        from lastbeat.watch.record.known_failures import KnownFailures  # noqa: PLC0415 - as above
-
-        store = opening.store(self._settings)
-        now = store.clock()
-        # Attempt 0 excludes every attempt of this run: the explained failure may be in that document itself.
-        found = KnownFailures(store).similar(story.fingerprint, self._run_id, 0, now, aftermath)
-        return story if found is None else replace(story, similar=found.told(now))
+        similar = explain.similar_failure(self._settings, self._run_id, story.fingerprint)
+        return story if similar is None else replace(story, similar=similar)
 
 
 def _runs_in(settings: Settings) -> list[str]:

@@ -5,31 +5,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lastbeat.model import runid
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
+from lastbeat.model.record import Attempt
+from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.port import Store, StoreError
+from lastbeat.watch.observe.ranks import rank_hosts
 
 
 @dataclass(frozen=True, slots=True)
 class RankFacts:
-    """Reads world size and hosts of the run ``run_id`` in ``store``. Without a store both are unknown."""
+    """Reads world size and hosts of the run ``run_id`` in ``store``."""
 
-    store: Store | None = None
-    run_id: str = ""
-    mask: Callable[[str], str] = str
+    store: Store
+    run_id: str
+    mask: Callable[[str], str]
 
     @classmethod
     def of_folder(cls, folder: Path, mask: Callable[[str], str]) -> "RankFacts":
         """The facts of the run in ``folder``; unknown if the folder holds no run."""
-        from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - a log alone needs no store
-
         place = folder.resolve()
         return cls(DirectoryStore(place.parent), place.name, mask)
 
     def world_size(self) -> int | None:
         """The number of ranks in metadata.json, or None if unknown."""
-        if self.store is None:
-            return None
-        from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat  # noqa: PLC0415 - as above
-
         try:
             blob = self.store.read(f"{self.run_id}/{runid.METADATA}", DOCUMENT_LIMIT_BYTES)
         except StoreError:
@@ -38,12 +36,4 @@ class RankFacts:
 
     def hosts(self, ranks: Collection[int]) -> Mapping[int, str]:
         """Rank → host, for those of ``ranks`` whose host is known."""
-        if self.store is None:
-            return {}
-        from lastbeat.model.record import Attempt  # noqa: PLC0415 - as above
-        from lastbeat.watch.observe.ranks import rank_hosts  # noqa: PLC0415 - as above
-
         return rank_hosts(self.store, self.run_id, self.mask, ranks, Attempt())
-
-
-NO_RANK_FACTS = RankFacts()

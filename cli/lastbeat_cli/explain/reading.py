@@ -19,12 +19,12 @@ from lastbeat.watch.observe.log_times import last_time
 from lastbeat_cli.explain import context
 from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError
 from lastbeat_cli.explain.log_sources import LogInput
-from lastbeat_cli.explain.rank_facts import NO_RANK_FACTS, RankFacts
 from lastbeat_cli.explain.story import ExplainReport, LogRead
 from lastbeat_cli.terminal.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from lastbeat.explain.causes.log_summary import LogSummary
+    from lastbeat_cli.explain.rank_facts import RankFacts
 
 MOST_NOTES: Final = 100
 _TAIL_BYTES: Final = 8192
@@ -43,7 +43,7 @@ def story(  # noqa: PLR0913 - the question, and two lists for what went wrong
     exit_code: int | None = None,
     scheduler: str | None = None,
     neighbours: bool = True,
-    ranks: RankFacts = NO_RANK_FACTS,
+    ranks: "RankFacts | None" = None,
 ) -> ExplainReport | None:
     """The report on ``sources``, or None if none could be read. Unreadable logs are added to ``faults``.
 
@@ -71,13 +71,15 @@ def story(  # noqa: PLR0913 - the question, and two lists for what went wrong
         read.append(LogRead(source.name, rank, summary.lines, size, told.step, told.total_steps, told.loss, last_time))
     if not summaries:
         return None
+    world_size = None if ranks is None else ranks.world_size()
     found = explain(
-        summaries, signals, exit_code=exit_code, scheduler=scheduler, world_size=ranks.world_size(), whole=not faults
+        summaries, signals, exit_code=exit_code, scheduler=scheduler, world_size=world_size, whole=not faults
     )
     if found.missing is not None:
         ends = {log.name: log.last_time for log in read}
         times = {each.rank: at for each in found.missing.ranks if (at := ends.get(each.log)) is not None}
-        found = found.located(ranks.hosts([each.rank for each in found.missing.ranks]), times)
+        hosts = {} if ranks is None else ranks.hosts([each.rank for each in found.missing.ranks])
+        found = found.located(hosts, times)
     if exit_code is not None or scheduler or any(_is_error(log.name) for log in read):
         # The run did end: the user says so, or training wrote _error.
         found = replace(found, ended=True)

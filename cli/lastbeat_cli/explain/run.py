@@ -1,4 +1,4 @@
-"""A run's id → its logs below the fleet root."""
+"""A run's id → its logs below the fleet root, and the last similar failure there."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -11,9 +11,11 @@ from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.times import format_time
 from lastbeat.settings import Settings, opening, table
 from lastbeat.stores.port import Entry, Store, StoreError
+from lastbeat.watch.decide.similar import aftermath
 from lastbeat.watch.observe import log_files
 from lastbeat.watch.observe.listing import run_files
 from lastbeat.watch.observe.local_logs import local_logs
+from lastbeat.watch.record.known_failures import KnownFailures
 from lastbeat_cli.explain import log_sources
 from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError, text_chunks
 from lastbeat_cli.explain.log_sources import LogInput
@@ -23,7 +25,7 @@ _CLOCKS: Final = timedelta(minutes=2)
 """Tolerance for an instance's clock that is ahead of the store's."""
 
 
-def sources(settings: Settings, run_id: str, note: Note) -> list[LogInput]:
+def run_sources(settings: Settings, run_id: str, note: Note) -> list[LogInput]:
     """The logs of ``run_id``, including its ``_error``; empty if there is no such run.
 
     Raises :class:`StoreError`, and :class:`UnreadableLogError` if the run has no logs.
@@ -53,6 +55,15 @@ def sources(settings: Settings, run_id: str, note: Note) -> list[LogInput]:
             _check(store, files[name].key)
         return [replace(log_sources.file(root / run_id / name), rank=log_files.rank_of(name)) for name in names]
     return [_source(store, files[name]) for name in names]
+
+
+def similar_failure(settings: Settings, run_id: str, fingerprint: str) -> str | None:
+    """The fleet's last failure with ``fingerprint`` that was not of ``run_id``, in a sentence; or None."""
+    store = opening.store(settings)
+    now = store.clock()
+    # Attempt 0 excludes every attempt of this run: the explained failure may be in that document itself.
+    found = KnownFailures(store).similar(fingerprint, run_id, 0, now, aftermath)
+    return None if found is None else found.told(now)
 
 
 def _of_this_machine(settings: Settings, note: Note) -> list[LogInput]:

@@ -13,7 +13,7 @@ from lastbeat.settings import Settings
 from lastbeat.views.documents import fleet_document
 from lastbeat.views.order import select
 from lastbeat.views.watching import FleetWatch, fleet_watch
-from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli import exits, fleet, logs, options, values
 from lastbeat_cli.document import dump
 from lastbeat_cli.fleet.once import lines
 from lastbeat_cli.terminal import live, paint, signs
@@ -95,9 +95,7 @@ def command(  # noqa: PLR0913 - one for each option
     watch = fleet_watch(settings, since_s=since_s, explains=True)
     if once or as_json or not live.possible():
         return _once(settings, watch, globs, wanted, as_json=as_json)
-    from lastbeat_cli.fleet import look  # noqa: PLC0415 - only a terminal needs it
-
-    return look.follow(settings, watch, globs, wanted, interval_s)
+    return fleet.follow(settings, watch, globs, wanted, interval_s)
 
 
 def statuses(named: tuple[str, ...], faults: list[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from lastbeat.model.fleet import PassReport
 from lastbeat.settings import Settings, opening, table
-from lastbeat_cli import logs
+from lastbeat_cli import logs, metrics
 from lastbeat_cli.dashboard.door import is_loopback
 from lastbeat_cli.metrics.endpoint import Endpoint
 from lastbeat_cli.metrics.samples import PassMetrics
@@ -72,9 +72,7 @@ class Exporter:
         if wanted.address is not None:
             self._endpoint = Endpoint(*wanted.address, token, Scrapes(self._metrics.samples, fleet))
         if wanted.path is not None:
-            from lastbeat_cli.metrics.textfile import TextFile  # noqa: PLC0415 - imports prometheus-client
-
-            self._file = TextFile(wanted.path, self._metrics, fleet)
+            self._file = metrics.TextFile(wanted.path, self._metrics, fleet)
 
     def start(self) -> None:
         """Start endpoint and file, before the first pass."""

@@ -1,7 +1,4 @@
-"""The answer to a scrape, rendered at most once a second for all clients.
-
-prometheus-client is optional and slow to import, so its module is imported for the first scrape.
-"""
+"""The answer to a scrape, rendered at most once a second for all clients."""
 
 import threading
 import time
@@ -9,6 +6,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Final
 
+from lastbeat_cli import metrics
 from lastbeat_cli.dashboard.answer import Body, Response, body, refusal
 from lastbeat_cli.metrics.samples import Sample
 
@@ -44,13 +42,11 @@ class Scrapes:
         """The metrics in the format that the Accept header ``accept`` asks for."""
         if not is_installed():
             return refusal("501 Not Implemented", "There are no metrics here.", f"{MISSING}.", data=True)
-        from lastbeat_cli.metrics.exposition import render  # noqa: PLC0415 - see above
-
         strict = wants_strict(accept)
         # One at a time: a hundred scrapes at once must not take the processor from a pass.
         with self._lock:
             made = self._made.get(strict)
             if made is None or self._steady() - made[0] >= _STAYS_S:
-                text, kind = render(self._samples(), self._fleet, strict=strict)
+                text, kind = metrics.render(self._samples(), self._fleet, strict=strict)
                 made = self._made[strict] = self._steady(), body(text, kind)
         return Response("200 OK", made[1])

@@ -13,7 +13,7 @@ from lastbeat.settings.channels import configured_channels
 from lastbeat.settings.table import PAGE_MINUTES
 from lastbeat.stores.clock import next_due, steady_clock
 from lastbeat.views import page
-from lastbeat_cli import logs, values
+from lastbeat_cli import logs, metrics, sweep, values
 from lastbeat_cli.loop import Stop
 from lastbeat_cli.sweep.show import Shown
 from lastbeat_cli.terminal.progress_line import ProgressLine
@@ -55,31 +55,29 @@ def sweep_fleet(  # noqa: PLR0913 - each is an option
     settings, exporter = _prepared(given, faults, metrics_at, metrics_file, once=once)
     channels = configured_channels(settings)
     make_page = page.configured_page if settings[PAGE_MINUTES] > 0 else None
-    sweep = configured_sweep(settings, channels, clock=steady_clock(), make_page=make_page)
+    sweeper = configured_sweep(settings, channels, clock=steady_clock(), make_page=make_page)
     if not channels and not once:
         log.warning("no channel is set up, so no alert will be sent; set for example SLACK_WEBHOOK_URL")
     shown = Shown(opening.root_url(settings), as_json=as_json)
     if exporter is not None:
         exporter.start()
     if once:
-        report = _pass(sweep, exporter)
+        report = _pass(sweeper, exporter)
         shown.show(report)
     else:
         with Stop() as stop:
             shown.left = stop.ask
-            report = _follow(partial(_pass, sweep, exporter), shown, stop, settings.fleet.interval_s)
+            report = _follow(partial(_pass, sweeper, exporter), shown, stop, settings.fleet.interval_s)
     if exporter is not None:
         exporter.close()
     return report.exit_status
 
 
 def _dry_run(given: Mapping[str, str | None], faults: list[str], *, as_json: bool) -> int:
-    from lastbeat_cli.sweep.planned import Nobody, Planned  # noqa: PLC0415 - only for a dry run
-
     settings = _loaded(given, faults)
     channels = configured_channels(settings)
-    report = _run(dry_sweep(settings, channels or (Nobody(),), clock=steady_clock()))
-    Shown(opening.root_url(settings), as_json=as_json, planned=Planned(channels)).show(report)
+    report = _run(dry_sweep(settings, channels or (sweep.Nobody(),), clock=steady_clock()))
+    Shown(opening.root_url(settings), as_json=as_json, planned=sweep.Planned(channels)).show(report)
     return report.exit_status
 
 
@@ -89,14 +87,12 @@ def _prepared(
     """The settings, and the exporter for Prometheus or None. Raises :class:`SettingsError`."""
     if metrics_at is None and metrics_file is None:
         return _loaded(given, faults), None
-    from lastbeat_cli.metrics.exporter import Exporter, check_token, wanted  # noqa: PLC0415 - only for metrics
-
-    exports = wanted(metrics_at, metrics_file, faults, once=once)
+    exports = metrics.wanted(metrics_at, metrics_file, faults, once=once)
     settings = _loaded(given, faults)
-    check_token(exports, settings, faults)
+    metrics.check_token(exports, settings, faults)
     if faults:
         raise SettingsError(faults)
-    return settings, Exporter(exports, settings)
+    return settings, metrics.Exporter(exports, settings)
 
 
 def _loaded(given: Mapping[str, str | None], faults: list[str]) -> Settings:
@@ -119,14 +115,14 @@ def _follow(make: Callable[[], PassReport], shown: Shown, stop: Stop, interval_s
             return report
 
 
-def _pass(sweep: Sweeper, exporter: "Exporter | None") -> PassReport:
-    report = _run(sweep)
+def _pass(sweeper: Sweeper, exporter: "Exporter | None") -> PassReport:
+    report = _run(sweeper)
     if exporter is not None:
         exporter.tell(report)
     return report
 
 
-def _run(sweep: Sweeper) -> PassReport:
+def _run(sweeper: Sweeper) -> PassReport:
     # A hanging read must not block the sweep. Runs that this pass had no time for come first in the next one.
     with ProgressLine() as progress:
-        return sweep.run(deadline=time.monotonic() + PASS_LIMIT_S, progress=progress.runs)
+        return sweeper.run(deadline=time.monotonic() + PASS_LIMIT_S, progress=progress.runs)

@@ -1,8 +1,8 @@
-"""``watch``: its options. The rest is imported when it is called, so that ``--help`` is fast."""
+"""``watch``: its options."""
 
 import click
 
-from lastbeat_cli import logs, options
+from lastbeat_cli import logs, options, sweep, watch
 
 WHAT = "What to watch"
 METRICS = "Metrics of a fleet, for Prometheus"
@@ -79,11 +79,9 @@ def command(  # noqa: PLR0913 - each is an option
     faults: list[str] = []
     # cli/monitor.py, whose command has no parent, watches one run.
     if run_id is None and click.get_current_context().parent is not None:
-        from lastbeat_cli.sweep.sweeping import sweep_fleet  # noqa: PLC0415 - see above
-
         if log:
             faults.append("--log is a log of one run; name the run, too")
-        return sweep_fleet(
+        return sweep.sweep_fleet(
             {**told, "interval": interval},
             faults,
             metrics_at,
@@ -92,10 +90,8 @@ def command(  # noqa: PLR0913 - each is an option
             dry_run=dry_run,
             as_json=as_json,
         )
-    from lastbeat_cli.watch.watching import watch_run  # noqa: PLC0415 - see above
-
     if metrics_at is not None or metrics_file is not None:
         faults.append("--metrics and --metrics-file are of a fleet; leave the run out, or them")
-    return watch_run(
+    return watch.watch_run(
         told, faults, run_id=run_id, once=once, interval=interval or "60", dry_run=dry_run, as_json=as_json
     )

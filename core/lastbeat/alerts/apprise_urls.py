@@ -19,6 +19,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
+from lastbeat.alerts import web
 from lastbeat.alerts.extra import demand, install, is_missing, within
 from lastbeat.alerts.facts import headline
 from lastbeat.alerts.log_lines import log_lines
@@ -28,7 +29,7 @@ from lastbeat.alerts.web.limits import HttpTimeouts
 from lastbeat.alerts.weburl import LIMITS, fingerprint
 from lastbeat.model.alert import Message
 from lastbeat.model.data import dataclass
-from lastbeat.model.redact import SHORTEST, Redactor
+from lastbeat.model.secrets import SHORTEST, Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.status import Event
 from lastbeat.model.text import fit, newest, one_line
@@ -176,15 +177,13 @@ class AppriseUrl:
         place = _place(plugin)
         if place is None:
             return f"{self.describe}: Apprise knows the service {plugin.service_name}; nothing was sent"
-        from lastbeat.alerts.web.calls import in_words  # noqa: PLC0415 - requests: 0.15 s that few passes need
-
         try:
             with socket.create_connection(place, timeout=self.limits.connect_s):
                 pass
         except (OSError, UnicodeError) as error:
             advice = f"check the host and port in {APPRISE_URLS.name}, and this machine's network"
             raise DeliveryError(
-                f"{self.describe}: {in_words(error, self.limits)}", retryable=True, advice=advice
+                f"{self.describe}: {web.in_words(error, self.limits)}", retryable=True, advice=advice
             ) from None
         return f"{self.describe}: the host answers; nothing was sent"
 

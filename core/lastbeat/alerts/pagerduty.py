@@ -24,6 +24,7 @@ from dataclasses import field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from lastbeat.alerts import web
 from lastbeat.alerts.document import document
 from lastbeat.alerts.facts import cause
 from lastbeat.alerts.port import DeliveryError, Receipt
@@ -31,8 +32,7 @@ from lastbeat.alerts.web.limits import HttpTimeouts
 from lastbeat.alerts.weburl import LIMITS, check_address, fingerprint, host
 from lastbeat.model.alert import Message
 from lastbeat.model.data import dataclass
-from lastbeat.model.redact import Redactor
-from lastbeat.model.secrets import MASK
+from lastbeat.model.secrets import MASK, Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.status import Event
 from lastbeat.model.text import fit, one_line
@@ -127,25 +127,23 @@ class PagerDuty:
 
     def check(self) -> str:
         """Check the connection without sending. Only an event would show whether the key is valid."""
-        from lastbeat.alerts.http import reach  # noqa: PLC0415 - requests: 0.15 s that few passes need
-
-        return reach(self.url, to=self.describe, limits=self.limits, setting=PAGERDUTY_URL.name)
+        return web.reach(self.url, to=self.describe, limits=self.limits, setting=PAGERDUTY_URL.name)
 
     def _masked(self, message: Message) -> Message:
         # Training may print its environment; the key must not get into an incident.
         return message.masked(Redactor([self.key]))
 
     def _post(self, wanted: Mapping[str, object], calls: int) -> None:
-        from lastbeat.alerts.http import post, refusal  # noqa: PLC0415 - as in check
-
         body = json.dumps(wanted, ensure_ascii=False, allow_nan=False).encode()
         # All calls of one alert together stay within the time of one.
         limits = HttpTimeouts(self.limits.connect_s, self.limits.read_s, self.limits.total_s / calls)
         setting = PAGERDUTY_URL.name
-        answer = post(self.url, body, _HEADERS, to=self.describe, limits=limits, setting=setting, secrets=[self.key])
+        answer = web.post(
+            self.url, body, _HEADERS, to=self.describe, limits=limits, setting=setting, secrets=[self.key]
+        )
         if 200 <= answer.status < 300:
             return
-        error = refusal(answer, to=self.describe, setting=setting, advice={})
+        error = web.refusal(answer, to=self.describe, setting=setting, advice={})
         if answer.status in {400, 401, 403, 404}:
             advice = f"check {PAGERDUTY_ROUTING_KEY.name}, and {setting} for accounts in the EU"
             error = DeliveryError(error.what, retryable=False, advice=advice)

@@ -5,12 +5,13 @@ from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
+from lastbeat.alerts import web
 from lastbeat.alerts.port import Receipt
 from lastbeat.alerts.web.limits import HttpTimeouts
 from lastbeat.alerts.weburl import LIMITS, check_address, fingerprint, host
 from lastbeat.model.alert import Message
 from lastbeat.model.data import dataclass
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 
 
@@ -72,10 +73,8 @@ class Slack:
         return f"Slack ({host(self.url)})"
 
     def send(self, message: Message, receipt: Receipt | None = None) -> None:  # noqa: ARG002 - alerts are independent
-        from lastbeat.alerts.http import deliver  # noqa: PLC0415 - requests: 0.15 s that few passes need
-
         body = json.dumps(self._payload(message), ensure_ascii=False, allow_nan=False).encode()
-        deliver(
+        web.deliver(
             self.url,
             body,
             _HEADERS,
@@ -90,16 +89,14 @@ class Slack:
 
     def check(self) -> str:
         """Check the webhook by a message without text, which a working webhook refuses without posting it."""
-        from lastbeat.alerts.http import post, refusal  # noqa: PLC0415 - as in send
-
         setting = SLACK_WEBHOOK_URL.name
-        answer = post(self.url, b"{}", _HEADERS, to=self.describe, limits=self.limits, setting=setting)
+        answer = web.post(self.url, b"{}", _HEADERS, to=self.describe, limits=self.limits, setting=setting)
         if answer.status == 400 and answer.text in _HARMLESS:
             return f"{self.describe}: the webhook exists; nothing was posted"
         if 200 <= answer.status < 300:
             # Not Slack, which never accepts an empty message, but a compatible server.
             return f"{self.describe}: the address answers {answer.status}"
-        raise refusal(answer, to=self.describe, setting=setting, advice=_ADVICE)
+        raise web.refusal(answer, to=self.describe, setting=setting, advice=_ADVICE)
 
     def _payload(self, message: Message) -> dict[str, object]:
         # Training may print its environment; this address must not get into a chat.

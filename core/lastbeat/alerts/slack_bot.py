@@ -16,6 +16,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from lastbeat.alerts import web
 from lastbeat.alerts.extra import demand, install, is_missing, within
 from lastbeat.alerts.port import DeliveryError, Receipt
 from lastbeat.alerts.slack_blocks import head, payload
@@ -23,7 +24,7 @@ from lastbeat.alerts.web.limits import HttpTimeouts
 from lastbeat.alerts.weburl import LIMITS, check_address
 from lastbeat.model.alert import Message
 from lastbeat.model.data import dataclass
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.status import Event
 from lastbeat.model.text import fit, one_line
@@ -247,16 +248,12 @@ class SlackBot:
         except SlackApiError as error:
             fault = self._refusal(error.response)
         except (SlackClientError, OSError, ValueError) as error:
-            from lastbeat.alerts.web.calls import in_words  # noqa: PLC0415 - requests: 0.15 s that few passes need
-
             advice = f"check this machine's network, HTTPS_PROXY and {SLACK_BOT_URL.name}"
-            fault = DeliveryError(f"{self.describe}: {in_words(error, self.limits)}", retryable=True, advice=advice)
+            fault = DeliveryError(f"{self.describe}: {web.in_words(error, self.limits)}", retryable=True, advice=advice)
         # Raised outside of the handler, so that no exception with the request in it is chained.
         raise fault
 
     def _refusal(self, answer: "SlackResponse") -> DeliveryError:
-        from lastbeat.alerts.http import retry_after_s  # noqa: PLC0415 - as in _ask
-
         data = answer.data if isinstance(answer.data, dict) else {}
         word = fit(one_line(Redactor([self.token])(str(data.get("error") or ""))), 100)
         status = answer.status_code
@@ -266,7 +263,7 @@ class SlackBot:
         return kind(
             what,
             retryable=later,
-            retry_after_s=retry_after_s(_header(answer, "retry-after")) if later else None,
+            retry_after_s=web.retry_after_s(_header(answer, "retry-after")) if later else None,
             advice="it should pass; alerts wait and are sent again" if later else _ADVICE.get(word, ""),
         )
 

@@ -13,7 +13,7 @@ from lastbeat.alerts.document import encode
 from lastbeat.alerts.port import DeliveryError, Receipt
 from lastbeat.model.alert import Message
 from lastbeat.model.data import dataclass
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.text import fit, one_line
 

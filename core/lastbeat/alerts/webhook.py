@@ -22,13 +22,14 @@ from dataclasses import field
 from functools import partial
 from typing import Any
 
+from lastbeat.alerts import web
 from lastbeat.alerts.document import encode
 from lastbeat.alerts.port import Receipt
 from lastbeat.alerts.web.limits import HttpTimeouts
 from lastbeat.alerts.weburl import LIMITS, check_address, fingerprint, host
 from lastbeat.model.alert import Message
 from lastbeat.model.data import dataclass
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.text import one_line
 
@@ -71,24 +72,20 @@ class Webhook:
         return f"webhook ({host(self.url)})"
 
     def send(self, message: Message, receipt: Receipt | None = None) -> None:  # noqa: ARG002 - alerts are independent
-        from lastbeat.alerts.http import deliver  # noqa: PLC0415 - requests: 0.15 s that few passes need
-
         body = self._document(message).encode()
         headers = {"Content-Type": "application/json; charset=utf-8"}
         if message.key:
             headers["Idempotency-Key"] = _header(message.key)
         if self.secret is not None:
             headers |= signature(body, self.secret, int(time.time()))
-        deliver(self.url, body, headers, to=self.describe, limits=self.limits, setting=WEBHOOK_URL.name)
+        web.deliver(self.url, body, headers, to=self.describe, limits=self.limits, setting=WEBHOOK_URL.name)
 
     def preview(self, message: Message) -> str:
         return self._document(message)
 
     def check(self) -> str:
         """Check the connection, with TLS for https, without sending."""
-        from lastbeat.alerts.http import reach  # noqa: PLC0415 - as in send
-
-        return reach(self.url, to=self.describe, limits=self.limits, setting=WEBHOOK_URL.name)
+        return web.reach(self.url, to=self.describe, limits=self.limits, setting=WEBHOOK_URL.name)
 
     def _document(self, message: Message) -> str:
         # Training may print its environment, and these secrets must not get into an alert.

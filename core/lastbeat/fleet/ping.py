@@ -11,11 +11,12 @@ import logging
 import threading
 from collections.abc import Callable
 
+from lastbeat.alerts import web
 from lastbeat.alerts.port import DeliveryError
 from lastbeat.alerts.web.limits import HttpTimeouts
 from lastbeat.alerts.weburl import host
 from lastbeat.model.fleet import PassReport
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat.model.text import counted, fit, one_line
 
 log = logging.getLogger(__name__)
@@ -70,13 +71,11 @@ class Ping:
         return thread
 
     def _post(self, path: str, text: str) -> None:
-        from lastbeat.alerts.http import deliver  # noqa: PLC0415 - requests: 0.15 s that few passes need
-
         body = fit(one_line(self._mask(text)), _BODY_CHARS).encode("utf-8", errors="replace")
         headers = {"Content-Type": "text/plain; charset=utf-8"}
         try:
             address = "LASTBEAT_PING_URL"
-            deliver(self._url + path, body, headers, to=self._to, limits=self._limits, setting=address)
+            web.deliver(self._url + path, body, headers, to=self._to, limits=self._limits, setting=address)
         except DeliveryError as error:
             # The error's advice is about alerts, which are sent again, so only its cause is logged.
             self._tell_once(self._mask(error.what))

@@ -3,7 +3,7 @@
     TYPE_CHECKING = False
     if TYPE_CHECKING:
         from lastbeat.alerts.web.posting import deliver as deliver
-    __getattr__ = lazy_face(__name__, {"deliver": "posting"})
+    __getattr__ = lazy_face(__name__, {"posting": ("deliver",)})
 
 A module writes ``from lastbeat.alerts import web`` at its top, and ``web.deliver(…)`` where it sends.
 """
@@ -13,11 +13,13 @@ from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 
-def lazy_face(room: str, homes: "Mapping[str, str]") -> "Callable[[str], object]":
-    """The ``__getattr__`` of the package ``room``. ``homes`` maps each name to its module below ``room``."""
+def lazy_face(room: str, names: "Mapping[str, Iterable[str]]") -> "Callable[[str], object]":
+    """The ``__getattr__`` of the package ``room``. ``names`` maps each module below ``room`` to the names that the face
+    has from there. No name may be that of a module right below ``room``, which the import system would put there."""
+    homes = {name: module for module, listed in names.items() for name in listed}
 
     def find(name: str) -> object:
         if name not in homes:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from lastbeat.model.data import dataclass
 from lastbeat.model.policy import FleetPolicy, Policy
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.settings import table
 from lastbeat.settings.misspelt import misspelt

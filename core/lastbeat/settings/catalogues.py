@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from lastbeat.explain import signals
 from lastbeat.model.policy import Policy
 from lastbeat.settings.table import DEFAULT_CATALOGUE
 
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 @cache
 def catalogue(text: str) -> "Catalogue":
     """The catalogue that LASTBEAT_SIGNALS names. Raises ``ValueError`` with a fault a line."""
-    from lastbeat.explain.signals import loading  # noqa: PLC0415 - only where there is text, or a catalogue to check
-
-    return loading.load_setting(text, loading.read_file)
+    return signals.load_setting(text, signals.read_file)
 
 
 def noticing(text: str, names: frozenset[str]) -> "Catalogue":

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from lastbeat import stores
 from lastbeat.settings import Settings, SettingsError
 from lastbeat.settings.table import DASHBOARD_URL
 from lastbeat.stores import registry
@@ -29,17 +30,7 @@ def store(settings: Settings, *, tally: "Tally | None" = None) -> Store:
     Raises :class:`SettingsError` or :class:`StoreError` for what cannot be understood of a provider's own settings.
     """
     bare = bare_store(settings)
-    if tally is not None:
-        from lastbeat.stores.counting import CountingStore  # noqa: PLC0415 - only a sweep counts
-
-        bare = CountingStore(bare, tally)
-    return _with_retries(bare)
-
-
-def _with_retries(bare: Store) -> Store:
-    from lastbeat.stores.retrying import RetryingStore  # noqa: PLC0415 - training retries by itself
-
-    return RetryingStore(bare)
+    return stores.RetryingStore(bare if tally is None else stores.CountingStore(bare, tally))
 
 
 def bare_store(settings: Settings, *, training: bool = False) -> Store:
@@ -58,7 +49,7 @@ def place(settings: Settings, address: str) -> Store:
     try:
         root = registry.parse(address)
         values = settings.values.replaced(FOLLOW_LINKS, True) if root.scheme == DIRECTORY else settings.values
-        return _with_retries(registry.open_store(root, values, settings.environ))
+        return stores.RetryingStore(registry.open_store(root, values, settings.environ))
     except ValueError as fault:
         raise SettingsError([f"{address} {fault}"]) from None
 
@@ -68,9 +59,7 @@ def state(settings: Settings) -> Store | None:
     first write creates it, readable for its user alone: it holds unmasked log lines."""
     if settings.state_dir is None:
         return None
-    from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - only where there is one
-
-    return DirectoryStore(settings.state_dir, create=True, private=True, trusting=True)
+    return stores.DirectoryStore(settings.state_dir, create=True, private=True, trusting=True)
 
 
 def state_dir(settings: Settings, *, writes: bool) -> Path:

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat.settings import Settings
 from lastbeat.settings.table import LOG_FILE, LOG_LEVEL
 

@@ -1,4 +1,6 @@
-"""Opens only files below a root: no link leads out of it, not even one that is put there meanwhile.
+"""Opens only regular files, and those below a root: no link leads out of it, not even one that is put there meanwhile.
+
+Opening a pipe would block, so what is no regular file is not opened.
 
 Every part of a key is opened below the part before it, and never through a link. A link is resolved first, and its
 target is opened in the same way, part by part, from the root on. So the file that is read is the file that was checked,
@@ -19,11 +21,13 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from lastbeat.model import runid
 from lastbeat.model.data import dataclass
-from lastbeat.stores.regular_file import open_regular
+from lastbeat.stores.port import Blob
 
 _TRUST: Final = "where everyone with write access is trusted, set LASTBEAT_FOLLOW_LINKS=on"
 _OUTSIDE: Final = f"let it lie below the fleet root, as a file of the owner of the run's folder; {_TRUST}"
@@ -235,3 +239,60 @@ def _linked_folder_refusal(folder: os.stat_result, maker: int) -> str | None:
 def _is_watchdogs(parts: Sequence[str]) -> bool:
     """Whether the key is a file that watchdogs write, as any user. Alerts never show these files themselves."""
     return parts[0] == runid.SWEEP_MARK.partition("/")[0] or (len(parts) == 2 and parts[1] == runid.RECORD)
+
+
+NO_SUCH_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO, errno.ENODEV}
+
+
+def open_regular(path: str | Path, *, at: int | None = None, follow: bool = True) -> int | None:
+    """A descriptor of the regular file at ``path``, which the caller closes; None if it is no regular file. ``path`` is
+    relative to the open folder ``at`` if one is given. ``follow`` follows links. Raises ``OSError``."""
+    if not stat.S_ISREG(os.stat(path, dir_fd=at, follow_symlinks=follow).st_mode):
+        return None
+    # O_NONBLOCK, so that a pipe in the file's place by now would not block either.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    handle = os.open(path, flags | (0 if follow else os.O_NOFOLLOW), dir_fd=at)
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    return None
+
+
+def read_part(path: Path, limit_bytes: int, *, start: int = 0) -> Blob | None:
+    """At most ``limit_bytes`` from ``start`` on; None if ``path`` is no regular file. Links are followed.
+
+    Raises ``OSError``, also for a missing file (:data:`NO_SUCH_FILE`).
+    """
+    handle = open_regular(path)
+    return None if handle is None else read_open(handle, limit_bytes, start=start)
+
+
+def read_open(handle: int, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob:
+    """At most ``limit_bytes`` of an open file from ``start`` on, or with ``from_end`` its last ones. Closes the
+    file."""
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(handle)
+        file.seek(max(0, found.st_size - limit_bytes) if from_end else start)
+        body = file.read(max(0, limit_bytes))
+    return Blob(body, found.st_size, modified_of(found), version_of(found))
+
+
+def modified_of(found: os.stat_result) -> datetime:
+    """The modification time."""
+    return datetime.fromtimestamp(found.st_mtime, tz=timezone.utc)
+
+
+def version_of(found: os.stat_result) -> str:
+    """A version from inode, modification time and size. No two contents of a path share all three."""
+    return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"
+
+
+def regular(path: Path) -> os.stat_result | None:
+    """The status of ``path`` if it is a regular file, or None."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        if error.errno in NO_SUCH_FILE:
+            return None
+        raise
+    return found if stat.S_ISREG(found.st_mode) else None

@@ -15,7 +15,16 @@ from itertools import islice
 from pathlib import Path
 
 from lastbeat.model.setting import SettingValues
-from lastbeat.stores.beneath import LISTED, THROUGH, Beneath, UnsafePathError
+from lastbeat.stores.beneath import (
+    LISTED,
+    NO_SUCH_FILE,
+    THROUGH,
+    Beneath,
+    UnsafePathError,
+    modified_of,
+    read_open,
+    version_of,
+)
 from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.folder_walk import folder_names, walk
 from lastbeat.stores.kind import DEFAULT_DIRECTORY, Root, Traits
@@ -35,7 +44,6 @@ from lastbeat.stores.port import (
     check_key,
     check_run_folder,
 )
-from lastbeat.stores.regular_file import NO_SUCH_FILE, modified_of, read_open, version_of
 
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _GONE_AWAY = {

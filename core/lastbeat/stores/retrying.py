@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from lastbeat.model.backoff import backoff_s
 from lastbeat.model.data import dataclass
+from lastbeat.model.times import backoff_s
 from lastbeat.stores.port import Expect, Store, StoreError
 from lastbeat.stores.wrapped import Operation, WrappedStore
 

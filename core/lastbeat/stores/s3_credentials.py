@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from lastbeat import stores
+
 if TYPE_CHECKING:
     from obstore.store import S3Credential
 
@@ -20,9 +22,7 @@ def credential_provider(env: Mapping[str, str], url: str) -> Provider:
     if fixed is not None:
         access, secret, token = fixed
         return lambda: credential(access, secret, token, None)
-    from lastbeat.stores.s3_profiles import provider  # noqa: PLC0415 - loads botocore
-
-    return provider(env, url)
+    return stores.provider(env, url)
 
 
 def keys_in(env: Mapping[str, str]) -> tuple[str, str, str | None] | None:

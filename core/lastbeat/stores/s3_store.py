@@ -9,6 +9,7 @@ from typing import Any
 from obstore.store import ObjectStore as Backend
 from obstore.store import S3Store
 
+from lastbeat import stores
 from lastbeat.model.data import dataclass
 from lastbeat.model.pattern import Pattern
 from lastbeat.model.setting import SettingValues, shown
@@ -96,9 +97,7 @@ def s3_store(
 
 def _relisting(place: Place, env: Mapping[str, str]) -> Relisting:
     """Lists through botocore, for a root with a key that obstore cannot represent."""
-    from lastbeat.stores.s3_listing import list_folders, list_page  # noqa: PLC0415 - loads botocore
-
-    return Relisting(partial(list_page, place, env), partial(list_folders, place, env))
+    return Relisting(partial(stores.list_page, place, env), partial(stores.list_folders, place, env))
 
 
 def _connect(place: Place, env: Mapping[str, str]) -> Backend:
@@ -182,9 +181,7 @@ def _configured(env: Mapping[str, str]) -> _Configured:
     )
     if not any(_speaks_of_endpoint(Path(file)) for file in files):
         return _Configured()
-    from lastbeat.stores.s3_profiles import profile_settings  # noqa: PLC0415 - loads botocore
-
-    return _Configured(**profile_settings(env))
+    return _Configured(**stores.profile_settings(env))
 
 
 def _speaks_of_endpoint(file: Path) -> bool:

@@ -8,3 +8,14 @@
 
 ``sdk`` imports ``stores`` and ``model`` alone, so that training loads nothing of the watchdog.
 """
+
+from lastbeat.model.lazy_face import lazy_face
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastbeat.training.entry import begin as begin
+    from lastbeat.training.entry import raise_alert as raise_alert
+    from lastbeat.training.sdk.exit_signals import ignore_stop_signals as ignore_stop_signals
+
+# ``import lastbeat`` has this face, and must cost nothing.
+__getattr__ = lazy_face(__name__, {"entry": ("begin", "raise_alert"), "sdk.exit_signals": ("ignore_stop_signals",)})

@@ -8,11 +8,11 @@ from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from lastbeat import watch
 from lastbeat.alerts.port import Channel
 from lastbeat.model import runid
 from lastbeat.model.action import Action
 from lastbeat.model.alert import Message
-from lastbeat.model.backoff import backoff_s
 from lastbeat.model.data import dataclass
 from lastbeat.model.job import JobSight
 from lastbeat.model.limits import MEND
@@ -22,7 +22,7 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
 from lastbeat.model.state import State
 from lastbeat.model.status import UNWELL, Status
-from lastbeat.model.times import format_time
+from lastbeat.model.times import backoff_s, format_time
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError, UnreachableError
 from lastbeat.stores.selftest import conditions_ignored
 from lastbeat.stores.volatile import VolatileStore
@@ -396,19 +396,15 @@ class Watch:
         supervision = undecided_restart(decision)
         if supervision is None:
             return decision
-        from lastbeat.watch.record.agent_mark import agent_at_work  # noqa: PLC0415 - only for supervised runs that failed
-
-        return with_decider(decision, supervision, agent_at_work(self._context.store, supervision.launcher, now))
+        return with_decider(decision, supervision, watch.agent_at_work(self._context.store, supervision.launcher, now))
 
     def _compared(self, decision: Decision, now: datetime) -> Decision:
         """``decision`` with the last failure of the same cause, if it finds a failure."""
         failures, fingerprint = self._context.failures, _failed_by(decision)
         if failures is None or not fingerprint:
             return decision
-        from lastbeat.watch.decide.similar import aftermath  # noqa: PLC0415 - a look that finds no failure has no use for it
-
         attempt = decision.record.attempt.number
-        similar = failures.similar(fingerprint, self.run_id, attempt, now, aftermath)
+        similar = failures.similar(fingerprint, self.run_id, attempt, now, watch.aftermath)
         return decision if similar is None else with_similar(decision, similar)
 
     def _marked(self, decision: Decision, record: Record) -> Record:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lastbeat.model.fleet import LINES_LIMIT, PassReport, RunLine
 from lastbeat.model.record import Transition
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat.model.status import Status
 from lastbeat_cli import logs
 from lastbeat_cli.sweep import lines, show

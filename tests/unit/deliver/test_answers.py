@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.alerts import sns
-from lastbeat.alerts.http import retry_after_s
+from lastbeat.alerts.web.posting import retry_after_s
 from lastbeat.alerts.webhook import signature
 from lastbeat.model.alert import Message
 from support.messages import FAILED, hostile_messages

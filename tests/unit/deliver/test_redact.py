@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from lastbeat.alerts.document import encode
 from lastbeat.model.cause import Evidence
-from lastbeat.model.redact import SHORTEST, Redactor
-from lastbeat.model.secrets import MASK
+from lastbeat.model.secrets import MASK, SHORTEST, Redactor
 from support.messages import FAILED
 
 SLACK = "https://hooks.slack.com/services/T0AAAAAAA/B0BBBBBBB/abcdefghijklmnopqrstuvwx"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat.stores.port import ConflictError, DeniedError, UnreachableError
 from lastbeat.training.guardian.report import describe, settle
 from support.memory import MemoryStore

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from lastbeat.settings import SettingsError, load, table
-from lastbeat_lambda.parameter import read
+from lastbeat_lambda.parameter import read_secret
 from lastbeat_lambda.secret_error import SecretError
 from support.http_sink import Answer, HttpSink, closed_port, http_sink
 
@@ -36,11 +36,11 @@ READ: list[tuple[str, str, object]] = [
 
 @pytest.mark.parametrize(("place", "body"), [pytest.param(*row[1:], id=row[0]) for row in READ])
 def test_it_is_read(aws: HttpSink, place: str, body: object) -> None:
-    assert read(place, answered(aws, body), "eu-west-1") == ADDRESS
+    assert read_secret(place, answered(aws, body), "eu-west-1") == ADDRESS
 
 
 def test_the_request_is_signed_for_the_service_and_its_region(aws: HttpSink) -> None:
-    read("ssm:/lastbeat/slack", answered(aws, {"Parameter": {"Value": ADDRESS}}), "eu-west-1")
+    read_secret("ssm:/lastbeat/slack", answered(aws, {"Parameter": {"Value": ADDRESS}}), "eu-west-1")
     (asked,) = aws.requests
     assert asked.headers["x-amz-target"] == "AmazonSSM.GetParameter"
     assert json.loads(asked.body) == {"Name": "/lastbeat/slack", "WithDecryption": True}
@@ -50,7 +50,7 @@ def test_the_request_is_signed_for_the_service_and_its_region(aws: HttpSink) -> 
 
 def test_an_arn_names_its_own_region(aws: HttpSink) -> None:
     arn = "arn:aws:secretsmanager:eu-north-1:123456789012:secret:slack-AbCdEf"
-    read(f"secretsmanager:{arn}", answered(aws, {"SecretString": ADDRESS}), "us-east-1")
+    read_secret(f"secretsmanager:{arn}", answered(aws, {"SecretString": ADDRESS}), "us-east-1")
     assert "/eu-north-1/secretsmanager/" in aws.requests[0].headers["authorization"]
 
 
@@ -70,7 +70,7 @@ def test_what_goes_wrong_is_said_with_the_name_and_without_the_secret(
     aws: HttpSink, body: object, status: int, message: str
 ) -> None:
     with pytest.raises(SecretError) as fault:
-        read("ssm:/lastbeat/slack", answered(aws, body, status), "us-east-1")
+        read_secret("ssm:/lastbeat/slack", answered(aws, body, status), "us-east-1")
     assert message in str(fault.value)
     assert "/lastbeat/slack" in str(fault.value)
     assert ADDRESS not in str(fault.value)
@@ -79,9 +79,9 @@ def test_what_goes_wrong_is_said_with_the_name_and_without_the_secret(
 def test_a_service_that_cannot_be_reached_and_missing_credentials_are_said() -> None:
     nobody = f"http://127.0.0.1:{closed_port()}"
     with pytest.raises(SecretError, match="could not be reached"):
-        read("ssm:/x", KEYS | {"AWS_ENDPOINT_URL": nobody}, "us-east-1")
+        read_secret("ssm:/x", KEYS | {"AWS_ENDPOINT_URL": nobody}, "us-east-1")
     with pytest.raises(SecretError, match="no AWS credentials"):
-        read("ssm:/x", {}, "us-east-1")
+        read_secret("ssm:/x", {}, "us-east-1")
 
 
 PLACES = [

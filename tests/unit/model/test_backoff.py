@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from lastbeat.model.backoff import backoff_s
+from lastbeat.model.times import backoff_s
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from lastbeat.explain.scanning.literal_index import LiteralIndex
 from lastbeat.explain.scanning.matching import MATCH_LIMIT, Matcher, compiled, matcher_of
 from lastbeat.explain.scanning.prefilter import Prefilter
 from lastbeat.explain.scanning.splitting import Batch, Splitter
-from lastbeat.explain.scanning.template_prefilter import are_digits_alike, template_prefilter
+from lastbeat.explain.scanning.template_prefilter import are_digits_alike, shared_prefilter
 from lastbeat.explain.signals.loading import load
 from lastbeat.model.signal import Catalogue, Signal
 from support.laws import examples
@@ -138,7 +138,7 @@ def test_lines_of_a_healthy_run_are_skipped_though_they_hold_the_words_of_signal
 @pytest.mark.parametrize("name", ["default", "megatron_production"])
 def test_no_signal_makes_each_line_of_a_healthy_run_be_looked_at_by_itself(name: str) -> None:
     matcher, batch = matcher_of(load(name)), batch_of(HEALTHY.encode())
-    closer = template_prefilter(matcher)
+    closer = shared_prefilter(matcher)
     for index in matcher.templates.possible(template_of(batch.line(0).text)):
         signal = matcher.signals[index]
         assert signal.kind == "progress" or are_digits_alike(signal.pattern) or closer.absent(batch, [index]), (

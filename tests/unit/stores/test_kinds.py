@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat.settings import SettingsError, load, opening, secrets_in
 from lastbeat.stores import registry
 from lastbeat.stores.az_store import _account

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
 from support.world import RUN, World
 

@@ -1,7 +1,4 @@
-"""A requests session for one call, which ends at a deadline and never logs its address; and why there was no answer.
-
-This module imports requests: import it where something is asked.
-"""
+"""A requests session for one call, which ends at a deadline and never logs its address; and why there was no answer."""
 
 import logging
 import socket
@@ -9,16 +6,18 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Final
 
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 
 from lastbeat.alerts.web.limits import HttpTimeouts
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat.model.text import fit, one_line
 
+NO_ANSWER: Final = (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError)
+"""What a call raises that gets no complete answer."""
 # These log the path of a URL, a webhook's secret; one of them even as a warning.
 _TALKERS = ("urllib3.connectionpool", "urllib3.connection", "urllib3.util.retry")
 

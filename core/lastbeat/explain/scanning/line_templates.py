@@ -8,9 +8,9 @@ contains the letters that the pattern demands, in their order.
 import re
 import string
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any, Final, NamedTuple
 
+from lastbeat.explain import scanning
 from lastbeat.explain.scanning.literal_index import LiteralIndex
 from lastbeat.explain.scanning.splitting import LINE_LIMIT
 from lastbeat.model.pattern import Pattern
@@ -44,44 +44,6 @@ def fold(character: str, *, ignore_case: bool) -> str:
     return kept.lower() if ignore_case else kept
 
 
-def demand(pattern: str, *, ignore_case: bool, substring: bool) -> str:
-    """The text that a line's template must contain for the pattern to match; empty if unknown.
-
-    1. Words in lower case: at least one must occur, in any case.
-    2. A semicolon.
-    3. The whole of :func:`literals.demand`, with parentheses for lists.
-    4. If common lines of healthy training meet that, a semicolon and a regular expression that the template must match
-       too, and that templates of such lines do not.
-
-    It is parsed only when it is needed, which is rare, so that catalogues load fast.
-    """
-    from lastbeat.explain.scanning import literals  # noqa: PLC0415 - it loads a parser, and built-in catalogues are worked out
-
-    folded = partial(fold, ignore_case=ignore_case)
-    demanded = literals.demand(pattern, folded, ignore_case=ignore_case, substring=substring)
-    if demanded is None:
-        return ""
-    rare = literals.minimal(text.lower() for text in literals.one_of(demanded))
-    written = _written(demanded)
-    closer = "" if substring else _closer(pattern, _parsed(written), ignore_case=ignore_case)
-    return f"{' '.join(sorted(rare))};{written}{closer and ';'}{closer}"
-
-
-def _closer(pattern: str, formula: "_Demand", *, ignore_case: bool) -> str:
-    from lastbeat.explain.scanning import literals, template_regex  # noqa: PLC0415 - as above
-
-    lines = (template_of(line).decode("ascii") for line in literals.ORDINARY_LINES)
-    taken = [line for line in lines if formula.is_met_by(line)]
-    if not taken:
-        return ""
-    translated = template_regex.template_regex(pattern, ignore_case=ignore_case).pattern
-    return "" if all(map(translated.search, taken)) else translated.pattern
-
-
-def _written(demanded: Any) -> str:
-    return demanded if isinstance(demanded, str) else f"({' '.join(map(_written, demanded))})"
-
-
 class _Demand(NamedTuple):
     all_of_it: bool
     """Whether all parts must occur, not only one of them."""
@@ -100,7 +62,8 @@ class _Demand(NamedTuple):
         return all_of_it
 
 
-def _parsed(written: str) -> _Demand:
+def parse_demand(written: str) -> _Demand:
+    """The demand that :func:`lastbeat.explain.scanning.template_demand.demand` has written."""
     lists: list[list[Any]] = [[]]
     for word in re.findall(r"[()]|[^() ]+", written):
         if word == "(":
@@ -140,7 +103,7 @@ class TemplateIndex:
         for index, signal in enumerate(signals):
             texts, demanded = signal.literals, signal.demand
             if not texts or not demanded:
-                texts, demanded = _computed(signal)
+                texts, demanded = scanning.computed_demand(signal)
             self.literals.append(texts)
             rare, _, whole = demanded.partition(";")
             whole, _, closer = whole.partition(";")
@@ -227,14 +190,5 @@ class TemplateIndex:
 
     def _demand(self, index: int) -> _Demand:
         if index not in self._demands:
-            self._demands[index] = _parsed(self._demand_texts[index])
+            self._demands[index] = parse_demand(self._demand_texts[index])
         return self._demands[index]
-
-
-def _computed(signal: Signal) -> tuple[tuple[str, ...], str]:
-    """Literals and demand of a signal whose catalogue does not have both."""
-    from lastbeat.explain.scanning import literals  # noqa: PLC0415 - it loads a parser
-
-    how = {"ignore_case": signal.ignore_case, "substring": signal.substring}
-    texts = signal.literals or literals.required(signal.pattern, **how)
-    return texts, demand(signal.pattern, **how)

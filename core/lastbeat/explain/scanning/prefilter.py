@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from lastbeat.explain import scanning
 from lastbeat.explain.scanning.line_templates import templates_of
 from lastbeat.explain.scanning.matching import Matcher
 from lastbeat.explain.scanning.splitting import Batch
@@ -91,9 +92,7 @@ class Prefilter:
         lines = [index for index, template in enumerate(templates) if template in suspicious]
         if len(lines) < MANY:
             return lines
-        from lastbeat.explain.scanning.template_prefilter import template_prefilter  # noqa: PLC0415 - few logs need it
-
-        closer = template_prefilter(self._matcher)
+        closer = scanning.shared_prefilter(self._matcher)
         count = Counter(map(templates.__getitem__, lines))
         often_asked = {index for template, times in count.items() if times >= MANY for index in suspicious[template]}
         absent = closer.absent(batch, often_asked - self._each_step) | self._each_step

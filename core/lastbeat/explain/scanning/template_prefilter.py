@@ -4,13 +4,11 @@ import re
 import string
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lastbeat.explain.scanning.matching import MATCH_LIMIT, Matcher
 from lastbeat.explain.scanning.splitting import Batch
-
-if TYPE_CHECKING:
-    from lastbeat.explain.scanning.template_regex import TemplateRegex
+from lastbeat.explain.scanning.template_regex import TemplateRegex, template_regex
 
 SignalSet = frozenset[int]
 """Indices of signals."""
@@ -132,11 +130,9 @@ class TemplatePrefilter:
         regex = self._regex(index)
         return regex is None or regex.is_context_free
 
-    def _regex(self, index: int) -> "TemplateRegex | None":
+    def _regex(self, index: int) -> TemplateRegex | None:
         """None for a substring."""
         if index not in self._regexes:
-            from lastbeat.explain.scanning.template_regex import template_regex  # noqa: PLC0415 - it loads a parser
-
             signal = self._matcher.signals[index]
             self._regexes[index] = (
                 None if signal.substring else template_regex(signal.pattern, ignore_case=signal.ignore_case)
@@ -145,7 +141,7 @@ class TemplatePrefilter:
 
 
 @lru_cache(maxsize=8)
-def template_prefilter(matcher: Matcher) -> TemplatePrefilter:
+def shared_prefilter(matcher: Matcher) -> TemplatePrefilter:
     """The shared prefilter of ``matcher``."""
     return TemplatePrefilter(matcher)
 

@@ -19,7 +19,7 @@ from pydantic import (
 
 from lastbeat.explain import handwritten
 from lastbeat.explain.handwritten import UNSAID, Document, HandwrittenModel, MaybeBlank, Name, Seconds, Text, not_blank
-from lastbeat.explain.scanning import line_templates, literals
+from lastbeat.explain.scanning import literals, template_demand
 from lastbeat.explain.signals import pattern_checks
 from lastbeat.explain.signals.composing import MOST_SIGNALS, Draft, DraftEntry
 from lastbeat.model.file_fault import FileFault
@@ -96,7 +96,7 @@ class PatternEntry(HandwrittenModel):
             **{key: True for key, yes in (("substring", plain), ("ignore_case", ignore_case)) if yes},
             **({"extract": dict(groups)} if groups else {}),
         }
-        return {**fields, "literals": literals.required(text, **how), "demand": line_templates.demand(text, **how)}
+        return {**fields, "literals": literals.required(text, **how), "demand": template_demand.demand(text, **how)}
 
 
 class SignalEntry(PatternEntry):

@@ -1,5 +1,6 @@
 """What lies in a place of checkpoints, and which one a restart takes."""
 
+import os
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
@@ -17,6 +18,7 @@ from lastbeat.jobs.checkpoints.layouts import (
 )
 from lastbeat.model.checkpoint import Checkpoint, CheckpointSurvey, Completeness, Quarantine
 from lastbeat.model.times import format_duration
+from lastbeat.settings import load, opening
 from lastbeat.stores.port import Entry, Store, StoreError
 
 MOST_FILES: Final = 200_000
@@ -30,6 +32,14 @@ CRASH_MARGIN_S: Final = 30.0
 """Least time in s from a checkpoint without a marker to the crash, which may have interrupted its writing."""
 _ALIASES: Final = ("latest", "last", "best")
 """Links of these names to a checkpoint show its files a second time."""
+
+
+def survey_place(
+    place: str | os.PathLike[str], *, crashed_at: datetime | None = None, settle_s: float = 2.0
+) -> CheckpointSurvey:
+    """See :func:`lastbeat.find_checkpoints`."""
+    store = opening.place(load(channels=False, training=True), os.fspath(place))
+    return survey(store, crashed_at=crashed_at, settle_s=settle_s)
 
 
 def survey(

@@ -20,8 +20,8 @@ from typing import Any
 from lastbeat import settings as configuration
 from lastbeat.model import runid
 from lastbeat.model.oom_kills import NONE_COUNTED
-from lastbeat.model.redact import Redactor
 from lastbeat.model.runid import rank_error_key
+from lastbeat.model.secrets import Redactor
 from lastbeat.settings import opening, own_log
 from lastbeat.stores.port import ConflictError, DeniedError, Store, StoreError
 from lastbeat.training.exec.child.exit_reason import ChildExit, first_line

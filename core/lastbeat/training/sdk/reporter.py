@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lastbeat.model import runid
-from lastbeat.model.backoff import backoff_s
 from lastbeat.model.runid import rank_error_key
+from lastbeat.model.times import backoff_s
 from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, StoreError
 from lastbeat.training.sdk.beat_tasks import Beat, BeatStep, BeatTask, BeatTasks
 from lastbeat.training.sdk.documents import (

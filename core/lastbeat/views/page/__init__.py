@@ -7,4 +7,4 @@ if TYPE_CHECKING:
     from lastbeat.views.page.configured import configured_page as configured_page
 
 # A pass loads what writes the page only where the page is on.
-__getattr__ = lazy_face(__name__, {"configured_page": "configured"})
+__getattr__ = lazy_face(__name__, {"configured": ("configured_page",)})

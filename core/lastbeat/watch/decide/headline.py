@@ -7,6 +7,7 @@ their own that only repeats how one of their processes ended. People want to rea
 import re
 from typing import Final
 
+from lastbeat import explain
 from lastbeat.explain.causes.exit_codes import in_words
 from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.model.cause import Cause
@@ -82,12 +83,10 @@ def headline(text: str, cause: Cause | None, limit: int) -> str | None:
 
 
 def _own_line(cause: Cause) -> str:
-    from lastbeat.explain.scanning.prefixes import origin  # noqa: PLC0415 - only where a launcher's run has failed
-
     if traits_of(cause.error_type).says_nothing:
         return ""
     text = cause.evidence.text
-    return one_line(text[origin(text).begin :])
+    return one_line(text[explain.origin(text).begin :])
 
 
 def _root_cause(text: str) -> str:

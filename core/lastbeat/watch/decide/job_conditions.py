@@ -4,6 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from lastbeat import explain
 from lastbeat.model import status as names
 from lastbeat.model.job import JobMemory, JobReport, JobState
 
@@ -21,9 +22,7 @@ _NO_LOG: Final = "Without its log the cause of a failure stays unknown."
 
 def launcher_traits(job: JobMemory) -> "LauncherTraits":
     """The traits of the launcher that runs the job."""
-    from lastbeat.explain.launchers import traits  # noqa: PLC0415 - only where there is a job
-
-    return traits.launcher_traits(job.launcher)
+    return explain.launcher_traits(job.launcher)
 
 
 def idle_since(known: datetime | None, report: JobReport, now: datetime) -> datetime | None:

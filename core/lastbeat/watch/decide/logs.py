@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from lastbeat import explain
 from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.explain.signals.hints import either
 from lastbeat.model.cause import (
@@ -89,15 +90,13 @@ def recorded(cause: Cause, second: Cause | None) -> RecordedCause:
 def _bounded(cause: Cause) -> Cause:
     """``cause`` cut to what a record can hold, without anything that a terminal would interpret, and with its
     fingerprint."""
-    from lastbeat.explain.causes.fingerprint import fingerprint_of  # noqa: PLC0415 - a pass that finds no cause has no use for it
-
     evidence = cause.evidence
     host = None if evidence.host is None else fit(one_line(evidence.host), _NAME_LIMIT)
     file, text = fit(one_line(evidence.file), _NAME_LIMIT), fit(clean(evidence.text).strip("\n"), TEXT_LIMIT)
     evidence = replace(evidence, file=file, text=text, host=host)
     frames = tuple(fit(one_line(frame), _TEXT_LIMIT) for frame in cause.frames[:FRAMES_LIMIT])
     kept = replace(cause, evidence=evidence, hint=fit(cause.hint, _HINT_LIMIT), frames=frames)
-    return replace(kept, fingerprint=fingerprint_of(kept))
+    return replace(kept, fingerprint=explain.fingerprint_of(kept))
 
 
 def bounded_missing(missing: MissingRanks | None) -> MissingRanks | None:

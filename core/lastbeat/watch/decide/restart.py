@@ -22,9 +22,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from lastbeat.explain.signals.error_types import UNKNOWN, traits_of
-from lastbeat.model.backoff import backoff_s
 from lastbeat.model.rerun import EXIT_CODE_FAILED_ON_RESULT_VALIDATION, EXIT_CODE_RESUME_TO_DISAMBIGUATE
 from lastbeat.model.restart import Budget, JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy, RestartRule
+from lastbeat.model.times import backoff_s
 
 RESUME_ELSEWHERE: Final = EXIT_CODE_RESUME_TO_DISAMBIGUATE
 """Exit status by which training asks for other hardware: Megatron-LM's re-runs and ``lastbeat.rerun`` use it."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from lastbeat import watch
 from lastbeat.model.action import Action
 from lastbeat.model.job import JobState
 from lastbeat.model.observation import Seen
@@ -45,9 +46,7 @@ def noted(before: Record, after: Record, seen: Seen, now: datetime, *, is_new: b
     noted_now = replace(sheet, attempts=tuple(attempts))
     if len(attempts) <= KEPT_ATTEMPTS:
         return noted_now
-    from lastbeat.watch.decide.goodput import summed  # noqa: PLC0415 - few runs have so many attempts
-
-    return summed(noted_now, KEPT_ATTEMPTS, watched_from(after))
+    return watch.summed(noted_now, KEPT_ATTEMPTS, watched_from(after))
 
 
 def with_step(sheet: Timesheet, step: int, at: datetime) -> Timesheet:

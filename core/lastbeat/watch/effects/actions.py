@@ -20,9 +20,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from lastbeat.model.action import Action
-from lastbeat.model.backoff import backoff_s
 from lastbeat.model.data import dataclass
 from lastbeat.model.record import Record
+from lastbeat.model.times import backoff_s
 from lastbeat.watch.effects.executor import ExecutorError, NotDoneError, RefusedError
 
 KEPT: Final = 20

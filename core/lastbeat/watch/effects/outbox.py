@@ -20,10 +20,10 @@ from datetime import datetime, timedelta
 
 from lastbeat.alerts.port import DeliveryError, Receipt
 from lastbeat.model.alert import Alert, Delivery, Message
-from lastbeat.model.backoff import backoff_s
 from lastbeat.model.data import dataclass
 from lastbeat.model.record import Record
 from lastbeat.model.route import LEFT_OUT
+from lastbeat.model.times import backoff_s
 
 OUTBOX_LIMIT = 50
 RECEIPTS_LIMIT = 50

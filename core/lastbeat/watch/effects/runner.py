@@ -11,10 +11,10 @@ from typing import Final
 from lastbeat.alerts.port import Channel, DeliveryError
 from lastbeat.model.action import Action
 from lastbeat.model.alert import Message
-from lastbeat.model.backoff import backoff_s
 from lastbeat.model.data import dataclass
 from lastbeat.model.record import Record
 from lastbeat.model.restart import called
+from lastbeat.model.times import backoff_s
 from lastbeat.stores.port import ConflictError, StoreError
 from lastbeat.watch.effects import actions, outbox
 from lastbeat.watch.effects.actions import ActionResult, Performed

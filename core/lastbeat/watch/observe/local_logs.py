@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from lastbeat.stores.beneath import NO_SUCH_FILE, modified_of, read_part, regular, version_of
 from lastbeat.stores.port import Blob, DeniedError, Entry, UnreachableError
-from lastbeat.stores.regular_file import NO_SUCH_FILE, modified_of, read_part, regular, version_of
 from lastbeat.watch.observe.log_files import MOST, choose, rank_of
 
 _MATCHES = 10_000

@@ -12,6 +12,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from lastbeat import watch
+from lastbeat.explain import signals
 from lastbeat.model.cause import NOTHING, Explanation
 from lastbeat.model.codec import codec
 from lastbeat.model.data import dataclass
@@ -39,9 +41,7 @@ _VERSION: Final = 3
 
 def default_catalogue() -> "Catalogue":
     """The catalogue that is used unless LASTBEAT_SIGNALS names another."""
-    from lastbeat.explain.signals import loading  # noqa: PLC0415 - only where there is text
-
-    return loading.load(loading.DEFAULT)
+    return signals.load(signals.DEFAULT)
 
 
 @dataclass(frozen=True)
@@ -300,9 +300,9 @@ class LogObserver:
 
     def _reader(self) -> "RunLogs":
         if self._logs is None:
-            from lastbeat.watch.observe.logs import RunLogs  # noqa: PLC0415 - only where there is text
-
-            self._logs = RunLogs(self._store, self._run_id, self._signals.catalogue, self._mask, places=self._places)
+            self._logs = watch.RunLogs(
+                self._store, self._run_id, self._signals.catalogue, self._mask, places=self._places
+            )
             self._logs.left_out = self._spent
             cache = self._cache()
             if cache is not None:

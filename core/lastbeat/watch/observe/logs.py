@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
+from lastbeat import explain
 from lastbeat.model.cause import (
     NOTHING,
     TEXT_LIMIT,
@@ -358,9 +359,7 @@ class RunLogs:
     ) -> Explanation:
         if not summaries and exit_code is None:
             return NOTHING
-        from lastbeat.explain.causes.explaining import explain  # noqa: PLC0415 - only where there is text
-
-        found = explain(summaries, self._catalogue(), exit_code=exit_code, world_size=world_size, whole=whole)
+        found = explain.explain(summaries, self._catalogue(), exit_code=exit_code, world_size=world_size, whole=whole)
         return _masked(found, self._mask, shifts)
 
     def _cleaned(self, texts: Sequence[str], most: int | None = _NOTES) -> tuple[str, ...]:
@@ -368,16 +367,10 @@ class RunLogs:
         return cleaned if most is None or len(texts) <= most else (*cleaned, f"… and {len(texts) - most} notes more.")
 
     def _fresh(self, name: str, rank: int | None, line: int) -> "LogReader":
-        return _log_reader()(self._catalogue(), name, rank=rank, line=line)
+        return explain.LogReader(self._catalogue(), name, rank=rank, line=line)
 
     def _restored(self, document: Any) -> "LogReader":
-        return _log_reader().restore(self._catalogue(), document)
-
-
-def _log_reader() -> "type[LogReader]":
-    from lastbeat.explain.causes.log_reader import LogReader  # noqa: PLC0415 - only where text is new
-
-    return LogReader
+        return explain.LogReader.restore(self._catalogue(), document)
 
 
 class Isolation:

@@ -5,24 +5,29 @@ not count as Ray's: nothing follows from it. Headers and tokens come from the en
 are never shown.
 """
 
+import base64
 import json
 import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
+from lastbeat.alerts import web
 from lastbeat.alerts.web.limits import HttpTimeouts
 from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, TooLongError
 from lastbeat.jobs.launchers.ray.reports import STATES
 from lastbeat.jobs.launchers.ray.resources import resources_of
 from lastbeat.model.job import JobState
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.training_health import RayResources
 from lastbeat.model.version import __version__
+
+if TYPE_CHECKING:
+    from requests import PreparedRequest
 
 LIMITS: Final = HttpTimeouts(connect_s=4.0, read_s=12.0, total_s=13.0)
 """Time limits of one call. A head that is busy with a thousand actors answers late."""
@@ -301,18 +306,13 @@ class RayJobs:
         self, method: str, path: str, content: bytes | None, headers: Mapping[str, str], most: int, masked: Redactor
     ) -> _Reply | tuple[str, bool]:
         """The answer, or why there is none and whether the request may have arrived."""
-        # This import takes 0.15 s, which only users of Ray should pay.
-        import requests  # noqa: PLC0415
-        import urllib3  # noqa: PLC0415
 
-        from lastbeat.alerts.web.calls import in_words, one_call  # noqa: PLC0415
-
-        def unchanged(request: requests.PreparedRequest) -> requests.PreparedRequest:
+        def unchanged(request: "PreparedRequest") -> "PreparedRequest":
             return request
 
         named = any(name.lower() == "authorization" for name in headers)
         everything = {"User-Agent": f"lastbeat/{__version__}", "Accept-Encoding": "identity", **headers}
-        with one_call(self._limits.total_s, masked) as (session, deadline):
+        with web.one_call(self._limits.total_s, masked) as (session, deadline):
             try:
                 with session.request(
                     method,
@@ -327,8 +327,8 @@ class RayJobs:
                 ) as response:
                     limit = most if response.status_code == 200 else _MOST_SAID
                     return _Reply(response.status_code, *_read(response.raw.read, limit))
-            except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-                words = in_words(error, self._limits, overdue=deadline.over)
+            except web.NO_ANSWER as error:
+                words = web.in_words(error, self._limits, overdue=deadline.over)
                 unsent = ("refused", "resolved", "no connection within", "certificate", "(TLS)", "proxy could not")
                 return words, deadline.over or not any(word in words for word in unsent)
 
@@ -341,8 +341,6 @@ class RayJobs:
         if token:
             return {**found, "Authorization": f"Bearer {token}"}
         if self.where.user:
-            import base64  # noqa: PLC0415 - few addresses have one
-
             coded = base64.b64encode(self.where.user.encode()).decode("ascii")
             return {**found, "Authorization": f"Basic {coded}"}
         return found

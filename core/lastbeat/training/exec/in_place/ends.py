@@ -11,11 +11,11 @@ from lastbeat.explain.causes.explaining import explain
 from lastbeat.explain.causes.log_reader import LogReader
 from lastbeat.explain.causes.log_summary import LogSummary
 from lastbeat.explain.signals.error_types import HANG, UNKNOWN
-from lastbeat.model.backoff import backoff_s
 from lastbeat.model.cause import Explanation
 from lastbeat.model.checkpoint import CheckpointSurvey
 from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy
 from lastbeat.model.signal import Catalogue
+from lastbeat.model.times import backoff_s
 from lastbeat.training.exec.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.training.exec.in_place.looking import LeftBehind
 from lastbeat.training.sdk.run import CANCELLED

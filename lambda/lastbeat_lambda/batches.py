@@ -1,93 +1,32 @@
-"""The queue: splits a large fleet into messages, one for each shard, and handles batches message by message.
+"""Handles batches of the queue, message by message."""
 
-boto3 and the batch part of Powertools are imported only by the half that needs them.
-"""
-
-import json
-import logging
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lastbeat.model.document import outcome_document
-from lastbeat.model.fleet import Shard
 from lastbeat_lambda import telemetry
 from lastbeat_lambda.environment import ExecutionEnvironment, TimeLimit, settled
 from lastbeat_lambda.events import CheckRequest, Ignored, InvalidRequest, ObjectEvents, SweepRequest, read_message
 
-if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-
-BATCH_LIMIT = 10
-"""Most messages that SQS accepts in one request."""
 OLD_INTERVALS = 2
 """A shard's message that waited for more than this many intervals is dropped: newer ones are on their way."""
 _WHOLE_BATCH = ({"itemIdentifier": ""},)
 """The answer that SQS takes as a failure of all messages."""
-
-_log = logging.getLogger(__name__)
-_clients: dict[str, Any] = {}
 
 
 class BatchItemError(Exception):
     """A message failed. SQS delivers it again, and after ``maxReceiveCount`` times keeps it as a dead letter."""
 
 
-def send(queue_url: str, shards: Sequence[Shard], region: str) -> tuple[Shard, ...]:
-    """Send a message for each of ``shards``. Returns the shards that the queue refused."""
-    refused: list[Shard] = []
-    for first in range(0, len(shards), BATCH_LIMIT):
-        refused.extend(_send(queue_url, shards[first : first + BATCH_LIMIT], region))
-    return tuple(refused)
-
-
-def _send(queue_url: str, shards: Sequence[Shard], region: str) -> Sequence[Shard]:
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - see above
-
-    entries = [
-        {"Id": str(number), "MessageBody": json.dumps({"sweep": {"after": shard.after, "until": shard.until}})}
-        for number, shard in enumerate(shards)
-    ]
-    try:
-        answer = _client(region).send_message_batch(QueueUrl=queue_url, Entries=entries)
-    except ClientError as error:
-        code = error.response.get("Error", {}).get("Code", "Unknown")
-        _log.error("the queue answered %s, so that %d shards are swept here", code, len(shards))
-        return shards
-    except (BotoCoreError, ValueError) as error:
-        _log.error(
-            "the queue could not be asked (%s), so that %d shards are swept here", type(error).__name__, len(shards)
-        )
-        return shards
-    lost = [failed for failed in answer.get("Failed", []) if str(failed.get("Id", "")).isdigit()]
-    for failed in lost:
-        _log.error("the queue refused a shard, which is swept here: %s", failed.get("Code"))
-    return [shards[int(failed["Id"])] for failed in lost if int(failed["Id"]) < len(shards)]
-
-
-def _client(region: str) -> Any:
-    import boto3  # noqa: PLC0415 - see above
-    from botocore.config import Config  # noqa: PLC0415 - see above
-
-    if region not in _clients:
-        config = Config(connect_timeout=3, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
-        _clients[region] = boto3.session.Session(region_name=region).client("sqs", config=config)
-    return _clients[region]
-
-
-def answer(event: dict[str, Any], environment: ExecutionEnvironment, limit: TimeLimit) -> dict[str, object]:
+def answer_batch(event: dict[str, Any], environment: ExecutionEnvironment, limit: TimeLimit) -> dict[str, object]:
     """Handle each message of a batch on its own. Returns ``batchItemFailures`` as SQS expects them, and ``checked``.
 
     SQS itself never omits a message's id, but programs that forward messages may. A message without an id is handled
     like any other. Its failure is only logged, because a failure without an id would return the whole batch.
     """
-    from aws_lambda_powertools.utilities.batch import (  # noqa: PLC0415 - see above
-        BatchProcessor,
-        EventType,
-        process_partial_response,
-    )
-    from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord  # noqa: PLC0415 - see above
-
     done: list[dict[str, object]] = []
     lost: list[str] = []
 
@@ -108,12 +47,12 @@ def answer(event: dict[str, Any], environment: ExecutionEnvironment, limit: Time
     return {"batchItemFailures": list(failed), "checked": done}
 
 
-def _id(record: "SQSRecord") -> str | None:
+def _id(record: SQSRecord) -> str | None:
     given = record.raw_event.get("messageId")
     return given if isinstance(given, str) and given else None
 
 
-def _one(record: "SQSRecord", environment: ExecutionEnvironment, limit: TimeLimit) -> list[dict[str, object]]:
+def _one(record: SQSRecord, environment: ExecutionEnvironment, limit: TimeLimit) -> list[dict[str, object]]:
     if limit.over:
         raise BatchItemError("no time was left for this message; it comes back")
     request = read_message(record.raw_event.get("body"), environment.settings.root)
@@ -136,7 +75,7 @@ def _one(record: "SQSRecord", environment: ExecutionEnvironment, limit: TimeLimi
     return done
 
 
-def _waited_s(record: "SQSRecord") -> float:
+def _waited_s(record: SQSRecord) -> float:
     attributes = record.raw_event.get("attributes")
     sent = attributes.get("SentTimestamp") if isinstance(attributes, dict) else None
     return time.time() - int(sent) / 1000 if isinstance(sent, str) and sent.isdigit() else 0.0

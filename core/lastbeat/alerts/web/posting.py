@@ -6,8 +6,6 @@ An answer means the same for every webhook:
     408 425 429 5xx             retried, not before Retry-After
     no answer, reset, DNS, TLS  retried
     any other                   not retried; following a redirect would hand the alert to a third party
-
-This module imports requests, so channels import it only when they send or check.
 """
 
 import math
@@ -23,13 +21,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import requests
-import urllib3
 from requests.utils import DEFAULT_CA_BUNDLE_PATH, select_proxy
 
 from lastbeat.alerts.port import DeliveryError
-from lastbeat.alerts.web.calls import in_words, one_call
+from lastbeat.alerts.web.calls import NO_ANSWER, in_words, one_call
 from lastbeat.alerts.web.limits import HttpTimeouts
-from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import Redactor
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.version import __version__
 
@@ -144,7 +141,7 @@ def _attempt(
                 stream=True,
             ) as response:
                 return _read(response, masked)
-        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        except NO_ANSWER as error:
             return in_words(error, limits, overdue=deadline.over)
 
 
@@ -154,7 +151,7 @@ def _read(response: requests.Response, masked: Redactor) -> HttpAnswer:
     body = b""
     if not 200 <= status < 300:
         # The status decides. The body only explains it, so any part is enough.
-        with suppress(requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError):
+        with suppress(*NO_ANSWER):
             while len(body) < _ANSWER_BYTES and (byte := response.raw.read(1, decode_content=False)):
                 body += byte
     said = one_line(body.decode("utf-8", errors="replace"))
