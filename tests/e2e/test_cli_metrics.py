@@ -265,7 +265,7 @@ def test_where_the_library_is_missing_the_way_to_get_it_is_told(root: Path, opti
 def test_who_asks_for_no_metrics_loads_nothing_of_them(root: Path) -> None:
     probe = (
         "import sys, json; from lastbeat_cli.main import main; main(sys.argv[1:]); "
-        "print(json.dumps([name for name in sys.modules if 'prometheus' in name or 'lastbeat_cli.metrics' in name]))"
+        "print(json.dumps([name for name in sys.modules if 'prometheus' in name or 'lastbeat_cli.metrics.' in name]))"
     )
     done = call([sys.executable, "-c", probe], "sweep", "--once", cwd=root.parent)
     assert json.loads(done.stdout.splitlines()[-1]) == []

@@ -22,7 +22,7 @@ from lastbeat.stores.port import Store, StoreError
 from lastbeat.watch.decide.routes import choose
 from lastbeat.watch.effects.routing import applied
 from lastbeat.watch.record import routes
-from lastbeat.watch.record.routes_file import LIMIT_BYTES, compiled
+from lastbeat.watch.record.routes_file import compiled, put_routes
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump, masked_throughout
 from lastbeat_cli.routes.lines import absent, described, table_document
@@ -112,7 +112,7 @@ def put(*, file: str, as_json: bool, verbose: bool, **given: str | None) -> int:
     logs.verbose(on=verbose)
     settings = _settings(given)
     body, store = _read(file), opening.store(settings)
-    table, faults = routes.put(store, body, file)
+    table, faults = put_routes(store, body, file)
     if table is None:
         raise SettingsError(list(map(str, faults)))
     notes = absent(table, configured_channels(settings))
@@ -259,7 +259,7 @@ def _asked_for(settings: Settings, file: str | None) -> _Found:
         if blob is None:
             return _Found(name, None)
         if blob.size_bytes > len(blob.body):
-            raise SettingsError([f"{name} has {blob.size_bytes:,} bytes; {LIMIT_BYTES:,} is the most"])
+            raise SettingsError([f"{name} has {blob.size_bytes:,} bytes; {routes.FILE_LIMIT_BYTES:,} is the most"])
         body = blob.body
     table, faults = compiled(body, name)
     if table is None:
@@ -270,7 +270,7 @@ def _asked_for(settings: Settings, file: str | None) -> _Found:
 def _read(file: str) -> bytes:
     try:
         with Path(file).open("rb") as opened:
-            return opened.read(LIMIT_BYTES + 1)
+            return opened.read(routes.FILE_LIMIT_BYTES + 1)
     except OSError as error:
         raise SettingsError([f"{file} cannot be read: {error.strerror}; check the path"]) from None
 

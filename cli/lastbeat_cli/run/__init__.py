@@ -1,1 +1,10 @@
 """``show`` and ``top``: one run in depth."""
+
+from lastbeat.model.lazy_face import lazy_face
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastbeat_cli.run.one_run import suggestion as suggestion
+
+# Only a run that no pass has seen needs a suggestion.
+__getattr__ = lazy_face(__name__, {"one_run": ("suggestion",)})

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from lastbeat import settings as configuration
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
+from lastbeat.settings import opening
 from lastbeat_cli import options
 
 LIMIT_S: Final = 1.0
@@ -38,8 +39,6 @@ def beginning_with(typed: str, given: Mapping[str, Any], limit_s: float = LIMIT_
 
 
 def _list_names(typed: str, given: Mapping[str, Any], until: float) -> list[str]:
-    from lastbeat.settings import opening  # noqa: PLC0415 - the time limit covers this import, too
-
     texts = {name: text for name, text in given.items() if isinstance(text, str)}
     settings = configuration.load(options.arguments(texts))
     store = opening.store(settings)

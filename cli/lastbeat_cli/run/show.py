@@ -1,18 +1,23 @@
 """``show``: everything about one run, or with ``--live`` its curves."""
 
+import shutil
 import sys
+from typing import Final
 
 import click
 
+from lastbeat.model.view import RunView
 from lastbeat.settings import opening
 from lastbeat.stores.port import MissingStoreError
-from lastbeat.views.one_run import run_watch
+from lastbeat.views.one_run import RunWatch, run_watch
 from lastbeat.views.run_document import run_document
-from lastbeat_cli import logs, options, values
+from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
-from lastbeat_cli.run import live_run, one_run
+from lastbeat_cli.run import one_run, page
 from lastbeat_cli.run.lines import show_lines
-from lastbeat_cli.terminal import paint, signs
+from lastbeat_cli.run.screen import top_lines
+from lastbeat_cli.terminal import live, paint, signs
+from lastbeat_cli.terminal.screen import Screen
 
 MOST_LINES = 1000
 LIVE = "Curves and figures, live"
@@ -80,7 +85,7 @@ def command(  # noqa: PLR0913 - each is an option
         print(dump(run_document(view)))
         return one_run.status(view)
     if live:
-        return live_run.show(watch, view, interval_s, once=once)
+        return _show_live(watch, view, interval_s, once=once)
     columns, made_of = paint.width(sys.stdout), signs.of(sys.stdout)
     told = show_lines(view, columns, logs.redact)
     if sys.stdout is not None and sys.stdout.isatty():
@@ -88,3 +93,27 @@ def command(  # noqa: PLR0913 - each is an option
         told = [part for each in told for part in paint.broken(each, columns)]
     paint.show([made_of.line(each) for each in told])
     return one_run.status(view)
+
+
+_ONCE_LINES: Final = 40
+"""Lines of a picture in a pipe."""
+
+
+def _show_live(watch: RunWatch, view: RunView, interval_s: float, *, once: bool) -> int:
+    """Show ``view`` and, on a terminal unless ``once``, what ``watch`` sees after it. Returns the exit status."""
+    made_of = signs.of(sys.stdout)
+    if once or not live.possible():
+        paint.show(top_lines(view, paint.width(sys.stdout), _height(), view.at, made_of, whole_id=True))
+        return one_run.status(view)
+    with Screen() as screen, live.quiet():
+        feed = page.show(screen, watch, interval_s, made_of, alone=True)
+    last = feed.value
+    seen = isinstance(last, RunView) and feed.fault is None
+    return live.leave(feed, one_run.status(last) if seen and isinstance(last, RunView) else exits.UNKNOWN)
+
+
+def _height() -> int:
+    """The number of lines of a single picture: a terminal's height, or :data:`_ONCE_LINES` in a pipe."""
+    if paint.capable(sys.stdout):
+        return max(shutil.get_terminal_size().lines - 2, 16)
+    return _ONCE_LINES

@@ -14,7 +14,7 @@ from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.settings.channels import configured_channels
 from lastbeat.stores.clock import steady_clock
 from lastbeat.watch.configured import configured_watch
-from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli import exits, logs, options, run, values
 from lastbeat_cli.loop import Stop, follow
 from lastbeat_cli.plain import Plain
 
@@ -73,9 +73,7 @@ def _suggesting(tick: Callable[[], Outcome], settings: Settings, run_id: str) ->
         outcome = tick()
         if asked or not isinstance(outcome.observation, NeverSeen):
             return outcome
-        from lastbeat_cli.run.one_run import suggestion  # noqa: PLC0415 - only for an unknown run
-
-        asked, near = True, suggestion(opening.store(settings), run_id)
+        asked, near = True, run.suggestion(opening.store(settings), run_id)
         return outcome if not near else replace(outcome, notes=(near, *outcome.notes))
 
     return ticking

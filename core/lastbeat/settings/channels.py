@@ -10,14 +10,16 @@ Such a channel takes from the settings without a name what it does not have of i
 
 import os
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lastbeat.alerts import registry
-from lastbeat.alerts.port import Channel
 from lastbeat.model.pattern import Pattern
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.settings import NamedValues, Settings
 from lastbeat.settings.table import CHANNEL_PREFIX, is_named
+
+if TYPE_CHECKING:
+    from lastbeat.alerts.port import Channel
 
 _OURS: Final = "LASTBEAT_"
 _NAME: Final = Pattern(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
@@ -25,7 +27,7 @@ _MOST: Final = 40
 _TAKEN: Final = frozenset({"all", "nobody", "owner", "default"})
 
 
-def configured_channels(settings: Settings) -> tuple[Channel, ...]:
+def configured_channels(settings: Settings) -> "tuple[Channel, ...]":
     """All configured channels, those with names of their own last."""
     _lend_to_boto3(settings)
     return (*registry.channels(settings.values), *registry.named_channels(settings.named))

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lastbeat import model
 from lastbeat.model.policy import DEFAULT_ALERT_ON
 from lastbeat.model.setting import Setting, count, number, shown, switch, web_address
 from lastbeat.model.status import Event
-from lastbeat.model.text import owner_name
 from lastbeat.stores import registry
 from lastbeat.stores.kind import Root
 from lastbeat.stores.local import absolute
@@ -69,15 +69,11 @@ def _log_places(text: str) -> tuple[str, ...]:
 
 
 def _signal(text: str) -> int:
-    from lastbeat.model.posix_signals import signal_number  # noqa: PLC0415 - only where it is set
-
-    return signal_number(text)
+    return model.signal_number(text)
 
 
 def _simulated_fault(text: str) -> "FaultRequest":
-    from lastbeat.model.simulated_fault import read_fault  # noqa: PLC0415 - only where it is set
-
-    return read_fault(text)
+    return model.read_fault(text)
 
 
 def _section_timeouts(text: str) -> Mapping[str, float]:
@@ -143,7 +139,7 @@ def _token(text: str) -> str:
 
 def _owner(text: str) -> str:
     """The owner's name, or empty text: a wrong owner leaves no run unwatched."""
-    return owner_name(text) or ""
+    return model.owner_name(text) or ""
 
 
 def _stragglers(text: str) -> str:

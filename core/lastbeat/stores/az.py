@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import parse_qs
 
-from lastbeat.model.setting import Setting, SettingValues
+from lastbeat.model.setting import Setting, SettingValues, web_address
 from lastbeat.stores.kind import UNKNOWN, Remedies, Root, Traits
 from lastbeat.stores.port import check_prefix
 
@@ -59,9 +59,7 @@ REMEDIES: Final = Remedies(
 
 
 def _address(text: str) -> str:
-    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", text, re.ASCII):
-        raise ValueError("is not a web address")
-    return text.rstrip("/")
+    return web_address(text).rstrip("/")
 
 
 AZURE_STORAGE_ACCOUNT_NAME = Setting[str | None](

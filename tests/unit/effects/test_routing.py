@@ -15,8 +15,8 @@ from lastbeat.model.status import Event, Status
 from lastbeat.watch.decide.routes import RouteChoice, choose
 from lastbeat.watch.effects import outbox
 from lastbeat.watch.effects.routing import Routing, applied
-from lastbeat.watch.record.routes import Routes, encode, put
-from lastbeat.watch.record.routes_file import digest
+from lastbeat.watch.record.routes import Routes, digest, encode
+from lastbeat.watch.record.routes_file import put_routes
 from support.channel import ListChannel
 from support.laws import examples
 from support.memory import START, MemoryStore
@@ -150,7 +150,7 @@ def watcher(world: World, *identities: str) -> tuple[list[ListChannel], Any]:
 
 
 def set_to(world: World, text: bytes) -> None:
-    assert put(world.store, text, "routes.yaml")[1] == []
+    assert put_routes(world.store, text, "routes.yaml")[1] == []
 
 
 def test_a_watch_sends_where_routes_say_and_mentions_whom_they_say() -> None:

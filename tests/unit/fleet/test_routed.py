@@ -5,7 +5,8 @@ from typing import Any
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.stores.port import UnreachableError
 from lastbeat.watch.effects.routing import Routing
-from lastbeat.watch.record.routes import Routes, put
+from lastbeat.watch.record.routes import Routes
+from lastbeat.watch.record.routes_file import put_routes
 from support.channel import ListChannel
 from support.world import World
 
@@ -26,7 +27,7 @@ class RoutedFleet:
         self.world = World(fleet=FleetPolicy(group_runs=3))
         self.slack, self.vision = ListChannel("slack:11"), ListChannel("slack:vision:22")
         self.world.channels = [self.slack, self.vision]
-        assert put(self.world.store, ROUTES, "routes.yaml")[1] == []
+        assert put_routes(self.world.store, ROUTES, "routes.yaml")[1] == []
         self.sweep: Any = self.world.fresh_sweep(routing=Routing(Routes(self.world.store)))
 
     def begin(self, *runs: tuple[str, str | None]) -> None:

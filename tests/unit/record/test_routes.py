@@ -9,7 +9,8 @@ import pytest
 
 from lastbeat.model.route import ROUTES, ROUTES_FILE
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
-from lastbeat.watch.record.routes import Routes, RoutesNow, look, put, remove
+from lastbeat.watch.record.routes import Routes, RoutesNow, look, remove
+from lastbeat.watch.record.routes_file import put_routes
 from support.memory import MemoryStore
 
 SIMPLE = b"default: {to: slack}\n"
@@ -21,7 +22,7 @@ def destinations(now: RoutesNow) -> tuple[str, ...] | None:
 
 
 def set_to(store: MemoryStore, body: bytes = SIMPLE) -> None:
-    table, faults = put(store, body, "routes.yaml")
+    table, faults = put_routes(store, body, "routes.yaml")
     assert (table is not None, faults) == (True, [])
 
 
@@ -86,7 +87,7 @@ def test_a_file_with_a_fault_changes_nothing_when_it_is_set() -> None:
     store = MemoryStore()
     set_to(store)
     before = dict(store.held)
-    table, faults = put(store, b"default: {to: slack}\nrouts: []\n", "mine.yaml")
+    table, faults = put_routes(store, b"default: {to: slack}\nrouts: []\n", "mine.yaml")
     assert table is None
     assert str(faults[0]).startswith("mine.yaml:2: unknown key 'routs' (did you mean 'routes'?)")
     assert store.held == before

@@ -4,8 +4,8 @@ import pytest
 
 from lastbeat.model.route import Person, Route
 from lastbeat.stores.port import Blob
-from lastbeat.watch.record.routes import decode, encode
-from lastbeat.watch.record.routes_file import LIMIT_BYTES, compiled, digest
+from lastbeat.watch.record.routes import FILE_LIMIT_BYTES, decode, digest, encode
+from lastbeat.watch.record.routes_file import compiled
 from support.memory import START
 
 GOOD = b"""\
@@ -76,7 +76,7 @@ FAULTS = [
     pytest.param(b"people: {a: {slack: '@alice'}}\ndefault: {to: slack}", "is no mention", id="no id of Slack's"),
     pytest.param(b"default: {to: &x slack}\nroutes: *x\n", "aliases", id="an alias"),
     pytest.param(b"\xff\xfe", "not UTF-8", id="no text"),
-    pytest.param(b"#" * (LIMIT_BYTES + 1), "is the most", id="a huge file"),
+    pytest.param(b"#" * (FILE_LIMIT_BYTES + 1), "is the most", id="a huge file"),
     pytest.param(b"{" * 100, "levels deep", id="deeper than any file needs"),
 ]  # fmt: skip
 

@@ -240,7 +240,7 @@ class CatalogueFile(HandwrittenModel):
     """Signals and absence rules to leave out."""
 
 
-def draft(text: str, file: str, faults: list[FileFault]) -> Draft:
+def draft_of_file(text: str, file: str, faults: list[FileFault]) -> Draft:
     """The catalogue in ``text``. Its faults are added to ``faults``."""
     document = handwritten.read(text, file, faults, named=NAMED)
     if document is None or document.value is None:

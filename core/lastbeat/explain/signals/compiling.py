@@ -57,7 +57,7 @@ def built_in(folder: Path) -> dict[str, Draft]:
     """Name → catalogue for each file in ``folder``. Raises :class:`CatalogueError` with the faults of all files."""
     faults: list[FileFault] = []
     drafts = {
-        path.stem: catalogue_files.draft(path.read_text("utf-8"), path.name, faults)
+        path.stem: catalogue_files.draft_of_file(path.read_text("utf-8"), path.name, faults)
         for path in sorted(folder.glob("*.yaml"))
     }
     for name, draft in drafts.items():

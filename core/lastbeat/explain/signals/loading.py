@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from lastbeat.explain import signals
 from lastbeat.explain.signals.composing import CHECKED, Draft, DraftEntry, compose, in_order
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.near_names import nearest
@@ -121,14 +122,14 @@ class _Files:
             self._faults.append(FileFault(name, 0, f"it cannot be read: {why}; check the path"))
             return None
         try:
-            from lastbeat.explain.signals import catalogue_files  # noqa: PLC0415 - PyYAML, pydantic: for users' own files
+            draft_of_file = signals.draft_of_file
         except ModuleNotFoundError as missing:
             package = "PyYAML" if missing.name == "yaml" else missing.name
             what = f"{package} is not installed here, which a file of your own needs; name built-in catalogues alone"
             advice = "a Lambda function gets such a file with 'lastbeat deploy --signals FILE'"
             self._faults.append(FileFault(name, 0, f"{what} ({advice})"))
             return None
-        found = catalogue_files.draft(text, name, self._faults)
+        found = draft_of_file(text, name, self._faults)
         extends: Mapping[str, int] = {DEFAULT: 0} if name == self._first else {}
         if found.extends is not None:
             extends = {_beside(name, base): line for base, line in found.extends.items()}

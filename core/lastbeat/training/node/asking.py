@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from lastbeat.training.node.gpus import Gpu
+from lastbeat.training.node.gpus import Gpu, GpuMonitor
 
 _MOST_BYTES: Final = 256 * 1024
 _REAP_S: Final = 1.0
@@ -52,8 +52,6 @@ def ask_gpus(limit_s: float) -> GpusAsked:
 
 
 def _main(limit_s: float) -> None:
-    from lastbeat.training.node.gpus import GpuMonitor  # noqa: PLC0415 - in the process that asks
-
     monitor = GpuMonitor()
     gpus = monitor.read(limit_s)
     why = monitor.absent_because or ("" if gpus is not None else "it gave no answer that can be read")

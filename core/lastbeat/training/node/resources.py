@@ -1,6 +1,7 @@
 """The memory, CPU and GPUs that training uses, measured once a beat by the beat thread."""
 
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -138,7 +139,6 @@ def _largest() -> int | None:
     """Peak memory of this process in bytes, which is all that systems without /proc report."""
     try:
         import resource  # noqa: PLC0415 - not everywhere, and not needed on Linux
-        import sys  # noqa: PLC0415 - as above
     except ImportError:
         return None
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

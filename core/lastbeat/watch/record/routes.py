@@ -11,7 +11,6 @@ from datetime import datetime
 
 from lastbeat.model.codec import DamagedError, NewerError, codec
 from lastbeat.model.data import dataclass
-from lastbeat.model.file_fault import FileFault
 from lastbeat.model.route import ROUTES, ROUTES_FILE, InvalidRouteError, RouteTable
 from lastbeat.model.text import fit, one_line
 from lastbeat.stores.port import Blob, DeniedError, Expect, Store, StoreError
@@ -22,7 +21,7 @@ log = logging.getLogger(__name__)
 
 SCHEMA = 1
 LIMIT_BYTES = 512 * 1024
-_FILE_LIMIT_BYTES = 64 * 1024
+FILE_LIMIT_BYTES = 64 * 1024
 _WHY_LIMIT = 300
 
 
@@ -68,9 +67,7 @@ def look(store: Store) -> RoutesNow:
     if source is None:
         return RoutesNow()
     if source.size_bytes > len(source.body):
-        return RoutesNow(
-            fault=_why(f"{ROUTES_FILE} has {source.size_bytes:,} bytes; {_FILE_LIMIT_BYTES:,} is the most")
-        )
+        return RoutesNow(fault=_why(f"{ROUTES_FILE} has {source.size_bytes:,} bytes; {FILE_LIMIT_BYTES:,} is the most"))
     blob = store.read(ROUTES, LIMIT_BYTES)
     found = _decoded(blob, source) if blob is not None else None
     return found if found is not None else _compile(store, source, blob)
@@ -79,7 +76,7 @@ def look(store: Store) -> RoutesNow:
 def read_file(store: Store) -> Blob | None:
     """The file as people wrote it, or None if there is none. Raises :class:`StoreError`."""
     try:
-        return store.read(ROUTES_FILE, _FILE_LIMIT_BYTES)
+        return store.read(ROUTES_FILE, FILE_LIMIT_BYTES)
     except DeniedError:
         # Without read access even a missing key is refused, and most fleets have no routes.
         folder = ROUTES_FILE.rpartition("/")[0] + "/"
@@ -93,7 +90,7 @@ def _decoded(blob: Blob, source: Blob) -> RoutesNow | None:
     """The compiled table, or why it cannot be followed; None if it is of another file, or damaged."""
     try:
         table = decode(blob)
-        if table.source != _digest(source.body):
+        if table.source != digest(source.body):
             return None
         check(table)
     except NewerError as error:
@@ -124,21 +121,6 @@ def _compile(store: Store, source: Blob, blob: Blob | None) -> RoutesNow:
     except StoreError as error:
         log.info("what %s was compiled to could not be kept: %s", ROUTES_FILE, error)
     return RoutesNow(table)
-
-
-def put(store: Store, body: bytes, file: str) -> tuple[RouteTable | None, list[FileFault]]:
-    """Check ``body``, and make it the routes of the fleet. Returns the compiled table, or the faults; with faults
-    nothing was changed. Raises :class:`StoreError`.
-
-    The file is written first: a watcher that sees only the file compiles it itself.
-    """
-    from lastbeat.watch.record.routes_file import compiled  # noqa: PLC0415 - as above
-
-    table, faults = compiled(body, file)
-    if table is not None:
-        store.write(ROUTES_FILE, body)
-        store.write(ROUTES, encode(table))
-    return table, faults
 
 
 def remove(store: Store) -> bool:
@@ -172,7 +154,8 @@ def decode(blob: Blob) -> RouteTable:
     return codec(RouteTable).read(document)
 
 
-def _digest(body: bytes) -> str:
+def digest(body: bytes) -> str:
+    """Identifies a file's content."""
     return hashlib.sha256(body).hexdigest()
 
 

@@ -1,9 +1,8 @@
-"""A routes file that people wrote → the table that passes read, or all faults of the file.
+"""A routes file that people wrote → the table that passes read, or all faults of the file; and its place in the fleet.
 
 This imports PyYAML and pydantic, so passes import it only for a file that is not compiled yet.
 """
 
-import hashlib
 import re
 from typing import Annotated, Any, Final
 
@@ -13,13 +12,14 @@ from lastbeat.explain import handwritten
 from lastbeat.explain.handwritten import UNSAID, HandwrittenModel, Name
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.near_names import nearest
-from lastbeat.model.route import ALL, DAYS, DEFAULT, NOBODY, THE_OWNER, Person, Route, RouteTable
+from lastbeat.model.route import ALL, DAYS, DEFAULT, NOBODY, ROUTES, ROUTES_FILE, THE_OWNER, Person, Route, RouteTable
 from lastbeat.model.silence import InvalidSilenceError, check_glob
 from lastbeat.model.status import Event
 from lastbeat.model.text import NAME_LIMIT, one_line
+from lastbeat.stores.port import Store
 from lastbeat.watch.decide.routes import check_zone, window
+from lastbeat.watch.record.routes import FILE_LIMIT_BYTES, digest, encode
 
-LIMIT_BYTES: Final = 64 * 1024
 MOST_ROUTES: Final = 200
 MOST_PEOPLE: Final = 1000
 _MOST_WORDS: Final = 100
@@ -164,16 +164,11 @@ class RoutesDocument(HandwrittenModel):
     """What no route takes goes there, so no alert is lost."""
 
 
-def digest(body: bytes) -> str:
-    """Identifies a file's content."""
-    return hashlib.sha256(body).hexdigest()
-
-
 def compiled(body: bytes, file: str) -> tuple[RouteTable | None, list[FileFault]]:
     """The file's table without faults, or None with all faults."""
     faults: list[FileFault] = []
-    if len(body) > LIMIT_BYTES:
-        what = f"it has {len(body):,} bytes, and {LIMIT_BYTES:,} is the most; is it the right file?"
+    if len(body) > FILE_LIMIT_BYTES:
+        what = f"it has {len(body):,} bytes, and {FILE_LIMIT_BYTES:,} is the most; is it the right file?"
         return None, [FileFault(file, 0, what)]
     try:
         text = body.decode("utf-8-sig")
@@ -256,3 +251,16 @@ def _each_day(days: str) -> tuple[str, ...]:
     begin, end = DAYS.index(first), DAYS.index(last or first)
     # fri-mon goes over the weekend.
     return tuple(DAYS[index % 7] for index in range(begin, (end if end >= begin else end + 7) + 1))
+
+
+def put_routes(store: Store, body: bytes, file: str) -> tuple[RouteTable | None, list[FileFault]]:
+    """Check ``body``, and make it the routes of the fleet. Returns the compiled table, or the faults; with faults
+    nothing was changed. Raises :class:`StoreError`.
+
+    The file is written first: a watcher that sees only the file compiles it itself.
+    """
+    table, faults = compiled(body, file)
+    if table is not None:
+        store.write(ROUTES_FILE, body)
+        store.write(ROUTES, encode(table))
+    return table, faults
