@@ -6,8 +6,8 @@ import click
 
 from lastbeat.explain.signals import loading
 from lastbeat.model.error_type import ErrorType
-from lastbeat.model.near_names import nearest
 from lastbeat.model.signal import Absence, Catalogue, Signal
+from lastbeat.model.spelling import nearest
 from lastbeat.model.text import counted
 from lastbeat.settings import SettingsError
 from lastbeat_cli import exits, logs, options

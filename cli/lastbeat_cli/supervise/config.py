@@ -21,8 +21,8 @@ from lastbeat.jobs.restarts import files, loading
 from lastbeat.jobs.restarts.names import KnownNames
 from lastbeat.model.document import clean
 from lastbeat.model.file_fault import FileFault
-from lastbeat.model.near_names import nearest
 from lastbeat.model.secrets import is_secret
+from lastbeat.model.spelling import nearest
 from lastbeat.settings import SettingsError, catalogues, table
 from lastbeat_cli.supervise import manifest
 

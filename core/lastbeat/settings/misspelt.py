@@ -7,7 +7,7 @@ The environment is full of other programs' names, so that a name has to look lik
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from lastbeat.model.near_names import near_names
+from lastbeat import model
 
 _PREFIX: Final = "LASTBEAT_"
 _NO_SETTINGS: Final = frozenset({"LASTBEAT_RESTART_COUNT"})
@@ -119,7 +119,7 @@ class _Names:
 
 
 def _close(name: str, candidates: Iterable[str], cutoff: float) -> str | None:
-    return next(iter(near_names(name, candidates, cutoff=cutoff)), None)
+    return next(iter(model.near_names(name, candidates, cutoff=cutoff)), None)
 
 
 def _alike(word: str, right: str) -> bool:

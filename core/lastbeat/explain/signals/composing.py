@@ -8,8 +8,8 @@ from lastbeat.explain.signals.error_types import TYPES
 from lastbeat.explain.signals.hints import STANDING, fields_of
 from lastbeat.model.error_type import ErrorType
 from lastbeat.model.file_fault import FileFault
-from lastbeat.model.near_names import nearest
 from lastbeat.model.signal import Absence, Catalogue, Signal
+from lastbeat.model.spelling import nearest
 
 MOST_SIGNALS: Final = 2000
 """Most signals of a catalogue."""

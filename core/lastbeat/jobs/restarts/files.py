@@ -10,9 +10,9 @@ from lastbeat.explain import handwritten
 from lastbeat.explain.handwritten import UNSAID, Document, HandwrittenModel, Seconds, Text
 from lastbeat.jobs.restarts.names import TRANSITIONS, KnownNames
 from lastbeat.model.file_fault import FileFault
-from lastbeat.model.near_names import nearest
 from lastbeat.model.reaction import CHECKPOINT_SAVED
 from lastbeat.model.restart import Mode, Reaction, RestartPolicy, RestartRule
+from lastbeat.model.spelling import nearest
 
 VALUES: Final = ("run_id", "attempt", "status", "reason", "error_type", "signal", "step", "checkpoint", "job_id")
 """What ``{name}`` may stand for in a command or a note."""

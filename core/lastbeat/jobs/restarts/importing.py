@@ -20,8 +20,8 @@ from lastbeat.jobs.restarts import files
 from lastbeat.jobs.restarts.loading import RestartPolicyError, names, shipped_text
 from lastbeat.jobs.restarts.names import TRANSITIONS, KnownNames
 from lastbeat.model.file_fault import FileFault
-from lastbeat.model.near_names import nearest
 from lastbeat.model.reaction import CHECKPOINT_SAVED
+from lastbeat.model.spelling import nearest
 
 RETRIES: Final = 3
 """Restarts in a row, for a file that has actions and no policy."""

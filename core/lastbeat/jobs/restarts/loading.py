@@ -8,8 +8,8 @@ from lastbeat.explain.signals import loading as catalogues
 from lastbeat.jobs.restarts import files
 from lastbeat.jobs.restarts.names import KnownNames
 from lastbeat.model.file_fault import FileFault
-from lastbeat.model.near_names import nearest
 from lastbeat.model.restart import RestartPolicy
+from lastbeat.model.spelling import nearest
 
 FOLDER: Final = Path(__file__).with_name("shipped")
 RECOMMENDED: Final = "megatron_transient"

@@ -11,9 +11,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from lastbeat.explain import handwritten
 from lastbeat.explain.handwritten import UNSAID, HandwrittenModel, Name
 from lastbeat.model.file_fault import FileFault
-from lastbeat.model.near_names import nearest
 from lastbeat.model.route import ALL, DAYS, DEFAULT, NOBODY, ROUTES, ROUTES_FILE, THE_OWNER, Person, Route, RouteTable
 from lastbeat.model.silence import InvalidSilenceError, check_glob
+from lastbeat.model.spelling import nearest
 from lastbeat.model.status import Event
 from lastbeat.model.text import NAME_LIMIT, one_line
 from lastbeat.stores.port import Store
