@@ -16,32 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-METHODS = (
-    *("__float__", "__int__", "__index__", "__str__", "__repr__", "__format__", "__bool__", "__len__", "__iter__"),
-    *(
-        "__eq__",
-        "__ne__",
-        "__lt__",
-        "__contains__",
-        "__getitem__",
-        "__getattr__",
-        "__fspath__",
-        "__array__",
-        "__round__",
-    ),
-    *(
-        "item",
-        "strip",
-        "encode",
-        "startswith",
-        "is_integer",
-        "__add__",
-        "__sub__",
-        "__abs__",
-        "__hash__",
-        "__complex__",
-    ),
-)
+METHODS = [
+    "__float__", "__int__", "__index__", "__str__", "__repr__", "__format__", "__bool__", "__len__", "__iter__",
+    "__eq__", "__ne__", "__lt__", "__contains__", "__getitem__", "__getattr__", "__fspath__", "__array__", "__round__",
+    "__add__", "__sub__", "__abs__", "__hash__", "__complex__", "item", "strip", "encode", "startswith", "is_integer",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -8,27 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from integration.launch.conftest import Head, pod_of, program
+from integration.launch.conftest import Head, program
 from lastbeat.launch.ray import (
-    LaunchError,
-    NotReachedError,
     auto_restart,
     check_efa_utilization,
-    check_gpu_utilization,
     get_training_health,
     print_training_health,
     stop_job,
     verify_ray_resources,
 )
 from support import checkpoint_files as made
-from support import ray_cluster as ray
 from support.cli import LASTBEAT, call
-from support.fake_kubectl import FakeCluster
 from support.waiting import until
 
 IN_USE = "case $1 in --query-gpu*) printf '90, 70000, 81559\\n94, 70000, 81559\\n';; *) echo '7, python, 70000';; esac"
-IDLE = "case $1 in --query-gpu*) printf '0, 4, 81559\\n0, 4, 81559\\n';; esac"
-BROKEN = 'echo "NVIDIA-SMI has failed because it couldn\'t communicate with the NVIDIA driver."; exit 9'
 HOLDER = "sh -c 'while :; do echo step 1 loss 2; sleep 1; done'"
 
 
@@ -44,11 +37,6 @@ def home(head: Head, pod: str = "ray-head") -> Path:
     return head.kubectl.home(pod)
 
 
-def worker(head: Head, name: str, nvidia_smi: str) -> None:
-    assert head.kubectl is not None
-    program(head.kubectl.add_pod(name), "nvidia-smi", nvidia_smi)
-
-
 def test_what_ray_has_and_has_given_out(by_dashboard: Head) -> None:
     head = by_dashboard
     before = verify_ray_resources(head.head_pod)
@@ -59,36 +47,6 @@ def test_what_ray_has_and_has_given_out(by_dashboard: Head) -> None:
 
     assert (before.gpus_available, before["cpus_available"], before.healthy) == (2.0, 4.0, True)
     assert (during.gpus_available, during.gpus_used) == (2.0, 1.0)
-
-
-def test_gpus_of_all_pods_are_one_average(by_pod: Head) -> None:
-    worker(by_pod, "worker-0", IN_USE)
-    worker(by_pod, "worker-1", IDLE)
-
-    found = check_gpu_utilization("ray-head", all_pods=["worker-0", "worker-1"])
-
-    assert (found.gpu_count, found["avg_utilization"], found.healthy) == (4, 46.0, True)
-    assert found.gpu_utilizations == [90.0, 94.0, 0.0, 0.0]
-    assert found.memory_total == [81559.0] * 4
-    assert [(each.name, each.place) for each in found.processes] == [("python", "worker-0")]
-
-
-def test_a_pod_that_cannot_be_asked_is_told_beside_the_others(by_pod: Head) -> None:
-    worker(by_pod, "worker-0", IN_USE)
-    worker(by_pod, "worker-1", BROKEN)
-
-    found = check_gpu_utilization("ray-head", all_pods=["worker-0", "worker-1", "worker-2"])
-
-    assert (found.gpu_count, found.avg_utilization, found.healthy) == (2, 92.0, False)
-    first, second = found.faults
-    assert "worker-1" in first
-    assert "communicate with the NVIDIA driver" in first
-    assert "kubectl get pods" in second
-
-
-def test_where_no_pod_can_be_asked_nothing_is_made_up(by_pod: Head) -> None:
-    with pytest.raises(NotReachedError, match="there is no nvidia-smi in it"):
-        check_gpu_utilization("ray-head")
 
 
 EFA_LINE = "worker:12:34 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa-direct (found 4 nics)"
@@ -142,45 +100,12 @@ def test_all_of_it_at_once(by_pod: Head, checkpoints: Path, capsys: pytest.Captu
         assert word in said
 
 
-def test_gpus_that_nobody_uses_are_not_healthy(by_pod: Head, checkpoints: Path) -> None:
-    program(home(by_pod), "nvidia-smi", IDLE)
-
-    found = get_training_health("ray-head", str(checkpoints))
-
-    assert not found.healthy
-    assert "not in use" in found.issues[0]
-    assert "--launcher ray-pod" in found.issues[0]
-    assert any("no checkpoint found" in each for each in found.issues)
-
-
-def test_what_could_not_be_asked_is_an_issue_and_no_error(by_dashboard: Head, checkpoints: Path) -> None:
-    found = get_training_health("http://127.0.0.1:1", str(checkpoints))
-
-    assert (found.healthy, found["gpu"]["gpu_count"], found.ray, found.efa) == (False, None, None, None)
-    assert found.level == "UNKNOWN"
-    assert any("refused" in each for each in found.issues)
-    assert found.checkpoints is not None
-
-
 def test_checkpoints_that_the_pod_alone_sees(by_pod: Head) -> None:
     program(home(by_pod), "nvidia-smi", IN_USE)
     (home(by_pod) / "ckpt").mkdir()
     saved(home(by_pod) / "ckpt", 70)
 
     assert get_training_health("ray-head", str(home(by_pod) / "ckpt")).checkpoints["latest_step"] == 70  # type: ignore[index]
-
-
-def test_another_namespace_and_an_address_with_pods(
-    ray_cluster: ray.RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kubectl = FakeCluster(tmp_path / "kube")
-    program(pod_of(ray_cluster, kubectl, "head.x", "ml"), "nvidia-smi", IN_USE)
-    monkeypatch.setenv("PATH", kubectl.path)
-
-    assert check_gpu_utilization("head.x", namespace="ml").gpu_count == 2
-    assert check_gpu_utilization(ray_cluster.address, namespace="ml", all_pods=["head.x"]).gpu_count == 2
-    with pytest.raises(LaunchError, match="kubectl get pods -n default"):
-        check_gpu_utilization("head.x")
 
 
 def test_the_health_of_a_run_asks_its_cluster(

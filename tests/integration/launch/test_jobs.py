@@ -8,7 +8,6 @@ import pytest
 from integration.launch.conftest import Head
 from lastbeat.launch.ray import (
     JobNotFoundError,
-    LaunchError,
     NotReachedError,
     NotSetUpError,
     NotSubmittedError,
@@ -157,6 +156,8 @@ def test_a_cluster_that_does_not_answer_is_unknown() -> None:
     with pytest.raises(NotReachedError, match="refused"):
         monitor_job(address, "job")
     assert not detect_stall(address, "job", stagnation_threshold=0.2, check_interval=0.1)
+    with pytest.raises(NotSubmittedError, match="refused"):
+        submit_job_with_resume(address, None, {"entrypoint": "true"})
 
 
 @pytest.mark.parametrize(
@@ -180,19 +181,6 @@ def test_a_pod_that_is_not_there_is_refused_with_what_to_do(by_pod: Head) -> Non
 
 
 @pytest.mark.parametrize(
-    ("trouble", "said"),
-    [("forbidden", "auth can-i"), ("not set up", "kubectl is not set up"), ("unauthorized", "log in again")],
-)
-def test_why_kubectl_cannot_is_told_with_what_to_do(by_pod: Head, trouble: str, said: str) -> None:
-    assert by_pod.kubectl is not None
-    by_pod.kubectl.fail(trouble, verb="exec")
-
-    with pytest.raises(LaunchError, match=said):
-        monitor_job(by_pod.head_pod, "job")
-    assert check_job_status(by_pod.head_pod, "job") == "UNKNOWN"
-
-
-@pytest.mark.parametrize(
     ("config", "said"),
     [
         ({}, "no 'entrypoint'"),
@@ -205,8 +193,3 @@ def test_why_kubectl_cannot_is_told_with_what_to_do(by_pod: Head, trouble: str, 
 def test_a_config_of_which_nothing_can_come_is_refused(config: dict[str, object], said: str) -> None:
     with pytest.raises(NotSubmittedError, match=said):
         submit_job_with_resume("http://127.0.0.1:1", None, config)
-
-
-def test_nothing_is_submitted_where_nobody_listens() -> None:
-    with pytest.raises(NotSubmittedError, match="refused"):
-        submit_job_with_resume("http://127.0.0.1:1", None, {"entrypoint": "true"})

@@ -67,7 +67,6 @@ def test_the_rest_is_what_was_printed() -> None:
 
 TAILS = [
     pytest.param("failed (exitcode: -9) local_rank: 1 (pid: 7)", True, id="torchrun"),
-    pytest.param("train.sh: line 3: 77 Killed   python train.py", True, id="a shell"),
     pytest.param("exitcode: 1", False, id="an error of its own"),
 ]
 
@@ -81,7 +80,6 @@ def test_that_no_oom_kill_was_counted_is_told_where_a_process_was_killed(tail: s
 
 
 GOOD = [
-    pytest.param(ChildExit(0), True, id="exit 0"),
     pytest.param(ChildExit(0, oom_kills=1), True, id="exit 0 although a helper process was killed"),
     pytest.param(ChildExit(0, signals=(signal.SIGTERM,)), False, id="exit 0 when told to stop"),
     pytest.param(ChildExit(1), False, id="exit 1"),
@@ -117,7 +115,7 @@ def test_kills_are_counted_from_the_first_look(tmp_path: Path, membership: str, 
     assert kills.count == 1
 
 
-@pytest.mark.parametrize("text", ["", "nonsense\n", "oom_kill\n", "oom_kill many\n", "::::\n0::\n"])
+@pytest.mark.parametrize("text", ["", "oom_kill many\n", "::::\n0::\n"])
 def test_without_counters_nobody_knows(tmp_path: Path, text: str) -> None:
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "cgroup").write_text(text)

@@ -13,7 +13,6 @@ from lastbeat.training.guardian.process import Process
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="guardians are for Linux alone")
 
 ENDS = [
-    pytest.param("import os; os._exit(3)", 3, id="exit status 3"),
     pytest.param("import os; os.kill(os.getpid(), 9)", -signal.SIGKILL, id="SIGKILL"),
     pytest.param(
         "import os, threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); os._exit(4)",

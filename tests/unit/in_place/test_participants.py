@@ -12,7 +12,6 @@ ROWS = [
                  id="the innermost launcher counts"),
     pytest.param({"GROUP_RANK": "1", "GROUP_WORLD_SIZE": "2"}, Participant(1, 2), id="torchrun's nodes"),
     pytest.param({"RANK": "4", "WORLD_SIZE": "4"}, Participant(), id="a rank that there is not"),
-    pytest.param({"RANK": "-1", "WORLD_SIZE": "many"}, Participant(), id="words that are no numbers"),
 ]  # fmt: skip
 
 
@@ -23,9 +22,6 @@ def test_which_of_several(environ: dict[str, str], found: Participant) -> None:
 
 LAUNCHES = [
     pytest.param({"SLURM_JOB_ID": "17", "SLURM_STEP_ID": "2"}, "17.0.2", id="a step of a job"),
-    pytest.param(
-        {"SLURM_JOB_ID": "17", "SLURM_RESTART_COUNT": "1", "SLURM_STEP_ID": "2"}, "17.1.2", id="after a requeue"
-    ),
     pytest.param({"TORCHELASTIC_RUN_ID": "none"}, None, id="torchrun's word where it was given none"),
     pytest.param({"PMIX_NAMESPACE": "prte/12@1"}, "prte-12-1", id="as a part of a file's name"),
     pytest.param({"SLURM_JOB_ID": "17", "LASTBEAT_ATTEMPT": "2"}, "17.0.0.2", id="a supervised one has its number"),

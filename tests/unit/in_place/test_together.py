@@ -87,23 +87,6 @@ def test_what_was_there_before(body: bytes) -> None:
     assert own.ask_for(store, NEXT, 0.0) == NEXT
 
 
-def test_each_sees_what_the_others_do() -> None:
-    store, own = MemoryStore(), one(1)
-    own.look(store)
-    assert own.called is None
-    one(0).ask_for(store, NEXT, 0.0)
-    own.look(store)
-    assert own.called == NEXT
-    own.number = 1
-    own.look(store)
-    assert own.called is None, "it has made that start"
-    other = one(0)
-    other.number = 1
-    other.ask_for(store, replace(OVER, number=1), 0.0)
-    own.look(store)
-    assert own.called == replace(OVER, number=1)
-
-
 def test_nobody_starts_before_all_are_ready() -> None:
     store = MemoryStore()
     assert one(0, 3).gather(store, 1, 0.0) == (None, (1, 2))

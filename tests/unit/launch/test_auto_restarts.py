@@ -5,6 +5,7 @@ import os
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,7 +101,16 @@ def test_the_delay_doubles_with_each_restart_in_a_row_up_to_half_an_hour() -> No
     assert decide_restart(policy, later, history, SINCE, delay_s=60.0, chance=1.0).delay_s == 60, "it got on"
 
 
-@pytest.mark.parametrize("retries", [-1, 100, 1000])
-def test_more_retries_than_a_record_counts_are_refused(retries: int) -> None:
-    with pytest.raises(NotSetUpError, match="between 0 and 99"):
-        auto_restart("http://127.0.0.1:1", "train", "/ckpt", max_retries=retries)
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"max_retries": -1}, "between 0 and 99"),
+        ({"max_retries": 100}, "between 0 and 99"),
+        ({"check_interval": 0}, "check_interval"),
+        ({"retry_delay": -1}, "retry_delay"),
+        ({"stagnation_threshold": 0}, "stagnation_threshold"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_at_once(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(NotSetUpError, match=said):
+        auto_restart("http://127.0.0.1:1", "train", "/ckpt", **wrong)

@@ -9,6 +9,7 @@ from lastbeat.launch.ray import LaunchError, check_gpu_utilization, get_training
 from support.fake_kubectl import FakeCluster
 
 IN_USE = "case $1 in --query-gpu*) printf '90, 70000, 81559\\n94, 70000, 81559\\n';; *) echo '7, python, 70000';; esac"
+BROKEN = 'echo "NVIDIA-SMI has failed because it couldn\'t communicate with the NVIDIA driver."; exit 9'
 IDLE = "case $1 in --query-gpu*) printf '0, 4, 81559\\n0, 4, 81559\\n';; esac"
 GPU_KEYS = {
     "gpu_count", "gpu_utilizations", "memory_used", "memory_total", "processes", "avg_utilization", "healthy", "faults",
@@ -54,6 +55,21 @@ def test_gpus_are_asked_about_in_the_namespace_that_is_named(
     program(pods.add_pod("head", "ml"), "nvidia-smi", IN_USE)
 
     assert check_gpu_utilization(*arguments, **named).gpu_count == 2
+
+
+def test_a_pod_that_cannot_be_asked_is_told_beside_the_others(pods: FakeCluster) -> None:
+    head(pods)
+    program(pods.add_pod("worker-0"), "nvidia-smi", IN_USE)
+    program(pods.add_pod("worker-1"), "nvidia-smi", IDLE)
+    program(pods.add_pod("worker-2"), "nvidia-smi", BROKEN)
+
+    found = check_gpu_utilization("head", all_pods=["worker-0", "worker-1", "worker-2", "worker-3"])
+
+    assert (found.gpu_utilizations, found.avg_utilization, found.healthy) == ([90.0, 94.0, 0.0, 0.0], 46.0, False)
+    assert {(each.name, each.place) for each in found.processes} >= {("python", "worker-0")}
+    broken, missing = found.faults
+    assert "communicate with the NVIDIA driver" in broken
+    assert "kubectl get pods" in missing
 
 
 def test_idle_gpus_are_a_check_that_succeeded(pods: FakeCluster) -> None:

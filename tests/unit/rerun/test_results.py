@@ -105,16 +105,6 @@ class Loader:
         self.at = state["at"]
 
 
-def test_the_batches_of_a_step_come_again_and_those_of_the_next_after_them() -> None:
-    batches = RerunDataIterator([0, 1, 2, 3])
-    assert [next(batches), next(batches)] == [0, 1]
-    batches.rewind()
-    assert [next(batches), next(batches)] == [0, 1]
-    batches.advance()
-    batches.rewind()
-    assert list(batches) == [2, 3], "what is done does not come again"
-
-
 def test_a_re_run_that_takes_fewer_batches_loses_none() -> None:
     batches = RerunDataIterator(range(4))
     next(batches), next(batches)

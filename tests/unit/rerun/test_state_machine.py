@@ -106,14 +106,6 @@ def test_the_log_has_the_lines_that_people_know_from_megatron(
         assert any(line in each for each in said), f"{line!r} is missing in {caplog.messages}"
 
 
-def test_a_verdict_names_rank_node_and_device_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    training = machine("GPU-1f2e3d")
-    run_step(training, [NAN, 2.5])
-    (found,) = training.verdicts
-    line = next(each for each in caplog.messages if "Possible transient error!" in each)
-    assert line == f"Rank 0, node {found.host}, device GPU-1f2e3d, iteration #0: Possible transient error!"
-
-
 @pytest.mark.parametrize(
     ("how", "losses", "passes"),
     [

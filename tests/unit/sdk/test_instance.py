@@ -1,4 +1,4 @@
-"""Which machine it is, whatever its metadata service does."""
+"""Which machine it is, whatever its metadata service does, and what metadata.json says of it meanwhile."""
 
 import json
 import socket
@@ -9,11 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lastbeat.training.sdk.instance import Instance, cloud_instance, local_instance
+from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.run import Run
 from support.http_sink import closed_port
+from support.memory import MemoryStore
+from support.waiting import until
 
 HOST = Instance("host-1")
 TOKEN = "AQAEA-token=="
@@ -217,3 +222,32 @@ def test_a_pod_is_known_by_its_service_account(tmp_path: Path) -> None:
 
 def test_a_machine_without_a_name_is_unknown(tmp_path: Path) -> None:
     assert local_instance({}, "", tmp_path / "none") == Instance("unknown")
+
+
+KEY = "run/metadata.json"
+
+
+def metadata(store: MemoryStore) -> dict[str, Any]:
+    until(lambda: KEY in store.held)
+    found: dict[str, Any] = json.loads(store.held[KEY].body)
+    return found
+
+
+def test_the_first_heartbeat_does_not_wait_for_the_cloud() -> None:
+    store, asked, answer = MemoryStore(), threading.Event(), threading.Event()
+
+    def ask() -> Instance:
+        asked.set()
+        answer.wait(30)
+        return Instance("i-0abc", "us-east-1b", "p5.48xlarge", "host-1")
+
+    run = Run("run", Reporter(lambda: RunEnvironment(store, "host-1", beat_s=0.05, find_instance=ask)))
+    asked.wait(30)
+    first = metadata(store)
+    assert first["instance_id"] == "host-1"
+    assert "zone" not in first
+    answer.set()
+    run.complete()
+    last = metadata(store)
+    told = (last["instance_id"], last["zone"], last["instance_type"], last["host"])
+    assert told == ("i-0abc", "us-east-1b", "p5.48xlarge", "host-1")

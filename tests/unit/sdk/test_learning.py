@@ -107,14 +107,6 @@ def test_the_time_of_a_run_is_counted_as_what_its_limit_is_of() -> None:
     assert OUTSIDE in times.taken(), "once it has a section of that name"
 
 
-def test_nothing_is_counted_where_nothing_is_learned() -> None:
-    run = Run("r", None)
-    with run.section("step"):
-        run.step(1)
-    run.log(loss=1.0)
-    assert run.sections.times is None
-
-
 def test_rank_0_learns_from_all_ranks_and_the_next_attempt_begins_with_that() -> None:
     store, learning = MemoryStore(), Learning(SectionLimits())
     run = training(learning, checkpointing=100.0)

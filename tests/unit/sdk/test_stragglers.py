@@ -83,12 +83,6 @@ class Scene:
 SLOW = {1: 1.0, 2: 1.0, 3: 2.0}
 
 
-def test_nothing_is_told_before_the_first_window_is_over() -> None:
-    scene = Scene()
-    scene.beat()
-    assert (scene.watch.run_fields(), scene.watch.rank_fields(), scene.told) == ({}, {}, [])
-
-
 def test_a_slow_rank_is_named_after_two_windows(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
     with caplog.at_level(logging.WARNING, LOGGER):

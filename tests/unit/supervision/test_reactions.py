@@ -1,7 +1,5 @@
 """What a policy's ``on:`` does, whoever dies when."""
 
-from typing import Any
-
 import pytest
 
 from lastbeat.jobs.launchers.port import LauncherError
@@ -397,16 +395,6 @@ def test_a_lost_answer_leads_to_one_command(_which: str, call: int, before: bool
     assert found.commands.submitted == ["run.command-checkpoint-100"]
 
 
-def test_two_supervisors_run_a_command_once() -> None:
-    found = story()
-    one, two = found.watch(), found.watch()
-    for _ in range(4):
-        one.tick()
-        two.tick()
-        pass_time(found, ACTION_LEASE_S / 3)
-    assert found.commands.submitted == ["run.command-checkpoint-100"]
-
-
 def stops() -> SupervisedScene:
     found = scene("on: {xid_fatal: stop}\n")
     found.store.put_text(f"{RUN}/logs/a.log", STEPS + XID)
@@ -421,15 +409,6 @@ def test_a_supervisor_that_is_killed_while_it_stops_a_job_restarts_nothing(which
         found.watch().tick()
     outcome = settled(found)
     assert (outcome.status, found.launcher.submitted) == (Status.FAILED, ["run-r0"])
-
-
-def test_who_has_no_reactions_answers_nothing() -> None:
-    found = story()
-    found.remote_watch().tick()
-    found.watch(supervises=False).tick()
-    record: Any = found.record()
-    assert commands(found) == []
-    assert not record.reactions.saved
 
 
 def test_what_a_sweep_or_a_lambda_knows_of_a_policy_has_no_reactions() -> None:

@@ -19,6 +19,9 @@ def finding(verdict: RerunVerdict, host: str = "n7", rank: int = 1) -> RerunFind
     return RerunFinding(verdict, rank, host, "GPU-5c8e", 7, "loss is NaN (nan, then nan)")
 
 
+REPRODUCED = finding(RerunVerdict.REPRODUCED)
+
+
 def ended(status: int, *findings: RerunFinding, said: int | None) -> SupervisedScene:
     """A job that ended with ``status``, and said that it would end with ``said``."""
     scene = SupervisedScene(policy=load("megatron_transient"))
@@ -37,27 +40,22 @@ def ended(status: int, *findings: RerunFinding, said: int | None) -> SupervisedS
 @pytest.mark.parametrize(
     ("status", "findings", "excluded"),
     [
-        pytest.param(16, [RerunVerdict.REPRODUCED], ("n7",), id="as its exit status says"),
-        pytest.param(1, [RerunVerdict.REPRODUCED], ("n7",), id="though its launcher makes another status of it"),
-        pytest.param(
-            1, [RerunVerdict.TRANSIENT_ERROR, RerunVerdict.SAME_DEVICE], ("n7",), id="on the same device again"
-        ),
+        pytest.param(16, [REPRODUCED], ("n7",), id="as its exit status says"),
+        pytest.param(1, [REPRODUCED], ("n7",), id="though its launcher makes another status of it"),
+        pytest.param(1, [REPRODUCED, finding(RerunVerdict.REPRODUCED, "n9", 2)], ("n7", "n9"), id="each of two nodes"),
+        pytest.param(1, [finding(RerunVerdict.TRANSIENT_ERROR), finding(RerunVerdict.SAME_DEVICE)], ("n7",),
+                     id="on the same device again"),
         pytest.param(16, [], ("n1", "n7", "n9"), id="off all nodes of the old job, where nobody has said which"),
     ],
-)
+)  # fmt: skip
 def test_a_job_that_asks_for_other_hardware_is_kept_off_the_node_in_doubt(
-    status: int, findings: list[RerunVerdict], excluded: tuple[str, ...]
+    status: int, findings: list[RerunFinding], excluded: tuple[str, ...]
 ) -> None:
-    scene = ended(status, *map(finding, findings), said=16 if findings else None)
+    scene = ended(status, *findings, said=16 if findings else None)
     assert scene.launcher.submitted == ["run-r0", "run-r1"], (
         "a policy that excludes bad numbers does not keep it from that"
     )
     assert scene.launcher.jobs["run-r1"].spec.excluded_nodes == excluded
-
-
-def test_each_node_in_doubt_is_left_out() -> None:
-    both = [finding(RerunVerdict.REPRODUCED, "n7"), finding(RerunVerdict.REPRODUCED, "n9", 2)]
-    assert ended(1, *both, said=16).launcher.jobs["run-r1"].spec.excluded_nodes == ("n7", "n9")
 
 
 def test_a_name_that_the_launcher_does_not_know_keeps_it_off_all_nodes() -> None:
@@ -77,7 +75,7 @@ def test_a_fault_of_the_hardware_is_not_resumed_and_the_alert_says_so() -> None:
 
 
 def test_what_an_attempt_before_has_said_does_not_count_for_the_next() -> None:
-    scene = ended(1, finding(RerunVerdict.REPRODUCED), said=16)
+    scene = ended(1, REPRODUCED, said=16)
     scene.end("run-r1", JobState.FAILED, 1)
     settled(scene)
     assert scene.launcher.submitted == ["run-r0", "run-r1"], "the second died before it said anything"

@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 
 from lastbeat.fleet.index import wake_of
-from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.restarts.loading import load
 from lastbeat.jobs.supervision.lease import Machine, SupervisorLease
 from lastbeat.model.job import JobState
@@ -153,19 +152,6 @@ def test_a_job_that_lives_on_is_left_alone() -> None:
     outcome = scene.watch().tick()
     assert (outcome.status, scene.record().ruling, scene.record().restarts) == (Status.RUNNING, None, ())
     assert scene.channel.events == ["TIMED_OUT", "RECOVERED"]
-
-
-def test_nothing_is_decided_while_the_launcher_does_not_answer() -> None:
-    scene = living()
-    failed(scene)
-    scene.launcher.refuse("any", LauncherError("no answer"))
-    for _ in range(5):
-        scene.watch().tick()
-        scene.store.pass_time(400)
-    assert (scene.launcher.submitted, notes(scene)) == (["run-r0"], [OPEN])
-    scene.end("run-r0", JobState.FAILED, 1)
-    settled(scene)
-    assert scene.launcher.submitted == ["run-r0", "run-r1"]
 
 
 def failing() -> SupervisedScene:

@@ -12,7 +12,6 @@ RESTARTS = [
     pytest.param({"TORCHELASTIC_RESTART_COUNT": "3"}, 3, id="torchelastic counts the restarts of its workers"),
     pytest.param({"SLURM_RESTART_COUNT": "1", "TORCHELASTIC_RESTART_COUNT": "4"}, 4, id="the larger one counts"),
     pytest.param({"SLURM_RESTART_COUNT": "many"}, 0, id="a word is no count"),
-    pytest.param({"SLURM_RESTART_COUNT": "٣"}, 0, id="other scripts' digits are no count"),
     pytest.param({"SLURM_RESTART_COUNT": "9" * 4000}, 0, id="neither is a number beyond all sense"),
 ]
 
@@ -40,7 +39,6 @@ def test_the_next_attempt(before: int | None, restarted: int, resume: bool, numb
 
 BODIES = [
     pytest.param(b'{"attempt": 3}', 3, id="a number"),
-    pytest.param(b'{"attempt": "3"}', 3, id="a number as text"),
     pytest.param(b'{"attempt": 1e15}', 0, id="a number that no reader takes"),
     pytest.param(b'{"attempt": "%s"}' % (b"9" * 4300), 0, id="one after which none could be written"),
     pytest.param(b"{}", 0, id="none"),

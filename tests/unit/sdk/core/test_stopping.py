@@ -63,7 +63,6 @@ NAMES = [
     (" usr2 ", signal.SIGUSR2),
     ("SigTerm", signal.SIGTERM),
     ("10", signal.SIGUSR1),
-    (signal.SIGUSR1, signal.SIGUSR1),
     (12, signal.SIGUSR2),
 ]
 
