@@ -35,7 +35,7 @@ GUARDED = """\
         time.sleep(0.005)
 """
 """How it goes on once its guardian is there: until then kernels before 6.16 may not say how it ended."""
-ASLEEP = BLOCK + "    print('asleep', flush=True)\n    time.sleep(600)\n"
+ASLEEP = BLOCK + "    print('asleep', os.getpid(), flush=True)\n    time.sleep(600)\n"
 RANK = ASLEEP.replace("    written(run)\n", GUARDED)
 
 
@@ -305,21 +305,9 @@ def test_lastbeat_exec_sees_the_end_itself(here: Site) -> None:
     inner = ASLEEP.removeprefix(START)
     with asleep(here, script + inner, PYTHONPATH=f"{CORE}:{ROOT / 'cli'}") as process:
         assert guardians(here.folder) == []
-        os.kill(int(until(lambda: _inner(here)) or ""), signal.SIGKILL)
+        os.kill(int(here.said().partition("asleep ")[2]), signal.SIGKILL)
         process.wait(LIMIT_S)
     assert "SIGKILL" in here.look_until("FAILED")["reason"]
-
-
-def _inner(site: Site) -> str | None:
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            try:
-                command = (process / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if command[1:3] == [str(site.folder / "train.py").encode(), b"inner"]:
-                return process.name
-    return None
 
 
 LIMIT_BYTES = 256 * 1024 * 1024

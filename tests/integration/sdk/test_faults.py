@@ -1,10 +1,14 @@
-"""A store that fails in all ways while training goes on: training never feels it, and what it said arrives later."""
+"""A store that fails, and a directory that is full or not ours, while training goes on: training never feels it, and
+what it said arrives later."""
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from support.proxy import FaultProxy, Stall, s3_error
 from support.training import LIMIT_S, Site
@@ -24,13 +28,6 @@ with lastbeat.run("run-1") as run:
 """
 
 
-@contextmanager
-def training(site: Site, proxy: FaultProxy, script: str = LOOP) -> "Iterator[subprocess.Popen[str]]":
-    """Training that sees the store through ``proxy``."""
-    with site.running(script, AWS_ENDPOINT_URL=proxy.url) as process:
-        yield process
-
-
 def step(site: Site) -> int:
     """The step that the store knows of."""
     document = site.read("progress.json")
@@ -43,14 +40,8 @@ def made(site: Site) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def stop(site: Site, process: "subprocess.Popen[str]") -> None:
-    """End training as it ends when all is well."""
-    (site.folder / "stop").touch()
-    assert process.wait(LIMIT_S) == 0, site.said()
-
-
 def test_a_store_that_takes_requests_and_never_answers_and_comes_back(in_s3: Site, fault_proxy: FaultProxy) -> None:
-    with training(in_s3, fault_proxy) as process:
+    with in_s3.running(LOOP, AWS_ENDPOINT_URL=fault_proxy.url) as process:
         until(lambda: step(in_s3))
         fault_proxy.inject(Stall())
         before = fault_proxy.count("PUT")
@@ -61,7 +52,8 @@ def test_a_store_that_takes_requests_and_never_answers_and_comes_back(in_s3: Sit
         fault_proxy.clear()
         known = step(in_s3)
         until(lambda: step(in_s3) > known)
-        stop(in_s3, process)
+        (in_s3.folder / "stop").touch()
+        assert process.wait(LIMIT_S) == 0, in_s3.said()
     found = in_s3.look()
     assert (found["status"], found["step"]) == ("SUCCEEDED", made(in_s3))
 
@@ -114,7 +106,88 @@ def test_memory_does_not_grow_while_the_store_is_down(in_s3: Site, fault_proxy: 
     run.complete(wait_s=0.1)
     """
     fault_proxy.inject(s3_error(503, "SlowDown"))
-    with training(in_s3, fault_proxy, script) as process:
-        assert process.wait(LIMIT_S) == 0, in_s3.said()
-    (told,) = [line for line in in_s3.said().splitlines() if line.startswith("{")]
+    trained = in_s3.train(script, AWS_ENDPOINT_URL=fault_proxy.url)
+    assert trained.exit == 0, trained.said
+    (told,) = [line for line in trained.said.splitlines() if line.startswith("{")]
     assert json.loads(told)["grown"] < 100_000, "three bytes a step"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a megabyte."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a small file system to fill it up")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "lastbeat-test", str(folder)]
+    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip(f"a small file system cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(path: Path) -> None:
+    """Take all the room that there is."""
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 4096)
+        except OSError:
+            return
+
+
+def test_a_full_disk(tmp_path: Path, small: Path) -> None:
+    site = Site(tmp_path / "work", str(small / "runs"))
+    with site.running(LOOP) as process:
+        until(lambda: step(site))
+        fill(small / "ballast")
+        until(lambda: "No space left on device" in site.said())
+        known = step(site)
+        (small / "ballast").unlink()
+        until(lambda: step(site) > known)
+        (site.folder / "stop").touch()
+        assert process.wait(LIMIT_S) == 0
+    assert len(site.said().splitlines()) == 1, "one warning an outage"
+    found = site.look()
+    assert (found["status"], found["step"]) == ("SUCCEEDED", made(site))
+
+
+def test_a_disk_that_turns_read_only(tmp_path: Path, small: Path) -> None:
+    site = Site(tmp_path / "work", str(small / "runs"))
+    with site.running(LOOP) as process:
+        until(lambda: step(site))
+        _remount(small, "ro")
+        until(lambda: "not allowed to" in site.said())
+        _remount(small, "rw")
+        known = step(site)
+        until(lambda: step(site) > known)
+        (site.folder / "stop").touch()
+        assert process.wait(LIMIT_S) == 0
+    assert site.look()["status"] == "SUCCEEDED"
+
+
+def _remount(folder: Path, mode: str) -> None:
+    def done() -> bool:
+        # Busy for as long as a beat has a file open for writing.
+        command = ["mount", "-o", f"remount,{mode}", str(folder)]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    until(done)
+
+
+def test_a_directory_that_is_not_ours(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    root = tmp_path / "runs"
+    root.mkdir(mode=0o555)
+    site = Site(tmp_path / "work", str(root))
+    with site.running(LOOP) as process:
+        until(lambda: "not allowed to" in site.said())
+        root.chmod(0o777)
+        until(lambda: step(site))
+        (site.folder / "stop").touch()
+        assert process.wait(LIMIT_S) == 0
+    assert site.look()["status"] == "SUCCEEDED"
