@@ -91,10 +91,8 @@ class _Training:
         self._environment = clean | {
             "PYTHONPATH": f"{CHECKOUT}/core{os.pathsep}{CHECKOUT}/cli",
             "MONITORING_ROOT": str(folder / "runs"),
-            "LASTBEAT_BEAT_SECONDS": "1",
-            "LASTBEAT_RANK_BEAT_SECONDS": "1",
-            "LASTBEAT_STRAGGLERS": "on",
-            "LASTBEAT_STRAGGLER_SECONDS": "5",
+            "LASTBEAT_BEAT_SECONDS": "1,ranks:1",
+            "LASTBEAT_STRAGGLERS": "on,seconds:5",
             "OMP_NUM_THREADS": "1",
         }
 

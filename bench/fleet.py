@@ -98,10 +98,9 @@ def measure(server: Server, fleet: Fleet) -> Measured:
             **server.environment,
             "MONITORING_ROOT": f"s3://{BUCKET}/{PREFIX}",
             "LASTBEAT_STATE_DIR": folder,
-            "LASTBEAT_READ_MINUTES": f"{passes * minutes:.4f}",
             "LASTBEAT_INTERVAL_SECONDS": f"{period_s:.4f}",
-            "LASTBEAT_DISCOVER_MINUTES": f"{5 * minutes:.4f}",
-            **({"LASTBEAT_NEWS_HOURS": f"{NEWS_S / 3600:.4f}"} if fleet.finished else {}),
+            "LASTBEAT_SWEEP": f"read_minutes:{passes * minutes:.4f},discover_minutes:{5 * minutes:.4f}"
+            + (f",news_hours:{NEWS_S / 3600:.4f}" if fleet.finished else ""),
         }
         with child("sweep", environment) as process:
             first = one_pass(process)

@@ -56,7 +56,11 @@ def _child(way: str, folder: Path) -> Mapping[str, float] | str:
     if not Path(python).exists():
         return "not installed"
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    told = {"MONITORING_ROOT": str(folder / "runs"), "LASTBEAT_BEAT_SECONDS": "1", "LASTBEAT_STRAGGLER_SECONDS": "2"}
+    told = {
+        "MONITORING_ROOT": str(folder / "runs"),
+        "LASTBEAT_BEAT_SECONDS": "1",
+        "LASTBEAT_STRAGGLERS": "off,seconds:2",
+    }
     places = os.pathsep.join((str(CHECKOUT / "core"), str(CHECKOUT)))
     command = [python, "-m", "bench.stragglers_child", way, str(folder), str(_SECONDS)]
     environment = {**kept, **told, "PYTHONPATH": places}

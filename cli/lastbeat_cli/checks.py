@@ -51,7 +51,7 @@ class CheckResult:
 def checks(settings: Settings) -> Iterator[CheckResult]:
     """Yield the result of every check, as each is made. Reads, writes and deletes one key of its own."""
     yield CheckResult("settings", "ok", f"the fleet root is {opening.root_url(settings)}")
-    for warning in (*settings.warnings, *settings.misspelt):
+    for warning in (*settings.warnings, *settings.name_hints):
         yield CheckResult("settings", "warn", warning)
     yield from _store(settings)
     yield _state(settings)

@@ -72,16 +72,15 @@ def _lines(settings: Settings, mark: PassMark, measured: MonthEstimate) -> Itera
 
 
 def _rows(settings: Settings, measured: MonthEstimate) -> Iterator[tuple[str, Bill]]:
-    beat_s = settings[table.BEAT_SECONDS]
-    rank_s = settings[table.RANK_BEAT_SECONDS]
+    beats = settings[table.BEAT_SECONDS]
     if measured.fleet is not None:
         yield "watching the fleet", measured.fleet
     if measured.run is not None:
         yield "watching one active run", measured.run
-    yield f"beating: both heartbeats each {beat_s:g} s", cost.beating(beat_s)
-    yield "  and the log with each beat", cost.writing(beat_s)
-    if rank_s > 0:
-        yield f"  and each rank of many, each {rank_s:g} s", cost.writing(rank_s)
+    yield f"beating: both heartbeats each {beats.seconds:g} s", cost.beating(beats.seconds)
+    yield "  and the log with each beat", cost.writing(beats.seconds)
+    if beats.ranks > 0:
+        yield f"  and each rank of many, each {beats.ranks:g} s", cost.writing(beats.ranks)
     yield "polling one run: 2 HEADs, 2 GETs a minute", cost.polling()
 
 
@@ -149,7 +148,7 @@ def _document(settings: Settings, mark: PassMark, measured: MonthEstimate) -> di
         "month": {
             "watching_fleet": _bill(settings, measured.fleet),
             "watching_run": _bill(settings, measured.run),
-            "beating_run": _bill(settings, cost.beating(settings[table.BEAT_SECONDS])),
+            "beating_run": _bill(settings, cost.beating(settings[table.BEAT_SECONDS].seconds)),
             "polling_run": _bill(settings, cost.polling()),
         },
     }

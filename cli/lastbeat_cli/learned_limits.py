@@ -26,7 +26,7 @@ from lastbeat.model.record import Record, StepWaits
 from lastbeat.model.text import fit
 from lastbeat.model.times import format_duration, parse_time
 from lastbeat.settings import Settings, opening
-from lastbeat.settings.table import LEARN, OUT_OF_SECTION_TIMEOUT, SECTION_TIMEOUTS
+from lastbeat.settings.table import LEARN, OUT_OF_SECTION, SECTION_TIMEOUTS
 from lastbeat.stores.port import Blob, Store
 from lastbeat.training.sdk.learning import EVERY_S
 from lastbeat.training.sdk.sections import STEP
@@ -286,15 +286,17 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.2g}s" if seconds < 10 else format_duration(seconds)
 
 
+def _can_stand_there(name: str) -> bool:
+    """Whether that setting can hold a section of this name."""
+    return name.isprintable() and name not in {"", OUT_OF_SECTION} and not set(name) & set(", ")
+
+
 def _settings(learned: Mapping[SpanKey, LearnedLimit]) -> Iterator[str]:
     """The learned limits as settings for a run that does not learn."""
     found = {key: known.limit_s for key, known in learned.items() if known.limit_s is not None}
-    # A name with a comma or a space cannot stand in that setting.
     names = {key: STEP if key.kind == "between" else key.name for key in found}
-    named = [f"{names[key]}:{limit_s:.0f}" for key, limit_s in sorted(found.items())
-             if names[key].isprintable() and names[key] and not set(names[key]) & set(", ")]  # fmt: skip
+    named = [f"{names[key]}:{limit_s:.0f}" for key, limit_s in sorted(found.items()) if _can_stand_there(names[key])]
+    named += [f"{OUT_OF_SECTION}:{found[OUTSIDE]:.0f}"] if OUTSIDE in found else []
     yield "The same for a job that does not learn:"
     if named:
         yield f"  {SECTION_TIMEOUTS.name}={','.join(named)}"
-    if OUTSIDE in found:
-        yield f"  {OUT_OF_SECTION_TIMEOUT.name}={found[OUTSIDE]:.0f}"

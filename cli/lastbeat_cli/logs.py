@@ -1,11 +1,11 @@
-"""Logging to stderr or to LASTBEAT_LOG_FILE, with secrets masked."""
+"""Logging to stderr or to the file of LASTBEAT_OWN_LOG, with secrets masked."""
 
 import logging
 import sys
 
 from lastbeat.model.secrets import Redactor
 from lastbeat.settings import Settings, own_log
-from lastbeat.settings.table import LOG_FILE
+from lastbeat.settings.table import OWN_LOG
 
 
 class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]  # generic only for the checker
@@ -34,21 +34,22 @@ def verbose(*, on: bool) -> None:
 
 def follow(settings: Settings, *, tell: bool = True) -> None:
     """From now on mask the secrets of ``settings``, and log with their level to their file; ``--verbose`` outranks
-    them. ``tell`` warns about misspelt settings."""
+    them. ``tell`` warns about old and misspelt names of settings."""
     hide(settings.redactor)
     if logging.getLogger(own_log.NAMES[0]).level == logging.NOTSET:
         _set_level(own_log.level(settings))
-    path = settings[LOG_FILE]
+    path = settings[OWN_LOG].file
     if path is not None:
         try:
             handler = own_log.file_handler(path, _format)
         except OSError as fault:
             why = fault.strerror or fault
-            logging.getLogger(__name__).warning("LASTBEAT_LOG_FILE=%s cannot be written: %s", path, why)
+            what = "%s cannot be written: %s; correct %s"
+            logging.getLogger(__name__).warning(what, path, why, OWN_LOG.name)
         else:
             logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    for name in settings.misspelt if tell else ():
-        logging.getLogger(__name__).warning("%s", name)
+    for hint in settings.name_hints if tell else ():
+        logging.getLogger(__name__).warning("%s", hint)
 
 
 def hide(secrets: Redactor) -> None:

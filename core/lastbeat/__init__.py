@@ -102,7 +102,7 @@ def run(run_id: "str | None" = None, **options: "Unpack[RunOptions]") -> "Run":
     ``sections`` has the longest duration in s of each section (``with run.section("checkpointing"):``) before the run
     is TIMED_OUT, as ``{"setup": 600, "step": 180, "checkpointing": 420}``; else LASTBEAT_SECTION_TIMEOUTS. Only
     ``run.step`` reports the section ``step``. ``out_of_section`` is the longest time in s without a step, a section or
-    the end of one; else LASTBEAT_OUT_OF_SECTION_TIMEOUT. Its default is 300 if sections have limits, and at least 1800
+    the end of one; else out_of_section there. Its default is 300 if sections have limits, and at least 1800
     before the first step. 0 means no limit. No watcher needs to know the limits. ``learn`` (else LASTBEAT_LEARN) has
     the run set missing limits itself, by the durations of its sections and steps so far.
 

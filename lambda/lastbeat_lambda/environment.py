@@ -18,7 +18,7 @@ from lastbeat.model.document import outcome_document
 from lastbeat.model.fleet import Shard
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
-from lastbeat.settings import Settings, opening, table
+from lastbeat.settings import Settings, old_names, opening, table
 from lastbeat.settings.channels import configured_channels
 from lastbeat.stores.clock import steady
 from lastbeat.stores.port import Store, StoreError
@@ -73,7 +73,7 @@ class TimeLimit:
 
 def _variables() -> dict[str, str]:
     """The environment variables for settings, credentials and endpoints."""
-    names = {setting.name for setting in configuration.every_setting()}
+    names = {*old_names.HINTS, *(setting.name for setting in configuration.every_setting())}
     return {name: text for name, text in os.environ.items() if name in names or name.startswith("AWS_")}
 
 
@@ -112,7 +112,7 @@ class ExecutionEnvironment:
                 return earlier
             settings = configuration.load(environ={**os.environ, "SLACK_WEBHOOK_URL": secret}, watching=True)
             telemetry.follow(settings)
-        for warning in (*settings.warnings, *settings.misspelt):
+        for warning in (*settings.warnings, *settings.name_hints):
             _log.warning("%s", warning)
         return cls(settings, configured_channels(settings), opening.store(settings), secret)
 

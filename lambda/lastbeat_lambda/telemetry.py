@@ -17,7 +17,7 @@ from lastbeat.model.outcome import Outcome
 from lastbeat.model.secrets import Redactor, mask_tokens
 from lastbeat.model.status import Status
 from lastbeat.settings import Settings, SettingsError, own_log, secrets_in
-from lastbeat.settings.table import LOG_LEVEL
+from lastbeat.settings.table import OWN_LOG
 from lastbeat_lambda.secret_error import SecretError
 
 NAMESPACE = "lastbeat"
@@ -58,7 +58,7 @@ def hide(secrets: Redactor) -> None:
 def follow(settings: Settings) -> None:
     """Mask the secrets of ``settings`` from now on, and log at their level (INFO by default, for transitions)."""
     hide(settings.redactor)
-    if settings.environ.get(LOG_LEVEL.name, "").strip():
+    if settings[OWN_LOG].level is not None:
         logger.setLevel(own_log.level(settings))
         for name in own_log.NAMES:
             logging.getLogger(name).setLevel(own_log.level(settings))

@@ -30,7 +30,7 @@ def site(tmp_path: Path) -> Site:
 @pytest.fixture
 def ranks(site: Site) -> Iterator[list["subprocess.Popen[str]"]]:
     """Two ranks of a training that is under way."""
-    env = {"WORLD_SIZE": "2", "LASTBEAT_RANK_BEAT_SECONDS": "0.2"}
+    env = {"WORLD_SIZE": "2", "LASTBEAT_BEAT_SECONDS": "0.2,ranks:0.2"}
     started = [site.start(TRAINS, log=f"{rank}.log", RANK=str(rank), **env) for rank in range(2)]
     try:
         until(lambda: all(site.read(f"ranks/{rank}.json") for rank in range(2)))

@@ -66,8 +66,7 @@ def test_limits_that_are_applied_stay_until_they_are_forgotten(tmp_path: Path) -
     (tmp_path / "runs").mkdir()
     train(tmp_path)
     applied = timeouts(tmp_path, "--apply")
-    assert "LASTBEAT_SECTION_TIMEOUTS=checkpointing:60,step:60" in applied.stdout
-    assert "LASTBEAT_OUT_OF_SECTION_TIMEOUT=1800" in applied.stdout
+    assert "LASTBEAT_SECTION_TIMEOUTS=checkpointing:60,step:60,out_of_section:1800\n" in applied.stdout
     train(tmp_path)
     assert limits(tmp_path)["checkpointing"]["samples"] == 20
     forgotten = timeouts(tmp_path, "--remove")
@@ -167,7 +166,7 @@ def test_a_hostile_name_is_one_line_and_no_setting(tmp_path: Path) -> None:
     done = timeouts(tmp_path, "--apply")
     assert done.returncode == 0
     assert "\x1b" not in done.stdout
-    assert "LASTBEAT_SECTION_TIMEOUTS=step:60\n" in done.stdout
+    assert "LASTBEAT_SECTION_TIMEOUTS=step:60,out_of_section:1800\n" in done.stdout
 
 
 @pytest.mark.parametrize("body", [b"{ torn", b"[" * 60_000, b'{"learned": [7, {"kind": "section"}], "before": {}}'])

@@ -1,4 +1,4 @@
-"""LASTBEAT_LOG_LEVEL and LASTBEAT_LOG_FILE hold wherever lastbeat runs: in its commands, and inside training."""
+"""LASTBEAT_OWN_LOG holds wherever lastbeat runs: in its commands, and inside training."""
 
 import subprocess
 import sys
@@ -46,13 +46,13 @@ def train(folder: Path, before: str = "", **environ: str) -> subprocess.Complete
     ],
 )
 def test_a_command_says_as_much_as_was_asked_for(runs: Path, level: str, says: bool) -> None:
-    done = call(LASTBEAT, *WATCH, cwd=runs, LASTBEAT_LOG_LEVEL=level)
+    done = call(LASTBEAT, *WATCH, cwd=runs, LASTBEAT_OWN_LOG=level)
     assert ("INFO run-1: not seen before → RUNNING" in done.stderr) == says
     assert done.stdout.startswith("Run run-1: RUNNING (WARNING)")
 
 
 def test_a_commands_log_goes_to_the_file_and_is_appended_to(runs: Path) -> None:
-    environ = {"LASTBEAT_LOG_LEVEL": "debug", "LASTBEAT_LOG_FILE": str(runs / "log" / "own.log")}
+    environ = {"LASTBEAT_OWN_LOG": f"debug,file:{runs / 'log' / 'own.log'}"}
     for _ in range(2):
         assert call(LASTBEAT, *WATCH, cwd=runs, **environ).stderr == ""
     first, second = (runs / "log" / "own.log").read_text().splitlines()
@@ -61,20 +61,21 @@ def test_a_commands_log_goes_to_the_file_and_is_appended_to(runs: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_said_and_the_command_goes_on(runs: Path) -> None:
-    done = call(LASTBEAT, *WATCH, cwd=runs, LASTBEAT_LOG_FILE="/proc/nowhere/own.log")
-    assert "LASTBEAT_LOG_FILE=/proc/nowhere/own.log cannot be written" in done.stderr
+    done = call(LASTBEAT, *WATCH, cwd=runs, LASTBEAT_OWN_LOG="file:/proc/nowhere/own.log")
+    assert "/proc/nowhere/own.log cannot be written: " in done.stderr
+    assert "; correct LASTBEAT_OWN_LOG" in done.stderr
     assert done.stdout.startswith("Run run-1: RUNNING (WARNING)")
 
 
 def test_a_level_that_is_none_is_refused(runs: Path) -> None:
-    done = call(LASTBEAT, *WATCH, cwd=runs, LASTBEAT_LOG_LEVEL="loud")
+    done = call(LASTBEAT, *WATCH, cwd=runs, LASTBEAT_OWN_LOG="loud")
     assert done.returncode == 3
-    assert "LASTBEAT_LOG_LEVEL='loud' is none of debug, info, warning, error; use for example info" in done.stderr
+    assert "LASTBEAT_OWN_LOG='loud' is none of debug, info, warning, error; use for example info,file:" in done.stderr
 
 
 def test_inside_training_the_file_gets_what_was_asked_for_without_secrets(tmp_path: Path) -> None:
     path = tmp_path / "own.log"
-    done = train(tmp_path, LASTBEAT_LOG_LEVEL="info", LASTBEAT_LOG_FILE=str(path), LASTBEAT_PING_URL=HOOK)
+    done = train(tmp_path, LASTBEAT_OWN_LOG=f"info,file:{path}", LASTBEAT_PING_URL=HOOK)
     assert "said aloud" not in done.stderr
     assert "training's own" in done.stderr
     told = path.read_text()
@@ -84,12 +85,12 @@ def test_inside_training_the_file_gets_what_was_asked_for_without_secrets(tmp_pa
 
 
 def test_a_training_without_logging_of_its_own_is_shown_what_was_asked_for(tmp_path: Path) -> None:
-    assert "INFO said in passing" in train(tmp_path, LASTBEAT_LOG_LEVEL="info").stderr
+    assert "INFO said in passing" in train(tmp_path, LASTBEAT_OWN_LOG="info").stderr
     assert "said in passing" not in train(tmp_path).stderr
 
 
 def test_a_training_with_logging_of_its_own_keeps_it(tmp_path: Path) -> None:
     before = "logging.basicConfig(format='MINE %(message)s', stream=sys.stderr)"
-    done = train(tmp_path, before, LASTBEAT_LOG_LEVEL="info")
+    done = train(tmp_path, before, LASTBEAT_OWN_LOG="info")
     assert "MINE said in passing" in done.stderr
     assert done.stderr.count("said in passing") == 1

@@ -34,14 +34,12 @@ class Site:
         return clean | {
             "PYTHONPATH": os.pathsep.join(str(ROOT / each) for each in ("core", "cli", "tests")),
             "MONITORING_ROOT": str(self.folder / "runs"),
-            "LASTBEAT_BEAT_SECONDS": "0.3",
-            "LASTBEAT_RANK_BEAT_SECONDS": "0.3",
-            "LASTBEAT_OUT_OF_SECTION_TIMEOUT": str(2 * LAST_S),
+            "LASTBEAT_BEAT_SECONDS": "0.3,ranks:0.3",
             "OMP_NUM_THREADS": "1",
         }
 
     def command(self, *options: str) -> list[str]:
-        limits = f"setup:{LIMIT_S},step:{LAST_S},checkpointing:{LAST_S}"
+        limits = f"setup:{LIMIT_S},step:{LAST_S},checkpointing:{LAST_S},out_of_section:{2 * LAST_S}"
         return [
             sys.executable, "-m", "lastbeat_cli", "exec", "--run-id", "faults", "--section-timeouts", limits,
             "--checkpoint-dir", "ckpt", "--grace", "3", *options, "--", sys.executable, "-m",

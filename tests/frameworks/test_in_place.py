@@ -10,26 +10,25 @@ pytest.importorskip("torch", reason="torch is not installed: see .ci/run")
 from frameworks.trained import ROOT, SCRIPTS, train
 
 RANKS, HANGS = 4, 2
-OUTSIDE = {"LASTBEAT_OUT_OF_SECTION_TIMEOUT": "10"}
 
 ROWS = [
+    pytest.param("step", "step:10", f"rank {HANGS}: step for ", id="in its step, which the others wait for elsewhere"),
     pytest.param(
-        "step", "step:10", {}, f"rank {HANGS}: step for ", id="in its step, which the others wait for elsewhere"
+        "outside", "step:10,out_of_section:10", f"rank {HANGS}: in no section for ", id="outside of all sections"
     ),
-    pytest.param("outside", "step:10", OUTSIDE, f"rank {HANGS}: in no section for ", id="outside of all sections"),
-    pytest.param("steps", "step:10", {}, f"rank {HANGS}: step for ", id="between two steps of a run without sections"),
+    pytest.param("steps", "step:10", f"rank {HANGS}: step for ", id="between two steps of a run without sections"),
 ]
 
 
-@pytest.mark.parametrize(("where", "limits", "environ", "why"), ROWS)
+@pytest.mark.parametrize(("where", "limits", "why"), ROWS)
 def test_the_rank_that_the_others_wait_for_is_found_and_all_start_again(
-    tmp_path: Path, where: str, limits: str, environ: dict[str, str], why: str
+    tmp_path: Path, where: str, limits: str, why: str
 ) -> None:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", f"{RANKS}"]
     command = [sys.executable, *launcher, str(SCRIPTS / "hangs.py"), where, f"{HANGS}"]
     own = ["--run-id", "hangs", "--max-restarts", "2", "--grace", "3", "--section-timeouts", limits]
     more = {"PYTHONPATH": f"{ROOT / 'core'}:{ROOT / 'cli'}", "LASTBEAT_GUARDIAN": "off"}
-    trained = train(tmp_path, ["-m", "lastbeat_cli", "exec", *own, "--", *command], {**more, **environ})
+    trained = train(tmp_path, ["-m", "lastbeat_cli", "exec", *own, "--", *command], more)
     assert trained.status == 0, trained.output
     first = trained.text("hangs", "in_place/0.txt").splitlines()[0]
     # One that waits may be late before it; who is behind is named all the same.

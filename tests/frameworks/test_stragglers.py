@@ -15,7 +15,7 @@ from frameworks.trained import SCRIPTS, Trained, train
 def four(folder: Path, who: str, how: str, measured: str, **environ: str) -> Trained:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
     # Long enough for three steps of a busy machine, on which a rank may get its CPU for a fraction of the time.
-    told = {"LASTBEAT_STRAGGLER_SECONDS": "5", "LASTBEAT_LOG_LEVEL": "info"}
+    told = {"LASTBEAT_STRAGGLERS": "seconds:5", "LASTBEAT_OWN_LOG": "info"}
     return train(folder, [*launcher, str(SCRIPTS / "stragglers.py"), who, how, measured], told | environ)
 
 
@@ -28,7 +28,9 @@ def report(trained: Trained) -> dict[str, Any]:
 ROWS = [
     pytest.param("2", "sleep", "section", {}, id="it sleeps, by its section"),
     pytest.param("2", "sleep", "hooks", {}, id="it sleeps, by what is left without collectives"),
-    pytest.param("0", "sleep", "hooks", {"LASTBEAT_RANK_BEAT_SECONDS": "0"}, id="rank 0, over torch's store alone"),
+    pytest.param(
+        "0", "sleep", "hooks", {"LASTBEAT_BEAT_SECONDS": "0.1,ranks:0"}, id="rank 0, over torch's store alone"
+    ),
     pytest.param("3", "grows", "section", {}, id="its steps grow slower"),
     pytest.param("1", "pressure", "section", {}, id="others compute on its CPU"),
 ]

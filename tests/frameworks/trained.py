@@ -53,8 +53,7 @@ def train(folder: Path, command: list[str], environ: Mapping[str, str] | None = 
     told = {
         "PYTHONPATH": str(ROOT / "core"),
         "MONITORING_ROOT": str(root),
-        "LASTBEAT_BEAT_SECONDS": "0.1",
-        "LASTBEAT_RANK_BEAT_SECONDS": "0.2",
+        "LASTBEAT_BEAT_SECONDS": "0.1,ranks:0.2",
         "SEEN": str(folder / "seen.json"),
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",

@@ -90,7 +90,7 @@ class Way(Enum):
         """Limits that are not the defaults: where those are off, or would have everybody wait for ten minutes."""
         if self is Way.LOG:
             # One case is told of at a time: runs that fall silent together would share one alert.
-            return {"STALE_MINUTES": "1", "LASTBEAT_GROUP_RUNS": "100"}
+            return {"STALE_MINUTES": "1", "LASTBEAT_GROUPS": "runs:100"}
         return {"LASTBEAT_STALL_MINUTES": "1"}
 
 

@@ -1,4 +1,4 @@
-"""``.env.example`` and docs/settings.md against the settings, which alone say what there is."""
+"""``.env.example``, docs/settings.md and docs/stores.md against the settings, which alone say what there is."""
 
 import importlib
 from pathlib import Path
@@ -7,9 +7,9 @@ from lastbeat.alerts.registry import channels
 from lastbeat.model.setting import Setting
 from lastbeat.settings import every_setting, load, table
 from lastbeat.stores import registry
-from support.setting_pages import EXAMPLE, PAGE, example, page
+from support.setting_pages import EXAMPLE, PAGE, STORES, example, filled, groups, page
 
-ANEW = "write it anew: PYTHONPATH=core:cli:tests .venv/bin/python -m support.setting_pages"
+ANEW = "rewrite it: PYTHONPATH=core:cli:tests .venv/bin/python -m support.setting_pages"
 
 
 def test_the_example_is_in_step_with_the_code() -> None:
@@ -18,6 +18,15 @@ def test_the_example_is_in_step_with_the_code() -> None:
 
 def test_the_page_is_in_step_with_the_code() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), ANEW
+
+
+def test_the_table_of_the_clouds_is_in_step_with_the_code() -> None:
+    text = STORES.read_text(encoding="utf-8")
+    assert text == filled(text), ANEW
+
+
+def test_there_are_no_more_settings_than_a_person_can_choose_from() -> None:
+    assert sum(map(len, groups().values())) <= 50
 
 
 def test_no_setting_is_left_out() -> None:

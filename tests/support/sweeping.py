@@ -25,7 +25,7 @@ class Sweeping:
         if shell:
             command = ["sh", "-c", f'{shell}; exec "$@"', "sh", *command]
         with self.out.open("wb") as out, self.err.open("wb") as err:
-            around = environment(home, LASTBEAT_LOG_LEVEL="info", ALERT_ON="none", **settings)
+            around = environment(home, LASTBEAT_OWN_LOG="info", ALERT_ON="none", **settings)
             self.process = subprocess.Popen(command, cwd=home, env=around, stdout=out, stderr=err)
 
     @property

@@ -7,7 +7,8 @@ Parsers turn text into a value, or raise ``ValueError`` with the end of a senten
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, Generic, TypeVar, cast
+from dataclasses import field, fields
+from typing import Any, Final, Generic, TypeVar, cast
 
 from lastbeat.model.data import dataclass
 from lastbeat.model.secrets import mask_tokens
@@ -16,6 +17,9 @@ T = TypeVar("T")
 
 _MOST: Final = 1_000_000.0
 """Minutes or seconds: far above any use, far below what time arithmetic can hold."""
+MOST_OF_A_KEY: Final = 60
+"""Characters of a key in a setting of several parts, a section's name for example."""
+_PARSE: Final = "parse"
 _SWITCH: Final = {
     "on": True,
     "true": True,
@@ -141,3 +145,73 @@ def web_address(text: str) -> str:
     if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", text, re.ASCII):
         raise ValueError("is not a web address")
     return text
+
+
+def part(default: T, parse: Callable[[str], T]) -> T:
+    """A field of a setting's value that people set as ``name:text``."""
+    made: T = field(default=default, metadata={_PARSE: parse})
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class Parts(Generic[T]):
+    """Parses a list of parts: ``runs:5,minutes:5``. Text without any part gives the value of all defaults."""
+
+    kind: type[T]
+    """The frozen dataclass of the value. Each of its fields that :func:`part` made is a part of that name."""
+    make: Callable[..., T] | None = None
+    """Makes the value in place of ``kind``, of the parts that are there, as keywords. May raise as a parser does."""
+    bare: str = ""
+    """The key of a part that is a value alone, as ``stop`` in ``stop,every:10``."""
+    others: Callable[[str], object] | None = None
+    """The parser of the value of every other key; None: there are no others."""
+
+    def __call__(self, text: str) -> T:
+        return self.made(self.read(text))
+
+    def made(self, parts: Mapping[str, Any]) -> T:
+        """The value of these parts, by their keys."""
+        return (self.make or self.kind)(**parts)
+
+    @property
+    def keys(self) -> dict[str, Callable[[str], object]]:
+        """Key → the parser of its value."""
+        named = fields(self.kind)  # type: ignore[arg-type]  # a dataclass
+        return {each.name: each.metadata[_PARSE] for each in named if _PARSE in each.metadata}
+
+    def read(self, text: str) -> dict[str, Any]:
+        """Key → value of each part in ``text``. Raises ``ValueError`` with the end of a sentence."""
+        found: dict[str, Any] = {}
+        keys = self.keys
+        for part in filter(None, (each.strip() for each in text.split(","))):
+            key, value = self._split(part, keys)
+            if key in found:
+                raise ValueError(f"has two values for {shown(key)}")
+            parse = keys.get(key, self.others)
+            try:
+                found[key] = parse(value) if parse is not None else value
+            except ValueError as why:
+                if value == text:
+                    raise
+                end = f"which {why}" if value == part else f"and {shown(value)} {why}"
+                raise ValueError(f"has {shown(part)}, {end}") from None
+        if text and not found:
+            raise ValueError("names nothing")
+        return found
+
+    def _split(self, part: str, keys: Mapping[str, Callable[[str], object]]) -> tuple[str, str]:
+        key, colon, value = (each.strip() for each in part.partition(":"))
+        if key in keys and colon:
+            return key, value
+        if keys.get(part) is switch:
+            return part, "on"
+        if self.bare and not colon:
+            return self.bare, part
+        if self.others is None:
+            known = ", ".join(f"{each}:…" for each in keys if each != self.bare)
+            raise ValueError(f"has {shown(part)}, which is none of {known}")
+        # A section's name may have colons, its seconds have none.
+        key, colon, value = (each.strip() for each in part.rpartition(":"))
+        if not key or len(key) > MOST_OF_A_KEY:
+            raise ValueError(f"has {shown(part)}, where a name of at most {MOST_OF_A_KEY} characters and : belong")
+        return key, value

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 from lastbeat.model.data import dataclass
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.secrets import Redactor
-from lastbeat.model.setting import Setting, SettingValues
-from lastbeat.settings import table
+from lastbeat.model.setting import Parts, Setting, SettingValues
+from lastbeat.settings import old_names, table
 from lastbeat.settings.misspelt import misspelt
 from lastbeat.settings.table import CORE, is_named
 from lastbeat.stores import registry as stores
@@ -53,8 +53,8 @@ class Settings:
     """Likely mistakes, none of them fatal."""
     ignored: Mapping[str, str] = field(default_factory=dict)
     """Wrong settings, which a job leaves at their default: ``LASTBEAT_LEARN='banana'`` → the fault."""
-    misspelt: tuple[str, ...] = ()
-    """A sentence for each variable whose name is nearly that of a setting."""
+    name_hints: tuple[str, ...] = ()
+    """A sentence for each variable whose name is an old one, or nearly that of a setting."""
     named: NamedValues = field(default_factory=dict, repr=False)
     """Channels with names of their own."""
 
@@ -135,7 +135,8 @@ def load(
     dotenv = _dotenv((directory or Path.cwd()) / ".env", unread)
     sources = (_Source(arguments or {}, arguments=True), _Source(process), _Source(dotenv, where=" (in .env)"))
     every = every_setting(channels=channels, given={*(arguments or ()), *process, *dotenv})
-    texts, held = _read(every, sources, faults, ignored if training else None)
+    texts, held = _read((*every, *old_names.ROWS), sources, faults, ignored if training else None)
+    renamed = old_names.fold(texts, held)
     if unread and training and (table.MONITORING_ROOT.name in texts or table.MONITORING_BUCKET.name in texts):
         ignored[".env"] = unread[0]
     else:
@@ -147,7 +148,7 @@ def load(
     values = SettingValues(held)
     root, warnings = _root(sources, values, faults)
     policy = _policy(values)
-    known = {name for setting in every for name in (setting.name, *setting.stands_in)}
+    known = {*old_names.HINTS, *(name for setting in every for name in (setting.name, *setting.stands_in))}
     named_values: NamedValues = {}
     named_secrets: list[str] = []
     if channels:
@@ -175,6 +176,7 @@ def load(
     own, in_file = (
         [name for name, text in each.items() if text.strip() and not is_named(name)] for each in (process, dotenv)
     )
+    near = misspelt(own, in_file, known, {*texts, *(arguments or ())}, all_known=channels, now=old_names.HINTS)
     return Settings(
         root=root,
         policy=policy,
@@ -186,7 +188,7 @@ def load(
         named=named_values,
         warnings=warnings,
         ignored=ignored,
-        misspelt=tuple(misspelt(own, in_file, known, {*texts, *(arguments or ())}, all_known=channels)),
+        name_hints=(*renamed, *near),
     )
 
 
@@ -203,7 +205,8 @@ def _read(
     texts: dict[str, str] = {}
     held: dict[str, object] = {}
     for setting in every:
-        held[setting.name] = setting.parse(setting.default) if setting.default else None
+        has_default = setting.default or isinstance(setting.parse, Parts)
+        held[setting.name] = setting.parse(setting.default) if has_default else None
         for source in sources:
             if source.arguments and source.texts.get(setting.name, "-").strip() == "":
                 faults.append(f"{setting.option} is empty; leave it out, or give it a value")
@@ -217,7 +220,7 @@ def _read(
             except ValueError as fault:
                 if ignored is None or source.arguments or setting in _PLACES or setting in stores.settings():
                     faults.append(str(fault))
-                elif setting in CORE:
+                elif setting in (*CORE, *old_names.ROWS):
                     ignored[setting.labelled(text)] = str(fault)
             break
     return texts, held
@@ -278,22 +281,23 @@ def _policy(values: SettingValues) -> Policy:
         pending_s=60 * values[table.PENDING_MINUTES] or None,
         start_grace_s=60 * values[table.START_MINUTES],
         alert_on=values[table.ALERT_ON],
-        lease_s=values[table.LEASE_SECONDS],
+        lease_s=values[table.SWEEP].lease_seconds,
         blind_s=60 * values[table.BLIND_MINUTES],
         learns=values[table.LEARN],
     )
 
 
 def _fleet(values: SettingValues) -> FleetPolicy:
+    sweep, groups = values[table.SWEEP], values[table.GROUPS]
     return FleetPolicy(
         interval_s=values[table.INTERVAL_SECONDS],
-        read_s=60 * values[table.READ_MINUTES],
-        discover_s=60 * values[table.DISCOVER_MINUTES],
-        news_s=3600 * values[table.NEWS_HOURS],
-        group_runs=values[table.GROUP_RUNS],
-        group_s=60 * values[table.GROUP_MINUTES],
-        repeat_s=_times(3600, values[table.REPEAT_HOURS]),
-        fanout_runs=values[table.FANOUT],
+        read_s=60 * sweep.read_minutes,
+        discover_s=60 * sweep.discover_minutes,
+        news_s=3600 * sweep.news_hours,
+        group_runs=groups.runs,
+        group_s=60 * groups.minutes,
+        repeat_s=_times(3600, groups.repeat_hours),
+        fanout_runs=sweep.fanout,
     )
 
 

@@ -4,7 +4,7 @@ The environment is full of other programs' names, so that a name has to look lik
 ``.env`` a little less is enough. A name that begins with LASTBEAT_ is ours however it goes on.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from lastbeat import model
@@ -18,21 +18,27 @@ _CREDENTIALS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSIO
 """boto3's own names, which people write into ``.env``, too."""
 _ENDINGS: Final = frozenset({"ARN", "DIR", "ID", "NAME", "PATH", "URI", "URL"})
 """Last words of a name that people add or leave out."""
-_COMMON: Final = frozenset({"LOG_LEVEL", "LOG_FILE"})
+_COMMON: Final = frozenset({"GROUPS", "LOG_LEVEL", "LOG_FILE"})
 """Names that other programs' settings in the same ``.env`` have, too."""
 _SHORT: Final = {"MIN": "MINUTES", "MINS": "MINUTES", "SEC": "SECONDS", "SECS": "SECONDS"}
 _UNITS: Final = ("MINUTES", "SECONDS", "HOURS")
 
 
 def misspelt(
-    process: Iterable[str], dotenv: Iterable[str], known: Collection[str], given: Collection[str], *, all_known: bool
+    process: Iterable[str],
+    dotenv: Iterable[str],
+    known: Collection[str],
+    given: Collection[str],
+    *,
+    all_known: bool,
+    now: Mapping[str, str],
 ) -> Iterator[str]:
     """Yield a sentence for each name in the environment of the ``process`` or in ``.env`` that is no setting but was
     meant as one.
 
     ``known`` are the names of all settings and of their stand-ins; ``given`` are those that have a value: beside
     ``SLACK_WEBHOOK_URL``, a variable ``SLACK_WEBHOOK`` serves another program. Without ``all_known``, a name has to be
-    near a known one word by word.
+    near a known one word by word. ``now`` has what an old name is called today.
     """
     names = _Names(known, all_known=all_known)
     in_file = frozenset(dotenv)
@@ -47,7 +53,7 @@ def misspelt(
         if meant in given and not own:
             continue
         where = " (in .env)" if name in in_file else ""
-        hint = f"; did you mean {meant}?" if meant else ""
+        hint = f"; did you mean {now.get(meant, meant)}?" if meant else ""
         yield f"{name[:100]}{where} is no setting of lastbeat{hint}"
 
 

@@ -1,4 +1,4 @@
-"""lastbeat's own log: through :mod:`logging`, by LASTBEAT_LOG_LEVEL and LASTBEAT_LOG_FILE, with secrets masked."""
+"""lastbeat's own log: through :mod:`logging`, by LASTBEAT_OWN_LOG, with secrets masked."""
 
 import logging
 import time
@@ -7,7 +7,7 @@ from typing import Final
 
 from lastbeat.model.secrets import Redactor
 from lastbeat.settings import Settings
-from lastbeat.settings.table import LOG_FILE, LOG_LEVEL
+from lastbeat.settings.table import OWN_LOG
 
 NAMES: Final = ("lastbeat", "lastbeat_cli", "lastbeat_lambda")
 """lastbeat's own loggers."""
@@ -28,7 +28,7 @@ class MaskingFormatter(logging.Formatter):
 
 def level(settings: Settings) -> int:
     """The level as a number of :mod:`logging`."""
-    return int(getattr(logging, settings[LOG_LEVEL].upper()))
+    return int(getattr(logging, (settings[OWN_LOG].level or "warning").upper()))
 
 
 def file_handler(path: Path, formatter: logging.Formatter) -> logging.Handler:
@@ -63,7 +63,7 @@ def begin_in_training(settings: Settings) -> None:
     wanted = level(settings)
     if wanted != logging.WARNING:
         own.setLevel(wanted)
-    path = settings[LOG_FILE]
+    path = settings[OWN_LOG].file
     if any(isinstance(handler.formatter, MaskingFormatter) for handler in own.handlers):
         # An earlier run of this process has set it up.
         return
@@ -73,7 +73,7 @@ def begin_in_training(settings: Settings) -> None:
             handler = file_handler(path, MaskingFormatter(settings.redactor))
             own.propagate = False
         except OSError as fault:
-            own.warning("LASTBEAT_LOG_FILE=%s cannot be written: %s", path, fault.strerror or fault)
+            own.warning("%s cannot be written: %s; correct %s", path, fault.strerror or fault, OWN_LOG.name)
     elif wanted < logging.WARNING and not own.hasHandlers():
         # Logging is not configured, so Python's last resort would show only warnings.
         handler = logging.StreamHandler()

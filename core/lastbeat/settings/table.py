@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lastbeat import model
+from lastbeat.model.data import dataclass
 from lastbeat.model.policy import DEFAULT_ALERT_ON
-from lastbeat.model.setting import Setting, count, number, shown, switch, web_address
+from lastbeat.model.setting import Parts, Setting, count, number, part, shown, switch, web_address
 from lastbeat.model.status import Event
 from lastbeat.stores import registry
 from lastbeat.stores.kind import Root
@@ -26,8 +28,8 @@ SHORTEST_TOKEN: Final = 16
 """Fewest characters of a token: everybody on the network can try to guess it."""
 MOST_LOGS: Final = 64
 MOST_SECTIONS: Final = 64
-MOST_OF_A_NAME: Final = 60
-"""Characters of a section's name."""
+OUT_OF_SECTION: Final = "out_of_section"
+"""The key of the time without a step or a section, beside the names of sections."""
 DEFAULT_CATALOGUE: Final = "default"
 OFF: Final = "off"
 STRAGGLER_WORDS: Final = (OFF, "on", "stop")
@@ -76,38 +78,11 @@ def _simulated_fault(text: str) -> "FaultRequest":
     return model.read_fault(text)
 
 
-def _section_timeouts(text: str) -> Mapping[str, float]:
-    found: dict[str, float] = {}
-    for part in filter(None, (each.strip() for each in text.split(","))):
-        name, colon, seconds = (each.strip() for each in part.rpartition(":"))
-        if not (name and colon) or len(name) > MOST_OF_A_NAME:
-            raise ValueError(f"has {shown(part)}, which is no section and its seconds")
-        if name in found:
-            raise ValueError(f"has two limits for {shown(name)}")
-        try:
-            found[name] = number("seconds")(seconds)
-        except ValueError as why:
-            raise ValueError(f"has {shown(part)}, and {shown(seconds)} {why}") from None
-    if not found or len(found) > MOST_SECTIONS:
-        raise ValueError(f"has limits for {len(found)} sections; 1 to {MOST_SECTIONS} may have one")
-    return found
-
-
-def _straggler_scores(text: str) -> Mapping[str, float]:
-    found: dict[str, float] = {}
-    for part in filter(None, (each.strip() for each in text.split(","))):
-        name, _, threshold = (each.strip() for each in part.partition(":"))
-        if name not in {"relative", "individual"} or name in found:
-            raise ValueError(f"has {shown(part)}, where relative or individual belongs, each once with its threshold")
-        try:
-            found[name] = number("score")(threshold)
-        except ValueError as why:
-            raise ValueError(f"has {shown(part)}, and {shown(threshold)} {why}") from None
-        if found[name] >= 1:
-            raise ValueError(f"has {shown(part)}; a score is at most 1, so its threshold has to be less")
-    if not found:
-        raise ValueError("names no score")
-    return found
+def _score(text: str) -> float:
+    score = number("score")(text)
+    if score >= 1:
+        raise ValueError("is no threshold: a score is at most 1, so its threshold has to be less")
+    return score
 
 
 def _ping(text: str) -> str:
@@ -142,8 +117,8 @@ def _owner(text: str) -> str:
     return model.owner_name(text) or ""
 
 
-def _stragglers(text: str) -> str:
-    """on and off in any of the words that any other setting takes for them."""
+def straggler_mode(text: str) -> str:
+    """off, on or stop; off and on in any of the words that other settings take for them. Raises ``ValueError``."""
     try:
         return "on" if switch(text) else OFF
     except ValueError:
@@ -201,20 +176,30 @@ ALERT_ON = Setting[frozenset[Event]](
     "preempted, or none.",
     default=",".join(event.value.lower() for event in _EVENTS if event in DEFAULT_ALERT_ON),
 )
-SECTION_TIMEOUTS = Setting[Mapping[str, float] | None](
+
+
+@dataclass(frozen=True, slots=True)
+class SectionTimeouts:
+    """Seconds that a run may stay in each section by its name, and without any."""
+
+    sections: Mapping[str, float] = field(default_factory=dict)
+    out_of_section: float | None = part(None, number("seconds", zero=True))
+
+
+def _section_timeouts(*, out_of_section: float | None = None, **sections: float) -> SectionTimeouts:
+    if len(sections) > MOST_SECTIONS:
+        raise ValueError(f"has limits for {len(sections)} sections; at most {MOST_SECTIONS} may have one")
+    return SectionTimeouts(sections, out_of_section)
+
+
+SECTION_TIMEOUTS = Setting[SectionTimeouts](
     "LASTBEAT_SECTION_TIMEOUTS",
-    _section_timeouts,
-    "Seconds that a run may stay in each of its sections before it is TIMED_OUT. Set it for training, whose heartbeats "
-    "pass it on to watchers.",
-    example="setup:600,step:180,checkpointing:420",
+    Parts(SectionTimeouts, _section_timeouts, others=number("seconds")),
+    "Seconds that a run may stay in each of its sections before it is TIMED_OUT. out_of_section: without a step or a "
+    "section, and at least 1800 before the first step; 0 is off, and 300 the default where sections have limits. Set "
+    "it for training, whose heartbeats pass it on to watchers.",
+    example="setup:600,step:180,checkpointing:420,out_of_section:300",
     option="--section-timeouts",
-)
-OUT_OF_SECTION_TIMEOUT = Setting[float | None](
-    "LASTBEAT_OUT_OF_SECTION_TIMEOUT",
-    number("seconds", zero=True),
-    "Seconds that a run may take without a step or a section; at least 1800 before the first step. 0 is off. Unset: "
-    "300 where sections have limits, else off.",
-    example="300",
 )
 LEARN = Setting[bool](
     "LASTBEAT_LEARN",
@@ -224,48 +209,37 @@ LEARN = Setting[bool](
     default="off",
     example="on",
 )
-STRAGGLERS = Setting[str](
+
+
+@dataclass(frozen=True, slots=True)
+class Stragglers:
+    """How a run finds its slow ranks. A score without a threshold is not computed."""
+
+    mode: str = part(OFF, straggler_mode)
+    relative: float | None = part(0.7, _score)
+    individual: float | None = part(0.7, _score)
+    every: int = part(1, count(1))
+    seconds: float = part(300.0, number("seconds"))
+    ranks: int = part(5, count(0))
+    json: bool = part(False, switch)
+
+
+def _stragglers(**given: Any) -> Stragglers:
+    scores = {"relative", "individual"}
+    # One score that is named alone is the only one.
+    left_out = dict.fromkeys(scores - given.keys()) if scores & given.keys() else {}
+    return Stragglers(**{"mode": "on" if given else OFF, **left_out, **given})
+
+
+STRAGGLERS = Setting[Stragglers](
     "LASTBEAT_STRAGGLERS",
-    _stragglers,
-    "on: a run finds its slow ranks; stop: it also saves a checkpoint and ends when one is slow. Set it for training, "
-    "like those below.",
+    Parts(Stragglers, _stragglers, bare="mode"),
+    "on: a run finds its slow ranks; stop: it also saves a checkpoint and ends when one is slow. relative, individual: "
+    "thresholds below which a rank is slow, 0.7 both; if one is named alone, the other score is off. every: measure "
+    "every Nth step. seconds: time between two reports, 300. ranks: how many of the slowest and of the fastest each "
+    "logs, 5; 0 logs warnings alone. json: reports are one line of JSON each. Set it for training.",
     default=OFF,
-    example="on",
-)
-STRAGGLER_SECONDS = Setting[float](
-    "LASTBEAT_STRAGGLER_SECONDS",
-    number("seconds"),
-    "Seconds between two reports of slow ranks; each compares the steps of that time.",
-    default="300",
-    example="300",
-)
-STRAGGLER_SCORES = Setting[Mapping[str, float]](
-    "LASTBEAT_STRAGGLER_SCORES",
-    _straggler_scores,
-    "Scores to compute, each with the threshold below which a rank is slow; a score that is left out is off.",
-    default="relative:0.7,individual:0.7",
-    example="individual:0.8",
-)
-STRAGGLER_RANKS = Setting[int](
-    "LASTBEAT_STRAGGLER_RANKS",
-    count(0),
-    "How many of the slowest and of the fastest ranks each report logs; 0 logs warnings alone.",
-    default="5",
-    example="5",
-)
-STRAGGLER_EVERY = Setting[int](
-    "LASTBEAT_STRAGGLER_EVERY",
-    count(1),
-    "Measure every Nth step.",
-    default="1",
-    example="10",
-)
-STRAGGLER_JSON = Setting[bool](
-    "LASTBEAT_STRAGGLER_JSON",
-    switch,
-    "on: reports of slow ranks are one line of JSON each.",
-    default="off",
-    example="on",
+    example="on,relative:0.7,every:10",
 )
 SIMULATE_FAULT = Setting["FaultRequest | None"](
     "LASTBEAT_SIMULATE_FAULT",
@@ -303,46 +277,41 @@ STATE_DIR = Setting[Path | None](
     "Where the record goes when the store cannot be written to; else $XDG_STATE_HOME/lastbeat or "
     "~/.local/state/lastbeat.",
 )
-LEASE_SECONDS = Setting[float](
-    "LASTBEAT_LEASE_SECONDS",
-    number("seconds", least=LEAST_LEASE_S),
-    "Seconds that a claimed delivery belongs to the watcher that claimed it; at least 20.",
-    default="60",
-    example="60",
-)
-LOG_LEVEL = Setting[str](
-    "LASTBEAT_LOG_LEVEL",
-    _one_of(*LOG_LEVELS),
-    "How much lastbeat logs about its own work, in commands and inside training: debug, info, warning or error. A "
-    "Lambda function logs info unless this is set.",
-    default="warning",
-    example="info",
-)
-LOG_FILE = Setting[Path | None](
-    "LASTBEAT_LOG_FILE",
-    absolute,
-    "File for these messages instead of stderr; a Lambda function logs to its log stream.",
-)
-BEAT_SECONDS = Setting[float](
-    "LASTBEAT_BEAT_SECONDS",
-    number("seconds"),
-    "Seconds between two heartbeats of a run that reports itself.",
-    default="30",
-    example="30",
-)
-RANK_BEAT_SECONDS = Setting[float](
-    "LASTBEAT_RANK_BEAT_SECONDS",
-    number("seconds", zero=True),
-    "Seconds between two heartbeats of each rank of a distributed run; 0 is off.",
-    default="60",
-    example="60",
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLog:
+    """How much lastbeat logs about its own work, and where to."""
+
+    level: str | None = part(None, _one_of(*LOG_LEVELS))
+    file: Path | None = part(None, absolute)
+
+
+OWN_LOG = Setting[OwnLog](
+    "LASTBEAT_OWN_LOG",
+    Parts(OwnLog, bare="level"),
+    "How much lastbeat logs about its own work, in commands and inside training: debug, info, warning or error. "
+    "Default: warning; info in a Lambda function. file: where to, in place of stderr; a Lambda function logs to its "
+    "log stream.",
+    example="info,file:/var/log/lastbeat.log",
 )
 
-HEALTH_SECONDS = Setting[float](
-    "LASTBEAT_HEALTH_SECONDS",
-    number("seconds", zero=True),
-    "Seconds between two samples of a run's nodes: GPUs, memory, disks, network; 0 is off.",
-    default="30",
+
+@dataclass(frozen=True, slots=True)
+class BeatPeriods:
+    """Seconds between two heartbeats of a run, of each rank, and between two samples of a node."""
+
+    seconds: float = part(30.0, number("seconds"))
+    ranks: float = part(60.0, number("seconds", zero=True))
+    health: float = part(30.0, number("seconds", zero=True))
+
+
+BEAT_SECONDS = Setting[BeatPeriods](
+    "LASTBEAT_BEAT_SECONDS",
+    Parts(BeatPeriods, bare="seconds"),
+    "Seconds between two heartbeats of a run that reports itself. ranks: of each rank of a distributed run. health: "
+    "between two samples of a run's nodes: GPUs, memory, disks, network. 0 is off for both of these.",
+    default="30,ranks:60,health:30",
     example="30",
 )
 CHECKPOINT_DIR = Setting[str | None](
@@ -427,53 +396,48 @@ INTERVAL_SECONDS = Setting[float](
     example="60",
     option="--interval",
 )
-READ_MINUTES = Setting[float](
-    "LASTBEAT_READ_MINUTES",
-    number("minutes"),
-    "Minutes within which a sweep reads the heartbeats of a healthy run again; fewer cost more.",
-    default="20",
-    example="20",
+
+
+@dataclass(frozen=True, slots=True)
+class SweepTuning:
+    """What decides how much passes over a fleet cost."""
+
+    read_minutes: float = part(20.0, number("minutes"))
+    discover_minutes: float = part(5.0, number("minutes"))
+    news_hours: float = part(24.0, number("hours"))
+    fanout: int = part(2000, count(1))
+    lease_seconds: float = part(60.0, number("seconds", least=LEAST_LEASE_S))
+
+
+SWEEP = Setting[SweepTuning](
+    "LASTBEAT_SWEEP",
+    Parts(SweepTuning),
+    "What passes over a fleet cost. read_minutes: a healthy run's heartbeats are read again within this time; less "
+    "costs more. discover_minutes: a new run is found within this time, where listing everything in each pass costs "
+    "too much. news_hours: a run that is first found this long after its end raises no alert. fanout: with more active "
+    "runs than this, the scheduled Lambda splits the fleet over LASTBEAT_QUEUE_URL. lease_seconds: a claimed delivery "
+    "belongs this long to the watcher that claimed it; at least 20.",
+    default="read_minutes:20,discover_minutes:5,news_hours:24,fanout:2000,lease_seconds:60",
+    example="read_minutes:60",
 )
-DISCOVER_MINUTES = Setting[float](
-    "LASTBEAT_DISCOVER_MINUTES",
-    number("minutes"),
-    "Minutes within which a new run is found, where listing everything in each pass costs too much.",
-    default="5",
-    example="5",
-)
-NEWS_HOURS = Setting[float](
-    "LASTBEAT_NEWS_HOURS",
-    number("hours"),
-    "A run that a sweep first finds this many hours after its end raises no alert.",
-    default="24",
-    example="24",
-)
-GROUP_RUNS = Setting[int](
-    "LASTBEAT_GROUP_RUNS",
-    count(2),
-    "If at least this many runs time out together, one alert lists them all.",
-    default="5",
-    example="5",
-)
-GROUP_MINUTES = Setting[float](
-    "LASTBEAT_GROUP_MINUTES",
-    number("minutes"),
-    "Runs that time out within this many minutes are one group, and the next group's alert comes no sooner.",
-    default="5",
-    example="5",
-)
-REPEAT_HOURS = Setting[float | None](
-    "LASTBEAT_REPEAT_HOURS",
-    number("hours"),
-    "The alert of a group that is still timed out is repeated after this many hours; unset is off.",
-    example="4",
-)
-FANOUT = Setting[int](
-    "LASTBEAT_FANOUT",
-    count(1),
-    "With more active runs than this the scheduled Lambda splits the fleet over LASTBEAT_QUEUE_URL.",
-    default="2000",
-    example="2000",
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """Which runs that time out share an alert."""
+
+    runs: int = part(5, count(2))
+    minutes: float = part(5.0, number("minutes"))
+    repeat_hours: float | None = part(None, number("hours"))
+
+
+GROUPS = Setting[GroupLimits](
+    "LASTBEAT_GROUPS",
+    Parts(GroupLimits),
+    "If at least this many runs time out within so many minutes, one alert lists them all, and the next group's alert "
+    "comes no sooner. repeat_hours: it is repeated after this time if the group is still timed out; unset is off.",
+    default="runs:5,minutes:5",
+    example="runs:5,minutes:5,repeat_hours:4",
 )
 QUEUE_URL = Setting[str | None](
     "LASTBEAT_QUEUE_URL",
@@ -546,28 +510,21 @@ DASHBOARD_TOKEN = Setting[str | None](
     option="--token",
 )
 
-GROUPS: Final[dict[str, tuple[Setting[Any], ...]]] = {
-    "Where the runs are": (
-        MONITORING_ROOT, MONITORING_BUCKET, MONITORING_PREFIX,
-    ),
+SUBJECTS: Final[dict[str, tuple[Setting[Any], ...]]] = {
+    "Where the runs are": (MONITORING_ROOT, MONITORING_BUCKET, MONITORING_PREFIX),
     "When alerts go out": (STALE_MINUTES, ALERT_ON, STALL_MINUTES, START_MINUTES, BLIND_MINUTES),
     "Logs of runs": (SIGNALS, LOGS),
     "A run that reports itself": (
-        BEAT_SECONDS, RANK_BEAT_SECONDS, SECTION_TIMEOUTS, OUT_OF_SECTION_TIMEOUT, LEARN, HEALTH_SECONDS,
-        CHECKPOINT_DIR, GUARDIAN, EXIT_SIGNAL, STRAGGLERS, STRAGGLER_SECONDS, STRAGGLER_SCORES, STRAGGLER_RANKS,
-        STRAGGLER_EVERY, STRAGGLER_JSON,
-        TIME_MARGIN_SECONDS, CLOUD_NOTICES, OWNER, TEAM, SIMULATE_FAULT,
+        BEAT_SECONDS, SECTION_TIMEOUTS, LEARN, CHECKPOINT_DIR, GUARDIAN, EXIT_SIGNAL, STRAGGLERS, TIME_MARGIN_SECONDS,
+        CLOUD_NOTICES, OWNER, TEAM, SIMULATE_FAULT,
     ),
-    "A fleet": (
-        INTERVAL_SECONDS, READ_MINUTES, DISCOVER_MINUTES, NEWS_HOURS, GROUP_RUNS, GROUP_MINUTES, REPEAT_HOURS, FANOUT,
-        QUEUE_URL, SLACK_WEBHOOK_FROM, PING_URL,
-    ),
+    "A fleet": (INTERVAL_SECONDS, GROUPS, SWEEP, QUEUE_URL, SLACK_WEBHOOK_FROM, PING_URL),
     "Restarts": (RESTART_DELAY_SECONDS, ON_PERMANENT, PENDING_MINUTES),
     "The page": (PAGE_MINUTES, DASHBOARD_URL, DASHBOARD_TOKEN),
-    "How lastbeat itself works": (STATE_DIR, LEASE_SECONDS, LOG_LEVEL, LOG_FILE),
+    "How lastbeat itself works": (STATE_DIR, OWN_LOG),
 }  # fmt: skip
 """All settings by subject, in the order in which docs list them."""
-CORE: Final = tuple(setting for group in GROUPS.values() for setting in group)
+CORE: Final = tuple(setting for group in SUBJECTS.values() for setting in group)
 
 
 def is_named(name: str) -> bool:

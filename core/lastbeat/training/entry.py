@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from lastbeat.model.runid import InvalidRunIdError, safe_run_id
+from lastbeat.model.setting import MOST_OF_A_KEY
 from lastbeat.model.version import __version__
 from lastbeat.settings import Settings, load, own_log
 from lastbeat.settings.table import (
@@ -19,24 +20,17 @@ from lastbeat.settings.table import (
     CLOUD_NOTICES,
     EXIT_SIGNAL,
     GUARDIAN,
-    HEALTH_SECONDS,
     LEARN,
-    MOST_OF_A_NAME,
     MOST_SECTIONS,
     OFF,
-    OUT_OF_SECTION_TIMEOUT,
     OWNER,
-    RANK_BEAT_SECONDS,
     SECTION_TIMEOUTS,
     SIMULATE_FAULT,
-    STRAGGLER_EVERY,
-    STRAGGLER_JSON,
-    STRAGGLER_RANKS,
-    STRAGGLER_SCORES,
-    STRAGGLER_SECONDS,
     STRAGGLERS,
     TEAM,
     TIME_MARGIN_SECONDS,
+    Stragglers,
+    straggler_mode,
 )
 from lastbeat.training.sdk.error_text import short_text
 from lastbeat.training.sdk.ranks import rank_of
@@ -121,11 +115,11 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
         safe_log(logging.ERROR, what, str(fault) if expected else fault_text(fault))
         return Run(short_text(run_id) if run_id is not None else "", None, total_steps)
     own_log.begin_in_training(settings)
-    for mistake in (*settings.misspelt, *settings.ignored_told(), *filter(None, [renamed])):
+    for mistake in (*settings.name_hints, *settings.ignored_told(), *filter(None, [renamed])):
         safe_log(logging.WARNING, "%s", mistake)
     warnings = WarnOnce()
     guard, starter = _guard(settings, name), _starter(name)
-    straggler_word, simulated = _straggler_word(settings, stragglers), _fault(simulate_fault, settings)
+    wanted, simulated = _stragglers(settings, stragglers), _fault(simulate_fault, settings)
 
     def prepare() -> RunEnvironment:
         reader = ValueReader(warnings=warnings)
@@ -149,8 +143,8 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
             environment = replace(environment, tasks=_with_stacks(environment))
         if learns:
             environment = _with_learning(environment, section_limits)
-        if straggler_word != OFF:
-            environment = replace(environment, stragglers=_straggler_watch(settings, environment, straggler_word))
+        if wanted.mode != OFF:
+            environment = replace(environment, stragglers=_straggler_watch(wanted, environment))
         if simulated is not None:
             environment = _with_fault(environment, simulated, settings)
         return replace(
@@ -174,7 +168,7 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
         return opening.run_link(settings, name)
 
     run = Run(name, Reporter(prepare, tasks, resume=resume), total_steps, find_url)
-    _take_times(run, settings, learns=learn is True or (learn is None and settings[LEARN]), word=straggler_word)
+    _take_times(run, learns=learn is True or (learn is None and settings[LEARN]), stragglers=wanted)
     this = rank_of(settings.environ, "", immediate_int(rank), immediate_int(world_size))
     run.world, run.leads = this.world, this.leads
     _heed_exit_signal(run, exit_signal, settings)
@@ -198,45 +192,45 @@ def _log_tasks(log_file: str | os.PathLike[str] | None, *, captures: bool) -> "t
     return log_tasks(log_file, capture=captures)
 
 
-def _take_times(run: Run, settings: Settings, *, learns: bool, word: str) -> None:
+def _take_times(run: Run, *, learns: bool, stragglers: Stragglers) -> None:
     """Have the run measure its sections and steps from now on, if it learns limits or watches for stragglers."""
     if learns:
         from lastbeat.training.sdk.learning import SpanTimes  # noqa: PLC0415 - few runs learn
 
         # Not from the first beat on, because the start often takes longest.
         run.sections.times = SpanTimes()
-    if word != OFF:
+    if stragglers.mode != OFF:
         from lastbeat.training.sdk.step_times import StepTimes  # noqa: PLC0415 - few runs watch for stragglers
 
-        run.sections.steps = StepTimes(settings[STRAGGLER_EVERY])
+        run.sections.steps = StepTimes(stragglers.every)
 
 
-def _straggler_word(settings: Settings, given: object) -> str:
-    """``off``, ``on``, or ``stop`` if a straggler ends training."""
+def _stragglers(settings: Settings, given: object) -> Stragglers:
+    """The setting, with the mode that training gives."""
+    stated = settings[STRAGGLERS]
     if given is None:
-        return settings[STRAGGLERS]
+        return stated
     if given is True or given is False:
-        return "on" if given else OFF
+        return replace(stated, mode="on" if given else OFF)
     if type(given) is str:
         with suppress(ValueError):
-            return STRAGGLERS.parse(given)
+            return replace(stated, mode=straggler_mode(given))
     what = 'lastbeat leaves stragglers out: %s is none of True, False, "on", "off" and "stop"'
     safe_log(logging.WARNING, what, value_label(given))
-    return settings[STRAGGLERS]
+    return stated
 
 
-def _straggler_watch(settings: Settings, environment: RunEnvironment, word: str) -> "StragglerWatch":
+def _straggler_watch(wanted: Stragglers, environment: RunEnvironment) -> "StragglerWatch":
     from lastbeat.model.stragglers import Thresholds  # noqa: PLC0415 - few runs watch for stragglers
     from lastbeat.training.sdk.stragglers import LOGGER, StragglerOptions, StragglerWatch  # noqa: PLC0415 - as above
 
-    chosen = settings[STRAGGLER_SCORES]
     options = StragglerOptions(
-        settings[STRAGGLER_SECONDS],
-        Thresholds(chosen.get("relative"), chosen.get("individual")),
-        settings[STRAGGLER_RANKS],
-        settings[STRAGGLER_JSON],
-        settings[STRAGGLER_EVERY],
-        stops=word == "stop",
+        wanted.seconds,
+        Thresholds(wanted.relative, wanted.individual),
+        wanted.ranks,
+        wanted.json,
+        wanted.every,
+        stops=wanted.mode == "stop",
     )
     return StragglerWatch(options, environment.rank, environment.rank_beat_s, partial(own_log.announce, name=LOGGER))
 
@@ -300,14 +294,14 @@ def _section_limits(settings: Settings, sections: object, outside: object, reade
     named: dict[str, object] = {}
     if issubclass(type(sections), dict):
         items: list[Any] = list(dict.items(sections))[:MOST_SECTIONS]  # type: ignore[arg-type]
-        named = {plain_str(name)[:MOST_OF_A_NAME]: value for name, value in items if issubclass(type(name), str)}
+        named = {plain_str(name)[:MOST_OF_A_KEY]: value for name, value in items if issubclass(type(name), str)}
     elif sections is not None:
         what = 'lastbeat leaves sections out: %s is no dictionary; use sections={"checkpointing": 420}'
         safe_log(logging.WARNING, what, value_label(sections))
     asked = [(f"the limit of section {name!r}", value, as_number) for name, value in named.items()]
     *given, outside_s = reader.read([*asked, ("out_of_section", outside, as_number)])
     stated = settings[SECTION_TIMEOUTS]
-    limits = dict(stated or {})
+    limits = dict(stated.sections)
     without = set[str]()
     for name, seconds in zip(named, given, strict=True):
         # 0 means no limit, regardless of the settings.
@@ -316,7 +310,7 @@ def _section_limits(settings: Settings, sections: object, outside: object, reade
             limits[name] = float(seconds)
         elif _is_span(seconds):
             without.add(name)
-    outside_s = outside_s if _is_span(outside_s) else settings[OUT_OF_SECTION_TIMEOUT]
+    outside_s = outside_s if _is_span(outside_s) else stated.out_of_section
     by_hand = outside_s is not None
     if outside_s is None:
         outside_s = _OUTSIDE_S if limits else 0.0
@@ -420,17 +414,18 @@ def run_environment(
     # Without retries, because the beat thread tries a failed beat again with newer values.
     store = opening.bare_store(settings, training=True)
     which = rank_of(settings.environ, platform.node(), rank, world_size)
+    beats = settings[BEAT_SECONDS]
     return RunEnvironment(
         store=store,
         instance_id=known.id,
         restarts=restarts(settings.environ),
-        beat_s=settings[BEAT_SECONDS],
+        beat_s=beats.seconds,
         version=__version__,
         find_instance=lambda: cloud_instance(settings.environ, known),
         tasks=_tasks(settings, store, stall_minutes),
         rank=which,
-        rank_beat_s=settings[RANK_BEAT_SECONDS],
-        stop_s=settings[BEAT_SECONDS] * _stop_beats(store),
+        rank_beat_s=beats.ranks,
+        stop_s=beats.seconds * _stop_beats(store),
         owner=settings[OWNER],
         team=settings[TEAM],
         ignored=tuple(settings.ignored),
@@ -460,20 +455,21 @@ def _notices(settings: Settings) -> "tuple[Callable[[Run], None], ...]":
 
 def _health(settings: Settings, rank: "Rank") -> "HealthSource | None":
     """The source that samples this node's health, on one of its ranks; None on the others."""
-    if settings[HEALTH_SECONDS] <= 0 or rank.local not in {None, 0} or (rank.local is None and not rank.leads):
+    every_s = settings[BEAT_SECONDS].health
+    if every_s <= 0 or rank.local not in {None, 0} or (rank.local is None and not rank.leads):
         return None
     from lastbeat.training.node.sampler import NodeSampler  # noqa: PLC0415 - as in run_environment
 
     resumed = settings.environ.get("LASTBEAT_RESUME_FROM", "")
     saves_to = settings[CHECKPOINT_DIR] or (os.path.dirname(resumed) if resumed.startswith("/") else None)  # noqa: PTH120
     if saves_to:
-        return NodeSampler(settings[HEALTH_SECONDS], (saves_to,))
+        return NodeSampler(every_s, (saves_to,))
     try:
         # Training may change its directory later.
         here = [os.getcwd()]  # noqa: PTH109 - text, and no more imports
     except OSError:
         here = []
-    return NodeSampler(settings[HEALTH_SECONDS], here, saves_there=False)
+    return NodeSampler(every_s, here, saves_there=False)
 
 
 def _guard(settings: Settings, run_id: str) -> Guard:
@@ -507,7 +503,7 @@ def _tasks(settings: Settings, store: "Store", stall_minutes: float | None) -> "
         return checks
     from lastbeat.training.sdk.stacks import StackDump  # noqa: PLC0415 - only if stalls are watched
 
-    return (StackDump(stall_s, settings[BEAT_SECONDS]), *checks)
+    return (StackDump(stall_s, settings[BEAT_SECONDS].seconds), *checks)
 
 
 def _stop_beats(store: "Store") -> int:

@@ -64,7 +64,7 @@ dist.init_process_group("gloo")
 with lastbeat.run("stragglers", stragglers=os.environ.get("WORD", "on")) as run:
     watch_steps(run)
     began, over = time.monotonic(), torch.zeros(1)
-    every_s = float(os.environ["LASTBEAT_STRAGGLER_SECONDS"])
+    every_s = float(os.environ["LASTBEAT_STRAGGLERS"].removeprefix("seconds:"))
     for step in range(1_000_000):
         spent_s = time.monotonic() - began
         if section:

@@ -61,8 +61,8 @@ class Fleet:
             "LASTBEAT_WEBHOOK_URL": f"{sink.url}/hook",
             "LASTBEAT_STATE_DIR": str(folder / "state"),
             "LASTBEAT_PAGE_MINUTES": "5",
-            "LASTBEAT_LEASE_SECONDS": "20",
-            "LASTBEAT_GROUP_MINUTES": "0.05",
+            "LASTBEAT_SWEEP": "lease_seconds:20",
+            "LASTBEAT_GROUPS": "minutes:0.05",
         }
         self._folder = folder
 

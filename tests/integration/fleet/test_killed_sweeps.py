@@ -160,10 +160,9 @@ def test_every_transition_is_told_by_sweeps_that_are_killed(
         "MONITORING_BUCKET": fleet.bucket,
         "LASTBEAT_WEBHOOK_URL": f"{hook.url}/alerts",
         "LASTBEAT_STATE_DIR": str(tmp_path / "state"),
-        "LASTBEAT_LEASE_SECONDS": "20",
         "LASTBEAT_INTERVAL_SECONDS": "1",
-        "LASTBEAT_GROUP_MINUTES": "0.05",
-        "LASTBEAT_READ_MINUTES": "0.02",
+        "LASTBEAT_GROUPS": "minutes:0.05",
+        "LASTBEAT_SWEEP": "read_minutes:0.02,lease_seconds:20",
         "STALE_MINUTES": str(STALE_S / 60),
         "ALERT_ON": "failed,timed_out,succeeded,recovered",
     }

@@ -172,13 +172,13 @@ def test_a_large_fleet_is_split_over_the_queue_and_every_part_is_swept(deployed:
     names = [f"run-{number}" for number in range(7)]
     for name in names:
         deployed.beat(name)
-    running = deployed.start(LASTBEAT_FANOUT="2")
+    running = deployed.start(LASTBEAT_SWEEP="fanout:2")
     assert running.invoke(SCHEDULE)["statuses"] == {"RUNNING": 7}
     for name in names:
         deployed.put(name, "_complete")
     split = running.invoke(SCHEDULE)
     assert split["shards"] == split["queued"] >= 3
-    worker = deployed.start(LASTBEAT_FANOUT="2")
+    worker = deployed.start(LASTBEAT_SWEEP="fanout:2")
     for each in deployed.messages():
         assert worker.invoke({"Records": [each]})["batchItemFailures"] == []
     assert deployed.alerts() == [(name, "SUCCEEDED") for name in names]
@@ -188,7 +188,7 @@ def test_what_the_queue_does_not_take_is_swept_by_the_splitter_itself(deployed: 
     names = [f"run-{number}" for number in range(4)]
     for name in names:
         deployed.beat(name)
-    running = deployed.start(LASTBEAT_FANOUT="2", LASTBEAT_QUEUE_URL=f"{deployed.queue_url}-gone")
+    running = deployed.start(LASTBEAT_SWEEP="fanout:2", LASTBEAT_QUEUE_URL=f"{deployed.queue_url}-gone")
     running.invoke(SCHEDULE)
     for name in names:
         deployed.put(name, "_complete")

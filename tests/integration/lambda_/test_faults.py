@@ -22,7 +22,7 @@ def test_an_invocation_that_is_killed_in_the_middle_loses_nothing_and_says_nothi
     dying.begin(SCHEDULE)
     until(lambda: any(p.status == 0 and "/run-2/_watchdog.json" in p.target for p in fault_proxy.passed))
     dying.kill()
-    following = deployed.start(LASTBEAT_LEASE_SECONDS="20")
+    following = deployed.start(LASTBEAT_SWEEP="lease_seconds:20")
     answer = following.invoke(SCHEDULE)
     assert answer["complete"]
     assert answer["statuses"] == {"SUCCEEDED": 5}

@@ -34,7 +34,7 @@ def everything(deployed: Deployed, webhook: str) -> None:
         Name=f"/{webhook}", Value=address, Type="SecureString"
     )
     session.client("secretsmanager", endpoint_url=deployed.server.url).create_secret(Name=webhook, SecretString=address)
-    running = deployed.start(LASTBEAT_FANOUT="1")
+    running = deployed.start(LASTBEAT_SWEEP="fanout:1")
     running.invoke(SCHEDULE)
     deployed.put("lives", "_alerts.json", json.dumps({"alerts": [{"id": "1", "title": "loss is high"}]}))
     deployed.put("fails", "_stop", json.dumps({"by": "alice", "at": "2026-01-01T00:00:00Z"}))
@@ -48,7 +48,7 @@ def everything(deployed: Deployed, webhook: str) -> None:
         running.invoke({"Records": [each]})
     running.invoke(object_created(deployed.bucket, f"{PREFIX}/fails/_error"))
     running.invoke({"Records": [message("1", {"run_id": "named"})]})
-    other = deployed.start(LASTBEAT_FANOUT="1000", LASTBEAT_SLACK_WEBHOOK_FROM=f"ssm:/{webhook}")
+    other = deployed.start(LASTBEAT_SWEEP="fanout:1000", LASTBEAT_SLACK_WEBHOOK_FROM=f"ssm:/{webhook}")
     other.invoke({"run_id": "lives"})
     deployed.put("other", "_complete")
     for _ in range(2):

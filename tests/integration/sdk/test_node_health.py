@@ -50,8 +50,7 @@ def run(folder: Path, script: str, driver: StubDriver | None, **env: str) -> sub
         "PATH": os.environ["PATH"],
         "PYTHONPATH": f"{ROOT / 'core'}{os.pathsep}{ROOT / 'tests'}",
         "HOME": str(folder),
-        "LASTBEAT_BEAT_SECONDS": "0.1",
-        "LASTBEAT_HEALTH_SECONDS": "0.1",
+        "LASTBEAT_BEAT_SECONDS": "0.1,health:0.1",
         **(driver.env if driver is not None else {}),
         **env,
     }
@@ -116,7 +115,7 @@ def test_a_node_says_what_is_known_of_it_and_leaves_no_mark_while_it_is_well(
 
 
 OFF = [
-    pytest.param({"LASTBEAT_HEALTH_SECONDS": "0"}, id="where it is switched off"),
+    pytest.param({"LASTBEAT_BEAT_SECONDS": "health:0"}, id="where it is switched off"),
     pytest.param({"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "1"}, id="by a rank that is not its node's first"),
 ]
 
@@ -157,7 +156,7 @@ print(json.dumps([told, mark.exists()]))
 
 
 def test_the_first_rank_of_another_node_leaves_a_mark_while_that_is_ill(library: StubDriver, tmp_path: Path) -> None:
-    where = {"RANK": "8", "WORLD_SIZE": "16", "LOCAL_RANK": "0", "LASTBEAT_RANK_BEAT_SECONDS": "0.1"}
+    where = {"RANK": "8", "WORLD_SIZE": "16", "LOCAL_RANK": "0", "LASTBEAT_BEAT_SECONDS": "ranks:0.1,health:0.1"}
     done = run(tmp_path, OTHER_NODE, library.says(), LASTBEAT_GUARDIAN="off", **where)
     assert done.returncode == 0, done.stderr
     told, left_behind = json.loads(done.stdout)

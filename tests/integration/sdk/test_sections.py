@@ -38,7 +38,7 @@ def trained(site: Site, **env: str) -> Iterator[list["subprocess.Popen[str]"]]:
     known = {
         "WORLD_SIZE": str(WORLD),
         "HANGS": str(site.folder / "hang"),
-        "LASTBEAT_RANK_BEAT_SECONDS": "0.2",
+        "LASTBEAT_BEAT_SECONDS": "0.2,ranks:0.2",
         "LASTBEAT_SECTION_TIMEOUTS": "step:60,checkpointing:5",
     }
     env = {**known, **env}

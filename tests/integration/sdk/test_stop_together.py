@@ -69,7 +69,7 @@ def ranks(site: Site, goes_on: str = "True") -> "Iterator[list[subprocess.Popen[
     with ExitStack() as open_:
         started = []
         for rank in range(RANKS):
-            where = {"RANK": str(rank), "WORLD_SIZE": str(RANKS), "LASTBEAT_RANK_BEAT_SECONDS": "0.2"}
+            where = {"RANK": str(rank), "WORLD_SIZE": str(RANKS), "LASTBEAT_BEAT_SECONDS": "0.2,ranks:0.2"}
             started.append(open_.enter_context(site.running(script, log=f"log-{rank}", **where)))
         until(lambda: all((site.folder / f"process-{rank}").exists() for rank in range(RANKS)))
         # Rank 0 has begun the attempt.

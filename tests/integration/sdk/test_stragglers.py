@@ -28,8 +28,8 @@ with lastbeat.run("run-1", stragglers="stop") as run:
 def test_a_slow_rank_is_named_to_watchers_and_ends_training_where_that_is_wanted(in_s3: Site) -> None:
     with ExitStack() as open_:
         for rank in range(RANKS):
-            where = {"RANK": str(rank), "WORLD_SIZE": str(RANKS), "LASTBEAT_RANK_BEAT_SECONDS": "0.3"}
-            open_.enter_context(in_s3.running(STEPS, log=f"log-{rank}", LASTBEAT_STRAGGLER_SECONDS="3", **where))
+            where = {"RANK": str(rank), "WORLD_SIZE": str(RANKS), "LASTBEAT_BEAT_SECONDS": "0.2,ranks:0.3"}
+            open_.enter_context(in_s3.running(STEPS, log=f"log-{rank}", LASTBEAT_STRAGGLERS="seconds:3", **where))
 
         def named() -> list[int]:
             told = json.loads(in_s3.read("metadata.json") or "{}").get("stragglers", {})

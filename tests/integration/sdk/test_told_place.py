@@ -27,7 +27,7 @@ def test_a_run_without_an_id_has_one_and_says_it_once(directory: Site) -> None:
     [
         pytest.param("", {}, 1, id="nobody set up logging"),
         pytest.param("import logging; logging.basicConfig(level='INFO')", {}, 1, id="logging of everything"),
-        pytest.param("", {"LASTBEAT_LOG_LEVEL": "error"}, 0, id="lastbeat says less"),
+        pytest.param("", {"LASTBEAT_OWN_LOG": "error"}, 0, id="lastbeat says less"),
         pytest.param("", {"RANK": "1", "WORLD_SIZE": "2"}, 0, id="rank 0 alone says it"),
     ],
 )

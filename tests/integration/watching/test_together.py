@@ -114,7 +114,12 @@ def test_killed_twenty_times_while_the_channel_fails_every_third_request(
     """At any of the requests that it makes, before and after the store or the channel has it."""
     training = Training(s3_server)
     env = settings(
-        s3_server, training, slack, AWS_ENDPOINT_URL=fault_proxy.url, LASTBEAT_LEASE_SECONDS="20", STALE_MINUTES="600"
+        s3_server,
+        training,
+        slack,
+        AWS_ENDPOINT_URL=fault_proxy.url,
+        LASTBEAT_SWEEP="lease_seconds:20",
+        STALE_MINUTES="600",
     )
     assassin = Assassin()
     fault_proxy.witness = assassin.event

@@ -57,7 +57,7 @@ def run(script: str, driver: StubDriver | None, *arguments: str, **env: str) -> 
         "PYTHONPATH": f"{ROOT / 'core'}{os.pathsep}{ROOT / 'tests'}",
         "PYTHONWARNINGS": "error",
         # Not where it reports to.
-        "LASTBEAT_LOG_LEVEL": "error",
+        "LASTBEAT_OWN_LOG": "error",
         **(driver.env if driver is not None else {}),
         **env,
     }

@@ -185,7 +185,7 @@ def test_a_process_that_decides_alone_tells_by_itself_whatever_its_rank(
 ) -> None:
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "4")
-    monkeypatch.setenv("LASTBEAT_RANK_BEAT_SECONDS", "0.1")
+    monkeypatch.setenv("LASTBEAT_BEAT_SECONDS", "0.1,ranks:0.1")
     with lastbeat.run("llama"):
         run_step(machine("GPU-5c8e"), [NAN, 2.5])
         alerts = until(lambda: document(root / "_alerts.json").get("alerts", []))

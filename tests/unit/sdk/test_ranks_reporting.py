@@ -187,7 +187,7 @@ def test_other_ranks_keep_quiet_between_their_beats() -> None:
 def test_a_script_is_a_rank_by(
     environ: dict[str, str], chosen: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {**environ, "LASTBEAT_RANK_BEAT_SECONDS": "0.1"}.items():
+    for name, value in {**environ, "LASTBEAT_BEAT_SECONDS": "ranks:0.1"}.items():
         monkeypatch.setenv(name, value)
     folder = tmp_path / "r"
     with lastbeat.run("r", root=str(tmp_path), rank=chosen.get("rank"), world_size=chosen.get("world_size")) as run:

@@ -128,15 +128,18 @@ def test_a_watchdog_with_no_setting_of_its_own_says_what_hangs_and_that_it_goes_
         assert each.complete()
 
 
-SECTIONS, OUTSIDE = "LASTBEAT_SECTION_TIMEOUTS", "LASTBEAT_OUT_OF_SECTION_TIMEOUT"
+SECTIONS = "LASTBEAT_SECTION_TIMEOUTS"
 STATED = [
     pytest.param({SECTIONS: "save:420, step:180"}, {}, {"save": 420.0, None: 1800.0}, id="the environment's"),
     pytest.param({SECTIONS: "save:420"}, {"sections": {"save": 60}}, {"save": 60.0, None: 1800.0}, id="a script's"),
     pytest.param({SECTIONS: "save:420"}, {"sections": {"save": 0}}, {"save": None}, id="a script may take one back"),
-    pytest.param({OUTSIDE: "7200"}, {}, {"save": None, None: 7200.0}, id="a long one holds before the first step, too"),
-    pytest.param({SECTIONS: "save:420", OUTSIDE: "0"}, {}, {"save": 420.0}, id="it may be off"),
+    pytest.param(
+        {SECTIONS: "out_of_section:7200"}, {}, {"save": None, None: 7200.0},
+        id="a long one holds before the first step, too",
+    ),
+    pytest.param({SECTIONS: "save:420,out_of_section:0"}, {}, {"save": 420.0}, id="it may be off"),
     pytest.param({}, {"sections": {"save": "soon", 7: 1}}, {"save": None}, id="what is no limit is left out"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("environ", "given", "expected"), STATED)
@@ -147,8 +150,7 @@ def test_whose_limit_holds(
     given: dict[str, Any],
     expected: dict[str | None, float | None],
 ) -> None:
-    for name in (SECTIONS, OUTSIDE):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv(SECTIONS, raising=False)
     monkeypatch.setenv("LASTBEAT_BEAT_SECONDS", "0.05")
     for name, text in environ.items():
         monkeypatch.setenv(name, text)

@@ -67,7 +67,7 @@ def test_whoever_speaks_last_says_where_runs_are(
             id="a secret by its name",
         ),
         pytest.param(
-            {"LASTBEAT_LOG_LEVEL": "https://ann:hunter2@x/"}, "", ["LASTBEAT_LOG_LEVEL='https://***@x/'"],
+            {"LASTBEAT_OWN_LOG": "https://ann:hunter2@x/"}, "", ["LASTBEAT_OWN_LOG='https://***@x/'"],
             id="a password in a value that should hold none",
         ),
         pytest.param({"SLACK_WEBHOOK_URL": "nonsense"}, "", [], id="training alerts nobody itself"),
@@ -128,13 +128,15 @@ def test_root_and_bucket_that_disagree_on_one_command_line_are_refused(tmp_path:
 
 
 def test_all_faults_are_reported_at_once_and_each_says_where_it_is(tmp_path: Path) -> None:
-    (tmp_path / ".env").write_text("LASTBEAT_LEASE_SECONDS=soon\n")
+    (tmp_path / ".env").write_text("LASTBEAT_SWEEP=lease_seconds:soon\n")
     with pytest.raises(SettingsError) as caught:
         load({"STALE_MINUTES": "ten"}, {"ALERT_ON": "loud", "MONITORING_BUCKET": "B"}, tmp_path)
     told = caught.value.faults
     assert len(told) == 4
     assert "--stale-minutes='ten' is not a number of minutes; use for example 10" in told
-    assert any(fault.startswith("LASTBEAT_LEASE_SECONDS='soon'") and fault.endswith("(in .env)") for fault in told)
+    assert any(
+        fault.startswith("LASTBEAT_SWEEP='lease_seconds:soon'") and fault.endswith("(in .env)") for fault in told
+    )
     assert all(fault in str(caught.value) for fault in told)
 
 

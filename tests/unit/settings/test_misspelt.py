@@ -15,7 +15,7 @@ def told(tmp_path: Path, *names: str, in_file: tuple[str, ...] = (), training: b
     if in_file:
         (tmp_path / ".env").write_text("".join(f"{name}=1\n" for name in in_file), encoding="utf-8")
     environ = {"MONITORING_ROOT": "/d", **dict.fromkeys(names, "1")}
-    return load({}, environ, tmp_path, channels=not training).misspelt
+    return load({}, environ, tmp_path, channels=not training).name_hints
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_misspelt_name_is_told_with_the_right_one(tmp_path: Path, name: str, m
 
 
 def test_a_root_under_another_name_is_told_where_there_is_none(tmp_path: Path) -> None:
-    assert load({}, {"MONITORING_ROOT_URL": "s3://b-1/p"}, tmp_path).misspelt == (
+    assert load({}, {"MONITORING_ROOT_URL": "s3://b-1/p"}, tmp_path).name_hints == (
         f"MONITORING_ROOT_URL {SETTING}; did you mean MONITORING_ROOT?",
     )
 
@@ -70,19 +70,19 @@ LAST_COMMIT LASTPIPE BEAT SLURM_JOB_ID SLURM_RESTART_COUNT LASTBEAT_RESTART_COUN
 
 def test_other_programs_names_are_their_own_affair(tmp_path: Path) -> None:
     assert told(tmp_path, *FOREIGN.split()) == ()
-    assert load({}, dict(os.environ), tmp_path).misspelt == ()
+    assert load({}, dict(os.environ), tmp_path).name_hints == ()
 
 
 def test_nothing_is_said_of_any_setting_or_of_what_is_left_blank(tmp_path: Path) -> None:
     names = {name for setting in every_setting() for name in (setting.name, *setting.stands_in)}
-    assert load({}, dict.fromkeys(names, " "), tmp_path).misspelt == ()
-    assert load({}, {"SLACK_WEBHOOK": " ", "MONITORING_ROOT": "/d"}, tmp_path).misspelt == ()
+    assert load({}, dict.fromkeys(names, " "), tmp_path).name_hints == ()
+    assert load({}, {"SLACK_WEBHOOK": " ", "MONITORING_ROOT": "/d"}, tmp_path).name_hints == ()
 
 
 def test_who_has_the_right_name_has_the_other_for_something_else(tmp_path: Path) -> None:
     environ = {"SLACK_WEBHOOK_URL": "https://hooks.slack.com/services/T/B/X", "SLACK_WEBHOOK": "1"}
-    assert load({}, environ, tmp_path).misspelt == ()
-    assert load({"MONITORING_BUCKET": "b-1"}, {"MONITORING_BUKET": "b-2"}, tmp_path).misspelt == ()
+    assert load({}, environ, tmp_path).name_hints == ()
+    assert load({"MONITORING_BUCKET": "b-1"}, {"MONITORING_BUKET": "b-2"}, tmp_path).name_hints == ()
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_who_has_the_right_name_has_the_other_for_something_else(tmp_path: Path)
         ),
         pytest.param(("MONITORING_S3_BUCKET",), "did you mean MONITORING_BUCKET?", id="a word in the middle"),
         pytest.param(("DASHBOARD_URL",), "", id="the file of another program, by its other keys"),
-        pytest.param(("STALE_MINUTES", "LOG_LEVEL"), "", id="a name that anybody has"),
+        pytest.param(("STALE_MINUTES", "LOG_LEVEL", "GROUPS"), "", id="names that anybody has"),
         pytest.param(("AWS_ACCESS_KEY_ID", "AZURE_CLIENT_ID", "AWS_PROFILE", "AWS_ROLE_ARN"), "", id="right ones"),
     ],
 )

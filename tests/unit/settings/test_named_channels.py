@@ -36,7 +36,7 @@ def test_names(tmp_path: Path, environ: dict[str, str], found: list[str]) -> Non
 def test_they_stand_in_a_file_too(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text(f"{ONCALL}={OWN}\n")
     assert names({}, tmp_path) == ["slack:oncall"]
-    assert load({}, {}, tmp_path).misspelt == ()
+    assert load({}, {}, tmp_path).name_hints == ()
 
 
 def test_what_one_does_not_have_of_its_own_it_takes_from_the_others(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.model.setting import Setting
 from lastbeat.model.status import Event
 from lastbeat.settings import Settings, SettingsError, load, table
 from lastbeat.settings.catalogues import catalogue
+from lastbeat.settings.table import BeatPeriods, GroupLimits, OwnLog, SectionTimeouts, Stragglers
 from lastbeat.stores.kind import DIRECTORY, Root
 from lastbeat.stores.s3 import MONITORING_REGION
 
@@ -97,8 +99,45 @@ def test_the_fleet_root(tmp_path: Path, environ: dict[str, str], root: Root) -> 
         pytest.param("STALE_MINUTES", "1e999", "is more than 1000000 minutes", id="too large for a float"),
         pytest.param("LASTBEAT_STALL_MINUTES", "0", "is not more than 0", id="a stall limit of zero"),
         pytest.param("LASTBEAT_START_MINUTES", "-1", "is negative", id="a grace below zero"),
-        pytest.param("LASTBEAT_LEASE_SECONDS", "2", "is less than 20", id="a lease shorter than one delivery"),
-        pytest.param("LASTBEAT_LEASE_SECONDS", "x", "is not a number of seconds", id="a lease that is a word"),
+        pytest.param(
+            "LASTBEAT_SWEEP", "lease_seconds:2", "'2' is less than 20", id="a lease shorter than one delivery"
+        ),
+        pytest.param(
+            "LASTBEAT_SWEEP",
+            "fanout:2,lease_seconds:x",
+            "has 'lease_seconds:x', and 'x' is not a number of",
+            id="a part that is wrong",
+        ),
+        pytest.param(
+            "LASTBEAT_SWEEP",
+            "lease:20",
+            "has 'lease:20', which is none of read_minutes:…, discover_minutes:…",
+            id="a part that does not exist",
+        ),
+        pytest.param(
+            "LASTBEAT_GROUPS",
+            "5",
+            "has '5', which is none of runs:…, minutes:…, repeat_hours:…; use for",
+            id="a value without its key",
+        ),
+        pytest.param("LASTBEAT_GROUPS", "runs:5, runs:6", "has two values for 'runs'", id="a part that stands twice"),
+        pytest.param("LASTBEAT_GROUPS", ",", "names nothing", id="parts that are none"),
+        pytest.param("LASTBEAT_BEAT_SECONDS", "often", "is not a number of seconds; use for", id="one value, wrong"),
+        pytest.param("LASTBEAT_BEAT_SECONDS", "1,2", "has two values for 'seconds'", id="two values without a key"),
+        pytest.param(
+            "LASTBEAT_BEAT_SECONDS",
+            "often,ranks:1",
+            "has 'often', which is not a number of seconds",
+            id="a value without a key, wrong among others",
+        ),
+        pytest.param("LASTBEAT_STRAGGLERS", "individual:1", "and '1' is no threshold", id="a score above all others"),
+        pytest.param("LASTBEAT_SECTION_TIMEOUTS", "step", "has 'step', where a name", id="a section without a limit"),
+        pytest.param(
+            "LASTBEAT_SECTION_TIMEOUTS",
+            ",".join(f"s{n}:1" for n in range(65)),
+            "at most 64 may have one",
+            id="too many sections",
+        ),
         pytest.param("LASTBEAT_BLIND_MINUTES", "x", "is not a number of minutes", id="a blind time that is a word"),
         pytest.param("LASTBEAT_STATE_DIR", "~no-such-user/x", "home directory", id="nobody's home"),
         pytest.param("MONITORING_ROOT", "s3://", "names no bucket", id="an s3 root without a bucket"),
@@ -152,6 +191,37 @@ def test_what_a_wrong_value_is_told(tmp_path: Path, name: str, text: str, says: 
     assert says in told
     assert "\n" not in told
     assert TOKEN[1:] not in told, "it is a secret"
+
+
+@pytest.mark.parametrize(
+    ("setting", "text", "value"),
+    [
+        pytest.param(table.STRAGGLERS, "on", Stragglers("on"), id="a value alone"),
+        pytest.param(table.STRAGGLERS, "every:10", Stragglers("on", every=10), id="to set a part of it is to want it"),
+        pytest.param(table.STRAGGLERS, "off,every:10", Stragglers(every=10), id="it is off where that is written"),
+        pytest.param(
+            table.STRAGGLERS, " stop , json, ranks:0,", Stragglers("stop", json=True, ranks=0),
+            id="a switch may stand alone",
+        ),
+        pytest.param(
+            table.STRAGGLERS, "relative:0.5", Stragglers("on", relative=0.5, individual=None),
+            id="a score that is named alone is the only one",
+        ),
+        pytest.param(table.BEAT_SECONDS, "5", BeatPeriods(5.0), id="the beats of old"),
+        pytest.param(table.BEAT_SECONDS, "ranks:0,health:1", BeatPeriods(30, 0, 1), id="the rest is as it was"),
+        pytest.param(
+            table.SECTION_TIMEOUTS, "a:b:7,step:1,out_of_section:0", SectionTimeouts({"a:b": 7, "step": 1}, 0),
+            id="a section may have a colon in its name",
+        ),
+        pytest.param(
+            table.OWN_LOG, "info,file:/var/log/a:b.log", OwnLog("info", Path("/var/log/a:b.log")),
+            id="a file may have one, too",
+        ),
+        pytest.param(table.GROUPS, "repeat_hours:0.5", GroupLimits(repeat_hours=0.5), id="a part without a default"),
+    ],
+)  # fmt: skip
+def test_a_setting_of_several_parts(tmp_path: Path, setting: Setting[object], text: str, value: object) -> None:
+    assert loaded(tmp_path, **{setting.name: text})[setting] == value
 
 
 @given(st.text(max_size=30))
