@@ -174,6 +174,12 @@ def test_a_run_that_failed_does_not_complete(tmp_path: Path) -> None:
     assert watched(tmp_path)["status"] == "FAILED"
 
 
+def test_a_run_that_failed_and_never_beat_does_not_complete_either(tmp_path: Path) -> None:
+    lastbeat(tmp_path, "fail", "it broke")
+    assert f"{RUN_ID} stays FAILED" in lastbeat(tmp_path, "complete")
+    assert watched(tmp_path)["status"] == "FAILED"
+
+
 def test_an_error_of_an_earlier_attempt_does_not_keep_a_run_from_completing(tmp_path: Path) -> None:
     lastbeat(tmp_path, "fail", "it broke")
     (tmp_path / "runs" / RUN_ID / "metadata.json").write_text('{"attempt": 2, "start_time": "2999-01-01T00:00:00Z"}')

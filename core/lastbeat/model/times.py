@@ -11,7 +11,9 @@ _ISO = Pattern(
     r"(\d{4})-?(\d\d)-?(\d\d)(?:[Tt ](\d\d):?(\d\d)(?::?(\d\d))?(?:[.,](\d{1,12}))?)?"
     r"\s*(Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?"
 )
-_DURATION = Pattern(r"(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?", re.ASCII)
+_DIGITS = (("d", 4), ("h", 5), ("m", 6), ("s", 8))
+"""Unit of a duration → most digits before its point."""
+_DURATION = Pattern("".join(rf"(?:(\d{{1,{most}}}(?:\.\d{{1,9}})?){unit})?" for unit, most in _DIGITS), re.ASCII)
 _NUMBER = Pattern(r"(?:\d{1,15}\.?\d{0,15}|\.\d{1,15})(?:e[+-]?\d{1,2})?", re.ASCII | re.IGNORECASE)
 # Epoch numbers by magnitude: seconds until the year 5138, then milli-, micro- and nanoseconds.
 _EPOCH_UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
@@ -78,11 +80,11 @@ def format_time(when: datetime | None) -> str | None:
 
 
 def parse_duration(text: str) -> timedelta | None:
-    """A duration as people write it, and as :func:`format_duration` does: ``30m``, ``2h``, ``1h30m``, ``1d 4h``."""
+    """A duration as people write it, and as :func:`format_duration` does: ``30m``, ``1.5h``, ``1h30m``, ``1d 4h``."""
     match = _DURATION.fullmatch("".join(text[:40].split()))
     if match is None or not any(match.groups()):
         return None
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
     return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 

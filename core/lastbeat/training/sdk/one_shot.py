@@ -4,7 +4,6 @@ State that one report passes to the next (attempt, start time, phases, points) i
 """
 
 import logging
-import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -144,7 +143,8 @@ def fail(environment: RunEnvironment, run_id: str, message: str) -> bool:
     try:
         store.write(key, body, Expect.NOTHING)
     except ConflictError:
-        if _attempt_has_error(store, run_id):
+        # Without a known start, the latest error counts.
+        if _attempt_has_error(store, run_id, if_unknown=False):
             return False
         # It belongs to an earlier attempt.
         store.write(key, body)
@@ -158,7 +158,7 @@ def complete(environment: RunEnvironment, run_id: str) -> bool:
     """
     environment.store.write(f"{run_id}/{runid.COMPLETE}", b"")
     try:
-        return not _attempt_has_error(environment.store, run_id)
+        return not _attempt_has_error(environment.store, run_id, if_unknown=True)
     except StoreError as error:
         log.info("_complete is written; whether an _error outranks it cannot be read: %s", error)
         return True
@@ -169,17 +169,21 @@ def preempted(environment: RunEnvironment, run_id: str, said: Preemption) -> Non
     environment.store.write(f"{run_id}/{runid.PREEMPTED}", encode_preemption(said))
 
 
-def _attempt_has_error(store: Store, run_id: str) -> bool:
+def _attempt_has_error(store: Store, run_id: str, *, if_unknown: bool) -> bool:
+    """Whether the ``_error`` that exists is of this attempt; ``if_unknown`` where the attempt's start is unknown."""
     error = store.read(f"{run_id}/{runid.ERROR}", 0)
-    return error is not None and error.modified.timestamp() >= _attempt_started(store, run_id)
+    if error is None:
+        return False
+    began_s = _attempt_started(store, run_id)
+    return if_unknown if began_s is None else error.modified.timestamp() >= began_s
 
 
-def _attempt_started(store: Store, run_id: str) -> float:
-    """Start of this attempt in Unix time; infinite if unknown, so that the latest error counts."""
+def _attempt_started(store: Store, run_id: str) -> float | None:
+    """Start of this attempt in Unix time, or None if it is unknown."""
     blob = store.read(f"{run_id}/{runid.METADATA}", _LIMIT_BYTES)
     began = parse_time(parsed(blob.body).get("start_time")) if blob is not None else None
     # A second earlier, for stores that stamp whole seconds.
-    return began.timestamp() - 1 if began is not None else math.inf
+    return began.timestamp() - 1 if began is not None else None
 
 
 def _points(value: object) -> list[Point]:
