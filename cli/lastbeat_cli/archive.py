@@ -34,15 +34,15 @@ Examples:
 """
 
 
-@click.command("archive", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@options.argument("runs", group=WHAT, listed=("RUN…", "Ids or quoted globs."), metavar="[RUN]...", nargs=-1)
+@click.command("archive", cls=options.Grouped, epilog=EPILOG)
+@options.argument("runs", "[RUN]...", "Ids or quoted globs.", group=WHAT)
 @options.option("--remove", "undo", also=("--undo",), is_flag=True, group=WHAT, help="Return these runs to the fleet.")
 @options.option("--list", "listed", is_flag=True, group=WHAT, help="List the archived runs.")
 @options.option("--force", is_flag=True, help="Include runs that are alive.")
 @options.option("--yes", is_flag=True, help="Do not ask.")
 @options.place
 @options.form
-def command(  # noqa: PLR0913 - one for each option
+def command(
     *,
     runs: tuple[str, ...],
     undo: bool,
@@ -50,7 +50,6 @@ def command(  # noqa: PLR0913 - one for each option
     force: bool,
     yes: bool,
     as_json: bool,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """Hide runs from passes, alerts and the view of the fleet. 'lastbeat show' still shows them.
@@ -58,13 +57,11 @@ def command(  # noqa: PLR0913 - one for each option
     An archived run returns when training writes to it again; a run that was alive returns with its next attempt.
     Pending alerts of archived runs are not sent.
     """
-    logs.verbose(on=verbose)
     faults: list[str] = []
     values.check_globs(runs, faults)
     if bool(runs) == listed:
         faults.append("ask for one thing: RUN…, or --list")
     settings = values.settings(given, faults)
-    logs.follow(settings)
     store = opening.store(settings)
     leaving = Leaving(store, author(), opening.state(settings))
     if listed:

@@ -3,7 +3,7 @@
 import click
 
 from lastbeat.training.sdk import one_shot
-from lastbeat_cli import exits, logs, options, report, values
+from lastbeat_cli import exits, options, report, values
 
 EPILOG = f"""\
 {report.EPILOG}
@@ -39,11 +39,9 @@ def command(  # noqa: PLR0913 - one for each option
     loss: str | None,
     learning_rate: str | None,
     attempt: str | None,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """Write one heartbeat of a run, with its progress. Call it at least every few minutes: stale is 10 minutes."""
-    logs.verbose(on=verbose)
     faults: list[str] = []
     name = report.run_id(run_id, faults)
     said = one_shot.Report(

@@ -8,7 +8,7 @@ import click
 
 from lastbeat.model.text import one_line
 from lastbeat.training.node.checking import NodeCheck, NodeNeeds, check_node
-from lastbeat_cli import exits, logs, options
+from lastbeat_cli import exits, options
 from lastbeat_cli.document import dump
 
 EPILOG = """\
@@ -31,7 +31,7 @@ This command is read-only and needs neither root nor a fleet. A Slurm prolog has
 _PATHS: Final = ("/tmp", "/dev/shm")  # noqa: S108 - nothing is written there
 
 
-@click.command("check-node", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.command("check-node", cls=options.Grouped, epilog=EPILOG)
 @options.option("--gpus", type=click.IntRange(0, 64), metavar="N", help="Required number of GPUs [all detected].")
 @options.option(
     "--path", "paths", multiple=True, metavar="DIR", help="A file system that the job writes to; may be repeated."
@@ -50,15 +50,12 @@ _PATHS: Final = ("/tmp", "/dev/shm")  # noqa: S108 - nothing is written there
     help="Exit with 0 on warnings, because Slurm drains a node for any other status of a prolog.",
 )
 @options.form
-def command(
-    *, gpus: int | None, paths: tuple[str, ...], wait_s: float, prolog: bool, as_json: bool, verbose: bool
-) -> int:
+def command(*, gpus: int | None, paths: tuple[str, ...], wait_s: float, prolog: bool, as_json: bool) -> int:
     """Check this node before a job starts on it: GPUs, their errors in the kernel log, memory, disks and network.
 
     Prints one line for each check, with the remedy.
     """
 
-    logs.verbose(on=verbose)
     made: list[NodeCheck] = []
     for check in check_node(NodeNeeds(gpus, (*_PATHS, *paths)), wait_s):
         made.append(check)

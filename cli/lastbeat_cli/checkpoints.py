@@ -19,7 +19,7 @@ from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.stores.port import MissingStoreError
 from lastbeat.watch.decide.quarantine import quarantined
 from lastbeat.watch.record.repository import RecordRepository
-from lastbeat_cli import exits, logs, options, places, report, values
+from lastbeat_cli import exits, options, places, report, values
 from lastbeat_cli.document import dump, masked_throughout
 from lastbeat_cli.lines import size
 from lastbeat_cli.terminal.signs import harmless
@@ -40,7 +40,7 @@ Examples:
 """
 
 
-@click.command("checkpoints", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@click.command("checkpoints", cls=options.Grouped, epilog=_EPILOG)
 @click.argument("place", metavar="PATH-OR-URL|RUN", required=False)
 @options.option(
     "--run-id",
@@ -60,7 +60,7 @@ Examples:
 )
 @options.place
 @options.form
-def command(  # noqa: PLR0913 - each is an option
+def command(
     *,
     place: str | None,
     run_id: str | None,
@@ -68,14 +68,12 @@ def command(  # noqa: PLR0913 - each is an option
     everything: bool,
     settle: float,
     as_json: bool,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """List the checkpoints in PATH-OR-URL, or of a supervised RUN, newest first.
 
     Says why incomplete ones are incomplete. A name without a slash is a folder if there is one, and else a run.
     """
-    logs.verbose(on=verbose)
     is_word = place is not None and run_id is None and _may_be_run(place)
     if is_word:
         place, run_id = None, place

@@ -1,6 +1,7 @@
 """The table of commands: every command, the groups of some, and other words for them."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from lastbeat_cli.lazy_group import CommandEntry, LazyGroup
@@ -77,7 +78,7 @@ check: Final = LazyGroup(
         "alert": CommandEntry("test_alert", "Send a test message to every channel."),
         "node": CommandEntry("check_node", "Whether a job may start on this node."),
         "run": CommandEntry("health", "Health of a training run: GPUs, network, Ray, checkpoints."),
-        "cluster": CommandEntry("health", "Health of a Ray cluster, by --ray-address or --head-pod."),
+        "cluster": CommandEntry("health", "Health of a Ray cluster, which --at names."),
     },
     help="Check that the set-up, the channels, a node, a run or a Ray cluster works.",
 )
@@ -97,14 +98,19 @@ restart: Final = LazyGroup(
     "restart",
     {
         "supervise": CommandEntry("supervise.command", "Run a job, and restart it when that helps."),
+        "resume": CommandEntry("supervise.resume", "Continue the supervision of a run; 'restart RUN' is the same."),
+        "adopt": CommandEntry("supervise.command:adopt", "Supervise a job that runs already."),
+        "agent": CommandEntry("supervise.agency", "Supervise every run of the fleet that a launcher runs."),
         "jobs": CommandEntry("jobs", "The supervised runs of the fleet and their supervisors."),
         "policy": CommandEntry("policy.command", "Restart policies: when a job is restarted, and how often."),
         "checkpoints": CommandEntry("checkpoints", "Which checkpoints are complete, and which one a restart takes."),
         "drill": CommandEntry("drill.command", "Test restarts by injecting faults."),
         "simulate-fault": CommandEntry("simulate_fault", "Make a rank of a run hang, die or slow down."),
     },
-    help="Restart jobs. 'lastbeat restart RUN' continues the supervision of a run: 'restart supervise --resume RUN'.",
+    help="Restart jobs. 'lastbeat restart RUN' continues the supervision of a run.",
 )
+_OF_OPTION: Final = {"--adopt": "adopt", "--agent": "agent", "--resume": "resume"}
+"""Option of ``restart supervise`` before 0.2 → the command that does the same."""
 
 
 def meant(arguments: Sequence[str]) -> list[str]:
@@ -117,6 +123,13 @@ def meant(arguments: Sequence[str]) -> list[str]:
     word, *rest = arguments
     if word == "help":
         return ["--all"] if rest == ["--all"] else meant([*rest, "--help"])
-    if word == "restart" and rest and rest[0] not in {*restart.entries, "-h", "--help"}:
-        return ["restart", "supervise", "--resume", *rest]
-    return [*SYNONYMS.get(word, (word,)), *rest]
+    words = [*SYNONYMS.get(word, (word,)), *rest]
+    if words[0] != "restart" or len(words) == 1 or words[1] in {"-h", "--help"}:
+        return words
+    if words[1] not in restart.entries:
+        return ["restart", "resume", *words[1:]]
+    if words[1] != "supervise":
+        return words
+    own = takewhile(lambda each: each != "--", words[2:])
+    said = (_OF_OPTION[name] for each in own if (name := each.partition("=")[0]) in _OF_OPTION)
+    return ["restart", next(said, "supervise"), *words[2:]]

@@ -5,16 +5,15 @@ import sys
 import click
 
 from lastbeat.training.sdk import one_shot
-from lastbeat_cli import exits, logs, options, report
+from lastbeat_cli import exits, options, report
 
 
 @click.command("complete", cls=options.Grouped, epilog=report.EPILOG)
 @report.of_run
 @options.place
 @options.verbose
-def command(*, run_id: str | None, verbose: bool, **given: str | None) -> int:
+def command(*, run_id: str | None, **given: str | None) -> int:
     """Report that a run succeeded: write _complete. An _error of the same attempt outranks it."""
-    logs.verbose(on=verbose)
     faults: list[str] = []
     name = report.run_id(run_id, faults)
     environment = report.environment(given, faults)

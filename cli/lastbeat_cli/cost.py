@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import click
 
-from lastbeat import settings as configuration
 from lastbeat.fleet import cost
 from lastbeat.fleet.cost import Bill, MonthEstimate
 from lastbeat.fleet.mark import PassMark, read_mark
@@ -14,7 +13,7 @@ from lastbeat.settings import Settings, opening, table
 from lastbeat.stores import registry
 from lastbeat.stores.kind import S3_LIST, Charge, Prices
 from lastbeat.stores.port import StoreError
-from lastbeat_cli import exits, logs, options
+from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
 
 FEW_PASSES = 15
@@ -27,17 +26,15 @@ Exit status:
 """
 
 
-@click.command("cost", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.command("cost", cls=options.Grouped, epilog=EPILOG)
 @options.place
 @options.form
-def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
+def command(*, as_json: bool, **given: str | None) -> int:
     """Show requests and dollars of a month of watching, measured over the last passes (usually an hour).
 
     For comparison, also shows the cost of a run's own heartbeats, and of a script that polls each run once a minute.
     """
-    logs.verbose(on=verbose)
-    settings = configuration.load(options.arguments(given))
-    logs.follow(settings)
+    settings = values.settings(given, [])
     where = opening.root_url(settings)
     mark = read_mark(opening.store(settings))
     measured = cost.watching(mark) if mark is not None else None

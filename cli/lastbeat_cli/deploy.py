@@ -24,7 +24,7 @@ from lastbeat.settings import Settings, SettingsError
 from lastbeat.stores import s3
 from lastbeat.stores.s3_credentials import keys_in
 from lastbeat.stores.s3_profiles import session
-from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli import exits, options, values
 
 WHAT = "What to deploy"
 EPILOG = """\
@@ -36,7 +36,7 @@ Exit status:
 
 \b
 Example:
-  lastbeat deploy --guided --bucket my-bucket
+  lastbeat deploy --guided --root s3://my-bucket/training-runs
 """
 MADE = """\
 This makes, in a CloudFormation stack called {stack}:
@@ -64,7 +64,7 @@ _PACKAGED: Final = Path(__file__).resolve().parent / "deployed"
 _INFRA: Final = ("template.yaml", "package.sh", "bundle.py", "requirements.txt", "requirements-fast.txt")
 
 
-@click.command("deploy", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.command("deploy", cls=options.Grouped, epilog=EPILOG)
 @options.option("--guided", is_flag=True, group=WHAT, help="Let SAM ask for each parameter, and remember the answers.")
 @options.option("--stack", metavar="NAME", default="lastbeat", group=WHAT, help="Name of the stack [lastbeat].")
 @options.option("--architecture", metavar="A", default="arm64", group=WHAT, help="arm64 or x86_64 [arm64].")
@@ -89,16 +89,13 @@ def command(  # noqa: PLR0913 - one for each option
     parameters: Sequence[str],
     own: str | None,
     dry_run: bool,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """Build the Lambda function's zip and deploy it with its schedule, topic, queues and alarms.
 
     Prints first what will be created. Needs the AWS SAM command line, and credentials with permission to create it.
     """
-    logs.verbose(on=verbose)
     settings = _read(stack, parameters, own, given)
-    logs.follow(settings)
     root, sources = settings.root, _sources(settings)
     infra = sources / "infra"
     if root.scheme != s3.SCHEME:

@@ -21,16 +21,15 @@ Exit status:
 """
 
 
-@click.command("doctor", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.command("doctor", cls=options.Grouped, epilog=EPILOG)
 @options.place
 @options.people
 @options.form
-def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
+def command(*, as_json: bool, **given: str | None) -> int:
     """Check settings, credentials, the store, permissions and channels; one line each, with the remedy.
 
     Channels are checked without sending a message.
     """
-    logs.verbose(on=verbose)
     try:
         settings = configuration.load(options.arguments(given), watching=True)
     except SettingsError as wrong:

@@ -4,7 +4,6 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -21,7 +20,7 @@ from lastbeat.training.exec.wrapped import WrappedCommand
 from lastbeat_cli import logs, options, report, values
 
 if TYPE_CHECKING:
-    from lastbeat.model.restart import RestartPolicy
+    from lastbeat.training.exec.in_place.following import InPlaceTerms
     from lastbeat.training.exec.in_place.participants import Participant
 
 log = logging.getLogger(__name__)
@@ -48,7 +47,7 @@ If a signal kills the command, lastbeat exits by the same signal, which shells s
 Examples:
   lastbeat exec --run-id mistral-20250804-171621 -- torchrun --nproc-per-node 8 train.py
   lastbeat exec --max-restarts 3 --section-timeouts setup:900,step:180 -- torchrun --nproc-per-node 8 train.py
-  nohup lastbeat exec --run-id nightly --bucket my-bucket -- ./train.sh > train.log 2>&1 &
+  nohup lastbeat exec --run-id nightly --root s3://my-bucket/runs -- ./train.sh > train.log 2>&1 &
 
 Step, loss and learning rate are read from the output of Megatron, the Hugging Face Trainer, Lightning, nanoGPT and
 lines like 'step 100/1000 loss 2.5'. A store that is down neither delays the command nor changes its exit status.
@@ -65,8 +64,7 @@ lines like 'step 100/1000 loss 2.5'. A store that is down neither delays the com
 @options.option("--run-id", metavar="ID", group=report.WHAT, help="The run: its folder's name [made from job or time].")
 @options.option("--phase", metavar="P", default="training", group=report.WHAT, help="What it does [training].")
 @options.option("--total-steps", metavar="N", group=report.WHAT, help="How many steps it will take.")
-@options.option("--owner", metavar="NAME", group=report.WHAT, help="Whose run it is [LASTBEAT_OWNER, SLURM_JOB_USER].")
-@options.option("--team", metavar="NAME", group=report.WHAT, help="The owner's team [LASTBEAT_TEAM].")
+@options.hidden("--owner", "--team")
 @options.option(
     "--time-margin",
     metavar="SECONDS",
@@ -120,7 +118,6 @@ def command(  # noqa: PLR0913 - its options
     nodes: str | None,
     node_rank: str | None,
     launch_id: str | None,
-    verbose: bool,
     command: tuple[str, ...],
     **given: str | None,
 ) -> int:
@@ -129,7 +126,6 @@ def command(  # noqa: PLR0913 - its options
     Its input, output, terminal, signals and exit status pass through unchanged.
     """
     streams = open_streams()
-    logs.verbose(on=verbose)
     arguments = options.arguments(given)
     faults: list[str] = []
     name, renamed = report.named_run_id(run_id, _script(command) if command else "")
@@ -140,10 +136,15 @@ def command(  # noqa: PLR0913 - its options
         "--policy": policy, "--checkpoint-dir": checkpoint_dir, "--grace": grace, "--nodes": nodes,
         "--node-rank": node_rank, "--launch-id": launch_id,
     }  # fmt: skip
-    asked = _in_place(max_restarts, in_place, command, faults)
     settings = _settings(arguments, faults)
+    terms = _in_place(max_restarts, in_place, command, settings, faults)
     if faults:
         raise SettingsError(faults)
+    if max_restarts is None and given.get("section_timeouts") is not None:
+        log.warning(
+            "--section-timeouts restarts nothing without --max-restarts; only a command that reports its sections by "
+            "lastbeat.run goes by it"
+        )
     if renamed:
         log.warning("%s", renamed)
     if not (run_id or "").strip() and settings is not None:
@@ -154,38 +155,21 @@ def command(  # noqa: PLR0913 - its options
         if not _PLACE.isdisjoint(arguments):
             os.environ[MONITORING_ROOT.name] = opening.root_url(settings)
     wrapped = WrappedCommand(command, streams, name, phase, steps)
-    if asked is None or settings is None:
+    if terms is None or settings is None:
         return run_once(wrapped, settings, _tell)
     from lastbeat.training.exec.in_place.command import CommandInPlace  # noqa: PLC0415 - only restarts in place need it
-    from lastbeat.training.exec.in_place.following import InPlaceTerms  # noqa: PLC0415 - as above
 
-    terms = InPlaceTerms(
-        asked.most,
-        asked.policy,
-        asked.checkpoints,
-        asked.grace_s,
-        training.section_limits(settings),
-        settings.policy.stall_s,
-        asked.launch if asked.launch is not None and asked.own.count > 1 else uuid4().hex[:12],
-        asked.own,
-    )
     return CommandInPlace(wrapped, settings, terms, _tell).run()
 
 
-@dataclass(frozen=True, slots=True)
-class _AskedInPlace:
-    most: int
-    policy: "RestartPolicy"
-    checkpoints: str
-    grace_s: float
-    own: "Participant"
-    launch: str | None
-
-
 def _in_place(
-    most: str | None, said: Mapping[str, str | None], command: Sequence[str], faults: list[str]
-) -> _AskedInPlace | None:
-    """The options of restarts in place, or None if the command is not restarted. Adds what is wrong to ``faults``."""
+    most: str | None,
+    said: Mapping[str, str | None],
+    command: Sequence[str],
+    settings: Settings | None,
+    faults: list[str],
+) -> "InPlaceTerms | None":
+    """The terms of restarts in place, or None if the command is not restarted. Adds what is wrong to ``faults``."""
     count = values.count("--max-restarts", most or "0", faults, _MOST_RESTARTS)
     if not count:
         named = [name for name, text in said.items() if text is not None]
@@ -193,6 +177,7 @@ def _in_place(
             faults.append(f"{named[0]} needs --max-restarts; use for example --max-restarts 3")
         return None
     from lastbeat.jobs.restarts.loading import RECOMMENDED, RestartPolicyError, load  # noqa: PLC0415 - as in command
+    from lastbeat.training.exec.in_place.following import InPlaceTerms  # noqa: PLC0415 - as in command
 
     program = os.path.basename(command[0]) if command else ""  # noqa: PTH119 - a name as typed, which need be no path
     if program in _LAUNCHERS:
@@ -215,8 +200,18 @@ def _in_place(
     except RestartPolicyError as wrong:
         faults.extend(str(wrong).splitlines())
         return None
-    checkpoints = said["--checkpoint-dir"] or ""
-    return _AskedInPlace(count, found, checkpoints, grace_s, own, launch)
+    if settings is None:
+        return None
+    return InPlaceTerms(
+        count,
+        found,
+        said["--checkpoint-dir"] or "",
+        grace_s,
+        training.section_limits(settings),
+        settings.policy.stall_s,
+        launch if launch is not None and own.count > 1 else uuid4().hex[:12],
+        own,
+    )
 
 
 def _participant(said: Mapping[str, str | None], faults: list[str]) -> tuple["Participant", str | None]:

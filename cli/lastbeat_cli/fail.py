@@ -6,7 +6,7 @@ import click
 
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.training.sdk import one_shot
-from lastbeat_cli import exits, logs, options, report, values
+from lastbeat_cli import exits, options, report, values
 
 _HEAD_CHARS = 4 * 1024
 _TAIL_CHARS = 24 * 1024
@@ -30,9 +30,7 @@ Examples:
 @options.place
 @options.verbose
 @click.argument("words", nargs=-1, metavar="[RUN] [MESSAGE|-]")
-def command(
-    *, run_id: str | None, exit_status: str | None, words: tuple[str, ...], verbose: bool, **given: str | None
-) -> int:
+def command(*, run_id: str | None, exit_status: str | None, words: tuple[str, ...], **given: str | None) -> int:
     """Report that a run failed: write _error with MESSAGE, or with the text on stdin for '-'.
 
     A single word is the message; with two, the first one is the run.
@@ -40,7 +38,6 @@ def command(
     An alert shows the first line. If an attempt has several errors, the first one stays; it outranks a _complete of the
     same attempt.
     """
-    logs.verbose(on=verbose)
     faults: list[str] = []
     run_id, message = _run_and_message(run_id, words)
     name = report.run_id(run_id, faults)

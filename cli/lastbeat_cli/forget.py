@@ -26,10 +26,8 @@ Examples:
 """
 
 
-@click.command("forget", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@options.argument(
-    "runs", group=WHAT, listed=("RUN…", "Ids or quoted globs."), metavar="RUN...", nargs=-1, required=True
-)
+@click.command("forget", cls=options.Grouped, epilog=EPILOG)
+@options.argument("runs", "RUN...", "Ids or quoted globs.", group=WHAT)
 @options.option(
     "--delete", is_flag=True, group=WHAT, help="Delete training's files, too: the whole folder of each run."
 )
@@ -44,7 +42,6 @@ def command(
     force: bool,
     yes: bool,
     as_json: bool,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """Remove lastbeat's records of runs: status, history, alerts. This also removes a mistyped run.
@@ -52,11 +49,9 @@ def command(
     Training's files stay, and passes ignore them; if training writes again, that is a new run. With --delete the whole
     folder of the run is deleted, including checkpoints. Links are deleted, not their targets.
     """
-    logs.verbose(on=verbose)
     faults: list[str] = []
     values.check_globs(runs, faults)
     settings = values.settings(given, faults)
-    logs.follow(settings)
     store = opening.store(settings)
     chosen = choose(settings, store, runs)
     if not force:

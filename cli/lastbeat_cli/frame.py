@@ -13,9 +13,10 @@ from typing import Final
 import click
 
 from lastbeat.model.secrets import Redactor, mask_tokens
+from lastbeat.model.spelling import did_you_mean, near_names
 from lastbeat.settings import SettingsError, secrets_in
 from lastbeat.stores.port import StoreError
-from lastbeat_cli import exits, logs
+from lastbeat_cli import exits, logs, options
 
 _SHORTEST_SECRET: Final = 16
 """Shortest value, in characters, that is masked. Shorter ones are placeholders, and may be part of words."""
@@ -78,10 +79,11 @@ def _invoke(command: click.Command, arguments: Sequence[str], name: str) -> int:
             return int(command.invoke(context) or 0)
     except click.exceptions.Exit as done:
         return done.exit_code
-    except click.ClickException as fault:
-        where = getattr(fault, "ctx", None)
-        path = where.command_path if where is not None else _path(command, arguments, name)
-        _say(fault.format_message(), f"'{path} --help' lists what there is.")
+    except click.UsageError as fault:
+        _say(
+            _message(fault),
+            f"'{fault.ctx.command_path if fault.ctx is not None else name} --help' lists what there is.",
+        )
     except SettingsError as fault:
         many = len(fault.faults) > 1
         _say(f"{len(fault.faults)} things are wrong, and nothing was done:\n{fault}" if many else str(fault))
@@ -90,11 +92,18 @@ def _invoke(command: click.Command, arguments: Sequence[str], name: str) -> int:
     return exits.UNKNOWN
 
 
-def _path(command: click.Command, arguments: Sequence[str], name: str) -> str:
-    """The command on the command line, for an error without a context."""
-    first = arguments[0] if arguments else ""
-    known = isinstance(command, click.Group) and first in command.list_commands(click.Context(command))
-    return f"{name} {first}" if known else name
+def _message(fault: click.UsageError) -> str:
+    """click's message, except for a mistyped option and a missing argument."""
+    where = fault.ctx
+    if isinstance(fault, click.NoSuchOption) and where is not None:
+        known = [*options.listed(where.command, where), *sorted(options.unlisted(where.command, where))]
+        begun = [each for each in known if each.startswith(fault.option_name)]
+        near = did_you_mean((begun or near_names(fault.option_name, known, cutoff=0.75))[:1])
+        return f"No such option: {fault.option_name}{near and f'. {near}'}"
+    if isinstance(fault, click.MissingParameter) and isinstance(fault.param, click.Argument) and where is not None:
+        word = (fault.param.metavar or fault.param.human_readable_name).strip("[].…")
+        return options.missing_run(where) if word == "RUN" else f"{word} is missing"
+    return fault.format_message()
 
 
 def _say(what: str, advice: str = "") -> None:

@@ -43,24 +43,25 @@ Examples:
 """
 
 
-@click.command("init", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@click.command("init", cls=options.Grouped, epilog=_EPILOG)
 @options.place
 @options.people
 @options.option("--yes", is_flag=True, help="Ask nothing, and replace settings that .env has already.")
 @options.verbose
-def command(*, yes: bool, verbose: bool, **given: str | None) -> int:
+def command(*, yes: bool, **given: str | None) -> int:
     """Set lastbeat up: write .env in this folder, check everything, and send a test alert.
 
     Asks for the fleet root and a channel unless options name them. Other lines of .env stay. Without a terminal, and
     without --yes, prints what it would write.
     """
-    logs.verbose(on=verbose)
     asks = not yes and all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     before = _text()
     try:
         wanted = _wanted(options.arguments(given), before, asks=asks)
         settings = configuration.load(wanted, watching=True)
         logs.follow(settings)
+        if (root := wanted.get(table.MONITORING_ROOT.name)) and (why := _root_fault(root)) is not None:
+            raise SettingsError([f"{table.MONITORING_ROOT.option}={root!r}: {why}"])
         if asks:
             wanted = _agreed(wanted, before)
     except click.Abort:
@@ -94,9 +95,12 @@ def _wanted(given: dict[str, str], before: str, *, asks: bool) -> dict[str, str]
     wanted, there = dict(given), dotenv_values(stream=StringIO(before))
     if not {table.MONITORING_ROOT.name, table.MONITORING_BUCKET.name} & {*given}:
         root = there.get(table.MONITORING_ROOT.name) or _ROOT
+        why = _root_fault(root)
+        if why is not None and not asks:
+            raise SettingsError([f"{table.MONITORING_ROOT.name}={root!r} in {_FILE}: {why}; or name another by --root"])
         if asks:
             print("The fleet root is where the runs are: s3://, gs:// or az://bucket/prefix, or a directory.")
-            root = click.prompt("Fleet root", default=root, value_proc=_root)
+            root = click.prompt("Fleet root", default=root if why is None else _ROOT, value_proc=_root)
         wanted[table.MONITORING_ROOT.name] = root
     if asks and not {name for _, name in _CHANNELS} & {*given}:
         print("A channel gets the alerts: a Slack Incoming Webhook, the ARN of an SNS topic, or any webhook's URL.")
@@ -105,14 +109,25 @@ def _wanted(given: dict[str, str], before: str, *, asks: bool) -> dict[str, str]
 
 
 def _root(answer: str) -> str:
-    """The fleet root. Raises :class:`click.BadParameter` for a text that names none."""
+    """The fleet root. Raises :class:`click.BadParameter` for one that cannot be used."""
+    why = _root_fault(answer)
+    if why is not None:
+        raise click.BadParameter(why)
+    return answer
+
+
+def _root_fault(text: str) -> str | None:
+    """Why ``text`` cannot be used as the fleet root, or None. A folder below this one may still have to be made."""
     try:
-        configuration.load({table.MONITORING_ROOT.name: answer}, channels=False)
+        root = configuration.load({table.MONITORING_ROOT.name: text}, channels=False).root
     except SettingsError as error:
         # Other settings may be wrong, too: those are reported when all are known.
-        if any(fault.startswith(f"{table.MONITORING_ROOT.option}=") for fault in error.faults):
-            raise click.BadParameter("it is s3://, gs:// or az://bucket/prefix, or a directory") from None
-    return answer
+        names_none = any(fault.startswith(f"{table.MONITORING_ROOT.option}=") for fault in error.faults)
+        return "it is s3://, gs:// or az://bucket/prefix, or a directory" if names_none else None
+    if not registry.of(root).TRAITS.local or root.path.is_dir():
+        return None
+    can_be_made = root.path.is_relative_to(Path.cwd()) and not root.path.exists()
+    return None if can_be_made else "there is no such directory: create it, or mount its file system"
 
 
 def _channel(answer: str) -> dict[str, str]:

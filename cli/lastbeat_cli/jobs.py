@@ -41,19 +41,17 @@ Examples:
 """
 
 
-@click.command("jobs", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@click.command("jobs", cls=options.Grouped, epilog=_EPILOG)
 @options.option("--all", "every", is_flag=True, group=WHICH, help="Include runs that are over.")
 @options.place
 @options.form
-def command(*, every: bool, as_json: bool, verbose: bool, **given: str | None) -> int:
+def command(*, every: bool, as_json: bool, **given: str | None) -> int:
     """List the runs whose jobs lastbeat starts, with job, restarts, remaining budgets and supervisor.
 
     This command reads only records, no launcher, so it shows each job's state as its supervisor last saw it.
     """
-    logs.verbose(on=verbose)
     faults: list[str] = []
     settings = values.settings(given, faults)
-    logs.follow(settings)
     store = opening.store(settings)
     until = time.monotonic() + _LIMIT_S
     try:

@@ -24,24 +24,43 @@ class CommandEntry(NamedTuple):
     """The heading under which the help lists it."""
 
 
-class LazyGroup(click.Group):
-    """Lists its commands by heading without importing any. Without a command it prints its help.
+class CommandGroup(click.Group):
+    """Without a command it prints its help, and a mistyped command is compared with those that it has."""
 
-    ``also`` are other words for its commands. The caller replaces them; a mistyped command is compared with them.
-    """
+    also: tuple[str, ...] = ()
+    """Other words for its commands. The caller replaces them; a mistyped command is compared with them."""
 
-    def __init__(self, name: str, entries: Mapping[str, CommandEntry], also: tuple[str, ...] = (), **more: Any) -> None:
+    def __init__(self, name: str | None = None, **more: Any) -> None:
         super().__init__(
             name, context_settings=options.HELP, no_args_is_help=False, invoke_without_command=True, **more
         )
-        self.entries = entries
-        self._also = also
 
     def invoke(self, ctx: click.Context) -> Any:
         result = super().invoke(ctx)
         if ctx.invoked_subcommand is None:
             print(ctx.get_help())
         return result
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and not args[0].startswith("-") and args[0] not in known:
+            near = did_you_mean(near_names(args[0], [*known, *self.also], cutoff=0.7))
+            rest = "" if self.also else f"; there are: {', '.join(known)}"
+            if "run" in known:
+                rest += f". For a run: {ctx.command_path} run {args[0]}"
+            ctx.fail(f"there is no command '{args[0]}'{(near and f'. {near}') or rest}")
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(CommandGroup):
+    """Lists its commands by heading without importing any."""
+
+    def __init__(self, name: str, entries: Mapping[str, CommandEntry], also: tuple[str, ...] = (), **more: Any) -> None:
+        super().__init__(name, **more)
+        self.entries = entries
+        self.also = also
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's interface
         return list(self.entries)
@@ -59,17 +78,6 @@ class LazyGroup(click.Group):
             CompletionItem(name, help=each.what) for name, each in self.entries.items() if name.startswith(incomplete)
         ]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in self.entries:
-            near = did_you_mean(near_names(args[0], [*self.entries, *self._also], cutoff=0.7))
-            known = "" if self._also else f"; there are: {', '.join(self.entries)}"
-            if "run" in self.entries:
-                known += f". For a run: {ctx.command_path} run {args[0]}"
-            ctx.fail(f"there is no command '{args[0]}'{(near and f'. {near}') or known}")
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
         self.format_entries(formatter, self.entries)

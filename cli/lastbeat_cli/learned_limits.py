@@ -34,7 +34,7 @@ from lastbeat.watch.decide import step_waits
 from lastbeat.watch.record import compare_and_set
 from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.watch.record.repository import RecordRepository
-from lastbeat_cli import exits, logs, report, values
+from lastbeat_cli import exits, report, values
 from lastbeat_cli.document import dump, masked_throughout
 from lastbeat_cli.run import one_run
 from lastbeat_cli.terminal.signs import harmless
@@ -56,7 +56,6 @@ def show_learned(
     if applies and removes:
         faults.append("--apply and --remove: name one of them")
     settings = values.settings(given, faults)
-    logs.follow(settings)
     store, key = opening.store(settings), f"{name}/{runid.LEARNED}"
     state = _state(store.read(key, LIMIT_BYTES))
     metadata = store.read(f"{name}/{runid.METADATA}", DOCUMENT_LIMIT_BYTES)

@@ -24,6 +24,7 @@ from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump
 from lastbeat_cli.learned_limits import show_learned
+from lastbeat_cli.run import one_run
 
 WHAT: Final = "Which runs"
 WHICH: Final = "Which limits; 'default' takes one back"
@@ -57,13 +58,9 @@ Examples:
 """
 
 
-@click.command("limits", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.command("limits", cls=options.Grouped, epilog=EPILOG)
 @options.argument(
-    "runs",
-    group=WHAT,
-    listed=("[PATTERN]", "Runs that the limits apply to, quoted; to set or clear limits: every run ['*']."),
-    metavar="[PATTERN]",
-    required=False,
+    "runs", "[PATTERN]", "Runs that the limits apply to, quoted; to set or clear limits: every run ['*'].", group=WHAT
 )
 @options.option("--stale-minutes", "stale_minutes", metavar="N", group=WHICH, help="A longer silence is TIMED_OUT.")
 @options.option(
@@ -119,7 +116,6 @@ def command(  # noqa: PLR0913 - one for each option
     learned: bool,
     applies: bool,
     as_json: bool,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """Show or set the limits of this fleet. They apply to its runs for every watcher, whatever its environment.
@@ -132,7 +128,6 @@ def command(  # noqa: PLR0913 - one for each option
 
     A run that is TIMED_OUT stays so until it beats or makes progress, even if its limit is raised.
     """
-    logs.verbose(on=verbose)
     faults: list[str] = []
     texts = {"stale_minutes": stale_minutes, "stall_minutes": stall_minutes, "start_minutes": start_minutes}
     wish = _wish(texts, stale, faults)
@@ -149,7 +144,6 @@ def command(  # noqa: PLR0913 - one for each option
     if runs is not None:
         values.check_globs([runs], faults)
     settings = values.settings(given, faults)
-    logs.follow(settings)
     store = opening.store(settings)
     limits = FleetLimits(store)
     if clear_all:
@@ -237,6 +231,8 @@ def _show(limits: FleetLimits, store: Store, runs: str | None, policy: Policy, *
     entries = limits.all()
     notes = list(map(str, strange))
     if runs is not None and not is_pattern(runs):
+        if not any(entry.runs == runs for entry in entries) and not store.list(f"{runs}/", limit=1).entries:
+            raise one_run.unknown(store, runs)
         _tell_run(store, runs, policy.of_fleet(limits_of(runs, entries)), notes, as_json=as_json)
         return exits.OK
     shown = [entry for entry in entries if runs is None or entry.runs == runs]

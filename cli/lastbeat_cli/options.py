@@ -2,20 +2,23 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from functools import wraps
-from typing import Any, TypeVar, cast
+from functools import reduce, wraps
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
 from lastbeat.model.setting import Setting
 from lastbeat.model.times import parse_span
 from lastbeat.settings import every_setting
+from lastbeat_cli import logs
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 WHERE = "Where the runs are"
 WHO = "Who gets alerts"
-REACH = "Where the jobs run"
 LOGS = "Logs"
 HOW = "How"
 
@@ -27,20 +30,53 @@ STATUSES = (
 _UNITS_S = {"interval": 1.0, "stale_minutes": 60.0, "time_margin": 1.0}
 """Options that are settings and spans → the unit of a bare number, in seconds."""
 HELP = {"help_option_names": ["-h", "--help"]}
+_UNLISTED = "Rarer options, and older names: docs/options.md."
+"""The last line of a help that does not list all options."""
 
 
 class Grouped(click.Command):
     """A command whose options are listed under headings; an option's heading is its ``group``."""
 
+    def __init__(self, name: str | None = None, context_settings: Mapping[str, Any] | None = None, **more: Any) -> None:
+        super().__init__(name, {**HELP, **(context_settings or {})}, **more)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as fault:
+            # click leaves some faults without their command.
+            fault.ctx = fault.ctx or ctx
+            raise
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
         for option in self.get_params(ctx):
             row = option.get_help_record(ctx)
-            if row is not None:
+            # Some versions of click list every argument, without a help text.
+            if row is not None and row[1]:
                 groups.setdefault(getattr(option, "group", HOW), []).append(row)
         for heading, rows in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)
+        if unlisted(self, ctx):
+            formatter.write_paragraph()
+            formatter.write_text(_UNLISTED)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
+        older = unlisted(self, ctx)
+        return [each for each in super().shell_complete(ctx, incomplete) if each.value not in older]
+
+
+def listed(command: click.Command, ctx: click.Context) -> list[str]:
+    """The names of the options that the help of ``command`` lists."""
+    shown = [each for each in command.get_params(ctx) if isinstance(each, click.Option) and not each.hidden]
+    return [name for each in shown for name in each.opts if name not in getattr(each, "also", ())]
+
+
+def unlisted(command: click.Command, ctx: click.Context) -> set[str]:
+    """The names of the options that ``command`` takes and its help does not list."""
+    taken = {name for each in command.get_params(ctx) if isinstance(each, click.Option) for name in each.opts}
+    return taken.difference(listed(command, ctx))
 
 
 class Option(click.Option):
@@ -49,11 +85,11 @@ class Option(click.Option):
     def __init__(self, *args: Any, group: str = HOW, also: tuple[str, ...] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.group = group
-        self._also = also
+        self.also = also
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         shown = copy(self)
-        shown.opts = [name for name in self.opts if name not in self._also]
+        shown.opts = [name for name in self.opts if name not in self.also]
         return click.Option.get_help_record(shown, ctx)
 
 
@@ -73,39 +109,54 @@ class DurationRange(click.FloatRange):
 class Argument(click.Argument):
     """An argument that is listed with the options, by any version of click."""
 
-    def __init__(self, *args: Any, group: str, listed: tuple[str, str], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, group: str, row: tuple[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.group = group
-        self._listed = listed
+        self._row = row
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str]:  # noqa: ARG002 - click's interface
-        return self._listed
+        return self._row
 
 
-def argument(name: str, *, group: str, listed: tuple[str, str], **more: Any) -> Callable[[F], F]:
-    """An argument under the heading ``group``. ``listed`` is its name and its help text."""
-    return click.argument(name, cls=Argument, group=group, listed=listed, **more)
+def argument(name: str, metavar: str, what: str, *, group: str, shown: str = "", **more: Any) -> Callable[[F], F]:
+    """An argument under the heading ``group``, where it is called ``shown``, by default as in ``metavar``.
+
+    A ``metavar`` in brackets makes it optional, and one that ends in dots takes any number of words.
+    """
+    row = (shown or metavar.strip("[].") + "…" * metavar.endswith("..."), what)
+    nargs, required = (-1 if metavar.endswith("...") else 1), not metavar.startswith("[")
+    return click.argument(
+        name, cls=Argument, group=group, row=row, metavar=metavar, nargs=nargs, required=required, **more
+    )
 
 
-def run(group: str, help_text: str = "The run: its folder's name below the fleet root.") -> Callable[[F], F]:
-    """The run as RUN or as ``--run-id``: the command gets ``run_id``, None without either."""
+def run(
+    group: str, what: str = "The run: its folder's name below the fleet root.", older: str = "--run-id"
+) -> Callable[[F], F]:
+    """The run as RUN or by the option ``older``: the command gets ``run_id``, None without either."""
 
     def add(command: F) -> F:
         @wraps(command)
         def with_run(*, run: str | None, run_id: str | None, **rest: object) -> object:
-            return command(run_id=one_run(run, run_id), **rest)
+            return command(run_id=one_run(run, run_id, older), **rest)
 
-        word = argument("run", required=False, metavar="[RUN]", group=group, listed=("RUN, --run-id ID", help_text))
-        return cast("F", word(click.option("--run-id", metavar="ID", hidden=True)(with_run)))
+        word = argument("run", "[RUN]", what, group=group, shown="RUN, --run-id ID" if older == "--run-id" else "")
+        return cast("F", word(click.option(older, "run_id", metavar="ID", hidden=True)(with_run)))
 
     return add
 
 
-def one_run(word: str | None, run_id: str | None) -> str | None:
-    """The run that a word and ``--run-id`` name. Raises :class:`click.UsageError` if they name two."""
+def one_run(word: str | None, run_id: str | None, option: str = "--run-id") -> str | None:
+    """The run that a word and ``option`` name. Raises :class:`click.UsageError` if they name two."""
     if word is not None and run_id is not None and word != run_id:
-        raise click.UsageError(f"Got unexpected extra argument ({word[:80]}): --run-id names the run {run_id[:80]!r}")
+        raise click.UsageError(f"Got unexpected extra argument ({word[:80]}): {option} names the run {run_id[:80]!r}")
     return word if word is not None else run_id
+
+
+def missing_run(ctx: click.Context | None = None) -> str:
+    """What to say where the command lacks its run."""
+    path = (ctx or click.get_current_context()).command_path
+    return f"RUN is missing; use for example {path} my-run"
 
 
 def stale_minutes(group: str = HOW) -> Callable[[F], F]:
@@ -118,78 +169,56 @@ def checkpoint_dir(group: str) -> Callable[[F], F]:
     return option("--checkpoint-dir", metavar="PATH-OR-URL", group=group, help="Where training saves its checkpoints.")
 
 
-verbose = option("-v", "--verbose", is_flag=True, help="Log each action to stderr, with tracebacks.")
-"""The option for a log of each action."""
-_PLACE = (
-    option(
-        "--root",
-        metavar="URL-OR-DIR",
-        group=WHERE,
-        help="Fleet root: s3:// gs:// az://bucket/prefix, or a directory.",
-    ),
+def _log_actions(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if not ctx.resilient_parsing:
+        logs.verbose(on=wanted)
+
+
+verbose = option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    expose_value=False,
+    callback=_log_actions,
+    help="Log each action to stderr, with tracebacks.",
+)
+"""The option for a log of each action, which begins at once."""
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """One decorator that adds ``options`` in this order."""
+    return lambda command: reduce(lambda made, add: add(made), reversed(options), command)
+
+
+def hidden(*names: str) -> Callable[[F], F]:
+    """Options that the help does not list. docs/options.md does."""
+    return together(*(click.option(name, hidden=True) for name in names))
+
+
+_root: Final = option(
+    "--root", metavar="URL-OR-DIR", group=WHERE, help="Fleet root: s3:// gs:// az://bucket/prefix, or a directory."
+)
+place: Final = together(_root, hidden("--bucket", "--region"))
+"""The options that say where the runs are."""
+whole_place: Final = together(
+    _root,
     option("--bucket", metavar="B", group=WHERE, help="S3 bucket; the prefix is MONITORING_PREFIX [training-runs]."),
     option("--region", metavar="R", group=WHERE, help="AWS region of the bucket [us-east-1]."),
 )
-_SIGNALS = (
-    option("--signals", metavar="NAMES-OR-PATHS", group=LOGS, help="Catalogues of signals to find in logs [default]."),
+"""As :data:`place`; the help also lists the bucket."""
+signals: Final = option(
+    "--signals", metavar="NAMES-OR-PATHS", group=LOGS, help="Catalogues of signals to find in logs [default]."
 )
-_PEOPLE = (
+"""The option for signal catalogues."""
+people: Final = together(
     option("--slack-webhook", metavar="U", group=WHO, help="Slack Incoming Webhook. Prefer SLACK_WEBHOOK_URL."),
     option("--sns-topic", metavar="ARN", group=WHO, help="SNS topic."),
 )
-_REACH = (
-    option(
-        "--ray-address",
-        metavar="URL",
-        group=REACH,
-        help="ray: address of the dashboard, http://HOST:8265 [RAY_ADDRESS].",
-    ),
-    option("--head-pod", metavar="POD", group=REACH, help="ray-pod: the pod of the cluster's head."),
-    option("--namespace", metavar="NS", group=REACH, help="ray-pod, kubernetes: the namespace [kubectl's own]."),
-    option("--container", metavar="C", group=REACH, help="ray-pod: the container [the pod's first]."),
-    option("--context", metavar="CTX", group=REACH, help="ray-pod, kubernetes: the context [kubectl's current one]."),
+"""The options for the recipients of alerts."""
+form: Final = together(
+    option("--json", "as_json", is_flag=True, help="Print one JSON object on one line instead of text."), verbose
 )
-_FORM = (
-    option("--json", "as_json", is_flag=True, help="Print one JSON object on one line instead of text."),
-    verbose,
-)
-
-
-def place(command: F) -> F:
-    """The options that say where the runs are."""
-    return _apply(_PLACE, command)
-
-
-def reach(command: F) -> F:
-    """The options that say where a launcher's jobs are."""
-    return _apply(_REACH, command)
-
-
-def reached(given: Mapping[str, str | None]) -> tuple[str, ...]:
-    """The given options of :func:`reach` in the form that launchers take: ``--head-pod=ray-head``."""
-    names = ("ray_address", "head_pod", "namespace", "container", "context")
-    return tuple(f"--{name.replace('_', '-')}={given[name]}" for name in names if given.get(name) is not None)
-
-
-def people(command: F) -> F:
-    """The options for the recipients of alerts."""
-    return _apply(_PEOPLE, command)
-
-
-def form(command: F) -> F:
-    """The options that every command has."""
-    return _apply(_FORM, command)
-
-
-def signals(command: F) -> F:
-    """The option for signal catalogues."""
-    return _apply(_SIGNALS, command)
-
-
-def _apply(options: tuple[Callable[[F], F], ...], command: F) -> F:
-    for each in reversed(options):
-        command = each(command)
-    return command
+"""The options that every command has."""
 
 
 def arguments(given: Mapping[str, str | None]) -> dict[str, str]:

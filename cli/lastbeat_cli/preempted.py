@@ -5,7 +5,7 @@ import click
 from lastbeat.model.preemption import Preemption
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.training.sdk import one_shot
-from lastbeat_cli import exits, logs, options, report, values
+from lastbeat_cli import exits, options, report, values
 
 EPILOG = f"""\
 {report.EPILOG}
@@ -28,14 +28,12 @@ def command(
     checkpoint: str | None,
     step: str | None,
     why: str | None,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """Report that a run ended early and saved a checkpoint first: write _preempted. This is not a failure.
 
     An _error or a _complete of the same attempt outranks it.
     """
-    logs.verbose(on=verbose)
     faults: list[str] = []
     name = report.run_id(run_id, faults)
     last = values.whole("--step", step, faults)

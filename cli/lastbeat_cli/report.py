@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping
 
 from lastbeat.model import runid
-from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.training import entry as training
 from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.reporter import RunEnvironment
@@ -30,26 +29,18 @@ of_run = options.run(WHAT, "The run: its folder's name below the fleet root [the
 
 def named_run(text: str | None, faults: list[str]) -> str:
     """The checked run id ``text``, which has to be given. Adds what is wrong with it to ``faults``."""
-    return _checked(text, faults) if text is not None else _missing(faults)
+    return values.run_id(text, faults) if text is not None else _missing(faults)
 
 
 def run_id(text: str | None, faults: list[str]) -> str:
     """The checked run id, by default that of the scheduler's job. Adds what is wrong with it to ``faults``."""
     text = job_run_id(os.environ) if text is None else text
-    return _checked(text, faults) if text is not None else _missing(faults)
+    return values.run_id(text, faults) if text is not None else _missing(faults)
 
 
 def _missing(faults: list[str]) -> str:
-    faults.append("--run-id is missing; name the run, for example mistral-20250804-171621")
+    faults.append(options.missing_run())
     return ""
-
-
-def _checked(text: str, faults: list[str]) -> str:
-    try:
-        return check_run_id(text)
-    except InvalidRunIdError as fault:
-        faults.append(str(fault))
-        return ""
 
 
 def named_run_id(text: str | None, program: str) -> tuple[str, str]:
@@ -68,7 +59,6 @@ def environment(given: Mapping[str, str | None], faults: list[str]) -> RunEnviro
     """The environment of the report, with its store. Raises :class:`SettingsError` with ``faults`` and all other
     faults."""
     settings = values.settings(given, faults, training=True)
-    logs.follow(settings)
     for line in settings.ignored_told():
         log.warning("%s", line)
     return training.run_environment(settings)

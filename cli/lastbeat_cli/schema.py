@@ -26,7 +26,7 @@ Example, for an editor that knows the YAML language server:
 """.format(documents="\n".join(f"  {name:<10} {what}" for name, what in DOCUMENTS.items()))
 
 
-@click.command("schema", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@click.command("schema", cls=options.Grouped, epilog=_EPILOG)
 @click.argument("document", type=click.Choice(list(DOCUMENTS)))
 def command(*, document: str) -> int:
     """Print the JSON Schema (draft 2020-12) of DOCUMENT."""

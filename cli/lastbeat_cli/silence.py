@@ -31,14 +31,8 @@ Examples:
 """
 
 
-@click.command("silence", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@options.argument(
-    "runs",
-    group=WHAT,
-    listed=("PATTERN", "Which runs to silence, quoted."),
-    metavar="[PATTERN]",
-    required=False,
-)
+@click.command("silence", cls=options.Grouped, epilog=EPILOG)
+@options.argument("runs", "[PATTERN]", "Which runs to silence, quoted.", group=WHAT)
 @options.option("--for", "duration", metavar="DURATION", group=WHAT, help="Duration: 30m, 2h, 1d, 1h30m; at most 30d.")
 @options.option(
     "--why",
@@ -53,7 +47,7 @@ Examples:
 )
 @options.place
 @options.form
-def command(  # noqa: PLR0913 - one for each option
+def command(
     *,
     runs: str | None,
     duration: str | None,
@@ -61,7 +55,6 @@ def command(  # noqa: PLR0913 - one for each option
     listed: bool,
     lift: str | None,
     as_json: bool,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """Send no alerts about the runs that PATTERN matches, for a while.
@@ -73,7 +66,6 @@ def command(  # noqa: PLR0913 - one for each option
     watcher of this fleet root honours a silence at the latest a minute after it was made or lifted. Alerts that the
     watchdog itself is blind are always sent. Silencing a glob again extends its silence.
     """
-    logs.verbose(on=verbose)
     faults: list[str] = []
     wish: SilenceWish | None = None
     if (runs is not None) + listed + (lift is not None) != 1:
@@ -83,7 +75,6 @@ def command(  # noqa: PLR0913 - one for each option
     elif (duration, why) != (None, None):
         faults.append("--for and --why belong to a PATTERN that is to be silenced")
     settings = values.settings(given, faults)
-    logs.follow(settings)
     store = opening.store(settings)
     now = store.clock()
     if wish is not None:

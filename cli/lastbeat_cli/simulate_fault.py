@@ -27,7 +27,7 @@ from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, parse_span
 from lastbeat.settings import opening
 from lastbeat.stores.port import Store, StoreError
-from lastbeat_cli import exits, logs, options, report, values
+from lastbeat_cli import exits, options, report, values
 from lastbeat_cli.document import dump
 from lastbeat_cli.held_process import hold
 from lastbeat_cli.run import one_run
@@ -67,7 +67,7 @@ class _Target:
     mark: str
 
 
-@click.command("simulate-fault", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@click.command("simulate-fault", cls=options.Grouped, epilog=_EPILOG)
 @options.run(WHAT)
 @options.option(
     "--type",
@@ -87,21 +87,17 @@ class _Target:
 )
 @options.place
 @options.form
-def command(
-    *, run_id: str | None, kind: str, rank: str, after: str, as_json: bool, verbose: bool, **given: str | None
-) -> int:
+def command(*, run_id: str | None, kind: str, rank: str, after: str, as_json: bool, **given: str | None) -> int:
     """Make a rank of a run fail on purpose, on the machine where it runs.
 
     Its process is stopped (rank_hung), killed (rank_killed), stopped half of the time until Ctrl-C (slow_rank), or gets
     SIGTERM (preempt). Faults inside training (gpu_error, nan, disk_full, and a hang of the main thread only) must be
     simulated by training itself: set LASTBEAT_SIMULATE_FAULT where it is started.
     """
-    logs.verbose(on=verbose)
     faults: list[str] = []
     name = report.named_run(run_id, faults)
     asked = _read_request(kind, rank, after, faults)
     settings = values.settings(given, faults)
-    logs.follow(settings)
     store = opening.store(settings)
     targets = _targets(store, name, asked.rank)
     with _held(targets) as held:

@@ -19,7 +19,7 @@ from lastbeat.stores.port import Store, StoreError
 from lastbeat.training.node.resources import send_to_tree
 from lastbeat.views.one_run import RunWatch, run_watch
 from lastbeat.watch.record.repository import RecordRepository
-from lastbeat_cli import exits, logs, options, report, values
+from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump
 from lastbeat_cli.held_process import hold
@@ -44,8 +44,8 @@ _FREE_S, _PAID_S = 0.5, 5.0
 """Seconds between two checks with --wait: for a store that is free, and for one that charges requests."""
 
 
-@click.command("stop", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@options.argument("run_id", group=WHAT, listed=("RUN", "Its id."), metavar="RUN", required=False)
+@click.command("stop", cls=options.Grouped, epilog=EPILOG)
+@options.argument("run_id", "RUN", "Its id.", group=WHAT)
 @options.option(
     "--why", also=("--reason",), metavar="TEXT", group=WHAT, help="The reason, shown in alerts and in the record."
 )
@@ -59,15 +59,14 @@ _FREE_S, _PAID_S = 0.5, 5.0
 @options.option("--wait", is_flag=True, group=WHAT, help="Wait until the run has ended, for at most an hour.")
 @options.place
 @options.form
-def command(  # noqa: PLR0913 - all of them by name
+def command(
     *,
-    run_id: str | None,
+    run_id: str,
     why: str | None,
     grace: str | None,
     after_checkpoint: bool,
     wait: bool,
     as_json: bool,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """End a run as Ctrl-C would, wherever it runs. It becomes CANCELLED, with your name and TEXT.
@@ -76,16 +75,12 @@ def command(  # noqa: PLR0913 - all of them by name
     the run. A run that uses the SDK, or runs under lastbeat exec, checks for requests regularly. The request applies
     only to the current attempt.
     """
-    logs.verbose(on=verbose)
     faults: list[str] = []
-    if run_id is None:
-        faults.append("RUN is missing; use for example lastbeat stop mistral-20250804-171621")
-    name = report.run_id(run_id, faults) if run_id is not None else ""
+    name = values.run_id(run_id, faults)
     grace_s = _grace_s(grace, faults)
     if after_checkpoint and grace is not None:
         faults.append("--grace has no meaning with --after-checkpoint, which sends no signal; leave one of them out")
     settings = values.settings(given, faults)
-    logs.follow(settings)
     store = opening.store(settings)
     off = _call_off(store, name)
     if off is not None:

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from lastbeat.model.runid import RECORD, InvalidRunIdError, check_run_id, waiting_record
+from lastbeat.model.runid import RECORD, is_run_id, waiting_record
 from lastbeat.model.silence import is_pattern
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
@@ -83,15 +83,7 @@ def choose(settings: Settings, store: Store, runs: Sequence[str]) -> list[Chosen
 
 def _every_name(store: Store) -> Iterator[str]:
     waiting = (entry.key.removeprefix(_UNSEEN).removesuffix(f"/{RECORD}") for entry in store.list(_UNSEEN).entries)
-    return (name for name in dict.fromkeys((*store.folders(), *waiting)) if _is_run(name))
-
-
-def _is_run(name: str) -> bool:
-    try:
-        check_run_id(name)
-    except InvalidRunIdError:
-        return False
-    return True
+    return (name for name in dict.fromkeys((*store.folders(), *waiting)) if is_run_id(name))
 
 
 def refuse_the_living(runs: Sequence[ChosenRun], verb: str) -> None:

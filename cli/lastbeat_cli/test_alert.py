@@ -6,14 +6,13 @@ from datetime import datetime, timezone
 
 import click
 
-from lastbeat import settings as configuration
 from lastbeat.alerts.port import Channel, DeliveryError, named
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
 from lastbeat.model.text import one_line
 from lastbeat.settings import Settings, opening
 from lastbeat.settings.channels import configured_channels
-from lastbeat_cli import exits, logs, options
+from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
 
 EPILOG = """\
@@ -34,16 +33,13 @@ class Result:
     detail: str
 
 
-@click.command("test-alert", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.command("test-alert", cls=options.Grouped, epilog=EPILOG)
 @options.place
 @options.people
 @options.form
-def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
+def command(*, as_json: bool, **given: str | None) -> int:
     """Send a message marked as a test to every channel that is set up."""
-    logs.verbose(on=verbose)
-    settings = configuration.load(options.arguments(given))
-    logs.follow(settings)
-    return send(settings, as_json=as_json)
+    return send(values.settings(given, []), as_json=as_json)
 
 
 def send(settings: Settings, *, as_json: bool) -> int:

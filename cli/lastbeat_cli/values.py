@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from lastbeat import settings as configuration
+from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.model.silence import InvalidSilenceError, check_glob
 from lastbeat.model.times import parse_span
 from lastbeat.settings import Settings, SettingsError
-from lastbeat_cli import options
+from lastbeat_cli import logs, options
 
 _NUMBER: Final = re.compile(
     r"[+-]?(?:(?:\d{1,40}\.?\d{0,40}|\.\d{1,40})(?:e[+-]?\d{1,3})?|nan|inf(?:inity)?)", re.IGNORECASE
@@ -20,6 +21,15 @@ _UNITS: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"))
 
 
 def settings(
+    given: Mapping[str, str | None], faults: list[str], *, watching: bool = False, training: bool = False
+) -> Settings:
+    """As :func:`load`. From now on logs follow these settings, and their secrets are masked."""
+    found = load(given, faults, watching=watching, training=training)
+    logs.follow(found)
+    return found
+
+
+def load(
     given: Mapping[str, str | None],
     faults: list[str],
     *,
@@ -39,6 +49,15 @@ def settings(
     if faults:
         raise SettingsError(faults)
     return found
+
+
+def run_id(text: str, faults: list[str]) -> str:
+    """The checked run id, empty with a fault."""
+    try:
+        return check_run_id(text)
+    except InvalidRunIdError as fault:
+        faults.append(str(fault))
+        return ""
 
 
 def whole(name: str, text: str | None, faults: list[str], *, least: int = 0) -> int | None:

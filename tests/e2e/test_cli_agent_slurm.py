@@ -33,7 +33,7 @@ def test_a_pass_over_200_runs_asks_slurm_about_their_jobs_once(tmp_path: Path) -
         (run / "metadata.json").write_text("{}", encoding="utf-8")
         (run / "_watchdog.json").write_text(recorded(number), encoding="utf-8")
     path = f"{slurm.folder}{os.pathsep}{os.environ['PATH']}"
-    agent = ("supervise", "--agent", "--launcher", "slurm", "--once", "--interval", "1", "--root", "runs", "--json")
+    agent = ("restart", "agent", "--launcher", "slurm", "--once", "--interval", "1", "--root", "runs", "--json")
     done = call(LASTBEAT, *agent, cwd=tmp_path, PATH=path, LASTBEAT_STATE_DIR=str(tmp_path / "state"))
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[0])

@@ -127,7 +127,7 @@ def test_nothing_at_all_is_told_as_such(tmp_path: Path) -> None:
 def test_without_a_log_on_a_terminal_it_says_how_it_is_used(tmp_path: Path) -> None:
     with terminal(LASTBEAT, "explain", cwd=tmp_path) as screen:
         assert screen.wait_for_end() == 3
-        assert screen.shown.startswith("Usage: lastbeat explain [OPTIONS] FILE…|DIR|RUN")
+        assert screen.shown.startswith("Usage: lastbeat explain [OPTIONS] [FILE|DIR|RUN]...")
         assert "lastbeat explain train.log" in screen.shown
 
 

@@ -21,6 +21,7 @@ SAME = [
     pytest.param(["help", "tail"], ["logs", "--help"], id="even one that stands for an option"),
     pytest.param(["help", "restart"], ["restart", "--help"], id="of a group of commands, too"),
     pytest.param(["help", "check", "node"], ["check", "node", "--help"], id="and of a command in it"),
+    pytest.param(["help", "restart", "my-run"], ["restart", "resume", "--help"], id="and of restarting a run"),
     pytest.param(["version"], ["--version"], id="version is the version"),
     pytest.param(["mute", "--help"], ["silence", "--help"], id="mute is silence"),
     pytest.param(["ack", "--help"], ["silence", "--help"], id="so is ack"),
@@ -63,6 +64,19 @@ MOVED = [
     pytest.param(["drill", "--help"], ["restart", "drill", "--help"], id="so is a drill"),
     pytest.param(["simulate-fault", "run-1"], ["restart", "simulate-fault", "run-1"], id="so is a simulated fault"),
     pytest.param(["supervise", "--run-id", "x"], ["restart", "supervise", "--run-id", "x"], id="so is supervision"),
+    pytest.param(["supervise", "--resume", "run-1"], ["restart", "run-1"], id="a supervision is resumed"),
+    pytest.param(["supervise", "--resume=run-1"], ["restart", "resume", "run-1"], id="by one word or two"),
+    pytest.param(["supervise", "--agent", "--interval", "9h"], ["restart", "agent", "--interval", "9h"], id="an agent"),
+    pytest.param(
+        ["supervise", "--launcher", "local", "--run-id", "run-1", "--adopt", "nothing"],
+        ["restart", "adopt", "run-1", "nothing", "--launcher", "local"],
+        id="a job is adopted",
+    ),
+    pytest.param(
+        ["check", "cluster", "--head-pod", "Head Pod", "--namespace", "ml"],
+        ["check", "cluster", "--at", "head-pod=Head Pod", "--at", "namespace=ml"],
+        id="a cluster is named by where it is",
+    ),
 ]
 
 
@@ -174,9 +188,26 @@ WRONG = [
     pytest.param(["beat", "../a"], "contains '/'", id="a name that climbs"),
     pytest.param(["beat", ""], "the run id is empty", id="an empty name"),
     pytest.param(["fail", "a", "it", "broke"], "put 'it broke' in quotes", id="a message without quotes"),
-    pytest.param(["simulate-fault"], "--run-id is missing", id="no run"),
+    pytest.param(
+        ["simulate-fault"], "RUN is missing; use for example lastbeat restart simulate-fault my-run", id="no run"
+    ),
+    pytest.param(["show"], "RUN is missing; use for example lastbeat show my-run", id="no run to show"),
+    pytest.param(["stop"], "RUN is missing; use for example lastbeat stop my-run", id="no run to stop"),
     pytest.param(["restart", "--json"], "RUN is missing", id="nothing to restart"),
-    pytest.param(["restart", "a", "b"], "goes on as it was begun", id="two runs to restart"),
+    pytest.param(["restart", "a", "b"], "unexpected extra argument (b)", id="two runs to restart"),
+    pytest.param(["restart", "jbos"], "Did you mean lastbeat restart jobs?", id="a mistyped command of restart"),
+    pytest.param(
+        ["restart", "policy", "lst"], "there is no command 'lst'. Did you mean list?", id="a mistyped command below it"
+    ),
+    pytest.param(
+        ["restart", "agent", "--onc"], "No such option: --onc. Did you mean --once?", id="an option cut short"
+    ),
+    pytest.param(
+        ["fleet", "--bucke", "b"],
+        "No such option: --bucke. Did you mean --bucket?",
+        id="an option that the help does not list",
+    ),
+    pytest.param(["restart", "adopt", "my-run"], "JOB is missing", id="no job to adopt"),
     pytest.param(["check", "my-run"], "For a run: lastbeat check run my-run", id="a run in place of what to check"),
     pytest.param(["restart", "--bogus"], "--bogus", id="an option that restart lacks"),
     pytest.param(["check", "nod"], "Did you mean node?", id="a mistyped command of a group"),

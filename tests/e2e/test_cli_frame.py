@@ -77,6 +77,9 @@ HELPS = [
     pytest.param(["fleet", "--status"], "'lastbeat fleet --help'", id="an option without its value"),
     pytest.param(["fleet", "--statsu", "x"], "'lastbeat fleet --help'", id="a mistyped option"),
     pytest.param(["flet"], "'lastbeat --help'", id="a mistyped command"),
+    pytest.param(
+        ["restart", "agent", "--interval"], "'lastbeat restart agent --help'", id="within a group of commands"
+    ),
 ]
 
 

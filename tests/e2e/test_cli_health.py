@@ -90,7 +90,7 @@ def test_checkpoints_are_looked_at_where_a_place_is_named(runs: Path) -> None:
         pytest.param(("llama", "--pod", "worker"), "leave them out for a RUN", id="a run has no pods"),
         pytest.param(("--ray-address", "10.0.0.7:8265"), "http://HOST:8265", id="an address without http"),
         pytest.param(("--ray-address", "ray://10.0.0.7:10001"), "http://HOST:8265", id="the address of Ray's client"),
-        pytest.param(("--head-pod", "http://10.0.0.7:8265"), "--ray-address", id="an address is no pod"),
+        pytest.param(("--head-pod", "http://10.0.0.7:8265"), "--at address=", id="an address is no pod"),
         pytest.param(("--head-pod", "--kubeconfig=x"), "no name of a pod", id="a pod's name becomes no option"),
         pytest.param(("--head-pod", "Head Pod"), "no name of a pod", id="no name of a pod"),
         pytest.param(

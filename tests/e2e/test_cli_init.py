@@ -63,6 +63,17 @@ WRONG = [
     pytest.param(["--sns-topic", "arn:x"], "", "--sns-topic='arn:x'", id="an ARN that is none"),
     pytest.param(["--root", "${HOME}x"], "", "cannot be written to .env", id="a value that the file cannot hold"),
     pytest.param(["--root", "runs"], "STALE_MINUTES=ten\n", "STALE_MINUTES='ten'", id="a wrong setting in the file"),
+    pytest.param(
+        ["--root", "/no/such/folder"], "", "--root='/no/such/folder': there is no such directory", id="no folder"
+    ),
+    pytest.param(["--root", ".env"], "", "--root='.env': there is no such directory", id="a file as the root"),
+    pytest.param(
+        [],
+        "MONITORING_ROOT=/no/such\n",
+        "MONITORING_ROOT='/no/such' in .env: there is no such directory",
+        id="one there",
+    ),
+    pytest.param([], "MONITORING_ROOT=ftp://b\n", "MONITORING_ROOT='ftp://b' in .env: it is s3://", id="none there"),
 ]
 
 
@@ -96,6 +107,8 @@ def test_at_a_terminal_it_asks_writes_checks_and_sends_a_test_alert(tmp_path: Pa
         screen.wait_for(lambda shown: "Fleet root [training-runs]:" in shown)
         screen.press("ftp://runs\r")
         screen.wait_for(lambda shown: "it is s3://, gs:// or az://bucket/prefix, or a directory" in shown)
+        screen.press("/no/such/folder\r")
+        screen.wait_for(lambda shown: "there is no such directory" in shown)
         screen.press("\r")
         screen.wait_for(lambda shown: "Channel, or nothing:" in shown)
         screen.press("a channel\r")

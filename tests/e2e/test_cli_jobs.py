@@ -25,9 +25,9 @@ def test_a_job_that_was_only_submitted_is_listed_and_told_how_to_go_on_with(tmp_
         shown = call(LASTBEAT, "jobs", cwd=tmp_path, COLUMNS="140", **settings).stdout
         assert "local run-r0" in shown
         assert "crash 3, stall 2, timeout 1, 24 h 10" in shown
-        assert "nobody\n    → lastbeat supervise --resume run\n" in shown
+        assert "nobody\n    → lastbeat restart run\n" in shown
         (told,) = json.loads(call(LASTBEAT, "jobs", "--json", cwd=tmp_path, **settings).stdout)["jobs"]
-        assert (told["alone"], told["resume"]) == (True, "lastbeat supervise --resume run")
+        assert (told["alone"], told["resume"]) == (True, "lastbeat restart run")
         row = call(LASTBEAT, "fleet", "--once", cwd=tmp_path, COLUMNS="140", **settings).stdout
         assert "run-r0" in row
         stopped = call(LASTBEAT, "stop", "run", "--wait", cwd=tmp_path, **settings)

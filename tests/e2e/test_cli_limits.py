@@ -44,6 +44,16 @@ def test_they_are_set_for_globs_and_shown_for_a_run_with_where_they_come_from(tm
     assert json.loads(limits(tmp_path, "--json"))["limits"] == []
 
 
+def test_a_run_that_is_not_there_has_none_but_those_that_were_set_for_it(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "runs", "mistral-7b").metadata()
+    done = call(LASTBEAT, "limits", "mistral-7c", *ROOT, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "there is no run mistral-7c in" in done.stderr
+    assert "Did you mean mistral-7b?" in done.stderr
+    limits(tmp_path, "mistral-7c", "--stale-minutes", "3")
+    assert "mistral-7c: stale after 3m (fleet limit for mistral-7c)" in limits(tmp_path, "mistral-7c")
+
+
 def test_whoever_watches_goes_by_them_whatever_is_set_in_his_shell(tmp_path: Path) -> None:
     for name in ("mistral-1", "llama-1"):
         RunFolder(tmp_path / "runs", name).metadata(minutes_old=6.7)

@@ -62,7 +62,7 @@ def test_in_a_job_of_slurm_all_of_them_mean_that_job(tmp_path: Path) -> None:
 def test_elsewhere_these_need_one(tmp_path: Path, command: list[str]) -> None:
     done = call([*LASTBEAT, *command], cwd=tmp_path)
     assert done.returncode == 3
-    assert "--run-id is missing" in done.stderr
+    assert f"RUN is missing; use for example lastbeat {command[0]} my-run" in done.stderr
     assert not (tmp_path / "training-runs").exists()
 
 

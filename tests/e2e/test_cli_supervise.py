@@ -193,8 +193,8 @@ def test_a_supervisor_that_is_killed_loses_nothing_and_another_goes_on(folder: P
     first.wait()
     again = supervise(folder, *begin("python", "train.py", "end", "0"))
     assert again.returncode == 3
-    assert "go on with it by --resume run" in again.stderr or "go on with --resume" in again.stderr
-    said = supervise(folder, "supervise", "--resume", "run", "--interval", "0.3", LASTBEAT_STALL_MINUTES="0.05")
+    assert "go on with it by lastbeat restart run" in again.stderr
+    said = supervise(folder, "restart", "run", "--interval", "0.3", LASTBEAT_STALL_MINUTES="0.05")
     assert said.returncode == 0, said.stdout + said.stderr
     assert len(begun(folder)) == 2
 
@@ -204,7 +204,7 @@ def test_of_two_supervisors_one_waits_and_takes_over_when_the_other_is_killed(fo
     first = subprocess.Popen([*LASTBEAT, *begin("python", "train.py", "hang", "1")], cwd=folder, env=env)
     under_way(folder)
     first.send_signal(signal.SIGSTOP)
-    resume = [*LASTBEAT, "supervise", "--resume", "run", "--interval", "0.3"]
+    resume = [*LASTBEAT, "restart", "run", "--interval", "0.3"]
     with (folder / "second.err").open("w") as err:
         second = subprocess.Popen(resume, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=err, text=True)
     said = until(
@@ -234,8 +234,8 @@ def test_a_sweep_records_a_failure_and_an_agent_decides_about_the_restart(folder
     assert (found["status"], found["ruling"]) == ("FAILED", None), swept.stdout + swept.stderr
     assert [each["name"] for each in found["actions"] if each["done_at"] is None] == []
     (message,) = (each["message"] for each in found["outbox"] if each["event"] == "FAILED")
-    assert message["restart"].endswith("decides; if none runs: lastbeat supervise --resume run")
-    agent = ("supervise", "--agent", "--launcher", "local", "--interval", "0.3")
+    assert message["restart"].endswith("decides; if none runs: lastbeat restart run")
+    agent = ("restart", "agent", "--launcher", "local", "--interval", "0.3")
     process = subprocess.Popen(
         [*LASTBEAT, *agent], cwd=folder, env=environment(folder, **settings(folder)), stdout=subprocess.PIPE, text=True
     )
@@ -294,7 +294,7 @@ def test_a_job_has_the_environment_in_which_the_run_was_begun_whoever_goes_on_wi
     refused = supervise(folder, *options, "--", "true", SECRET_TOKEN="of somebody who begins it once more")
     assert (refused.returncode, "run has a job already" in refused.stderr) == (3, True)
     (folder / "go").touch()
-    said = supervise(folder, "supervise", "--resume", "run", "--interval", "0.3", LATER="x", SECRET_TOKEN="another")
+    said = supervise(folder, "restart", "run", "--interval", "0.3", LATER="x", SECRET_TOKEN="another")
     assert said.returncode == 0, said.stdout + said.stderr
     assert begun(folder) == ["begun 0 s3cr3t-of-hers none", "begun 1 s3cr3t-of-hers none"]
     found = record(folder)
@@ -311,7 +311,7 @@ def test_ctrl_c_leaves_the_job_alone_and_says_how_to_go_on(folder: Path) -> None
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 3
-    assert "job run-r0 goes on; lastbeat supervise --resume run goes on with it" in said
+    assert "job run-r0 goes on; lastbeat restart run goes on with it" in said
     assert local.launcher(folder / "state").state("run-r0").state.value == "RUNNING"
 
 
@@ -349,7 +349,7 @@ def test_a_second_ctrl_c_ends_the_supervisor_at_once_and_harms_nothing(folder: P
     status, _ = pressed(folder, times=2)
     assert status in {3, -signal.SIGINT, 130}
     assert local.launcher(folder / "state").state("run-r0").state is JobState.RUNNING
-    said = supervise(folder, "supervise", "--resume", "run", "--interval", "0.3", LASTBEAT_STALL_MINUTES="0.05")
+    said = supervise(folder, "restart", "run", "--interval", "0.3", LASTBEAT_STALL_MINUTES="0.05")
     assert (said.returncode, len(begun(folder))) == (0, 2), said.stderr
 
 
@@ -358,7 +358,7 @@ def test_ctrl_c_ends_the_job_where_that_was_asked_for(folder: Path) -> None:
     assert "job run-r0 is being ended" in said
     until(lambda: local.launcher(folder / "state").state("run-r0").state, lambda state: state is JobState.CANCELLED)
     assert status == 3
-    later = supervise(folder, "supervise", "--resume", "run", "--interval", "0.3")
+    later = supervise(folder, "restart", "run", "--interval", "0.3")
     assert (later.returncode, len(begun(folder))) == (2, 1), "what a person ended is not undone"
     assert "Run run: CANCELLED\nDetail: Stopped by " in later.stdout
 
@@ -375,11 +375,11 @@ def test_ctrl_c_while_a_restart_waits_for_its_time(folder: Path, ends: bool) -> 
     assert process.returncode == 3, said
     if not ends:
         assert "job run-r1 is to start at 20" in said
-        assert "lastbeat supervise --resume run goes on with it; lastbeat stop run calls it off" in said
+        assert "lastbeat restart run goes on with it; lastbeat stop run calls it off" in said
         assert not record(folder)["actions"][-1].get("done_at")
         return
     assert "job run-r1 is called off; no restart policy undoes that" in said
-    later = supervise(folder, "supervise", "--resume", "run", "--interval", "0.3")
+    later = supervise(folder, "restart", "run", "--interval", "0.3")
     assert (later.returncode, len(begun(folder))) == (2, 1)
     assert "what a person ended is not restarted" in later.stdout
 
@@ -490,7 +490,7 @@ def test_what_a_dry_run_prints_can_be_fed_back_and_gives_the_same_plan(folder: P
     assert done.returncode == 0, done.stderr + done.stdout
     assert "the command wins over command in again.yaml" in done.stderr
     assert len(begun(folder)) == 2
-    resumed = supervise(folder, "supervise", "--resume", "run", "--dry-run")
+    resumed = supervise(folder, "restart", "run", "--dry-run")
     assert "Budgets: crash 1/1" in resumed.stdout, resumed.stderr
     kept = record(folder)["supervision"]
     assert (kept["interval_s"], kept["inactivity_minutes"], kept["policy_name"]) == (0.3, 9.0, "mine")
@@ -508,9 +508,9 @@ def test_what_a_dry_run_prints_can_be_fed_back_and_gives_the_same_plan(folder: P
             ("--run-id", "run", "--launcher", "local", "--checkpoint-dir", "no/such", "--", "true"),
             "no/such: there is no such directory\ncreate it, mount its file system, or correct --checkpoint-dir",
         ),
-        (("--agent", "--launcher", "local", "--run-id", "run"), "an agent looks after runs as they were begun"),
-        (("--once", "--launcher", "local"), "--once is for an agent"),
-        (("--resume", "run", "--policy", "default"), "--resume goes on as it was begun: leave out --run-id"),
+        (("--agent", "--launcher", "local", "--run-id", "run"), "No such option: --run-id"),
+        (("--once", "--launcher", "local"), "No such option: --once"),
+        (("--resume", "run", "--policy", "default"), "No such option: --policy"),
         (("--run-id", "run", "--launcher", "local", "--policy", "megatron", "--", "true"), "no such restart policy"),
         (
             ("--run-id", "run", "--launcher", "local", "--log", "s3://b/x.log", "--", "true"),
@@ -527,7 +527,7 @@ def test_what_is_wrong_is_told_before_anything_is_started(folder: Path, argument
 
 def test_a_fleet_root_that_is_missing_is_made_for_a_run_that_begins(folder: Path) -> None:
     missing = folder / "new" / "runs"
-    assert supervise(folder, "supervise", "--resume", "run", MONITORING_ROOT=str(missing)).returncode == 3
+    assert supervise(folder, "restart", "run", MONITORING_ROOT=str(missing)).returncode == 3
     assert not missing.exists(), "a run that is to go on is in another one"
     done = supervise(folder, *begin("true"), MONITORING_ROOT=str(missing))
     assert done.returncode == 0, done.stderr
@@ -554,12 +554,12 @@ def test_a_state_directory_that_cannot_be_used_is_refused_at_once(folder: Path, 
 def test_the_first_start_is_called_a_start_and_a_mistyped_run_is_guessed(folder: Path) -> None:
     done = supervise(folder, *begin("true"))
     assert (done.returncode, "run-r0 (start) is done: " in done.stderr) == (0, True), done.stderr
-    for command in (("supervise", "--resume", "rnu"), ("stop", "rnu")):
+    for command in (("restart", "rnu"), ("stop", "rnu")):
         done = supervise(folder, *command)
         assert (done.returncode, "Did you mean run?" in done.stderr) == (3, True), done.stderr
     (folder / "runs" / "other" / "logs").mkdir(parents=True)
     (folder / "runs" / "other" / "logs" / "train.log").write_text("step 1", encoding="utf-8")
-    done = supervise(folder, "supervise", "--resume", "other")
+    done = supervise(folder, "restart", "other")
     assert (done.returncode, "other is not supervised; begin with" in done.stderr) == (3, True), done.stderr
 
 
@@ -621,7 +621,7 @@ def test_a_command_outlives_its_supervisor_and_is_ended_after_its_limit(folder: 
     assert text_in(folder / "commands") == "begun\n"
     first.send_signal(signal.SIGKILL)
     first.wait()
-    said = supervise(folder, "supervise", "--resume", "run", "--interval", "0.3")
+    said = supervise(folder, "restart", "run", "--interval", "0.3")
     assert said.returncode == 0, said.stdout + said.stderr
     (run,) = record(folder)["reactions"]["commands"]
     assert (run["name"], run["how"], run["failed"]) == ("command-started-run-r0", "ended after its limit of 3s", True)

@@ -183,7 +183,7 @@ def test_an_agent_elsewhere_starts_what_the_manifest_held_when_the_run_was_begun
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     agent = subprocess.Popen(
-        [*LASTBEAT, "supervise", "--agent", "--launcher", "kubernetes", "--interval", "0.3"],
+        [*LASTBEAT, "restart", "agent", "--launcher", "kubernetes", "--interval", "0.3"],
         cwd=elsewhere,
         env=environment(elsewhere, **settings(folder)),
         stdout=subprocess.PIPE,

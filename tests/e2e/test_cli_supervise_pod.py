@@ -60,7 +60,16 @@ def settings(folder: Path) -> dict[str, str]:
 
 
 def begin(*job: str, policy: str = "megatron_transient") -> tuple[str, ...]:
-    where = ("--head-pod", "ray-head", "--namespace", "ml", "--container", "ray", "--checkpoint-dir", CHECKPOINTS)
+    where = (
+        "--at",
+        "head-pod=ray-head",
+        "--at",
+        "namespace=ml",
+        "--at",
+        "container=ray",
+        "--checkpoint-dir",
+        CHECKPOINTS,
+    )
     more = ("--policy", policy, "--interval", "0.5")
     return "supervise", "--run-id", "run", "--launcher", "ray-pod", *where, *more, "--", *job
 
@@ -138,7 +147,7 @@ def test_a_supervisor_that_is_killed_loses_nothing_and_another_goes_on(pod: Fake
     with supervised(folder, pod) as supervisor:
         supervisor.kill()
     (home(pod) / "hold").unlink()
-    said = supervise(folder, "supervise", "--resume", "run")
+    said = supervise(folder, "restart", "run")
     assert said.returncode == 0, said.stdout + said.stderr
     assert len(begun(folder)) == 2
     assert record(folder)["status"] == "SUCCEEDED"

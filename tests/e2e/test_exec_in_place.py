@@ -433,6 +433,12 @@ def test_without_who_starts_it_training_says_itself_how_it_ended(tmp_path: Path)
         assert text_in(tmp_path / "runs" / "run-1" / "_error").startswith("RuntimeError: NCCL error")
 
 
+def test_limits_of_sections_without_restarts_are_warned_of(tmp_path: Path) -> None:
+    done = run_exec(tmp_path, "true", options=("--section-timeouts", "step:9"))
+    assert done.returncode == 0
+    assert "--section-timeouts restarts nothing without --max-restarts" in done.stderr.decode()
+
+
 REFUSED = [
     pytest.param(("--max-restarts", "many"), ("true",), "--max-restarts", id="a number that is none"),
     pytest.param(("--max-restarts", "3", "--policy", "megatron"), ("true",), "no such restart policy", id="no policy"),

@@ -51,11 +51,8 @@ Examples:
 """
 
 
-@click.command("backtest", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
-@options.argument(
-    "place", group=WHICH, listed=("ROOT", "The fleet: a directory, s3://…, gs://… or az://… [as set]."),
-    metavar="[ROOT]", required=False,
-)  # fmt: skip
+@click.command("backtest", cls=options.Grouped, epilog=_EPILOG)
+@options.argument("place", "[ROOT]", "The fleet: a directory, s3://…, gs://… or az://… [as set].", group=WHICH)
 @options.option(
     "--policy",
     "named",
@@ -80,7 +77,6 @@ def command(
     listed: bool,
     limits: bool,
     as_json: bool,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """Replay restart policies on the past of a fleet.
@@ -88,7 +84,6 @@ def command(
     Shows what each policy would have restarted and stopped, why, and the hours that it would have saved or wasted. This
     command is read-only and reads only the records of runs. Budgets and windows are applied as in reality.
     """
-    logs.verbose(on=verbose)
     faults: list[str] = []
     if place is not None and any(given.get(each) for each in ("root", "bucket")):
         faults.append("ROOT and --root name two fleets; leave one of them out")
@@ -97,7 +92,6 @@ def command(
     if limits and (named or listed):
         faults.append("--timeouts is about limits, not policies: leave --policy and --decisions out")
     settings = values.settings(given if place is None else {**given, "root": place}, faults)
-    logs.follow(settings)
     if limits:
         return _limits(settings, as_json=as_json)
     policies = [load(each) for each in dict.fromkeys(named or (loading.RECOMMENDED,))]

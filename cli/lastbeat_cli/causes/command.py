@@ -45,11 +45,8 @@ Hours are wall time, whatever the number of GPUs. This command is read-only and 
 """
 
 
-@click.command("causes", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@options.argument(
-    "place", group=WHICH, listed=("ROOT", "The fleet: a directory, s3://…, gs://… or az://… [as set]."),
-    metavar="[ROOT]", required=False,
-)  # fmt: skip
+@click.command("causes", cls=options.Grouped, epilog=EPILOG)
+@options.argument("place", "[ROOT]", "The fleet: a directory, s3://…, gs://… or az://… [as set].", group=WHICH)
 @options.option("--since", metavar="DURATION", default="30d", group=WHICH, help="Only failures within this time [30d].")
 @options.option(
     "--by",
@@ -72,20 +69,17 @@ def command(
     by: str | None,
     fingerprints: bool,
     as_json: bool,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """Show which failures to fix first: hours lost by cause, node, user and step, the most expensive first.
 
     Lost hours are lost training plus downtime.
     """
-    logs.verbose(on=verbose)
     faults: list[str] = []
     since_s = values.since(since, faults)
     if place is not None and any(given.get(each) for each in ("root", "bucket")):
         faults.append("ROOT and --root name two fleets; leave one of them out")
     settings = values.settings(given if place is None else {**given, "root": place}, faults)
-    logs.follow(settings)
     store = opening.store(settings)
     try:
         found = LossReader(store, opening.root_url(settings), settings.redactor).read(

@@ -49,7 +49,7 @@ def _items(group: LazyGroup, before: list[str], typed: str) -> list[Item]:
         return _commands(typed, group)
     if before == ["restart"]:
         # A run may stand where restart has commands.
-        return [*_more(group, before, typed), *_more(group, ["restart", "supervise", "--resume"], typed)]
+        return [*_more(group, before, typed), *_more(group, ["restart", "resume"], typed)]
     return _more(group, meant(before), typed)
 
 

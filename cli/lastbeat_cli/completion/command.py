@@ -16,7 +16,7 @@ Run ids are looked up where --root, --bucket or the settings point, for at most 
 """
 
 
-@click.command("completion", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.command("completion", cls=options.Grouped, epilog=EPILOG)
 @click.argument("shell", type=click.Choice(sorted(SCRIPTS)))
 def command(*, shell: str) -> int:
     """Print the script that makes SHELL complete lastbeat's commands, options and run ids."""

@@ -49,7 +49,7 @@ def teach(group: click.Group, words: list[str]) -> None:
 
 def _by_name(param: click.Parameter) -> Callable[[click.Context, str], Items] | None:
     called = (param.metavar or "").strip("[].")
-    if called == "ID" and "--run-id" not in param.opts:
+    if called == "ID" and param.name != "run_id":
         return None
     return _TAKES.get(called)
 
@@ -87,7 +87,7 @@ _TAKES: Final[dict[str, Callable[[click.Context, str], Items]]] = {
     "RUN": _runs,
     "ID": _runs,
     "PATTERN": _runs,
-    "FILE…|DIR|RUN": _files_and_runs,
+    "FILE|DIR|RUN": _files_and_runs,
     "PATH": _files,
     "NAMES-OR-PATHS": _files,
     "-- COMMAND [ARG": _files,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import BinaryIO, Final, Protocol, cast
 from urllib.parse import parse_qs
 
-from lastbeat.model.runid import InvalidRunIdError, check_run_id
+from lastbeat.model.runid import InvalidRunIdError, check_run_id, is_run_id
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import fit, one_line
 from lastbeat.stores.port import StoreError
@@ -151,7 +151,7 @@ class App:
         except ValueError:
             return refusal("400 Bad Request", "The question has too many parts.", data=True)
         since = asked.get("since", [""])[-1]
-        look = [run_id for run_id in ",".join(asked.get("look", ())).split(",")[:_LOOK_MOST] if _may_be(run_id)]
+        look = [run_id for run_id in ",".join(asked.get("look", ())).split(",")[:_LOOK_MOST] if is_run_id(run_id)]
         number = int(since) if since.isascii() and since.isdigit() and len(since) <= 15 else None
         may = {MAY: "silence"} if self._door.may_change(environ) else {}
         return Response("200 OK", self._fleet.document(number, asked.get("epoch", [None])[-1], look), may)
@@ -260,13 +260,6 @@ _REFUSED: Final = {
 def _refused(said: Admission, *, data: bool) -> Response:
     headers = _CHALLENGE if said is Admission.STRANGER else {}
     return refusal(*_REFUSED[said], data=data, headers=headers)
-
-
-def _may_be(run_id: str) -> bool:
-    try:
-        return bool(check_run_id(run_id))
-    except InvalidRunIdError:
-        return False
 
 
 def _masked(text: str) -> str:

@@ -60,7 +60,7 @@ proxy with TLS.
 """
 
 
-@click.command("dashboard", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.command("dashboard", cls=options.Grouped, epilog=EPILOG)
 @options.option("--port", metavar="N", default="0", group=SERVING, help="Port to listen on; 0 is any that is free [0].")
 @options.option("--host", metavar="H", default="127.0.0.1", group=SERVING, help="Address to listen on [127.0.0.1].")
 @options.option(
@@ -75,21 +75,17 @@ proxy with TLS.
 @options.place
 @options.signals
 @options.form
-def command(
-    *, port: str, host: str, opens: bool, pace: str, as_json: bool, verbose: bool, **given: str | None
-) -> NoReturn:
+def command(*, port: str, host: str, opens: bool, pace: str, as_json: bool, **given: str | None) -> NoReturn:
     """Serve a page that shows every run: which ones need attention, why, and what to do.
 
     Prints its address, and serves until Ctrl-C.
     """
-    logs.verbose(on=verbose)
     faults: list[str] = []
     number = values.whole("--port", port, faults)
     if number is not None and number > 65535:
         faults.append(f"--port={number} is no port: 65535 is the most; use 0 for any that is free")
     interval_s = values.interval(pace, faults)
     settings = values.settings(given, faults, watching=True)
-    logs.follow(settings)
     for warning in settings.warnings:
         log.warning("%s", warning)
     if given["token"]:

@@ -17,14 +17,13 @@ from typing import Any, Final
 import click
 
 from lastbeat import settings as configuration
-from lastbeat.explain.launchers.traits import LAUNCHERS
 from lastbeat.jobs.launchers import registry
 from lastbeat.jobs.restarts import loading
 from lastbeat.jobs.restarts.names import KnownNames
 from lastbeat.model.restart import RestartPolicy
 from lastbeat.settings import SettingsError, catalogues, every_setting, table
 from lastbeat.settings.table import is_named
-from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli import exits, logs, options, reach, values
 from lastbeat_cli.document import dump
 from lastbeat_cli.drill.faults import NotInjectedError, saboteur
 from lastbeat_cli.drill.rehearsal import FAULT, RUNS, Ground, InterruptedDrillError, Rehearsal, Stage, UnexpectedError
@@ -69,7 +68,7 @@ Exit status:
 Examples:
   lastbeat restart drill --launcher local
   lastbeat restart drill --launcher slurm --scenario scancel --option=--partition=gpu --option=--account=lab
-  lastbeat restart drill --launcher ray --ray-address http://head:8265
+  lastbeat restart drill --launcher ray --at address=http://head:8265
   lastbeat restart drill --launcher slurm --policy ours.yaml --interval 30 --root /scratch/$USER/drill
 """
 
@@ -89,8 +88,8 @@ class DrillResult:
     """Jobs that could not be ended."""
 
 
-@click.command("drill", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
-@options.option("--launcher", type=click.Choice(sorted(LAUNCHERS)), required=True, group=WHAT, help="Where jobs run.")
+@click.command("drill", cls=options.Grouped, epilog=_EPILOG)
+@reach.launcher(WHAT, required=True)
 @options.option(
     "--scenario",
     "named",
@@ -108,13 +107,14 @@ class DrillResult:
     group=WHAT,
     help=f"Restart policy [{loading.RECOMMENDED}].",
 )
-@options.option("--signals", metavar="NAMES-OR-PATHS", group=WHAT, help=f"Signals to find in logs [{_SIGNALS}].")
+@options.hidden("--signals")
 @options.option(
     "--node-loss-command",
     metavar="COMMAND",
     group=WHAT,
     help="Command that takes the node {node} down, without a shell; node_lost needs it.",
 )
+@reach.at(WHERE)
 @options.option(
     "--option",
     "launcher_options",
@@ -129,7 +129,6 @@ class DrillResult:
     group=WHERE,
     help="Folder for runs, output and evidence; Slurm: on a shared file system [drill in LASTBEAT_STATE_DIR].",
 )
-@options.reach
 @options.option("--keep", is_flag=True, group=WHERE, help="Keep the evidence of passed scenarios, too.")
 @options.option(
     "--interval", metavar="SECONDS", help="Time between two passes of a supervisor [local: 0.5, elsewhere: 5]."
@@ -141,6 +140,7 @@ class DrillResult:
 def command(  # noqa: PLR0913 - each is an option
     *,
     launcher: str,
+    at: reach.Reach,
     named: tuple[str, ...],
     iterations: str,
     policy: str,
@@ -154,17 +154,14 @@ def command(  # noqa: PLR0913 - each is an option
     patience: str,
     at_once: str,
     as_json: bool,
-    verbose: bool,
-    **given: str | None,
 ) -> int:
     """Test restarts where your jobs run.
 
-    The drill starts harmless jobs, each under a real lastbeat supervise. It kills, hangs and cancels them, and checks
+    The drill starts harmless jobs, each under a supervisor of its own. It kills, hangs and cancels them, and checks
     that each is restarted, or not, as it should be.
     """
-    logs.verbose(on=verbose)
     faults: list[str] = []
-    launcher_options = (*options.reached(given), *launcher_options)
+    launcher_options = (*at.options(launcher, faults), *launcher_options)
     times = values.whole("--iterations", iterations, faults, least=1) or 1
     together = values.whole("--at-once", at_once, faults, least=1) or 1
     maker = saboteur(launcher)
@@ -172,7 +169,6 @@ def command(  # noqa: PLR0913 - each is an option
     stall_s = maker.stall_s if stall is None else _span("--stall", stall, faults)
     patience_s = _span("--patience", patience, faults, unit_s=60.0)
     own = values.settings({"signals": signals}, faults, watching=True)
-    logs.follow(own)
     if own.state_dir is None and root is None:
         raise SettingsError(["LASTBEAT_STATE_DIR is not set, and there is no home: say where by --root"])
     looked_for = own[table.SIGNALS]

@@ -156,11 +156,11 @@ class Rehearsal:
         what = ["--run-id", self.run_id, "--launcher", ground.kind, "--policy", ground.policy, *options]
         if not self._brought:
             what += ["--output", str(self.folder / ground.saboteur.output)]
-        self._start(what, ["--", *command])
+        self._start("supervise", what, ["--", *command])
 
     def resume(self) -> None:
         """Start another supervisor for the run."""
-        self._start(["--resume", self.run_id], [])
+        self._start("resume", [self.run_id], [])
 
     def kill(self) -> None:
         """Kill the supervisor by SIGKILL."""
@@ -169,13 +169,13 @@ class Rehearsal:
             self._process.wait()
             self._process = None
 
-    def _start(self, what: list[str], command: list[str]) -> None:
-        asked = [*what, "--interval", f"{self.ground.interval_s:g}", "--json", *command]
+    def _start(self, command: str, what: list[str], job: list[str]) -> None:
+        asked = ["restart", command, *what, "--interval", f"{self.ground.interval_s:g}", "--json", *job]
         with (self.folder / "supervise.log").open("ab") as said:
-            said.write(f"$ lastbeat supervise {' '.join(asked)}\n".encode())
+            said.write(f"$ lastbeat {' '.join(asked)}\n".encode())
             said.flush()
             self._process = subprocess.Popen(  # noqa: S603 - this very program
-                [sys.executable, "-c", _LASTBEAT, "supervise", *asked],
+                [sys.executable, "-c", _LASTBEAT, *asked],
                 cwd=self.ground.folder,
                 env=self.ground.environment | (self.ground.stalls if self.stands_still else {}),
                 stdin=subprocess.DEVNULL,

@@ -48,13 +48,12 @@ Examples:
 """
 
 
-@click.command("explain", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.command("explain", cls=options.Grouped, epilog=EPILOG)
 @options.argument(
     "named",
+    "[FILE|DIR|RUN]...",
+    "Logs (also .gz), a directory of logs, - for standard input, or a run's id.",
     group=WHAT,
-    listed=("FILE…|DIR|RUN", "Logs (also .gz), a directory of logs, - for standard input, or a run's id."),
-    metavar="FILE…|DIR|RUN",
-    nargs=-1,
 )
 @options.option(
     "--signals",
@@ -79,7 +78,6 @@ def command(
     exit_code: int | None,
     scheduler_state: str | None,
     as_json: bool,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """Say why a run failed, with the line that shows it, and what to do.
@@ -87,7 +85,6 @@ def command(
     Reads any log, of any size, without settings. Several files are taken as ranks of one run; a name such as rank3.log
     gives the rank. A name that is no file is taken as the id of a run below the fleet root.
     """
-    logs.verbose(on=verbose)
     if not named and not log_sources.is_piped_in():
         print(click.get_current_context().get_help(), file=sys.stderr)
         return exits.UNKNOWN
@@ -200,12 +197,10 @@ class _Looking:
         near = near_names(Path(name).name, _names_beside(Path(name)), cutoff=0.75)
         beside = [Path(name).with_name(each) for each in near]
         advice = did_you_mean(beside) or "Check the path; --root says where runs are."
-        try:
-            runid.check_run_id(name)
-        except runid.InvalidRunIdError:
+        if not runid.is_run_id(name):
             if registry.is_address(name):
                 advice = f"A run is named by its id, and --root says where runs are: lastbeat explain RUN --root {name}"
-            raise UnreadableLogError(f"there is no file {name}", advice) from None
+            raise UnreadableLogError(f"there is no file {name}", advice)
         if self._settings is None:
             what = (
                 f"there is no file {name}, and runs cannot be looked up because the settings are wrong: {self._wrong}"

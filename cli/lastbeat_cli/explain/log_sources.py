@@ -115,20 +115,12 @@ def _runs(path: Path) -> dict[str, float]:
     found: dict[str, float] = {}
     try:
         for folder, _ in zip(path.iterdir(), range(_ROOT_ENTRIES), strict=False):
-            written = _written(folder) if _may_be_a_run(folder.name) else None
+            written = _written(folder) if runid.is_run_id(folder.name) else None
             if written is not None:
                 found[folder.name] = written
     except OSError:
         return found
     return found
-
-
-def _may_be_a_run(name: str) -> bool:
-    try:
-        runid.check_run_id(name)
-    except runid.InvalidRunIdError:
-        return False
-    return True
 
 
 def _written(folder: Path) -> float | None:

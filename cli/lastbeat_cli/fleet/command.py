@@ -13,7 +13,7 @@ from lastbeat.settings import Settings
 from lastbeat.views.documents import fleet_document
 from lastbeat.views.order import select
 from lastbeat.views.watching import FleetWatch, fleet_watch
-from lastbeat_cli import exits, fleet, logs, options, values
+from lastbeat_cli import exits, fleet, options, values
 from lastbeat_cli.document import dump
 from lastbeat_cli.fleet.once import lines
 from lastbeat_cli.terminal import live, paint, signs
@@ -44,14 +44,8 @@ and keeps their causes in LASTBEAT_STATE_DIR.
 """
 
 
-@click.command("fleet", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@options.argument(
-    "globs",
-    group=WHICH,
-    listed=("GLOB…", "Only runs whose ids match, quoted: 'mistral-*' [all]."),
-    metavar="[PATTERN]...",
-    nargs=-1,
-)
+@click.command("fleet", cls=options.Grouped, epilog=EPILOG)
+@options.argument("globs", "[PATTERN]...", "Only runs whose ids match, quoted: 'mistral-*' [all].", group=WHICH)
 @options.option(
     "--status", "named", multiple=True, metavar="NAMES", group=WHICH, help=f"Only these: {', '.join(options.STATUSES)}."
 )
@@ -67,7 +61,7 @@ and keeps their causes in LASTBEAT_STATE_DIR.
 @options.stale_minutes()
 @options.place
 @options.form
-def command(  # noqa: PLR0913 - one for each option
+def command(
     *,
     globs: tuple[str, ...],
     named: tuple[str, ...],
@@ -75,21 +69,18 @@ def command(  # noqa: PLR0913 - one for each option
     once: bool,
     pace: str,
     as_json: bool,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """Show every run: status, progress, loss, and why it needs attention.
 
     Runs that need attention come first. On a terminal the table is live; keys scroll, filter and open a run.
     """
-    logs.verbose(on=verbose)
     faults: list[str] = []
     values.check_globs(globs, faults)
     wanted = statuses(named, faults)
     since_s = values.since(since, faults)
     interval_s = values.interval(pace, faults)
     settings = values.settings(given, faults)
-    logs.follow(settings)
     for warning in settings.warnings:
         log.warning("%s", warning)
     watch = fleet_watch(settings, since_s=since_s, explains=True)

@@ -52,27 +52,20 @@ This command reads only the record and the progress of a run. Missing figures ar
 """
 
 
-@click.command("goodput", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@options.argument(
-    "globs",
-    group=WHICH,
-    listed=("RUN…", "One run in full; several, or a quoted glob, as a table [all]."),
-    metavar="[PATTERN]...",
-    nargs=-1,
-)
+@click.command("goodput", cls=options.Grouped, epilog=EPILOG)
+@options.argument("globs", "[PATTERN]...", "One run in full; several, or a quoted glob, as a table [all].", group=WHICH)
 @options.option(
     "--since", metavar="DURATION", default="30d", group=WHICH, help="Only runs that were alive within this time [30d]."
 )
 @options.option("--most", metavar="N", default="1000", group=WHICH, help="Read no more runs than this [1000].")
 @options.place
 @options.form
-def command(*, globs: tuple[str, ...], since: str, most: str, as_json: bool, verbose: bool, **given: str | None) -> int:
+def command(*, globs: tuple[str, ...], since: str, most: str, as_json: bool, **given: str | None) -> int:
     """Show where the wall time went: productive steps, repeated steps, queue, start-up, downtime undetected, and
     downtime until the restart.
 
     Shows one run, or a table of the fleet with the runs that lost the most time first.
     """
-    logs.verbose(on=verbose)
     faults: list[str] = []
     single = globs[0] if len(globs) == 1 and not set(globs[0]) & set("*?[") else None
     since_s = values.since(since, faults)
@@ -81,7 +74,6 @@ def command(*, globs: tuple[str, ...], since: str, most: str, as_json: bool, ver
         return _one(one_run.read(single, given, faults), single, as_json=as_json)
     values.check_globs(globs, faults)
     settings = values.settings(given, faults)
-    logs.follow(settings)
     return _fleet(settings, globs, since, since_s, count, as_json=as_json)
 
 

@@ -142,7 +142,7 @@ def fleet_lines(where: str, found: FleetGoodput, unasked: Sequence[str], columns
     if found.runs:
         told += [line(""), *_table(found)]
     else:
-        told.append(line("Of no run anything is known of this: passes, or lastbeat supervise, record it.", "dim"))
+        told.append(line("Of no run anything is known of this: passes and supervisors record it.", "dim"))
     remarks = [*unasked]
     if found.unrecorded:
         remarks.append(f"Nothing of this recorded yet: {found.unrecorded:,}.")

@@ -15,8 +15,9 @@ from lastbeat.model.spelling import nearest
 from lastbeat.model.times import format_duration
 from lastbeat.settings import SettingsError, catalogues, table
 from lastbeat.watch.decide.restart import decide_restart
-from lastbeat_cli import exits, logs, options
+from lastbeat_cli import exits, options
 from lastbeat_cli.document import dump
+from lastbeat_cli.lazy_group import CommandGroup
 
 _TRANSITIONS = {
     Mode.CRASH: ("failed",),
@@ -48,19 +49,15 @@ _policy = options.option(
 )
 
 
-@click.group("policy", context_settings=options.HELP, no_args_is_help=False, invoke_without_command=True)
-@click.pass_context
-def command(ctx: click.Context) -> None:
+@click.group("policy", cls=CommandGroup)
+def command() -> None:
     """Restart policies: when a job is restarted, and how often."""
-    if ctx.invoked_subcommand is None:
-        print(ctx.get_help())
 
 
-@command.command("list", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@command.command("list", cls=options.Grouped, epilog=_EPILOG)
 @options.form
-def listing(*, as_json: bool, verbose: bool) -> int:
+def listing(*, as_json: bool) -> int:
     """List the policies that come with lastbeat."""
-    logs.verbose(on=verbose)
     found = {name: loading.description(name) for name in loading.names()}
     if as_json:
         print(dump({"policies": found}))
@@ -70,12 +67,11 @@ def listing(*, as_json: bool, verbose: bool) -> int:
     return exits.OK
 
 
-@command.command("show", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@command.command("show", cls=options.Grouped, epilog=_EPILOG)
 @click.argument("name", metavar="NAME-OR-PATH")
 @options.form
-def show(*, name: str, as_json: bool, verbose: bool) -> int:
+def show(*, name: str, as_json: bool) -> int:
     """Show what a policy does in each mode. For a built-in policy, prints its file, to start your own with."""
-    logs.verbose(on=verbose)
     found = load(name)
     if as_json:
         print(dump(document(found)))
@@ -86,12 +82,11 @@ def show(*, name: str, as_json: bool, verbose: bool) -> int:
     return exits.OK
 
 
-@command.command("check", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@command.command("check", cls=options.Grouped, epilog=_EPILOG)
 @click.argument("file", metavar="PATH")
 @options.form
-def check(*, file: str, as_json: bool, verbose: bool) -> int:
+def check(*, file: str, as_json: bool) -> int:
     """Check the policy at PATH; every fault is listed."""
-    logs.verbose(on=verbose)
     found = load(file)
     if as_json:
         print(dump({"file": file, "policy": document(found)}))
@@ -100,7 +95,7 @@ def check(*, file: str, as_json: bool, verbose: bool) -> int:
     return exits.OK
 
 
-@command.command("explain", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@command.command("explain", cls=options.Grouped, epilog=_EPILOG)
 @_policy
 @options.option(
     "--mode",
@@ -130,9 +125,8 @@ def check(*, file: str, as_json: bool, verbose: bool) -> int:
     help="Number of this restart in a row [1].",
 )
 @options.form
-def explain(*, named: str, attempt: int, as_json: bool, verbose: bool, **end: Any) -> int:
+def explain(*, named: str, attempt: int, as_json: bool, **end: Any) -> int:
     """Explain what a policy decides when a job ends in this way."""
-    logs.verbose(on=verbose)
     known = _known_names()
     policy = load(named, known)
     _check_names(known, end)

@@ -12,7 +12,6 @@ from lastbeat.model import runid
 from lastbeat.model.alert import Message
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.route import ROUTES_FILE, RouteTable
-from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.model.status import Event, Status
 from lastbeat.model.text import clean, counted, owner_name
 from lastbeat.model.times import format_time, parse_time
@@ -25,6 +24,7 @@ from lastbeat.watch.record import routes
 from lastbeat.watch.record.routes_file import compiled, put_routes
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump, masked_throughout
+from lastbeat_cli.lazy_group import CommandGroup
 from lastbeat_cli.routes.lines import absent, described, table_document
 
 WHICH = "Which alert"
@@ -50,27 +50,23 @@ _STATUSES = {
 }  # fmt: skip
 
 
-@click.group("routes", context_settings=options.HELP, no_args_is_help=False, invoke_without_command=True)
-@click.pass_context
-def command(ctx: click.Context) -> None:
+@click.group("routes", cls=CommandGroup)
+def command() -> None:
     """Choose which channels an alert goes to, and whom it mentions: by run, owner, team, status, severity, cause and
     hour.
 
     The routes of a fleet are a YAML file beside its runs, _watchdog/routes.yaml. Without this file every alert goes to
     every channel.
     """
-    if ctx.invoked_subcommand is None:
-        print(ctx.get_help())
 
 
-@command.command("check", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@command.command("check", cls=options.Grouped, epilog=EPILOG)
 @click.argument("file", metavar="[PATH]", required=False)
 @options.place
 @options.form
-def check(*, file: str | None, as_json: bool, verbose: bool, **given: str | None) -> int:
+def check(*, file: str | None, as_json: bool, **given: str | None) -> int:
     """Check the routes at PATH, or those of the fleet; every fault is listed."""
-    logs.verbose(on=verbose)
-    settings = _settings(given)
+    settings = values.settings(given, [])
     found = _asked_for(settings, file)
     if found.table is None:
         note = f"{opening.root_url(settings)} has no routes: every alert goes to every channel"
@@ -84,13 +80,12 @@ def check(*, file: str | None, as_json: bool, verbose: bool, **given: str | None
     return exits.WARNING if notes else exits.OK
 
 
-@command.command("show", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@command.command("show", cls=options.Grouped, epilog=EPILOG)
 @options.place
 @options.form
-def show(*, as_json: bool, verbose: bool, **given: str | None) -> int:
+def show(*, as_json: bool, **given: str | None) -> int:
     """Show the routes of the fleet in order, and the channels that are set up here."""
-    logs.verbose(on=verbose)
-    settings = _settings(given)
+    settings = values.settings(given, [])
     found, channels = _asked_for(settings, None), configured_channels(settings)
     if found.table is None:
         note = f"{opening.root_url(settings)} has no routes: every alert goes to every channel"
@@ -103,14 +98,13 @@ def show(*, as_json: bool, verbose: bool, **given: str | None) -> int:
     return exits.WARNING if notes else exits.OK
 
 
-@command.command("set", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@command.command("set", cls=options.Grouped, epilog=EPILOG)
 @click.argument("file", metavar="PATH")
 @options.place
 @options.form
-def put(*, file: str, as_json: bool, verbose: bool, **given: str | None) -> int:
+def put(*, file: str, as_json: bool, **given: str | None) -> int:
     """Make the file PATH the routes of the fleet, if it can be used. Takes effect within a minute for every watcher."""
-    logs.verbose(on=verbose)
-    settings = _settings(given)
+    settings = values.settings(given, [])
     body, store = _read(file), opening.store(settings)
     table, faults = put_routes(store, body, file)
     if table is None:
@@ -122,20 +116,19 @@ def put(*, file: str, as_json: bool, verbose: bool, **given: str | None) -> int:
     return exits.WARNING if notes else exits.OK
 
 
-@command.command("remove", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@command.command("remove", cls=options.Grouped, epilog=EPILOG)
 @options.place
 @options.form
-def remove(*, as_json: bool, verbose: bool, **given: str | None) -> int:
+def remove(*, as_json: bool, **given: str | None) -> int:
     """Remove the routes of the fleet: every alert goes to every channel again."""
-    logs.verbose(on=verbose)
-    store = opening.store(_settings(given))
+    store = opening.store(values.settings(given, []))
     were = routes.remove(store)
     told = f"{store.url} has no routes any more" if were else f"{store.url} had no routes"
     _print({"removed": were}, [told], as_json=as_json)
     return exits.OK
 
 
-@command.command("test", cls=options.Grouped, epilog=EPILOG_TEST, context_settings=options.HELP)
+@command.command("test", cls=options.Grouped, epilog=EPILOG_TEST)
 @options.option("--run", metavar="RUN", group=WHICH, help="The run; owner and team are read from it, if it names them.")
 @options.option("--status", metavar="S", group=WHICH, help=f"Event of the alert: {', '.join(_EVENTS)}.")
 @options.option("--owner", "whose", metavar="NAME", group=WHICH, help="The run's owner [as the run says].")
@@ -155,15 +148,12 @@ def test(  # noqa: PLR0913 - one for each option
     at: str | None,
     file: str | None,
     as_json: bool,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """Show which routes would take an alert, where it would go, and whom it would mention. Sends nothing."""
-    logs.verbose(on=verbose)
     faults: list[str] = []
     run_id, event, when = _run(run, faults), _event(status, faults), _time(at, faults)
     settings = values.settings(given, faults)
-    logs.follow(settings)
     found, channels = _asked_for(settings, file), configured_channels(settings)
     store = opening.store(settings)
     owner, team, notes = owner_name(whose), owner_name(of_team), list[str]()
@@ -243,12 +233,6 @@ class _Found:
     """None if the fleet has no routes."""
 
 
-def _settings(given: dict[str, str | None]) -> Settings:
-    settings = values.settings(given, [])
-    logs.follow(settings)
-    return settings
-
-
 def _asked_for(settings: Settings, file: str | None) -> _Found:
     """The routes in ``file``, else those of the fleet. Raises :class:`SettingsError` with all faults in them."""
     if file is not None:
@@ -279,11 +263,7 @@ def _run(text: str | None, faults: list[str]) -> str:
     if text is None:
         faults.append("--run is missing; use for example --run mistral-7b")
         return ""
-    try:
-        return check_run_id(text)
-    except InvalidRunIdError as fault:
-        faults.append(str(fault))
-        return ""
+    return values.run_id(text, faults)
 
 
 def _event(text: str | None, faults: list[str]) -> Event:

@@ -54,7 +54,7 @@ def job(view: RunView, columns: int) -> Iterator[Line]:
         long = f" for {format_duration((view.at - since).total_seconds())}" if since is not None else ""
         yield line(cut(f"{_INDENT}Supervised by {one_line(view.job.supervised_by)}{long}", columns))
     elif not view.job.over:
-        yield line(f"{_INDENT}Nobody supervises it now: lastbeat supervise --resume {view.row.run_id}", "mark")
+        yield line(f"{_INDENT}Nobody supervises it now: lastbeat restart {view.row.run_id}", "mark")
     policy = view.job.policy or "none: nothing is restarted"
     yield line(f"{_INDENT}Restart policy: {policy}; {counted(view.job.restarts, 'restart')} so far")
     if view.job.budgets:

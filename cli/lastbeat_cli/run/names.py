@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from lastbeat import settings as configuration
-from lastbeat.model.runid import InvalidRunIdError, check_run_id
+from lastbeat.model.runid import is_run_id
 from lastbeat.settings import opening
 from lastbeat_cli import options
 
@@ -48,7 +48,8 @@ def _list_names(typed: str, given: Mapping[str, Any], until: float) -> list[str]
         names = iter(store.folders())
     # As in every shell, hidden names are offered only after a typed dot.
     shown = (name for name in names if name.startswith(typed) and (typed or not name.startswith(".")))
-    return sorted({name for name in shown if _is_run(name)})[:MOST]
+    # A name that begins with a dash would be read as an option.
+    return sorted({name for name in shown if is_run_id(name) and not name.startswith("-")})[:MOST]
 
 
 def from_bucket(store: Any, typed: str, until: float) -> Iterator[str]:
@@ -71,14 +72,3 @@ def from_bucket(store: Any, typed: str, until: float) -> Iterator[str]:
         if time.monotonic() > until:
             raise TimeoutError
         after = page.entries[-1].key.partition("/")[0] + _SLASH_AND_ALL_BELOW
-
-
-def _is_run(name: str) -> bool:
-    # A name that begins with a dash would be read as an option.
-    if name.startswith("-"):
-        return False
-    try:
-        check_run_id(name)
-    except InvalidRunIdError:
-        return False
-    return True

@@ -4,20 +4,17 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.model.spelling import did_you_mean, near_names
 from lastbeat.model.status import Status
 from lastbeat.settings import Settings
 from lastbeat.stores.port import MissingStoreError, Store, StoreError
-from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli import exits, options, values
 
 if TYPE_CHECKING:
     from lastbeat.model.view import RunView
 
 WHAT: Final = "Which run"
-argument = options.argument(
-    "run", group=WHAT, listed=("RUN", "Its id: its folder's name below the fleet root."), metavar="RUN"
-)
+argument = options.argument("run", "RUN", "Its id: its folder's name below the fleet root.", group=WHAT)
 """The run, listed with the options."""
 EXITS: Final = """\
   0  RUNNING without conditions, or SUCCEEDED
@@ -37,13 +34,8 @@ def read(run_id: str, given: Mapping[str, str | None], faults: list[str]) -> Set
 
     Raises :class:`SettingsError` with ``faults``, a wrong id and wrong settings, before any I/O.
     """
-    try:
-        check_run_id(run_id)
-    except InvalidRunIdError as fault:
-        faults.append(str(fault))
-    settings = values.settings(given, faults)
-    logs.follow(settings)
-    return settings
+    values.run_id(run_id, faults)
+    return values.settings(given, faults)
 
 
 def status(view: "RunView") -> int:
@@ -59,15 +51,19 @@ def status(view: "RunView") -> int:
     return exits.WARNING if warned else exits.OK
 
 
-def unknown(store: Store, run_id: str) -> StoreError:
-    """The error for a run that does not exist, with similar names as advice."""
+def unknown(store: Store, run_id: str, commands: Sequence[str] = ()) -> StoreError:
+    """The error for a run that does not exist, with ``commands`` or else similar names as advice."""
     names = run_names(store) or []
     if run_id in names:
         return StoreError(
             f"there is no run {run_id} in {store.url}: its folder holds nothing that a run writes",
             "Training writes metadata.json there by lastbeat.run, 'lastbeat exec' or 'lastbeat beat'.",
         )
-    advice = _suggestion(run_id, names) or "'lastbeat fleet' lists the runs; --root says where they are."
+    advice = (
+        did_you_mean(commands)
+        or _suggestion(run_id, names)
+        or "'lastbeat fleet' lists the runs; --root says where they are."
+    )
     return StoreError(f"there is no run {run_id} in {store.url}", advice)
 
 

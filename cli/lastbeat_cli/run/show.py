@@ -37,7 +37,7 @@ Keys of --live: t shows everything about the run, q quits.
 """
 
 
-@click.command("show", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.command("show", cls=options.Grouped, epilog=EPILOG)
 @one_run.argument
 @options.option("--live", is_flag=True, group=LIVE, help="Show loss curve, speed, steps and resources, live.")
 @options.option("--once", is_flag=True, group=LIVE, help="With --live: print one picture, as into a pipe.")
@@ -48,7 +48,7 @@ Keys of --live: t shows everything about the run, q quits.
 @options.option("-n", "--lines", metavar="N", help="Number of last lines of the newest log [15].")
 @options.stale_minutes()
 @options.form
-def command(  # noqa: PLR0913 - each is an option
+def command(
     *,
     run: str,
     live: bool,
@@ -56,7 +56,6 @@ def command(  # noqa: PLR0913 - each is an option
     pace: str | None,
     lines: str | None,
     as_json: bool,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """Show everything about one run.
@@ -64,7 +63,6 @@ def command(  # noqa: PLR0913 - each is an option
     That is its status, the cause with its evidence, what to do, heartbeats, ranks, history, alerts, the end of its log,
     and where it hangs. With --live: its curves and figures on one screen.
     """
-    logs.verbose(on=verbose)
     faults: list[str] = []
     if not live and (once or pace is not None):
         faults.append("--once and --interval are of --live; use for example lastbeat show my-run --live --once")

@@ -9,7 +9,7 @@ from lastbeat.explain.signals import pattern_checks
 from lastbeat.model.signal import Signal
 from lastbeat.settings import opening
 from lastbeat.stores.port import MissingStoreError
-from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli import exits, options, values
 from lastbeat_cli.run import one_run
 from lastbeat_cli.run_logs import showing
 from lastbeat_cli.run_logs.files import LogSelection
@@ -42,7 +42,7 @@ Examples:
 """
 
 
-@click.command("logs", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.command("logs", cls=options.Grouped, epilog=EPILOG)
 @one_run.argument
 @options.option("-n", "--lines", metavar="N|all", group=WHICH, help=f"Number of last lines [{LINES}; all with --grep].")
 @options.option("-f", "--follow", is_flag=True, group=WHICH, help="Print new lines, too, until the run is over.")
@@ -77,11 +77,9 @@ def command(  # noqa: PLR0913 - each is an option
     rank: tuple[str, ...],
     listing: bool,
     as_json: bool,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """Print the end of a run's log, without terminal escapes and with secrets masked."""
-    logs.verbose(on=verbose)
     faults: list[str] = []
     most = _most(lines, faults, whole=grep is not None)
     interval_s = values.interval(interval, faults, least=LEAST_INTERVAL_S)

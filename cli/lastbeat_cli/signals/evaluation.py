@@ -37,7 +37,7 @@ Exit status:
 """
 
 
-@click.command("eval", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.command("eval", cls=options.Grouped, epilog=EPILOG)
 @click.argument("named", metavar="DIR…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @signals.which
 @options.option(
@@ -49,9 +49,7 @@ Exit status:
     "--rules", is_flag=True, help="List the signals that revealed a cause, with the number of logs and repositories."
 )
 @options.form
-def evaluate(
-    *, named: tuple[Path, ...], given: str | None, unseen: bool, rules: bool, as_json: bool, verbose: bool
-) -> int:
+def evaluate(*, named: tuple[Path, ...], given: str | None, unseen: bool, rules: bool, as_json: bool) -> int:
     """Score a catalogue on the labelled logs of each DIR, which DIR/index.jsonl lists.
 
     Prints the share of failures with the right error type and the right line, the confusions, and the misread healthy
@@ -59,7 +57,6 @@ def evaluate(
     confidence were right more often. Several folders are scored each by itself and then together, where logs with the
     same content count once.
     """
-    logs.verbose(on=verbose)
     catalogue = signals.catalogue(given)
     folders, notes = without_repeats(named)
     scorer = FolderScorer(catalogue)

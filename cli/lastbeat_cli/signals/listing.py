@@ -24,13 +24,12 @@ Exit status:
 """
 
 
-@click.command("list", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.command("list", cls=options.Grouped, epilog=EPILOG)
 @signals.which
 @options.option("--catalogues", is_flag=True, group=signals.WHICH, help="List the built-in catalogues instead.")
 @options.form
-def listing(*, given: str | None, catalogues: bool, as_json: bool, verbose: bool) -> int:
+def listing(*, given: str | None, catalogues: bool, as_json: bool) -> int:
     """List the signals of a catalogue. If several match a line, the first one counts."""
-    logs.verbose(on=verbose)
     if catalogues:
         found = {name: loading.description(name) for name in loading.names()}
         _print(dump({"catalogues": found}) if as_json else "\n".join(_columns(list(found.items()))))
@@ -44,13 +43,12 @@ def listing(*, given: str | None, catalogues: bool, as_json: bool, verbose: bool
     return exits.OK
 
 
-@click.command("show", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.command("show", cls=options.Grouped, epilog=EPILOG)
 @click.argument("name")
 @signals.which
 @options.form
-def show(*, name: str, given: str | None, as_json: bool, verbose: bool) -> int:
+def show(*, name: str, given: str | None, as_json: bool) -> int:
     """Show NAME: a signal, an absence rule, an error type, or a built-in catalogue."""
-    logs.verbose(on=verbose)
     catalogue = signals.catalogue(given)
     found = _named(catalogue, name)
     if not found:

@@ -27,7 +27,7 @@ Examples:
 """
 
 
-@click.command("import", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.command("import", cls=options.Grouped, epilog=EPILOG)
 @click.argument("file", metavar="PATH", type=click.Path(path_type=Path))
 @options.option(
     "-o",
@@ -40,14 +40,13 @@ Examples:
     "--policy-out", metavar="PATH", type=click.Path(path_type=Path), help="Write the restart policy to this file."
 )
 @options.verbose
-def command(*, file: Path, out: Path | None, policy_out: Path | None, verbose: bool) -> int:
+def command(*, file: Path, out: Path | None, policy_out: Path | None) -> int:
     """Convert PATH, a configuration of another launcher, to a catalogue and a restart policy.
 
     PATH is a log monitor (SlurmLogMonitor, or a job with log_events), a restart policy, or a Hydra configuration whose
     defaults name /monitoring and /restart. Patterns, states, metadata and limits become a catalogue. Restarts,
     commands, notes and stops become a policy. Entries without a counterpart are listed on stderr, with alternatives.
     """
-    logs.verbose(on=verbose)
     try:
         found = import_configuration(loading.read_file(str(file)), str(file))
     except UnicodeDecodeError as fault:

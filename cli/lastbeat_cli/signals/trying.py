@@ -57,7 +57,7 @@ class _Hits:
     """The signal's hint, with values from the first matching line."""
 
 
-@click.command("test", cls=options.Grouped, epilog=EPILOG_TEST, context_settings=options.HELP)
+@click.command("test", cls=options.Grouped, epilog=EPILOG_TEST)
 @click.argument("file", metavar="PATH")
 @signals.which
 @options.option("--only", metavar="NAME", group=signals.WHICH, help="Only this signal.")
@@ -65,12 +65,11 @@ class _Hits:
     "--most", type=click.IntRange(0, MOST_SHOWN), default=SHOWN, metavar="N", help=f"Lines shown a signal [{SHOWN}]."
 )
 @options.form
-def test(*, file: str, given: str | None, only: str | None, most: int, as_json: bool, verbose: bool) -> int:
+def test(*, file: str, given: str | None, only: str | None, most: int, as_json: bool) -> int:
     """Show which lines of the log PATH each signal matches; - is standard input.
 
     A matching line is not yet a cause: 'lastbeat explain PATH' weighs all of them.
     """
-    logs.verbose(on=verbose)
     if is_path(file) and file.endswith((".yaml", ".yml")):
         return _check(file, as_json=as_json)
     catalogue = signals.catalogue(given)
@@ -94,12 +93,11 @@ def test(*, file: str, given: str | None, only: str | None, most: int, as_json: 
     return exits.OK
 
 
-@click.command("check", cls=options.Grouped, epilog=EPILOG_CHECK, context_settings=options.HELP)
+@click.command("check", cls=options.Grouped, epilog=EPILOG_CHECK)
 @click.argument("file", metavar="PATH")
 @options.form
-def check(*, file: str, as_json: bool, verbose: bool) -> int:
+def check(*, file: str, as_json: bool) -> int:
     """Check the catalogue PATH for use alone or in LASTBEAT_SIGNALS; every fault is listed."""
-    logs.verbose(on=verbose)
     return _check(file, as_json=as_json)
 
 

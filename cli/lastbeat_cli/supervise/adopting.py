@@ -23,7 +23,7 @@ def look(launcher: str, job: str, options: Sequence[str]) -> AdoptedJob:
     try:
         return registry.module(launcher).adoption(job, options)
     except LauncherError as error:
-        raise SettingsError([f"--adopt {job}: {error.told}"]) from None
+        raise SettingsError([f"{job}: {error.told}"]) from None
 
 
 def completed(settings: Settings, wanted: WantedSupervision, adopted: AdoptedJob) -> WantedSupervision:
@@ -85,7 +85,7 @@ def _plain(environment: Mapping[str, str]) -> dict[str, str]:
         _log.warning(
             "%s look like secrets and are not recorded, so the next job does not have them: %s",
             ", ".join(secret)[:300],
-            "see --adopt in docs/launchers.md",
+            "see docs/launchers.md#a-job-that-is-already-running",
         )
     return {name: value for name, value in environment.items() if name not in secret}
 

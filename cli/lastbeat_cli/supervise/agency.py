@@ -1,13 +1,16 @@
-"""``supervise --agent``: supervises every run of the fleet whose jobs run on one launcher."""
+"""``restart agent``: supervises every run of the fleet whose jobs run on one launcher."""
 
 import logging
 import os
 import time
 from collections.abc import Callable
+from typing import Final
+
+import click
 
 from lastbeat.explain.launchers.traits import launcher_traits
 from lastbeat.jobs.launchers import registry as launchers
-from lastbeat.jobs.launchers.port import JobRefusedError
+from lastbeat.jobs.launchers.port import JobRefusedError, Launcher
 from lastbeat.jobs.supervision.agent import Agent, AgentPass, UnfitError
 from lastbeat.jobs.supervision.configured import supervise, supervised_watch
 from lastbeat.jobs.supervision.pass_reports import PassReports
@@ -21,29 +24,77 @@ from lastbeat.stores.clock import next_due, steady_clock
 from lastbeat.stores.kind import DIRECTORY
 from lastbeat.stores.port import Store
 from lastbeat.watch.watchdog import Watch
-from lastbeat_cli import exits, logs, options
+from lastbeat_cli import exits, logs, options, reach, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump
 from lastbeat_cli.loop import Stop
 from lastbeat_cli.supervise import asked, following
 
+WHICH: Final = "Which runs"
 _log = logging.getLogger(__name__)
+_EPILOG = """\
+\b
+Exit status:
+  0  the last pass looked after its runs
+  3  it could not; also wrong settings or arguments
+
+\b
+Examples:
+  lastbeat restart agent --launcher slurm --interval 60
+  lastbeat restart agent --launcher kubernetes --at namespace=ml --once
+"""
 _LEAST_PAUSE_S = 0.2
 """Shortest pause between two checks, in seconds."""
 
 
-def run(
-    settings: Settings, kind: str, given: dict[str, str | None], interval_s: float, *, once: bool, as_json: bool
+@click.command("agent", cls=options.Grouped, epilog=_EPILOG)
+@click.option("--agent", is_flag=True, hidden=True, expose_value=False)
+@reach.launcher(WHICH)
+@reach.at(WHICH)
+@options.place
+@options.option("--interval", metavar="SECONDS", help="Time between two passes [30].")
+@options.option("--once", is_flag=True, help="Make one pass, for cron.")
+@asked.overrides
+@options.form
+def command(
+    *,
+    launcher: str | None,
+    at: reach.Reach,
+    interval: str | None,
+    once: bool,
+    as_json: bool,
+    **given: str | None,
+) -> int:
+    """Supervise every run of the fleet whose jobs the launcher runs, as it was begun.
+
+    An agent also carries out restarts that other watchers decided.
+    """
+    following.log_progress()
+    faults: list[str] = [] if launcher is not None else [reach.missing_launcher()]
+    where = at.options(launcher or "", faults)
+    interval_s = following.DEFAULT_INTERVAL_S if interval is None else values.interval(interval, faults, least=0.1)
+    settings = values.settings(given, faults, watching=True)
+    state = opening.state_dir(settings, writes=launcher_traits(str(launcher)).needs_state)
+    try:
+        asks = launchers.module(str(launcher)).launcher(state, where)
+    except JobRefusedError as error:
+        raise SettingsError([error.told]) from None
+    return _run(settings, asks, given, interval_s, once=once, as_json=as_json)
+
+
+def _run(
+    settings: Settings,
+    launcher: Launcher,
+    given: dict[str, str | None],
+    interval_s: float,
+    *,
+    once: bool,
+    as_json: bool,
 ) -> int:
     """Make passes until the user stops the agent, and return the exit status.
 
     With ``once``: make one pass, and do what falls due within its interval.
     """
-    state = opening.state_dir(settings, writes=launcher_traits(kind).needs_state)
-    try:
-        launcher = launchers.module(kind).launcher(state, options.reached(given))
-    except JobRefusedError as error:
-        raise SettingsError([error.told]) from None
     store = opening.store(settings)
     reports = PassReports(launcher, store.clock)
     agent = Agent(

@@ -5,26 +5,28 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
-from lastbeat.explain.launchers.traits import LAUNCHERS, launcher_traits
+from lastbeat.explain.launchers.traits import launcher_traits
 from lastbeat.jobs.restarts import loading
 from lastbeat.jobs.restarts.compiling import compiled
 from lastbeat.jobs.restarts.names import KnownNames
 from lastbeat.model import runid
 from lastbeat.model.job import JobSpec
-from lastbeat.model.record import Record
 from lastbeat.model.restart import RestartPolicy, Supervision
 from lastbeat.model.runid import InvalidRunIdError, safe_run_id
 from lastbeat.settings import Settings, SettingsError, catalogues, opening, table
 from lastbeat.stores.kind import DIRECTORY
 from lastbeat.watch.record.repository import RecordRepository
-from lastbeat_cli import values
+from lastbeat_cli import options, reach, values
 from lastbeat_cli.author import author
-from lastbeat_cli.run import one_run
 from lastbeat_cli.supervise import config, manifest
 from lastbeat_cli.supervise.config import WantedSupervision
 
 _log = logging.getLogger(__name__)
+
+overrides: Final = options.hidden("--signals", "--slack-webhook", "--sns-topic", "--on-permanent")
+"""Options that outrank settings, in every command that supervises."""
 
 
 def run_id_of(asked: WantedSupervision, faults: list[str], *, adopts: bool = False) -> str:
@@ -32,7 +34,7 @@ def run_id_of(asked: WantedSupervision, faults: list[str], *, adopts: bool = Fal
     if not asked.run_id:
         faults.append("--run-id is missing; use for example --run-id llama-7b")
     if not asked.launcher:
-        faults.append(f"--launcher is missing; it is one of {', '.join(sorted(LAUNCHERS))}")
+        faults.append(reach.missing_launcher())
     if not asked.command and not adopts:
         faults.append("there is no command; put it after --, as in -- python train.py")
     return checked(asked.run_id or "x", faults)
@@ -48,19 +50,6 @@ def checked(run_id: str, faults: list[str]) -> str:
     if renamed:
         _log.warning("%s", renamed)
     return name
-
-
-def agent_faults(faults: list[str], launcher: str | None, *, agent: bool, more: bool) -> None:
-    """Add to ``faults`` what is wrong with the arguments of an agent. ``more``: some are for a single run."""
-    if not agent:
-        faults.append("--once is for an agent: lastbeat supervise --agent --launcher slurm --once")
-    if launcher is None:
-        faults.append(f"--launcher is missing; it is one of {', '.join(sorted(LAUNCHERS))}")
-    if more:
-        faults.append(
-            "an agent looks after runs as they were begun: leave out all but --launcher, --interval, --once, and where "
-            "the fleet is"
-        )
 
 
 def by_options(
@@ -97,7 +86,7 @@ def settings_for(given: Mapping[str, str | None], asked: WantedSupervision, faul
     kept = dict(asked.settings)
     if given.get("root") is not None or given.get("bucket") is not None:
         kept.pop(table.MONITORING_ROOT.name, None)
-    return _limited(values.settings(given, faults, watching=True, kept=kept), asked.inactivity_minutes)
+    return _limited(values.load(given, faults, watching=True, kept=kept), asked.inactivity_minutes)
 
 
 def _limited(settings: Settings, inactivity_minutes: float | None) -> Settings:
@@ -174,21 +163,11 @@ def _elsewhere(logs: tuple[str, ...], own: str) -> tuple[str, ...]:
     return tuple(each for each in logs if not each.startswith(own))
 
 
-def recorded(settings: Settings, run_id: str) -> tuple[Record, Supervision]:
-    """The run's record and its supervision. Raises :class:`SettingsError` if the run is not supervised, and
-    :class:`StoreError` if there is no such run."""
-    found = repository(settings, run_id)
-    record = found.reload()
-    if record is None and not found.store.list(f"{run_id}/", limit=1).entries:
-        raise one_run.unknown(found.store, run_id)
-    if record is None or record.supervision is None:
-        raise SettingsError([not_supervised(run_id)])
-    return record, record.supervision
-
-
 def not_supervised(run_id: str) -> str:
-    """The error message for ``--resume`` of a run that is not supervised."""
-    return f"{run_id} is not supervised; begin with lastbeat supervise --run-id {run_id} --launcher … -- COMMAND"
+    """The error message for a run that is not supervised."""
+    return (
+        f"{run_id} is not supervised; begin with lastbeat restart supervise --run-id {run_id} --launcher … -- COMMAND"
+    )
 
 
 def repository(settings: Settings, run_id: str) -> RecordRepository:
@@ -213,7 +192,7 @@ def restart_policy(settings: Settings, supervision: Supervision) -> RestartPolic
 def as_recorded(given: Mapping[str, str | None], supervision: Supervision) -> Settings:
     """The settings with those recorded in ``supervision``. Raises :class:`SettingsError`."""
     settings = _limited(
-        values.settings(given, [], watching=True, kept=supervision.settings), supervision.inactivity_minutes
+        values.load(given, [], watching=True, kept=supervision.settings), supervision.inactivity_minutes
     )
     if not supervision.logs:
         return settings

@@ -3,13 +3,17 @@
 At the end it says what happens to the job. The lines that it prints meanwhile are here too.
 """
 
+import logging
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
+from lastbeat.explain.launchers.traits import launcher_traits
 from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.stopping import RunningTraining, leave_request, running_training
-from lastbeat.jobs.supervision import loop
+from lastbeat.jobs.supervision import configured, loop, surroundings
 from lastbeat.jobs.supervision.calling_off import TooLateError, call_off
 from lastbeat.jobs.supervision.lease import SupervisorLease
 from lastbeat.jobs.supervision.restart_decisions import present_job
@@ -18,20 +22,34 @@ from lastbeat.model import runid
 from lastbeat.model.job import JobMemory
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record
-from lastbeat.model.restart import RESTART_KIND, LeaseHolder, RestartRuling
+from lastbeat.model.restart import RESTART_KIND, LeaseHolder, RestartRuling, Supervision
 from lastbeat.model.status import Status
 from lastbeat.model.stop_request import StopRequest
 from lastbeat.model.times import format_time
-from lastbeat.settings import SettingsError
+from lastbeat.settings import Settings, SettingsError, opening
+from lastbeat.settings.channels import configured_channels
+from lastbeat.stores.clock import steady_clock
 from lastbeat.stores.port import StoreError
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat.watch.watchdog import Watch
-from lastbeat_cli import exits
+from lastbeat_cli import exits, options
 from lastbeat_cli.author import author
 from lastbeat_cli.loop import Stop
 from lastbeat_cli.plain import Plain
 from lastbeat_cli.supervise import asked
 
+DEFAULT_INTERVAL_S: Final = 30.0
+EXITS: Final = """\
+\b
+Exit status:
+  0  the run SUCCEEDED
+  1  it SUCCEEDED with a loss that is no number, or was PREEMPTED and is not restarted
+  2  FAILED, TIMED_OUT or CANCELLED, and not restarted
+  3  wrong settings or arguments; or it was left while it ran (Ctrl-C)
+"""
+"""Exit statuses of a supervisor, for the help."""
+cancel_on_exit = options.option("--cancel-on-exit", is_flag=True, hidden=True, help="On Ctrl-C, end the job.")
+_log = logging.getLogger(__name__)
 _WHY = "Ctrl-C at its supervisor, with --cancel-on-exit"
 
 
@@ -48,7 +66,61 @@ class Manner:
     """Whether Ctrl-C also ends the job."""
 
 
-def take_lease(lease: SupervisorLease, repository: RecordRepository, stop: Stop, interval_s: float) -> Record | None:
+def new_lease() -> SupervisorLease:
+    """The lease of this supervisor, which it has not taken yet."""
+    return SupervisorLease(author(), os.urandom(6).hex())
+
+
+def log_progress() -> None:
+    """Log job states and restart decisions, which a supervisor's user wants to see, to stderr, if not more."""
+    logger = logging.getLogger("lastbeat")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.INFO)
+
+
+def supervise(
+    settings: Settings, name: str, given: Mapping[str, str | None], manner: Manner, lease: SupervisorLease
+) -> int:
+    """Supervise the run by its record whenever this supervisor holds the lease. Returns the exit status."""
+    channels = configured_channels(settings)
+    if not channels:
+        _log.warning("no channel is set up, so no alert will be sent; set for example SLACK_WEBHOOK_URL")
+    repository = asked.repository(settings, name)
+    with Stop() as stop:
+        while True:
+            wait_s = manner.interval_s or DEFAULT_INTERVAL_S
+            record = _take_lease(lease, repository, stop, wait_s)
+            if record is None or record.supervision is None:
+                return exits.UNKNOWN
+            # Read after the lease is taken: its former holder may have begun the run again.
+            supervision = record.supervision
+            _say_environment(settings, name, supervision)
+            run_settings = asked.as_recorded(given, supervision)
+            policy = asked.restart_policy(run_settings, supervision)
+            supervised = configured.supervise(run_settings, name, supervision, policy, lease)
+            watch = configured.supervised_watch(run_settings, supervised, channels, clock=steady_clock())
+            interval_s = manner.interval_s or supervision.interval_s or DEFAULT_INTERVAL_S
+            try:
+                status = _follow(watch, supervised, replace(manner, interval_s=interval_s), stop)
+            finally:
+                loop.leave_lease(lease, repository)
+            if status is not None:
+                if not (stop.asked or manner.submit_only) and settings.state_dir is not None:
+                    surroundings.forget(settings.state_dir, opening.root_url(settings), name)
+                return status
+
+
+def _say_environment(settings: Settings, run_id: str, supervision: Supervision) -> None:
+    state = settings.state_dir
+    if state is None or supervision.begun_at is None or not supervision.spec.command:
+        return
+    if launcher_traits(supervision.launcher).remote:
+        return
+    if surroundings.kept(state, opening.root_url(settings), run_id, supervision.begun_at) is None:
+        _say(f"the environment in which {run_id} was begun is not known here: its next job gets this one")
+
+
+def _take_lease(lease: SupervisorLease, repository: RecordRepository, stop: Stop, interval_s: float) -> Record | None:
     """Wait until the lease is free, take it, and return the record, or None if the user stops the supervisor first.
 
     Raises :class:`SettingsError` if the run is not supervised, and :class:`StoreError` for permanent errors.
@@ -71,7 +143,7 @@ def take_lease(lease: SupervisorLease, repository: RecordRepository, stop: Stop,
     return record
 
 
-def follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop) -> int | None:
+def _follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop) -> int | None:
     """Make passes until the run is over for good, or the user stops the supervisor.
 
     Returns the exit status, or None if another supervisor has taken the lease.
@@ -157,9 +229,9 @@ def _leave(supervised: SupervisedRun, outcome: Outcome, *, cancels: bool) -> int
     if waiting is not None:
         when = f" at {format_time(waiting.not_before)}" if waiting.not_before is not None else ""
         _say(f"job {waiting.name} is to start{when}, and starts once a supervisor looks after the run:")
-        _say(f"lastbeat supervise --resume {run_id} goes on with it; lastbeat stop {run_id} calls it off")
+        _say(f"lastbeat restart {run_id} goes on with it; lastbeat stop {run_id} calls it off")
     elif job is not None and not job.state.ended:
-        _say(f"job {job.id} goes on; lastbeat supervise --resume {run_id} goes on with it")
+        _say(f"job {job.id} goes on; lastbeat restart {run_id} goes on with it")
     elif outcome.status.finished:
         return exits.of(outcome)
     return exits.UNKNOWN

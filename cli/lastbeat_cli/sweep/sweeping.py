@@ -13,7 +13,7 @@ from lastbeat.settings.channels import configured_channels
 from lastbeat.settings.table import PAGE_MINUTES
 from lastbeat.stores.clock import next_due, steady_clock
 from lastbeat.views import page
-from lastbeat_cli import logs, metrics, sweep, values
+from lastbeat_cli import metrics, sweep, values
 from lastbeat_cli.loop import Stop
 from lastbeat_cli.sweep.show import Shown
 from lastbeat_cli.terminal.progress_line import ProgressLine
@@ -97,7 +97,6 @@ def _prepared(
 
 def _loaded(given: Mapping[str, str | None], faults: list[str]) -> Settings:
     settings = values.settings(given, faults, watching=True)
-    logs.follow(settings)
     for warning in settings.warnings:
         log.warning("%s", warning)
     return settings

@@ -2,7 +2,7 @@
 
 import click
 
-from lastbeat_cli import logs, options, sweep, watch
+from lastbeat_cli import options, sweep, watch
 
 WHAT = "What to watch"
 METRICS = "Metrics of a fleet, for Prometheus"
@@ -27,14 +27,14 @@ lists them all.
 """
 
 
-@click.command("watch", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.command("watch", cls=options.Grouped, epilog=EPILOG)
 @options.run(WHAT, "The run: its folder's name below the fleet root [every run of the fleet].")
 @options.option("--once", is_flag=True, group=WHAT, help="Make one pass, for cron and Nagios.")
 @options.option(
     "--interval", metavar="SECONDS", group=WHAT, help="Time between two passes [60]; of a fleet with --once, two calls."
 )
 @options.stale_minutes(WHAT)
-@options.place
+@options.whole_place
 @options.option(
     "--log", multiple=True, metavar="PATH", group=options.LOGS, help="A log file of RUN on this machine; repeatable."
 )
@@ -66,7 +66,6 @@ def command(  # noqa: PLR0913 - each is an option
     metrics_file: str | None,
     dry_run: bool,
     as_json: bool,
-    verbose: bool,
     **given: str | None,
 ) -> int:
     """Watch one training run, or every run of the fleet: print its status, and send an alert when that changes.
@@ -74,7 +73,6 @@ def command(  # noqa: PLR0913 - each is an option
     Without --once, watches RUN until it is SUCCEEDED, FAILED, TIMED_OUT, CANCELLED or PREEMPTED and its alerts are
     delivered, or until Ctrl-C. A fleet is watched until Ctrl-C, which lets the current pass finish.
     """
-    logs.verbose(on=verbose)
     told = {**given, "log": ",".join(log) if log else None}
     faults: list[str] = []
     # cli/monitor.py, whose command has no parent, watches one run.

@@ -5,16 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lastbeat import settings as configuration
 from lastbeat.alerts.port import Channel
 from lastbeat.model.observation import NeverSeen
 from lastbeat.model.outcome import Outcome
-from lastbeat.model.runid import InvalidRunIdError, check_run_id
-from lastbeat.settings import Settings, SettingsError, opening
+from lastbeat.settings import Settings, opening
 from lastbeat.settings.channels import configured_channels
 from lastbeat.stores.clock import steady_clock
 from lastbeat.watch.configured import configured_watch
-from lastbeat_cli import exits, logs, options, run, values
+from lastbeat_cli import exits, run, values
 from lastbeat_cli.loop import Stop, follow
 from lastbeat_cli.plain import Plain
 
@@ -38,8 +36,9 @@ def watch_run(  # noqa: PLR0913 - each is an option
 
     Raises :class:`SettingsError` with ``faults`` and all others, before any I/O.
     """
-    settings, name, interval_s = _read(run_id, interval, given, faults)
-    logs.follow(settings)
+    name = _checked(run_id, faults)
+    interval_s = values.interval(interval, faults, least=0.001, most=86400.0)
+    settings = values.settings(given, faults, watching=True)
     for warning in settings.warnings:
         _log.warning("%s", warning)
     channels = configured_channels(settings)
@@ -79,23 +78,9 @@ def _suggesting(tick: Callable[[], Outcome], settings: Settings, run_id: str) ->
     return ticking
 
 
-def _read(
-    run_id: str | None, interval: str, given: dict[str, str | None], faults: list[str]
-) -> tuple[Settings, str, float]:
-    """Settings, run id and interval. Raises :class:`SettingsError` with all faults at once, before any I/O."""
-    settings = None
+def _checked(run_id: str | None, faults: list[str]) -> str:
+    """The run id. Adds what is wrong with it to ``faults``."""
     if run_id is None:
         faults.append("--run-id is missing; use for example --run-id mistral-20250804-171621")
-    else:
-        try:
-            check_run_id(run_id)
-        except InvalidRunIdError as fault:
-            faults.append(str(fault))
-    interval_s = values.interval(interval, faults, least=0.001, most=86400.0)
-    try:
-        settings = configuration.load(options.arguments(given), watching=True)
-    except SettingsError as fault:
-        faults.extend(fault.faults)
-    if faults or settings is None or run_id is None:
-        raise SettingsError(faults)
-    return settings, run_id, interval_s
+        return ""
+    return values.run_id(run_id, faults)

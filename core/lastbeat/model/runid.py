@@ -65,6 +65,14 @@ def check_run_id(run_id: str) -> str:
     return run_id
 
 
+def is_run_id(name: str) -> bool:
+    """Whether a run may have this id."""
+    try:
+        return bool(check_run_id(name))
+    except InvalidRunIdError:
+        return False
+
+
 def safe_run_id(text: str) -> tuple[str, str]:
     """The run id that people expect of ``text``, and a sentence about it: ``my-exp`` of ``my exp!``. The sentence is
     empty if the text is a run id. Each rank makes the same of it. Raises :class:`InvalidRunIdError` if it is blank.

@@ -37,7 +37,7 @@ class JobRow:
     @property
     def resume(self) -> str | None:
         """The command to type if it has no supervisor."""
-        return f"lastbeat supervise --resume {self.run_id}" if self.alone else None
+        return f"lastbeat restart {self.run_id}" if self.alone else None
 
 
 def job_row(record: Record, at: datetime, agents: "Callable[[str], str | None]", safe: Safe) -> JobRow | None:

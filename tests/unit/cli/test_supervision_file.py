@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from lastbeat.jobs.restarts import loading
 from lastbeat.settings import table
 from lastbeat_cli import exits
+from lastbeat_cli.commands import meant
 from lastbeat_cli.supervise import config
-from lastbeat_cli.supervise.command import command
 from lastbeat_cli.supervise.config import WantedSupervision
 from support.checkout import ROOT
 from support.laws import examples
@@ -204,9 +204,7 @@ def test_the_service_in_the_docs_is_one_that_leaves_jobs_alone() -> None:
     unit.read_string(text.partition("```ini\n")[2].partition("```")[0])
     service = unit["Service"]
     assert service["KillMode"] == "process", "or systemd ends what the supervisor started"
-    program, name, *arguments = shlex.split(service["ExecStart"])
-    assert (Path(program).name, name) == ("lastbeat", "supervise")
-    with command.make_context("supervise", arguments) as context:
-        assert context.params["resumed"] == "llama"
+    program, *words = shlex.split(service["ExecStart"])
+    assert (Path(program).name, meant(words)) == ("lastbeat", ["restart", "resume", "llama"])
     ended = {str(status) for status in (exits.WARNING, exits.CRITICAL)}
     assert (service["Restart"], set(service["SuccessExitStatus"].split())) == ("on-failure", ended)

@@ -184,7 +184,7 @@ log_events:
     found = take(text)
     command = Reaction(command=("evaluate", "{checkpoint}", "--step={step}"))
     assert loaded(found).reactions == {"checkpoint_saved": (command,)}
-    assert any("'lastbeat supervise' needs --checkpoint-dir" in each for each in found.notes)
+    assert any("'lastbeat restart supervise' needs --checkpoint-dir" in each for each in found.notes)
 
 
 def test_a_signal_that_is_called_as_a_change_of_the_run_is_not_mixed_up_with_it() -> None:

@@ -63,7 +63,7 @@ def test_a_job_with_gpus(gpus: GpuUse | None, seconds: float, told: str | None) 
     ("kind", "words"),
     [
         ("ray", "--entrypoint-num-gpus"),
-        ("ray", "lastbeat supervise --launcher ray-pod --head-pod P"),
+        ("ray", "lastbeat restart supervise --launcher ray-pod --at head-pod=P"),
         ("ray-pod", "torch.cuda.is_available()"),
         ("kubernetes", "torch.cuda.is_available()"),
     ],

@@ -27,7 +27,7 @@ from unit.supervision.test_supervised import running, settled
 
 NCCL = "RuntimeError: NCCL error: unhandled system error"
 RECORD = f"{RUN}/_watchdog.json"
-OPEN = "its supervisor on here decides; if none runs: lastbeat supervise --resume run"
+OPEN = "its supervisor on here decides; if none runs: lastbeat restart run"
 RESTARTS = "restarting, attempt 1/3, from where training itself resumes"
 
 

@@ -31,7 +31,7 @@ def begun() -> tuple[SupervisedScene, SupervisorLease]:
     ("passed_s", "state", "agent", "by", "resume"),
     [
         pytest.param(0, JobState.RUNNING, None, "ada@login1", None, id="somebody looks after it"),
-        pytest.param(LEASE_S + 1, JobState.RUNNING, None, None, "lastbeat supervise --resume run",
+        pytest.param(LEASE_S + 1, JobState.RUNNING, None, None, "lastbeat restart run",
                      id="nobody does any more"),
         pytest.param(LEASE_S + 1, JobState.RUNNING, "bob@login2", None, None, id="an agent does"),
         pytest.param(LEASE_S + 1, JobState.SUCCEEDED, None, None, None, id="nobody has to"),

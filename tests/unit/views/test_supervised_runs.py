@@ -75,7 +75,7 @@ def test_who_looks_after_it_is_told_and_that_nobody_does_any_more() -> None:
     assert "Supervised by ada@login1" in told(scene)
     scene.store.pass_time(LEASE_S + 1)
     assert line_of(scene).supervised_by is None
-    assert "Nobody supervises it now: lastbeat supervise --resume run" in told(scene)
+    assert "Nobody supervises it now: lastbeat restart run" in told(scene)
     scene.end("run-r1", JobState.SUCCEEDED)
     scene.watch(lease=lease).tick()
     scene.store.pass_time(LEASE_S + 1)

@@ -153,4 +153,5 @@ TRAITS: Final = LauncherTraits(
     wait_reason=wait_reason,
     pending_remedy="kubectl describe ID, and its pods, show the rest",
     log_remedy=_log,
+    reach={key: f"--{key}" for key in ("namespace", "context")},
 )

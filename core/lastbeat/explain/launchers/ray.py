@@ -12,8 +12,8 @@ _IDLE_GPUS: Final = (
     "Ray has given out none of its GPUs, and no step is seen. "
     "ray job submit starts an entrypoint without GPUs unless it asks for them (--entrypoint-num-gpus), or the training "
     "never asked Ray for any (ScalingConfig(use_gpu=True), @ray.remote(num_gpus=1)): ray status shows who has what. "
-    "Where ray job submit leaves GPUs unused, start the training inside the head pod: lastbeat supervise --launcher "
-    "ray-pod --head-pod P."
+    "Where ray job submit leaves GPUs unused, start the training inside the head pod: lastbeat restart supervise "
+    "--launcher ray-pod --at head-pod=P."
 )
 
 
@@ -33,6 +33,7 @@ TRAITS: Final = LauncherTraits(
     counts_reserved_gpus=True,
     pending_remedy=PENDING,
     log_remedy=_log,
+    reach={"address": "--ray-address"},
     ray_head=_head,
     idle_gpus_remedy=_IDLE_GPUS,
 )

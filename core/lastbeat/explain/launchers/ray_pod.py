@@ -26,5 +26,6 @@ TRAITS: Final = LauncherTraits(
     ends=ENDS,
     pending_remedy=PENDING,
     log_remedy=_log,
+    reach={key: f"--{key}" for key in ("head-pod", "namespace", "container", "context")},
     ray_head=_head,
 )

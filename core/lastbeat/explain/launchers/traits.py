@@ -97,6 +97,8 @@ class LauncherTraits:
     """What shows why a job waits; ``ID`` in it stands for the job's id."""
     log_remedy: Callable[[str], str] = _named_output
     """Job's id → what shows where its log is; of a remote launcher, what shows the log itself."""
+    reach: Mapping[str, str] = field(default_factory=dict)
+    """Key of ``--at`` → the option by which the launcher takes where its jobs run."""
     ray_head: Callable[[Sequence[str], str], RayHead | None] = _no_ray
     """Options and place of its jobs → the head of the Ray cluster on which they run. None: they run on none."""
     idle_gpus_remedy: str = _IDLE_GPUS

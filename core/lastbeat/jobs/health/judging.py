@@ -18,7 +18,7 @@ FIX_EFA: Final = (
 )
 UNUSED_GPUS: Final = (
     "look whether the training has begun; where `ray job submit` leaves GPUs unused, start it in the head pod: "
-    "lastbeat supervise --launcher ray-pod"
+    "lastbeat restart supervise --launcher ray-pod"
 )
 IN_USE_PERCENT: Final = 5.0
 """GPUs with an average below this are unused: training keeps them busier, and a driver's own work is less."""

@@ -58,7 +58,7 @@ _BY_HAND: Final = "left out; write it under on: of the policy if it holds always
 _OTHER_ACTION: Final = "lastbeat alerts people; what LASTBEAT_WEBHOOK_URL calls can do the rest"
 _POLICY_DECIDES: Final = "the restart policy decides whether a job is started again, and how often"
 _NO_POLICY: Final = f"the file names no restart policy, so policies: allows at most {RETRIES} restarts in a row"
-_CHECKPOINTS: Final = "it follows on checkpoint_saved, for which 'lastbeat supervise' needs --checkpoint-dir"
+_CHECKPOINTS: Final = "it follows on checkpoint_saved, for which 'lastbeat restart supervise' needs --checkpoint-dir"
 
 
 class ImportedConfiguration(NamedTuple):

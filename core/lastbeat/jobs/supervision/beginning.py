@@ -99,17 +99,21 @@ def _last_job(record: Record, launcher: Launcher) -> JobMemory | None:
         return None
     if job.launcher != launcher.kind:
         if not job.state.ended:
-            raise NotBegunError(f"{record.run_id} has job {job.id} of {job.launcher}; end it first, or --resume it")
+            raise NotBegunError(
+                f"{record.run_id} has job {job.id} of {job.launcher}; "
+                f"end it first, or go on with it by lastbeat restart {record.run_id}"
+            )
         return job
     report = launcher.state(job.id)
     if report.state is JobState.UNKNOWN:
         raise NotBegunError(
             f"{record.run_id} has a job already, {job.id}, and whether it has ended is unknown ({report.reason}); "
-            f"go on with it by --resume {record.run_id}, or take another run id"
+            f"go on with it by lastbeat restart {record.run_id}, or take another run id"
         )
     if not report.state.ended:
         raise NotBegunError(
-            f"{record.run_id} has a job already, {job.id} ({report.state}); go on with it by --resume {record.run_id}"
+            f"{record.run_id} has a job already, {job.id} ({report.state}); "
+            f"go on with it by lastbeat restart {record.run_id}"
         )
     return job
 

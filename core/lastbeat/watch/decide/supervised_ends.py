@@ -60,7 +60,7 @@ def with_decider(decision: Decision, supervision: Supervision, agent: str | None
         return replace(decision, restart_note=f"the agent{_on_host(agent)} decides")
     lease = decision.record.seat
     by = _on_host(lease.by if lease is not None else supervision.by)
-    resume = f"lastbeat supervise --resume {decision.record.run_id}"
+    resume = f"lastbeat restart {decision.record.run_id}"
     return replace(decision, restart_note=f"its supervisor{by} decides; if none runs: {resume}")
 
 

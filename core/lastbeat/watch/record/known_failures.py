@@ -248,12 +248,5 @@ def _decoded(blob: Blob | None) -> FailuresDocument:
 
 def _checked(known: KnownFailure) -> KnownFailure:
     # Any user with write access to the store may have written this, and alerts show it.
-    runs = tuple(each for each in known.runs[-MOST_RUNS:] if _is_a_run(each.run_id))
+    runs = tuple(each for each in known.runs[-MOST_RUNS:] if runid.is_run_id(each.run_id))
     return replace(known, runs=runs, earlier=min(max(0, known.earlier), 10**6))
-
-
-def _is_a_run(run_id: str) -> bool:
-    try:
-        return bool(runid.check_run_id(run_id))
-    except runid.InvalidRunIdError:
-        return False

@@ -430,7 +430,8 @@ class KubernetesLauncher:
         # The user that began the run may not have been allowed to read the mark.
         if here != self._place and self._server() != self._place:
             raise LauncherError(
-                f"its jobs are in {self._place}, and this is {here}", "go on with it there, or set --context"
+                f"its jobs are in {self._place}, and this is {here}",
+                "go on with it there, or name it by --at context=…",
             )
         self._compared = True
 

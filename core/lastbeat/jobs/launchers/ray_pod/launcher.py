@@ -83,7 +83,7 @@ def _python(options: Sequence[str]) -> PodPython:
     if not said.get("--head-pod"):
         raise JobRefusedError(
             "ray-pod needs the pod of the cluster's head",
-            "--head-pod=POD; 'kubectl get pods -l ray.io/node-type=head' lists such pods",
+            "--at head-pod=POD; 'kubectl get pods -l ray.io/node-type=head' lists such pods",
         )
     pod, container = check_name("pod", said["--head-pod"]), said.get("--container", "")
     if container:

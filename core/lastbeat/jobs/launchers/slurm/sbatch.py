@@ -48,7 +48,10 @@ _REFUSED: Final[Mapping[_Option, tuple[str, str]]] = {
     _ARRAY: (_AN_ARRAY, "leave it out"),
     _NAME: ("the job's name is lastbeat's: it is found by it", "leave it out; --run-id names the job"),
     _WRAP: ("--wrap is a script of its own", "give lastbeat the command itself"),
-    _TEST: ("--test-only submits nothing", "leave it out; lastbeat supervise --dry-run shows what would be run"),
+    _TEST: (
+        "--test-only submits nothing",
+        "leave it out; lastbeat restart supervise --dry-run shows what would be run",
+    ),
 }
 """Those among the user's options. In a script, lastbeat's own options outrank a name and the like."""
 
