@@ -34,7 +34,7 @@ _PAGE_HEAD = """\
 For people who set lastbeat up. It reads arguments, then the environment, then `.env` in the current folder;
 `.env.example` is such a file, with every default. Blank is unset. All faults are reported at once.
 
-Some settings are lists: `LASTBEAT_GROUPS=runs:3,repeat_hours:4`. What such a list leaves out keeps its default.
+Some settings are lists: `LASTBEAT_GROUPS=runs:3,repeat_hours:4`. Parts that a list leaves out keep their defaults.
 Variables of earlier versions are still read, and a hint in the log says what each is now. The clouds' own variables,
 for addresses and credentials, are in [stores.md](stores.md#the-clouds-own-variables).
 """
