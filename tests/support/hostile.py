@@ -10,7 +10,6 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -167,8 +166,6 @@ VALUES: dict[str, Callable[[], Any]] = {
     "a generator": lambda: (n for n in range(3)),
     "a lock": threading.Lock,
     "bytes": lambda: b"5000",
-    "a bytearray": lambda: bytearray(b"5000"),
-    "a memoryview": lambda: memoryview(b"5000"),
     "a surrogate": lambda: "half a \ud83d pair",
     "a text with controls": lambda: "a\x00b\x1b[31m\r\n\u202ec",
     "a text of a number": lambda: "5000",
@@ -178,30 +175,20 @@ VALUES: dict[str, Callable[[], Any]] = {
     "-10 ** 5000": lambda: -(10**5000),
     "NaN": lambda: float("nan"),
     "infinity": lambda: float("inf"),
-    "-0.0": lambda: -0.0,
-    "1e308": lambda: 1e308,
     "a complex number": lambda: 1 + 2j,
     "a Decimal that is no number": lambda: Decimal("sNaN"),
     "a Decimal beyond all floats": lambda: Decimal("1e5000"),
-    "a Fraction beyond all floats": lambda: Fraction(10**5000, 3),
     "numpy's int64": lambda: np.int64(2**62),
-    "numpy's uint64": lambda: np.uint64(2**64 - 1),
     "numpy's float16 that is no number": lambda: np.float16("nan"),
     "numpy's longdouble": lambda: np.longdouble("1e4000"),
-    "numpy's bool": lambda: np.bool_(True),
     "numpy's text": lambda: np.str_("5000"),
-    "numpy's bytes": lambda: np.bytes_(b"5000"),
     "numpy's time": lambda: np.datetime64("2026-01-01"),
-    "numpy's complex": lambda: np.complex64(1j),
-    "numpy's void": lambda: np.void(b"abc"),
     "an array without dimensions": lambda: np.array(5000),
     "an array of one": lambda: np.array([5000]),
     "an array of two": lambda: np.array([1, 2]),
     "an array of none": lambda: np.array([]),
     "an array of objects": _objects,
     "a list": lambda: [5],
-    "a tuple": tuple,
-    "True": lambda: True,
     "None": lambda: None,
 }
 """What it is → how it is made."""

@@ -19,7 +19,6 @@ from lastbeat.launch.ray import (
     check_job_status,
     find_latest_checkpoint,
     get_current_step,
-    stop_job,
 )
 from support.waiting import until
 
@@ -139,17 +138,6 @@ def test_a_script_that_was_killed_goes_on_with_the_job_that_it_had_started(
     assert [each["status"] for each in by_dashboard.jobs(job)] == ["FAILED", "SUCCEEDED"]
 
 
-def test_a_run_that_ended_well_is_not_run_again(
-    by_dashboard: Head, training: Callable[[str], str], checkpoints: Path
-) -> None:
-    job = by_dashboard.submit(training("crash"))
-    restarted(by_dashboard, job, checkpoints)
-
-    again = restarted(by_dashboard, job, checkpoints)
-
-    assert (again.success, again.total_retries, len(by_dashboard.jobs(job))) == (True, 1, 2)
-
-
 def test_where_the_settings_name_a_fleet_the_run_is_one_of_it(
     by_dashboard: Head,
     training: Callable[[str], str],
@@ -198,10 +186,3 @@ def test_what_cannot_be_looked_after_is_refused_at_once(by_dashboard: Head, chec
         restarted(by_dashboard, "no-such-job", checkpoints / "not-there")
     with pytest.raises(NotReachedError, match="refused"):
         auto_restart("http://127.0.0.1:1", "job", str(checkpoints))
-
-
-def test_a_job_that_nobody_stopped_in_time_is_told(by_dashboard: Head) -> None:
-    job = by_dashboard.submit("true", entrypoint_num_gpus=64)
-
-    with pytest.raises(NotReachedError, match="PENDING"):
-        stop_job(by_dashboard.head_pod, job, timeout=1)

@@ -44,8 +44,6 @@ def head(pods: FakeCluster, nvidia_smi: str = "") -> None:
     [
         pytest.param(("head", "ml"), {}, id="the namespace as the second argument"),
         pytest.param(("head",), {"namespace": "ml"}, id="the namespace by its name"),
-        pytest.param(("head", None, "ml"), {}, id="the namespace as the last argument"),
-        pytest.param(("head", ["head"], "ml"), {}, id="with its pods"),
         pytest.param(("head", "head", "ml"), {}, id="with one pod, as text"),
     ],
 )

@@ -144,14 +144,6 @@ def test_what_nobody_takes_is_bounded_and_said_to_be_lost() -> None:
     assert (len(text), lost) == (LIMIT_CHARS, True)
 
 
-def test_tiny_writes_are_bounded_too() -> None:
-    capture = Capture()
-    for _ in range(100_000):
-        capture.add("")
-    capture.add("end")
-    assert capture.take() == ("end", True)
-
-
 def test_many_threads_lose_nothing_while_it_is_taken() -> None:
     capture = Capture()
     writers = [

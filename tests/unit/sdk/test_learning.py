@@ -227,14 +227,6 @@ def test_a_person_has_it_forget_what_it_knew() -> None:
     assert limits(run) == {"loading": 150.0}, "what it sees from then on counts"
 
 
-def test_what_was_forgotten_before_it_began_costs_it_nothing() -> None:
-    store, learning = MemoryStore(), Learning(SectionLimits())
-    store.write(STATE, encode_state(LearnedState(forgotten_at="before")))
-    run = training(learning, checkpointing=100.0)
-    learning.write(beat(run, store, ending=True))
-    assert kept(store).learned[SAVING].limit_s == 500.0
-
-
 def test_what_a_person_has_applied_stays() -> None:
     store, learning = MemoryStore(), Learning(SectionLimits(), every_s=0.0)
     applied = LearnedState("start 0", {}, {SAVING: LearnedLimit(Taken(16, 50.0), 250.0)}, applied=True)

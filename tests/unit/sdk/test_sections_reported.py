@@ -41,15 +41,6 @@ def sections(store: MemoryStore, name: str) -> dict[str, float | None]:
     return {each.get("name"): each.get("limit_s") for each in document(store, name).get("sections", [])}
 
 
-def test_a_run_without_sections_writes_nothing_of_them() -> None:
-    store = MemoryStore()
-    run = training(store, limits=SectionLimits())
-    run.step(1)
-    until(lambda: "r/progress.json" in store.held)
-    assert run.complete()
-    assert "sections" not in document(store, "metadata.json")
-
-
 @pytest.mark.parametrize("number", [0, 1], ids=["rank 0", "another rank"])
 def test_a_rank_says_what_it_is_in_and_marks_itself_while_that_takes_too_long(number: int) -> None:
     store = MemoryStore()
@@ -113,12 +104,13 @@ def test_a_watchdog_with_no_setting_of_its_own_says_what_hangs_and_that_it_goes_
     runs = [training(store, each, 2, limits=SectionLimits({"checkpointing": 1.2})) for each in range(2)]
     watch = Watch("r", WatchContext(store, [], Policy(), lambda: store.now))
     until(lambda: document(store, "metadata.json").get("begun"))
+    assert watch.tick().status.value == "RUNNING"
     with runs[1].section("checkpointing"):
-        assert watch.tick().status.value == "RUNNING"
         until(lambda: "r/ranks/1.late" in store.held)
         outcome = watch.tick()
         assert outcome.status.value == "TIMED_OUT"
-        assert outcome.reason.startswith("rank 1: checkpointing for 1s (limit 1s)")
+        assert outcome.reason.startswith("rank 1: checkpointing for ")
+        assert "(limit 1s)" in outcome.reason
     until(lambda: "r/ranks/1.late" not in store.held)
     store.pass_time(60)
     until(lambda: store.held["r/metadata.json"].modified == store.now.replace(microsecond=0))

@@ -146,16 +146,6 @@ def test_a_mark_that_is_old_is_worth_one_warning_until_passes_come_back(
         assert len(caplog.records) == 2
 
 
-def test_the_age_is_told_by_the_stores_clock_and_not_by_the_document(
-    fleet: Fleet, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING, logger="lastbeat"):
-        for _ in range(30):
-            fleet.sweep()
-            fleet.beats(1)
-    assert not caplog.records
-
-
 @pytest.mark.parametrize(
     "mark",
     [

@@ -67,15 +67,6 @@ def test_a_run_that_was_not_to_be_restarted_and_lives_again_is_decided_about_ane
     assert scene.launcher.submitted == ["run-r0", "run-r1"]
 
 
-def test_what_stood_still_and_ended_well_before_its_restart_is_not_run_again() -> None:
-    scene = running(SupervisedScene(limits=STALLS))
-    stalled(scene, delay_s=600.0)
-    scene.store.pass_time(20)
-    scene.end("run-r0", JobState.SUCCEEDED, 0)
-    assert settled(scene).status is Status.SUCCEEDED
-    assert scene.launcher.submitted == ["run-r0"]
-
-
 def test_silence_while_nobody_can_ask_the_launcher_leads_to_no_restart() -> None:
     scene = running(SupervisedScene())
     beat(scene)
