@@ -47,9 +47,6 @@ def container_agent() -> Iterator[str]:
 def given(kind: str, folder: Path, agent: str) -> dict[str, str]:
     """The environment of a process that has its credentials in this way."""
     config = folder / "config"
-    if kind == "a profile":
-        config.write_text(f"[profile team]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET_KEY}\n")
-        return {"AWS_CONFIG_FILE": str(config), "AWS_PROFILE": "team"}
     if kind == "a process":
         document = {"Version": 1, "AccessKeyId": ACCESS_KEY, "SecretAccessKey": SECRET_KEY}
         (folder / "credentials.json").write_text(json.dumps(document))
@@ -70,9 +67,7 @@ def given(kind: str, folder: Path, agent: str) -> dict[str, str]:
     return {"AWS_CONTAINER_CREDENTIALS_FULL_URI": agent}
 
 
-@pytest.mark.parametrize(
-    "kind", ["a profile", "a process", "a role that a profile takes on", "a web identity", "a container"]
-)
+@pytest.mark.parametrize("kind", ["a process", "a role that a profile takes on", "a web identity", "a container"])
 def test_a_pass_with_credentials_from(kind: str, s3_server: S3Server, tmp_path: Path) -> None:
     bucket = s3_server.bucket()
     s3_server.client().put_object(Bucket=bucket, Key=f"training-runs/{RUN}/_complete", Body=b"")

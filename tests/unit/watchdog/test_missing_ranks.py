@@ -111,21 +111,6 @@ def test_show_says_the_same_whether_it_was_recorded_or_not(world: World) -> None
         ]
 
 
-@pytest.mark.parametrize(
-    ("missing", "there", "world_size"),
-    [
-        pytest.param((7,), 8, 16, id="half of the logs are not there"),
-        pytest.param((), 8, 8, id="all ranks report it"),
-        pytest.param((1, 2, 3, 4, 5), 8, 8, id="most ranks do not report it"),
-    ],
-)
-def test_without_proof_nobody_is_named(world: World, missing: tuple[int, ...], there: int, world_size: int) -> None:
-    alert = fail(world, *missing, there=there, world_size=world_size, error="")
-    assert alert.action is not None
-    assert "Look at rank" not in alert.action
-    assert alert.log_name == ""
-
-
 def test_a_log_that_could_not_be_read_accuses_nobody(world: World) -> None:
     def refuse(op: str, key: str) -> None:
         if op == "read" and key.endswith("logs/rank2.txt"):

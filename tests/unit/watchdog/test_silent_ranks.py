@@ -72,22 +72,6 @@ def test_and_so_it_does_of_a_run_that_is_timed_out(world: World, caplog: pytest.
     assert words(caplog) == [f"{RUN}: Did not get subsequent heartbeat. Waited 660 seconds."]
 
 
-def test_one_that_never_began_has_missed_no_beat(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
-    for _ in range(30):
-        world.after(60)
-        world.look()
-    assert words(caplog) == []
-
-
-def test_it_is_cleared_when_the_rank_beats_again(world: World) -> None:
-    minutes(world, 1, range(8))
-    minutes(world, 6, WITHOUT_3)
-    minutes(world, 1, range(8))
-    outcome = world.look()
-    assert (outcome.status, dict(outcome.conditions)) == (Status.RUNNING, {})
-
-
 def test_a_rank_that_beat_again_and_falls_silent_again_is_told_again(world: World) -> None:
     for alerts in (1, 2):
         minutes(world, 2, range(8))

@@ -1,11 +1,9 @@
 """Alerts say when another run failed like this, and what became of it."""
 
-import pytest
-
 from lastbeat.model.similar import KNOWN_FAILURES
 from lastbeat.stores.port import UnreachableError
 from lastbeat.watch.record.known_failures import KnownFailures
-from support.world import World, running
+from support.world import World
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {} GiB"
 DAY = 86400.0
@@ -59,16 +57,6 @@ def test_another_mistake_is_not_said_to_be_the_same() -> None:
     assert alert.similar is None
 
 
-@pytest.mark.parametrize("body", [b"{", b"x" * 10**6, b'{"schema": 99}'], ids=["broken", "huge", "newer"])
-def test_whatever_lies_there_the_alert_goes_out(body: bytes) -> None:
-    world = watched()
-    world.store.write(KNOWN_FAILURES, body)
-    world.run("second").error(OOM.format("3.00"))
-    swept(world)
-    (alert,) = world.channel.sent
-    assert (alert.cause, alert.similar) == ("oom", None)
-
-
 def test_a_document_that_nobody_can_read_or_write_costs_the_line_alone() -> None:
     world = watched()
 
@@ -81,19 +69,6 @@ def test_a_document_that_nobody_can_read_or_write_costs_the_line_alone() -> None
     swept(world)
     (alert,) = world.channel.sent
     assert (alert.cause, alert.similar) == ("oom", None)
-
-
-def test_many_that_fail_at_once_cost_one_read_and_one_change_in_a_pass() -> None:
-    world = running(50)
-    swept(world)
-    for number in range(50):
-        world.run(f"run-{number:04}").error(OOM.format(number))
-    world.store.calls.clear()
-    swept(world)
-    assert [call for call in world.store.calls if call[1] == KNOWN_FAILURES] == [
-        ("read", KNOWN_FAILURES), ("read", KNOWN_FAILURES), ("write", KNOWN_FAILURES)
-    ]  # fmt: skip
-    assert len(world.channel.sent) == 50
 
 
 def test_the_watcher_of_one_run_says_that_its_last_attempt_failed_like_this() -> None:

@@ -73,28 +73,6 @@ def test_people_hear_of_it_once_with_what_to_do_and_of_its_end() -> None:
     assert len(world.channel.sent) == 2, "it came back"
 
 
-def test_while_the_heartbeat_cannot_be_read_what_is_known_stands() -> None:
-    world = World()
-    world.beat(stragglers=ONE)
-    world.look()
-    world.after(60)
-    world.beat()
-    world.put("metadata.json", "{")
-    assert "straggler" in world.look().conditions
-    world.after(60)
-    world.beat(stragglers=WELL)
-    assert "straggler" not in world.look().conditions
-
-
-def test_a_new_attempt_begins_without_it() -> None:
-    world = World()
-    world.beat(stragglers=ONE, attempt=1, start_time=world.now.isoformat())
-    world.look()
-    world.after(60)
-    world.beat(attempt=2, start_time=world.now.isoformat())
-    assert "straggler" not in world.look().conditions
-
-
 def test_our_own_warning_in_a_log_is_not_told_beside_it() -> None:
     line = "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected ranks: [76]\n"
     rows: tuple[tuple[dict[str, Any], set[str]], ...] = (({"stragglers": ONE}, {"straggler"}), ({}, {"warning_in_log"}))
