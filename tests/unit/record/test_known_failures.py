@@ -2,31 +2,25 @@
 
 import json
 import threading
-from collections.abc import Callable
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 from lastbeat.model.record import Attempt, Record
 from lastbeat.model.similar import KNOWN_FAILURES, WENT_ON, SimilarFailure
-from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.port import DeniedError, Store, UnreachableError
 from lastbeat.watch.record.codec import encode
 from lastbeat.watch.record.fleet_document import LIMIT_BYTES
 from lastbeat.watch.record.known_failures import MOST_RUNS, KnownFailures
 from support.memory import START, MemoryStore
 
-Open = Callable[[], Store]
 HOUR = timedelta(hours=1)
 OOM = "aaaaaaaaaaaa"
 
 
-@pytest.fixture(params=["memory", "directory"])
-def root(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    """Each call gives another client of the same root, as another process would have one."""
-    memory = MemoryStore()
-    return (lambda: memory) if request.param == "memory" else (lambda: DirectoryStore(tmp_path))
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
 
 
 def failed(store: Store, run_id: str, at: datetime = START, fingerprint: str = OOM, attempt: int = 1) -> None:
@@ -45,19 +39,19 @@ def similar(
     return KnownFailures(store).similar(fingerprint, run_id, attempt, now, unjudged)
 
 
-def test_the_latest_run_that_failed_like_this_is_found_by_another_process(root: Open) -> None:
-    assert similar(root()) is None
-    failed(root(), "old", START - 48 * HOUR)
-    failed(root(), "younger", START - 24 * HOUR)
-    failed(root(), "different", START, "bbbbbbbbbbbb")
-    assert similar(root()) == SimilarFailure("younger", START - 24 * HOUR, runs=3)
-    assert similar(root(), "younger", attempt=2) == SimilarFailure("old", START - 48 * HOUR, runs=2)
+def test_the_latest_run_that_failed_like_this_is_found_by_another_process(store: MemoryStore) -> None:
+    assert similar(store) is None
+    failed(store, "old", START - 48 * HOUR)
+    failed(store, "younger", START - 24 * HOUR)
+    failed(store, "different", START, "bbbbbbbbbbbb")
+    assert similar(store) == SimilarFailure("younger", START - 24 * HOUR, runs=3)
+    assert similar(store, "younger", attempt=2) == SimilarFailure("old", START - 48 * HOUR, runs=2)
 
 
-def test_where_no_other_run_failed_like_this_it_is_an_earlier_attempt_of_its_own(root: Open) -> None:
-    failed(root(), "new", START - HOUR)
-    assert similar(root(), attempt=2) == SimilarFailure("new", START - HOUR, own=True, runs=1)
-    assert similar(root(), attempt=1) is None, "this very failure is no earlier one"
+def test_where_no_other_run_failed_like_this_it_is_an_earlier_attempt_of_its_own(store: MemoryStore) -> None:
+    failed(store, "new", START - HOUR)
+    assert similar(store, attempt=2) == SimilarFailure("new", START - HOUR, own=True, runs=1)
+    assert similar(store, attempt=1) is None, "this very failure is no earlier one"
 
 
 def test_what_is_told_in_words() -> None:
@@ -69,20 +63,20 @@ def test_what_is_told_in_words() -> None:
     assert SimilarFailure("x", START, aftermath="of a newer version").told(now) == "same as run x on 1 Jan"
 
 
-def test_a_run_counts_once_however_often_it_fails_and_only_the_latest_runs_are_named(root: Open) -> None:
+def test_a_run_counts_once_however_often_it_fails_and_only_the_latest_runs_are_named(store: MemoryStore) -> None:
     for number in range(MOST_RUNS + 5):
-        failed(root(), f"run-{number}", START + number * timedelta(seconds=1))
-        failed(root(), f"run-{number}", START + number * timedelta(seconds=1), attempt=2)
-    found = similar(root())
+        failed(store, f"run-{number}", START + number * timedelta(seconds=1))
+        failed(store, f"run-{number}", START + number * timedelta(seconds=1), attempt=2)
+    found = similar(store)
     assert found is not None
     assert (found.run_id, found.attempt, found.runs) == (f"run-{MOST_RUNS + 4}", 1, MOST_RUNS + 6)
 
 
-def test_two_passes_at_once_lose_nothing(root: Open) -> None:
+def test_two_passes_at_once_lose_nothing(store: MemoryStore) -> None:
     ready = threading.Barrier(8)
 
     def one(number: int) -> None:
-        known = KnownFailures(root())
+        known = KnownFailures(store)
         known.saw(OOM, "oom", f"run-{number}", 1, START + number * timedelta(seconds=1))
         ready.wait()
         known.save()
@@ -92,7 +86,7 @@ def test_two_passes_at_once_lose_nothing(root: Open) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    found = similar(root())
+    found = similar(store)
     assert found is not None
     assert (found.run_id, found.runs) == ("run-7", 9)
 

@@ -9,7 +9,7 @@ import pytest
 
 from lastbeat.model.limits import LIMITS, LimitEntry
 from lastbeat.model.policy import Policy
-from lastbeat.stores.port import ConflictError, Entry, StoreError, UnreachableError
+from lastbeat.stores.port import Entry, StoreError, UnreachableError
 from lastbeat.watch.record.fleet_document import GOOD_FOR_S
 from lastbeat.watch.record.limits import LISTED_FOR_S, MOST, FleetLimits
 from support.memory import START, MemoryStore
@@ -162,29 +162,6 @@ def test_two_people_at_once_lose_nothing() -> None:
     limits = FleetLimits(store)
     limits.change("mine", lambda entry: replace(entry, stale_minutes=20.0))
     assert {entry.runs for entry in limits.all()} == {"mine", "other-0", "other-1"}
-
-
-def test_a_change_whose_answer_is_lost_is_made_once() -> None:
-    store = MemoryStore()
-    write = store.write
-
-    def lost(key: str, body: bytes, expect: Any) -> str:
-        write(key, body, expect)
-        store.write = write  # type: ignore[method-assign]
-        raise UnreachableError("no answer")
-
-    store.write = lost  # type: ignore[method-assign,assignment]
-    limits = FleetLimits(store)
-    limits.change("*", lambda entry: replace(entry, stale_minutes=20.0))
-    assert store.calls.count(("write", LIMITS)) == 1
-    assert limits.all() == (LimitEntry("*", stale_minutes=20.0),)
-
-
-def test_a_race_that_is_always_lost_ends() -> None:
-    store = MemoryStore()
-    refuse(store, "write", ConflictError("changed"))
-    with pytest.raises(ConflictError, match="changed by others every time"):
-        FleetLimits(store).change("*", lambda entry: replace(entry, stale_minutes=20.0))
 
 
 def test_there_are_so_many_at_most() -> None:

@@ -68,15 +68,11 @@ def test_a_damaged_document_is_told_and_replaced_only_on_purpose(text: str) -> N
             ask()
         assert "--remove-all" in told.value.advice
     assert store.held[LIMITS].body.decode() == text
-    limits.clear_all()
-    assert limits.all() == ()
-
-
-@pytest.mark.parametrize("text", DAMAGED)
-def test_whoever_looks_is_told_what_is_wrong(text: str) -> None:
-    faults, _ = faults_of(store_of(text))
+    faults, _ = faults_of(store)
     assert faults
     assert all(str(fault).startswith(LIMITS) and len(str(fault)) < 400 for fault in faults)
+    limits.clear_all()
+    assert limits.all() == ()
 
 
 def test_all_faults_are_told_at_once_each_with_its_line_and_what_is_misspelt() -> None:

@@ -3,27 +3,20 @@
 import json
 import logging
 import threading
-from collections.abc import Callable
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 from lastbeat.model.silence import SILENCES, Silence
-from lastbeat.stores.directory import DirectoryStore
-from lastbeat.stores.port import ConflictError, DeniedError, Store, StoreError, UnreachableError
+from lastbeat.stores.port import StoreError, UnreachableError
 from lastbeat.watch.record.fleet_document import LIMIT_BYTES
 from lastbeat.watch.record.silences import MOST, Silences
 from support.memory import START, MemoryStore
 
-Open = Callable[[], Store]
 
-
-@pytest.fixture(params=["memory", "directory"])
-def root(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    """Each call gives another client of the same root, as another process would have one."""
-    memory = MemoryStore()
-    return (lambda: memory) if request.param == "memory" else (lambda: DirectoryStore(tmp_path))
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
 
 
 def silence(number: int = 1, runs: str = "", *, hours: float = 2.0, now: datetime = START) -> Silence:
@@ -36,36 +29,36 @@ def after(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def test_a_silence_is_honoured_listed_and_lifted(root: Open) -> None:
-    assert Silences(root()).all(START) == ()
-    assert Silences(root()).why("mistral-7b", START) is None
-    assert Silences(root()).add(silence(), START).silence == silence()
-    assert Silences(root()).all(START) == (silence(),)
-    why = Silences(root()).why("mistral-7b", START)
+def test_a_silence_is_honoured_listed_and_lifted(store: MemoryStore) -> None:
+    assert Silences(store).all(START) == ()
+    assert Silences(store).why("mistral-7b", START) is None
+    assert Silences(store).add(silence(), START).silence == silence()
+    assert Silences(store).all(START) == (silence(),)
+    why = Silences(store).why("mistral-7b", START)
     assert why == "moving (silence 00000001 of mistral-* until 2026-01-01T14:00:00Z, by ana@desk)"
-    assert Silences(root()).why("llama-7b", START) is None
-    assert Silences(root()).lift("00000001", START) == (silence(),)
-    assert Silences(root()).why("mistral-7b", START) is None
-    assert Silences(root()).lift("00000001", START) == (), "there is nothing left to lift"
+    assert Silences(store).why("llama-7b", START) is None
+    assert Silences(store).lift("00000001", START) == (silence(),)
+    assert Silences(store).why("mistral-7b", START) is None
+    assert Silences(store).lift("00000001", START) == (), "there is nothing left to lift"
 
 
-def test_a_silence_ends_by_itself_and_goes_with_the_next_write(root: Open) -> None:
-    silences = Silences(root())
+def test_a_silence_ends_by_itself_and_goes_with_the_next_write(store: MemoryStore) -> None:
+    silences = Silences(store)
     silences.add(silence(1), START)
     silences.add(silence(2, hours=4), START)
     assert silences.why("mistral-7b", after(2 * 3600)) == silence(2).summary.replace("T14:", "T16:")
     assert silences.all(after(2 * 3600)) == (silence(2, hours=4),)
     silences.add(silence(3, hours=9), after(3 * 3600))
-    blob = root().read(SILENCES, LIMIT_BYTES)
+    blob = store.read(SILENCES, LIMIT_BYTES)
     assert blob is not None
     assert [each["id"] for each in json.loads(blob.body)["silences"]] == ["00000002", "00000003"]
     assert silences.lift("00000002", after(5 * 3600)) == (), "what is over cannot be lifted"
 
 
-def test_lifting_by_glob_lifts_all_of_that_glob_and_no_other(root: Open) -> None:
+def test_lifting_by_glob_lifts_all_of_that_glob_and_no_other(store: MemoryStore) -> None:
     made = [_entry(1, runs="mistral-*"), _entry(2, runs="mistral-7b"), _entry(3, runs="mistral-*")]
-    root().write(SILENCES, json.dumps({"schema": 1, "silences": made}).encode())
-    silences = Silences(root())
+    store.write(SILENCES, json.dumps({"schema": 1, "silences": made}).encode())
+    silences = Silences(store)
     assert [each.id for each in silences.lift("mistral-*", START)] == ["00000001", "00000003"]
     assert [each.id for each in silences.all(START)] == ["00000002"]
 
@@ -73,8 +66,8 @@ def test_lifting_by_glob_lifts_all_of_that_glob_and_no_other(root: Open) -> None
 @pytest.mark.parametrize(
     ("more", "until"), [pytest.param(3.0, 4.0, id="a later end"), pytest.param(0.5, 2.0, id="an earlier end")]
 )
-def test_the_same_glob_twice_is_one_that_lasts_as_long_as_either(root: Open, more: float, until: float) -> None:
-    silences, later = Silences(root()), after(3600)
+def test_the_same_glob_twice_is_one_that_lasts_as_long_as_either(store: MemoryStore, more: float, until: float) -> None:
+    silences, later = Silences(store), after(3600)
     silences.add(silence(1), START)
     again = Silence("0000000a", "mistral-*", later, later + timedelta(hours=more), "still moving", "bo@desk")
     made = silences.add(again, later)
@@ -85,30 +78,13 @@ def test_the_same_glob_twice_is_one_that_lasts_as_long_as_either(root: Open, mor
     assert (held.why, held.by, held.starts_at) == ("still moving", "bo@desk", START)
 
 
-def test_a_silence_that_is_extended_without_a_reason_keeps_the_one_it_has(root: Open) -> None:
-    silences = Silences(root())
+def test_a_silence_that_is_extended_without_a_reason_keeps_the_one_it_has(store: MemoryStore) -> None:
+    silences = Silences(store)
     first = silence(1)
     silences.add(first, START)
     silences.add(Silence("0000000a", first.runs, START, after(3 * 3600), "", "bo@desk"), START)
     (held,) = silences.all(START)
     assert (held.why, held.by) == (first.why, "bo@desk")
-
-
-def test_many_writers_at_once_lose_nothing(root: Open) -> None:
-    def add(number: int) -> None:
-        try:
-            Silences(root()).add(silence(number), START)
-        except StoreError as error:
-            faults.append(error)
-
-    faults: list[StoreError] = []
-    threads = [threading.Thread(target=add, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert faults == []
-    assert {each.id for each in Silences(root()).all(START)} == {f"{number:08x}" for number in range(8)}
 
 
 def test_a_writer_who_is_overtaken_reads_again_and_keeps_what_the_other_wrote() -> None:
@@ -129,52 +105,6 @@ def test_a_writer_who_is_overtaken_reads_again_and_keeps_what_the_other_wrote() 
     store.before = overtake
     assert Silences(store).lift("00000001", START) == (silence(1),)
     assert [each.id for each in Silences(store).all(START)] == ["00000002"]
-
-
-def test_a_writer_who_is_overtaken_every_time_says_so() -> None:
-    store = MemoryStore()
-
-    def overtake(operation: str, _key: str) -> None:
-        if operation == "write":
-            raise ConflictError("changed")
-
-    store.before = overtake
-    with pytest.raises(ConflictError, match="changed by others every time"):
-        Silences(store).add(silence(), START)
-
-
-@pytest.mark.parametrize("happened", [True, False], ids=["and it had happened", "and it had not"])
-def test_a_write_whose_answer_got_lost_is_done_once(happened: bool) -> None:
-    store = MemoryStore()
-    Silences(store).add(silence(1), START)
-
-    def lose(operation: str, _key: str) -> None:
-        if operation == "write":
-            store.heal()
-            raise UnreachableError("no answer")
-
-    def break_it() -> None:
-        store.before, store.after = (store.before, lose) if happened else (lose, store.after)
-
-    break_it()
-    Silences(store).add(silence(2), START)
-    assert [each.id for each in Silences(store).all(START)] == ["00000001", "00000002"]
-    break_it()
-    assert Silences(store).lift("00000001", START) == (silence(1),)
-    assert [each.id for each in Silences(store).all(START)] == ["00000002"]
-
-
-def test_a_store_that_refuses_is_told() -> None:
-    store = MemoryStore()
-
-    def refuse(_operation: str, _key: str) -> None:
-        raise DeniedError("403 for silences.json")
-
-    store.before = refuse
-    with pytest.raises(DeniedError):
-        Silences(store).add(silence(), START)
-    with pytest.raises(DeniedError):
-        Silences(store).all(START)
 
 
 def test_there_is_an_end_to_silences() -> None:
