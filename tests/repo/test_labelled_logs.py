@@ -1,6 +1,7 @@
 """The rates that the built-in catalogue reaches on the labelled logs of ``tests/corpus``: they may only rise."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ def cases() -> list[Case]:
     return read_index((CORPUS / "index.jsonl").read_text("utf-8"), "index.jsonl", TYPES)
 
 
+@cache
 def explained(case: Case) -> Explanation:
     return explain_text((CORPUS / case.file).read_bytes(), load("default"), case.file)
 

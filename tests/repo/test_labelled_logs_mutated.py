@@ -37,11 +37,7 @@ def prefixed(prefix: str) -> Callable[[str], str]:
 
 MUTATIONS = [
     pytest.param(prefixed("2026-01-05T03:00:00.123456789Z "), id="kubectl logs --timestamps"),
-    pytest.param(prefixed("2026-01-05T03:00:00.123456789+00:00 stderr F "), id="a container runtime's files"),
-    pytest.param(prefixed("[pod/train-worker-3/pytorch] "), id="kubectl logs --prefix"),
-    pytest.param(prefixed("trainer-0  | "), id="docker compose"),
     pytest.param(prefixed("3: "), id="srun --label"),
-    pytest.param(prefixed("[default3]:"), id="torchrun --tee"),
     pytest.param(prefixed("Jan 05 03:00:00 gpu-7 train[2210]: "), id="journalctl"),
     pytest.param(prefixed("\x1b[36m(TrainWorker pid=2210, ip=10.0.0.7)\x1b[0m "), id="Ray"),
     pytest.param(lambda text: text.replace("\n", "\r\n"), id="line ends of Windows"),

@@ -11,14 +11,16 @@ have seen a log are right about it nearly always, which says nothing of other lo
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 from lastbeat.explain.causes.confidence import MEASURED, MOST, Grounds
 from lastbeat.explain.signals import loading
 from lastbeat.lab.by_repository import repository_of, share
 from lastbeat.lab.calibration import diagnosed
-from lastbeat.lab.scoring import ScoredCase
-from lastbeat_cli.signals.labelled_folders import FolderScorer, together
+from lastbeat.lab.scoring import Score, ScoredCase
+from lastbeat_cli.signals.labelled_folders import AllFolders, FolderScorer, ScoredFolder, together
 from support.checkout import ROOT
 
 CORPORA = (ROOT / "tests" / "corpus", ROOT / "tests" / "corpus_further")
@@ -81,12 +83,32 @@ def _moved(row: ScoredCase, then: Mapping[Grounds, float], now: Mapping[Grounds,
     return replace(row, diagnosis=replace(said, confidence=confidence))
 
 
+@cache
+def _scorer() -> FolderScorer:
+    return FolderScorer(loading.load(loading.DEFAULT))
+
+
+@cache
+def scored(folder: Path) -> ScoredFolder:
+    """The labelled logs of ``folder``, read with all signals."""
+    return _scorer().score(folder)
+
+
+@cache
+def every_log() -> AllFolders:
+    return together([scored(folder) for folder in CORPORA])
+
+
+@cache
+def every_log_unseen() -> Score:
+    """All labelled logs, each read without the signals that are there for its repository alone."""
+    return _scorer().unseen(every_log())
+
+
 def measured() -> Measurement:
-    """Read all labelled logs, with all signals and with fewer."""
-    scorer = FolderScorer(loading.load(loading.DEFAULT))
-    every = together([scorer.score(folder) for folder in CORPORA])
-    unseen = diagnosed(scorer.unseen(every))
-    return Measurement(diagnosed(every.ours), unseen, crosswise(unseen, MEASURED), levels(unseen))
+    """All labelled logs, with all signals and with fewer."""
+    unseen = diagnosed(every_log_unseen())
+    return Measurement(diagnosed(every_log().ours), unseen, crosswise(unseen, MEASURED), levels(unseen))
 
 
 def written(text: str, found: dict[Grounds, float]) -> str:

@@ -16,9 +16,8 @@ from lastbeat.lab.calibration import brier, calibration_error
 from lastbeat.lab.scoring import Score, ScoreCounts, ScoredCase
 from lastbeat.model.times import format_duration
 from lastbeat_cli.signals.evaluation import interval
-from lastbeat_cli.signals.labelled_folders import FolderScorer, together
 from support.checkout import ROOT
-from support.confidence_levels import CORPORA, measured
+from support.confidence_levels import every_log, every_log_unseen, measured, scored
 
 PAGES = (ROOT / "docs" / "signals.md", ROOT / "docs" / "accuracy.md")
 CORPUS = ROOT / "tests" / "corpus"
@@ -71,8 +70,7 @@ def _catalogues() -> Iterator[str]:
 
 
 def _results() -> Iterator[str]:
-    scored = FolderScorer(loading.load(loading.DEFAULT)).score(CORPUS)
-    ours, naive = scored.ours, scored.naive
+    ours, naive = scored(CORPUS).ours, scored(CORPUS).naive
     beside = naive.groups()
     yield "| expected | logs | right type | right or acceptable | evidence within 2 lines | any match |"
     yield "|---|---|---|---|---|---|"
@@ -89,10 +87,9 @@ def _results() -> Iterator[str]:
 
 
 def _by_repository() -> Iterator[str]:
-    scorer = FolderScorer(loading.load(loading.DEFAULT))
-    every = together([scorer.score(folder) for folder in CORPORA])
+    every = every_log()
     repositories = len({repository_of(row.case) for row in every.ours.rows})
-    known, unseen = shares(every.ours), shares(scorer.unseen(every))
+    known, unseen = shares(every.ours), shares(every_log_unseen())
     yield f"| {len(every.ours.rows)} logs of {repositories} repositories | all signals | its repository unseen |"
     yield "|---|---|---|"
     for name, share in known.items():
