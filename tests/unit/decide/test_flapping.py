@@ -77,21 +77,20 @@ TABLE: list[tuple[str, list[Step]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("restarted", [pytest.param(True, id="--once"), pytest.param(False, id="loop")])
 @pytest.mark.parametrize("steps", [pytest.param(steps, id=name) for name, steps in TABLE])
-def test_what_is_told_of(steps: Sequence[Step], restarted: bool) -> None:
+def test_what_is_told_of(steps: Sequence[Step]) -> None:
     world = World(Policy(alert_on=DEFAULT_ALERT_ON - {Event.WARNING}))
-    told = [_told(world, minutes, act, restarted=restarted) for minutes, act, _ in steps]
+    told = [_told(world, minutes, act) for minutes, act, _ in steps]
     assert told == [expected for _, _, expected in steps]
     record = world.record_after_look()
     assert wrongly_told(record.history, {m.at: m.event for m in world.channel.sent}) == []
 
 
-def _told(world: World, minutes: float, act: Act, *, restarted: bool = True) -> str:
+def _told(world: World, minutes: float, act: Act) -> str:
     world.after(minutes * MINUTE)
     act(world)
     before = len(world.channel.sent)
-    world.look(restarted=restarted)
+    world.look()
     return " ".join(world.channel.events[before:])
 
 

@@ -261,7 +261,7 @@ class Looks:
 WAITS = st.lists(st.floats(1.0, 4 * HOUR), min_size=1, max_size=40)
 
 
-@settings(max_examples=examples(80, 3000))
+@settings(max_examples=examples(30, 3000))
 @given(WAITS, WAITS, st.sampled_from([20.0, 60.0, 450.0, 800.0]))
 def test_a_wait_like_one_before_is_never_late_and_a_hang_is_found(
     attempt_before: list[float], before: list[float], every_s: float

@@ -143,14 +143,6 @@ def three_alerts(on: tuple[str, ...] = ("list:1",)) -> Record:
     return record
 
 
-def test_a_newer_alert_waits_while_one_before_it_is_claimed_by_a_watcher_that_died() -> None:
-    first = enqueue(Record("run"), Message("run", Event.TIMED_OUT, Status.TIMED_OUT, "", NOW), [SLACK])
-    dead, _ = claim(first, [SLACK], "dead", NOW, 60)
-    both = enqueue(dead, Message("run", Event.RECOVERED, Status.RUNNING, "", NOW), [SLACK])
-    assert claim(both, [SLACK], "they", NOW + timedelta(seconds=59), 60) == (both, ())
-    assert [c.number for c in claim(both, [SLACK], "they", LATER, 60)[1]] == [1, 2]
-
-
 def test_an_alert_that_a_channel_has_failed_on_for_a_day_holds_up_no_other() -> None:
     class Picky(ListChannel):
         def send(self, message: Message, receipt: Receipt | None = None) -> Receipt | None:

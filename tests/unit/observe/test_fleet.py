@@ -33,7 +33,7 @@ def test_every_run_is_found_with_its_own_files() -> None:
     assert listing.done
 
 
-@pytest.mark.parametrize("folder", ["_x", "checkpoints", "logs", "logs2", "n", "outputs", "zz", "größe"])
+@pytest.mark.parametrize("folder", ["_x", "logs", "logs2", "größe"])
 def test_ten_thousand_checkpoints_cost_no_more_than_two_requests_more(folder: str) -> None:
     store = _fleet("run-1", "run-2", "run-3")
     pages = FleetListing(store)

@@ -2,10 +2,11 @@
 
 import pytest
 
-from lastbeat.fleet.context import KEPT_WITH_LOGS
+from lastbeat.fleet.context import KEPT_WITH_LOGS, WatchCache
 from lastbeat.model.signal import Catalogue
 from lastbeat.training.exec.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.watch.observe.log_observer import LogSettings, exit_code
+from lastbeat.watch.watchdog import WatchContext
 from support.world import World
 
 
@@ -48,18 +49,19 @@ def test_signals_that_cannot_be_loaded_hide_no_heartbeat() -> None:
     assert outcome.action
 
 
-def test_a_sweep_keeps_what_so_many_logs_said_and_no_more_and_every_record() -> None:
+def test_of_so_many_watches_and_no_more_a_sweep_keeps_what_logs_said_and_of_all_the_record() -> None:
     world = World()
-    for number in range(KEPT_WITH_LOGS + 30):
-        world.run(f"run-{number:04}").log("step 1 loss 2.5\n")
-    world.sweep()
-    watches = world.sweeper._context.watches
-    assert watches is not None
-    assert sum(watch.reads_logs for watch in watches._kept.values()) == KEPT_WITH_LOGS
-    assert world.sweep().statuses == {"RUNNING": KEPT_WITH_LOGS + 30}
-    for number in range(KEPT_WITH_LOGS + 30):
-        world.run(f"run-{number:04}").log("step 1 loss 2.5\nstep 2 loss 2.5\n")
-    world.after(1300)
+    watches = WatchCache(
+        WatchContext(store=world.store, channels=[], policy=world.policy, state=world.state, clock=lambda: world.now)
+    )
+    runs = [f"run-{number:04}" for number in range(KEPT_WITH_LOGS + 3)]
+    for run_id in runs:
+        world.run(run_id).log("step 1 loss 2.5\n")
+        watch = watches.take(run_id)
+        watch.tick()
+        watches.put_back(watch)
+    kept = [watches.take(run_id) for run_id in runs]
+    assert [watch.reads_logs for watch in kept] == [False] * 3 + [True] * KEPT_WITH_LOGS
     world.store.calls.clear()
-    assert world.sweep().looked == KEPT_WITH_LOGS + 30
+    assert kept[0].tick().status.value == "RUNNING"
     assert not [key for operation, key in world.store.calls if operation == "read" and key.endswith("_watchdog.json")]
