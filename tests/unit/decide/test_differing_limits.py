@@ -98,30 +98,6 @@ def test_a_laxer_limit_is_no_life(looks: Sequence[Look], events: list[str]) -> N
     assert world.channel.events == events
 
 
-def test_a_longer_limit_of_the_fleet_is_no_life_either() -> None:
-    world = World(Policy().of_fleet(RunLimits(stale=(300.0, "*"))))
-    world.both(1)
-    world.look()
-    world.after(6 * MINUTE)
-    assert world.look().status.value == "TIMED_OUT"
-    world.policy = Policy().of_fleet(RunLimits(stale=(3600.0, "*")))
-    assert world.look().status.value == "TIMED_OUT"
-    world.beat()
-    assert world.look().status.value == "RUNNING"
-    assert world.channel.events == ["TIMED_OUT", "RECOVERED"]
-
-
-def test_the_record_says_by_which_limit_it_was_decided() -> None:
-    world = World(STRICT)
-    world.both(1)
-    world.look()
-    world.after(240)
-    world.beat()
-    record = world.record_after_look()
-    assert record.exceeded is not None
-    assert (record.exceeded.name.value, record.exceeded.limit_s) == ("stall", 120.0)
-
-
 @dataclass(frozen=True)
 class Moment:
     passes_s: float

@@ -11,7 +11,7 @@ from lastbeat.model.policy import DEFAULT_ALERT_ON, Policy
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
 from lastbeat.watch.decide import flapping
-from support.flaps import is_flip, natural, wrongly_told
+from support.flaps import natural, wrongly_told
 from support.laws import examples
 from support.world import World
 
@@ -237,11 +237,3 @@ def test_with_at_most_three_flips_an_hour_every_one_is_told(steps: list[tuple[fl
     record = world.record_after_look()
     naturally = [event for event in map(natural, record.history) if event is not None]
     assert [message.event for message in world.channel.sent] == naturally
-
-
-def test_a_history_of_flips_is_counted_from_its_end() -> None:
-    record = _flapping().record_after_look()
-    now = record.history[-1].at
-    assert len(flapping.flips(record.history, now)) == 4
-    assert all(map(is_flip, flapping.flips(record.history, now)))
-    assert len(flapping.flips(record.history[:-1], now)) == 3

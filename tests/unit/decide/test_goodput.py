@@ -74,19 +74,13 @@ def parts(found: Goodput | None) -> Parts:
 CALM = attempt(1, 0, 10, (1, 30), (71, 100), 103, 105, end=Status.SUCCEEDED, resumed=0, no_step=25)
 KILLED = attempt(1, 0, 10, (1, 30), (71, 100), 103, 105, resumed=0, no_step=25)
 WHERE = [
-    (
-        "a run that ended well is over then, and what it did after its last step was of use",
-        [CALM], 500, {"queued": 10, "starting": 19, "productive": 74},
-    ),
-    (
-        "one that died is over when that was seen; the step that was under way is lost",
-        [KILLED], 500, {"queued": 10, "starting": 19, "productive": 71, "lost": 3, "unnoticed": 2},
-    ),
-    (
-        "steps that the next attempt did again are lost, and so is the time until it steps",
-        [KILLED, attempt(2, 110, 120, (51, 130), (91, 170), resumed=50, no_step=129)], 171,
-        {"queued": 20, "starting": 28, "productive": 91, "lost": 24, "unnoticed": 2, "restarting": 5, "unknown": 1},
-    ),
+    ("a run that ended well is over then, and what it did after its last step was of use", [CALM], 500,
+     {"queued": 10, "starting": 19, "productive": 74}),
+    ("one that died is over when that was seen; the step that was under way is lost", [KILLED], 500,
+     {"queued": 10, "starting": 19, "productive": 71, "lost": 3, "unnoticed": 2}),
+    ("steps that the next attempt did again are lost, and so is the time until it steps",
+     [KILLED, attempt(2, 110, 120, (51, 130), (91, 170), resumed=50, no_step=129)], 171,
+     {"queued": 20, "starting": 28, "productive": 91, "lost": 24, "unnoticed": 2, "restarting": 5, "unknown": 1}),
     (
         "an attempt that resumed before the last one did makes that one's steps in vain, and more of the first one's",
         [
@@ -96,64 +90,34 @@ WHERE = [
         ], 153,
         {"queued": 10, "starting": 19, "productive": 40 + 2, "lost": 31 + 3 + 41, "unnoticed": 2, "restarting": 5},
     ),
-    (
-        "a job that waits for its turn",
-        [attempt(1, 0)], 60, {"queued": 60},
-    ),
-    (
-        "a job that was cancelled in the queue",
-        [attempt(1, 0, None, died=50, seen=60)], 90, {"queued": 50, "unnoticed": 10},
-    ),
-    (
-        "one that shows no steps: nobody knows what it does",
-        [attempt(1, 0, 10, no_step=60)], 60, {"queued": 10, "unknown": 50},
-    ),
-    (
-        "one that shows none after an attempt that did has made none",
-        [KILLED, attempt(2, 110, 120, no_step=150)], 160,
-        {"queued": 20, "starting": 49, "productive": 71, "lost": 3, "unnoticed": 2, "restarting": 5, "unknown": 10},
-    ),
-    (
-        "a first step that was seen long after the last look, from nobody knows where",
-        [attempt(1, 0, 10, (500, 600), (600, 700), no_step=20)], 700,
-        {"queued": 10, "starting": 10, "unknown": 580, "productive": 100},
-    ),
-    (
-        "the same, from the beginning: how fast it is tells when that was",
-        [attempt(1, 0, 10, (500, 600), (600, 700), no_step=20, resumed=0)], 700,
-        {"queued": 10, "starting": 90, "productive": 600},
-    ),
-    (
-        "training that tells its first step itself needs nobody to look",
-        [attempt(1, None, 0, (1, 30), (71, 100), told=True)], 100, {"starting": 29, "productive": 71},
-    ),
-    (
-        "a job that nobody saw leave the queue: waiting and start-up cannot be told apart",
-        [attempt(1, 0, None, (1, 30), (71, 100), no_step=25)], 100, {"unknown": 30, "productive": 70},
-    ),
-    (
-        "steps that were saved and never told of are not lost",
-        [KILLED, attempt(2, 105, 105, (73, 106), (74, 107), resumed=72, no_step=105)], 107,
-        {"queued": 10, "starting": 19, "productive": 71 + 1 + 2, "lost": 2, "unnoticed": 2},
-    ),
-    (
-        "training that goes back by itself does steps again",
-        [attempt(1, None, 0, (0, 0), (50, 100), redone=50)], 100, {"productive": 50, "lost": 50},
-    ),
-    (
-        "one that stood still, was given up and went on",
-        [attempt(1, None, 0, (0, 0), (50, 100), still=20, given_up=30)], 100,
-        {"productive": 50, "unnoticed": 20, "restarting": 30},
-    ),
-    (
-        "nobody saw the end of an attempt: when it died is not known",
-        [attempt(1, None, 0, (0, 0), (50, 100)), attempt(2, None, 130, (0, 130), (1, 131))], 131,
-        {"unknown": 30, "lost": 100, "productive": 1},
-    ),
-    (
-        "one of which it is only known that it never began",
-        [attempt(1, None, None, seen=600)], 700, {},
-    ),
+    ("a job that waits for its turn", [attempt(1, 0)], 60, {"queued": 60}),
+    ("a job that was cancelled in the queue", [attempt(1, 0, None, died=50, seen=60)], 90,
+     {"queued": 50, "unnoticed": 10}),
+    ("one that shows no steps: nobody knows what it does", [attempt(1, 0, 10, no_step=60)], 60,
+     {"queued": 10, "unknown": 50}),
+    ("one that shows none after an attempt that did has made none", [KILLED, attempt(2, 110, 120, no_step=150)], 160,
+     {"queued": 20, "starting": 49, "productive": 71, "lost": 3, "unnoticed": 2, "restarting": 5, "unknown": 10}),
+    ("a first step that was seen long after the last look, from nobody knows where",
+     [attempt(1, 0, 10, (500, 600), (600, 700), no_step=20)], 700,
+     {"queued": 10, "starting": 10, "unknown": 580, "productive": 100}),
+    ("the same, from the beginning: how fast it is tells when that was",
+     [attempt(1, 0, 10, (500, 600), (600, 700), no_step=20, resumed=0)], 700,
+     {"queued": 10, "starting": 90, "productive": 600}),
+    ("training that tells its first step itself needs nobody to look",
+     [attempt(1, None, 0, (1, 30), (71, 100), told=True)], 100, {"starting": 29, "productive": 71}),
+    ("a job that nobody saw leave the queue: waiting and start-up cannot be told apart",
+     [attempt(1, 0, None, (1, 30), (71, 100), no_step=25)], 100, {"unknown": 30, "productive": 70}),
+    ("steps that were saved and never told of are not lost",
+     [KILLED, attempt(2, 105, 105, (73, 106), (74, 107), resumed=72, no_step=105)], 107,
+     {"queued": 10, "starting": 19, "productive": 71 + 1 + 2, "lost": 2, "unnoticed": 2}),
+    ("training that goes back by itself does steps again", [attempt(1, None, 0, (0, 0), (50, 100), redone=50)], 100,
+     {"productive": 50, "lost": 50}),
+    ("one that stood still, was given up and went on", [attempt(1, None, 0, (0, 0), (50, 100), still=20, given_up=30)],
+     100, {"productive": 50, "unnoticed": 20, "restarting": 30}),
+    ("nobody saw the end of an attempt: when it died is not known",
+     [attempt(1, None, 0, (0, 0), (50, 100)), attempt(2, None, 130, (0, 130), (1, 131))], 131,
+     {"unknown": 30, "lost": 100, "productive": 1}),
+    ("one of which it is only known that it never began", [attempt(1, None, None, seen=600)], 700, {}),
 ]  # fmt: skip
 
 

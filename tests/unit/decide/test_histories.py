@@ -61,11 +61,8 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
          (60, lambda s: s.error("CUDA out of memory"), "FAILED"), (60, nothing, "FAILED")],
         ["TIMED_OUT", "FAILED"],
     ),
-    (
-        "a failure after success outranks it",
-        [(0, lambda s: s.complete(), "SUCCEEDED"), (5, lambda s: s.error("late"), "FAILED")],
-        ["SUCCEEDED", "FAILED"],
-    ),
+    ("a failure after success outranks it",
+     [(0, lambda s: s.complete(), "SUCCEEDED"), (5, lambda s: s.error("late"), "FAILED")], ["SUCCEEDED", "FAILED"]),
     (
         "a condition is told of when it is raised, not while it lasts, and again when it comes back",
         [(0, lambda s: s.both(1), "RUNNING"), (11 * MINUTE, lambda s: s.beat(), "RUNNING"),
@@ -112,11 +109,8 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
          (9 * MINUTE, nothing, "RUNNING"), (2 * MINUTE, nothing, "TIMED_OUT")],
         ["TIMED_OUT"],
     ),
-    (
-        "a new attempt while the run is running is no news by default",
-        [(0, beat_at_start(1), "RUNNING"), (60, beat_at_start(2), "RUNNING")],
-        [],
-    ),
+    ("a new attempt while the run is running is no news by default",
+     [(0, beat_at_start(1), "RUNNING"), (60, beat_at_start(2), "RUNNING")], []),
     (
         "progress left behind by the attempt before does not make the new one look stuck",
         [(0, lambda s: (beat_at_start(1)(s), s.progress(500)), "RUNNING"),

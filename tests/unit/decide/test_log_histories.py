@@ -36,11 +36,9 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
          (90, nothing, "RUNNING"), (120, nothing, "FAILED")],
         ["FAILED", "RECOVERED", "WARNING", "FAILED"],
     ),
-    (
-        "text that shows that training goes on takes the failure back without a step",
-        [(0, lambda r: r.log(10, CRASH), "FAILED"), (30, lambda r: r.log(explanation=MAYBE), "RUNNING")],
-        ["FAILED", "RECOVERED"],
-    ),
+    ("text that shows that training goes on takes the failure back without a step",
+     [(0, lambda r: r.log(10, CRASH), "FAILED"), (30, lambda r: r.log(explanation=MAYBE), "RUNNING")],
+     ["FAILED", "RECOVERED"]),
     (
         "steps in progress.json acquit a line of the log, and it stays acquitted",
         [(0, lambda r: r.progress(1).log(), "RUNNING"), (60, lambda r: r.log(explanation=CRASH), "FAILED"),
@@ -55,17 +53,12 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
          (20, lambda r: r.beat().progress(3), "FAILED"), (900, nothing, "FAILED")],
         ["FAILED"],
     ),
-    (
-        "a log that cannot be read any more changes nothing about a failure that it showed",
-        [(0, lambda r: r.log(10, CRASH), "FAILED"), (60, lambda r: r.unreadable(), "FAILED"),
-         (900, nothing, "FAILED")],
-        ["FAILED"],
-    ),
-    (
-        "a log in which the line is not found any more changes nothing either",
-        [(0, lambda r: r.log(10, CRASH), "FAILED"), (60, lambda r: r.log(), "FAILED"), (900, nothing, "FAILED")],
-        ["FAILED"],
-    ),
+    ("a log that cannot be read any more changes nothing about a failure that it showed",
+     [(0, lambda r: r.log(10, CRASH), "FAILED"), (60, lambda r: r.unreadable(), "FAILED"), (900, nothing, "FAILED")],
+     ["FAILED"]),
+    ("a log in which the line is not found any more changes nothing either",
+     [(0, lambda r: r.log(10, CRASH), "FAILED"), (60, lambda r: r.log(), "FAILED"), (900, nothing, "FAILED")],
+     ["FAILED"]),
     (
         "a completion outranks what the log said",
         [(0, lambda r: r.log(10, CRASH), "FAILED"), (30, lambda r: r.end("complete"), "SUCCEEDED"),
@@ -78,11 +71,9 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
          (90, lambda r: r.log(20), "FAILED")],
         ["FAILED"],
     ),
-    (
-        "a log that is read after _complete fails nothing",
-        [(0, lambda r: r.log(10).end("complete"), "SUCCEEDED"), (60, lambda r: r.log(explanation=CRASH), "SUCCEEDED")],
-        ["SUCCEEDED"],
-    ),
+    ("a log that is read after _complete fails nothing",
+     [(0, lambda r: r.log(10).end("complete"), "SUCCEEDED"), (60, lambda r: r.log(explanation=CRASH), "SUCCEEDED")],
+     ["SUCCEEDED"]),
     (
         "a run that fell silent is told to have failed when the log comes in",
         [(0, lambda r: r.beat().log(10), "RUNNING"), (700, nothing, "TIMED_OUT"),
@@ -101,11 +92,8 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
          (60, lambda r: r.beat().unreadable(), "RUNNING"), (60, lambda r: r.beat().log(30), "RUNNING")],
         ["WARNING"],
     ),
-    (
-        "a hang that the log tells of is a warning, as it may come loose",
-        [(0, lambda r: r.beat().log(10, HANG), "RUNNING"), (60, lambda r: r.beat().log(20), "RUNNING")],
-        ["WARNING"],
-    ),
+    ("a hang that the log tells of is a warning, as it may come loose",
+     [(0, lambda r: r.beat().log(10, HANG), "RUNNING"), (60, lambda r: r.beat().log(20), "RUNNING")], ["WARNING"]),
     (
         "a log that cannot be read keeps nobody's run from timing out, nor lets it",
         [(0, lambda r: r.beat().log(10), "RUNNING"), (60, lambda r: r.unreadable(), "RUNNING"),

@@ -7,9 +7,8 @@ import pytest
 
 from lastbeat.model.cause import NOTHING, Evidence, Explanation, LostPeer, Warned
 from lastbeat.model.observation import Seen
-from lastbeat.model.policy import DEFAULT_ALERT_ON, Policy
+from lastbeat.model.policy import Policy
 from lastbeat.model.signal import Absence
-from lastbeat.model.status import Event
 from lastbeat.watch.decide.logs import also_seen
 from lastbeat.watch.decide.transition import with_explanation
 from support.logged import CRASH, DONE, HANG, MAYBE, OOM, Act, Watched
@@ -236,12 +235,3 @@ def test_whose_step_counts(act: Act, step: int) -> None:
     told = Seen(**run.files).knows_step
     assert told is not None
     assert told.step == step
-
-
-def test_what_people_do_not_want_to_hear_is_decided_all_the_same() -> None:
-    run = Watched(Policy(alert_on=DEFAULT_ALERT_ON - {Event.FAILED}))
-    run.log(10, CRASH)
-    assert run.look() == "FAILED"
-    assert run.told == []
-    assert run.last is not None
-    assert run.last.needs_explanation

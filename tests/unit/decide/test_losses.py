@@ -76,24 +76,18 @@ BEGUN, BROKE, AGAIN = (0.0, RUNNING, 1), (11.5, FAILED, 1), (15.0, RUNNING, 2)
 FIRST = times(1, 0, (1, 0.1), (100, 10.0), died=11, seen=11.5, told=True)
 RESUMED = times(2, 15, (61, 15.1), told=True)
 COSTS = [
-    pytest.param(
-        record(BEGUN, BROKE, AGAIN, sheet=(FIRST, RESUMED)), (5.0, 4.0),
-        id="the next attempt began at step 61: 40 steps, the hour after the last, and four hours dead"),
-    pytest.param(
-        record(BEGUN, BROKE, AGAIN, sheet=(FIRST, times(2, 15))), (None, 4.0),
-        id="nobody knows from where it went on: what was thrown away is not known"),
-    pytest.param(
-        record(BEGUN, BROKE, sheet=(FIRST,)), (None, 0.5),
-        id="nobody has started it again, and no checkpoint is known"),
-    pytest.param(
-        record(BEGUN, BROKE, sheet=(FIRST,), checkpoint=FoundCheckpoint("/c", 80, at(8), at(11))), (3.0, 0.5),
-        id="nobody has, and the last checkpoint is of step 80"),
-    pytest.param(
-        record(BEGUN, (2.5, FAILED, 1), (3.0, RUNNING, 2), sheet=(times(1, 0, died=2, seen=2.5), RESUMED)), (2.0, 13.0),
-        id="it died before its first step: all of it"),
-    pytest.param(
-        record(BEGUN, (2.5, FAILED, 1), sheet=(times(1, 0, died=2, seen=2.5),)), (None, 0.5),
-        id="of a run that never shows steps nobody knows whether it made some"),
+    pytest.param(record(BEGUN, BROKE, AGAIN, sheet=(FIRST, RESUMED)), (5.0, 4.0),
+                 id="the next attempt began at step 61: 40 steps, the hour after the last, and four hours dead"),
+    pytest.param(record(BEGUN, BROKE, AGAIN, sheet=(FIRST, times(2, 15))), (None, 4.0),
+                 id="nobody knows from where it went on: what was thrown away is not known"),
+    pytest.param(record(BEGUN, BROKE, sheet=(FIRST,)), (None, 0.5),
+                 id="nobody has started it again, and no checkpoint is known"),
+    pytest.param(record(BEGUN, BROKE, sheet=(FIRST,), checkpoint=FoundCheckpoint("/c", 80, at(8), at(11))), (3.0, 0.5),
+                 id="nobody has, and the last checkpoint is of step 80"),
+    pytest.param(record(BEGUN, (2.5, FAILED, 1), (3.0, RUNNING, 2), sheet=(times(1, 0, died=2, seen=2.5), RESUMED)),
+                 (2.0, 13.0), id="it died before its first step: all of it"),
+    pytest.param(record(BEGUN, (2.5, FAILED, 1), sheet=(times(1, 0, died=2, seen=2.5),)), (None, 0.5),
+                 id="of a run that never shows steps nobody knows whether it made some"),
     pytest.param(
         record(BEGUN, BROKE, AGAIN), (None, 3.5), id="its times are no longer kept: from the look that saw it"),
     pytest.param(record(BEGUN, BROKE), (None, None), id="the same, and nobody has started it again: nothing is known"),

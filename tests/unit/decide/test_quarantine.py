@@ -38,8 +38,6 @@ ENDS = [
     ("no step was ever seen, and it lived for long", Seen(), ended(lived_s=QUICK_S + 1), 100, (), None),
     ("no step was ever seen, and nobody knows when it began", Seen(), ended(lived_s=None), 100, (), None),
     ("somebody cancelled it", Seen(), ended(JobState.CANCELLED), 100, (SHOWN,), None),
-    ("its node was lost", Seen(), ended(JobState.NODE_LOST), 100, (SHOWN,), None),
-    ("its time was over", Seen(), ended(JobState.TIMEOUT), 100, (SHOWN,), None),
     ("nobody can ask", Seen(), ended(JobState.UNKNOWN), 100, (SHOWN,), None),
     ("its log could not be read", Seen(logs=LogReport(unread=("a",))), ended(), 100, (SHOWN,), None),
 ]  # fmt: skip
@@ -67,7 +65,6 @@ HISTORIES: list[tuple[str, list[RestartEntry], set[str]]] = [
     ("one attempt died on it", [died("/ckpt/step_2")], set()),
     ("two did", [died("/ckpt/step_2"), died("/ckpt/step_2")], {"step_2"}),
     ("two did, in a bucket", [died("s3://b/c/step_2/"), died("s3://b/c/step_2/")], {"step_2"}),
-    ("one each", [died("/ckpt/step_2"), died("/ckpt/step_1")], set()),
     ("of one nobody knows", [died("/ckpt/step_2"), died("/ckpt/step_2", None)], set()),
     ("another one got on from it", [died("/ckpt/step_2"), died("/ckpt/step_2", True), died("/ckpt/step_2")], set()),
     ("they began without one", [died(None), died(None)], set()),

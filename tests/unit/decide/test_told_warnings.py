@@ -49,8 +49,6 @@ class Followed:
 @pytest.mark.parametrize(
     "who",
     [
-        pytest.param("w" * 24, id="a loop"),
-        pytest.param("c" * 24, id="a fresh Lambda each time"),
         pytest.param("wc" * 12, id="a loop and --once in turn"),
         pytest.param("c" + "w" * 23, id="a loop that begins after somebody has looked"),
         pytest.param("w" * 12 + "c" * 12, id="a loop, and Lambda when it is no more"),
@@ -73,7 +71,7 @@ def test_whoever_looks_one_line_raises_one_alert(who: str, every_s: int) -> None
     assert (run.told, run.standing[0]) == (1, True)
 
 
-@pytest.mark.parametrize("who", ["w", "c", "wc", "cw"])
+@pytest.mark.parametrize("who", ["wc", "cw"])
 @pytest.mark.parametrize("then", [pytest.param(OTHER, id="another line"), pytest.param(SLOW, id="the same words")])
 def test_a_later_line_is_told_again(who: str, then: str) -> None:
     run = Followed(SLOW)
