@@ -60,11 +60,14 @@ class MemoryStore:
         else:
             self.after = hook
 
-    def refuse(self, operation: str, error: BaseException | type[BaseException], *, under: str = "") -> None:
-        """Raise ``error`` at every call of ``operation``, or of "any", whose key begins with ``under``."""
+    def refuse(
+        self, operation: str, error: BaseException | type[BaseException], *, under: str = "", named: str = ""
+    ) -> None:
+        """Raise ``error`` at every call of ``operation``, or of "any", whose key begins with ``under`` and contains
+        ``named``."""
 
         def hook(asked: str, key: str) -> None:
-            if operation in {"any", asked} and key.startswith(under):
+            if operation in {"any", asked} and key.startswith(under) and named in key:
                 raise error
 
         self.before = hook

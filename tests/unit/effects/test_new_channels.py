@@ -77,17 +77,6 @@ def test_a_channel_of_another_watcher_loses_nothing_while_that_is_down(*, keeps_
     assert (slack.events, pager.events) == (["FAILED"], ["FAILED"])
 
 
-def test_a_channel_that_is_down_gets_it_later_whoever_is_started_again() -> None:
-    fleet, slack, pager = Fleet(), ListChannel(SLACK), ListChannel(PAGER)
-    fleet.pass_of(slack, pager)
-    pager.fault = down
-    fleet.fails()
-    fleet.pass_of(slack, pager)
-    pager.fault = lambda _: None
-    fleet.pass_of(slack, pager)
-    assert pager.events == ["FAILED"]
-
-
 def test_a_channel_under_a_new_address_is_no_new_one() -> None:
     fleet, old, new = Fleet(), ListChannel("slack:old"), ListChannel("slack:new")
     fleet.pass_of(old)
@@ -146,11 +135,7 @@ def test_a_watcher_that_has_registered_its_channels_asks_the_store_no_more() -> 
 def test_a_watcher_that_may_not_write_for_the_fleet_keeps_it_in_its_state_directory() -> None:
     store, state = MemoryStore(), MemoryStore()
 
-    def denied(operation: str, key: str) -> None:
-        if (operation, key) == ("write", CHANNELS):
-            raise DeniedError("no")
-
-    store.before = denied
+    store.refuse("write", DeniedError("no"), named=CHANNELS)
     later = START + timedelta(days=1)
     assert KnownChannels(store, state).since(["slack"], START) == {"slack": None}
     assert KnownChannels(store, state).since(["slack", "sns"], later) == {"slack": None, "sns": later}
@@ -164,10 +149,7 @@ def test_a_failing_store_is_not_asked_with_each_alert_and_the_start_of_the_proce
     KnownChannels(store).begin(START)
     known = KnownChannels(store)
 
-    def away(_operation: str, _key: str) -> None:
-        raise UnreachableError("away")
-
-    store.before = away
+    store.refuse("any", UnreachableError("away"))
     for _ in range(9):
         assert known.since(["slack"], START) == {}
     assert len(store.calls) < 40

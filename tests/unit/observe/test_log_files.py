@@ -132,9 +132,5 @@ def test_who_asks_by_name_knows_the_main_log_alone() -> None:
 def test_a_policy_that_is_older_than_a_file_hides_that_file_alone(name: str) -> None:
     store = _run("_error", name)
 
-    def refuse(_operation: str, key: str) -> None:
-        if key.endswith(name):
-            raise DeniedError("403")
-
-    store.before = refuse
+    store.refuse("any", DeniedError("403"), named=name)
     assert set(ask_files(store, "run-1")) == OWN | {"_error"}

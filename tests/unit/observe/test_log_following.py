@@ -94,16 +94,6 @@ def test_a_file_that_is_another_one_now_is_read_from_its_start(before: str, afte
     assert not log.file.late
 
 
-def test_the_same_text_shipped_again_says_nothing_new() -> None:
-    log = Followed()
-    log.put(lines(0, 10))
-    log.look()
-    at = log.file.written_at
-    log.put(lines(0, 10))
-    assert log.look() == 1
-    assert (log.text, log.file.written_at) == (lines(0, 10), at)
-
-
 def test_the_first_look_reads_the_end_of_a_long_log_and_knows_that_it_came_late() -> None:
     log = Followed()
     log.put(lines(0, 20_000))
@@ -138,23 +128,6 @@ def test_a_line_counts_when_it_has_ended_or_stands_still() -> None:
     log.put("step 1\nstep 2\n")
     log.look()
     assert log.text == "step 1\nstep 2\n"
-
-
-def test_a_progress_bar_that_is_drawn_anew_in_the_window_is_read_as_it_is() -> None:
-    log = Followed()
-    for state in ("  1%|", "  2%|", "  3%|"):
-        log.put(lines(0, 5) + state)
-        log.look()
-    assert log.text == lines(0, 5) + "  3%|"
-
-
-def test_the_states_of_a_bar_count_as_they_come() -> None:
-    log = Followed()
-    log.put(" 1%|\r 2%|\r 3%")
-    log.look()
-    log.put(" 1%|\r 2%|\r 3%|\r\n")
-    assert log.look() == 1
-    assert log.text == " 1%|\r 2%|\r 3%|\r\n"
 
 
 def test_a_line_without_end_is_read_on_and_bounded() -> None:

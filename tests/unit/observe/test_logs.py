@@ -66,18 +66,6 @@ def test_a_crash_is_seen_with_its_line_file_and_rank_and_stays_seen(restarted: b
         assert (cause.evidence.file, cause.evidence.line, cause.evidence.rank) == ("logs/rank3.log", 14, 3)
 
 
-def test_a_last_line_without_an_end_counts_when_the_log_stands_still() -> None:
-    run = LogScene()
-    run.put(MAIN, steps(0, 10) + CRASH.rstrip("\n"))
-    assert run.look().explanation.cause is None
-    for _ in range(2):
-        cause = run.look(restarted=True).explanation.cause
-        assert cause is not None
-        assert cause.error_type == "oom"
-    run.put(MAIN, steps(0, 10) + CRASH)
-    assert run.look().explanation.cause == cause
-
-
 @pytest.mark.parametrize("error", [UnreachableError("no answer"), DeniedError("not allowed", "ask")])
 def test_what_cannot_be_read_is_said_and_changes_nothing(error: Exception) -> None:
     run = LogScene()
@@ -86,11 +74,7 @@ def test_what_cannot_be_read_is_said_and_changes_nothing(error: Exception) -> No
     before = run.look()
     run.put("logs/rank3.log", steps(0, 20))
 
-    def refuse(operation: str, key: str) -> None:
-        if operation == "read" and "rank3" in key:
-            raise error
-
-    run.store.before = refuse
+    run.store.refuse("read", error, named="rank3")
     report = run.look()
     assert report.unread == ("logs/rank3.log",)
     assert str(error) in report.notes[0]

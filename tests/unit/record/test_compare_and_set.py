@@ -116,22 +116,14 @@ def test_a_write_whose_answer_gets_lost_happens_once(scene: Words) -> None:
 
 
 def test_a_store_that_never_answers_is_not_asked_for_ever(scene: Words) -> None:
-    def fail(operation: str, _key: str) -> None:
-        if operation == "write":
-            raise UnreachableError("no answer")
-
-    scene.store.before = fail
+    scene.store.refuse("write", UnreachableError("no answer"))
     with pytest.raises(UnreachableError):
         scene.add(scene.store, "mine")
     assert scene.writes <= 2
 
 
 def test_a_store_that_refuses_is_not_asked_again(scene: Words) -> None:
-    def fail(operation: str, _key: str) -> None:
-        if operation == "write":
-            raise StoreError("no")
-
-    scene.store.before = fail
+    scene.store.refuse("write", StoreError("no"))
     with pytest.raises(StoreError, match="no"):
         scene.add(scene.store, "mine")
     assert scene.writes == 1

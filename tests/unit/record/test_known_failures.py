@@ -155,11 +155,7 @@ def test_what_a_newer_version_wrote_is_neither_read_nor_touched() -> None:
 def test_a_store_that_refuses_is_asked_once_a_minute_and_nothing_is_raised(error: Exception) -> None:
     store = MemoryStore()
 
-    def refuse(_operation: str, key: str) -> None:
-        if key == KNOWN_FAILURES:
-            raise error
-
-    store.before = refuse
+    store.refuse("any", error, named=KNOWN_FAILURES)
     known = KnownFailures(store)
     for second in range(100):
         assert known.similar(OOM, f"run-{second}", 1, START + second * timedelta(seconds=0.1), unjudged) is None

@@ -72,6 +72,4 @@ def test_the_largest_group_fits() -> None:
         f"{run:0200d}": Member(waiting=(10**6,), told={10**6 + n: n for n in range(10)}) for run in range(MEMBER_LIMIT)
     }
     ledger = Ledger(LEDGER_ID, groups=(Group(1, NOW, NOW, members=everybody),))
-    body = encode(ledger)
-    assert len(body) < LEDGER_LIMIT_BYTES
-    assert decode(body, Ledger) == ledger
+    assert len(encode(ledger)) < LEDGER_LIMIT_BYTES

@@ -29,7 +29,6 @@ def store_of(text: str) -> MemoryStore:
 DAMAGED = [
     pytest.param("", id="nothing"),
     pytest.param("{", id="half a document"),
-    pytest.param("[]", id="no object"),
     pytest.param('{"limits": []}', id="no schema"),
     pytest.param('{"schema": true, "limits": []}', id="a schema that is no number"),
     pytest.param('{"schema": 1}', id="no limits"),
@@ -38,17 +37,13 @@ DAMAGED = [
     pytest.param(held({"stale_minutes": 5}), id="an entry for nobody"),
     pytest.param(held({"runs": "a/b"}), id="a glob that can be none"),
     pytest.param(held({"runs": "*", "stale_minutes": 0}), id="no time at all"),
-    pytest.param(held({"runs": "*", "stale_minutes": -5}), id="a negative time"),
     pytest.param(held({"runs": "*", "stale_minutes": "20"}), id="a text for a number"),
     pytest.param(held({"runs": "*", "stall_minutes": True}), id="a truth for a number"),
     pytest.param(held({"runs": "*", "start_minutes": 1e9}), id="a time of years"),
-    pytest.param('{"schema": 1, "limits": [{"runs": "*", "stale_minutes": NaN}]}', id="a number that is none"),
     pytest.param('{"schema": 1, "limits": [{"runs": "*", "stale_minutes": 1e999}]}', id="a number without end"),
     pytest.param(held({"runs": "*", "stale": 7}), id="a word that is none"),
     pytest.param(held({"runs": "*", "stale_minutes": 5}, {"runs": "*", "stall_minutes": 5}), id="a glob twice"),
-    pytest.param(held({"runs": "*", "by": 7}), id="an author that is no text"),
     pytest.param("[" * 60_000, id="a hole without a floor"),
-    pytest.param(held({"runs": "*", "by": "x" * LIMIT_BYTES}), id="one that is too large"),
     pytest.param('{"schema": 1, "limits": []}' + " " * LIMIT_BYTES, id="one with a whole document at its beginning"),
 ]
 

@@ -64,11 +64,7 @@ def test_a_watcher_that_may_not_write_follows_the_file_all_the_same() -> None:
     store = MemoryStore()
     store.put_text(ROUTES_FILE, SIMPLE.decode())
 
-    def refuse(operation: str, _key: str) -> None:
-        if operation == "write":
-            raise DeniedError("no")
-
-    store.before = refuse
+    store.refuse("write", DeniedError("no"))
     assert destinations(look(store)) == ("slack",)
 
 
@@ -136,11 +132,7 @@ def test_who_may_not_read_the_file_finds_out_whether_there_is_one(there: bool) -
     if there:
         set_to(store)
 
-    def refuse(operation: str, key: str) -> None:
-        if operation == "read" and key == ROUTES_FILE:
-            raise DeniedError("access denied")
-
-    store.before = refuse
+    store.refuse("read", DeniedError("access denied"), named=ROUTES_FILE)
     now = Routes(store).now(store.now)
     assert now.table is None
     assert (now.fault is not None) is there
@@ -170,10 +162,7 @@ def test_a_store(fault: StoreError, stays: bool) -> None:
     routes = Routes(store)
     routes.now(store.now)
 
-    def fail(_operation: str, _key: str) -> None:
-        raise fault
-
-    store.before = fail
+    store.refuse("any", fault)
     now = routes.now(store.now + timedelta(minutes=2))
     assert (now.table is not None, now.fault is None) == (stays, stays)
     store.heal()

@@ -142,10 +142,7 @@ def test_one_that_cannot_be_read_silences_nobody_and_is_not_asked_for_every_aler
     Silences(store).add(silence(), START)
     silences = Silences(store)
 
-    def unreachable(_operation: str, _key: str) -> None:
-        raise UnreachableError("503 for silences.json")
-
-    store.before = unreachable
+    store.refuse("any", UnreachableError("503 for silences.json"))
     store.calls.clear()
     assert [silences.why("mistral-7b", after(n)) for n in range(10)] == [None] * 10
     assert store.calls == [("read", SILENCES)]

@@ -32,11 +32,9 @@ def _held(*entries: object) -> str:
 DAMAGED = [
     pytest.param("", id="nothing"),
     pytest.param("{", id="half a document"),
-    pytest.param("[]", id="no object"),
     pytest.param('{"silences": []}', id="no schema"),
     pytest.param('{"schema": true, "silences": []}', id="a schema that is no number"),
     pytest.param('{"schema": 1}', id="no silences"),
-    pytest.param('{"schema": 1, "silences": 7}', id="silences that are no list"),
     pytest.param(_held("x"), id="a silence that is no object"),
     pytest.param(_held(_entry(runs="a/b")), id="a glob that can be none"),
     pytest.param(_held(_entry(runs="[z-a]*[")), id="or is no glob"),
@@ -44,7 +42,6 @@ DAMAGED = [
     pytest.param(_held(_entry(until=None)), id="no end at all"),
     pytest.param(_held(_entry(why=7)), id="a reason that is no text"),
     pytest.param("[" * 60_000, id="a hole without a floor"),
-    pytest.param(_held(_entry(why="x" * LIMIT_BYTES)), id="one that is too large"),
     pytest.param('{"schema": 1, "silences": []}' + " " * LIMIT_BYTES, id="one with a whole document at its beginning"),
 ]
 

@@ -3,7 +3,6 @@
 import pytest
 
 from lastbeat.model.observation import Unreadable
-from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
 from lastbeat.stores.port import DeniedError, MissingStoreError, StoreError, UnreachableError
 from support.channel import down
@@ -118,10 +117,7 @@ def test_the_news_of_blindness_waits_for_a_channel_that_is_down_with_the_network
 def test_without_a_state_directory_the_loop_still_says_it_once() -> None:
     world = running_world()
 
-    def broken(_operation: str, _key: str) -> None:
-        raise DeniedError("read-only file system")
-
-    world.state.before = broken
+    world.state.refuse("any", DeniedError("read-only file system"))
     fail(world, UnreachableError("no answer"))
     for _ in range(30):
         world.after(MINUTE)
@@ -135,18 +131,3 @@ def test_the_last_known_status_is_shown() -> None:
     fail(world, UnreachableError("no answer"))
     outcome = world.look(restarted=False)
     assert outcome.notes[0].startswith("Last known status: RUNNING since ")
-
-
-def test_a_death_during_blindness_is_told_when_sight_returns() -> None:
-    world = World(Policy(blind_s=3600))
-    world.both(1)
-    world.look()
-    fail(world, UnreachableError("no answer"))
-    world.after(20 * MINUTE)
-    world.look()
-    world.error("boom")
-    world.look()
-    assert world.channel.events == []
-    fail(world, None)
-    world.look()
-    assert world.channel.events == ["FAILED"]

@@ -79,28 +79,6 @@ def test_a_refusal_is_final_and_shown() -> None:
     assert later.failures == ("alert 1 (FAILED) was refused by list: 404 no_service",)
 
 
-def test_of_two_alerts_in_one_pass_the_second_does_not_overtake_the_first() -> None:
-    world = World()
-    world.both(1)
-    world.look()
-    world.channel.fault = down
-    world.after(1200)
-    world.look()
-    world.error("boom")
-    world.after(60)
-    # The first try of this pass fails, a second one would not.
-    tries = iter([down])
-
-    def once(message: Message) -> DeliveryError | None:
-        return next((fault(message) for fault in tries), None)
-
-    world.channel.fault = once
-    for _ in range(3):
-        world.look()
-        world.after(60)
-    assert world.channel.events == ["TIMED_OUT", "FAILED"]
-
-
 @pytest.mark.parametrize("fault", [down, refusing])
 def test_one_channel_that_fails_holds_up_none(fault: object) -> None:
     world = TwoChannels()
@@ -178,25 +156,6 @@ def test_a_dry_run_shows_the_alert_and_does_nothing() -> None:
     assert world.state.held == {}
     assert world.channel.events == []
     assert world.look().alerts == outcome.alerts
-
-
-def test_an_alert_decided_while_a_channel_is_in_back_off_waits_for_it_too() -> None:
-    world = TwoChannels()
-    world.channel.fault = down
-    for step in range(6):
-        world.both(step)
-        world.look()
-        world.after(700)
-        world.look()
-        # At most three flips an hour: more of them would be flapping.
-        world.after(2200)
-    assert len(world.other.sent) == 11
-    world.channel.fault = lambda _message: None
-    world.after(30 * 3600)
-    for _ in range(3):
-        world.look()
-        world.after(61)
-    assert world.channel.events == world.other.events
 
 
 def test_channels_that_hang_take_no_longer_together_than_one() -> None:

@@ -170,16 +170,6 @@ def test_hostile_words_in_the_line_harm_nobody() -> None:
     assert "\u202e" not in told
 
 
-def test_a_healthy_run_that_uses_efa_writes_nothing_for_it() -> None:
-    run = Training().says(EFA)
-    run.raised()
-    before = run.world.record_writes()
-    for _ in range(5):
-        run.says("")
-        run.raised()
-    assert run.world.record_writes() == before
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.sampled_from([ASKED, SOCKETS, EFA, INFINIBAND, ""]), min_size=1, max_size=6), st.booleans())
 def test_what_was_told_last_counts_whoever_looks(texts: list[str], cold: bool) -> None:

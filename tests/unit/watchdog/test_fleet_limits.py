@@ -69,16 +69,6 @@ def test_the_run_s_own_outranks_them() -> None:
     assert (outcome.record.exceeded.source, outcome.record.exceeded.limit_s) == ("its own", 300.0)
 
 
-def test_standing_still_may_be_watched_for_some_and_not_for_others() -> None:
-    for limits, policy, status in (
-        ({"stall_minutes": 2}, None, "TIMED_OUT"),
-        ({"stall_minutes": 0}, Policy(stall_s=120.0), "RUNNING"),
-    ):
-        world = silent(241, policy, **limits)
-        world.beat()
-        assert world.look().status.value == status
-
-
 def test_time_to_begin() -> None:
     world = LimitedWorld()
     world.limit(start_minutes=15)
@@ -92,11 +82,7 @@ def damaged(world: LimitedWorld) -> None:
 
 
 def silent_store(world: LimitedWorld) -> None:
-    def before(operation: str, key: str) -> None:
-        if (operation, key) == ("read", LIMITS):
-            raise UnreachableError("no answer")
-
-    world.store.before = before
+    world.store.refuse("read", UnreachableError("no answer"), named=LIMITS)
 
 
 Break = Callable[[LimitedWorld], None]
@@ -209,19 +195,3 @@ def test_where_a_heartbeat_is_late_it_reads_them_once_a_minute() -> None:
     world.limit(stale_minutes=5)
     world.after(MINUTE)
     assert world.look(restarted=False).status.value == "TIMED_OUT"
-
-
-def test_it_is_one_small_read_for_a_watch_that_looks_once() -> None:
-    world = LimitedWorld()
-    world.both(1)
-    world.look()
-    before = len(world.store.calls)
-    world.look()
-    with_limits = world.store.calls[before:]
-    plain = World()
-    plain.both(1)
-    plain.look()
-    before = len(plain.store.calls)
-    plain.look()
-    rest = plain.store.calls[before:]
-    assert sorted(with_limits) == sorted([*rest, ("read", LIMITS)])

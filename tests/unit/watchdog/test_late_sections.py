@@ -90,11 +90,7 @@ def test_while_a_late_rank_cannot_be_read_the_run_stays_timed_out(world: World) 
     eight_ranks(world, 480.0, late=True)
     assert world.look().status is Status.TIMED_OUT
 
-    def refuse(operation: str, key: str) -> None:
-        if operation == "read" and "/ranks/" in key:
-            raise UnreachableError("away")
-
-    world.store.before = refuse
+    world.store.refuse("read", UnreachableError("away"), named="/ranks/")
     world.after(60)
     eight_ranks(world, 540.0)
     assert world.look().status is Status.TIMED_OUT

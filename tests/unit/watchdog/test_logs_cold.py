@@ -10,15 +10,6 @@ def world() -> LoggedWorld:
     return LoggedWorld()
 
 
-def test_a_log_that_nobody_writes_any_more_goes_stale(world: LoggedWorld) -> None:
-    world.write(steps(10))
-    for _ in range(13):
-        outcome = world.cold()
-        world.after(60)
-    assert outcome.status.value == "TIMED_OUT"
-    assert world.channel.events == ["TIMED_OUT"]
-
-
 def test_text_that_is_stored_again_for_ever_is_no_life(world: LoggedWorld) -> None:
     for minute in range(5):
         world.write(steps(10 * minute + 10, 10 * minute + 1))

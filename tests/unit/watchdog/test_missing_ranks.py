@@ -112,11 +112,7 @@ def test_show_says_the_same_whether_it_was_recorded_or_not(world: World) -> None
 
 
 def test_a_log_that_could_not_be_read_accuses_nobody(world: World) -> None:
-    def refuse(op: str, key: str) -> None:
-        if op == "read" and key.endswith("logs/rank2.txt"):
-            raise UnreachableError("no answer")
-
-    world.store.before = refuse
+    world.store.refuse("read", UnreachableError("no answer"), named="logs/rank2.txt")
     alert = fail(world, 7)
     assert alert.action is not None
     assert "Look at rank" not in alert.action

@@ -38,11 +38,7 @@ def test_watchers_without_a_state_of_their_own_share_what_waits() -> None:
 def test_where_the_store_takes_no_record_it_waits_in_the_state_directory() -> None:
     world = World()
 
-    def refuse(operation: str, _key: str) -> None:
-        if operation == "write":
-            raise DeniedError("no")
-
-    world.store.before = refuse
+    world.store.refuse("write", DeniedError("no"))
     for _ in range(2):
         world.look()
         world.after(60)
@@ -90,22 +86,14 @@ def test_a_watcher_that_may_not_read_what_waits_is_not_blind() -> None:
     world = World()
     world.both(1)
 
-    def refuse(_operation: str, key: str) -> None:
-        if key.startswith("_watchdog/"):
-            raise DeniedError("no")
-
-    world.store.before = refuse
+    world.store.refuse("any", DeniedError("no"), named="_watchdog/")
     assert world.look().status.value == "RUNNING"
 
 
 def test_once_the_store_takes_it_the_copy_in_the_state_directory_is_done_with() -> None:
     world = World()
 
-    def refuse(operation: str, _key: str) -> None:
-        if operation == "write":
-            raise DeniedError("no")
-
-    world.store.before = refuse
+    world.store.refuse("write", DeniedError("no"))
     world.look()
     world.store.heal()
     world.after(60)

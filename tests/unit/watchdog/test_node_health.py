@@ -58,14 +58,6 @@ def test_a_condition_is_told_once_with_what_to_do_and_taken_back_when_it_is_over
     assert len(node.warnings) == 2
 
 
-def test_a_gpu_that_is_lost_outranks_what_follows_from_it() -> None:
-    node = Node()
-    node.minute(DISK, LOST)
-    [message] = node.warnings
-    assert next(iter(message.conditions)) == "gpu_lost"
-    assert message.action == REMEDIES["gpu_lost"]
-
-
 def test_what_cannot_be_seen_stands() -> None:
     node = Node()
     node.minute(LOST)

@@ -85,15 +85,6 @@ def test_of_thousands_a_bounded_number_is_read_the_silent_ones_among_them(world:
     assert sum(op == "list" and key.startswith(f"{RUN}/ranks/") for op, key in world.store.calls) <= 4
 
 
-def test_the_rank_that_error_names_is_told_with_how_far_it_was(world: World) -> None:
-    world.beat(world_size=4, beat_seconds=30.0)
-    beat(world, range(4), step=70)
-    world.look()
-    world.error("killed by SIGKILL (signal 9)\nrank 2 of 4 on host-18, local rank 2, process 99\n")
-    (alert,) = world.look().alerts
-    assert alert.ranks == "rank 2 on host-18, last step 70"
-
-
 def test_a_training_of_a_single_process_is_not_asked_for_ranks(world: World) -> None:
     world.beat(beat_seconds=30.0)
     world.look()

@@ -52,29 +52,11 @@ def test_once_the_store_takes_it_the_record_goes_back_there() -> None:
     assert world.channel.events == ["TIMED_OUT"]
 
 
-def test_permission_that_is_taken_away_later_loses_no_history() -> None:
-    world = World()
-    world.both(1)
-    world.look()
-    refuse_writes(world)
-    world.after(700)
-    world.look()
-    world.after(60)
-    outcome = world.look()
-    assert world.channel.events == ["TIMED_OUT"]
-    assert outcome.record is not None
-    assert [t.after.value for t in outcome.record.history] == ["RUNNING", "TIMED_OUT"]
-
-
 def test_a_decision_that_cannot_be_written_is_not_told_and_comes_again() -> None:
     world = World()
     world.error("boom")
 
-    def hook(operation: str, _key: str) -> None:
-        if operation == "write":
-            raise UnreachableError("503")
-
-    world.store.before = hook
+    world.store.refuse("write", UnreachableError("503"))
     outcome = world.look()
     assert outcome.status.value == "FAILED"
     assert world.channel.events == []
@@ -140,11 +122,7 @@ def test_secrets_in_training_output_reach_neither_record_nor_alert(secret: str) 
 def test_a_full_disk_is_no_reason_to_be_silent() -> None:
     world = World()
 
-    def hook(operation: str, _key: str) -> None:
-        if operation == "write":
-            raise StoreError("the disk is full (ENOSPC)")
-
-    world.store.before = hook
+    world.store.refuse("write", StoreError("the disk is full (ENOSPC)"))
     world.error("OSError: No space left on device")
     assert world.look().pending == 0
     assert world.channel.events == ["FAILED"]
@@ -166,23 +144,6 @@ def test_a_watch_is_not_done_before_what_it_sent_is_written_down() -> None:
     world.after(world.policy.lease_s + 1)
     world.look()
     assert world.channel.events == ["FAILED"]
-
-
-def test_one_refused_write_does_not_split_a_watcher_off_for_good() -> None:
-    world = World()
-    world.both(1)
-    world.look()
-    refuse_writes(world)
-    world.after(700)
-    world.look()
-    assert world.channel.events == ["TIMED_OUT"]
-    world.store.before = lambda _operation, _key: None
-    world.both(2)
-    assert world.look().notes == ()
-    assert world.state.held == {}
-    assert world.channel.events == ["TIMED_OUT", "RECOVERED"]
-    record = world.record_after_look()
-    assert record.transitions == 3
 
 
 def test_a_copy_that_was_left_behind_is_not_taken_for_the_record() -> None:
@@ -207,10 +168,7 @@ def test_a_copy_that_was_left_behind_is_not_taken_for_the_record() -> None:
 def test_a_state_directory_that_cannot_be_used_does_not_matter_while_the_store_can() -> None:
     world = World()
 
-    def broken(_operation: str, _key: str) -> None:
-        raise DeniedError("read-only file system")
-
-    world.state.before = broken
+    world.state.refuse("any", DeniedError("read-only file system"))
     world.error("boom")
     world.look()
     assert world.channel.events == ["FAILED"]
@@ -219,11 +177,7 @@ def test_a_state_directory_that_cannot_be_used_does_not_matter_while_the_store_c
 def test_a_watcher_that_can_record_nothing_says_that_it_is_blind_and_is_not_done() -> None:
     world = World()
 
-    def hook(operation: str, _key: str) -> None:
-        if operation == "write":
-            raise UnreachableError("503 for PUT alone")
-
-    world.store.before = hook
+    world.store.refuse("write", UnreachableError("503 for PUT alone"))
     world.error("boom")
     for _ in range(15):
         outcome = world.look()

@@ -18,7 +18,6 @@ from support.memory import Killed
 from support.world import World
 
 STALE_S = 600.0
-FINAL = {Status.SUCCEEDED, Status.FAILED}
 CRASH = (
     "Traceback (most recent call last):\n"
     '  File "train.py", line 210, in <module>\n'
@@ -157,11 +156,7 @@ class Watching(RuleBasedStateMachine):
     @precondition(lambda self: not self.outage)
     @rule(which=st.integers(0, 1))
     def a_look_that_can_read_and_not_write(self, which: int) -> None:
-        def refuse(operation: str, _key: str) -> None:
-            if operation == "write":
-                raise UnreachableError("503 for PUT")
-
-        self.world.store.before = refuse
+        self.world.store.refuse("write", UnreachableError("503 for PUT"))
         seen, self.seen_attempt = self.seen_attempt, 0
         self._look(which)
         self.seen_attempt = seen

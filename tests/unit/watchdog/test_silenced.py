@@ -63,16 +63,6 @@ def test_what_was_silenced_is_not_sent_afterwards_and_what_comes_then_is() -> No
     assert world.record_after_look().history[-1].silenced is None
 
 
-def test_other_runs_are_told_of() -> None:
-    world = Silent()
-    world.silence("llama-*")
-    world.both(1)
-    world.look()
-    world.after(11 * MINUTE)
-    world.look()
-    assert world.channel.events == ["TIMED_OUT"]
-
-
 def test_warnings_are_silenced_too() -> None:
     world = Silent()
     world.silence()
@@ -114,11 +104,7 @@ def test_where_silences_cannot_be_read_people_are_told(caplog: pytest.LogCapture
     world.look()
     world.after(11 * MINUTE)
 
-    def unreachable(_operation: str, key: str) -> None:
-        if key == SILENCES:
-            raise UnreachableError("503 for silences.json")
-
-    world.store.before = unreachable
+    world.store.refuse("any", UnreachableError("503 for silences.json"), named=SILENCES)
     world.look()
     assert world.channel.events == ["TIMED_OUT"]
     assert any(r.levelno == logging.WARNING and "503" in r.getMessage() for r in caplog.records)
@@ -130,10 +116,7 @@ def test_that_the_watchdog_is_blind_is_never_silenced() -> None:
     world.both(1)
     world.look()
 
-    def unreachable(_operation: str, _key: str) -> None:
-        raise UnreachableError("503")
-
-    world.store.before = unreachable
+    world.store.refuse("any", UnreachableError("503"))
     for _ in range(3):
         world.look()
         world.after(11 * MINUTE)

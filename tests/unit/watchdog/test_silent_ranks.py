@@ -104,11 +104,7 @@ def test_what_an_earlier_attempt_left_behind_is_neither_named_nor_read(world: Wo
 
 @pytest.mark.parametrize("fault", [UnreachableError("away"), DeniedError("no")], ids=["away", "not allowed"])
 def test_of_a_rank_that_cannot_be_read_nothing_is_said(world: World, fault: StoreError) -> None:
-    def refuse(operation: str, key: str) -> None:
-        if operation == "read" and "/ranks/" in key:
-            raise fault
-
-    world.store.before = refuse
+    world.store.refuse("read", fault, named="/ranks/")
     minutes(world, 1, range(8))
     minutes(world, 8, WITHOUT_3)
     assert world.channel.sent == []

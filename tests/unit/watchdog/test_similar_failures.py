@@ -49,22 +49,10 @@ def test_the_next_alert_names_the_run_and_says_that_a_restart_helped() -> None:
     assert record.history[-1].node == "i-0abc"
 
 
-def test_another_mistake_is_not_said_to_be_the_same() -> None:
-    world = watched()
-    world.run("second").error("ValueError: the tokenizer has no pad token")
-    swept(world)
-    (alert,) = world.channel.sent
-    assert alert.similar is None
-
-
 def test_a_document_that_nobody_can_read_or_write_costs_the_line_alone() -> None:
     world = watched()
 
-    def refuse(_operation: str, key: str) -> None:
-        if key == KNOWN_FAILURES:
-            raise UnreachableError("no answer")
-
-    world.store.before = refuse
+    world.store.refuse("any", UnreachableError("no answer"), named=KNOWN_FAILURES)
     world.run("second").error(OOM.format("3.00"))
     swept(world)
     (alert,) = world.channel.sent

@@ -88,11 +88,7 @@ def test_stacks_that_cannot_be_read_stop_no_alert(world: World) -> None:
     world.look()
     world.after(3600)
 
-    def refuse(operation: str, key: str) -> None:
-        if operation == "read" and key.endswith("stacks.txt"):
-            raise DeniedError("access denied")
-
-    world.store.before = refuse
+    world.store.refuse("read", DeniedError("access denied"), named="stacks.txt")
     (alert,) = world.look().alerts
     assert alert.stack == ()
     assert "The stacks could not be read: access denied" in alert.notes
