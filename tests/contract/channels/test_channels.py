@@ -199,7 +199,7 @@ def test_any_message_has_a_bounded_printable_preview(channel: Channel, message: 
 
 
 @given(message=hostile_messages, after=hostile_messages)
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_what_a_channel_keeps_is_small_and_without_secrets(message: Message, after: Message) -> None:
     with http_sink() as sink:
         sink.otherwise = Answer(200, b'{"ok":true,"channel":"C0AAAAAAA","ts":"1723.0001"}')

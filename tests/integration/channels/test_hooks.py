@@ -69,8 +69,6 @@ def test_without_a_secret_nothing_is_signed(sink: HttpSink) -> None:
         pytest.param(
             Answer(429, b"rate_limited", {"Retry-After": "30"}), True, 30.0, "429 rate_limited", id="too many"
         ),
-        pytest.param(Answer(429, b"x", {"Retry-After": "86400"}), True, 3600.0, "429 x", id="an hour at most"),
-        pytest.param(Answer(429, b"x", {"Retry-After": "soon"}), True, None, "429 x", id="a nonsensical wait"),
         pytest.param(Answer(500, b"rollup_error"), True, None, "500 rollup_error", id="broken over there"),
         pytest.param(Answer(503, b"", {"Retry-After": "7"}), True, 7.0, "503 Service Unavailable", id="unavailable"),
         pytest.param(Answer(408, b""), True, None, "408 Request Timeout", id="the server's own time-out"),

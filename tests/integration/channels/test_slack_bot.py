@@ -164,7 +164,7 @@ def test_a_new_token_of_the_same_workspace_is_the_same_destination(token: str, n
 
 
 @given(message=hostile_messages)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_any_head_is_within_slacks_limits(message: Message) -> None:
     shown = head(message)
     assert 1 <= len(shown["blocks"]) <= 50

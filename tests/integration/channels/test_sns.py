@@ -70,11 +70,3 @@ def test_checking_publishes_nothing(server: S3Server) -> None:
     alerts = topic(server)
     assert Sns(alerts.arn).check().endswith("the topic exists; nothing was published")
     assert alerts.received() == []
-
-
-def test_no_credentials_may_come_later(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    with pytest.raises(DeliveryError, match="no AWS credentials were found") as caught:
-        Sns("arn:aws:sns:us-east-1:123456789012:alerts").send(FAILED)
-    assert caught.value.retryable

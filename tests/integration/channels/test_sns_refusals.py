@@ -29,8 +29,6 @@ def error(status: int, code: str) -> Answer:
 @pytest.mark.parametrize(
     ("answer", "retryable", "words"),
     [
-        pytest.param(error(400, "Throttling"), True, "Throttling", id="throttled"),
-        pytest.param(error(503, "ServiceUnavailable"), True, "ServiceUnavailable", id="unavailable"),
         pytest.param(error(403, "ExpiredToken"), True, "ExpiredToken", id="expired credentials are renewed"),
         pytest.param(error(403, "AuthorizationError"), False, "allow sns:Publish", id="not allowed"),
         pytest.param(Answer(502, b"<html>bad gateway"), True, "answered 502|failed", id="a page of a gateway"),
