@@ -51,17 +51,10 @@ PREFIXES = [
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-@pytest.mark.parametrize(
-    ("line", "transport"),
-    [
-        (INFO + "NET/OFI Selected provider is efa, fabric is efa (found 4 nics)", EFA),
-        (INFO + "Using network Socket", SOCKET),
-        (INFO + "NET/Socket : Using [0]eth0:10.1.0.7<0>", SOCKET),
-        (INFO + "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.1.0.7<0>", IB),
-    ],
-)
-def test_what_stands_before_a_line_hides_nothing(prefix: str, line: str, transport: str) -> None:
-    assert efa_use(prefix.format(line)).transport == transport
+def test_what_stands_before_a_line_hides_nothing(prefix: str) -> None:
+    line = INFO + "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.1.0.7<0>"
+    assert efa_use(prefix.format(line)).transport == IB
+    assert efa_use(prefix.format(INFO + "Using network Socket")).transport == SOCKET
 
 
 NOT_IN_USE = [
@@ -233,21 +226,7 @@ def test_any_text_has_an_answer(text: str) -> None:
     assert (found.active is None) == (found == EfaUse(expected=found.expected))
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [
-        "NET/OFI ",
-        "NET/OFI Selected ",
-        "FI_PROVIDER=",
-        "FI_EFA_A",
-        "Using network ",
-        "via NET/",
-        "x",
-        "\n",
-        "\x1b[",
-        "é",
-    ],
-)
+@pytest.mark.parametrize("unit", ["NET/OFI Selected ", "FI_PROVIDER=", "\n", "\x1b["])
 def test_hostile_text_says_no_more_a_million_times_than_a_few_times(unit: str) -> None:
     # A pattern that goes back over what it has read takes 10**11 steps for this, and no test may last that long.
     assert efa_use(unit * (2_000_000 // len(unit))) == efa_use(unit * 9)

@@ -63,10 +63,8 @@ def told_by(**files: str) -> Explanation:
 
 CASES = {
     "gloo names an address": (LostPeer(None, "10.0.0.5"), {"rank0": GLOO.format(rank=0, peer="10.0.0.5")}),
-    "an address of its own machine says nothing": (
-        LostPeer(None, None),
-        {"rank0": GLOO.format(rank=0, peer="127.0.0.1")},
-    ),
+    "an address of its own machine says nothing": (LostPeer(None, None),
+                                                   {"rank0": GLOO.format(rank=0, peer="127.0.0.1")}),
     "NCCL names a host": (
         LostPeer(None, "host-17"),
         {
@@ -76,10 +74,8 @@ CASES = {
     ),
     "c10d names the store's host": (LostPeer(None, "n17"), {"rank2": STORE.format(rank=2)}),
     "srun knows the rank": (LostPeer(3, "host-17"), {"rank0": DIST.format(rank=0, peer="host-17"), "job": SRUN}),
-    "torchrun names who failed first": (
-        LostPeer(3, "host-17"),
-        {"rank0": GLOO.format(rank=0, peer="10.0.0.5") + TORCHRUN},
-    ),
+    "torchrun names who failed first": (LostPeer(3, "host-17"),
+                                        {"rank0": GLOO.format(rank=0, peer="10.0.0.5") + TORCHRUN}),
     "two survivors agree": (
         LostPeer(3, "host-17"),
         {"rank0": GLOO.format(rank=0, peer="10.0.0.5"), "rank1": GLOO.format(rank=1, peer="10.0.0.5") + TORCHRUN},
@@ -91,14 +87,10 @@ CASES = {
             "rank1": NCCL.format(host="n2", peer="n1") + NCCL.format(host="n1", peer="n17"),
         },
     ),
-    "its own log is here, and says nothing": (
-        LostPeer(3, "host-17", log="rank3.log"),
-        {"rank0": DIST.format(rank=0, peer="host-17"), "job": SRUN, "rank3": ""},
-    ),
-    "its own log by its host's name": (
-        LostPeer(None, "host-17", log="train-host-17.log"),
-        {"rank0": DIST.format(rank=0, peer="host-17"), "train_host_17": ""},
-    ),
+    "its own log is here, and says nothing": (LostPeer(3, "host-17", log="rank3.log"),
+                                              {"rank0": DIST.format(rank=0, peer="host-17"), "job": SRUN, "rank3": ""}),
+    "its own log by its host's name": (LostPeer(None, "host-17", log="train-host-17.log"),
+                                       {"rank0": DIST.format(rank=0, peer="host-17"), "train_host_17": ""}),
     "the only log that tells of no trouble is its own": (
         LostPeer(2, None, log="rank2.log"),
         {"rank0": GLOO.format(rank=0, peer="127.0.0.1"), "rank1": GLOO.format(rank=1, peer="127.0.0.1"), "rank2": ""},
@@ -119,7 +111,7 @@ CASES = {
         LostPeer(None, "host-17", apart=False),
         {"job": DIST.format(rank=0, peer="host-17") + DIST.format(rank=1, peer="host-17")},
     ),
-}
+}  # fmt: skip
 
 
 def test_who_went_away() -> None:

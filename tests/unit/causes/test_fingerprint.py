@@ -51,30 +51,24 @@ def test_the_same_mistake_elsewhere_has_the_same(first: str, second: str) -> Non
 
 
 OTHERS = [
-    pytest.param(
-        cause("AttributeError: 'Llama' object has no attribute 'forwrd'"),
-        cause("AttributeError: 'Llama' object has no attribute 'config'"), id="two attributes"),
-    pytest.param(
-        cause("AttributeError: 'NoneType' object has no attribute 'shape'", FRAME),
-        cause("AttributeError: 'NoneType' object has no attribute 'shape'", "data.py:9 in collate: x.shape"),
-        id="one message from two functions"),
-    pytest.param(
-        cause("AssertionError", "train.py:33 in main: assert batch"),
-        cause("AssertionError", "train.py:40 in main: assert labels"), id="two assertions of one function"),
+    pytest.param(cause("AttributeError: 'Llama' object has no attribute 'forwrd'"),
+                 cause("AttributeError: 'Llama' object has no attribute 'config'"), id="two attributes"),
+    pytest.param(cause("AttributeError: 'NoneType' object has no attribute 'shape'", FRAME),
+                 cause("AttributeError: 'NoneType' object has no attribute 'shape'", "data.py:9 in collate: x.shape"),
+                 id="one message from two functions"),
+    pytest.param(cause("AssertionError", "train.py:33 in main: assert batch"),
+                 cause("AssertionError", "train.py:40 in main: assert labels"), id="two assertions of one function"),
     pytest.param(cause("KeyError: 'step'"), cause("KeyError: 'optimizer'"), id="two keys"),
-    pytest.param(
-        cause("No such file: '/data/a/config.json'"), cause("No such file: '/data/a/weights.bin'"),
-        id="two kinds of file"),
+    pytest.param(cause("No such file: '/data/a/config.json'"), cause("No such file: '/data/a/weights.bin'"),
+                 id="two kinds of file"),
     pytest.param(cause("boom", error_type="oom"), cause("boom", error_type="hang"), id="two error types"),
     pytest.param(cause("boom", signal="a"), cause("boom", signal="b"), id="two signals"),
     pytest.param(cause("input/output error"), cause("connection error"), id="a slash alone makes no path"),
     pytest.param(
         cause("RuntimeError: 内存不足"), cause("RuntimeError: 磁盘已满"), id="two messages in a script without A to Z"),
-    pytest.param(
-        cause("ValueError: неверная форма"), cause("ValueError: нет файла"), id="two messages in Cyrillic"),
-    pytest.param(
-        cause("boom", "train.py:3 in загрузка: x()"), cause("boom", "train.py:3 in обучение: x()"),
-        id="two functions with names in Cyrillic"),
+    pytest.param(cause("ValueError: неверная форма"), cause("ValueError: нет файла"), id="two messages in Cyrillic"),
+    pytest.param(cause("boom", "train.py:3 in загрузка: x()"), cause("boom", "train.py:3 in обучение: x()"),
+                 id="two functions with names in Cyrillic"),
 ]  # fmt: skip
 
 

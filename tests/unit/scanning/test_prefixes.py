@@ -28,24 +28,17 @@ TAKEN_OFF = [
     pytest.param("2024-12-02T09:11:27.400Z x", "x", None, None, id="docker and kubernetes"),
     pytest.param("2024-12-02T09:11:27.400123456+01:00 stderr F x", "x", None, None, id="a container's log file"),
     pytest.param("  | 2024-12-02T09:11:27.400Z | x", "x", None, None, id="a log viewer's table"),
-    pytest.param(
-        "Nov 21 04:08:34 gpu-n1 kernel: [81202.711010] NVRM: Xid", "NVRM: Xid", None, "gpu-n1", id="syslog of a kernel"
-    ),
+    pytest.param("Nov 21 04:08:34 gpu-n1 kernel: [81202.711010] NVRM: Xid", "NVRM: Xid", None, "gpu-n1",
+                 id="syslog of a kernel"),
     pytest.param("Nov  1 04:08:34 n7 slurmd[88]: x", "x", None, "n7", id="syslog of a daemon"),
     pytest.param("[   12.711010] NVRM: Xid", "NVRM: Xid", None, None, id="dmesg"),
     pytest.param("[Sat Nov 21 04:08:34 2026] NVRM: Xid", "NVRM: Xid", None, None, id="dmesg -T"),
-    pytest.param(
-        "2023-05-02 06:01:12.977 [201/train/612 (pid 21936)] [0a11] OSError", "OSError", None, None, id="metaflow"
-    ),
+    pytest.param("2023-05-02 06:01:12.977 [201/train/612 (pid 21936)] [0a11] OSError", "OSError", None, None,
+                 id="metaflow"),
     pytest.param("trainer-1  | x", "x", None, None, id="docker compose"),
-    pytest.param(
-        "2: worker-7:1:2 [2] proxy.cc:1 NCCL WARN x",
-        "worker-7:1:2 [2] proxy.cc:1 NCCL WARN x",
-        2,
-        "worker-7",
-        id="NCCL behind srun",
-    ),
-]
+    pytest.param("2: worker-7:1:2 [2] proxy.cc:1 NCCL WARN x", "worker-7:1:2 [2] proxy.cc:1 NCCL WARN x", 2, "worker-7",
+                 id="NCCL behind srun"),
+]  # fmt: skip
 LEFT = [
     pytest.param("gpu-n1:123:456 [0] NCCL WARN x", None, "gpu-n1", id="NCCL names its host"),
     pytest.param("slurmstepd-gpu-n1: error: x", None, "gpu-n1", id="slurmstepd's host"),

@@ -55,32 +55,26 @@ def lines(*chunks: bytes, store: bool = False) -> list[Line]:
     ("data", "expected"),
     [
         pytest.param(b"a\nb\n", [(1, "a"), (2, "b")], id="lines are counted from one"),
-        pytest.param(
-            b"a\n\nb", [(1, "a"), (2, ""), (3, "b")], id="an empty line is a line, and so is the last half one"
-        ),
+        pytest.param(b"a\n\nb", [(1, "a"), (2, ""), (3, "b")],
+                     id="an empty line is a line, and so is the last half one"),
         pytest.param(b"a\r\nb\r\n", [(1, "a"), (2, "b")], id="a newline may have a carriage return before it"),
         pytest.param(b"1%\r2%\r3%\nb\n", [(1, "1%"), (1, "2%"), (1, "3%"), (2, "b")], id="states share a number"),
         pytest.param(b"\r\r1%\r\r\n\r\nb", [(1, "1%"), (2, ""), (3, "b")], id="an empty state is nothing"),
-        pytest.param(
-            b"\r 9%| 9/99 [00:01<00:09, 11.24it/s]slurmstepd-gpu-n1: error: *** JOB\n",
-            [(1, " 9%| 9/99 [00:01<00:09, 11.24it/s]"), (1, "slurmstepd-gpu-n1: error: *** JOB")],
-            id="what another process printed right behind a progress bar stands by itself",
-        ),
-        pytest.param(
-            b" 9%| 9/99 [00:09<01:30,  1.01s/it, loss=0.5]Killed\n",
-            [(1, " 9%| 9/99 [00:09<01:30,  1.01s/it, loss=0.5]"), (1, "Killed")],
-            id="a slow bar with a postfix, too",
-        ),
+        pytest.param(b"\r 9%| 9/99 [00:01<00:09, 11.24it/s]slurmstepd-gpu-n1: error: *** JOB\n",
+                     [(1, " 9%| 9/99 [00:01<00:09, 11.24it/s]"), (1, "slurmstepd-gpu-n1: error: *** JOB")],
+                     id="what another process printed right behind a progress bar stands by itself"),
+        pytest.param(b" 9%| 9/99 [00:09<01:30,  1.01s/it, loss=0.5]Killed\n",
+                     [(1, " 9%| 9/99 [00:09<01:30,  1.01s/it, loss=0.5]"), (1, "Killed")],
+                     id="a slow bar with a postfix, too"),
         pytest.param(b"\x1b[1;31mCUDA\x1b[0m out of memory\n", [(1, "CUDA out of memory")], id="colours are taken off"),
-        pytest.param(
-            b"\x1b]0;a title\x07a\x1b(Bb\x1b[Kc\n", [(1, "abc")], id="titles, character sets and clearing, too"
-        ),
+        pytest.param(b"\x1b]0;a title\x07a\x1b(Bb\x1b[Kc\n", [(1, "abc")],
+                     id="titles, character sets and clearing, too"),
         pytest.param(b"\0\0\0\0a\0b\n", [(1, "ab")], id="the hole of a truncated file is nothing"),
         pytest.param("é\u2588\n".encode(), [(1, "é\u2588")], id="UTF-8"),
         pytest.param(b"a\xffb\n", [(1, "a\ufffdb")], id="what is not UTF-8 is replaced"),
         pytest.param("a\u2028b\x0bc\x85d\n".encode(), [(1, "a\u2028b\x0bc\x85d")], id="no other character ends a line"),
     ],
-)
+)  # fmt: skip
 def test_lines(data: bytes, expected: list[tuple[int, str]]) -> None:
     assert [(line.number, line.raw) for line in lines(data)] == expected
 
