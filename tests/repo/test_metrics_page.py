@@ -38,19 +38,7 @@ WRONG = [
     pytest.param(
         'sum by (status) (rate(lastbeat_runs{fleet=~"$fleet", job="x"}[$__rate_interval]))', [], id="variables"
     ),
-    pytest.param(
-        "sum by (state) (lastbeat_runs)", ["nothing has the label state"], id="grouped by one that is not there"
-    ),
-    pytest.param("lastbeat_up + on (flet) lastbeat_up", ["nothing has the label flet"], id="matched by one"),
-    pytest.param(
-        "lastbeat_run_step * on (run_id) group_left (cause) lastbeat_run_status",
-        [],
-        id="taken over from the other side",
-    ),
-    pytest.param("rate(lastbeat_passes[5m])", ["no metric lastbeat_passes"], id="a counter without its ending"),
     pytest.param("label_replace(lastbeat_upp, 'a', '$1', 'b', '(.*)')", ["no metric lastbeat_upp"], id="inside a call"),
-    pytest.param("-(lastbeat_nothing)", ["no metric lastbeat_nothing"], id="inside signs"),
-    pytest.param("max_over_time(lastbeat_gone[1h:5m])", ["no metric lastbeat_gone"], id="inside a subquery"),
     pytest.param("1 + 1", ["it asks for nothing"], id="no metric at all"),
 ]
 
@@ -58,11 +46,6 @@ WRONG = [
 @pytest.mark.parametrize(("expression", "told"), WRONG)
 def test_what_is_wrong_with_an_expression_is_found(expression: str, told: list[str]) -> None:
     assert faults(expression) == told
-
-
-def test_an_expression_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - the parser's own words
-        faults("sum by (lastbeat_up")
 
 
 def test_the_page_lists_every_metric_as_it_is() -> None:
@@ -119,35 +102,18 @@ FAILED = f'lastbeat_run_status{{{FLEET_ONE}, run_id="r", status="FAILED", cause=
 FIRES: list[tuple[str, list[dict[str, str]], str, set[str]]] = [
     ("all is well", [UP, SEEN], "60m", set()),
     ("nobody tells anything", [], "60m", {"LastbeatIsGone"}),
-    (
-        "the fleet is not seen any more, and what failed before that goes on being told",
-        [
-            {**UP, "values": "1x10 0x190"},
-            {**SEEN, "values": "0+60x10 600x190"},
-            {"series": FAILED, "values": "1x200"},
-        ],
-        "60m",
-        {"LastbeatIsBlind", "TrainingFailed"},
-    ),
+    ("the fleet is not seen any more, and what failed before that goes on being told",
+     [{**UP, "values": "1x10 0x190"}, {**SEEN, "values": "0+60x10 600x190"}, {"series": FAILED, "values": "1x200"}],
+     "60m", {"LastbeatIsBlind", "TrainingFailed"}),
     ("a run failed", [UP, SEEN, {"series": FAILED, "values": "_x10 1x190"}], "12m", {"TrainingFailed"}),
-    (
-        "one that runs is no failure",
-        [UP, SEEN, {"series": FAILED.replace("FAILED", "RUNNING"), "values": "1x200"}],
-        "60m",
-        set(),
-    ),
-    (
-        "alerts that go out in time",
-        [UP, SEEN, {"series": f"lastbeat_alert_deliveries_pending{{{FLEET_ONE}}}", "values": "0x10 3x10 0x180"}],
-        "60m",
-        set(),
-    ),
-    (
-        "alerts that do not",
-        [UP, SEEN, {"series": f"lastbeat_alert_deliveries_pending{{{FLEET_ONE}}}", "values": "0x10 3x190"}],
-        "60m",
-        {"LastbeatAlertsWait"},
-    ),
+    ("one that runs is no failure", [UP, SEEN, {"series": FAILED.replace("FAILED", "RUNNING"), "values": "1x200"}],
+     "60m", set()),
+    ("alerts that go out in time",
+     [UP, SEEN, {"series": f"lastbeat_alert_deliveries_pending{{{FLEET_ONE}}}", "values": "0x10 3x10 0x180"}], "60m",
+     set()),
+    ("alerts that do not",
+     [UP, SEEN, {"series": f"lastbeat_alert_deliveries_pending{{{FLEET_ONE}}}", "values": "0x10 3x190"}], "60m",
+     {"LastbeatAlertsWait"}),
     (
         "a loss that is no number",
         [
@@ -158,13 +124,10 @@ FIRES: list[tuple[str, list[dict[str, str]], str, set[str]]] = [
         "5m",
         {"TrainingDiverges"},
     ),
-    (
-        "a watching that costs two cents a minute",
-        [UP, SEEN, {"series": f"lastbeat_store_cost_dollars_total{{{FLEET_ONE}}}", "values": "0+0.02x200"}],
-        "120m",
-        {"LastbeatCostsMore"},
-    ),
-]
+    ("a watching that costs two cents a minute",
+     [UP, SEEN, {"series": f"lastbeat_store_cost_dollars_total{{{FLEET_ONE}}}", "values": "0+0.02x200"}], "120m",
+     {"LastbeatCostsMore"}),
+]  # fmt: skip
 
 
 @needs_promtool

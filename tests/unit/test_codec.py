@@ -196,7 +196,6 @@ def test_what_a_dataclass_refuses_is_damage(document: dict[str, object], told: s
     ("path", "value", "told"),
     [
         pytest.param(("name",), 7, "name: 7 is no text", id="a number for a text"),
-        pytest.param(("name",), None, "name: None is no text", id="nothing for a text"),
         pytest.param(("light",), 1, "light: 1 is neither true nor false", id="a number for a truth"),
         pytest.param(("weight",), True, "weight: True is no number", id="a truth for a number"),
         pytest.param(("weight",), 1e13, "weight: 10000000000000.0 is no number", id="a number time cannot hold"),
@@ -207,7 +206,6 @@ def test_what_a_dataclass_refuses_is_damage(document: dict[str, object], told: s
         pytest.param(
             ("built",), "2026-13-01T00:00:00Z", "built: '2026-13-01T00:00:00Z' is not", id="a thirteenth month"
         ),
-        pytest.param(("gears",), [1.0], "gears: a list is no list of 2", id="half a pair"),
         pytest.param(("tags",), [], "tags: a list is no object", id="a list for an object"),
         pytest.param(("tags", "a"), 7, "tags['a']: 7 is no text", id="a number in an object of texts"),
         pytest.param(("bells",), {}, "bells: an object is no list", id="an object for a list"),
@@ -239,7 +237,6 @@ def test_a_field_without_a_default_must_be_there() -> None:
         pytest.param(("new",), {"deep": [1.5, None]}, [], id="a field"),
         pytest.param(("bells", 0, "new"), "x", [], id="a field of an entry"),
         pytest.param(("wheels", 0), ["blue", 28, [[3, 4]], "more"], [], id="a longer row"),
-        pytest.param(("bells",), [{"name": "a", "colour": "green"}], ["bells"], id="an entry with a new word"),
         pytest.param(
             ("bells",),
             [{"name": "a", "colour": "green"}, {"name": "b", "colour": "red"}, {"name": "c", "colour": "pink"}],
@@ -356,16 +353,11 @@ def test_rows_of_other_versions_are_read(row: list[Any], lap: Lap) -> None:
 
 ROWS_DAMAGED = [
     pytest.param("row", "is no list of 4", id="no list"),
-    pytest.param([], "is no list of 4", id="no name"),
-    pytest.param([1], "name: 1 is no text", id="a name that is no text"),
     pytest.param(["a", 5], "5 is no list of 2", id="a part that is no list"),
     pytest.param(["a", ["noon"]], "began: 'noon' is not a time", id="a time that is a text"),
-    pytest.param(["a", [1e12]], "began: 1000000000000.0 is not a time", id="a time that no calendar has"),
     pytest.param(["a", [None, float("inf")]], "seconds: inf is no number", id="an infinite number in a part"),
-    pytest.param(["a", [None, True]], "seconds: True is no number", id="a flag for a number"),
     pytest.param(["a", [None, 0.0], 3], "gears: 3 is no list of 2", id="columns that are no list"),
     pytest.param(["a", [None, 0.0], [None, None, None]], "gears: a list is no list of 2", id="a column too many"),
-    pytest.param(["a", [None, 0.0], [0, [1.0]]], "gears.high: a list is no list of 2", id="half a value of a column"),
     pytest.param(["a", [None, 0.0], [0, [1.0, 2]]], "gears.high: 2 is no text", id="a value of the wrong type"),
     pytest.param(["a", [None, 0.0], [], [2**70]], "falls: 1180591620717411303424 is no whole", id="too large a number"),
 ]

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,14 @@ from support.row_by_row import check_each
 CATALOG = ROOT / "core" / "lastbeat" / "explain" / "signals" / "catalog"
 
 
+@cache
+def validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator(schema(name), format_checker=FormatChecker())
+
+
 def faults(name: str, document: object) -> list[str]:
-    validator = Draft202012Validator(schema(name), format_checker=FormatChecker())
-    return [f"{'.'.join(map(str, fault.absolute_path))}: {fault.message}" for fault in validator.iter_errors(document)]
+    found = validator(name).iter_errors(document)
+    return [f"{'.'.join(map(str, fault.absolute_path))}: {fault.message}" for fault in found]
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

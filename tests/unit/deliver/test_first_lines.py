@@ -113,31 +113,21 @@ def test_healthy_steps_are_counted_but_for_the_last_ones() -> None:
     ("changes", "line"),
     [
         pytest.param({"ranks": None}, "Where: rank 5 on i-0abc123def4567890", id="the instance stands for a host"),
-        pytest.param(
-            {"ranks": None, "cause": "nccl_timeout", "evidence": Evidence("a.log", 1, "x", 0, "h1")},
-            "Reported by: rank 0 on h1",
-            id="a rank that waited for others is not where it began",
-        ),
+        pytest.param({"ranks": None, "cause": "nccl_timeout", "evidence": Evidence("a.log", 1, "x", 0, "h1")},
+                     "Reported by: rank 0 on h1", id="a rank that waited for others is not where it began"),
         pytest.param({"ranks": None, "evidence": None}, "Where: i-0abc123def4567890", id="only the instance is known"),
-        pytest.param(
-            {"restart": None, "checkpoint": None},
-            "Restart  not by lastbeat; last complete checkpoint: unknown",
-            id="what is not known is not said to be missing",
-        ),
+        pytest.param({"restart": None, "checkpoint": None},
+                     "Restart  not by lastbeat; last complete checkpoint: unknown",
+                     id="what is not known is not said to be missing"),
         pytest.param({"since": None}, "At 2025-08-04 17:16:21 UTC · Cause: oom", id="since when is unknown"),
         pytest.param({"mentions": (MentionedPerson("bob"),)}, "For      bob", id="whom it is for"),
-        pytest.param(
-            {"where": "/mnt/my runs/mistral-20250804-171621/"},
-            "lastbeat show mistral-20250804-171621 --root '/mnt/my runs'",
-            id="a command can be pasted whatever the path",
-        ),
-        pytest.param(
-            {"where": "/mnt/$(reboot)/mistral-20250804-171621/"},
-            "lastbeat show mistral-20250804-171621 --root '/mnt/$(reboot)'",
-            id="a command runs nothing else",
-        ),
+        pytest.param({"where": "/mnt/my runs/mistral-20250804-171621/"},
+                     "lastbeat show mistral-20250804-171621 --root '/mnt/my runs'",
+                     id="a command can be pasted whatever the path"),
+        pytest.param({"where": "/mnt/$(reboot)/mistral-20250804-171621/"},
+                     "lastbeat show mistral-20250804-171621 --root '/mnt/$(reboot)'", id="a command runs nothing else"),
     ],
-)
+)  # fmt: skip
 def test_lines_of_what_is_known(changes: dict[str, Any], line: str) -> None:
     assert line in first_lines(replace(PHONED, **changes))
 

@@ -53,40 +53,20 @@ def actions(sink: HttpSink, since: int = 0) -> list[str]:
 
 
 STORIES: dict[str, tuple[list[Message], list[str]]] = {
-    "a silence that ends": (
-        [told("TIMED_OUT", 0), told("RECOVERED", 9)],
-        ["trigger trouble", "resolve trouble"],
-    ),
-    "a failed run that is started again": (
-        [told("FAILED", 0), told("RESTARTED", 9), told("SUCCEEDED", 99)],
-        ["trigger trouble", "resolve trouble"],
-    ),
-    "a failed run whose restart was not told, but its success": (
-        [told("FAILED", 0), told("SUCCEEDED", 99)],
-        ["trigger trouble", "resolve trouble"],
-    ),
+    "a failed run whose restart was not told, but its success": ([told("FAILED", 0), told("SUCCEEDED", 99)],
+                                                                 ["trigger trouble", "resolve trouble"]),
     "a run that nobody was told of": ([told("STARTED", 0), told("RECOVERED", 3), told("SUCCEEDED", 9)], []),
-    "a silent run that fails, which is one trouble": (
-        [told("TIMED_OUT", 0), told("FAILED", 9), told("CANCELLED", 20)],
-        ["trigger trouble", "trigger trouble", "resolve trouble"],
-    ),
-    "a warning that is over when the run ends": (
-        [told("WARNING", 0, "slow"), told("SUCCEEDED", 9)],
-        ["trigger warning", "resolve warning"],
-    ),
+    "a silent run that fails, which is one trouble": ([told("TIMED_OUT", 0), told("FAILED", 9), told("CANCELLED", 20)],
+                                                      ["trigger trouble", "trigger trouble", "resolve trouble"]),
     "a warning that outlasts a silence": (
         [told("WARNING", 0, "slow"), told("TIMED_OUT", 5, "slow"), told("RECOVERED", 6, "slow"), told("SUCCEEDED", 9)],
         ["trigger warning", "trigger trouble", "resolve trouble", "resolve warning"],
     ),
-    "a warning that a failure replaces": (
-        [told("WARNING", 0, "slow"), told("FAILED", 9, "slow")],
-        ["trigger warning", "trigger trouble", "resolve warning"],
-    ),
+    "a warning that a failure replaces": ([told("WARNING", 0, "slow"), told("FAILED", 9, "slow")],
+                                          ["trigger warning", "trigger trouble", "resolve warning"]),
     "a success with a warning": ([told("SUCCEEDED", 0, "loss_nan")], ["trigger warning"]),
-    "a run that flaps": (
-        [told("TIMED_OUT", 0), told("RECOVERED", 1), told("FLAPPING", 2), told("RECOVERED", 90)],
-        ["trigger trouble", "resolve trouble", "trigger trouble", "resolve trouble"],
-    ),
+    "a run that flaps": ([told("TIMED_OUT", 0), told("RECOVERED", 1), told("FLAPPING", 2), told("RECOVERED", 90)],
+                         ["trigger trouble", "resolve trouble", "trigger trouble", "resolve trouble"]),
     "a watchdog that was blind says nothing of the run": (
         [told("TIMED_OUT", 0), told("BLIND", 20), told("SIGHTED", 40)],
         ["trigger trouble", "trigger blindness", "resolve blindness"],
@@ -100,7 +80,7 @@ STORIES: dict[str, tuple[list[Message], list[str]]] = {
         ["trigger _groups/group-7/trouble", "resolve _groups/group-7/trouble"],
     ),
     "a test": ([told("TEST", 0), told("TEST", 1)], ["trigger test", "trigger test"]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("story", "expected"), [pytest.param(*row, id=name) for name, row in STORIES.items()])

@@ -48,43 +48,29 @@ def one(record: Record, policy: RestartPolicy = TRANSIENT, delay_s: float = 0.0)
 
 
 WORTH = [
-    pytest.param(
-        run(BEGUN, (2, FAILED, 1, "nccl", 200), AGAIN, DONE),
-        True, Hindsight.SAVED, 3.0, 300, id="a person started it again after three hours, in which 300 steps fit"),
+    pytest.param(run(BEGUN, (2, FAILED, 1, "nccl", 200), AGAIN, DONE), True, Hindsight.SAVED, 3.0, 300,
+                 id="a person started it again after three hours, in which 300 steps fit"),
     pytest.param(
         run((0, RUNNING, 1, None, None), (2, FAILED, 1, "nccl", None), (5, RUNNING, 2, None, None),
             (9, SUCCEEDED, 2, None, None)),
         True, Hindsight.SAVED, 3.0, None, id="no step was recorded: the hours are known, the steps are not"),
-    pytest.param(
-        run(BEGUN, (2, FAILED, 1, "nccl", 200), AGAIN, (6, FAILED, 2, "nccl", 200)),
-        True, Hindsight.WASTED, 1.0, 50, id="it died again of the same cause, no further on"),
-    pytest.param(
-        run(BEGUN, (2, FAILED, 1, "nccl", 200), AGAIN, (6, FAILED, 2, "nccl", 201)),
-        True, Hindsight.SAVED, 3.0, 300, id="the same cause, a step further"),
-    pytest.param(
-        run(BEGUN, (2, FAILED, 1, "nccl", 200), (5, RUNNING, 2, None, None), (6, FAILED, 2, "nccl", None)),
-        True, Hindsight.UNKNOWN, None, None, id="the same cause, and nobody knows how far it got"),
-    pytest.param(
-        run(BEGUN, (2, FAILED, 1, "nccl", 200)),
-        True, Hindsight.UNKNOWN, None, None, id="nobody started it again"),
+    pytest.param(run(BEGUN, (2, FAILED, 1, "nccl", 200), AGAIN, (6, FAILED, 2, "nccl", 200)), True, Hindsight.WASTED,
+                 1.0, 50, id="it died again of the same cause, no further on"),
+    pytest.param(run(BEGUN, (2, FAILED, 1, "nccl", 200), AGAIN, (6, FAILED, 2, "nccl", 201)), True, Hindsight.SAVED,
+                 3.0, 300, id="the same cause, a step further"),
+    pytest.param(run(BEGUN, (2, FAILED, 1, "nccl", 200), (5, RUNNING, 2, None, None), (6, FAILED, 2, "nccl", None)),
+                 True, Hindsight.UNKNOWN, None, None, id="the same cause, and nobody knows how far it got"),
     pytest.param(
         run(BEGUN, (2, FAILED, 1, "nccl", 200), (5, RUNNING, 2, None, 10),
             progress=HeartbeatMemory(START, step=150)),
         True, Hindsight.UNKNOWN, None, None, id="it lives, and has not come as far yet"),
-    pytest.param(
-        run(BEGUN, (2, FAILED, 1, "oom", 200), AGAIN, DONE),
-        False, Hindsight.MISSED, 3.0, None, id="stopped, and somebody mended it"),
-    pytest.param(
-        run(BEGUN, (2, FAILED, 1, "oom", 200), AGAIN, (7, FAILED, 2, "oom", 200)),
-        False, Hindsight.SPARED, 2.0, 50, id="stopped, and whoever tried again did so in vain"),
-    pytest.param(
-        run(BEGUN, (2, TIMED_OUT, 1, None, 200), (3, RUNNING, 1, None, 250)),
-        True, Hindsight.BACK, None, None, id="it was only silent for a while"),
-    pytest.param(
-        run(BEGUN, (2, TIMED_OUT, 1, None, 200), (3, SUCCEEDED, 1, None, 250)),
-        True, Hindsight.BACK, None, None, id="it had been given up, and was done"),
-    pytest.param(run(BEGUN, (2, SUCCEEDED, 1, None, 200)), False, Hindsight.DONE, None, None,
-                 id="it ended well"),
+    pytest.param(run(BEGUN, (2, FAILED, 1, "oom", 200), AGAIN, DONE), False, Hindsight.MISSED, 3.0, None,
+                 id="stopped, and somebody mended it"),
+    pytest.param(run(BEGUN, (2, FAILED, 1, "oom", 200), AGAIN, (7, FAILED, 2, "oom", 200)), False, Hindsight.SPARED,
+                 2.0, 50, id="stopped, and whoever tried again did so in vain"),
+    pytest.param(run(BEGUN, (2, TIMED_OUT, 1, None, 200), (3, RUNNING, 1, None, 250)), True, Hindsight.BACK, None, None,
+                 id="it was only silent for a while"),
+    pytest.param(run(BEGUN, (2, SUCCEEDED, 1, None, 200)), False, Hindsight.DONE, None, None, id="it ended well"),
     pytest.param(run(BEGUN, (2, CANCELLED, 1, "cancelled", 200), reason="Stopped by ada@x: wrong"),
                  False, Hindsight.ASKED, None, None, id="a person ended it"),
 ]  # fmt: skip

@@ -35,15 +35,12 @@ def test_what_is_asked_for(text: str, meant: FaultRequest) -> None:
     [
         pytest.param("rank_kiled:2", "[Dd]id you mean '?rank_killed", id="a slip"),
         pytest.param("", "names no fault", id="nothing"),
-        pytest.param("nan:-1", "no whole number", id="a negative rank"),
         pytest.param("nan:two", "no whole number", id="a rank in words"),
         pytest.param("nan:²", "no whole number", id="a digit of another kind"),
         pytest.param("nan:1:soon", "no number of seconds", id="a delay in words"),
-        pytest.param("nan:1:nan", "no number of seconds", id="a delay that is not a number"),
         pytest.param("nan:1:-5", "no number of seconds", id="a delay in the past"),
         pytest.param("nan:1:1e9", "up to a week", id="a delay of years"),
         pytest.param("nan:1:2:3", "is not type:rank:seconds", id="too many parts"),
-        pytest.param("x" * 5000, "is not type:rank:seconds", id="a long text"),
     ],
 )
 def test_what_is_no_fault(text: str, said: str) -> None:

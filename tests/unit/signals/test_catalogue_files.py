@@ -46,19 +46,13 @@ SIGNALS = [
     pytest.param("regex: 'x+y'", {"pattern": "x+y", "substring": False}, id="regex is another word for it"),
     pytest.param("substring: 'x+(y'", {"pattern": "x+(y", "substring": True}, id="plain text needs no backslash"),
     pytest.param("pattern: 'x+(y'\nsubstring: true", {"pattern": "x+(y", "substring": True}, id="… said the other way"),
-    pytest.param(
-        "pattern: '(?P<step>\\d+) of (?P<total>\\d+)'",
-        {"extract": {"step": "step", "total": "total"}},
-        id="named groups are fields of their names",
-    ),
-    pytest.param(
-        "pattern: '(?P<step>\\d+) of (?P<total>\\d+)'\nextract: [step]",
-        {"extract": {"step": "step"}},
-        id="only some of them, as a list",
-    ),
+    pytest.param("pattern: '(?P<step>\\d+) of (?P<total>\\d+)'", {"extract": {"step": "step", "total": "total"}},
+                 id="named groups are fields of their names"),
+    pytest.param("pattern: '(?P<step>\\d+) of (?P<total>\\d+)'\nextract: [step]", {"extract": {"step": "step"}},
+                 id="only some of them, as a list"),
     pytest.param("pattern: 'Abc'\nignore_case: true", {"ignore_case": True, "literals": ("abc",)}, id="in any case"),
     pytest.param("pattern: 'saved'\nkind: checkpoint", {"kind": "checkpoint", "severity": "info"}, id="a healthy line"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "expected"), SIGNALS)

@@ -11,12 +11,9 @@ from lastbeat.explain.signals.python_patterns import WHOLE, translate_pattern, u
 
 CASES = [
     pytest.param("x+y", {}, {"pattern": "x+y"}, id="what needs nothing stays as it is"),
-    pytest.param(
-        r"iteration +([0-9]+)/ *(\d+)",
-        {"total": 2},
-        {"pattern": r"iteration +([0-9]+)/ *(?P<total>\d+)", "extract": {"total": "total"}},
-        id="a group that is asked for by its number gets a name",
-    ),
+    pytest.param(r"iteration +([0-9]+)/ *(\d+)", {"total": 2},
+                 {"pattern": r"iteration +([0-9]+)/ *(?P<total>\d+)", "extract": {"total": "total"}},
+                 id="a group that is asked for by its number gets a name"),
     pytest.param(
         r"(?:a|b)\((c[)(]d)(?P<known>e)(f)",
         {"third": 3, "second": "known", "again": 2},
@@ -26,19 +23,15 @@ CASES = [
         },
         id="parentheses that open no group do not count, and a name is not given twice",
     ),
-    pytest.param(
-        "nan|inf", {"line": WHOLE}, {"pattern": "(?P<line>nan|inf)", "extract": {"line": "line"}}, id="all of it"
-    ),
+    pytest.param("nan|inf", {"line": WHOLE}, {"pattern": "(?P<line>nan|inf)", "extract": {"line": "line"}},
+                 id="all of it"),
     pytest.param("(a)b", {"0": 0}, {"pattern": "(?P<group_0>(a)b)", "extract": {"0": "group_0"}}, id="group 0 is all"),
     pytest.param("(?im)^error", {}, {"pattern": "^error", "ignore_case": True}, id="flags have keys of their own"),
-    pytest.param(
-        "NCCL ERROR.*?(?P<code>[\\w]+).*?(?P<message>.+)",
-        {"m": "message"},
-        {"pattern": "NCCL ERROR.*?(?P<code>[\\w]+)(?P<message>.+)", "extract": {"m": "message"}},
-        id="a repeat of anything before a last group of anything is not needed",
-    ),
+    pytest.param("NCCL ERROR.*?(?P<code>[\\w]+).*?(?P<message>.+)", {"m": "message"},
+                 {"pattern": "NCCL ERROR.*?(?P<code>[\\w]+)(?P<message>.+)", "extract": {"m": "message"}},
+                 id="a repeat of anything before a last group of anything is not needed"),
     pytest.param(r"a\.*(?P<x>.+)", {}, {"pattern": r"a\.*(?P<x>.+)"}, id="but a repeat of dots is"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("pattern", "groups", "fields"), CASES)
