@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 from lastbeat.model import runid
 from lastbeat.training import entry as training
+from lastbeat.training import features
+from lastbeat.training.sdk.beat_tasks import RunEnvironment
 from lastbeat.training.sdk.ranks import Rank
-from lastbeat.training.sdk.reporter import RunEnvironment
 from lastbeat.training.sdk.run_ids import job_run_id, own_run_id
 from lastbeat_cli import logs, options, values
 
@@ -61,4 +62,4 @@ def environment(given: Mapping[str, str | None], faults: list[str]) -> RunEnviro
     settings = values.settings(given, faults, training=True)
     for line in settings.ignored_told():
         log.warning("%s", line)
-    return training.run_environment(settings)
+    return features.run_environment(settings)

@@ -16,7 +16,14 @@ from lastbeat.model.runid import METADATA, PROGRESS
 from lastbeat.model.straggler_lines import report_fields
 from lastbeat.model.stragglers import RankWindow, StragglerReport, window_fields
 from lastbeat.stores.port import Blob
-from lastbeat.training.sdk.documents import AttemptIdentity, ProgressHistory, encode, metadata_document, process_fields
+from lastbeat.training.sdk.documents import (
+    AttemptIdentity,
+    ProgressHistory,
+    RunIdentity,
+    encode,
+    metadata_document,
+    process_fields,
+)
 from lastbeat.training.sdk.instance import Instance
 from lastbeat.training.sdk.ranks import Rank, rank_document, rank_zero_fields
 from lastbeat.training.sdk.run import Run
@@ -52,12 +59,14 @@ def training() -> Run:
 def written() -> dict[str, dict[str, Any]]:
     """Heartbeats with all that the SDK may write into them."""
     run, rank, open_now = training(), Rank(1, 2, 1, "node-2"), [OpenSpan("save", 2.0, 600.0, 60.0, 90.0)]
-    identity = AttemptIdentity(
-        "run-1", 2, AT - 60, Instance("i-0abc", "us-east-1a", "p5.48xlarge", "node-1"), 4711, "1.2.3", 30.0,
-        {"stale_minutes": 15.0, "stall_minutes": 60.0}, "ann", "nlp", 10.0, ("LASTBEAT_LEARN='banana'",),
+    identity = RunIdentity(
+        Instance("i-0abc", "us-east-1a", "p5.48xlarge", "node-1"), "1.2.3", 30.0, 10.0,
+        {"stale_minutes": 15.0, "stall_minutes": 60.0}, "ann", "nlp", ("LASTBEAT_LEARN='banana'",),
     )  # fmt: skip
+    attempt = AttemptIdentity(identity, 2, AT - 60, 4711)
     metadata = {
-        **metadata_document(run, identity, AT, {"cpu": 1.5, "gpus": [{"name": "H200", "utilization": 0.5}]}, None, 0.5),
+        **metadata_document(run, attempt, AT, None, 0.5),
+        "resources": {"cpu": 1.5, "gpus": [{"name": "H200", "utilization": 0.5}]},
         **rank_zero_fields(Rank(0, 2), begun=True, beat_s=60.0),
         **process_fields(4711, wraps=True),
         **section_fields(open_now),

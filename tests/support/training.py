@@ -30,7 +30,7 @@ STALE_S = 3.0
 """A heartbeat older than this is stale; training here beats five times a second."""
 WRITTEN = """\
 def written(run):
-    while run._reporter._written_steps < run.steps:
+    while run._reporter._rank is None or run._reporter._rank._written_steps < run.steps:
         time.sleep(0.005)
 """
 """For scripts: waits until the store has all that ``run`` has reported."""

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from lastbeat.stores.port import Store
-from lastbeat.training.sdk.error_text import error_text
 from lastbeat.training.sdk.stacks import dump_stacks
+from lastbeat.training.sdk.values import error_text
 from support.channel import ListChannel, down
 from support.memory import MemoryStore
 from support.view_hostile import hostile

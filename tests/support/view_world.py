@@ -18,7 +18,7 @@ from lastbeat.fleet.mark import MarkWriter
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.policy import FleetPolicy, Policy
-from lastbeat.training.sdk.documents import AttemptIdentity, ProgressHistory, metadata_document
+from lastbeat.training.sdk.documents import AttemptIdentity, ProgressHistory, RunIdentity, metadata_document
 from lastbeat.training.sdk.instance import Instance
 from lastbeat.training.sdk.ranks import Rank, rank_document, rank_zero_fields
 from lastbeat.training.sdk.run import Run
@@ -190,9 +190,10 @@ class Training(TrainingRun):
                 grad_norm=round(0.4 + self.chance.random() / 5, 4),
             )
             self.say(f"step {self.step}/{self.total} loss {value:.4f} lr {rate:.2e}")
-        instance = AttemptIdentity(self.run_id, self.number, self.began, self.instance, 4242, "0.0.0")
-        document = metadata_document(self.run, instance, now) | rank_zero_fields(Rank(0, self.ranks), begun=True)
-        document |= {"phases": self.phases, "resources": self._resources(), "health": self._health(), **self.more}
+        attempt = AttemptIdentity(RunIdentity(self.instance, "0.0.0"), self.number, self.began, 4242)
+        document = metadata_document(self.run, attempt, now) | rank_zero_fields(Rank(0, self.ranks), begun=True)
+        document |= {"beat_seconds": None, "phases": self.phases}
+        document |= {"resources": self._resources(), "health": self._health(), **self.more}
         if self.skew_s:
             document["clock_offset_s"] = -self.skew_s
         self.put("metadata.json", _json(document))

@@ -2,46 +2,38 @@
 
 import faulthandler
 import logging
-import math
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from lastbeat.model.runid import InvalidRunIdError, safe_run_id
 from lastbeat.model.setting import MOST_OF_A_KEY
-from lastbeat.model.version import __version__
 from lastbeat.settings import Settings, load, own_log
 from lastbeat.settings.table import (
-    BEAT_SECONDS,
-    CHECKPOINT_DIR,
-    CLOUD_NOTICES,
     EXIT_SIGNAL,
     GUARDIAN,
     LEARN,
     MOST_SECTIONS,
     OFF,
-    OWNER,
     SECTION_TIMEOUTS,
     SIMULATE_FAULT,
     STRAGGLERS,
-    TEAM,
-    TIME_MARGIN_SECONDS,
     Stragglers,
     straggler_mode,
 )
-from lastbeat.training.sdk.error_text import short_text
+from lastbeat.training.sdk.beat_tasks import BeatTask, RunEnvironment, RunSharing
 from lastbeat.training.sdk.ranks import rank_of
-from lastbeat.training.sdk.reporter import Guard, Reporter, RunEnvironment
+from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import WarnOnce, fault_text, safe_log
-from lastbeat.training.sdk.sections import SectionLimits
+from lastbeat.training.sdk.sections import LONGEST_LIMIT_MINUTES, SectionLimits
 from lastbeat.training.sdk.threads import watch_threads
 from lastbeat.training.sdk.timed_calls import call_with_timeout
-from lastbeat.training.sdk.value_reader import ValueReader
 from lastbeat.training.sdk.values import (
+    ValueReader,
     as_bool,
     as_number,
     as_process_count,
@@ -49,23 +41,13 @@ from lastbeat.training.sdk.values import (
     immediate_int,
     plain_str,
     safe_to_read,
+    short_text,
     value_label,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lastbeat.model.in_place import InPlace
     from lastbeat.model.simulated_fault import FaultRequest
-    from lastbeat.stores.port import Store
-    from lastbeat.training.sdk.beat_tasks import BeatTask
-    from lastbeat.training.sdk.ranks import Rank
-    from lastbeat.training.sdk.reporter import HealthSource
-    from lastbeat.training.sdk.stragglers import StragglerWatch
-    from lastbeat.training.sdk.time_limit import StopTime
 
-_MOST_STALL_MINUTES = 30 * 24 * 60
-"""Largest plausible stall limit in minutes."""
 _OUTSIDE_S: Final = 300.0
 _STARTING_S: Final = 1800.0
 """Least limit in s before the first step, while training loads data, compiles and warms up."""
@@ -118,10 +100,13 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     for mistake in (*settings.name_hints, *settings.ignored_told(), *filter(None, [renamed])):
         safe_log(logging.WARNING, "%s", mistake)
     warnings = WarnOnce()
-    guard, starter = _guard(settings, name), _starter(name)
+    guardian, sharing = _guardian(settings, name), _sharing(name)
     wanted, simulated = _stragglers(settings, stragglers), _fault(simulate_fault, settings)
 
     def prepare() -> RunEnvironment:
+        # Imported in the beat thread, not while training starts.
+        from lastbeat.training import features  # noqa: PLC0415 - as above
+
         reader = ValueReader(warnings=warnings)
         asked = [
             ("rank", rank, as_process_count),
@@ -135,39 +120,29 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
         given_rank, given_size, stale, stall, whose, of_team, learns = reader.read(asked)
         section_limits = _section_limits(settings, sections, out_of_section, reader)
         reader.close()
-        limits = {"stale_minutes": stale, "stall_minutes": stall}
-        environment = run_environment(settings, rank=given_rank, world_size=given_size, stall_minutes=stall)
-        told = told_place(environment.store.url, name, given=root is not None)
         learns = settings[LEARN] if learns is None else learns
-        if section_limits.any or learns:
-            environment = replace(environment, tasks=_with_stacks(environment))
-        if learns:
-            environment = _with_learning(environment, section_limits)
-        if wanted.mode != OFF:
-            environment = replace(environment, stragglers=_straggler_watch(wanted, environment))
-        if simulated is not None:
-            environment = _with_fault(environment, simulated, settings)
-        return replace(
-            environment,
-            guard=guard,
-            own_limits=limits,
-            on_begun=lambda: own_log.announce(told),
-            owner=_owner(whose) or environment.owner,
-            team=_owner(of_team) or environment.team,
-            sections=section_limits,
-            in_place=starter,
-            started_by_other=starter is not None,
+        options = features.RunOptions(stall, section_limits, learns, wanted, simulated, told_place=tell)
+        environment = features.run_environment(settings, rank=given_rank, world_size=given_size, options=options)
+        identity = replace(
+            environment.identity,
+            own_limits={"stale_minutes": stale, "stall_minutes": stall},
+            owner=_owner(whose) or environment.identity.owner,
+            team=_owner(of_team) or environment.identity.team,
         )
+        return replace(environment, identity=identity, sharing=sharing, resume=resume)
+
+    def tell(url: str) -> str:
+        return told_place(url, name, given=root is not None)
 
     enable_faulthandler()
-    tasks = _log_tasks(log_file, captures=_flag("capture", capture))
+    early_tasks = (*guardian, *_log_tasks(log_file, captures=_flag("capture", capture)))
 
     def find_url() -> str | None:
         from lastbeat.settings import opening  # noqa: PLC0415 - only on request
 
         return opening.run_link(settings, name)
 
-    run = Run(name, Reporter(prepare, tasks, resume=resume), total_steps, find_url)
+    run = Run(name, Reporter(prepare, early_tasks), total_steps, find_url)
     _take_times(run, learns=learn is True or (learn is None and settings[LEARN]), stragglers=wanted)
     this = rank_of(settings.environ, "", immediate_int(rank), immediate_int(world_size))
     run.world, run.leads = this.world, this.leads
@@ -184,7 +159,7 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     return run
 
 
-def _log_tasks(log_file: str | os.PathLike[str] | None, *, captures: bool) -> "tuple[BeatTask, ...]":
+def _log_tasks(log_file: str | os.PathLike[str] | None, *, captures: bool) -> tuple[BeatTask, ...]:
     if log_file is None and not captures:
         return ()
     from lastbeat.training.sdk.log_shipping import log_tasks  # noqa: PLC0415 - only if a log is shipped
@@ -220,21 +195,6 @@ def _stragglers(settings: Settings, given: object) -> Stragglers:
     return stated
 
 
-def _straggler_watch(wanted: Stragglers, environment: RunEnvironment) -> "StragglerWatch":
-    from lastbeat.model.stragglers import Thresholds  # noqa: PLC0415 - few runs watch for stragglers
-    from lastbeat.training.sdk.stragglers import LOGGER, StragglerOptions, StragglerWatch  # noqa: PLC0415 - as above
-
-    options = StragglerOptions(
-        wanted.seconds,
-        Thresholds(wanted.relative, wanted.individual),
-        wanted.ranks,
-        wanted.json,
-        wanted.every,
-        stops=wanted.mode == "stop",
-    )
-    return StragglerWatch(options, environment.rank, environment.rank_beat_s, partial(own_log.announce, name=LOGGER))
-
-
 def _heed_exit_signal(run: Run, given: object, settings: Settings) -> None:
     run.exit_signal = _exit_signal(given, settings)
     run.heeds_stop = run.exit_signal is not None
@@ -262,19 +222,6 @@ def _fault(given: object, settings: Settings) -> "FaultRequest | None":
     except ValueError as why:
         safe_log(logging.WARNING, "lastbeat leaves simulate_fault out: %s %s", value_label(given), why)
         return settings[SIMULATE_FAULT]
-
-
-def _with_learning(environment: RunEnvironment, limits: SectionLimits) -> RunEnvironment:
-    from lastbeat.training.sdk.learning import Learning  # noqa: PLC0415 - few runs learn
-
-    return replace(environment, learning=Learning(limits))
-
-
-def _with_fault(environment: RunEnvironment, asked: "FaultRequest", settings: Settings) -> RunEnvironment:
-    from lastbeat.training.sdk.simulated_faults import FaultSimulation  # noqa: PLC0415 - only on request
-
-    simulation = FaultSimulation(asked, environment.store, environment.rank, settings.environ)
-    return replace(environment, on_entered=(*environment.on_entered, simulation.start))
 
 
 def _no_fault() -> NoReturn:
@@ -320,17 +267,8 @@ def _section_limits(settings: Settings, sections: object, outside: object, reade
     return replace(found, outside_s=float(outside_s), starting_s=max(float(outside_s), _STARTING_S))
 
 
-def _with_stacks(environment: RunEnvironment) -> "tuple[BeatTask, ...]":
-    """The environment's tasks, with one that writes the stacks when a section takes too long."""
-    from lastbeat.training.sdk.stacks import StackDump  # noqa: PLC0415 - as below
-
-    if any(isinstance(task, StackDump) for task in environment.tasks):
-        return environment.tasks
-    return (StackDump(math.inf, environment.beat_s), *environment.tasks)
-
-
 def _is_span(seconds: object) -> bool:
-    return isinstance(seconds, (int, float)) and 0 <= seconds <= _MOST_STALL_MINUTES * 60
+    return isinstance(seconds, (int, float)) and 0 <= seconds <= LONGEST_LIMIT_MINUTES * 60
 
 
 def _owner(given: str | None) -> str | None:
@@ -392,125 +330,25 @@ def enable_faulthandler() -> None:
             faulthandler.enable()
 
 
-def run_environment(
-    settings: Settings,
-    *,
-    rank: int | None = None,
-    world_size: int | None = None,
-    stall_minutes: float | None = None,
-) -> RunEnvironment:
-    """The environment to which a training process reports. A fleet root that is a directory is created if it is
-    missing. ``stall_minutes`` is the run's own stall limit, which outranks that of ``settings``.
-
-    Raises as :func:`lastbeat.settings.opening.store` does.
-    """
-    import platform  # noqa: PLC0415 - here and below: imported in the beat thread, not while training starts
-
-    from lastbeat.settings import opening  # noqa: PLC0415 - as above
-    from lastbeat.training.sdk.documents import restarts  # noqa: PLC0415 - as above
-    from lastbeat.training.sdk.instance import cloud_instance, local_instance  # noqa: PLC0415 - as above
-
-    known = local_instance(settings.environ, platform.node())
-    # Without retries, because the beat thread tries a failed beat again with newer values.
-    store = opening.bare_store(settings, training=True)
-    which = rank_of(settings.environ, platform.node(), rank, world_size)
-    beats = settings[BEAT_SECONDS]
-    return RunEnvironment(
-        store=store,
-        instance_id=known.id,
-        restarts=restarts(settings.environ),
-        beat_s=beats.seconds,
-        version=__version__,
-        find_instance=lambda: cloud_instance(settings.environ, known),
-        tasks=_tasks(settings, store, stall_minutes),
-        rank=which,
-        rank_beat_s=beats.ranks,
-        stop_s=beats.seconds * _stop_beats(store),
-        owner=settings[OWNER],
-        team=settings[TEAM],
-        ignored=tuple(settings.ignored),
-        time_limit=_time_limit(settings),
-        on_entered=_notices(settings),
-        health=_health(settings, which),
-    )
-
-
-def _time_limit(settings: Settings) -> "StopTime | None":
-    if "SLURM_JOB_END_TIME" not in settings.environ:
-        return None
-    from lastbeat.training.sdk.time_limit import USUAL_MARGIN_S, time_limit  # noqa: PLC0415 - as above
-
-    margin_s = settings[TIME_MARGIN_SECONDS]
-    return time_limit(settings.environ, USUAL_MARGIN_S if margin_s is None else margin_s)
-
-
-def _notices(settings: Settings) -> "tuple[Callable[[Run], None], ...]":
-    if not settings[CLOUD_NOTICES] or settings.environ.get("LOCAL_RANK", "0").strip() not in {"", "0"}:
-        return ()
-    from lastbeat.training.sdk.instance import NoticeWatch, notice_source  # noqa: PLC0415 - as above
-
-    source = notice_source(settings.environ)
-    return (NoticeWatch(source).start,) if source is not None else ()
-
-
-def _health(settings: Settings, rank: "Rank") -> "HealthSource | None":
-    """The source that samples this node's health, on one of its ranks; None on the others."""
-    every_s = settings[BEAT_SECONDS].health
-    if every_s <= 0 or rank.local not in {None, 0} or (rank.local is None and not rank.leads):
-        return None
-    from lastbeat.training.node.sampler import NodeSampler  # noqa: PLC0415 - as in run_environment
-
-    resumed = settings.environ.get("LASTBEAT_RESUME_FROM", "")
-    saves_to = settings[CHECKPOINT_DIR] or (os.path.dirname(resumed) if resumed.startswith("/") else None)  # noqa: PTH120
-    if saves_to:
-        return NodeSampler(every_s, (saves_to,))
-    try:
-        # Training may change its directory later.
-        here = [os.getcwd()]  # noqa: PTH109 - text, and no more imports
-    except OSError:
-        here = []
-    return NodeSampler(every_s, here, saves_there=False)
-
-
-def _guard(settings: Settings, run_id: str) -> Guard:
+def _guardian(settings: Settings, run_id: str) -> tuple[BeatTask, ...]:
     if not settings[GUARDIAN]:
-        return Guard()
+        return ()
     try:
         from lastbeat.training.guardian import start  # noqa: PLC0415 - only if it is on
     except Exception as fault:  # noqa: BLE001 - a process that can open no more files, for example
         safe_log(logging.DEBUG, "no guardian sees how this process ends: %s", fault_text(fault))
-        return Guard()
-    return start.guard(settings, run_id)
+        return ()
+    client = start.guardian_client(settings, run_id)
+    return (client,) if client is not None else ()
 
 
-def _starter(run_id: str) -> "InPlace | None":
-    """The starter that restarts this training in place; None without one."""
+def _sharing(run_id: str) -> RunSharing:
+    """How this training shares its run, if ``lastbeat exec`` restarts it in place."""
     if "_LASTBEAT_IN_PLACE" not in os.environ:
-        return None
+        return RunSharing()
     from lastbeat.training.sdk.exec_in_place import started_by  # noqa: PLC0415 - only below lastbeat exec --max-restarts
 
-    return started_by(run_id, os.environ.get("_LASTBEAT_EXEC_RUN"))
-
-
-def _tasks(settings: Settings, store: "Store", stall_minutes: float | None) -> "tuple[BeatTask, ...]":
-    from lastbeat.training.sdk.watcher_checks import StopCheck, WatchdogCheck  # noqa: PLC0415 - as in run_environment
-
-    checks = (WatchdogCheck(), StopCheck(_stop_beats(store)))
-    # As watchers read it: see model.heartbeat.
-    own = stall_minutes is not None and 0 < stall_minutes <= _MOST_STALL_MINUTES
-    stall_s = max(1.0, stall_minutes or 0.0) * 60 if own else settings.policy.stall_s
-    if stall_s is None:
-        return checks
-    from lastbeat.training.sdk.stacks import StackDump  # noqa: PLC0415 - only if stalls are watched
-
-    return (StackDump(stall_s, settings[BEAT_SECONDS].seconds), *checks)
-
-
-def _stop_beats(store: "Store") -> int:
-    """Number of beats from one check for a stop request to the next."""
-    from lastbeat.training.sdk.watcher_checks import EVERY_BEATS  # noqa: PLC0415 - as above
-
-    return 1 if store.traits.prices.free else EVERY_BEATS
+    return started_by(run_id, os.environ.get("_LASTBEAT_EXEC_RUN")) or RunSharing()
 
 
 def _own_run_id(settings: Settings, rank: object, world_size: object) -> str:
@@ -527,7 +365,7 @@ def _own_run_id(settings: Settings, rank: object, world_size: object) -> str:
     return own_run_id(settings.environ, sys.argv[0] if sys.argv else "", host, which)
 
 
-def _run_id(given: object, find_own: "Callable[[], str]") -> tuple[str, str]:
+def _run_id(given: object, find_own: Callable[[], str]) -> tuple[str, str]:
     """The id of a run that training calls ``given``, or its own id without a name, and a note for the log."""
     fault = None
     try:

@@ -31,7 +31,8 @@ import lastbeat
 """
 BLOCK = START + 'with lastbeat.run("run-1", total_steps=10) as run:\n    run.step(2)\n    written(run)\n'
 GUARDED = """\
-    while run._reporter._environment is None or run._reporter._environment.guard._line.answer() is None:
+    from lastbeat.training.guardian import start
+    while run._reporter._rank is None or start._line.answer() is None:
         time.sleep(0.005)
 """
 """How it goes on once its guardian is there: until then kernels before 6.16 may not say how it ended."""

@@ -14,22 +14,26 @@ from typing import Any
 
 import pytest
 
+from lastbeat.training.sdk.beat_tasks import RunStart
 from lastbeat.training.sdk.instance import (
     AzureNotices,
     Ec2Notices,
     GceNotices,
     Instance,
+    InstanceSearch,
     NoticeSource,
     NoticeWatch,
     cloud_instance,
     local_instance,
     notice_source,
 )
-from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.ranks import Rank
+from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
 from support.cloud import MACHINE, FakeCloud, fake_cloud
 from support.http_sink import closed_port
 from support.memory import MemoryStore
+from support.reporting import environment
 from support.training import LIMIT_S, directory_site
 from support.waiting import until
 
@@ -254,7 +258,7 @@ def test_the_first_heartbeat_does_not_wait_for_the_cloud() -> None:
         answer.wait(30)
         return Instance("i-0abc", "us-east-1b", "p5.48xlarge", "host-1")
 
-    run = Run("run", Reporter(lambda: RunEnvironment(store, "host-1", beat_s=0.05, find_instance=ask)))
+    run = Run("run", Reporter(lambda: environment(store, "host-1", beat_s=0.05, tasks=[InstanceSearch(ask)])))
     asked.wait(30)
     first = metadata(store)
     assert first["instance_id"] == "host-1"
@@ -350,7 +354,7 @@ def test_a_token_that_is_none_any_more_is_asked_for_anew(cloud: FakeCloud) -> No
 
 def test_training_is_asked_once_a_notice_comes(cloud: FakeCloud) -> None:
     run = Run("run-1", None)
-    NoticeWatch(Ec2Notices(cloud.address), every_s=0.01).start(run)
+    NoticeWatch(Ec2Notices(cloud.address), every_s=0.01).begin(RunStart(run, Rank(), 60.0, 0.0, 0.0))
     until(lambda: cloud.asked.count(SPOT) > 5)
     assert not run.should_stop
     cloud.answers[SPOT] = json.dumps({"action": "terminate", "time": AT})
@@ -374,7 +378,7 @@ def test_where_nobody_answers_nobody_is_asked_for_long() -> None:
 
 def test_a_service_that_fails_for_a_while_is_asked_again(cloud: FakeCloud) -> None:
     run = Run("run-1", None)
-    NoticeWatch(GceNotices(cloud.address), every_s=0.01).start(run)
+    NoticeWatch(GceNotices(cloud.address), every_s=0.01).begin(RunStart(run, Rank(), 60.0, 0.0, 0.0))
     until(lambda: cloud.asked.count(GOOGLE) > 2)
     cloud.answers[GOOGLE] = None
     since = len(cloud.asked)

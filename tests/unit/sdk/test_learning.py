@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,8 +22,9 @@ from lastbeat.model.learned_limits import (
     taken_fields,
 )
 from lastbeat.stores.port import DeniedError, UnreachableError
-from lastbeat.training.sdk.beat_tasks import Beat
+from lastbeat.training.sdk.beat_tasks import Beat, RunStart
 from lastbeat.training.sdk.learning import Learning, SpanTimes, with_learned
+from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.sections import SectionLimits
 from support.memory import MemoryStore
@@ -34,7 +36,7 @@ SAVING, STEPPING = SpanKey("section", "checkpointing"), SpanKey("section", "step
 def training(learning: Learning, **times: float) -> Run:
     """A run that has been 16 times in each of these sections, for so long at most."""
     run = Run("r", None)
-    learning.begin(run)
+    learning.begin(RunStart(run, Rank(), 60.0, 0.0, 0.0))
     spend(run, **times)
     return run
 
@@ -147,10 +149,12 @@ def test_a_run_that_is_killed_after_minutes_has_kept_what_it_saw(monkeypatch: py
 def test_a_rank_takes_what_rank_0_has_learned() -> None:
     store, leader, follower = MemoryStore(), Learning(SectionLimits()), Learning(SectionLimits(), every_s=0.0)
     run = training(follower, checkpointing=1.0)
-    follower.follow(run, store)
+    follower.follow(beat(run, store))
     assert limits(run) == {}
     leader.write(beat(training(leader, checkpointing=130.0), store))
-    follower.follow(run, store)
+    follower.follow(replace(beat(run, store), has_heartbeat=False))
+    assert limits(run) == {}, "it reads no more often than it writes"
+    follower.follow(beat(run, store))
     assert limits(run) == {"checkpointing": 650.0}
 
 
@@ -186,7 +190,7 @@ OPEN = {"name": "checkpointing", "open_s": 540.0}
 
 def test_a_save_in_which_a_job_was_killed_teaches_how_long_it_takes_at_least() -> None:
     store, learning = MemoryStore(), Learning(SectionLimits())
-    learning.died_in(json.dumps({"attempt": 1, "status": "running", "sections": [OPEN]}).encode())
+    learning.take_over(json.dumps({"attempt": 1, "status": "running", "sections": [OPEN]}).encode())
     run = training(learning, checkpointing=100.0)
     learning.write(beat(run, store, 2))
     assert limits(run) == {"checkpointing": 2700.0}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import lastbeat
 from lastbeat.stores.port import DeniedError, StoreError
-from lastbeat.training.sdk.beat_tasks import Beat, BeatTasks
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, BeatTasks
 from lastbeat.training.sdk.log_shipping import LIMIT_BYTES, FileFeed, LogShipping, LogWindow, log_tasks
 from lastbeat.training.sdk.run import Run
 from support.memory import MemoryStore
@@ -264,7 +264,7 @@ def test_what_cannot_be_a_log_is_said_and_stops_nothing(caplog: pytest.LogCaptur
     assert "write" not in vars(sys.stdout)
 
 
-class Faulty:
+class Faulty(BeatTask):
     """Fails as it is told to."""
 
     purpose = "do what it is told to"
@@ -286,11 +286,11 @@ class Faulty:
 def test_one_that_fails_stops_no_other_and_is_told_of_once_an_outage(caplog: pytest.LogCaptureFixture) -> None:
     store, other = MemoryStore(), Faulty()
     faulty = Faulty(StoreError("denied"), RuntimeError("broken"), None, StoreError("again"))
-    tasks = BeatTasks([faulty])
-    tasks.add([other])
+    tasks = BeatTasks([faulty, other])
     with caplog.at_level(logging.WARNING, logger="lastbeat"):
         for _ in range(4):
-            tasks.write(beat(store))
+            for step in tasks.steps(beat(store)):
+                step.do()
         assert [record.getMessage().partition(": ")[2] for record in caplog.records] == ["denied", "again"]
         tasks.close()
     assert (faulty.closed, other.closed) == (True, True)

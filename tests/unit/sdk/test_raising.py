@@ -8,7 +8,10 @@ import pytest
 
 from lastbeat.model.raised_alert import LIMIT_BYTES, MOST, RaisedAlert, encode_alerts, read_alerts
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
-from lastbeat.training.sdk.raising import HOURLY, AlertWriter, RaisedAlerts, add_alerts
+from lastbeat.training.sdk.beat_tasks import Beat, RunStart
+from lastbeat.training.sdk.raising import HOURLY, RaisedAlerts, add_alerts
+from lastbeat.training.sdk.ranks import Rank
+from lastbeat.training.sdk.run import Run
 from support.memory import MemoryStore
 
 KEY = "run/_alerts.json"
@@ -17,6 +20,13 @@ KEY = "run/_alerts.json"
 def written(store: MemoryStore) -> list[dict[str, Any]]:
     blob = store.read(KEY, LIMIT_BYTES)
     return list(json.loads(blob.body)["alerts"]) if blob is not None else []
+
+
+def write(raised: RaisedAlerts, store: MemoryStore, rank: Rank | None = None, attempt: int = 1) -> None:
+    """The next beat of a run, as its rank does it."""
+    run, rank = Run("run", None), rank or Rank()
+    raised.begin(RunStart(run, rank, 60.0, 0.0, 0.0))
+    (raised.write if rank.leads else raised.follow)(Beat(run, store, "run/", 0.0, attempt=attempt))
 
 
 class Odd:
@@ -46,7 +56,7 @@ LEVELS = [("info", "info"), ("WARN", "warning"), ("error", "error"), ("fatal", "
 def test_a_level_is_one_of_three(given: object, level: str) -> None:
     store, raised = MemoryStore(), RaisedAlerts()
     raised.take("text", "", given)
-    AlertWriter().write(store, "run", raised, 0, 1)
+    write(raised, store)
     assert [each["level"] for each in written(store)] == [level]
 
 
@@ -65,7 +75,7 @@ def test_a_level_is_one_of_three(given: object, level: str) -> None:
 def test_what_is_raised_may_be_anything(title: object, text: object, said: tuple[object, object]) -> None:
     store, raised = MemoryStore(), RaisedAlerts()
     raised.take(title, text, "info")
-    AlertWriter().write(store, "run", raised, 3, 2)
+    write(raised, store, Rank(3, 4), 2)
     (entry,) = written(store)
     expected, body = said
     assert entry.get("title") == expected or len(entry["title"]) == expected
@@ -73,7 +83,7 @@ def test_what_is_raised_may_be_anything(title: object, text: object, said: tuple
 
 
 def test_what_could_not_be_written_waits_and_goes_out_once() -> None:
-    store, raised, writer = MemoryStore(), RaisedAlerts(), AlertWriter()
+    store, raised = MemoryStore(), RaisedAlerts()
     raised.take("a", "", "info")
 
     def lose_the_answer(operation: str, _key: str) -> None:
@@ -84,10 +94,10 @@ def test_what_could_not_be_written_waits_and_goes_out_once() -> None:
 
     store.before = lose_the_answer
     with pytest.raises(StoreError):
-        writer.write(store, "run", raised, 0, 1)
+        write(raised, store)
     assert len(raised.waiting) == 1
     raised.take("b", "", "info")
-    writer.write(store, "run", raised, 0, 1)
+    write(raised, store)
     assert [each["title"] for each in written(store)] == ["a", "b"]
     assert not raised.waiting
 

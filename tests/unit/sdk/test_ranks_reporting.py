@@ -9,19 +9,20 @@ import pytest
 
 import lastbeat
 from lastbeat.stores.port import UnreachableError
-from lastbeat.training.node.gpus import GpuMonitor
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTask
 from lastbeat.training.sdk.ranks import Rank
-from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.threads import ThreadError
 from support.memory import MemoryStore
+from support.reporting import environment
 from support.waiting import until
 
 
 def training(store: MemoryStore, number: int, world: int = 4, every_s: float = 0.2) -> Run:
     """Rank ``number`` begins to report."""
     rank = Rank(number, world, number % 2, f"node-{number // 2}")
-    return Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.1, rank=rank, rank_beat_s=every_s)), 100)
+    return Run("r", Reporter(lambda: environment(store, beat_s=0.1, rank=rank, rank_beat_s=every_s)), 100)
 
 
 def document(store: MemoryStore, name: str) -> dict[str, Any]:
@@ -37,27 +38,23 @@ def begun(store: MemoryStore) -> bool:
     return "r/metadata.json" in store.held and document(store, "metadata.json").get("begun") is True
 
 
-class Sampled:
-    """Counts the samples of a node."""
+class Frequent(BeatTask):
+    """Has something to do every 50 ms."""
 
-    gpus = GpuMonitor()
-    taken = 0
+    done = 0
     wait_s = 0.05
 
-    def sample(self, run: Run) -> None:
-        del run
-        self.taken += 1
-
-    def close(self) -> None:
-        pass
+    def follow(self, beat: Beat) -> None:
+        del beat
+        self.done += 1
 
 
-def test_a_node_is_sampled_as_often_as_was_asked_for_however_rarely_its_rank_beats() -> None:
-    health = Sampled()
+def test_a_task_of_another_rank_has_its_turn_as_often_as_it_asks_however_rarely_the_rank_beats() -> None:
+    task = Frequent()
     rank = Rank(4, 8, 0, "node-1")
-    around = RunEnvironment(MemoryStore(), "i-1", beat_s=0.1, rank=rank, rank_beat_s=0.0, health=health)
+    around = environment(MemoryStore(), beat_s=0.1, rank=rank, rank_beat_s=0.0, tasks=[task])
     run = Run("r", Reporter(lambda: around), 100)
-    until(lambda: health.taken > 3)
+    until(lambda: task.done > 3)
     run.complete()
 
 

@@ -9,13 +9,15 @@ import pytest
 import lastbeat
 from lastbeat.model.policy import Policy
 from lastbeat.stores.port import DeniedError
+from lastbeat.training.sdk.beat_tasks import RunEnvironment
 from lastbeat.training.sdk.learning import SpanTimes
 from lastbeat.training.sdk.ranks import Rank
-from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.sections import SectionLimits
 from lastbeat.watch.watchdog import Watch, WatchContext
 from support.memory import MemoryStore
+from support.reporting import environment
 from support.waiting import until
 
 LIMITS = SectionLimits({"checkpointing": 0.3})
@@ -27,7 +29,7 @@ def training(
     rank = Rank(number, world, number, f"node-{number}")
 
     def prepare() -> RunEnvironment:
-        return RunEnvironment(store, "i-1", beat_s=0.1, rank=rank, rank_beat_s=every_s, sections=limits)
+        return environment(store, beat_s=0.1, rank=rank, rank_beat_s=every_s, sections=limits)
 
     return Run("r", Reporter(prepare), 100)
 

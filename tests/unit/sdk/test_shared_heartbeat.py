@@ -8,10 +8,11 @@ import pytest
 
 from lastbeat.model.in_place import InPlace
 from lastbeat.stores.port import DeniedError
-from lastbeat.training.sdk.exec_in_place import reported_by_training
-from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.exec_in_place import ExecInPlace, reported_by_training
+from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
 from support.memory import MemoryStore
+from support.reporting import environment
 from support.waiting import until
 
 KEY = "run-1/metadata.json"
@@ -60,7 +61,7 @@ def test_what_training_says_of_itself_stands_whenever_it_says_so(
 ) -> None:
     store = MemoryStore()
     store.before = speaks_at(store, operation, number)
-    around = RunEnvironment(store, "i-0abc", beat_s=0.01, in_place=OURS, yields=lambda: says_itself(store))
+    around = environment(store, beat_s=0.01, sharing=ExecInPlace(OURS, lambda: says_itself(store)))
     reporter = Reporter(lambda: around)
     with caplog.at_level(logging.WARNING):
         run = Run("run-1", reporter, 100)
@@ -78,7 +79,7 @@ def test_exec_begins_though_another_launch_keeps_writing() -> None:
     store.before = lambda asked, key: (
         store.put_text(KEY, '{"attempt": 1}') if (asked, key) == ("write", KEY) and len(store.calls) < 40 else None
     )
-    around = RunEnvironment(store, "i-0abc", beat_s=0.01, in_place=OURS)
+    around = environment(store, beat_s=0.01, sharing=ExecInPlace(OURS, bool))
     reporter = Reporter(lambda: around)
     Run("run-1", reporter, 100)
     until(lambda: reporter.begun)
@@ -94,7 +95,7 @@ def test_exec_that_may_not_read_writes_without_a_condition() -> None:
             raise DeniedError("no")
 
     store.before = refuse
-    around = RunEnvironment(store, "i-0abc", beat_s=0.01, in_place=OURS)
+    around = environment(store, beat_s=0.01, sharing=ExecInPlace(OURS, bool))
     reporter = Reporter(lambda: around)
     run = Run("run-1", reporter, 100)
     training_speaks(store)

@@ -33,7 +33,6 @@ ADOPTED = [
 @pytest.mark.parametrize(("body", "found"), ADOPTED)
 def test_the_attempt_it_goes_on_with(body: bytes, found: tuple[int, float] | None) -> None:
     assert adopted(body, OURS) == found
-    assert adopted(body, None) is None
 
 
 def gone() -> InPlace:
@@ -47,7 +46,6 @@ def gone() -> InPlace:
 
 
 DECIDES = [
-    pytest.param(None, False, id="nobody has started it"),
     pytest.param(InPlace("t", 0, 1, 9.0, HERE, MARK), True, id="who has started it lives"),
     pytest.param(gone(), False, id="who has started it is gone"),
     pytest.param(InPlace("t", 0, 1, 9.0, 7, "another-boot/4026531836/100"), True, id="it is on another machine"),
@@ -56,7 +54,7 @@ DECIDES = [
 
 
 @pytest.mark.parametrize(("starter", "found"), DECIDES)
-def test_who_decides_what_becomes_of_a_failure(starter: InPlace | None, found: bool) -> None:
+def test_who_decides_what_becomes_of_a_failure(starter: InPlace, found: bool) -> None:
     assert decides(starter) is found
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from lastbeat.model.stragglers import Thresholds
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
-from lastbeat.training.sdk.beat_tasks import Beat
+from lastbeat.training.sdk.beat_tasks import Beat, RunStart
 from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.stragglers import LOGGER, StragglerOptions, StragglerWatch
@@ -32,8 +32,8 @@ class Scene:
 
     def __post_init__(self) -> None:
         rank = Rank(0, self.world, 0, "n0")
-        self.watch = StragglerWatch(self.options, rank, BEAT_S, self.told.append, lambda: self.now)
-        self.watch.begin(self.run)
+        self.watch = StragglerWatch(self.options, self.told.append, lambda: self.now)
+        self.watch.begin(RunStart(self.run, rank, BEAT_S, 0.0, 0.0))
         self.windows = 0
 
     def window(self, own_s: float = 1.0, *, others: dict[int, float] | None = None, attempt: int = 2) -> None:
@@ -71,7 +71,7 @@ class Scene:
 
     @property
     def report(self) -> dict[str, Any]:
-        fields = self.watch.run_fields()
+        fields = self.watch.fields(self.run, quick=False)
         assert fields
         return dict(fields["stragglers"])
 
@@ -186,8 +186,8 @@ def test_the_end_of_a_run_waits_for_no_report() -> None:
 def test_another_rank_tells_its_window_in_its_heartbeat() -> None:
     now = 0.0
     run = Run("r", None)
-    watch = StragglerWatch(StragglerOptions(), Rank(3, 4, 3, "n3"), BEAT_S, print, lambda: now)
-    watch.begin(run)
+    watch = StragglerWatch(StragglerOptions(), print, lambda: now)
+    watch.begin(RunStart(run, Rank(3, 4, 3, "n3"), BEAT_S, 0.0, 0.0))
     steps = run.sections.steps
     assert steps is not None
     for _ in range(100):
@@ -195,11 +195,10 @@ def test_another_rank_tells_its_window_in_its_heartbeat() -> None:
         steps.step(now)
     assert watch.wait_s == pytest.approx(0.0, abs=1e-6)
     now = EVERY_S
-    watch.follow(2)
-    assert watch.wait_s == EVERY_S
-    assert watch.rank_fields()["step_window"] == {
+    assert watch.rank_fields(run)["step_window"] == {
         "number": 1, "steps": 99, "of": "step", "step_s": 3.0, "own_s": 3.0, "best_step_s": 3.0, "best_own_s": 3.0,
     }  # fmt: skip
+    assert watch.wait_s == EVERY_S
     now = 10.5 * EVERY_S
-    watch.follow(2)
+    watch.follow(Beat(run, MemoryStore(), "r/", 0.0, attempt=2))
     assert watch.wait_s == EVERY_S / 2, "it keeps its schedule"

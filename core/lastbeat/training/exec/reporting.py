@@ -6,21 +6,32 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from lastbeat.settings import Settings
-from lastbeat.settings.table import EXIT_SIGNAL, TIME_MARGIN_SECONDS
-from lastbeat.training import entry as training
+from lastbeat.settings.table import EXIT_SIGNAL
+from lastbeat.training import features
 from lastbeat.training.exec.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.training.exec.child.output_summary import OutputSummary
 from lastbeat.training.node.resources import ResourceMeter, send_to_tree, tree_of
+from lastbeat.training.sdk.beat_tasks import RunEnvironment, RunSharing
 from lastbeat.training.sdk.capture import Capture
 from lastbeat.training.sdk.log_shipping import CaptureFeed, LogShipping
-from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
-from lastbeat.training.sdk.stacks import StackDump
-from lastbeat.training.sdk.watcher_checks import StopCheck
 
 log = logging.getLogger(__name__)
+
+
+class _CommandRun(RunSharing):
+    """The run of a command that may report itself, as soon as it is started."""
+
+    def __init__(self, meter: ResourceMeter) -> None:
+        self._meter = meter
+
+    @property
+    def wraps(self) -> bool:
+        return self._meter.root is not None
 
 
 def as_it_is(environment: RunEnvironment) -> RunEnvironment:
@@ -39,21 +50,9 @@ def reporter(
 
     def prepare() -> RunEnvironment:
         # In the beat thread: connecting must not delay the command.
-        environment = training.run_environment(settings)
-        # The stacks of this process would not show the command.
-        tasks = [
-            StackDump(task.stall_s, task.beat_s, dump=dump, printed=summary.count)
-            if isinstance(task, StackDump)
-            else task
-            for task in environment.tasks
-            if not isinstance(task, StopCheck)
-        ]
-        if environment.stop_s is not None:
-            tasks.append(StopCheck(max(1, round(environment.stop_s / environment.beat_s)), send))
-        limit = environment.time_limit if settings[TIME_MARGIN_SECONDS] is not None else None
-        # Only if EXIT_SIGNAL is set: otherwise SIGTERM could end a program without a handler long before its machine.
-        notices = environment.on_entered if settings[EXIT_SIGNAL] is not None else ()
-        return adapt(replace(environment, tasks=tuple(tasks), time_limit=limit, on_entered=notices))
+        command = features.CommandAccess(meter, dump, summary.count, partial(_send, meter))
+        environment = features.run_environment(settings, options=features.RunOptions(command=command))
+        return adapt(replace(environment, sharing=_CommandRun(meter)))
 
     def dump(head: str) -> bytes:
         from lastbeat.training.exec.child.waiting import dump_waiting  # noqa: PLC0415 - only for a command that hangs
@@ -61,10 +60,7 @@ def reporter(
         root = meter.root
         return dump_waiting(root, tree_of(root), head) if root is not None else head.encode()
 
-    def send(number: int) -> None:
-        _send(meter, number)
-
-    return Reporter(prepare, [LogShipping(CaptureFeed(printed))], meter=meter)
+    return Reporter(prepare, [LogShipping(CaptureFeed(printed))])
 
 
 def ask_child(settings: Settings, meter: ResourceMeter) -> None:

@@ -8,6 +8,7 @@ listens; the others connect. The name is free again as soon as the guardian stop
 import contextlib
 import json
 import logging
+import math
 import os
 import select
 import signal
@@ -27,9 +28,9 @@ from lastbeat.settings import Settings
 from lastbeat.settings.opening import root_url
 from lastbeat.settings.table import MONITORING_PREFIX, MONITORING_ROOT
 from lastbeat.stores.kind import DIRECTORY
+from lastbeat.training.sdk.beat_tasks import BeatTask, RunStart
 from lastbeat.training.sdk.documents import iso_time
-from lastbeat.training.sdk.ranks import Rank
-from lastbeat.training.sdk.reporter import Guard
+from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import fault_text, safe_log
 
 WRAPPED: Final = "_LASTBEAT_EXEC_RUN"
@@ -46,12 +47,14 @@ _TEXT_CHARS = 20_000
 _DROPPED = ("LD_PRELOAD",)
 
 
-class GuardianClient(Guard):
-    """Reports one run of this process to the guardian.
+class GuardianClient(BeatTask):
+    """Reports one run of this process to the guardian, which can report an end that this process cannot.
 
     Create it where the run begins: the process that starts the guardian is a child for a moment, and training must not
-    find it when it waits for its own children. All methods are for the beat thread.
+    find it when it waits for its own children.
     """
+
+    purpose = "tell the guardian how the run stands"
 
     def __init__(self, settings: Settings, run_id: str) -> None:
         self._settings = settings
@@ -65,12 +68,13 @@ class GuardianClient(Guard):
         with _quietly():
             self._line = _join(settings, run_id)
 
-    def begin(self, rank: Rank, started_unix: float, started_monotonic: float) -> None:
-        """Begin reporting the run; ``started_unix`` is the start time in its metadata."""
+    def begin(self, start: RunStart) -> None:
+        """Report which run begins."""
+        rank = start.rank
         with _quietly():
             self._begin = {
-                "start_time": iso_time(started_unix),
-                "started_monotonic": started_monotonic,
+                "start_time": iso_time(start.unix),
+                "started_monotonic": start.monotonic,
                 "rank": rank.number,
                 "world": rank.world,
                 "place": str(rank),
@@ -81,13 +85,12 @@ class GuardianClient(Guard):
             }
             self._say("begin", **self._begin)
 
-    def beat(self, *, begun: bool) -> None:
-        """Report a beat; ``begun`` says that the run's metadata is in the store."""
+    def beaten(self, *, begun: bool) -> None:
+        """Report once that the attempt has begun. If the guardian was just about to leave, join another one."""
         with _quietly():
             if not self._heard and self._line is not None:
                 answer = self._line.answer()
                 if answer is False:
-                    # It was just about to leave.
                     self._line = _join(self._settings, self._run_id)
                     self._say("begin", **self._begin)
                     self._begun = False
@@ -95,12 +98,14 @@ class GuardianClient(Guard):
             if begun and not self._begun:
                 self._begun = self._say("begun")
 
-    def ending(self, sentinel: str, text: str) -> None:
-        """Report that training has ended the run, and its sentinel is about to be written."""
-        if not self._ending_told:
+    def look(self, run: Run) -> float:
+        """Report once that training has ended the run, and its sentinel is about to be written."""
+        if run.ending is not None and not self._ending_told:
             self._ending_told = True
+            sentinel, text = run.ending
             with _quietly():
                 self._say("ending", ending=[sentinel, text[:_TEXT_CHARS]])
+        return math.inf
 
     def over(self) -> None:
         """Report that the sentinel is written, so that the guardian has nothing left to do."""
@@ -179,13 +184,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-def guard(settings: Settings, run_id: str) -> Guard:
-    """The guard that reports the end of ``run_id`` in this process. It does nothing if no guardian is possible, or
-    ``lastbeat exec`` reports that. Never raises."""
+def guardian_client(settings: Settings, run_id: str) -> GuardianClient | None:
+    """What reports the end of ``run_id`` in this process; None if no guardian is possible, or ``lastbeat exec`` reports
+    that. Never raises."""
     with _quietly():
         if _possible() and os.environ.get(WRAPPED) != run_id:
             return GuardianClient(settings, run_id)
-    return Guard()
+    return None
 
 
 def _possible() -> bool:

@@ -11,6 +11,9 @@ from typing import Any, Final
 
 from lastbeat.training.node.gpus import LIMIT_S, GpuMonitor
 from lastbeat.training.node.node import available_memory, read_file
+from lastbeat.training.sdk.beat_tasks import BeatTask
+from lastbeat.training.sdk.documents import process_fields
+from lastbeat.training.sdk.run import Run
 
 # Processes.
 
@@ -161,8 +164,10 @@ def _without_unknown(found: dict[str, Any]) -> dict[str, Any] | None:
     return {name: value for name, value in found.items() if value is not None} or None
 
 
-class ResourceMeter:
+class ResourceMeter(BeatTask):
     """Measures this process, or with ``wraps`` the command :attr:`root` and its descendants once that is set."""
+
+    purpose = "measure the resources in use"
 
     def __init__(self, *, wraps: bool = False, gpus: GpuMonitor | None = None) -> None:
         self.wraps = wraps
@@ -172,6 +177,15 @@ class ResourceMeter:
         self._before: tuple[float, float] | None = None
         """Monotonic time and CPU time at the last measurement."""
         self._cpu: float | None = None
+
+    def fields(self, run: Run, *, quick: bool) -> dict[str, Any]:  # noqa: ARG002 - a task's
+        """The resources in use. In ``lastbeat exec`` also which process trains, in place of this one."""
+        used = {"resources": self.measure(quick=quick)}
+        if not self.wraps:
+            return used
+        if self.root is None:
+            return {**used, "process": None, "process_mark": None, "wraps": True}
+        return used | process_fields(self.root, wraps=True)
 
     def measure(self, *, quick: bool = False) -> dict[str, Any] | None:
         """The field ``resources`` of metadata.json, without unknown figures; None if all are unknown. Never raises.

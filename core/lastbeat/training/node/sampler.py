@@ -3,6 +3,9 @@
 Nothing here waits long: a driver, disk or counter that hangs blocks a thread of its own, and is unknown meanwhile.
 """
 
+import json
+import logging
+import math
 import re
 import time
 from collections import deque
@@ -11,11 +14,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from lastbeat.stores.port import DeniedError, Store
 from lastbeat.training.node.gpus import KERNEL_LOG, LIMIT_S, Gpu, GpuMonitor, KernelLog, gpu_label, short_bus
 from lastbeat.training.node.judging import Activity, NodeJudge, NodeLook, Raised
 from lastbeat.training.node.node import Disk, NodeReading, Places, read_disk, read_node
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart
 from lastbeat.training.sdk.documents import iso_time
+from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.safe_log import WarnOnce, fault_text, safe_log
 from lastbeat.training.sdk.sections import STEP
 from lastbeat.training.sdk.timed_calls import CallThread
 
@@ -28,8 +35,11 @@ _NOT_COMPUTING: Final = re.compile(
 """Names of sections in which GPUs may be idle."""
 
 
-class NodeSampler:
-    """Samples the health of this process's node, for its beat thread."""
+class NodeSampler(BeatTask):
+    """Samples the health of this process's node, and marks the node while it has conditions."""
+
+    purpose = "report the health of this node"
+    counts = True
 
     def __init__(
         self,
@@ -54,13 +64,45 @@ class NodeSampler:
         self._answered_at: float | None = None
         self._before: NodeReading | None = None
         self._told: dict[str, Any] | None = None
+        """The last sample."""
+        self._rank = Rank()
+        self._mark = NodeMark(0)
+        self._warnings = WarnOnce()
         self._labels: dict[str, str] = {}
         """Place on the PCI bus → name of the GPU for display."""
 
+    def begin(self, start: RunStart) -> None:
+        """Take the rank that the mark is named after."""
+        self._rank, self._mark = start.rank, NodeMark(start.rank.number)
+
+    def fields(self, run: Run, *, quick: bool) -> dict[str, Any]:
+        """The last sample, taken now if one is due."""
+        if not quick:
+            self._try_sample(run)
+        return {"health": self._told}
+
+    def write(self, beat: Beat) -> None:
+        """Update the mark. Raises :class:`StoreError`."""
+        conditions = (self._told or {}).get("conditions", []) if beat.ending is None else []
+        about = {"rank": self._rank.number, "host": self._rank.host or None, "attempt": beat.attempt}
+        self._mark.set(beat.store, beat.folder, conditions, about)
+
+    def follow(self, beat: Beat) -> None:
+        """Sample the node if that is due, and update the mark. Raises :class:`StoreError`."""
+        if beat.ending is None:
+            self._try_sample(beat.run)
+        self.write(beat)
+
+    def _try_sample(self, run: Run) -> None:
+        try:
+            self.sample(run)
+        except Exception as fault:  # noqa: BLE001 - no figure is worth a heartbeat
+            self._warnings.warn("health", "lastbeat cannot sample the health of this node: %s", fault_text(fault))
+
     @property
     def wait_s(self) -> float:
-        """Seconds until the next sample is due."""
-        return 0.0 if self._sampled_at is None else max(0.0, self._sampled_at + self._every_s - time.monotonic())
+        """Seconds until the next sample is due. The first one is taken with the first beat."""
+        return math.inf if self._sampled_at is None else max(0.0, self._sampled_at + self._every_s - time.monotonic())
 
     def sample(self, run: Run) -> Mapping[str, Any] | None:
         """The field ``health`` of metadata.json: the conditions that hold, the node's figures and their history.
@@ -245,3 +287,36 @@ def _mean(bucket: _Bucket | None, name: str) -> float | None:
     if bucket is None or name not in bucket.counts:
         return None
     return float(f"{bucket.sums[name] / bucket.counts[name]:.3g}")
+
+
+_REFRESH_BEATS: Final = 10
+"""An unchanged mark is rewritten after this many beats, to refresh its numbers."""
+
+
+class NodeMark:
+    """The mark of one rank, which exists only while its node has conditions. So a listing shows that it has some."""
+
+    def __init__(self, rank: int) -> None:
+        self._key = f"ranks/{rank}.health"
+        self._there: tuple[str, ...] = ()
+        """Names of the conditions in the written mark."""
+        self._age = 0
+
+    def set(self, store: Store, folder: str, conditions: Sequence[dict[str, Any]], about: dict[str, Any]) -> None:
+        """Write, refresh or delete the mark as ``conditions`` require. ``about`` holds its other fields. Raises
+        :class:`StoreError`."""
+        names = tuple(each["name"] for each in conditions)
+        self._age += 1
+        if names == self._there and (not names or self._age < _REFRESH_BEATS):
+            return
+        if names:
+            document = {name: value for name, value in about.items() if value is not None}
+            store.write(folder + self._key, json.dumps({**document, "conditions": list(conditions)}).encode())
+        elif self._there:
+            try:
+                store.delete(folder + self._key)
+            except DeniedError as error:
+                # Some policies let training write but not delete.
+                safe_log(logging.DEBUG, "%s cannot be deleted, and is emptied: %s", self._key, error)
+                store.write(folder + self._key, b"{}")
+        self._there, self._age = names, 0

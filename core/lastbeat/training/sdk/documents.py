@@ -27,8 +27,7 @@ from lastbeat.training.sdk.instance import Instance
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import safe_log
 from lastbeat.training.sdk.sections import left_fields, section_fields
-from lastbeat.training.sdk.value_reader import ValueReader
-from lastbeat.training.sdk.values import as_int, as_number, as_text, safe_to_read
+from lastbeat.training.sdk.values import ValueReader, as_int, as_number, as_text, safe_to_read
 
 IGNORED_LIMIT = 8
 
@@ -45,43 +44,48 @@ def encode(document: dict[str, Any]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """What a process says of its run in every metadata.json, whichever attempt it is."""
+
+    instance: Instance
+    version: str = ""
+    """Version of lastbeat."""
+    beat_s: float = 30.0
+    """Time in s between two heartbeats."""
+    stop_s: float | None = None
+    """Time in s between two checks for a stop request; None for no checks."""
+    own_limits: Mapping[str, float | str | None] = field(default_factory=dict)
+    """Name in metadata.json → a limit that the run sets for itself, in minutes."""
+    owner: str | None = None
+    team: str | None = None
+    ignored: tuple[str, ...] = ()
+    """Invalid settings that keep their default, such as ``LASTBEAT_LEARN='banana'``."""
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptIdentity:
     """What does not change during an attempt."""
 
-    run_id: str
-    attempt: int
+    run: RunIdentity
+    number: int
     start_time: float
     """Unix time in s."""
-    instance: Instance
     process: int
-    version: str
-    """Of lastbeat."""
-    beat_s: float | None = None
-    """How often it beats, in s."""
-    own_limits: Mapping[str, float | str | None] = field(default_factory=dict)
-    """Limits of the run's own, by their name in metadata.json, in minutes."""
-    owner: str | None = None
-    team: str | None = None
-    stop_s: float | None = None
-    """How often it looks for a request to end, in s. None: never."""
-    ignored: tuple[str, ...] = ()
-    """Settings that are wrong and left at their default, as ``LASTBEAT_LEARN='banana'``."""
 
 
 def metadata_document(
     run: Run,
-    identity: AttemptIdentity,
+    attempt: AttemptIdentity,
     at: float | None,
-    resources: dict[str, Any] | None = None,
     reader: ValueReader | None = None,
     offset_s: float | None = None,
 ) -> dict[str, Any]:
-    """metadata.json: that the run lives, its phases, and the resources it uses.
+    """metadata.json, without the fields of beat tasks: that the run lives, and its phases.
 
     ``at`` is the document's own time in Unix seconds. Leave it out while ``offset_s`` (how far the store's clock is
     ahead of this one) is unknown, so that a slow clock cannot make the document look old.
     """
-    phases, raised_at = run.phases.copy(), run.raised.written_at if run.raised is not None else None
+    phases = run.phases.copy()
     now, about = run.phase_now
     asked = [
         ("phase", now, as_text),
@@ -89,8 +93,9 @@ def metadata_document(
         *(("phase", name, as_text) for _, name in phases),
     ]
     phase, detail, *names = (reader or ValueReader()).read(asked)
+    identity = attempt.run
     return {
-        "run_id": identity.run_id,
+        "run_id": run.run_id,
         "status": run.status,
         "phase": phase,
         "phase_detail": detail,
@@ -101,20 +106,15 @@ def metadata_document(
         "owner": identity.owner,
         "team": identity.team,
         "ignored_settings": list(identity.ignored[:IGNORED_LIMIT]) or None,
-        "start_time": iso_time(identity.start_time),
-        "attempt": identity.attempt,
-        "instance_id": identity.instance.id,
-        "zone": identity.instance.zone,
-        "instance_type": identity.instance.type,
-        "host": identity.instance.host,
-        **process_fields(identity.process),
+        "start_time": iso_time(attempt.start_time),
+        "attempt": attempt.number,
+        **identity.instance.fields(),
+        **process_fields(attempt.process),
         "stop_seconds": identity.stop_s,
         "heeds_stop": run.heeds_stop or None,
         **(run.announcement.fields() if run.announcement is not None else {}),
-        "resources": resources,
         "phases": distinct_phases(zip((at for at, _ in phases), names, strict=True)),
         "thread_error": run.thread_error.line if run.thread_error is not None else None,
-        "raised_at": iso_time(raised_at) if raised_at is not None else None,
         **section_fields(() if run.ended else run.sections.spans()),
         **left_fields(run.sections),
         **(run.rerun.fields() if run.rerun is not None else {}),

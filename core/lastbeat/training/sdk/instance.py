@@ -14,13 +14,14 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import fault_text, safe_log
 from lastbeat.training.sdk.threads import delay_unsafe_forks
@@ -125,6 +126,30 @@ class Instance:
     """Instance type, likewise."""
     host: str | None = None
     """The node, pod or host name, if ``id`` is something else."""
+
+    def fields(self) -> dict[str, Any]:
+        """This machine in metadata.json."""
+        return {"instance_id": self.id, "zone": self.zone, "instance_type": self.type, "host": self.host}
+
+
+class InstanceSearch(BeatTask):
+    """Finds out more about this machine, once. The first heartbeat must not wait for it, so it comes afterwards."""
+
+    purpose = "find out what the cloud calls this machine"
+
+    def __init__(self, find: Callable[[], Instance]) -> None:
+        self._find: Callable[[], Instance] | None = find
+        self._found: Instance | None = None
+
+    def fields(self, run: Run, *, quick: bool) -> dict[str, Any]:  # noqa: ARG002 - a task's
+        """This machine as it was found, in place of its first name."""
+        return {} if self._found is None else self._found.fields()
+
+    def write(self, beat: Beat) -> None:
+        """Find out in the first beat. Takes up to :data:`CLOUD_LIMIT_S`."""
+        find, self._find = self._find, None
+        if find is not None and beat.ending is None:
+            self._found = find()
 
 
 def local_instance(environ: Mapping[str, str], host: str, kubernetes: Path = _KUBERNETES) -> Instance:
@@ -309,16 +334,20 @@ def notice_source(environ: Mapping[str, str], sys: Path = Path("/sys")) -> Notic
 
 
 @dataclass
-class NoticeWatch:
-    """Polls ``source`` until the run ends or a notice comes."""
+class NoticeWatch(BeatTask):
+    """Polls ``source`` until the run ends or a notice comes. Then it asks training to stop."""
+
+    purpose = "look for notices of the cloud"
 
     source: NoticeSource
     every_s: float = POLL_S
     _pause: threading.Event = field(default_factory=threading.Event)
 
-    def start(self, run: Run) -> None:
-        """Start polling in a thread. Returns at once."""
-        thread = threading.Thread(target=self._watch, args=(run,), name="lastbeat-notices", daemon=True)
+    def begin(self, start: RunStart) -> None:
+        """Start polling in a thread, unless the run has ended."""
+        if start.run.ended:
+            return
+        thread = threading.Thread(target=self._watch, args=(start.run,), name="lastbeat-notices", daemon=True)
         delay_unsafe_forks(thread)
         with suppress(RuntimeError):
             # If no thread can start, notices are not seen.

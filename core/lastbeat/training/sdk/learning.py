@@ -30,9 +30,8 @@ from lastbeat.model.learned_limits import (
 )
 from lastbeat.model.numbers import finite
 from lastbeat.stores.port import ConflictError, DeniedError, Entry, Expect, Store
-from lastbeat.training.sdk.beat_tasks import Beat
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart
 from lastbeat.training.sdk.documents import parsed
-from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.sections import MOST_TOLD, STEP, SectionLimits
 
 EVERY_S: Final = 300.0
@@ -109,8 +108,8 @@ def with_learned(by_hand: SectionLimits, known: Learned) -> SectionLimits:
     return limits
 
 
-class Learning:
-    """Learns limits as a beat task of rank 0; another rank only calls :meth:`follow`. For the beat thread."""
+class Learning(BeatTask):
+    """Learns limits on rank 0; another rank takes them from there."""
 
     purpose = "keep the limits that it learns"
 
@@ -128,24 +127,23 @@ class Learning:
         self._others: dict[SpanKey, Taken] = {}
         self._unfinished: dict[SpanKey, Taken] = {}
 
-    def begin(self, run: Run) -> None:
+    def begin(self, start: RunStart) -> None:
         """Start counting durations in this process, unless it counts already."""
-        if run.sections.times is None:
-            run.sections.times = SpanTimes()
+        if start.run.sections.times is None:
+            start.run.sections.times = SpanTimes()
 
-    def died_in(self, body: bytes) -> None:
-        """Learn from the sections that the last attempt died in. Its metadata.json (``body``) has their least
-        duration."""
-        self._keep_unfinished(parsed(body), None)
+    def take_over(self, metadata: bytes) -> None:
+        """Learn from the sections that the last attempt died in, whose least duration ``metadata`` has."""
+        self._keep_unfinished(parsed(metadata), None)
 
-    def follow(self, run: Run, store: Store) -> None:
+    def follow(self, beat: Beat) -> None:
         """Take the limits that rank 0 has learned. Raises :class:`StoreError`."""
-        if time.monotonic() < self._next:
+        if beat.ending is not None or not beat.has_heartbeat or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + self._every_s
-        self._read(store, f"{run.run_id}/{runid.LEARNED}")
+        self._read(beat.store, beat.folder + runid.LEARNED)
         if self._state is not None:
-            run.sections.limits = with_learned(self._by_hand, self._state.learned)
+            beat.run.sections.limits = with_learned(self._by_hand, self._state.learned)
 
     def write(self, beat: Beat) -> None:
         """Read the other ranks' durations, learn from them, and store the result."""
@@ -180,9 +178,6 @@ class Learning:
             if time.monotonic() > until:
                 return False
         return True
-
-    def close(self) -> None:
-        """Do nothing: this task holds no resources."""
 
     def _learn(self, beat: Beat) -> None:
         times, sections = beat.run.sections.times, beat.run.sections

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from lastbeat.model import runid
 from lastbeat.model.secrets import mask_tokens
-from lastbeat.training.sdk.beat_tasks import Beat
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTask
 from lastbeat.training.sdk.capture import Capture
 from lastbeat.training.sdk.safe_log import safe_log
 from lastbeat.training.sdk.timed_calls import CallThread, call_with_timeout
@@ -192,8 +192,8 @@ class CaptureFeed:
         self._capture.stop()
 
 
-class LogShipping:
-    """Beat task: ships the last ``LIMIT_BYTES`` of ``feed``."""
+class LogShipping(BeatTask):
+    """Ships the last ``LIMIT_BYTES`` of ``feed``."""
 
     purpose = "ship the training log"
 

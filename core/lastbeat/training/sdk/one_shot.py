@@ -14,6 +14,7 @@ from lastbeat.model.text import owner_name
 from lastbeat.model.times import parse_time
 from lastbeat.stores.port import Blob, ConflictError, Expect, Store, StoreError
 from lastbeat.training.node.resources import machine_memory
+from lastbeat.training.sdk.beat_tasks import RunEnvironment
 from lastbeat.training.sdk.curves import Point, RecentPoints
 from lastbeat.training.sdk.documents import (
     LEAST_OFFSET_S,
@@ -25,7 +26,6 @@ from lastbeat.training.sdk.documents import (
     next_attempt,
     parsed,
 )
-from lastbeat.training.sdk.reporter import RunEnvironment
 from lastbeat.training.sdk.run import MAX_PHASES
 from lastbeat.training.sdk.values import as_number, as_text
 
@@ -61,6 +61,7 @@ def beat(environment: RunEnvironment, run_id: str, report: Report, *, begin: boo
     Raises :class:`StoreError`.
     """
     store, folder, now = environment.store, f"{run_id}/", time.time()
+    identity, instance_id = environment.identity, environment.identity.instance.id
     blob = store.read(folder + runid.METADATA, _LIMIT_BYTES)
     before = parsed(blob.body) if blob is not None else {}
     known = attempt_of(blob.body) if blob is not None else None
@@ -80,15 +81,15 @@ def beat(environment: RunEnvironment, run_id: str, report: Report, *, begin: boo
         "last_update": iso_time(now),
         "start_time": start_time,
         "attempt": attempt,
-        "instance_id": environment.instance_id,
-        "owner": environment.owner or (None if new else owner_name(as_text(before.get("owner")))),
-        "team": environment.team or (None if new else owner_name(as_text(before.get("team")))),
+        "instance_id": instance_id,
+        "owner": identity.owner or (None if new else owner_name(as_text(before.get("owner")))),
+        "team": identity.team or (None if new else owner_name(as_text(before.get("team")))),
         "phases": distinct_phases([*changes, (now, phase)])[-MAX_PHASES:],
         # The machine's alone, because this process does not train.
         "resources": machine_memory(),
-        "lastbeat": environment.version,
+        "lastbeat": identity.version,
     }
-    offset_s = None if new or blob is None else _last_offset_s(blob, before, environment.instance_id)
+    offset_s = None if new or blob is None else _last_offset_s(blob, before, instance_id)
     if offset_s is None:
         offset = ClockOffset()
         offset.write(store, folder + runid.METADATA, encode({**document, "last_update": None}))

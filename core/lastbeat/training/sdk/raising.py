@@ -5,16 +5,17 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from time import monotonic, time
-from typing import Final
+from typing import Any, Final
 
 from lastbeat.model import runid
 from lastbeat.model.raised_alert import LEVELS, LIMIT_BYTES, MOST, RaisedAlert, encode_alerts, read_alerts
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart
 from lastbeat.training.sdk.documents import iso_time
-from lastbeat.training.sdk.safe_log import safe_log
-from lastbeat.training.sdk.value_reader import ValueReader
-from lastbeat.training.sdk.values import as_text
+from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.safe_log import WarnOnce, safe_log
+from lastbeat.training.sdk.values import ValueReader, as_text
 
 HOURLY: Final = 10
 _HOUR_S: Final = 3600.0
@@ -28,17 +29,25 @@ _TOO_MANY: Final = (
 )
 
 
-class RaisedAlerts:
-    """The alerts that one run of this process has raised and the beat thread has not written yet."""
+class RaisedAlerts(BeatTask):
+    """The alerts that one run of this process raises. Any thread of training may call :meth:`take`."""
+
+    purpose = "write the alerts that training raises"
+    counts = True
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[str, float, str, object, object]] = deque(maxlen=HOURLY)
-        """Id, Unix time, level, title and text of each. Title and text are as training gave them."""
+        """Id, Unix time, level, title and text of each that is not written yet. Title and text are as training gave
+        them."""
         self._taken: deque[float] = deque(maxlen=HOURLY)
         self._same: dict[tuple[str, str], float] = {}
         self.left_out = 0
-        self.written_at: float | None = None
+        self._rank: int | None = None
+        self._written_at: float | None = None
         """Unix time of the last write."""
+        self._reader = ValueReader(warnings=WarnOnce())
+        self._read: dict[str, RaisedAlert] = {}
+        """Id → alert, for those whose texts have been read but which may not be written yet."""
 
     def take(self, title: object, text: object, level: object) -> bool:
         """Take an alert. Returns False if it exceeds a limit. Training calls this, so it reads only Python's own
@@ -69,6 +78,39 @@ class RaisedAlerts:
             safe_log(logging.WARNING, _TOO_MANY, HOURLY, self.left_out)
         return False
 
+    def begin(self, start: RunStart) -> None:
+        """Take the rank that the alerts name, unless it is 0."""
+        self._rank = start.rank.number or None
+
+    def fields(self, run: Run, *, quick: bool) -> dict[str, Any]:  # noqa: ARG002 - a task's
+        """When the last alert was written, so that watchers look for it."""
+        return {} if self._written_at is None else {"raised_at": iso_time(self._written_at)}
+
+    def write(self, beat: Beat) -> None:
+        """Add all waiting alerts to the run's document. Raises :class:`StoreError`; the alerts then keep waiting."""
+        waiting = list(self.waiting)
+        if not waiting:
+            return
+        for name, at, level, title, text in waiting:
+            if name not in self._read:
+                said = self._reader.read([("alert", title, as_text), ("alert", text, as_text)])
+                head, body = (mask_tokens(part or "") for part in said)
+                self._read[name] = RaisedAlert(
+                    name, head or ("" if body else _NO_TEXT), body, level, iso_time(at), self._rank, beat.attempt
+                )
+        add_alerts(beat.store, beat.run.run_id, [self._read[name] for name, *_ in waiting])
+        self._written_at = time()
+        for _ in waiting:
+            self._read.pop(self.waiting.popleft()[0], None)
+
+    def follow(self, beat: Beat) -> None:
+        """:meth:`write`, on another rank than 0."""
+        self.write(beat)
+
+    def close(self) -> None:
+        """Release the reader."""
+        self._reader.close()
+
 
 def new_alert(title: str, text: str, level: str) -> RaisedAlert:
     """An alert that is raised now, with secrets masked."""
@@ -76,34 +118,6 @@ def new_alert(title: str, text: str, level: str) -> RaisedAlert:
     return RaisedAlert(
         os.urandom(6).hex(), mask_tokens(title) or ("" if masked else _NO_TEXT), masked, level, iso_time(time())
     )
-
-
-class AlertWriter:
-    """Writes raised alerts to the store. For the beat thread."""
-
-    def __init__(self, reader: ValueReader | None = None) -> None:
-        self._reader = reader or ValueReader()
-        self._read: dict[str, RaisedAlert] = {}
-        """Id → alert, for those whose texts have been read but which may not be written yet."""
-
-    def write(self, store: Store, run_id: str, raised: RaisedAlerts, rank: int | None, attempt: int | None) -> None:
-        """Add all waiting alerts to the run's document. Raises :class:`StoreError`; the alerts then keep waiting."""
-        waiting = list(raised.waiting)
-        for name, at, level, title, text in waiting:
-            if name not in self._read:
-                said = self._reader.read([("alert", title, as_text), ("alert", text, as_text)])
-                head, body = (mask_tokens(part or "") for part in said)
-                self._read[name] = RaisedAlert(
-                    name, head or ("" if body else _NO_TEXT), body, level, iso_time(at), rank or None, attempt
-                )
-        add_alerts(store, run_id, [self._read[name] for name, *_ in waiting])
-        raised.written_at = time()
-        for _ in waiting:
-            self._read.pop(raised.waiting.popleft()[0], None)
-
-    def close(self) -> None:
-        """Release the reader."""
-        self._reader.close()
 
 
 def add_alerts(store: Store, run_id: str, alerts: Sequence[RaisedAlert]) -> None:

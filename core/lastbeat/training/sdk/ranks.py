@@ -1,34 +1,27 @@
-"""A rank of distributed training: which one this process is, and what it writes (its heartbeat, error and marks).
+"""A rank of distributed training: which one this process is, and what it writes (its heartbeat, error and late mark).
 
-Listings show names and times but no text. So a rank that has overrun a section, or whose node is worth a warning, has a
-file that says so by its name: without it a watcher would have to read the heartbeat of every rank.
+Listings show names and times but no text. So a rank that has overrun a section has a file that says so by its name:
+without it a watcher would have to read the heartbeat of every rank.
 """
 
-import json
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from lastbeat.model import runid
 from lastbeat.model.runid import rank_error_key, rank_key
 from lastbeat.stores.port import DeniedError, Store, StoreError
-from lastbeat.training.sdk.beat_tasks import Beat, BeatStep
+from lastbeat.training.sdk.beat_tasks import Beat, BeatStep, BeatTask, BeatTasks, RunStart
 from lastbeat.training.sdk.documents import encode, iso_time, process_mark
 from lastbeat.training.sdk.first_error import RankZeroState, rank_zero_state, retry_for, started_at, write_first_error
 from lastbeat.training.sdk.run import Run, is_cancelled
-from lastbeat.training.sdk.safe_log import safe_log
-from lastbeat.training.sdk.sections import section_fields, time_fields
-from lastbeat.training.sdk.value_reader import ValueReader
-from lastbeat.training.sdk.values import as_int, as_number, as_process_count, as_text
-
-if TYPE_CHECKING:
-    from lastbeat.training.sdk.learning import Learning
-    from lastbeat.training.sdk.stragglers import StragglerWatch
-
+from lastbeat.training.sdk.safe_log import WarnOnce, safe_log
+from lastbeat.training.sdk.sections import SectionLimits, section_fields, time_fields
+from lastbeat.training.sdk.values import ValueReader, as_int, as_number, as_process_count, as_text
 
 # The variables of each launcher: the rank, then possible world sizes. The innermost launcher comes first: torchrun
 # inside srun numbers its own workers, and then Slurm's variables describe the node. LOCAL_RANK numbers the processes
@@ -175,15 +168,9 @@ class LateMark:
     """The mark of one rank, which exists only while the rank is late. Readers ignore a mark of an earlier attempt,
     because it is older than this one."""
 
-    purpose = "say that a section takes too long"
-
     def __init__(self, rank: int) -> None:
         self._name = f"ranks/{rank}.late"
         self.there = False
-
-    def write(self, beat: Beat) -> None:
-        """Set rank 0's mark, as a task of its beats. Readers take its sections from metadata.json."""
-        self.set(beat.store, beat.folder, late=beat.ending is None and beat.late)
 
     def set(self, store: Store, folder: str, *, late: bool) -> None:
         """Write or delete the mark if it has changed, after the rank's heartbeat. Raises :class:`StoreError`."""
@@ -199,61 +186,37 @@ class LateMark:
                 safe_log(logging.DEBUG, "%s stays: %s", self._name, error)
         self.there = late
 
-    def close(self) -> None:
-        """Do nothing: this task holds no resources."""
 
+class SectionWatch(BeatTask):
+    """Gives sections their limits, and marks rank 0 while it is late. Another rank's mark goes with its heartbeat."""
 
-_REFRESH_BEATS: Final = 10
-"""An unchanged mark is rewritten after this many beats, to refresh its numbers."""
+    purpose = "say that a section takes too long"
 
+    def __init__(self, limits: SectionLimits) -> None:
+        self._limits = limits
+        self._mark = LateMark(0)
 
-class NodeMark:
-    """The mark of one rank, which exists only while its node has conditions."""
+    def begin(self, start: RunStart) -> None:
+        start.run.sections.limits = self._limits
 
-    def __init__(self, rank: int) -> None:
-        self._key = f"ranks/{rank}.health"
-        self._there: tuple[str, ...] = ()
-        """Names of the conditions in the written mark."""
-        self._age = 0
-
-    def set(self, store: Store, folder: str, conditions: Sequence[dict[str, Any]], about: dict[str, Any]) -> None:
-        """Write, refresh or delete the mark as ``conditions`` require. ``about`` holds its other fields. Raises
-        :class:`StoreError`."""
-        names = tuple(each["name"] for each in conditions)
-        self._age += 1
-        if names == self._there and (not names or self._age < _REFRESH_BEATS):
-            return
-        if names:
-            document = {name: value for name, value in about.items() if value is not None}
-            store.write(folder + self._key, json.dumps({**document, "conditions": list(conditions)}).encode())
-        elif self._there:
-            try:
-                store.delete(folder + self._key)
-            except DeniedError as error:
-                # Some policies let training write but not delete.
-                safe_log(logging.DEBUG, "%s cannot be deleted, and is emptied: %s", self._key, error)
-                store.write(folder + self._key, b"{}")
-        self._there, self._age = names, 0
+    def write(self, beat: Beat) -> None:
+        """Set the mark. Readers take rank 0's sections from metadata.json."""
+        self._mark.set(beat.store, beat.folder, late=beat.ending is None and beat.late)
 
 
 _IDLE_S = 3600.0
 
 
 class RankHeartbeat:
-    """Writes ranks/{rank}.json every ``every_s`` seconds (0: never). Ranks are spread over the interval.
+    """Writes ranks/{rank}.json as often as ``start`` says. Ranks are spread over the interval."""
 
-    ``started`` is by ``time.monotonic()``.
-    """
-
-    def __init__(
-        self, store: Store, run_id: str, rank: Rank, every_s: float, started: float, reader: ValueReader | None = None
-    ) -> None:
+    def __init__(self, store: Store, start: RunStart, reader: ValueReader | None = None) -> None:
         self._store = store
-        self._key = f"{run_id}/{rank_key(rank.number)}"
+        self._rank = rank = start.rank
+        self._key = f"{start.run.run_id}/{rank_key(rank.number)}"
         self._reader = reader or ValueReader()
-        self._rank = rank
-        self._every_s = every_s if rank.world > 1 else 0.0
-        self._next = started + first_beat_s(rank.number, every_s)
+        self._every_s = start.rank_beat_s if rank.world > 1 else 0.0
+        self._next = start.monotonic + first_beat_s(rank.number, start.rank_beat_s)
 
     def close(self) -> None:
         """Release the reader."""
@@ -284,19 +247,24 @@ class RankHeartbeat:
         self._next += self._every_s * (1 + max(0.0, behind) // self._every_s)
 
 
-class RankZeroHeartbeat:
-    """Beat task: ranks/0.json beside the run's documents, so that all ranks can be compared."""
+class RankZeroHeartbeat(BeatTask):
+    """Writes ranks/0.json beside the documents of a distributed run, so that all ranks can be compared."""
 
     purpose = "write the heartbeat of rank 0"
 
-    def __init__(self, rank: Rank, every_s: float, started: float, attempt: int) -> None:
-        self._rank, self._every_s, self._started, self._attempt = rank, every_s, started, attempt
+    def __init__(self) -> None:
+        self._start: RunStart | None = None
         self._heartbeat: RankHeartbeat | None = None
 
+    def begin(self, start: RunStart) -> None:
+        if start.rank.world > 1:
+            self._start = start
+
     def write(self, beat: Beat) -> None:
-        if self._heartbeat is None:
-            self._heartbeat = RankHeartbeat(beat.store, beat.run.run_id, self._rank, self._every_s, self._started)
-        self._heartbeat.beat(beat.run, self._attempt, now=beat.ending is not None)
+        if self._heartbeat is None and self._start is not None:
+            self._heartbeat = RankHeartbeat(beat.store, self._start)
+        if self._heartbeat is not None:
+            self._heartbeat.beat(beat.run, beat.attempt, now=beat.ending is not None)
 
     def close(self) -> None:
         if self._heartbeat is not None:
@@ -304,78 +272,94 @@ class RankZeroHeartbeat:
 
 
 class FollowingRank:
-    """Writes the heartbeat and the error of a rank other than 0. Only rank 0 writes the run's own documents."""
+    """Writes the heartbeat and the error of a rank other than 0. Only rank 0 writes the run's own documents.
 
-    def __init__(
-        self, store: Store, run_id: str, rank: Rank, every_s: float, started: float, reader: ValueReader | None = None
-    ) -> None:
+    ``defers`` returns whether ``lastbeat exec`` handles the failure of this rank: its error then goes beside the rank
+    only.
+    """
+
+    begun = False
+    """Only rank 0 begins the attempt."""
+
+    def __init__(self, store: Store, start: RunStart, tasks: BeatTasks, defers: Callable[[], bool] = bool) -> None:
         self._store = store
-        self._run_id = run_id
-        self.learning: Learning | None = None
-        """Follows the learned limits of sections; None if limits are not learned."""
-        self.stragglers: StragglerWatch | None = None
-        """Sums up this rank's steps; None if stragglers are not detected."""
-        self._rank = rank
-        self._started_monotonic = started
-        self._heartbeat = RankHeartbeat(store, run_id, rank, every_s, started, reader)
-        self._error_key = f"{run_id}/{rank_error_key(rank.number)}"
-        self._mark = LateMark(rank.number)
+        self._start, self._rank = start, start.rank
+        self._run_id, self._folder = start.run.run_id, f"{start.run.run_id}/"
+        self._tasks, self._defers = tasks, defers
+        self._heartbeat = RankHeartbeat(store, start, ValueReader(warnings=WarnOnce()))
+        self._error_key = self._folder + rank_error_key(self._rank.number)
+        self._mark = LateMark(self._rank.number)
         self._attempt: int | None = None
+        """The number of the attempt, from rank 0; None until it is known."""
         self._body: bytes | None = None
         self._maybe_leftover = True
         """Whether this rank's error of an earlier attempt may still be there."""
+        self._has_beaten = False
+        """Whether this beat has written a heartbeat."""
         self._is_run_error = False
         """Whether the run's ``_error`` is this rank's error, so that it needs no ``ranks/{rank}.error``."""
 
     @property
-    def wait_s(self) -> float:
+    def _wait_s(self) -> float:
         """Seconds until this rank has something to write."""
-        wait_s = self._heartbeat.wait_s
-        return wait_s if self.stragglers is None else min(wait_s, self.stragglers.wait_s)
+        return min(self._heartbeat.wait_s, self._tasks.wait_s)
 
-    @property
-    def attempt(self) -> int | None:
-        """The number of the attempt, from rank 0; None until it is known."""
-        return self._attempt
+    def pause_s(self, spent_s: float) -> float:  # noqa: ARG002 - as of rank 0
+        """Time in s to the next beat."""
+        announcement = self._start.run.announcement
+        return self._wait_s if announcement is None else min(self._wait_s, announcement.poll_s)
 
     def first_steps(self, ending: tuple[str, str] | None) -> Iterator[BeatStep]:
         """The steps before the heartbeat or the error: delete an old error, and learn the attempt from rank 0."""
-        if ending is None and self.wait_s > 0:
+        if ending is None and self._wait_s > 0:
             return
         if self._maybe_leftover and ending is None:
             yield BeatStep(self._delete_error)
         if self._attempt is None and (ending is None or ending[0] == runid.ERROR):
             yield BeatStep(self._learn_attempt)
 
-    def write_error(self, ending: tuple[str, str] | None, *, defers: bool = False) -> None:
-        """Write this rank's error if it ended with one. Raises :class:`StoreError`. ``defers`` says that ``lastbeat
-        exec`` handles the failure, so the error goes beside the rank only.
+    def end_steps(self, ending: tuple[str, str]) -> Iterator[BeatStep]:  # noqa: ARG002 - as of rank 0
+        """Nothing more precedes the error."""
+        return iter(())
+
+    def write_end(self, ending: tuple[str, str]) -> None:
+        """Write this rank's error if it ended with one. Raises :class:`StoreError`.
 
         A cancelled rank writes none. A stop of the whole run reaches rank 0 too, which reports it. And torchelastic
         stops the ranks that outlive a failed one; those stops are not the cause.
         """
-        if ending is not None and ending[0] == runid.ERROR and not is_cancelled(ending):
-            self._write_error(ending[1], defers=defers)
+        if ending[0] == runid.ERROR and not is_cancelled(ending):
+            self._write_error(ending[1])
 
-    def heartbeat_steps(self, run: Run, ending: tuple[str, str] | None) -> Iterator[BeatStep]:
+    def last_steps(self, ending: tuple[str, str] | None) -> Iterator[Iterable[BeatStep]]:
+        """The steps after the error: the heartbeat's, then each task's. A fault of one group does not end the next."""
+        yield self._heartbeat_steps(ending)
+        run, attempt, now = self._start.run, self._attempt, time.time()
+        beat = Beat(run, self._store, self._folder, now, ending, attempt=attempt, has_heartbeat=self._has_beaten)
+        for step in self._tasks.follow_steps(beat):
+            yield (step,)
+
+    def _heartbeat_steps(self, ending: tuple[str, str] | None) -> Iterator[BeatStep]:
         """The steps that write the heartbeat and the late mark, if the heartbeat is due or the lateness has changed."""
+        self._has_beaten = False
+        run = self._start.run
         if self._is_run_error and self._maybe_leftover:
             yield BeatStep(self._delete_error)
         if run.announcement is not None and ending is None:
             announcement = run.announcement
             yield BeatStep(lambda: announcement.follow(self._rank_zero()))
-        stragglers = self.stragglers
-        if stragglers is not None and ending is None:
-            yield BeatStep(lambda: stragglers.follow(self._attempt))
         late = ending is None and self._heartbeat.beats and is_late(run)
         now = ending is not None or late is not self._mark.there
-        if now or self.wait_s == 0.0:
-            more = stragglers.rank_fields() if stragglers is not None else None
+        if now or self._heartbeat.wait_s == 0.0:
+            more = self._tasks.rank_fields(run)
             yield BeatStep(lambda: self._heartbeat.beat(run, self._attempt, now=now, more=more))
-            yield BeatStep(lambda: self._mark.set(self._store, f"{run.run_id}/", late=late))
-            learning = self.learning
-            if learning is not None and ending is None:
-                yield BeatStep(lambda: learning.follow(run, self._store))
+            yield BeatStep(lambda: self._mark.set(self._store, self._folder, late=late))
+            # Not reached after a fault that ends this group.
+            self._has_beaten = True
+
+    def close(self) -> None:
+        """Release the reader."""
+        self._heartbeat.close()
 
     def _delete_error(self) -> None:
         """Delete this rank's error of an earlier attempt."""
@@ -395,13 +379,13 @@ class FollowingRank:
         return rank_zero_state(self._store, self._run_id, self._started())
 
     def _started(self) -> datetime:
-        return started_at(self._store, time.monotonic() - self._started_monotonic)
+        return started_at(self._store, time.monotonic() - self._start.monotonic)
 
-    def _write_error(self, text: str, *, defers: bool) -> None:
+    def _write_error(self, text: str) -> None:
         if self._body is None:
             # Built once, so that a retry after a fault recognises its own text.
             self._body = with_rank(text, self._rank, self._attempt).encode("utf-8", "replace")
-        if defers:
+        if self._defers():
             self._store.write(self._error_key, self._body)
             return
         result = write_first_error(self._store, self._run_id, self._body, self._started(), retry_for())

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from lastbeat.model import runid
 from lastbeat.training.sdk.curves import StepSampler
-from lastbeat.training.sdk.error_text import error_text, short_text
 from lastbeat.training.sdk.safe_log import WarnOnce, fault_text, safe_log
 from lastbeat.training.sdk.sections import MOST_NAMES, Section, Sections
 from lastbeat.training.sdk.timed_calls import call_with_timeout
-from lastbeat.training.sdk.values import as_seconds, immediate_int, plain_str, type_name
+from lastbeat.training.sdk.values import as_seconds, error_text, immediate_int, plain_str, short_text, type_name
 
 if TYPE_CHECKING:
     from lastbeat.model.rerun import RerunReport
     from lastbeat.training.sdk.agreement import StopAgreement, StopAnnouncement
+    from lastbeat.training.sdk.beat_tasks import BeatTask
     from lastbeat.training.sdk.raising import RaisedAlerts
     from lastbeat.training.sdk.termination import Termination
     from lastbeat.training.sdk.threads import ThreadError
@@ -51,6 +51,10 @@ class RunReporter(Protocol):
 
     def beat_now(self) -> None:
         """Beat at once, because there is news."""
+        ...
+
+    def add_task(self, task: "BeatTask") -> None:
+        """Let each beat do ``task``, too, from the next one on."""
         ...
 
     @property
@@ -283,6 +287,7 @@ class Run:
                 from lastbeat.training.sdk.raising import RaisedAlerts  # noqa: PLC0415 - few runs raise any
 
                 self.raised = RaisedAlerts()
+                self._reporter.add_task(self.raised)
             taken = self.raised.take(title, text, level)
         except Exception as fault:  # noqa: BLE001 - training goes on
             safe_log(logging.WARNING, "lastbeat leaves an alert out: %s", fault_text(fault))

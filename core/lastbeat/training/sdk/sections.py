@@ -26,6 +26,8 @@ MOST_NAMES: Final = 256
 """Most names of sections that are remembered."""
 MOST_TOLD: Final = 8
 """Most open sections in a heartbeat, the oldest first."""
+LONGEST_LIMIT_MINUTES: Final = 30 * 24 * 60
+"""Largest plausible limit of a section or a stall, in minutes."""
 _NAME_CHARS: Final = 60
 _MOST_LEFT: Final = 8
 _LONG_S: Final = 1.0

@@ -19,7 +19,7 @@ from lastbeat.model import runid
 from lastbeat.model.simulated_fault import FaultRequest, FaultType, SimulatedFault, decided, fault_mark, launch_seed
 from lastbeat.stores.port import ConflictError, Expect, Store
 from lastbeat.stores.retrying import RetryingStore
-from lastbeat.training.sdk.ranks import Rank
+from lastbeat.training.sdk.beat_tasks import BeatTask, RunStart
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import fault_text, safe_log
 from lastbeat.training.sdk.sections import STEP, Section
@@ -31,31 +31,35 @@ _AGES_S: Final = 1e6
 
 
 @dataclass
-class FaultSimulation:
+class FaultSimulation(BeatTask):
     """One fault of one run, which begins ``request.after_s`` after its rank began to report the run."""
+
+    purpose = "simulate a fault"
 
     request: FaultRequest
     store: Store
-    rank: Rank
     environ: Mapping[str, str]
     began: float = field(default_factory=time.monotonic)
 
-    def start(self, run: Run) -> None:
-        """Announce the fault in the log, and wait for its time in a thread. Returns at once."""
+    def begin(self, start: RunStart) -> None:
+        """Announce the fault in the log, and wait for its time in a thread, unless the run has ended."""
+        run, rank = start.run, start.rank
+        if run.ended:
+            return
         seed = launch_seed(run.run_id, self.environ)
-        if seed is None and self.rank.world > 1:
+        if seed is None and rank.world > 1:
             # All ranks share the run id, if nothing else. The next launch has the same one, and so the same fault.
             seed = run.run_id
-        fault = decided(self.request, self.rank.world, seed)
-        if fault.rank >= self.rank.world:
-            if self.rank.leads:
+        fault = decided(self.request, rank.world, seed)
+        if fault.rank >= rank.world:
+            if rank.leads:
                 what = "lastbeat simulates no fault: there is no rank %s among %s"
-                safe_log(logging.WARNING, what, fault.rank, self.rank.world)
+                safe_log(logging.WARNING, what, fault.rank, rank.world)
             return
-        if self.rank.leads:
+        if rank.leads:
             what = "lastbeat will simulate a fault: %s of rank %s, %.4g s after it began"
             safe_log(logging.WARNING, what, fault.type, fault.rank, fault.after_s)
-        if fault.rank != self.rank.number:
+        if fault.rank != rank.number:
             return
         thread = threading.Thread(target=self._wait, args=(run, fault), name="lastbeat-fault", daemon=True)
         delay_unsafe_forks(thread)

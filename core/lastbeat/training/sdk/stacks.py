@@ -14,7 +14,7 @@ from types import FrameType
 from lastbeat.model import runid
 from lastbeat.model.times import format_duration
 from lastbeat.stores.port import DeniedError, Store
-from lastbeat.training.sdk.beat_tasks import Beat
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTask
 from lastbeat.training.sdk.documents import iso_time
 from lastbeat.training.sdk.threads import OWN_THREADS, current_frames
 from lastbeat.training.sdk.values import as_int, safe_to_read
@@ -25,8 +25,8 @@ _THREADS = 200
 _NAME_LIMIT = 200
 
 
-class StackDump:
-    """Beat task: writes the stacks of all threads after about ``stall_s`` without a new step, and again each time that
+class StackDump(BeatTask):
+    """Writes the stacks of all threads after about ``stall_s`` without a new step, and again each time that
     this time has doubled. Deletes them when training goes on, so they exist only while it hangs.
 
     They are taken one and a half beats before ``stall_s``, so that they exist when the watchdog alerts. An overrun
@@ -47,7 +47,6 @@ class StackDump:
         printed: Callable[[], int] | None = None,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.stall_s, self.beat_s = stall_s, beat_s
         self._dump = dump or dump_stacks
         self._printed = printed
         self._first_s = max(stall_s / 2, stall_s - 1.5 * beat_s)
@@ -98,9 +97,6 @@ class StackDump:
                 # Some policies let training write but not delete.
                 store.write(key, b"")
             self._there = False
-
-    def close(self) -> None:
-        """Do nothing: this task holds no resources."""
 
 
 def _same(step: object, other: object) -> bool:

@@ -25,7 +25,7 @@ from lastbeat.model.straggler_lines import report_fields, report_json, report_li
 from lastbeat.model.stragglers import Detector, RankWindow, StragglerReport, Thresholds, read_window, window_fields
 from lastbeat.stores.port import DeniedError
 from lastbeat.training.sdk.agreement import in_use
-from lastbeat.training.sdk.beat_tasks import Beat
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart
 from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import fault_text, safe_log
@@ -119,29 +119,25 @@ class StragglerOptions:
     """Whether a straggler ends training, after a checkpoint."""
 
 
-class StragglerWatch:
-    """Finds stragglers as a beat task of rank 0; another rank only calls :meth:`follow`. For the beat thread.
-
-    ``tell`` logs a requested line at any log level.
-    """
+class StragglerWatch(BeatTask):
+    """Finds stragglers on rank 0; another rank reports its windows. ``tell`` logs a requested line at any log level."""
 
     purpose = "look for stragglers"
 
     def __init__(
         self,
         options: StragglerOptions,
-        rank: Rank,
-        rank_beat_s: float,
         tell: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._options, self._rank, self._tell, self._clock = options, rank, tell, clock
+        self._options, self._tell, self._clock = options, tell, clock
+        self._rank = Rank()
         self._windows: StepWindows | None = None
         self._exchange: TorchExchange | None = None
         self._closes = 0.0
         """End of the current window."""
-        alone = rank.world < 2
-        self._patience_s = 0.0 if alone else min(rank_beat_s or _PATIENCE_S, options.every_s / 2)
+        self._patience_s = 0.0
+        """Time in s that rank 0 waits for the other ranks' windows."""
         self._reports_at: float | None = None
         """When rank 0 compares the last windows; None until the current window ends."""
         self._window: RankWindow | None = None
@@ -153,33 +149,43 @@ class StragglerWatch:
         self._read: list[RankWindow] = []
         self._spent_s = 0.0
 
-    def begin(self, run: Run) -> None:
+    def begin(self, start: RunStart) -> None:
         """Start measuring training's steps."""
-        if run.sections.steps is None:
-            run.sections.steps = StepTimes(self._options.every_steps)
-        self._windows = StepWindows(run.sections.steps, self._rank.number, self._rank.host, self._options.every_steps)
+        self._rank, sections = start.rank, start.run.sections
+        if sections.steps is None:
+            sections.steps = StepTimes(self._options.every_steps)
+        self._windows = StepWindows(sections.steps, self._rank.number, self._rank.host, self._options.every_steps)
         if self._rank.world > 1:
-            self._exchange = TorchExchange(run.run_id)
+            self._exchange = TorchExchange(start.run.run_id)
+            self._patience_s = min(start.rank_beat_s or _PATIENCE_S, self._options.every_s / 2)
         self._closes = self._clock() + self._options.every_s
 
     @property
     def wait_s(self) -> float:
-        """Seconds until a rank other than 0 has to act."""
+        """Seconds until the window ends."""
         return max(0.0, self._closes - self._clock())
 
-    def rank_fields(self) -> dict[str, Any]:
-        """The extra fields of this rank's heartbeat."""
-        return {} if self._window is None else {"step_window": window_fields(self._window)}
-
-    def run_fields(self) -> dict[str, Any]:
-        """The extra fields of rank 0's metadata.json."""
+    def fields(self, run: Run, *, quick: bool) -> dict[str, Any]:  # noqa: ARG002 - a task's
+        """The last comparison of the ranks."""
         return {} if self._report is None else {"stragglers": report_fields(self._report)}
 
-    def follow(self, attempt: int | None) -> None:
+    def rank_fields(self, run: Run) -> dict[str, Any]:
+        """Sum up this rank's steps, and return its last window."""
+        if not run.ended:
+            self._sum_up()
+        return self._window_fields()
+
+    def _window_fields(self) -> dict[str, Any]:
+        return {} if self._window is None else {"step_window": window_fields(self._window)}
+
+    def follow(self, beat: Beat) -> None:
         """Sum up this rank's steps, and send an ended window to rank 0."""
+        if beat.ending is not None:
+            return
         self._sum_up()
-        if self._exchange is not None and self._window is not self._sent and attempt is not None:
-            self._exchange.tell(self._rank.number, {**self._own_document(), "attempt": attempt})
+        if self._exchange is not None and self._window is not self._sent and beat.attempt is not None:
+            document = {"host": self._rank.host or None, **self._window_fields(), "attempt": beat.attempt}
+            self._exchange.tell(self._rank.number, document)
             self._sent = self._window
 
     def write(self, beat: Beat) -> None:
@@ -218,9 +224,6 @@ class StragglerWatch:
         if window is not None:
             self._window = window
         self._reports_at = self._clock() + self._patience_s
-
-    def _own_document(self) -> dict[str, Any]:
-        return {"host": self._rank.host or None, **self.rank_fields()}
 
     def _read_on(self) -> bool:
         """Read more ranks for up to ``_BUDGET_S``. Returns whether all have been read."""

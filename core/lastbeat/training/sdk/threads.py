@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from lastbeat.training.sdk.error_text import error_text
 from lastbeat.training.sdk.safe_log import safe_log
-from lastbeat.training.sdk.values import as_text
+from lastbeat.training.sdk.values import as_text, error_text
 
 if TYPE_CHECKING:
     from lastbeat.training.sdk.run import Run

@@ -1,17 +1,25 @@
-"""Converts values from training: Python's, numpy's, tensors of any framework and device, anything else.
+"""Reads what training passes, as numbers and text: Python's values, numpy's, tensors of any device, exceptions.
 
 Reading a value may run training's code (``__float__``, ``__str__``, …), which may hang, or raise anything, even
 SystemExit. So no function here raises. A thread that must not hang reads only values that are :func:`safe_to_read`; the
-rest goes through ``value_reader`` or ``timed_calls``. For a subclass of ``int``, ``float`` or ``str``, the value that C
-code sees counts, even if its methods return another.
+rest goes through :class:`ValueReader` or ``timed_calls``. For a subclass of ``int``, ``float`` or ``str``, the value
+that C code sees counts, even if its methods return another.
 """
 
 import math
 import sys
-from typing import Any, Final
+import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from lastbeat.model.numbers import json_number
 from lastbeat.model.numbers import number as number_of
+from lastbeat.training.sdk.timed_calls import CallThread, call_with_timeout
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from lastbeat.training.sdk.safe_log import WarnOnce
 
 LIMIT_CHARS = 200
 _LARGEST: Final = 2**64
@@ -170,3 +178,125 @@ def value_label(value: object) -> str:
     except ValueError:  # Python refuses to print a number with thousands of digits.
         said = "a number of thousands of digits"
     return f"{said if len(said) <= _SHOWN_CHARS else said[:_SHOWN_CHARS] + '…'} (type {name})"
+
+
+_READ_LIMIT_S: Final = 2.0
+"""Time limit for the values of one read that may hang."""
+ReadAs = Callable[[object], Any]
+"""One of the ``as_…`` functions."""
+_REASONS: dict[ReadAs, str] = {
+    as_number: "is not a number",
+    as_int: "is not a whole number",
+    as_process_count: "is not a whole number from 0 to 999,999,999",
+    as_text: "cannot be turned into text",
+    as_bool: "is neither true nor false",
+}
+
+
+class ValueReader:
+    """Reads values from training. Values that may hang are read in another thread, with a time limit.
+
+    Reading a tensor waits for everything that its device has queued before it. If a collective hangs, that wait never
+    ends, and this is when heartbeats are needed most. At most one thread of this reader ever waits.
+    """
+
+    def __init__(self, limit_s: float = _READ_LIMIT_S, warnings: "WarnOnce | None" = None) -> None:
+        self._limit_s = limit_s
+        self._thread: CallThread[None] = CallThread("lastbeat-numbers")
+        self._warnings = warnings
+
+    def read(self, asked: Sequence[tuple[str, object, ReadAs]]) -> list[Any]:
+        """Read each (name, value, function). The result is None for a value that cannot be read, or not in time.
+
+        1. Values that are safe to read are read at once.
+        2. The others are read in the other thread, in order, until the time is up.
+        3. Each name whose value is left out gets one line in the log.
+        """
+        found: list[Any] = [read_as(value) if safe_to_read(value) else None for _, value, read_as in asked]
+        slow = [index for index, (_, value, _) in enumerate(asked) if not safe_to_read(value)]
+        answers, timeout_reason = self._read_slowly([asked[index][1:] for index in slow]) if slow else ([], "")
+        for index, answer in zip(slow, answers, strict=False):
+            found[index] = answer
+        late = set(slow[len(answers) :])
+        for index, (name, value, read_as) in enumerate(asked):
+            if found[index] is None and value is not None and self._warnings is not None:
+                reason = timeout_reason if index in late else _REASONS[read_as]
+                if name and reason:
+                    self._warnings.warn(name, "lastbeat leaves %s out: %s %s", name, value_label(value), reason)
+        return found
+
+    def close(self) -> None:
+        """Let the other thread end."""
+        self._thread.close()
+
+    def _read_slowly(self, asked: Sequence[tuple[object, ReadAs]]) -> tuple[list[Any], str]:
+        """The values that could be read in time, from the first on, and the reason why the rest is missing."""
+        answers: list[Any] = []
+
+        def read() -> None:
+            for value, read_as in asked:
+                answers.append(read_as(value))
+
+        try:
+            self._thread.call(read, self._limit_s)
+        except TimeoutError:
+            return list(answers), f"could not be read within {self._limit_s:g} s"
+        except RuntimeError:
+            # No thread can start: the process is at its limit, or ends.
+            return [], ""
+        return answers, ""
+
+
+# The text of _error and _complete.
+
+TEXT_LIMIT = 200_000
+"""Most characters of a sentinel."""
+_FORMAT_LIMIT_S: Final = 3.0
+"""Time limit for formatting an exception. Its text may ask a node that has died, and its traceback reads source code
+from a file system that may hang."""
+_FRAMES: Final = 200
+
+
+def error_text(error: object) -> str:
+    """The message, then the traceback with chained causes. Never raises; takes at most ``_FORMAT_LIMIT_S``."""
+    if issubclass(type(error), str):
+        return _truncated(plain_str(error))
+    return call_with_timeout(lambda: _formatted(error), _FORMAT_LIMIT_S, "") or _without_text(error)
+
+
+def short_text(value: object) -> str:
+    """``value`` as short text. Never raises; takes at most ``_FORMAT_LIMIT_S``."""
+    text = as_text(value) if safe_to_read(value) else call_with_timeout(lambda: as_text(value), _FORMAT_LIMIT_S, None)
+    return value_label(value) if text is None else text
+
+
+def _formatted(error: object) -> str:
+    if not isinstance(error, BaseException):
+        return f"{type_name(error)}: {as_text(error)}"
+    message = "".join(traceback.format_exception_only(type(error), error)).rstrip()
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    # People read the first line. A SyntaxError's message begins with source code, which is indented.
+    first = next((line for line in message.splitlines() if line and not line[0].isspace()), type_name(error))
+    return _truncated(f"{first[: TEXT_LIMIT // 4]}\n\n{trace}")
+
+
+def _without_text(error: object) -> str:
+    """The type of an exception that cannot be formatted, and where it was raised."""
+    lines = [f"{type_name(error)} (its text could not be read)"]
+    if issubclass(type(error), BaseException):
+        trace: TracebackType | None = BaseException.__dict__["__traceback__"].__get__(error)
+        places = []
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            places.append(f'  File "{code.co_filename}", line {trace.tb_lineno}, in {code.co_name}')
+            trace = trace.tb_next
+        lines += ["", "Traceback (most recent call last):", *places[-_FRAMES:]]
+    return _truncated("\n".join(lines))
+
+
+def _truncated(whole_text: str) -> str:
+    """The two ends of a text that is too long: the message is at the start, the raising frame at the end."""
+    if len(whole_text) <= TEXT_LIMIT:
+        return whole_text
+    half = TEXT_LIMIT // 2
+    return f"{whole_text[:half]}\n… {len(whole_text) - 2 * half} characters left out …\n{whole_text[-half:]}"

@@ -13,7 +13,7 @@ from lastbeat.model import runid
 from lastbeat.model.stop_request import LIMIT_BYTES, StopRequest, read_request
 from lastbeat.model.times import format_duration, parse_time
 from lastbeat.stores.port import Blob, DeniedError
-from lastbeat.training.sdk.beat_tasks import Beat
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTask
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import safe_log
 
@@ -32,8 +32,8 @@ def send_to_self(number: int) -> None:
         signal.pthread_kill(main, number)
 
 
-class StopCheck:
-    """Beat task: every ``every_beats``, checks for a request. One for this attempt ends training as Ctrl-C would, and
+class StopCheck(BeatTask):
+    """Every ``every_beats``, checks for a request. One for this attempt ends training as Ctrl-C would, and
     after the request's grace period as ``kill`` would. If it grants a checkpoint, training ends by itself.
 
     ``send`` sends a signal to whatever trains.
@@ -90,9 +90,6 @@ class StopCheck:
         if not run.ended and os.getpid() == pid:
             self._send(signal.SIGTERM)
 
-    def close(self) -> None:
-        """Do nothing: this task holds no resources."""
-
 
 def _hears(number: int) -> bool:
     """Whether this process handles the signal. A command that a shell starts in the background ignores SIGINT."""
@@ -108,8 +105,8 @@ _LOOKED_S = 3600.0
 """A record may be at most this many s older than the attempt to count as a sign that a watcher is active."""
 
 
-class WatchdogCheck:
-    """Beat task: every ten beats, reads the mark. Warns once if it is older than three of its intervals, and again only
+class WatchdogCheck(BeatTask):
+    """Every ten beats, reads the mark. Warns once if it is older than three of its intervals, and again only
     after it has been fresh.
 
     Without a mark no sweep runs. A command that watches only this run leaves a record. If neither appears within some
@@ -161,9 +158,6 @@ class WatchdogCheck:
         if record is None or beat.store.clock() - record.modified > lived:
             what = "nobody watches this run yet; let lastbeat sweep run, or: lastbeat watch --run-id %s (to see it:"
             safe_log(logging.WARNING, f"{what} lastbeat show %s)", beat.run.run_id, beat.run.run_id)
-
-    def close(self) -> None:
-        """Do nothing: this task holds no resources."""
 
 
 def _interval_s(blob: Blob) -> float | None:

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 import lastbeat
 from lastbeat.training.sdk.ranks import rank_of
-from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run, is_cancelled
 from support.hostile import EXCEPTIONS, VALUES, Made, plainly
 from support.memory import MemoryStore
+from support.reporting import environment
 from support.row_by_row import check_each
 from support.waiting import until
 
@@ -79,8 +80,8 @@ def test_whatever_is_said_of_a_run_its_end_is_told(
     store, its_rank = MemoryStore(), rank_of({}, "node", value_of(rank), 1)
     # For the ranks that do not lead: they wait for the one that does.
     store.put_text("r/metadata.json", '{"begun": true}')
-    around = RunEnvironment(store, "i-1", beat_s=0.001, rank=its_rank, rank_beat_s=0.001)
-    run = Run("r", Reporter(lambda: around, resume=value["resume"]), value["total_steps"])
+    around = environment(store, beat_s=0.001, rank=its_rank, rank_beat_s=0.001, resume=value["resume"])
+    run = Run("r", Reporter(lambda: around), value["total_steps"])
     run.set_phase(value["phase"], value["detail"])
     with run.phase(value["detail"], value["phase"]):
         run.step(
@@ -158,7 +159,7 @@ READ = [
 @pytest.mark.parametrize(("given_", "read"), READ)
 def test_total_steps_are_read(given_: Any, read: int) -> None:
     store = MemoryStore()
-    run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.01)), given_)
+    run = Run("r", Reporter(lambda: environment(store, beat_s=0.01)), given_)
     run.step(1)
     assert run.complete()
     assert strict(store.held["r/progress.json"].body)["total_steps"] == read
@@ -178,7 +179,7 @@ LEFT_OUT = [
 def test_what_is_no_number_is_left_out_with_one_line(given_: Any, why: str, caplog: pytest.LogCaptureFixture) -> None:
     store = MemoryStore()
     with caplog.at_level(logging.INFO, logger="lastbeat"):
-        run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.005)), given_)
+        run = Run("r", Reporter(lambda: environment(store, beat_s=0.005)), given_)
         run.step(1)
         until(lambda: store.calls.count(("write", "r/metadata.json")) > 3)
         run.step(2)
@@ -192,7 +193,7 @@ def test_what_is_no_number_is_left_out_with_one_line(given_: Any, why: str, capl
 def test_tokens_that_cannot_be_had_at_once_are_said_not_to_be_counted(caplog: pytest.LogCaptureFixture) -> None:
     store = MemoryStore()
     with caplog.at_level(logging.INFO, logger="lastbeat"):
-        run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.005)))
+        run = Run("r", Reporter(lambda: environment(store, beat_s=0.005)))
         for step in range(3):
             run.step(step, tokens=[512])  # type: ignore[arg-type]  # as users do
         assert run.complete()

@@ -10,10 +10,10 @@ from lastbeat.model.policy import Policy
 from lastbeat.stores.port import DeniedError, UnreachableError
 from lastbeat.training.sdk.documents import ClockOffset
 from lastbeat.training.sdk.one_shot import Report, beat
-from lastbeat.training.sdk.reporter import RunEnvironment
 from lastbeat.watch.watchdog import Watch, WatchContext
 from support.channel import ListChannel
 from support.memory import START, MemoryStore
+from support.reporting import environment
 
 HOUR = 3600.0
 KEY = "run-1/metadata.json"
@@ -100,7 +100,7 @@ def test_no_look_at_any_write_of_a_beat_thinks_it_dead(ahead_s: float) -> None:
             statuses.append(Watch("run-1", context).tick().status.value)
 
     store.after = look
-    around = RunEnvironment(store, "i-0abc")
+    around = environment(store)
     for _ in range(3):
         beat(around, "run-1", Report(step=7))
         store.pass_time(1)

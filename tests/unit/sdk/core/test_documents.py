@@ -13,14 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lastbeat.training.sdk.documents import AttemptIdentity, ProgressHistory, encode, iso_time, metadata_document
+from lastbeat.training.sdk.documents import (
+    AttemptIdentity,
+    ProgressHistory,
+    RunIdentity,
+    encode,
+    iso_time,
+    metadata_document,
+)
 from lastbeat.training.sdk.instance import Instance
 from lastbeat.training.sdk.run import MAX_PHASES, Run
 from lastbeat.training.sdk.safe_log import WarnOnce
-from lastbeat.training.sdk.value_reader import ValueReader
+from lastbeat.training.sdk.values import ValueReader
 
 AT = 1_700_000_000.0
-WHO = AttemptIdentity("run-1", 2, AT - 60, Instance("i-0abc"), 4711, "1.2.3")
+WHO = AttemptIdentity(RunIdentity(Instance("i-0abc"), "1.2.3"), 2, AT - 60, 4711)
 
 
 def read(document: dict[str, Any] | None) -> dict[str, Any]:
@@ -32,7 +39,7 @@ def read(document: dict[str, Any] | None) -> dict[str, Any]:
 def test_metadata_says_that_it_lives() -> None:
     run = Run("run-1", None)
     run.set_phase("data_prep", "corpus 3/8")
-    found = read(metadata_document(run, WHO, AT, {"cpu": 1.5}))
+    found = read(metadata_document(run, WHO, AT))
     assert [name for _, name in found.pop("phases")] == ["starting", "data_prep"]
     assert found == {
         "run_id": "run-1",
@@ -42,9 +49,9 @@ def test_metadata_says_that_it_lives() -> None:
         "last_update": "2023-11-14T22:13:20.000Z",
         "start_time": "2023-11-14T22:12:20.000Z",
         "attempt": 2,
+        "beat_seconds": 30.0,
         "instance_id": "i-0abc",
         "process": 4711,
-        "resources": {"cpu": 1.5},
         "lastbeat": "1.2.3",
     }
 

@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from lastbeat.training.sdk.error_text import TEXT_LIMIT, error_text
-from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run, is_success
+from lastbeat.training.sdk.values import TEXT_LIMIT, error_text
 from support.memory import MemoryStore
+from support.reporting import environment
 
 SHARDS: dict[str, str] = {}
 
@@ -118,7 +119,7 @@ ENDINGS = [
 @pytest.mark.parametrize(("error", "sentinel", "first"), ENDINGS)
 def test_how_a_block_ends(error: BaseException | None, sentinel: str, first: str) -> None:
     store = MemoryStore()
-    run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1")))
+    run = Run("r", Reporter(lambda: environment(store)))
     run.end_with(error)
     run.end_with(RuntimeError("later"))
     (name,) = {"r/_complete", "r/_error"} & store.held.keys()

@@ -11,9 +11,10 @@ import pytest
 
 from lastbeat.model import runid
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
-from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
 from support.memory import MemoryStore
+from support.reporting import environment
 from support.waiting import until
 
 
@@ -22,8 +23,8 @@ def running(
     store: MemoryStore, *, beat_s: float = 0.05, restarts: int = 0, resume: bool = False
 ) -> Iterator[tuple[Run, Reporter]]:
     """A run that beats for as long as the block lasts."""
-    around = RunEnvironment(store=store, instance_id="i-0abc", restarts=restarts, beat_s=beat_s, version="1.2.3")
-    reporter = Reporter(lambda: around, resume=resume)
+    around = environment(store, "i-0abc", restarts=restarts, beat_s=beat_s, resume=resume)
+    reporter = Reporter(lambda: around)
     run = Run("run-1", reporter, 100)
     try:
         yield run, reporter

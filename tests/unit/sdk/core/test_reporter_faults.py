@@ -12,14 +12,15 @@ import pytest
 
 from lastbeat.model import runid
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
-from lastbeat.training.sdk.beat_tasks import Beat
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunEnvironment
 from lastbeat.training.sdk.log_shipping import LogShipping, LogWindow
 from lastbeat.training.sdk.ranks import Rank
-from lastbeat.training.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
 from support.hostile import Panic
 from support.memory import MemoryStore
 from support.pairwise import all_pairs
+from support.reporting import environment
 from support.waiting import until
 
 LIMIT_S = 60.0
@@ -46,8 +47,8 @@ def count(store: MemoryStore, name: str) -> int:
     return store.calls.count(("write", f"r/{name}"))
 
 
-class Broken:
-    """Beat task: raises."""
+class Broken(BeatTask):
+    """Raises."""
 
     purpose = "break"
 
@@ -94,7 +95,7 @@ FAULTS_OF_PARTS = [
 @pytest.mark.parametrize(("part", "fault", "world", "since"), FAULTS_OF_PARTS)
 def test_no_part_keeps_the_end_back(part: str, fault: str, world: int, since: str) -> None:
     store, failed = MemoryStore(), threading.Event()
-    around = RunEnvironment(store, "i-1", beat_s=0.01, rank=Rank(0, world), rank_beat_s=0.01)
+    around = environment(store, beat_s=0.01, rank=Rank(0, world), rank_beat_s=0.01)
 
     def raised() -> BaseException:
         failed.set()
@@ -118,7 +119,7 @@ def test_no_part_keeps_the_end_back(part: str, fault: str, world: int, since: st
 @pytest.mark.parametrize("fault", FAULTS)
 def test_no_task_stops_another_or_the_end(fault: str, caplog: pytest.LogCaptureFixture) -> None:
     store, words = MemoryStore(), Words()
-    around = RunEnvironment(store, "i-1", beat_s=0.005)
+    around = environment(store, beat_s=0.005)
     with caplog.at_level(logging.INFO, logger="lastbeat"):
         run = Run("r", Reporter(lambda: around, [Broken(FAULTS[fault]), LogShipping(words)]))
         until(lambda: count(store, runid.METADATA) > 3)
@@ -131,7 +132,7 @@ def test_no_task_stops_another_or_the_end(fault: str, caplog: pytest.LogCaptureF
 @pytest.mark.parametrize("name", [runid.METADATA, runid.PROGRESS])
 def test_a_key_that_cannot_be_reached_holds_the_end_up_for_a_while_and_no_longer(name: str) -> None:
     store = MemoryStore()
-    run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.01)))
+    run = Run("r", Reporter(lambda: environment(store, beat_s=0.01)))
     run.step(1)
     until(lambda: count(store, runid.PROGRESS))
     failing(store, "write", name, lambda: UnreachableError("no answer"))
@@ -148,7 +149,7 @@ def test_a_heartbeat_that_works_in_a_moment_is_written_before_the_end() -> None:
         if operation == "write" and key.endswith(runid.PROGRESS) and next(refused, False):
             raise UnreachableError("503 Slow Down")
 
-    run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=3600.0)))
+    run = Run("r", Reporter(lambda: environment(store, beat_s=3600.0)))
     until(lambda: count(store, runid.METADATA))
     run.step(7)
     store.before = before
@@ -165,7 +166,7 @@ def test_an_end_that_is_said_meanwhile_waits_for_no_other_part() -> None:
             released.wait(LIMIT_S)
 
     store.before = before
-    run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.05), [LogShipping(Words())]))
+    run = Run("r", Reporter(lambda: environment(store, beat_s=0.05), [LogShipping(Words())]))
     run.step(1)
     assert hangs.wait(LIMIT_S)
     assert not run.complete(wait_s=0.0)
@@ -179,7 +180,7 @@ def test_an_end_that_is_said_meanwhile_waits_for_no_other_part() -> None:
 
 def training(store: MemoryStore, number: int, **around: Any) -> Run:
     rank = Rank(number, 2, 0, "node-1")
-    return Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.05, rank=rank, rank_beat_s=0.05, **around)))
+    return Run("r", Reporter(lambda: environment(store, beat_s=0.05, rank=rank, rank_beat_s=0.05, **around)))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -233,7 +234,7 @@ def test_a_log_that_raises_costs_no_beat_and_no_end(fault: BaseException) -> Non
     store = MemoryStore()
     failing(store, "write", runid.METADATA, lambda: DeniedError("AccessDenied"))
     with loud(fault):
-        run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.01), [Broken(RuntimeError)]), "many")
+        run = Run("r", Reporter(lambda: environment(store, beat_s=0.01), [Broken(RuntimeError)]), "many")
         run.step(1, tokens=[1])  # type: ignore[arg-type]  # as users do
         assert run.complete()
     assert "r/_complete" in store.held
@@ -258,7 +259,7 @@ class Hanging:
 def test_a_log_on_a_file_system_that_hangs_costs_no_beat_and_no_end(caplog: pytest.LogCaptureFixture) -> None:
     store, source = MemoryStore(), Hanging()
     with caplog.at_level(logging.INFO, logger="lastbeat"):
-        run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.01), [LogShipping(source, limit_s=0.05)]))
+        run = Run("r", Reporter(lambda: environment(store, beat_s=0.01), [LogShipping(source, limit_s=0.05)]))
         until(lambda: count(store, runid.METADATA) > 3)
         assert source.asked == 1, "one thread waits, and no more"
         assert run.complete()
@@ -268,7 +269,7 @@ def test_a_log_on_a_file_system_that_hangs_costs_no_beat_and_no_end(caplog: pyte
 
 def test_a_log_that_hung_is_shipped_whole_once_it_answers() -> None:
     store, source = MemoryStore(), Hanging()
-    run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.01), [LogShipping(source, limit_s=0.05)]))
+    run = Run("r", Reporter(lambda: environment(store, beat_s=0.01), [LogShipping(source, limit_s=0.05)]))
     until(lambda: count(store, runid.METADATA) > 2)
     source.released.set()
     until(lambda: f"r/{runid.LOG}" in store.held)
@@ -292,7 +293,7 @@ class Endless:
 def test_a_phase_that_never_says_its_name_costs_no_beat_and_no_end() -> None:
     store, phase = MemoryStore(), Endless()
     try:
-        run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.01)))
+        run = Run("r", Reporter(lambda: environment(store, beat_s=0.01)))
         run.set_phase(phase)  # type: ignore[arg-type]  # as users do
         run.step(1)
         until(lambda: count(store, runid.PROGRESS))
@@ -313,7 +314,7 @@ class EndlessError(Exception):
 
 def test_an_error_that_never_says_what_it_is_is_told_by_where_it_was_raised() -> None:
     store = MemoryStore()
-    run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.01)))
+    run = Run("r", Reporter(lambda: environment(store, beat_s=0.01)))
     try:
         with pytest.raises(EndlessError), run:
             raise EndlessError
@@ -331,7 +332,7 @@ def test_an_end_is_waited_for_once_however_often_it_is_told() -> None:
         released.wait(LIMIT_S)
 
     store.before = hang
-    run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1")))
+    run = Run("r", Reporter(lambda: environment(store)))
     try:
         run.complete(wait_s=0.0)
         run.end_deadline = deadline = time.monotonic() + 0.2
@@ -375,7 +376,7 @@ def test_a_store_that_could_not_be_had_at_first_is_tried_once_more_at_the_end() 
         for fault in tries:
             tried.set()
             raise fault
-        return RunEnvironment(store, "i-1")
+        return environment(store)
 
     tried = threading.Event()
     run = Run("r", Reporter(prepare))
@@ -390,7 +391,7 @@ def test_a_store_that_may_be_had_in_a_moment_is_waited_for_at_the_end() -> None:
     def prepare() -> RunEnvironment:
         for fault in tries:
             raise fault
-        return RunEnvironment(store, "i-1")
+        return environment(store)
 
     run = Run("r", Reporter(prepare))
     assert run.complete(wait_s=LIMIT_S)

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.training.sdk.value_reader import ValueReader
-from lastbeat.training.sdk.values import as_int, as_number, as_text
+from lastbeat.training.sdk.values import ValueReader, as_int, as_number, as_text
 from support.waiting import until
 
 

@@ -59,9 +59,10 @@ from lastbeat.training.exec.wrapped import WrappedCommand
 from lastbeat.training.guardian.start import WRAPPED
 from lastbeat.training.node.gpus import GpuMonitor
 from lastbeat.training.node.resources import ResourceMeter, tree_of
+from lastbeat.training.sdk.beat_tasks import RunEnvironment
 from lastbeat.training.sdk.capture import Capture
+from lastbeat.training.sdk.exec_in_place import ExecInPlace
 from lastbeat.training.sdk.ranks import Rank
-from lastbeat.training.sdk.reporter import RunEnvironment
 from lastbeat.training.sdk.run import CANCELLED, Run
 
 log = logging.getLogger(__name__)
@@ -191,7 +192,7 @@ class CommandInPlace:
                 environment = replace(environment, rank=Rank(own.number, own.count, None, host), rank_beat_s=0.0)
             else:
                 environment = replace(environment, rank=Rank())
-            return replace(environment, in_place=identity, yields=start.reports_itself)
+            return replace(environment, sharing=ExecInPlace(identity, start.reports_itself))
 
         def look() -> tuple[Store, StoreLook]:
             store = self._store()
