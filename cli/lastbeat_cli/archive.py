@@ -74,7 +74,7 @@ def command(
         return _tell([f"Back in the fleet: {run_id}" for run_id in done], {"undone": done}, as_json=as_json)
     unseen = [run.run_id for run in chosen if run.view is None]
     if unseen:
-        raise StoreError(f"nobody has seen {unseen[0]}, so there is nothing to keep", f"lastbeat forget {unseen[0]}")
+        raise StoreError(f"no watcher has seen {unseen[0]}: there is nothing to keep", f"lastbeat forget {unseen[0]}")
     if not force:
         refuse_the_living(chosen, "archive")
     many = f"Archive {counted(len(chosen), 'run')}?"

@@ -152,10 +152,10 @@ def _checkpoint_document(each: Checkpoint) -> dict[str, Any]:
 def lines(found: CheckpointSurvey, now: datetime, most: int) -> list[str]:
     """A survey as lines for people."""
     if not found.checkpoints:
-        return [f"{found.url}: no checkpoints; training would begin anew", *_notes(found)]
+        return [f"{found.url}: no checkpoints; training would begin from the start", *_notes(found)]
     head = f"{found.url}: {counted(len(found.checkpoints), 'checkpoint')}"
     if found.chosen is None:
-        head += "; none is complete: training would begin anew"
+        head += "; none is complete: training would begin from the start"
     else:
         step = "" if found.chosen.step is None else f" (step {found.chosen.step})"
         head += f"; a restart would take {found.chosen.name}{step}"

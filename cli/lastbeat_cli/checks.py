@@ -298,7 +298,7 @@ def _routes(store: Store, settings: Settings) -> Iterator[CheckResult]:
 def _channels(settings: Settings) -> Iterator[CheckResult]:
     found = configured_channels(settings)
     if not found:
-        detail = "none is set up, so nobody is alerted"
+        detail = "none is set up, so no alert is sent"
         yield CheckResult("channels", "warn", detail, "set for example SLACK_WEBHOOK_URL or SNS_TOPIC_ARN")
     yield from map(_channel, found)
 

@@ -96,7 +96,7 @@ def test_each_run_and_the_sum_are_told(fleet: Path) -> None:
         "hung: it hung, 40m earlier than told: step for 1h 10m (usual 1m, limit 30m) at 2026-03-01T14:10:00Z",
         "evaluates: false alarm, it went on: step for 1h 00m (usual 1m, limit 30m) at 2026-03-01T14:10:00Z",
         "saves: false alarm, it went on: checkpointing for 14m (usual 2m 10s, limit 10m 50s)",
-        "died: nobody knows what would have come of it: step for 2h 20m (usual 1m, limit 30m)",
+        "died: its outcome is unknown: step for 2h 20m (usual 1m, limit 30m)",
         "soon: it hung, and no learned limit would have told by then: 100 steps",
         "well: nothing to tell: 590 steps in 9.8 h, the longest 1m, limit 30m",
         "Too little to judge: thin: no points of steps, and no sections that it learned of",

@@ -28,7 +28,7 @@ NODES = [
     pytest.param((*QUIET, "1.handle error 15"), (), "fail", "GPU 1 is lost", id="a GPU that is lost"),
     pytest.param((*QUIET, "0.ecc_uncorrected 3"), (), "fail", "GPU 0: 3 memory errors", id="memory errors"),
     pytest.param((*QUIET, "0.throttle 0x80"), (), "warn", "slowed down by its power supply", id="a power brake"),
-    pytest.param(("init error 9",), ("--gpus", "2"), "fail", "nobody can tell", id="a driver that does not start"),
+    pytest.param(("init error 9",), ("--gpus", "2"), "fail", "is unknown", id="a driver that does not start"),
     pytest.param(("init hang",), ("--wait", "2"), "fail", "NVIDIA's driver hangs", id="a driver that hangs"),
 ]
 

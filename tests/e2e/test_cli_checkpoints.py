@@ -50,7 +50,7 @@ def test_the_same_as_a_function(folder: Path) -> None:
 def test_none_is_there(tmp_path: Path) -> None:
     (tmp_path / "ckpt").mkdir()
     said = call(LASTBEAT, "checkpoints", "ckpt", cwd=tmp_path)
-    assert (said.returncode, "no checkpoints; training would begin anew" in said.stdout) == (1, True)
+    assert (said.returncode, "no checkpoints; training would begin from the start" in said.stdout) == (1, True)
 
 
 @pytest.mark.parametrize("place", ["nowhere", "s3://", "ftp://host/x"])

@@ -85,7 +85,7 @@ def test_checkpoints_are_looked_at_where_a_place_is_named(runs: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param((), "none is named", id="nobody is named"),
+        pytest.param((), "none is named", id="no owner is named"),
         pytest.param(("llama", "--head-pod", "head"), "name one of them", id="two are"),
         pytest.param(("llama", "--pod", "worker"), "leave them out for a RUN", id="a run has no pods"),
         pytest.param(("--ray-address", "10.0.0.7:8265"), "http://HOST:8265", id="an address without http"),

@@ -72,6 +72,6 @@ def test_what_is_alive_or_not_there_is_refused(tmp_path: Path) -> None:
     assert "Did you mean mistral-1?" in typo.stderr
     call(LASTBEAT, "watch", "--run-id", "mitsral-1", "--once", cwd=tmp_path)
     unseen = call(LASTBEAT, "archive", "mitsral-1", cwd=tmp_path)
-    assert "nobody has seen mitsral-1" in unseen.stderr
+    assert "no watcher has seen mitsral-1" in unseen.stderr
     assert call(LASTBEAT, "forget", "mitsral-1", cwd=tmp_path).stdout == "Forgotten: mitsral-1 (never seen)\n"
     assert not list((tmp_path / "training-runs").rglob("*mitsral*/*.json"))

@@ -264,7 +264,7 @@ def test_a_process_that_somebody_else_started_is_adopted_and_started_again_when_
         *POLICY[2:],
     )
     refused = supervise(folder, *command)
-    assert "nobody knows what would start run again" in refused.stderr
+    assert "it is unknown what would start run again" in refused.stderr
     whole = [*LASTBEAT, *command, "--", "python", "train.py", "end", "0"]
     supervisor = subprocess.Popen(whole, cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
     until(lambda: recorded(folder, "job"))
@@ -275,7 +275,7 @@ def test_a_process_that_somebody_else_started_is_adopted_and_started_again_when_
     process.wait()
     told, _ = supervisor.communicate(timeout=120)
     assert supervisor.returncode == 0, told
-    assert "nobody was there to take its exit status" in told
+    assert "no process collected its exit status" in told
     assert [line.split()[:2] for line in begun(folder)] == [["begun", "1"]]
     gone = supervise(folder, *command, "--", "true")
     assert (gone.returncode, f"there is no process {process.pid}" in gone.stderr) == (3, True)

@@ -188,7 +188,7 @@ def test_a_process_of_the_pod_is_adopted(pod: FakeCluster, folder: Path) -> None
         (home(pod) / "hold").unlink()
         out, err = supervisor.communicate(timeout=60)
     assert supervisor.returncode == 2, out + err
-    assert "nobody was there to take its exit status" in out
+    assert "no process collected its exit status" in out
 
 
 @pytest.mark.parametrize(

@@ -70,9 +70,7 @@ def _run_by_run(judged: list[PastTimeouts], columns: int) -> Iterator[Line]:
 def _run_lines(run: PastTimeouts) -> Iterator[str]:
     for each in run.told:
         at = f" at {format_time(each.at.replace(microsecond=0))}" if each.at is not None else ""
-        came = {Came.WRONG: "false alarm, it went on", Came.UNKNOWN: "nobody knows what would have come of it"}.get(
-            each.came, "it hung"
-        )
+        came = {Came.WRONG: "false alarm, it went on", Came.UNKNOWN: "its outcome is unknown"}.get(each.came, "it hung")
         when = f", {_earlier(each.earlier_s)}" if each.earlier_s is not None else ""
         yield f"{came}{when}: {_wait(each)}{at}"
     if run.missed:

@@ -28,7 +28,7 @@ _WHAT: Final = {
 }
 _NAMELESS: Final = {
     Dimension.NODE: "not known",
-    Dimension.USER: "nobody is named",
+    Dimension.USER: "no owner is named",
     Dimension.STEPS: "not known",
 }
 

@@ -47,7 +47,7 @@ def completed(settings: Settings, wanted: WantedSupervision, adopted: AdoptedJob
         )
     if not adopted.script:
         raise SettingsError(
-            [f"nobody knows what would start {wanted.run_id} again: put its command after --, or leave out --policy"]
+            [f"it is unknown what would start {wanted.run_id} again: put its command after --, or leave out --policy"]
         )
     if launcher_traits(wanted.launcher).takes_manifest:
         return replace(wanted, command=(adopted.id,), manifest=manifest.read(adopted.script, adopted.id))

@@ -187,7 +187,7 @@ def _understood(blob: Blob, key: str, url: str) -> FleetIndex | None:
         return decode(blob.body)
     except Exception as error:  # noqa: BLE001 - any damage to the index is repaired by a listing
         what = f"{type(error).__name__}: {error}"[:200]
-        log.warning("%s/%s cannot be used (%s): the fleet is listed anew", url, key, what)
+        log.warning("%s/%s cannot be used (%s): the whole fleet is listed", url, key, what)
         return None
 
 

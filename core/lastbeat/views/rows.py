@@ -161,7 +161,7 @@ def doubt_of(
     if not standing.recorded:
         return None
     watched = not watching.known or (watching.last_pass_at is not None and not watching.overdue)
-    why = "no pass has judged that" if watched else "nobody watches"
+    why = "no pass has judged that" if watched else "no watchdog runs"
     slack_s = _PASSES * (watching.interval_s or 0.0) if watched else _ALONE_S
     end = unjudged_end(standing, files)
     if end is not None and (at - files[end].modified).total_seconds() > slack_s:

@@ -126,7 +126,7 @@ def _record() -> dict[str, Any]:
         del definitions[part.__name__]
     return {
         **record,
-        "description": "_watchdog.json: the watchdog's whole memory of one run, written by nobody else.",
+        "description": "_watchdog.json: the watchdog's whole memory of one run, written by the watchdog alone.",
         "properties": {"schema": version, **record["properties"]},
         "required": ["schema", *record["required"]],
         "$defs": definitions,

@@ -207,12 +207,12 @@ class FleetWatch:
             yield f"{broken} Runs after those are shown as last seen."
         if own_fault is not None:
             why = shown(str(own_fault), self._mask)
-            yield f"Whether anybody watches is not known, for what passes leave cannot be looked at: {why}."
+            yield f"Whether a watchdog runs is unknown, because its marks cannot be read: {why}."
         closed = self._state.closed
         if closed:
             named = "; ".join(f"{shown(name)}: {why}" for name, why in list(closed.items())[:_NAMED])
             more = f"; and {len(closed) - _NAMED} more" if len(closed) > _NAMED else ""
-            yield f"Not taken for runs, because nobody may look into them: {named}{more}."
+            yield f"Not taken for runs, because they may not be opened: {named}{more}."
 
     def _learn(self, *, at_any_price: bool) -> int:
         """Read what passes left, as far as that is worth it; how many requests it took."""

@@ -205,7 +205,7 @@ def test_a_pod_that_nobody_can_end_is_told_of(fake_kubernetes: FakeKubernetes, l
     fake_kubernetes.freeze(fake_kubernetes.pods()[0], silent)
     launcher.cancel(job)
     assert launcher.state(job).state is JobState.RUNNING
-    with pytest.raises(LauncherError, match="node node-7 does not answer, so nobody can tell whether pod"):
+    with pytest.raises(LauncherError, match="node node-7 does not answer, so it is unknown whether pod"):
         launcher.cancel(job)
 
 
@@ -318,7 +318,7 @@ def test_while_the_cluster_does_not_say_which_one_it_is_no_job_is_gone(
     fake_kubernetes.heal()
     report = launcher.state(job)
     assert report.state is JobState.GONE
-    assert "somebody deleted it, or its ttlSecondsAfterFinished was over" in report.reason
+    assert "it was deleted, or its ttlSecondsAfterFinished was over" in report.reason
 
 
 def test_a_cluster_that_does_not_say_which_one_it_is_is_known_by_its_address(

@@ -132,7 +132,7 @@ def test_a_job_whose_keeper_is_killed_is_known_to_run_until_all_of_it_has_ended(
     assert launcher.state(job).state is JobState.RUNNING, "what it started in a session of its own lives on"
     launcher.cancel(job)
     report = until(lambda: launcher.state(job), lambda report: report.state.ended)
-    assert (report.state, report.reason) == (JobState.GONE, "its keeper is gone, and nobody knows how it ended")
+    assert (report.state, report.reason) == (JobState.GONE, "its keeper is gone, so how it ended is unknown")
     assert launcher.find("run-r0", SINCE) == job
 
 

@@ -138,7 +138,7 @@ def test_a_container_that_was_started_again_before_the_job_says_nothing_of_it(
     os.kill(_keeper(cluster), signal.SIGKILL)
     cluster.end()
     report = launcher.state(name)
-    assert (report.state, report.reason) == (JobState.GONE, "its keeper is gone, and nobody knows how it ended")
+    assert (report.state, report.reason) == (JobState.GONE, "its keeper is gone, so how it ended is unknown")
 
 
 def _keeper(cluster: FakeCluster) -> int:
@@ -272,7 +272,7 @@ def test_a_job_without_its_keeper_runs_on_and_can_be_ended(cluster: FakeCluster,
         return launcher.state(name)
 
     report = until(asked, lambda report: report.state.ended)
-    assert (report.state, report.reason) == (JobState.GONE, "its keeper is gone, and nobody knows how it ended")
+    assert (report.state, report.reason) == (JobState.GONE, "its keeper is gone, so how it ended is unknown")
 
 
 def test_a_job_whose_folder_somebody_has_cleared_away_still_runs(
@@ -349,7 +349,7 @@ def test_a_process_of_the_pod_is_adopted_with_its_log_and_ended(
     assert "lives\n" in written(launcher, adopted.id, "lives")
     launcher.cancel(adopted.id)
     report = ended(launcher, adopted.id)
-    assert (report.state, report.reason) == (JobState.GONE, "nobody was there to take its exit status")
+    assert (report.state, report.reason) == (JobState.GONE, "no process collected its exit status")
     assert "lives\n" in written(launcher, adopted.id, "lives")
 
 

@@ -118,7 +118,7 @@ TOLD = [
         id="of stragglers it names ranks and nodes",
     ),
     pytest.param(
-        Row("a", RUNNING, doubt="silent for 3h, and nobody watches"),
+        Row("a", RUNNING, doubt="silent for 3h, and no watchdog runs"),
         "silent for 3h",
         id="a doubt is told",
     ),
@@ -191,7 +191,7 @@ def test_the_run_takes_its_width_before_other_columns_do(columns: int) -> None:
 
 
 def test_on_a_narrow_screen_a_long_name_leaves_room_for_how_it_is() -> None:
-    heading, line = shown([swept(1, doubt="silent for 3h 00m, and nobody watches")], 60)
+    heading, line = shown([swept(1, doubt="silent for 3h 00m, and no watchdog runs")], 60)
     assert heading.split() == ["STATUS", "RUN", "DONE", "BEAT", "WHY"]
     assert "qwen2.5-14b-" in line
     assert "-seed1" in line

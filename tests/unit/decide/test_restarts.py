@@ -225,7 +225,7 @@ def test_nodes_with_slow_ranks_are_left_where_the_policy_says_so() -> None:
     slow, later = replace(NCCL, slow_nodes=("n7", "n2")), replace(NCCL, step=9)
     assert decided(slow, (), policy).excluded_nodes == ()
     assert decided(slow, (), leaves).excluded_nodes == ("n2", "n7")
-    assert decided(later, after(slow), leaves).excluded_nodes == ("n2", "n7"), "nobody has seen them well since"
+    assert decided(later, after(slow), leaves).excluded_nodes == ("n2", "n7"), "no watcher has seen them well since"
     preempted = JobEnd(Mode.PREEMPTED, "cancelled", slow_nodes=("n3",))
     assert decided(preempted, after(slow), leaves).excluded_nodes == ("n2", "n3", "n7")
     many = replace(NCCL, slow_nodes=tuple(f"n{number}" for number in range(40)))

@@ -159,7 +159,7 @@ def test_an_index_that_cannot_be_used_is_an_empty_one(body: bytes, caplog: pytes
     store.write(KEY, body)
     with caplog.at_level(logging.WARNING):
         assert FleetIndexStore(store).load() == FleetIndex()
-    assert "the fleet is listed anew" in caplog.text
+    assert "the whole fleet is listed" in caplog.text
     assert len(caplog.text) < 500
 
 

@@ -81,13 +81,13 @@ TEXTS = [
     pytest.param({"wait_status": 3 << 8}, "train.py ended with exit status 3, before its run had ended", id="it left"),
     pytest.param(
         {"wait_status": None},
-        "train.py ended without a word (killed by a signal such as SIGKILL, or os._exit); nobody knows its status; its "
-        "cgroup counted no OOM kill",
+        "train.py ended without a word (killed by a signal such as SIGKILL, or os._exit); its exit status is unknown; "
+        "its cgroup counted no OOM kill",
         id="nobody knows how it ended",
     ),
     pytest.param(
         {"wait_status": None, "oom_kills": 2},
-        "train.py ended without a word (killed by a signal such as SIGKILL, or os._exit); nobody knows its status; "
+        "train.py ended without a word (killed by a signal such as SIGKILL, or os._exit); its exit status is unknown; "
         "the kernel's OOM killer (oom-kill) ended a process of its job: out of memory",
         id="nor whether it was what the kernel ended",
     ),

@@ -188,7 +188,7 @@ def test_a_service_that_misbehaves_costs_neither_time_nor_more_than_it_took(odd:
 @pytest.mark.parametrize(
     "address",
     [
-        pytest.param("", id="nobody is named and this is no EC2"),
+        pytest.param("", id="no owner is named and this is no EC2"),
         pytest.param("http://127.0.0.1:{closed}", id="nobody listens"),
         pytest.param("https://127.0.0.1:{closed}", id="not over http"),
         pytest.param("127.0.0.1", id="no address"),

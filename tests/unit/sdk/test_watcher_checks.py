@@ -172,7 +172,7 @@ def test_where_no_pass_has_left_anything_that_is_told_once_after_some_minutes(
         assert not caplog.records
         fleet.beats(200)
     (told,) = caplog.records
-    assert "nobody watches this run yet" in told.getMessage()
+    assert "no watchdog watches this run yet" in told.getMessage()
     assert "lastbeat watch --run-id run" in told.getMessage()
     assert fleet.store.calls.count(("read", RECORD)) == 1
 

@@ -100,13 +100,13 @@ def test_whether_anybody_watches_is_not_known_where_what_passes_leave_is_closed(
     assert view.watching == WatchState(last, known=False), (
         "what was known of it stands, and that passes stopped does not"
     )
-    assert any("Whether anybody watches is not known" in note and str(DENIED) in note for note in view.notes)
+    assert any("Whether a watchdog runs is unknown" in note and str(DENIED) in note for note in view.notes)
     view = looked.fresh().open()
     assert (len(view.rows), view.watching) == (3, WatchState(known=False))
-    assert any("Whether anybody watches is not known" in note for note in view.notes)
+    assert any("Whether a watchdog runs is unknown" in note for note in view.notes)
     doubt = looked.row("run-002", view).doubt
     assert doubt is not None
-    assert "nobody watches" not in doubt
+    assert "no watchdog runs" not in doubt
 
 
 def test_a_run_of_its_own_whose_logs_or_ranks_are_closed_says_so() -> None:

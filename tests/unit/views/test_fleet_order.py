@@ -23,7 +23,7 @@ def run(
 
 IN_ORDER = [
     run("failed-now", Status.FAILED, 0.1),
-    run("silent", hours=90, doubt="silent for 2h 00m, and nobody watches", beat_at=NOW - timedelta(hours=2)),
+    run("silent", hours=90, doubt="silent for 2h 00m, and no watchdog runs", beat_at=NOW - timedelta(hours=2)),
     run("timed-out", Status.TIMED_OUT, 3),
     run("failed-of-unknown-time", Status.FAILED, None),
     run("unseen", Status.UNKNOWN),

@@ -186,8 +186,8 @@ def test_a_heartbeat_that_cannot_be_understood_leaves_what_was_last_known(looked
         pytest.param(0, 650, None, id="a pass has just been made, and will judge it"),
         pytest.param(0, 3 * HOUR, "silent for 3h 00m, and no pass has judged that", id="no pass judges it"),
         pytest.param(HOUR, 700, None, id="a single watcher may be about to judge it"),
-        pytest.param(HOUR, 1000, "silent for 16m, and nobody watches", id="passes have stopped"),
-        pytest.param(None, 1000, "silent for 16m, and nobody watches", id="there never were passes"),
+        pytest.param(HOUR, 1000, "silent for 16m, and no watchdog runs", id="passes have stopped"),
+        pytest.param(None, 1000, "silent for 16m, and no watchdog runs", id="there never were passes"),
         pytest.param(None, 300, None, id="it is not silent for long enough"),
     ],
 )
@@ -210,7 +210,7 @@ def test_a_run_that_fell_silent_unjudged_is_doubted(
     ("passed_s", "mark", "doubt"),
     [
         pytest.param(30, False, None, id="a moment ago"),
-        pytest.param(300, False, "it wrote _error, and nobody watches", id="five minutes ago, and nobody watches"),
+        pytest.param(300, False, "it wrote _error, and no watchdog runs", id="five minutes ago, and no watchdog runs"),
         pytest.param(150, True, None, id="two minutes ago, and passes are made"),
         pytest.param(1000, True, "it wrote _error, and no pass has judged that", id="long ago, in spite of passes"),
         pytest.param(200, True, "it wrote _error, and no pass has judged that", id="three passes ago"),
@@ -238,7 +238,7 @@ def test_a_run_that_was_given_up_and_beats_again_unwatched_is_doubted(looked: Lo
     assert looked.row(RUN).doubt is None
     looked.after(HOUR)
     looked.beats(RUN)
-    assert looked.row(RUN).doubt == "it beats again, and nobody watches"
+    assert looked.row(RUN).doubt == "it beats again, and no watchdog runs"
 
 
 def test_a_run_that_was_given_up_for_standing_still_never_stopped_beating() -> None:

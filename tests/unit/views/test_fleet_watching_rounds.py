@@ -61,7 +61,7 @@ def test_a_run_that_fell_silent_long_ago_and_was_never_given_up_is_shown() -> No
     looked.store.held.pop("_watchdog/fleet.json.z")
     looked.after(30 * 86400)
     row = looked.row("forgotten")
-    assert (row.status, row.doubt) == (Status.RUNNING, "silent for 30d 0h, and nobody watches")
+    assert (row.status, row.doubt) == (Status.RUNNING, "silent for 30d 0h, and no watchdog runs")
 
 
 def test_only_the_record_tells_that_an_old_run_is_over_and_it_is_read_once() -> None:

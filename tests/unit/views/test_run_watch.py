@@ -202,7 +202,7 @@ def test_a_run_that_fell_silent_while_nobody_watches_is_doubted() -> None:
     world.after(3 * 3600)
     view = view_of(world)
     assert view.row.status is Status.RUNNING, "what is recorded stands"
-    assert (view.row.doubt or "").endswith("nobody watches")
+    assert (view.row.doubt or "").endswith("no watchdog runs")
     world.store.before = refuse("_watchdog/last_pass.json")
     assert (view_of(world).row.doubt or "").endswith("no pass has judged that"), "whether any is made, nobody knows"
 

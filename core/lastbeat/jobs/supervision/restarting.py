@@ -49,7 +49,7 @@ def spec_of(supervision: Supervision, action: Action, run_id: str, root: str) ->
     another command."""
     begun = action.details.get(BEGUN)
     if begun is not None and supervision.begun_at is not None and begun != supervision.begun_at.isoformat():
-        raise NotDoneError(f"{run_id} was begun anew meanwhile: another supervisor starts it", retry_after_s=_AGAIN_S)
+        raise NotDoneError(f"{run_id} has begun again meanwhile: another supervisor starts it", retry_after_s=_AGAIN_S)
     number, details = action.details.get(NUMBER, "0"), action.details
     values = {"run_id": run_id, "attempt": str(int(number) + 1), "job_name": action.name}
     resume = {name: details[name] for name in (RESUME_FROM, RESUME_STEP) if details.get(name)}

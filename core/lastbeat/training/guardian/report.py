@@ -107,7 +107,7 @@ def describe(said: Said) -> str:
     who, death = said["who"], _death(said)
     if death is None:
         message = (
-            f"{who} ended without a word (killed by a signal such as SIGKILL, or os._exit); nobody knows its status"
+            f"{who} ended without a word (killed by a signal such as SIGKILL, or os._exit); its exit status is unknown"
         )
         if said["oom_kills"]:
             message += "; the kernel's OOM killer (oom-kill) ended a process of its job: out of memory"
@@ -116,7 +116,7 @@ def describe(said: Said) -> str:
     else:
         message = first_line(death, who)
         if death.status >= 0:
-            message += ", before its run had ended: os._exit, or a run that nobody ended"
+            message += ", before its run had ended: os._exit, or a run without an end"
         if said["wait_status"] & _CORE:
             message += "; core dumped"
     crashed = death is not None and -death.status in _CRASHES

@@ -119,7 +119,7 @@ def _unknown_gpus(asked: GpusAsked, wanted: int | None, *, has_devices: bool) ->
         return NodeCheck("gpus", "fail", f"NVIDIA's driver hangs: {asked.why}", REMEDIES[names.GPU_LOST])
     if not has_devices and not wanted:
         return NodeCheck("gpus", "ok", f"there are none here ({asked.why})")
-    told = f"nobody can tell how they are: {asked.why}"
+    told = f"their state is unknown: {asked.why}"
     remedy = "nvidia-smi has to work here; with it, pip install 'lastbeat[gpu]' is all that is needed"
     # A job that needs GPUs cannot use a node where none answers, unless only lastbeat cannot query them.
     broken = wanted is not None and wanted > 0 and not has_devices

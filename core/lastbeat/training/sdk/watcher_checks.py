@@ -140,7 +140,7 @@ class WatchdogCheck(BeatTask):
         if late and not self._warned:
             safe_log(
                 logging.WARNING,
-                "nobody may be watching this run: the watchdog of %s left its last mark %s ago, and should leave one"
+                "this run may not be watched: the watchdog of %s left its last mark %s ago, and should leave one"
                 " every %s; check that it still runs",
                 beat.store.url,
                 format_duration(age),
@@ -156,7 +156,7 @@ class WatchdogCheck(BeatTask):
             return
         lived = timedelta(seconds=max(0.0, beat.now - self._since) + _LOOKED_S)
         if record is None or beat.store.clock() - record.modified > lived:
-            what = "nobody watches this run yet; let lastbeat sweep run, or: lastbeat watch --run-id %s (to see it:"
+            what = "no watchdog watches this run yet; run lastbeat sweep, or: lastbeat watch --run-id %s (to see it:"
             safe_log(logging.WARNING, f"{what} lastbeat show %s)", beat.run.run_id, beat.run.run_id)
 
 

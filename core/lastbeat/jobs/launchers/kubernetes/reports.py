@@ -308,7 +308,7 @@ def _holds_still(value: Object) -> bool:
 def _vanished(alive: Sequence[Pod]) -> JobReport:
     if alive:
         return JobReport(JobState.RUNNING, "Deleted", _being_ended("deleted", alive))
-    why = "there is no such object: somebody deleted it, or its ttlSecondsAfterFinished was over"
+    why = "there is no such object: it was deleted, or its ttlSecondsAfterFinished was over"
     return JobReport(JobState.GONE, "gone", why)
 
 
@@ -393,7 +393,7 @@ def _being_ended(what: str, alive: Sequence[Pod]) -> str:
     if lost:
         pod, node = lost[0].name, lost[0].node
         return (
-            f"{what}, but node {node} does not answer, so nobody can tell whether pod {pod} still runs; once that "
+            f"{what}, but node {node} does not answer, so it is unknown whether pod {pod} still runs; once that "
             f"machine is off: kubectl delete node {node}, or kubectl delete pod {pod} --force"
         )
     if not alive:

@@ -42,7 +42,7 @@ _ADOPTED: Final = re.compile(r"pid:(\d{1,10}):(\d{1,20}):([0-9a-f-]{0,36})(?::(.
 """Id of a process that lastbeat did not start: pid, start, boot and host."""
 _GRACE_S: Final = 30.0
 """Seconds from SIGTERM to SIGKILL if the job sets no other grace period."""
-_LOST: Final = "its keeper is gone, and nobody knows how it ended"
+_LOST: Final = "its keeper is gone, so how it ended is unknown"
 
 
 def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "LocalLauncher":
@@ -155,7 +155,7 @@ class LocalLauncher:
                 return JobReport(JobState.RUNNING, "running", nodes=(host,))
             if found[4] not in {None, host}:
                 return JobReport(JobState.UNKNOWN, reason=f"it runs on {found[4]}, so only {found[4]} can tell of it")
-            return JobReport(JobState.GONE, "gone", "nobody was there to take its exit status")
+            return JobReport(JobState.GONE, "gone", "no process collected its exit status")
         folder = self._of(job)
         try:
             spec, begun, ended = (_document(folder / name) for name in (SPEC, JOB, EXIT))

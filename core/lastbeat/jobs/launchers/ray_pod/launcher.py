@@ -275,7 +275,7 @@ class RayPodLauncher:
         if not answer["known"] or (not job.adopted and answer["ended"] is None):
             return None
         if job.adopted:
-            return JobReport(JobState.GONE, "gone", "nobody was there to take its exit status")
+            return JobReport(JobState.GONE, "gone", "no process collected its exit status")
         return _ended(answer, self._node(answer))
 
     def _lost(self, job: _Job, error: LauncherError | None, answer: Mapping[str, Any] | None = None) -> JobReport:
@@ -348,7 +348,7 @@ class RayPodLauncher:
 
 _DESCRIBE: Final = "'kubectl describe pod {}' says why"
 _FORGOTTEN: Final = "nothing in the pod knows of it"
-_KEEPER_GONE: Final = "its keeper is gone, and nobody knows how it ended"
+_KEEPER_GONE: Final = "its keeper is gone, so how it ended is unknown"
 
 
 def _state_request(job: _Job, *, gpus: bool) -> dict[str, Any]:

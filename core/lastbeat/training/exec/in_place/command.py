@@ -90,7 +90,7 @@ _NAMED: Final = 8
 _LEFT: Final = RestartDecision(
     restart=False, reason="some of its processes could not be ended, and still run; nothing is started beside them"
 )
-_UNDECIDED: Final = RestartDecision(restart=False, reason="nobody could tell in time how it ended")
+_UNDECIDED: Final = RestartDecision(restart=False, reason="how it ended was not known in time")
 _UNKNOWN_END: Final = JobEnd(Mode.CRASH)
 
 

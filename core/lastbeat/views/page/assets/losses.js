@@ -13,7 +13,7 @@ const Losses = (() => {
     ["users", "Whose runs", "User", "user"],
     ["steps", "At which steps", "Steps", "step-range"],
   ];
-  const NAMELESS = { nodes: "not known", users: "nobody is named", steps: "not known" };
+  const NAMELESS = { nodes: "not known", users: "no owner is named", steps: "not known" };
 
   const hours = (value) => (value < 1000 ? `${value.toFixed(1)} h` : `${Format.integer(Math.round(value))} h`);
 
