@@ -59,7 +59,7 @@ This command is read-only. For a RUN it reads record and heartbeats, and for a s
 def command(
     *,
     run: str | None,
-    at: reach.Reach,
+    at: tuple[str, ...],
     pods: tuple[str, ...],
     checkpoint_dir: str | None,
     as_json: bool,
@@ -71,7 +71,8 @@ def command(
     """
 
     faults: list[str] = []
-    where = at.named({key: name for kind in KINDS for key, name in launcher_traits(kind).reach.items()}, "Ray", faults)
+    keys = {key: option for kind in KINDS for key, option in launcher_traits(kind).reach.items()}
+    where = reach.by_option(at, keys, "Ray", faults)
     address, pod = where.pop("--ray-address", None), where.pop("--head-pod", None)
     named = [each for each in (run, pod, address) if each is not None]
     if len(named) != 1:

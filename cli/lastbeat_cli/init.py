@@ -12,7 +12,7 @@ from dotenv import dotenv_values
 from dotenv.parser import parse_stream
 
 from lastbeat import settings as configuration
-from lastbeat.settings import Settings, SettingsError, table
+from lastbeat.settings import Settings, SettingsError, opening, table
 from lastbeat.settings.channels import configured_channels
 from lastbeat.stores import registry
 from lastbeat_cli import doctor, exits, logs, options, test_alert, whole_file
@@ -60,8 +60,8 @@ def command(*, yes: bool, **given: str | None) -> int:
         wanted = _wanted(options.arguments(given), before, asks=asks)
         settings = configuration.load(wanted, watching=True)
         logs.follow(settings)
-        if (root := wanted.get(table.MONITORING_ROOT.name)) and (why := _root_fault(root)) is not None:
-            raise SettingsError([f"{table.MONITORING_ROOT.option}={root!r}: {why}"])
+        if why := _root_fault(settings):
+            raise SettingsError([f"{opening.root_url(settings)}: {why}"])
         if asks:
             wanted = _agreed(wanted, before)
     except click.Abort:
@@ -94,14 +94,12 @@ def _wanted(given: dict[str, str], before: str, *, asks: bool) -> dict[str, str]
     """The settings to write: those of the options, and the answers for what they leave open."""
     wanted, there = dict(given), dotenv_values(stream=StringIO(before))
     if not {table.MONITORING_ROOT.name, table.MONITORING_BUCKET.name} & {*given}:
-        root = there.get(table.MONITORING_ROOT.name) or _ROOT
-        why = _root_fault(root)
-        if why is not None and not asks:
-            raise SettingsError([f"{table.MONITORING_ROOT.name}={root!r} in {_FILE}: {why}; or name another by --root"])
+        kept = there.get(table.MONITORING_ROOT.name)
         if asks:
             print("The fleet root is where the runs are: s3://, gs:// or az://bucket/prefix, or a directory.")
-            root = click.prompt("Fleet root", default=root if why is None else _ROOT, value_proc=_root)
-        wanted[table.MONITORING_ROOT.name] = root
+            wanted[table.MONITORING_ROOT.name] = click.prompt("Fleet root", default=kept or _ROOT, value_proc=_root)
+        elif not kept:
+            wanted[table.MONITORING_ROOT.name] = _ROOT
     if asks and not {name for _, name in _CHANNELS} & {*given}:
         print("A channel gets the alerts: a Slack Incoming Webhook, the ARN of an SNS topic, or any webhook's URL.")
         wanted |= click.prompt("Channel, or nothing", default="", show_default=False, value_proc=_channel)
@@ -110,24 +108,24 @@ def _wanted(given: dict[str, str], before: str, *, asks: bool) -> dict[str, str]
 
 def _root(answer: str) -> str:
     """The fleet root. Raises :class:`click.BadParameter` for one that cannot be used."""
-    why = _root_fault(answer)
-    if why is not None:
+    try:
+        why = _root_fault(configuration.load({table.MONITORING_ROOT.name: answer}, channels=False))
+    except SettingsError as error:
+        # Other settings may be wrong, too: those are reported when all are known.
+        names_none = any(fault.startswith(f"{table.MONITORING_ROOT.option}=") for fault in error.faults)
+        why = "it is s3://, gs:// or az://bucket/prefix, or a directory" if names_none else ""
+    if why:
         raise click.BadParameter(why)
     return answer
 
 
-def _root_fault(text: str) -> str | None:
-    """Why ``text`` cannot be used as the fleet root, or None. A folder below this one may still have to be made."""
-    try:
-        root = configuration.load({table.MONITORING_ROOT.name: text}, channels=False).root
-    except SettingsError as error:
-        # Other settings may be wrong, too: those are reported when all are known.
-        names_none = any(fault.startswith(f"{table.MONITORING_ROOT.option}=") for fault in error.faults)
-        return "it is s3://, gs:// or az://bucket/prefix, or a directory" if names_none else None
+def _root_fault(settings: Settings) -> str:
+    """Why the fleet root cannot be used; empty if it can. A folder below this one may still have to be made."""
+    root = settings.root
     if not registry.of(root).TRAITS.local or root.path.is_dir():
-        return None
+        return ""
     can_be_made = root.path.is_relative_to(Path.cwd()) and not root.path.exists()
-    return None if can_be_made else "there is no such directory: create it, or mount its file system"
+    return "" if can_be_made else "there is no such directory: create it, mount its file system, or name another root"
 
 
 def _channel(answer: str) -> dict[str, str]:

@@ -64,16 +64,18 @@ WRONG = [
     pytest.param(["--root", "${HOME}x"], "", "cannot be written to .env", id="a value that the file cannot hold"),
     pytest.param(["--root", "runs"], "STALE_MINUTES=ten\n", "STALE_MINUTES='ten'", id="a wrong setting in the file"),
     pytest.param(
-        ["--root", "/no/such/folder"], "", "--root='/no/such/folder': there is no such directory", id="no folder"
+        ["--root", "/no/such/folder"], "", "Error: /no/such/folder: there is no such directory", id="no folder"
     ),
-    pytest.param(["--root", ".env"], "", "--root='.env': there is no such directory", id="a file as the root"),
+    pytest.param(["--root", ".env"], "", "/.env: there is no such directory", id="a file as the root"),
     pytest.param(
         [],
         "MONITORING_ROOT=/no/such\n",
-        "MONITORING_ROOT='/no/such' in .env: there is no such directory",
+        "Error: /no/such: there is no such directory",
         id="one there",
     ),
-    pytest.param([], "MONITORING_ROOT=ftp://b\n", "MONITORING_ROOT='ftp://b' in .env: it is s3://", id="none there"),
+    pytest.param(
+        [], "MONITORING_ROOT=ftp://b\n", "MONITORING_ROOT='ftp://b' is neither s3://bucket/prefix", id="none there"
+    ),
 ]
 
 

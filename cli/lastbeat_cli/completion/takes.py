@@ -60,12 +60,13 @@ def _runs(ctx: click.Context, typed: str) -> Items:
     return [CompletionItem(name) for name in beginning_with(typed, ctx.params) if name not in named]
 
 
-def _files(ctx: click.Context, typed: str) -> Items:  # noqa: ARG001 - all share one signature
-    return [CompletionItem(typed, type="file")]
+def _of_shell(kind: str) -> Callable[[click.Context, str], Items]:
+    """What the shell completes by itself: ``file`` or ``dir``."""
+    return lambda _, typed: [CompletionItem(typed, type=kind)]
 
 
-def _folders(ctx: click.Context, typed: str) -> Items:  # noqa: ARG001 - as above
-    return [CompletionItem(typed, type="dir")]
+_files: Final = _of_shell("file")
+_folders: Final = _of_shell("dir")
 
 
 def _files_and_runs(ctx: click.Context, typed: str) -> Items:
@@ -73,7 +74,7 @@ def _files_and_runs(ctx: click.Context, typed: str) -> Items:
     return [*_files(ctx, typed), *(() if "/" in typed else _runs(ctx, typed))]
 
 
-def _statuses(ctx: click.Context, typed: str) -> Items:  # noqa: ARG001 - as above
+def _statuses(ctx: click.Context, typed: str) -> Items:  # noqa: ARG001 - all share one signature
     before, comma, last = typed.rpartition(",")
     named = before.upper().split(",")
     return [
@@ -91,6 +92,7 @@ _TAKES: Final[dict[str, Callable[[click.Context, str], Items]]] = {
     "PATH": _files,
     "NAMES-OR-PATHS": _files,
     "-- COMMAND [ARG": _files,
+    "-- JOB [ARG": _files,
     "DIR": _folders,
     "URL-OR-DIR": _folders,
     "NAMES": _statuses,

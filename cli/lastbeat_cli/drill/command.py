@@ -19,9 +19,8 @@ import click
 from lastbeat import settings as configuration
 from lastbeat.jobs.launchers import registry
 from lastbeat.jobs.restarts import loading
-from lastbeat.jobs.restarts.names import KnownNames
 from lastbeat.model.restart import RestartPolicy
-from lastbeat.settings import SettingsError, catalogues, every_setting, table
+from lastbeat.settings import SettingsError, every_setting, table
 from lastbeat.settings.table import is_named
 from lastbeat_cli import exits, logs, options, reach, values
 from lastbeat_cli.document import dump
@@ -29,6 +28,8 @@ from lastbeat_cli.drill.faults import NotInjectedError, saboteur
 from lastbeat_cli.drill.rehearsal import FAULT, RUNS, Ground, InterruptedDrillError, Rehearsal, Stage, UnexpectedError
 from lastbeat_cli.drill.scenarios import SCENARIOS, Scenario
 from lastbeat_cli.loop import Stop
+from lastbeat_cli.policy.command import known_names
+from lastbeat_cli.policy.command import load as load_policy
 
 log = logging.getLogger(__name__)
 ALL: Final = "all"
@@ -140,7 +141,7 @@ class DrillResult:
 def command(  # noqa: PLR0913 - each is an option
     *,
     launcher: str,
-    at: reach.Reach,
+    at: tuple[str, ...],
     named: tuple[str, ...],
     iterations: str,
     policy: str,
@@ -161,7 +162,7 @@ def command(  # noqa: PLR0913 - each is an option
     that each is restarted, or not, as it should be.
     """
     faults: list[str] = []
-    launcher_options = (*at.options(launcher, faults), *launcher_options)
+    launcher_options = (*reach.launcher_options(at, launcher, faults), *launcher_options)
     times = values.whole("--iterations", iterations, faults, least=1) or 1
     together = values.whole("--at-once", at_once, faults, least=1) or 1
     maker = saboteur(launcher)
@@ -173,7 +174,7 @@ def command(  # noqa: PLR0913 - each is an option
         raise SettingsError(["LASTBEAT_STATE_DIR is not set, and there is no home: say where by --root"])
     looked_for = own[table.SIGNALS]
     looked_for = _SIGNALS if signals is None and looked_for == table.DEFAULT_CATALOGUE else looked_for
-    restart_policy = _policy(policy, looked_for)
+    restart_policy = load_policy(policy, known_names(looked_for))
     folder = _folder(Path(root).expanduser().absolute() if root is not None else Path(str(own.state_dir)) / "drill")
     chosen = list(SCENARIOS.values()) if ALL in named else [SCENARIOS[name] for name in dict.fromkeys(named)]
     asked = {
@@ -212,13 +213,6 @@ def command(  # noqa: PLR0913 - each is an option
 
 def _span(name: str, text: str, faults: list[str], *, unit_s: float = 1.0) -> float:
     return values.span(name, text, faults, least_s=0.001, most_s=_LONGEST_S, like="20m", unit_s=unit_s)
-
-
-def _policy(policy: str, looked_for: str) -> RestartPolicy:
-    try:
-        return loading.load(policy, KnownNames.of(catalogues.catalogue(looked_for)))
-    except ValueError as error:
-        raise SettingsError(str(error).splitlines()) from None
 
 
 def _folder(root: Path) -> Path:

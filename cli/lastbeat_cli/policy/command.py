@@ -127,7 +127,7 @@ def check(*, file: str, as_json: bool) -> int:
 @options.form
 def explain(*, named: str, attempt: int, as_json: bool, **end: Any) -> int:
     """Explain what a policy decides when a job ends in this way."""
-    known = _known_names()
+    known = known_names()
     policy = load(named, known)
     _check_names(known, end)
     mode = Mode(end.pop("mode"))
@@ -160,7 +160,7 @@ def _lingering_lines(policy: RestartPolicy, decision: RestartDecision, mode: Mod
 def load(name_or_path: str, known: KnownNames | None = None) -> RestartPolicy:
     """The restart policy. Raises :class:`SettingsError` with all faults in it."""
     try:
-        return loading.load(name_or_path, known or _known_names())
+        return loading.load(name_or_path, known or known_names())
     except loading.RestartPolicyError as error:
         raise SettingsError(str(error).splitlines()) from None
 
@@ -209,10 +209,11 @@ def decision_lines(decision: RestartDecision) -> list[str]:
     return lines
 
 
-def _known_names() -> KnownNames:
-    settings = configuration.load({})
+def known_names(signals: str | None = None) -> KnownNames:
+    """The names in these catalogues, by default those of the settings. Raises :class:`SettingsError`."""
+    signals = configuration.load({})[table.SIGNALS] if signals is None else signals
     try:
-        return KnownNames.of(catalogues.catalogue(settings[table.SIGNALS]))
+        return KnownNames.of(catalogues.catalogue(signals))
     except ValueError as fault:
         raise SettingsError(str(fault).splitlines()) from None
 

@@ -59,7 +59,7 @@ _LEAST_PAUSE_S = 0.2
 def command(
     *,
     launcher: str | None,
-    at: reach.Reach,
+    at: tuple[str, ...],
     interval: str | None,
     once: bool,
     as_json: bool,
@@ -71,7 +71,7 @@ def command(
     """
     following.log_progress()
     faults: list[str] = [] if launcher is not None else [reach.missing_launcher()]
-    where = at.options(launcher or "", faults)
+    where = reach.launcher_options(at, launcher or "", faults)
     interval_s = following.DEFAULT_INTERVAL_S if interval is None else values.interval(interval, faults, least=0.1)
     settings = values.settings(given, faults, watching=True)
     state = opening.state_dir(settings, writes=launcher_traits(str(launcher)).needs_state)

@@ -6,9 +6,8 @@ from typing import Final
 import click
 import pytest
 
-from lastbeat_cli import options
+from lastbeat_cli import options, reach
 from lastbeat_cli.main import lastbeat
-from lastbeat_cli.reach import Reach
 from support.checkout import ROOT
 from support.markdown import Document
 
@@ -43,34 +42,26 @@ def test_each_option_that_a_help_does_not_list_is_documented() -> None:
 
 
 AT = [
-    pytest.param("kubernetes", ("namespace=ml",), {}, ("--namespace=ml",), "", id="a key of the launcher"),
-    pytest.param("ray", ("address=http://h:8265/?a=b",), {}, ("--ray-address=http://h:8265/?a=b",), "", id="a URL"),
-    pytest.param("ray-pod", ("head-pod=a", "head-pod=b"), {}, ("--head-pod=b",), "", id="the last value counts"),
-    pytest.param("ray-pod", (), {"--head-pod": "a"}, ("--head-pod=a",), "", id="an older option"),
-    pytest.param(
-        "ray-pod", ("context=c",), {"--head-pod": "a"}, ("--head-pod=a", "--context=c"), "", id="both, old and new"
-    ),
-    pytest.param("slurm", (), {"--namespace": "a"}, ("--namespace=a",), "", id="sbatch judges an older option"),
-    pytest.param("slurm", ("namespace=a",), {}, (), "slurm has no such key; it has no keys", id="a launcher without"),
+    pytest.param("kubernetes", ("namespace=ml",), ("--namespace=ml",), "", id="a key of the launcher"),
+    pytest.param("ray", ("address=http://h:8265/?a=b",), ("--ray-address=http://h:8265/?a=b",), "", id="a URL"),
+    pytest.param("ray-pod", ("head-pod=a", "head-pod=b"), ("--head-pod=b",), "", id="the last value counts"),
+    pytest.param("slurm", ("namespace=a",), (), "slurm has no such key; it has no keys", id="a launcher without keys"),
     pytest.param(
         "kubernetes",
         ("namspace=ml",),
-        {},
         (),
         "--at namspace: kubernetes has no such key (did you mean 'namespace'?); its keys are namespace, context",
         id="a mistyped key",
     ),
-    pytest.param("kubernetes", ("ml",), {}, (), "its keys are namespace, context", id="a value without its key"),
-    pytest.param("ray", ("address",), {}, (), "--at address has no value", id="a key without its value"),
-    pytest.param("", ("address=a",), {}, (), "", id="a launcher that is missing is another fault"),
+    pytest.param("kubernetes", ("ml",), (), "its keys are namespace, context", id="a value without its key"),
+    pytest.param("ray", ("address",), (), "--at address has no value", id="a key without its value"),
+    pytest.param("", ("address=a",), (), "", id="a launcher that is missing is another fault"),
 ]
 
 
-@pytest.mark.parametrize(("launcher", "said", "older", "expected", "fault"), AT)
-def test_where_jobs_run(
-    launcher: str, said: tuple[str, ...], older: dict[str, str], expected: tuple[str, ...], fault: str
-) -> None:
+@pytest.mark.parametrize(("launcher", "said", "expected", "fault"), AT)
+def test_where_jobs_run(launcher: str, said: tuple[str, ...], expected: tuple[str, ...], fault: str) -> None:
     faults: list[str] = []
-    assert Reach(older, said).options(launcher, faults) == expected
+    assert reach.launcher_options(said, launcher, faults) == expected
     assert len(faults) == bool(fault)
     assert fault in "".join(faults)
