@@ -63,7 +63,7 @@ def alert(
     channels. Waits at most some seconds for the store, and never raises. Returns False if the alert was not written;
     the log has the reason.
     """
-    return training.raise_alert(run_id, status, text, context, root)
+    return training.entry.raise_alert(run_id, status, text, context, root)
 
 
 def run(run_id: "str | None" = None, **options: "Unpack[RunOptions]") -> "Run":
@@ -112,7 +112,7 @@ def run(run_id: "str | None" = None, **options: "Unpack[RunOptions]") -> "Run":
     ``simulate_fault`` (``"rank_killed:2:30"``: type, rank, seconds; else LASTBEAT_SIMULATE_FAULT) makes a rank fail on
     purpose, once, to test the reaction of training.
     """
-    return training.begin(run_id, **options)
+    return training.entry.begin(run_id, **options)
 
 
 def start(run_id: "str | None" = None, **options: "Unpack[RunOptions]") -> "Run":
@@ -124,7 +124,7 @@ def start(run_id: "str | None" = None, **options: "Unpack[RunOptions]") -> "Run"
     ``raise SystemExit(n)`` cannot be seen and counts as success: use ``sys.exit(n)``. After ``os._exit(n)``, a crash or
     SIGKILL the guardian writes ``_error``; without a guardian the run is TIMED_OUT.
     """
-    return training.begin(run_id, at_exit=True, **options)
+    return training.entry.begin(run_id, at_exit=True, **options)
 
 
 def ignore_stop_signals(worker: object = None) -> None:
@@ -133,7 +133,7 @@ def ignore_stop_signals(worker: object = None) -> None:
     With ``DataLoader(worker_init_fn=lastbeat.ignore_stop_signals)``, workers survive a scheduler's signal until
     training has saved its checkpoint.
     """
-    training.ignore_stop_signals(worker)
+    training.sdk.exit_signals.ignore_stop_signals(worker)
 
 
 def find_checkpoints(

@@ -131,7 +131,7 @@ class ExecutionEnvironment:
     def sweep_of(self, shard: Shard | None) -> "Sweep":
         """The sweep of the fleet, or of a shard."""
         if shard not in self.sweeps:
-            make_page = page.configured_page if self.settings[table.PAGE_MINUTES] > 0 else None
+            make_page = page.configured.configured_page if self.settings[table.PAGE_MINUTES] > 0 else None
             self.sweeps[shard] = configured_sweep(
                 self.settings, self.channels, clock=_now, shard=shard, make_page=make_page
             )
@@ -145,7 +145,7 @@ class ExecutionEnvironment:
     def answer(self, request: Request | QueueBatch, limit: TimeLimit) -> dict[str, object]:
         """Carry out ``request``. Returns the JSON object that the invocation answers with."""
         if isinstance(request, QueueBatch):
-            return lastbeat_lambda.answer_batch(request.event, self, limit)
+            return lastbeat_lambda.batches.answer_batch(request.event, self, limit)
         if isinstance(request, ObjectEvents):
             done = [self.answer(each, limit) for each in request.each]
             return {
@@ -185,7 +185,7 @@ class ExecutionEnvironment:
         shards = self._shards(limit) if isinstance(queue, str) else ()
         if len(shards) < 2:
             return self.sweep(None, limit)
-        refused = lastbeat_lambda.send_shards(str(queue), shards, self.settings[MONITORING_REGION])
+        refused = lastbeat_lambda.sharding.send_shards(str(queue), shards, self.settings[MONITORING_REGION])
         telemetry.logger.info("split over the queue", extra={"shards": len(shards), "refused": len(refused)})
         # Shards that the queue refuses are swept here as far as time allows: slower, but not unwatched.
         swept = [self.sweep(shard, limit) for shard in refused]
@@ -207,7 +207,7 @@ def settled(outcome: Outcome) -> bool:
 
 def _secret(place: str, settings: Settings, earlier: ExecutionEnvironment | None) -> str:
     try:
-        return lastbeat_lambda.read_secret(place, settings.environ, settings[MONITORING_REGION])
+        return lastbeat_lambda.parameter.read_secret(place, settings.environ, settings[MONITORING_REGION])
     except SecretError as error:
         if earlier is None or earlier.secret is None:
             raise

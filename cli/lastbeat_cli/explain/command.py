@@ -208,7 +208,7 @@ class _Looking:
             raise UnreadableLogError(what, advice)
         where = opening.root_url(self._settings)
         try:
-            found = explain.run_sources(self._settings, name, self.notes.append)
+            found = explain.run.run_sources(self._settings, name, self.notes.append)
         except MissingStoreError:
             raise UnreadableLogError(f"there is no file {name}, nor a fleet root {where} with runs", advice) from None
         except StoreError as fault:
@@ -223,8 +223,8 @@ class _Looking:
     def ranks(self) -> "RankFacts | None":
         """World size and hosts from the run's folder, or None if neither a run nor its folder was named."""
         if self._run_id is not None and self._settings is not None:
-            return explain.RankFacts(opening.store(self._settings), self._run_id, mask)
-        return None if self._folder is None else explain.RankFacts.of_folder(self._folder, mask)
+            return explain.rank_facts.RankFacts(opening.store(self._settings), self._run_id, mask)
+        return None if self._folder is None else explain.rank_facts.RankFacts.of_folder(self._folder, mask)
 
     def compared(self, story: ExplainReport) -> ExplainReport:
         """``story`` with its fingerprint and, if the user named a run, with the fleet's last similar failure."""
@@ -234,7 +234,7 @@ class _Looking:
         story = replace(story, fingerprint=fingerprint_of(cause))
         if self._run_id is None or self._settings is None:
             return story
-        similar = explain.similar_failure(self._settings, self._run_id, story.fingerprint)
+        similar = explain.run.similar_failure(self._settings, self._run_id, story.fingerprint)
         return story if similar is None else replace(story, similar=similar)
 
 

@@ -86,7 +86,7 @@ def command(
     watch = fleet_watch(settings, since_s=since_s, explains=True)
     if once or as_json or not live.possible():
         return _once(settings, watch, globs, wanted, as_json=as_json)
-    return fleet.follow(settings, watch, globs, wanted, interval_s)
+    return fleet.look.follow(settings, watch, globs, wanted, interval_s)
 
 
 def statuses(named: tuple[str, ...], faults: list[str]) -> tuple[str, ...]:

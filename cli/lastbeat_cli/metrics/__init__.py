@@ -4,22 +4,9 @@ from lastbeat.model.lazy_face import lazy_face
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastbeat_cli.metrics.exporter import Exporter as Exporter
-    from lastbeat_cli.metrics.exporter import check_token as check_token
-    from lastbeat_cli.metrics.exporter import wanted as wanted
-    from lastbeat_cli.metrics.exposition import render as render
-    from lastbeat_cli.metrics.textfile import TextFile as TextFile
+    from lastbeat_cli.metrics import exporter as exporter
+    from lastbeat_cli.metrics import exposition as exposition
+    from lastbeat_cli.metrics import textfile as textfile
 
 # prometheus-client is optional and slow to import, so it is imported for the first scrape or file.
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "exporter": (
-            "Exporter",
-            "check_token",
-            "wanted",
-        ),
-        "exposition": ("render",),
-        "textfile": ("TextFile",),
-    },
-)
+__getattr__ = lazy_face(__name__, "exporter", "exposition", "textfile")

@@ -72,7 +72,7 @@ class Exporter:
         if wanted.address is not None:
             self._endpoint = Endpoint(*wanted.address, token, Scrapes(self._metrics.samples, fleet))
         if wanted.path is not None:
-            self._file = metrics.TextFile(wanted.path, self._metrics, fleet)
+            self._file = metrics.textfile.TextFile(wanted.path, self._metrics, fleet)
 
     def start(self) -> None:
         """Start endpoint and file, before the first pass."""

@@ -47,6 +47,6 @@ class Scrapes:
         with self._lock:
             made = self._made.get(strict)
             if made is None or self._steady() - made[0] >= _STAYS_S:
-                text, kind = metrics.render(self._samples(), self._fleet, strict=strict)
+                text, kind = metrics.exposition.render(self._samples(), self._fleet, strict=strict)
                 made = self._made[strict] = self._steady(), body(text, kind)
         return Response("200 OK", made[1])

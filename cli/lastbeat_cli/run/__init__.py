@@ -4,7 +4,7 @@ from lastbeat.model.lazy_face import lazy_face
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastbeat_cli.run.one_run import suggestion as suggestion
+    from lastbeat_cli.run import one_run as one_run
 
 # Only a run that no pass has seen needs a suggestion.
-__getattr__ = lazy_face(__name__, {"one_run": ("suggestion",)})
+__getattr__ = lazy_face(__name__, "one_run")

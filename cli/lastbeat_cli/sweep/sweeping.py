@@ -54,7 +54,7 @@ def sweep_fleet(  # noqa: PLR0913 - each is an option
         return _dry_run(given, faults, as_json=as_json)
     settings, exporter = _prepared(given, faults, metrics_at, metrics_file, once=once)
     channels = configured_channels(settings)
-    make_page = page.configured_page if settings[PAGE_MINUTES] > 0 else None
+    make_page = page.configured.configured_page if settings[PAGE_MINUTES] > 0 else None
     sweeper = configured_sweep(settings, channels, clock=steady_clock(), make_page=make_page)
     if not channels and not once:
         log.warning("no channel is set up, so no alert will be sent; set for example SLACK_WEBHOOK_URL")
@@ -76,8 +76,8 @@ def sweep_fleet(  # noqa: PLR0913 - each is an option
 def _dry_run(given: Mapping[str, str | None], faults: list[str], *, as_json: bool) -> int:
     settings = _loaded(given, faults)
     channels = configured_channels(settings)
-    report = _run(dry_sweep(settings, channels or (sweep.Nobody(),), clock=steady_clock()))
-    Shown(opening.root_url(settings), as_json=as_json, planned=sweep.Planned(channels)).show(report)
+    report = _run(dry_sweep(settings, channels or (sweep.planned.Nobody(),), clock=steady_clock()))
+    Shown(opening.root_url(settings), as_json=as_json, planned=sweep.planned.Planned(channels)).show(report)
     return report.exit_status
 
 
@@ -87,12 +87,12 @@ def _prepared(
     """The settings, and the exporter for Prometheus or None. Raises :class:`SettingsError`."""
     if metrics_at is None and metrics_file is None:
         return _loaded(given, faults), None
-    exports = metrics.wanted(metrics_at, metrics_file, faults, once=once)
+    exports = metrics.exporter.wanted(metrics_at, metrics_file, faults, once=once)
     settings = _loaded(given, faults)
-    metrics.check_token(exports, settings, faults)
+    metrics.exporter.check_token(exports, settings, faults)
     if faults:
         raise SettingsError(faults)
-    return settings, metrics.Exporter(exports, settings)
+    return settings, metrics.exporter.Exporter(exports, settings)
 
 
 def _loaded(given: Mapping[str, str | None], faults: list[str]) -> Settings:

@@ -4,7 +4,7 @@ from lastbeat.model.lazy_face import lazy_face
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastbeat_cli.watch.watching import watch_run as watch_run
+    from lastbeat_cli.watch import watching as watching
 
 # ``watch --help`` loads the options alone.
-__getattr__ = lazy_face(__name__, {"watching": ("watch_run",)})
+__getattr__ = lazy_face(__name__, "watching")

@@ -79,7 +79,7 @@ def command(  # noqa: PLR0913 - each is an option
     if run_id is None and click.get_current_context().parent is not None:
         if log:
             faults.append("--log is a log of one run; name the run, too")
-        return sweep.sweep_fleet(
+        return sweep.sweeping.sweep_fleet(
             {**told, "interval": interval},
             faults,
             metrics_at,
@@ -90,6 +90,6 @@ def command(  # noqa: PLR0913 - each is an option
         )
     if metrics_at is not None or metrics_file is not None:
         faults.append("--metrics and --metrics-file are of a fleet; leave the run out, or them")
-    return watch.watch_run(
+    return watch.watching.watch_run(
         told, faults, run_id=run_id, once=once, interval=interval or "60", dry_run=dry_run, as_json=as_json
     )

@@ -72,7 +72,7 @@ def _suggesting(tick: Callable[[], Outcome], settings: Settings, run_id: str) ->
         outcome = tick()
         if asked or not isinstance(outcome.observation, NeverSeen):
             return outcome
-        asked, near = True, run.suggestion(opening.store(settings), run_id)
+        asked, near = True, run.one_run.suggestion(opening.store(settings), run_id)
         return outcome if not near else replace(outcome, notes=(near, *outcome.notes))
 
     return ticking

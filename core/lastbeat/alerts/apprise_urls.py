@@ -183,7 +183,7 @@ class AppriseUrl:
         except (OSError, UnicodeError) as error:
             advice = f"check the host and port in {APPRISE_URLS.name}, and this machine's network"
             raise DeliveryError(
-                f"{self.describe}: {web.in_words(error, self.limits)}", retryable=True, advice=advice
+                f"{self.describe}: {web.calls.in_words(error, self.limits)}", retryable=True, advice=advice
             ) from None
         return f"{self.describe}: the host answers; nothing was sent"
 

@@ -127,7 +127,7 @@ class PagerDuty:
 
     def check(self) -> str:
         """Check the connection without sending. Only an event would show whether the key is valid."""
-        return web.reach(self.url, to=self.describe, limits=self.limits, setting=PAGERDUTY_URL.name)
+        return web.posting.reach(self.url, to=self.describe, limits=self.limits, setting=PAGERDUTY_URL.name)
 
     def _masked(self, message: Message) -> Message:
         # Training may print its environment; the key must not get into an incident.
@@ -138,12 +138,12 @@ class PagerDuty:
         # All calls of one alert together stay within the time of one.
         limits = HttpTimeouts(self.limits.connect_s, self.limits.read_s, self.limits.total_s / calls)
         setting = PAGERDUTY_URL.name
-        answer = web.post(
+        answer = web.posting.post(
             self.url, body, _HEADERS, to=self.describe, limits=limits, setting=setting, secrets=[self.key]
         )
         if 200 <= answer.status < 300:
             return
-        error = web.refusal(answer, to=self.describe, setting=setting, advice={})
+        error = web.posting.refusal(answer, to=self.describe, setting=setting, advice={})
         if answer.status in {400, 401, 403, 404}:
             advice = f"check {PAGERDUTY_ROUTING_KEY.name}, and {setting} for accounts in the EU"
             error = DeliveryError(error.what, retryable=False, advice=advice)

@@ -74,7 +74,7 @@ class Slack:
 
     def send(self, message: Message, receipt: Receipt | None = None) -> None:  # noqa: ARG002 - alerts are independent
         body = json.dumps(self._payload(message), ensure_ascii=False, allow_nan=False).encode()
-        web.deliver(
+        web.posting.deliver(
             self.url,
             body,
             _HEADERS,
@@ -90,13 +90,13 @@ class Slack:
     def check(self) -> str:
         """Check the webhook by a message without text, which a working webhook refuses without posting it."""
         setting = SLACK_WEBHOOK_URL.name
-        answer = web.post(self.url, b"{}", _HEADERS, to=self.describe, limits=self.limits, setting=setting)
+        answer = web.posting.post(self.url, b"{}", _HEADERS, to=self.describe, limits=self.limits, setting=setting)
         if answer.status == 400 and answer.text in _HARMLESS:
             return f"{self.describe}: the webhook exists; nothing was posted"
         if 200 <= answer.status < 300:
             # Not Slack, which never accepts an empty message, but a compatible server.
             return f"{self.describe}: the address answers {answer.status}"
-        raise web.refusal(answer, to=self.describe, setting=setting, advice=_ADVICE)
+        raise web.posting.refusal(answer, to=self.describe, setting=setting, advice=_ADVICE)
 
     def _payload(self, message: Message) -> dict[str, object]:
         # Training may print its environment; this address must not get into a chat.

@@ -249,7 +249,9 @@ class SlackBot:
             fault = self._refusal(error.response)
         except (SlackClientError, OSError, ValueError) as error:
             advice = f"check this machine's network, HTTPS_PROXY and {SLACK_BOT_URL.name}"
-            fault = DeliveryError(f"{self.describe}: {web.in_words(error, self.limits)}", retryable=True, advice=advice)
+            fault = DeliveryError(
+                f"{self.describe}: {web.calls.in_words(error, self.limits)}", retryable=True, advice=advice
+            )
         # Raised outside of the handler, so that no exception with the request in it is chained.
         raise fault
 
@@ -263,7 +265,7 @@ class SlackBot:
         return kind(
             what,
             retryable=later,
-            retry_after_s=web.retry_after_s(_header(answer, "retry-after")) if later else None,
+            retry_after_s=web.posting.retry_after_s(_header(answer, "retry-after")) if later else None,
             advice="it should pass; alerts wait and are sent again" if later else _ADVICE.get(word, ""),
         )
 

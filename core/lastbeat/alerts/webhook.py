@@ -78,14 +78,14 @@ class Webhook:
             headers["Idempotency-Key"] = _header(message.key)
         if self.secret is not None:
             headers |= signature(body, self.secret, int(time.time()))
-        web.deliver(self.url, body, headers, to=self.describe, limits=self.limits, setting=WEBHOOK_URL.name)
+        web.posting.deliver(self.url, body, headers, to=self.describe, limits=self.limits, setting=WEBHOOK_URL.name)
 
     def preview(self, message: Message) -> str:
         return self._document(message)
 
     def check(self) -> str:
         """Check the connection, with TLS for https, without sending."""
-        return web.reach(self.url, to=self.describe, limits=self.limits, setting=WEBHOOK_URL.name)
+        return web.posting.reach(self.url, to=self.describe, limits=self.limits, setting=WEBHOOK_URL.name)
 
     def _document(self, message: Message) -> str:
         # Training may print its environment, and these secrets must not get into an alert.

@@ -75,7 +75,7 @@ class Ping:
         headers = {"Content-Type": "text/plain; charset=utf-8"}
         try:
             address = "LASTBEAT_PING_URL"
-            web.deliver(self._url + path, body, headers, to=self._to, limits=self._limits, setting=address)
+            web.posting.deliver(self._url + path, body, headers, to=self._to, limits=self._limits, setting=address)
         except DeliveryError as error:
             # The error's advice is about alerts, which are sent again, so only its cause is logged.
             self._tell_once(self._mask(error.what))

@@ -7,18 +7,10 @@ from lastbeat.model.lazy_face import lazy_face
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastbeat.model.posix_signals import signal_number as signal_number
-    from lastbeat.model.simulated_fault import read_fault as read_fault
-    from lastbeat.model.spelling import near_names as near_names
-    from lastbeat.model.text import owner_name as owner_name
+    from lastbeat.model import posix_signals as posix_signals
+    from lastbeat.model import simulated_fault as simulated_fault
+    from lastbeat.model import spelling as spelling
+    from lastbeat.model import text as text
 
 # Few runs have the settings that these read, or a variable that is misspelt.
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "posix_signals": ("signal_number",),
-        "simulated_fault": ("read_fault",),
-        "spelling": ("near_names",),
-        "text": ("owner_name",),
-    },
-)
+__getattr__ = lazy_face(__name__, "posix_signals", "simulated_fault", "spelling", "text")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @cache
 def catalogue(text: str) -> "Catalogue":
     """The catalogue that LASTBEAT_SIGNALS names. Raises ``ValueError`` with a fault a line."""
-    return signals.load_setting(text, signals.read_file)
+    return signals.loading.load_setting(text, signals.loading.read_file)
 
 
 def noticing(text: str, names: frozenset[str]) -> "Catalogue":

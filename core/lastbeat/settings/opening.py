@@ -30,7 +30,7 @@ def store(settings: Settings, *, tally: "Tally | None" = None) -> Store:
     Raises :class:`SettingsError` or :class:`StoreError` for what cannot be understood of a provider's own settings.
     """
     bare = bare_store(settings)
-    return stores.RetryingStore(bare if tally is None else stores.CountingStore(bare, tally))
+    return stores.retrying.RetryingStore(bare if tally is None else stores.counting.CountingStore(bare, tally))
 
 
 def bare_store(settings: Settings, *, training: bool = False) -> Store:
@@ -49,7 +49,7 @@ def place(settings: Settings, address: str) -> Store:
     try:
         root = registry.parse(address)
         values = settings.values.replaced(FOLLOW_LINKS, True) if root.scheme == DIRECTORY else settings.values
-        return stores.RetryingStore(registry.open_store(root, values, settings.environ))
+        return stores.retrying.RetryingStore(registry.open_store(root, values, settings.environ))
     except ValueError as fault:
         raise SettingsError([f"{address} {fault}"]) from None
 
@@ -59,7 +59,7 @@ def state(settings: Settings) -> Store | None:
     first write creates it, readable for its user alone: it holds unmasked log lines."""
     if settings.state_dir is None:
         return None
-    return stores.DirectoryStore(settings.state_dir, create=True, private=True, trusting=True)
+    return stores.directory.DirectoryStore(settings.state_dir, create=True, private=True, trusting=True)
 
 
 def state_dir(settings: Settings, *, writes: bool) -> Path:

@@ -71,11 +71,11 @@ def _log_places(text: str) -> tuple[str, ...]:
 
 
 def _signal(text: str) -> int:
-    return model.signal_number(text)
+    return model.posix_signals.signal_number(text)
 
 
 def _simulated_fault(text: str) -> "FaultRequest":
-    return model.read_fault(text)
+    return model.simulated_fault.read_fault(text)
 
 
 def _score(text: str) -> float:
@@ -114,7 +114,7 @@ def _token(text: str) -> str:
 
 def _owner(text: str) -> str:
     """The owner's name, or empty text: a wrong owner leaves no run unwatched."""
-    return model.owner_name(text) or ""
+    return model.text.owner_name(text) or ""
 
 
 def straggler_mode(text: str) -> str:

@@ -4,22 +4,11 @@ from lastbeat.model.lazy_face import lazy_face
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastbeat.stores.counting import CountingStore as CountingStore
-    from lastbeat.stores.directory import DirectoryStore as DirectoryStore
-    from lastbeat.stores.retrying import RetryingStore as RetryingStore
-    from lastbeat.stores.s3_listing import list_folders as list_folders
-    from lastbeat.stores.s3_listing import list_page as list_page
-    from lastbeat.stores.s3_profiles import profile_settings as profile_settings
-    from lastbeat.stores.s3_profiles import provider as provider
+    from lastbeat.stores import counting as counting
+    from lastbeat.stores import directory as directory
+    from lastbeat.stores import retrying as retrying
+    from lastbeat.stores import s3_listing as s3_listing
+    from lastbeat.stores import s3_profiles as s3_profiles
 
-# Training loads none of these but its own store, and only what needs botocore waits 0.15 s for it.
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "counting": ("CountingStore",),
-        "directory": ("DirectoryStore",),
-        "retrying": ("RetryingStore",),
-        "s3_listing": ("list_folders", "list_page"),
-        "s3_profiles": ("profile_settings", "provider"),
-    },
-)
+# Training loads its own store alone. The last two load botocore, which takes 0.15 s.
+__getattr__ = lazy_face(__name__, "counting", "directory", "retrying", "s3_listing", "s3_profiles")

@@ -22,7 +22,7 @@ def credential_provider(env: Mapping[str, str], url: str) -> Provider:
     if fixed is not None:
         access, secret, token = fixed
         return lambda: credential(access, secret, token, None)
-    return stores.provider(env, url)
+    return stores.s3_profiles.provider(env, url)
 
 
 def keys_in(env: Mapping[str, str]) -> tuple[str, str, str | None] | None:

@@ -97,7 +97,9 @@ def s3_store(
 
 def _relisting(place: Place, env: Mapping[str, str]) -> Relisting:
     """Lists through botocore, for a root with a key that obstore cannot represent."""
-    return Relisting(partial(stores.list_page, place, env), partial(stores.list_folders, place, env))
+    return Relisting(
+        partial(stores.s3_listing.list_page, place, env), partial(stores.s3_listing.list_folders, place, env)
+    )
 
 
 def _connect(place: Place, env: Mapping[str, str]) -> Backend:
@@ -181,7 +183,7 @@ def _configured(env: Mapping[str, str]) -> _Configured:
     )
     if not any(_speaks_of_endpoint(Path(file)) for file in files):
         return _Configured()
-    return _Configured(**stores.profile_settings(env))
+    return _Configured(**stores.s3_profiles.profile_settings(env))
 
 
 def _speaks_of_endpoint(file: Path) -> bool:

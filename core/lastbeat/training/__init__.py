@@ -13,9 +13,8 @@ from lastbeat.model.lazy_face import lazy_face
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastbeat.training.entry import begin as begin
-    from lastbeat.training.entry import raise_alert as raise_alert
-    from lastbeat.training.sdk.exit_signals import ignore_stop_signals as ignore_stop_signals
+    from lastbeat.training import entry as entry
+    from lastbeat.training import sdk as sdk
 
-# ``import lastbeat`` has this face, and must cost nothing.
-__getattr__ = lazy_face(__name__, {"entry": ("begin", "raise_alert"), "sdk.exit_signals": ("ignore_stop_signals",)})
+# ``import lastbeat`` loads this face, and must cost nothing.
+__getattr__ = lazy_face(__name__, "entry", "sdk")

@@ -13,18 +13,9 @@ from lastbeat.model.lazy_face import lazy_face
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastbeat.watch.decide.goodput import summed as summed
-    from lastbeat.watch.decide.similar import aftermath as aftermath
-    from lastbeat.watch.observe.logs import RunLogs as RunLogs
-    from lastbeat.watch.record.agent_mark import agent_at_work as agent_at_work
+    from lastbeat.watch import decide as decide
+    from lastbeat.watch import observe as observe
+    from lastbeat.watch import record as record
 
-# A pass over a healthy run loads none of these.
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "decide.goodput": ("summed",),
-        "decide.similar": ("aftermath",),
-        "observe.logs": ("RunLogs",),
-        "record.agent_mark": ("agent_at_work",),
-    },
-)
+# What a pass over a healthy run does not need is loaded at its first use.
+__getattr__ = lazy_face(__name__, "decide", "observe", "record")

@@ -396,7 +396,9 @@ class Watch:
         supervision = undecided_restart(decision)
         if supervision is None:
             return decision
-        return with_decider(decision, supervision, watch.agent_at_work(self._context.store, supervision.launcher, now))
+        return with_decider(
+            decision, supervision, watch.record.agent_mark.agent_at_work(self._context.store, supervision.launcher, now)
+        )
 
     def _compared(self, decision: Decision, now: datetime) -> Decision:
         """``decision`` with the last failure of the same cause, if it finds a failure."""
@@ -404,7 +406,7 @@ class Watch:
         if failures is None or not fingerprint:
             return decision
         attempt = decision.record.attempt.number
-        similar = failures.similar(fingerprint, self.run_id, attempt, now, watch.aftermath)
+        similar = failures.similar(fingerprint, self.run_id, attempt, now, watch.decide.similar.aftermath)
         return decision if similar is None else with_similar(decision, similar)
 
     def _marked(self, decision: Decision, record: Record) -> Record:

@@ -4,10 +4,9 @@ from lastbeat.model.lazy_face import lazy_face
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastbeat.explain.scanning.template_demand import computed_demand as computed_demand
-    from lastbeat.explain.scanning.template_prefilter import shared_prefilter as shared_prefilter
+    from lastbeat.explain.scanning import prefixes as prefixes
+    from lastbeat.explain.scanning import template_demand as template_demand
+    from lastbeat.explain.scanning import template_prefilter as template_prefilter
 
-# Both load a parser of regular expressions, which few logs need: built-in catalogues are worked out.
-__getattr__ = lazy_face(
-    __name__, {"template_demand": ("computed_demand",), "template_prefilter": ("shared_prefilter",)}
-)
+# The last two load a parser of regular expressions, which few logs need: built-in catalogues are worked out.
+__getattr__ = lazy_face(__name__, "prefixes", "template_demand", "template_prefilter")

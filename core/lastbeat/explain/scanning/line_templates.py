@@ -103,7 +103,7 @@ class TemplateIndex:
         for index, signal in enumerate(signals):
             texts, demanded = signal.literals, signal.demand
             if not texts or not demanded:
-                texts, demanded = scanning.computed_demand(signal)
+                texts, demanded = scanning.template_demand.computed_demand(signal)
             self.literals.append(texts)
             rare, _, whole = demanded.partition(";")
             whole, _, closer = whole.partition(";")

@@ -92,7 +92,7 @@ class Prefilter:
         lines = [index for index, template in enumerate(templates) if template in suspicious]
         if len(lines) < MANY:
             return lines
-        closer = scanning.shared_prefilter(self._matcher)
+        closer = scanning.template_prefilter.shared_prefilter(self._matcher)
         count = Counter(map(templates.__getitem__, lines))
         often_asked = {index for template, times in count.items() if times >= MANY for index in suspicious[template]}
         absent = closer.absent(batch, often_asked - self._each_step) | self._each_step

@@ -122,7 +122,7 @@ class _Files:
             self._faults.append(FileFault(name, 0, f"it cannot be read: {why}; check the path"))
             return None
         try:
-            draft_of_file = signals.draft_of_file
+            draft_of_file = signals.catalogue_files.draft_of_file
         except ModuleNotFoundError as missing:
             package = "PyYAML" if missing.name == "yaml" else missing.name
             what = f"{package} is not installed here, which a file of your own needs; name built-in catalogues alone"

@@ -4,7 +4,7 @@ from lastbeat.model.lazy_face import lazy_face
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastbeat.views.page.configured import configured_page as configured_page
+    from lastbeat.views.page import configured as configured
 
 # A pass loads what writes the page only where the page is on.
-__getattr__ = lazy_face(__name__, {"configured": ("configured_page",)})
+__getattr__ = lazy_face(__name__, "configured")

@@ -86,7 +86,7 @@ def _own_line(cause: Cause) -> str:
     if traits_of(cause.error_type).says_nothing:
         return ""
     text = cause.evidence.text
-    return one_line(text[explain.origin(text).begin :])
+    return one_line(text[explain.scanning.prefixes.origin(text).begin :])
 
 
 def _root_cause(text: str) -> str:

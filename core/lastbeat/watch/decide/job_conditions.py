@@ -22,7 +22,7 @@ _NO_LOG: Final = "Without its log the cause of a failure stays unknown."
 
 def launcher_traits(job: JobMemory) -> "LauncherTraits":
     """The traits of the launcher that runs the job."""
-    return explain.launcher_traits(job.launcher)
+    return explain.launchers.traits.launcher_traits(job.launcher)
 
 
 def idle_since(known: datetime | None, report: JobReport, now: datetime) -> datetime | None:

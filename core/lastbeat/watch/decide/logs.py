@@ -96,7 +96,7 @@ def _bounded(cause: Cause) -> Cause:
     evidence = replace(evidence, file=file, text=text, host=host)
     frames = tuple(fit(one_line(frame), _TEXT_LIMIT) for frame in cause.frames[:FRAMES_LIMIT])
     kept = replace(cause, evidence=evidence, hint=fit(cause.hint, _HINT_LIMIT), frames=frames)
-    return replace(kept, fingerprint=explain.fingerprint_of(kept))
+    return replace(kept, fingerprint=explain.causes.fingerprint.fingerprint_of(kept))
 
 
 def bounded_missing(missing: MissingRanks | None) -> MissingRanks | None:

@@ -46,7 +46,7 @@ def noted(before: Record, after: Record, seen: Seen, now: datetime, *, is_new: b
     noted_now = replace(sheet, attempts=tuple(attempts))
     if len(attempts) <= KEPT_ATTEMPTS:
         return noted_now
-    return watch.summed(noted_now, KEPT_ATTEMPTS, watched_from(after))
+    return watch.decide.goodput.summed(noted_now, KEPT_ATTEMPTS, watched_from(after))
 
 
 def with_step(sheet: Timesheet, step: int, at: datetime) -> Timesheet:

@@ -41,7 +41,7 @@ _VERSION: Final = 3
 
 def default_catalogue() -> "Catalogue":
     """The catalogue that is used unless LASTBEAT_SIGNALS names another."""
-    return signals.load(signals.DEFAULT)
+    return signals.loading.load(signals.loading.DEFAULT)
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ class LogObserver:
 
     def _reader(self) -> "RunLogs":
         if self._logs is None:
-            self._logs = watch.RunLogs(
+            self._logs = watch.observe.logs.RunLogs(
                 self._store, self._run_id, self._signals.catalogue, self._mask, places=self._places
             )
             self._logs.left_out = self._spent

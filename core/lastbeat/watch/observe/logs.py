@@ -359,7 +359,9 @@ class RunLogs:
     ) -> Explanation:
         if not summaries and exit_code is None:
             return NOTHING
-        found = explain.explain(summaries, self._catalogue(), exit_code=exit_code, world_size=world_size, whole=whole)
+        found = explain.causes.explaining.explain(
+            summaries, self._catalogue(), exit_code=exit_code, world_size=world_size, whole=whole
+        )
         return _masked(found, self._mask, shifts)
 
     def _cleaned(self, texts: Sequence[str], most: int | None = _NOTES) -> tuple[str, ...]:
@@ -367,10 +369,10 @@ class RunLogs:
         return cleaned if most is None or len(texts) <= most else (*cleaned, f"… and {len(texts) - most} notes more.")
 
     def _fresh(self, name: str, rank: int | None, line: int) -> "LogReader":
-        return explain.LogReader(self._catalogue(), name, rank=rank, line=line)
+        return explain.causes.log_reader.LogReader(self._catalogue(), name, rank=rank, line=line)
 
     def _restored(self, document: Any) -> "LogReader":
-        return explain.LogReader.restore(self._catalogue(), document)
+        return explain.causes.log_reader.LogReader.restore(self._catalogue(), document)
 
 
 class Isolation:

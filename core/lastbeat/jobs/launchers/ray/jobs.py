@@ -312,7 +312,7 @@ class RayJobs:
 
         named = any(name.lower() == "authorization" for name in headers)
         everything = {"User-Agent": f"lastbeat/{__version__}", "Accept-Encoding": "identity", **headers}
-        with web.one_call(self._limits.total_s, masked) as (session, deadline):
+        with web.calls.one_call(self._limits.total_s, masked) as (session, deadline):
             try:
                 with session.request(
                     method,
@@ -327,8 +327,8 @@ class RayJobs:
                 ) as response:
                     limit = most if response.status_code == 200 else _MOST_SAID
                     return _Reply(response.status_code, *_read(response.raw.read, limit))
-            except web.NO_ANSWER as error:
-                words = web.in_words(error, self._limits, overdue=deadline.over)
+            except web.calls.NO_ANSWER as error:
+                words = web.calls.in_words(error, self._limits, overdue=deadline.over)
                 unsent = ("refused", "resolved", "no connection within", "certificate", "(TLS)", "proxy could not")
                 return words, deadline.over or not any(word in words for word in unsent)
 
