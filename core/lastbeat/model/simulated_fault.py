@@ -15,7 +15,6 @@ RANDOM: Final = "random"
 LONGEST_S: Final = 7 * 86400.0
 RANDOM_DELAY_S: Final = (10.0, 60.0)
 """A random delay is between these."""
-MARK_LIMIT_BYTES: Final = 4 * 1024
 _MOST_RANKS: Final = 10**7
 _SHARED_BY_RANKS: Final = (
     "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE",
