@@ -11,9 +11,11 @@ from uuid import uuid4
 import click
 
 from lastbeat import settings as configuration
+from lastbeat.jobs import restarts
 from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.settings.table import MONITORING_BUCKET, MONITORING_PREFIX, MONITORING_ROOT
 from lastbeat.training import entry as training
+from lastbeat.training.exec import in_place
 from lastbeat.training.exec.child.descriptors import open_streams
 from lastbeat.training.exec.once import run_once
 from lastbeat.training.exec.wrapped import WrappedCommand
@@ -132,12 +134,12 @@ def command(  # noqa: PLR0913 - its options
     steps = values.whole("--total-steps", total_steps, faults, least=1)
     if not command:
         faults.append("the command is missing; use for example -- ./train.sh")
-    in_place = {
+    said = {
         "--policy": policy, "--checkpoint-dir": checkpoint_dir, "--grace": grace, "--nodes": nodes,
         "--node-rank": node_rank, "--launch-id": launch_id,
     }  # fmt: skip
     settings = _settings(arguments, faults)
-    terms = _in_place(max_restarts, in_place, command, settings, faults)
+    terms = _in_place(max_restarts, said, command, settings, faults)
     if faults:
         raise SettingsError(faults)
     if max_restarts is None and given.get("section_timeouts") is not None:
@@ -157,9 +159,7 @@ def command(  # noqa: PLR0913 - its options
     wrapped = WrappedCommand(command, streams, name, phase, steps)
     if terms is None or settings is None:
         return run_once(wrapped, settings, _tell)
-    from lastbeat.training.exec.in_place.command import CommandInPlace  # noqa: PLC0415 - only restarts in place need it
-
-    return CommandInPlace(wrapped, settings, terms, _tell).run()
+    return in_place.command.CommandInPlace(wrapped, settings, terms, _tell).run()
 
 
 def _in_place(
@@ -176,9 +176,6 @@ def _in_place(
         if named and not faults:
             faults.append(f"{named[0]} needs --max-restarts; use for example --max-restarts 3")
         return None
-    from lastbeat.jobs.restarts.loading import RECOMMENDED, RestartPolicyError, load  # noqa: PLC0415 - as in command
-    from lastbeat.training.exec.in_place.following import InPlaceTerms  # noqa: PLC0415 - as in command
-
     program = os.path.basename(command[0]) if command else ""  # noqa: PTH119 - a name as typed, which need be no path
     if program in _LAUNCHERS:
         faults.append(
@@ -196,13 +193,13 @@ def _in_place(
         grace_s = values.span("--grace", grace, faults, least_s=0.0, most_s=_MOST_GRACE_S, like="30s or 5m")
     own, launch = _participant(said, faults)
     try:
-        found = load(said["--policy"] or RECOMMENDED)
-    except RestartPolicyError as wrong:
+        found = restarts.loading.load(said["--policy"] or restarts.loading.RECOMMENDED)
+    except restarts.loading.RestartPolicyError as wrong:
         faults.extend(str(wrong).splitlines())
         return None
     if settings is None:
         return None
-    return InPlaceTerms(
+    return in_place.following.InPlaceTerms(
         count,
         found,
         said["--checkpoint-dir"] or "",
@@ -216,19 +213,19 @@ def _in_place(
 
 def _participant(said: Mapping[str, str | None], faults: list[str]) -> tuple["Participant", str | None]:
     """This node's number among all nodes, and the launch id or None."""
-    from lastbeat.training.exec.in_place.participants import MOST, Participant, launch_of, launch_word, participant_of  # noqa: PLC0415
-
-    own = participant_of(os.environ)
+    participants = in_place.participants
+    own = participants.participant_of(os.environ)
     if said["--nodes"] is not None or said["--node-rank"] is not None:
-        nodes = values.count("--nodes", said["--nodes"] or f"{own.count}", faults, MOST)
-        number = values.count("--node-rank", said["--node-rank"] or f"{own.number}", faults, MOST)
+        nodes = values.count("--nodes", said["--nodes"] or f"{own.count}", faults, participants.MOST)
+        number = values.count("--node-rank", said["--node-rank"] or f"{own.number}", faults, participants.MOST)
         if nodes < 1 or number >= nodes:
             faults.append(f"--node-rank {number} is none of --nodes {nodes}; they are counted from 0")
             return own, None
         if nodes > 1 and said["--node-rank"] is None and own.count != nodes:
             faults.append("--nodes needs --node-rank; use for example --nodes 2 --node-rank 0 on the first of them")
-        own = Participant(number, nodes)
-    launch = launch_word(said["--launch-id"]) if said["--launch-id"] else launch_of(os.environ)
+        own = participants.Participant(number, nodes)
+    word = said["--launch-id"]
+    launch = participants.launch_word(word) if word else participants.launch_of(os.environ)
     if own.count > 1 and launch is None:
         faults.append(
             f"{own.count} of these are to start together, and nothing names this launch: give --launch-id, the same "
