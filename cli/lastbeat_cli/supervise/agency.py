@@ -172,18 +172,8 @@ def _trusts(settings: Settings) -> Callable[[str], bool]:
 
 def _show(found: AgentPass, shown: dict[str, tuple[object, ...]], *, as_json: bool, listed: bool) -> None:
     if as_json:
-        print(
-            dump(
-                {
-                    "listed": listed,
-                    "others": found.others,
-                    "blind": found.blind,
-                    "faults": found.faults,
-                    "runs": [outcome_document(outcome) for outcome in found.outcomes],
-                }
-            ),
-            flush=True,
-        )
+        document = {"listed": listed, "others": found.others, "blind": found.blind, "faults": found.faults}
+        print(dump({**document, "runs": [outcome_document(outcome) for outcome in found.outcomes]}), flush=True)
         return
     if found.blind is not None:
         _log.warning("no run can be supervised: %s", found.blind)

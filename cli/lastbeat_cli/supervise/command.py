@@ -38,10 +38,7 @@ arguments that name one are left out. The job's environment has LASTBEAT_RESUME_
 LASTBEAT_ATTEMPT and LASTBEAT_RUN_ID.
 
 \b
-A file (--config) sets the same as the options, in YAML: run_id, root, launcher, options, command, cwd, environment,
-manifest, output, logs, signals, policy (a name, a path, or its own lines), checkpoints, limits (stale_minutes,
-stall_minutes, inactivity_minutes, start_minutes), interval_seconds, restart_delay_seconds, on_permanent. Options
-override the file, and the file overrides the environment. --dry-run --json prints such a file.
+A file (--config) sets the same as the options, in YAML, and more: docs/supervisors.md. --dry-run --json prints one.
 """
 _EPILOG = f"""\
 {following.EXITS}
