@@ -8,15 +8,15 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lastbeat.jobs.launchers.local import launcher as local
 from lastbeat.model.job import JobState
 from support import checkpoint_files as made
-from support.cli import LASTBEAT, call, environment
-from support.waiting import text_in, until
+from support.cli import LASTBEAT, environment
+from support.supervised import NCCL, begun, in_background, record, settings, supervise
+from support.waiting import until
 
 TRAIN = """
 import os, sys, time
@@ -39,7 +39,6 @@ if how != "end":
     print("Traceback (most recent call last):\\n  File \\"train.py\\", line 9, in <module>\\n" + how, flush=True)
     sys.exit(1)
 """
-NCCL = "torch.distributed.DistBackendError: NCCL error in: ../torch/x.cpp:1331, unhandled system error"
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB"
 POLICY = ("--policy", "megatron_transient", "--interval", "0.3")
 
@@ -59,41 +58,16 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         )
 
 
-def settings(folder: Path) -> dict[str, str]:
-    return {
-        "LASTBEAT_STATE_DIR": str(folder / "state"),
-        "LASTBEAT_RESTART_DELAY_SECONDS": "0",
-        "MONITORING_ROOT": str(folder / "runs"),
-    }
+def begin(*job: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
+    return "supervise", "--run-id", "run", "--launcher", "local", *POLICY, *options, "--", *job
 
 
-def begin(*job: str, launcher: str = "local") -> tuple[str, ...]:
-    return "supervise", "--run-id", "run", "--launcher", launcher, *POLICY, "--", *job
-
-
-def supervise(folder: Path, *arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
-    return call(LASTBEAT, *arguments, cwd=folder, **{**settings(folder), **more})
-
-
-def record(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "runs/run/_watchdog.json").read_text(encoding="utf-8"))
-    return found
-
-
-def begun(folder: Path) -> list[str]:
-    logs = sorted((folder / "runs/run/logs").glob("*.log"))
-    lines = "".join(path.read_text(encoding="utf-8") for path in logs).splitlines()
-    return [line for line in lines if line.startswith("begun")]
-
-
-def recorded(folder: Path, what: str) -> object:
-    """What the record has under that name, once there is a record."""
-    return record(folder).get(what) if (folder / "runs/run/_watchdog.json").exists() else None
+RESUME = ("restart", "run", "--interval", "0.3")
 
 
 def under_way(folder: Path) -> None:
     """Wait until the job is recorded, and has said that it runs."""
-    until(lambda: recorded(folder, "job"))
+    until(lambda: record(folder).get("job"))
     until(lambda: begun(folder))
 
 
@@ -102,9 +76,8 @@ def test_a_failure_that_a_restart_mends_is_restarted_from_the_last_complete_chec
         (folder / "ckpt").mkdir(exist_ok=True)
         (folder / f"ckpt/step_{step}.pt").write_bytes(made.torch_file()[: 20 if step == 200 else None])
         os.utime(folder / f"ckpt/step_{step}.pt", (1_700_000_000, 1_700_000_000))
-    command = begin("python", "train.py", NCCL, "2", "--load={resume_from}")
-    command = (*command[:5], "--checkpoint-dir", "ckpt", *command[5:])
-    said = supervise(folder, *command)
+    job = ("python", "train.py", NCCL, "2", "--load={resume_from}")
+    said = supervise(folder, *begin(*job, options=("--checkpoint-dir", "ckpt")))
     assert said.returncode == 0, said.stdout + said.stderr
     where = f"--load={folder}/ckpt/step_100.pt"
     assert begun(folder) == [f"begun {number} 100 2 {where}" for number in range(3)]
@@ -141,90 +114,30 @@ def test_a_failure_that_would_come_again_is_not_restarted(folder: Path) -> None:
     assert (told["state"], told["ruling"]["action"]) == ("FAILED", "stop")
 
 
-@pytest.mark.parametrize("first", ["exit 1", "exit 0"], ids=["failed", "succeeded"])
-def test_a_run_that_is_begun_anew_is_looked_after_until_its_new_job_ends(folder: Path, first: str) -> None:
-    supervise(folder, *begin("sh", "-c", first))
-    again = begin("sh", "-c", "echo begun anew; sleep 2; exit 93")
-    said = supervise(folder, *again)
-    assert (said.returncode, begun(folder)) == (2, ["begun anew"]), said.stdout
-    assert "Detail: job run-r1: exit status 93" in said.stdout
-    assert "Not restarted: exit status 93: the job asks not to be restarted" in said.stdout
-
-
-def test_the_budget_ends(folder: Path) -> None:
-    # Each attempt gets further: the same cause at the same step would end it sooner.
-    said = supervise(folder, *begin("python", "train.py", NCCL, "9"))
-    assert said.returncode == 2
-    assert len(begun(folder)) == 4
-    assert record(folder)["ruling"]["reason"] == "retry budget exhausted (attempt 4/3)"
-
-
-def test_a_job_that_hangs_is_ended_and_started_again(folder: Path) -> None:
-    said = supervise(folder, *begin("python", "train.py", "hang", "1"), LASTBEAT_STALL_MINUTES="0.05")
-    assert said.returncode == 0, said.stdout + said.stderr
-    assert len(begun(folder)) == 2
-    assert record(folder)["restarts"][0]["error_type"] == "hang"
-    assert "Transient failure detected (error_type=hang)" in said.stderr
-
-
-def test_a_line_that_somebody_appends_to_the_log_of_a_living_job_counts_as_any_other(folder: Path) -> None:
-    env = environment(folder, **settings(folder), LASTBEAT_STALL_MINUTES="0.2")
-    process = subprocess.Popen([*LASTBEAT, *begin("python", "train.py", "hang", "1")], cwd=folder, env=env)
-    log = folder / "runs/run/logs/run-r0.log"
-    until(lambda: log.exists() and "step 3/100" in log.read_text(encoding="utf-8"))
-    with log.open("a", encoding="utf-8") as file:
-        file.write("[default0]:NCCL ERROR timeout\n")
-    assert process.wait(120) == 0
-    assert len(begun(folder)) == 2
-    assert [each["error_type"] for each in record(folder)["restarts"]] == ["nccl_timeout"]
-    # The old job was dead before the new one was submitted.
-    ended, submitted = (
-        json.loads(next((folder / "state/jobs").glob(f"run-r{number}-*/{name}.json")).read_text(encoding="utf-8"))[at]
-        for number, name, at in ((0, "exit", "ended_at"), (1, "job", "started_at"))
-    )
-    assert ended <= submitted
-
-
-def test_a_supervisor_that_is_killed_loses_nothing_and_another_goes_on(folder: Path) -> None:
-    command = [*LASTBEAT, *begin("python", "train.py", "hang", "1")]
-    first = subprocess.Popen(command, cwd=folder, env=environment(folder, **settings(folder)))
-    until(lambda: begun(folder))
-    first.send_signal(signal.SIGKILL)
-    first.wait()
-    again = supervise(folder, *begin("python", "train.py", "end", "0"))
-    assert again.returncode == 3
-    assert "go on with it by lastbeat restart run" in again.stderr
-    said = supervise(folder, "restart", "run", "--interval", "0.3", LASTBEAT_STALL_MINUTES="0.05")
-    assert said.returncode == 0, said.stdout + said.stderr
-    assert len(begun(folder)) == 2
-
-
 def test_of_two_supervisors_one_waits_and_takes_over_when_the_other_is_killed(folder: Path) -> None:
-    env = environment(folder, **settings(folder), LASTBEAT_STALL_MINUTES="0.05")
-    first = subprocess.Popen([*LASTBEAT, *begin("python", "train.py", "hang", "1")], cwd=folder, env=env)
+    limit = {"LASTBEAT_STALL_MINUTES": "0.05"}
+    first = in_background(folder, *begin("python", "train.py", "hang", "1"), **limit)
     under_way(folder)
     first.send_signal(signal.SIGSTOP)
-    resume = [*LASTBEAT, "restart", "run", "--interval", "0.3"]
     with (folder / "second.err").open("w") as err:
-        second = subprocess.Popen(resume, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=err, text=True)
+        env = environment(folder, **settings(folder), **limit)
+        second = subprocess.Popen([*LASTBEAT, *RESUME], cwd=folder, env=env, stderr=err)
     said = until(
         lambda: (folder / "second.err").read_text(encoding="utf-8"), lambda text: "takes over when that one" in text
     )
     assert f"(process {first.pid})" in said
     first.kill()
-    first.wait()
-    second.communicate(timeout=120)
-    assert second.returncode == 0
+    first.communicate()
+    assert second.wait(120) == 0
     assert "is gone: this supervisor takes over" in (folder / "second.err").read_text(encoding="utf-8")
     assert len(begun(folder)) == 2
     assert record(folder)["seat"] is None
 
 
 def test_a_sweep_records_a_failure_and_an_agent_decides_about_the_restart(folder: Path) -> None:
-    command = begin("python", "train.py", NCCL, "1")
     # Whoever submits looks until the job is there: of one that died by then it would decide itself.
     (folder / "hold").touch()
-    said = supervise(folder, *command[:5], "--submit-only", *command[5:])
+    said = supervise(folder, *begin("python", "train.py", NCCL, "1", options=("--submit-only",)))
     assert said.returncode == 0, said.stderr
     (folder / "hold").unlink()
     launcher = local.launcher(folder / "state")
@@ -235,10 +148,7 @@ def test_a_sweep_records_a_failure_and_an_agent_decides_about_the_restart(folder
     assert [each["name"] for each in found["actions"] if each["done_at"] is None] == []
     (message,) = (each["message"] for each in found["outbox"] if each["event"] == "FAILED")
     assert message["restart"].endswith("decides; if none runs: lastbeat restart run")
-    agent = ("restart", "agent", "--launcher", "local", "--interval", "0.3")
-    process = subprocess.Popen(
-        [*LASTBEAT, *agent], cwd=folder, env=environment(folder, **settings(folder)), stdout=subprocess.PIPE, text=True
-    )
+    process = in_background(folder, "restart", "agent", "--launcher", "local", "--interval", "0.3")
     until(lambda: record(folder)["status"], lambda status: status == "SUCCEEDED")
     process.send_signal(signal.SIGINT)
     told, _ = process.communicate(timeout=60)
@@ -255,19 +165,12 @@ def test_a_process_that_somebody_else_started_is_adopted_and_started_again_when_
     env = {**environment(folder, **settings(folder)), "LASTBEAT_RESTART_COUNT": "0"}
     with (folder / "own.log").open("w") as log:
         process = subprocess.Popen(["python3", "train.py", "hang", "1"], cwd=folder, env=env, stdout=log)
-    command = (
-        *begin("python", "train.py", "end", "0")[:5],
-        "--adopt",
-        str(process.pid),
-        *POLICY[:1],
-        "default",
-        *POLICY[2:],
-    )
+    adopts = ("--adopt", str(process.pid), "--policy", "default", "--interval", "0.3")
+    command = ("supervise", "--run-id", "run", "--launcher", "local", *adopts)
     refused = supervise(folder, *command)
     assert "it is unknown what would start run again" in refused.stderr
-    whole = [*LASTBEAT, *command, "--", "python", "train.py", "end", "0"]
-    supervisor = subprocess.Popen(whole, cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
-    until(lambda: recorded(folder, "job"))
+    supervisor = in_background(folder, *command, "--", "python", "train.py", "end", "0")
+    until(lambda: record(folder).get("job"))
     adopted = record(folder)
     assert (adopted["status"], adopted["job"]["name"]) == ("RUNNING", "run-r0")
     assert adopted["supervision"]["logs"] == [f"{folder}/own.log"]
@@ -286,15 +189,15 @@ def test_a_job_has_the_environment_in_which_the_run_was_begun_whoever_goes_on_wi
         'echo "begun $LASTBEAT_RESTART_COUNT ${SECRET_TOKEN-none} ${LATER-none}"; '
         "until [ -e go ]; do sleep 0.1; done; test $LASTBEAT_RESTART_COUNT = 1"
     )
-    options = (*begin()[:5], "--policy", "default", "--interval", "0.3")
-    first = supervise(folder, *options, "--submit-only", "--", "sh", "-c", script, SECRET_TOKEN="s3cr3t-of-hers")
+    default = ("supervise", "--run-id", "run", "--launcher", "local", "--policy", "default", "--interval", "0.3")
+    first = supervise(folder, *default, "--submit-only", "--", "sh", "-c", script, SECRET_TOKEN="s3cr3t-of-hers")
     assert first.returncode == 0, first.stderr
     (kept,) = (folder / "state/environments").iterdir()
     assert kept.stat().st_mode & 0o077 == 0
-    refused = supervise(folder, *options, "--", "true", SECRET_TOKEN="of somebody who begins it once more")
+    refused = supervise(folder, *default, "--", "true", SECRET_TOKEN="of somebody who begins it once more")
     assert (refused.returncode, "run has a job already" in refused.stderr) == (3, True)
     (folder / "go").touch()
-    said = supervise(folder, "restart", "run", "--interval", "0.3", LATER="x", SECRET_TOKEN="another")
+    said = supervise(folder, *RESUME, LATER="x", SECRET_TOKEN="another")
     assert said.returncode == 0, said.stdout + said.stderr
     assert begun(folder) == ["begun 0 s3cr3t-of-hers none", "begun 1 s3cr3t-of-hers none"]
     found = record(folder)
@@ -302,30 +205,13 @@ def test_a_job_has_the_environment_in_which_the_run_was_begun_whoever_goes_on_wi
     assert list((folder / "state/environments").iterdir()) == [], "nothing is kept of a run that is over"
 
 
-def test_ctrl_c_leaves_the_job_alone_and_says_how_to_go_on(folder: Path) -> None:
-    command = [*LASTBEAT, *begin("python", "train.py", "hang", "1")]
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment(folder, **settings(folder)), stderr=subprocess.PIPE, text=True
-    )
-    under_way(folder)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 3
-    assert "job run-r0 goes on; lastbeat restart run goes on with it" in said
-    assert local.launcher(folder / "state").state("run-r0").state.value == "RUNNING"
-
-
 def pressed(folder: Path, *options: str, times: int = 1) -> tuple[int, str]:
     """Exit status and output of a supervisor on a terminal of its own, on which somebody presses Ctrl-C."""
-    command = begin("python", "train.py", "hang", "1")
+    command = begin("python", "train.py", "hang", "1", options=options)
     pid, terminal = os.forkpty()
     if not pid:
         os.chdir(folder)
-        os.execvpe(
-            LASTBEAT[0],
-            [*LASTBEAT, *command[:5], *options, *command[5:]],
-            environment(folder, **settings(folder)),
-        )
+        os.execvpe(LASTBEAT[0], [*LASTBEAT, *command], environment(folder, **settings(folder)))
     under_way(folder)
     said = b""
     for _ in range(times):
@@ -349,7 +235,7 @@ def test_a_second_ctrl_c_ends_the_supervisor_at_once_and_harms_nothing(folder: P
     status, _ = pressed(folder, times=2)
     assert status in {3, -signal.SIGINT, 130}
     assert local.launcher(folder / "state").state("run-r0").state is JobState.RUNNING
-    said = supervise(folder, "restart", "run", "--interval", "0.3", LASTBEAT_STALL_MINUTES="0.05")
+    said = supervise(folder, *RESUME, LASTBEAT_STALL_MINUTES="0.05")
     assert (said.returncode, len(begun(folder))) == (0, 2), said.stderr
 
 
@@ -358,18 +244,16 @@ def test_ctrl_c_ends_the_job_where_that_was_asked_for(folder: Path) -> None:
     assert "job run-r0 is being ended" in said
     until(lambda: local.launcher(folder / "state").state("run-r0").state, lambda state: state is JobState.CANCELLED)
     assert status == 3
-    later = supervise(folder, "restart", "run", "--interval", "0.3")
+    later = supervise(folder, *RESUME)
     assert (later.returncode, len(begun(folder))) == (2, 1), "what a person ended is not undone"
     assert "Run run: CANCELLED\nDetail: Stopped by " in later.stdout
 
 
 @pytest.mark.parametrize("ends", [False, True], ids=["left alone", "ended, too"])
 def test_ctrl_c_while_a_restart_waits_for_its_time(folder: Path, ends: bool) -> None:
-    command = begin("python", "train.py", NCCL, "1")
-    options = (*command[:5], *(["--cancel-on-exit"] if ends else []), *command[5:])
-    env = environment(folder, **settings(folder) | {"LASTBEAT_RESTART_DELAY_SECONDS": "100000"})
-    process = subprocess.Popen([*LASTBEAT, *options], cwd=folder, env=env, stderr=subprocess.PIPE, text=True)
-    until(lambda: recorded(folder, "ruling"))
+    command = begin("python", "train.py", NCCL, "1", options=("--cancel-on-exit",) if ends else ())
+    process = in_background(folder, *command, LASTBEAT_RESTART_DELAY_SECONDS="100000")
+    until(lambda: record(folder).get("ruling"))
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 3, said
@@ -379,15 +263,13 @@ def test_ctrl_c_while_a_restart_waits_for_its_time(folder: Path, ends: bool) -> 
         assert not record(folder)["actions"][-1].get("done_at")
         return
     assert "job run-r1 is called off; no restart policy undoes that" in said
-    later = supervise(folder, "restart", "run", "--interval", "0.3")
+    later = supervise(folder, *RESUME)
     assert (later.returncode, len(begun(folder))) == (2, 1)
     assert "what a person ended is not restarted" in later.stdout
 
 
 def test_what_a_person_stopped_stays_stopped_also_where_training_reports_nothing(folder: Path) -> None:
-    command = [*LASTBEAT, *begin("python", "train.py", "hang", "9")]
-    env = environment(folder, **settings(folder))
-    process = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
+    process = in_background(folder, *begin("python", "train.py", "hang", "9"))
     under_way(folder)
     said = supervise(folder, "stop", "run", "--why", "wrong data")
     assert (said.returncode, "job run-r0 is being ended; no restart policy undoes that" in said.stdout) == (0, True), (
@@ -403,14 +285,10 @@ def test_what_a_person_stopped_stays_stopped_also_where_training_reports_nothing
 
 
 def test_a_job_that_failed_and_is_kept_can_be_stopped_and_its_run_is_not_forgotten_before(folder: Path) -> None:
-    command = [*LASTBEAT, *begin("python", "train.py", "linger", "9", OOM)]
-    command[command.index("--")] = "--on-permanent"
-    at = command.index("--on-permanent")
-    command[at + 1 : at + 1] = ["leave", "--"]
-    env = environment(folder, **settings(folder))
-    process = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
+    command = begin("python", "train.py", "linger", "9", OOM, options=("--on-permanent", "leave"))
+    process = in_background(folder, *command)
     under_way(folder)
-    until(lambda: recorded(folder, "status") == "FAILED", limit_s=120)
+    until(lambda: record(folder).get("status") == "FAILED", limit_s=120)
     kept = supervise(folder, "forget", "run", "--yes")
     assert (kept.returncode, "job run-r0 still runs" in kept.stderr) == (3, True), kept
     said = supervise(folder, "stop", "run")
@@ -422,8 +300,7 @@ def test_a_job_that_failed_and_is_kept_can_be_stopped_and_its_run_is_not_forgott
 
 
 def test_what_would_be_done_is_shown_and_not_done(folder: Path) -> None:
-    command = begin("python", "train.py", "end", "0")
-    said = supervise(folder, *command[:5], "--dry-run", *command[5:])
+    said = supervise(folder, *begin("python", "train.py", "end", "0", options=("--dry-run",)))
     assert said.returncode == 0, said.stderr
     assert "Policy: megatron_transient" in said.stdout
     assert list((folder / "runs").iterdir()) == []
@@ -609,23 +486,6 @@ def test_each_checkpoint_is_evaluated_and_what_failed_is_told(folder: Path) -> N
     assert "on started: job run-r0 of run runs" in shown
     assert "command-checkpoint-100-2: exit status 3, " in shown
     assert "output: commands/command-checkpoint-100-2.log" in shown
-
-
-def test_a_command_outlives_its_supervisor_and_is_ended_after_its_limit(folder: Path) -> None:
-    policy = "on: {started: {command: [sh, -c, 'echo begun >> commands; exec sleep 600'], limit_s: 3}}"
-    (folder / "own.yaml").write_text(policy, encoding="utf-8")
-    where = ("--policy", "own.yaml", "--interval", "0.3")
-    train = ("python", "train.py", "end", "0")
-    command = [*LASTBEAT, "supervise", "--run-id", "run", "--launcher", "local", *where, "--", *train]
-    first = subprocess.Popen(command, cwd=folder, env=environment(folder, **settings(folder)))
-    assert text_in(folder / "commands") == "begun\n"
-    first.send_signal(signal.SIGKILL)
-    first.wait()
-    said = supervise(folder, "restart", "run", "--interval", "0.3")
-    assert said.returncode == 0, said.stdout + said.stderr
-    (run,) = record(folder)["reactions"]["commands"]
-    assert (run["name"], run["how"], run["failed"]) == ("command-started-run-r0", "ended after its limit of 3s", True)
-    assert (folder / "commands").read_text(encoding="utf-8") == "begun\n", "once"
 
 
 def test_a_signal_in_the_log_stops_the_job_for_good(folder: Path) -> None:

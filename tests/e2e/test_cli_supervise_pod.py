@@ -2,20 +2,18 @@
 
 The kubectl here runs what it is told in processes of this machine; there is no API server (support.fake_kubectl)."""
 
-import json
 import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lastbeat.jobs.launchers.kubectl import Kubectl
 from support import checkpoint_files as made
-from support.cli import LASTBEAT, call, start
 from support.fake_kubectl import FakeCluster
+from support.supervised import NCCL, begun, in_background, record, supervise
 from support.waiting import until
 
 TRAIN = """
@@ -31,8 +29,6 @@ if number < int(sys.argv[2]):
     print("Traceback (most recent call last):\\n  File \\"train.py\\", line 9\\n" + sys.argv[1], flush=True)
     sys.exit(1)
 """
-NCCL = "torch.distributed.DistBackendError: NCCL error in: ../torch/x.cpp:1331, unhandled system error"
-OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB"
 CHECKPOINTS = "/proc/self/cwd/ckpt"
 """In the pod, the folder in its HOME; here, another one or none."""
 
@@ -51,14 +47,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def settings(folder: Path) -> dict[str, str]:
-    return {
-        "LASTBEAT_STATE_DIR": str(folder / "state"),
-        "LASTBEAT_RESTART_DELAY_SECONDS": "0",
-        "MONITORING_ROOT": str(folder / "runs"),
-    }
-
-
 def begin(*job: str, policy: str = "megatron_transient") -> tuple[str, ...]:
     where = (
         "--at",
@@ -72,22 +60,6 @@ def begin(*job: str, policy: str = "megatron_transient") -> tuple[str, ...]:
     )
     more = ("--policy", policy, "--interval", "0.5")
     return "supervise", "--run-id", "run", "--launcher", "ray-pod", *where, *more, "--", *job
-
-
-def supervise(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return call(LASTBEAT, *arguments, cwd=folder, **settings(folder))
-
-
-def record(folder: Path) -> dict[str, Any]:
-    path = folder / "runs/run/_watchdog.json"
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return found
-
-
-def begun(folder: Path) -> list[str]:
-    """What the jobs said when they began, in the logs that were brought."""
-    logs = sorted((folder / "runs/run/logs").glob("*.log"))
-    return [line for log in logs for line in log.read_text(encoding="utf-8").splitlines() if line.startswith("begun")]
 
 
 def home(pod: FakeCluster) -> Path:
@@ -110,13 +82,6 @@ def test_a_failure_in_the_pod_is_restarted_from_a_checkpoint_that_only_the_pod_s
     shown = supervise(folder, "show", "run")
     assert "step 13/100" in shown.stdout, shown.stdout
     assert list((folder / "runs/run").glob("**/ckpt")) == []
-
-
-def test_a_failure_that_would_come_again_is_not_restarted(pod: FakeCluster, folder: Path) -> None:
-    said = supervise(folder, *begin("python3", "train.py", OOM, "9"))
-    assert said.returncode == 2, said.stdout + said.stderr
-    assert len(begun(folder)) == 1
-    assert "Not restarted: Permanent failure detected (excluded error_type: oom)" in said.stdout
 
 
 def test_nor_a_container_that_was_killed_for_its_memory(pod: FakeCluster, folder: Path) -> None:
@@ -143,16 +108,6 @@ def test_a_pod_that_is_made_anew_gets_the_next_job(pod: FakeCluster, folder: Pat
     assert len(begun(folder)) == 2
 
 
-def test_a_supervisor_that_is_killed_loses_nothing_and_another_goes_on(pod: FakeCluster, folder: Path) -> None:
-    with supervised(folder, pod) as supervisor:
-        supervisor.kill()
-    (home(pod) / "hold").unlink()
-    said = supervise(folder, "restart", "run")
-    assert said.returncode == 0, said.stdout + said.stderr
-    assert len(begun(folder)) == 2
-    assert record(folder)["status"] == "SUCCEEDED"
-
-
 def test_nothing_is_done_while_the_cluster_does_not_answer(pod: FakeCluster, folder: Path) -> None:
     with supervised(folder, pod) as supervisor:
         pod.fail("refused")
@@ -164,16 +119,6 @@ def test_nothing_is_done_while_the_cluster_does_not_answer(pod: FakeCluster, fol
         out, err = supervisor.communicate(timeout=60)
     assert supervisor.returncode == 0, out + err
     assert len(begun(folder)) == 2
-
-
-def test_what_a_person_stops_stays_stopped(pod: FakeCluster, folder: Path) -> None:
-    with supervised(folder, pod) as supervisor:
-        stopped = supervise(folder, "stop", "run", "--why", "seen it")
-        assert stopped.returncode == 0, stopped.stderr
-        out, err = supervisor.communicate(timeout=60)
-    assert supervisor.returncode == 2, out + err
-    assert record(folder)["status"] == "CANCELLED"
-    assert len(begun(folder)) == 1
 
 
 def test_a_process_of_the_pod_is_adopted(pod: FakeCluster, folder: Path) -> None:
@@ -210,7 +155,7 @@ def test_what_is_wrong_is_told_before_anything_is_started(
 
 @contextmanager
 def running(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    supervisor = start(LASTBEAT, *arguments, cwd=folder, stdout=subprocess.PIPE, **settings(folder))
+    supervisor = in_background(folder, *arguments)
     try:
         yield supervisor
     finally:

@@ -18,6 +18,6 @@ TRAIN = "import os, lastbeat; os.chdir('/')\nwith lastbeat.run() as run: run.ste
 def test_training_reports_where_the_options_say(tmp_path: Path, more: tuple[str, ...]) -> None:
     # A relative folder: training may go elsewhere before it begins.
     done = run_exec(tmp_path, sys.executable, "-c", TRAIN, options=("--root", "elsewhere", *more))
-    assert done.returncode == 0, done.stderr.decode()
+    assert done.returncode == 0, done.stderr
     assert list(tmp_path.rglob("progress.json")) == [tmp_path / "elsewhere" / "run-1" / "progress.json"]
     assert json.loads((tmp_path / "elsewhere" / "run-1" / "progress.json").read_text())["step"] == 7

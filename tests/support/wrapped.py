@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lastbeat.jobs.launchers import processes
-from support.cli import LASTBEAT, LIMIT_S, call, environment
+from support.cli import LASTBEAT, call, environment
 
 RUN_ID = "run-1"
 
@@ -23,22 +23,18 @@ def exec_command(*command: str, options: tuple[str, ...] = ()) -> list[str]:
 
 def settings(folder: Path, **more: str) -> dict[str, str]:
     """An environment whose fleet root is ``folder / "runs"``."""
-    return environment(folder, MONITORING_ROOT=str(folder / "runs"), LASTBEAT_BEAT_SECONDS="0.2", **more)
+    return environment(folder, **of(folder), **more)
+
+
+def of(folder: Path) -> dict[str, str]:
+    return {"MONITORING_ROOT": str(folder / "runs"), "LASTBEAT_BEAT_SECONDS": "0.2"}
 
 
 def run_exec(
-    folder: Path, *command: str, options: tuple[str, ...] = (), data: bytes = b"", **more: Any
-) -> "subprocess.CompletedProcess[bytes]":
-    """Run to the end, in ``folder``; ``data`` is its stdin."""
-    return subprocess.run(
-        exec_command(*command, options=options),
-        cwd=folder,
-        env=settings(folder, **more),
-        input=data,
-        capture_output=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    folder: Path, *command: str, options: tuple[str, ...] = (), **more: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run to the end, in ``folder``."""
+    return call(exec_command(*command, options=options), cwd=folder, **{**of(folder), **more})
 
 
 def start_exec(folder: Path, *command: str, **more: Any) -> "subprocess.Popen[bytes]":
