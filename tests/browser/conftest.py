@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from support.browser import OpenTab, Tab, borrowed, find_chromium, launch, new_tab
+from support.browser import DESKTOP, OpenTab, Tab, borrowed, find_chromium, launch, new_tab
 from support.dashboard import run_dashboard
 from support.made_once import made_once
 from support.s3 import S3Server
@@ -53,20 +53,43 @@ def tab(browser: Browser) -> Iterator[OpenTab]:
 
 
 @pytest.fixture(scope="module")
-def shared_tab(browser: Browser, every_status_page: str) -> Iterator[Tab]:
-    """A tab that is loaded once, for :func:`looked_at`."""
-    with new_tab(browser, every_status_page) as opened:
-        opened.open(every_status_page)
-        yield opened
+def module_tabs(browser: Browser) -> Iterator[Callable[[str], Tab]]:
+    """Gives the tab of an address, which is loaded once, for :func:`look`."""
+    with ExitStack() as open_:
+        opened: dict[str, Tab] = {}
+
+        def tab_of(address: str) -> Tab:
+            if address not in opened:
+                opened[address] = open_.enter_context(new_tab(browser, address))
+                opened[address].open(address)
+            return opened[address]
+
+        yield tab_of
 
 
 @pytest.fixture
-def looked_at(shared_tab: Tab, every_status_page: str, request: pytest.FixtureRequest) -> Iterator[Tab]:
-    """The fleet of :func:`every_status_page`, with no filter, in a tab that other tests have looked at before."""
-    # An address that it does not have yet, which leads to the fleet.
-    shared_tab.page.goto(f"{every_status_page}#/?for={quote(request.node.name, safe='')}")
-    with borrowed(shared_tab) as tab:
-        yield tab
+def look(module_tabs: Callable[[str], Tab], request: pytest.FixtureRequest) -> Iterator[Callable[..., Tab]]:
+    """Shows the fleet of an address, with no filter and with its groups closed, in a tab that earlier tests of the
+    module have used. It may have no trouble until the test ends."""
+    with ExitStack() as until_the_end:
+
+        def looked(address: str, query: str = "") -> Tab:
+            tab = until_the_end.enter_context(borrowed(module_tabs(address)))
+            tab.page.set_viewport_size({"width": DESKTOP[0], "height": DESKTOP[1]})
+            tab.page.mouse.move(0, 0)
+            # An address that it does not have yet, which leads to the fleet.
+            tab.page.goto(f"{address}#/?{query}&for={quote(request.node.name, safe='')}")
+            for toggle in tab.page.locator("tbody tr.group [aria-expanded=true]").all():
+                toggle.click()
+            return tab
+
+        yield looked
+
+
+@pytest.fixture
+def looked_at(look: Callable[..., Tab], every_status_page: str) -> Tab:
+    """The fleet of :func:`every_status_page`."""
+    return look(every_status_page)
 
 
 @pytest.fixture
@@ -142,6 +165,6 @@ def hostile_page(tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server) 
 def many_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The same over :func:`many`."""
     assert browser.is_connected()
-    root = made_once(tmp_path_factory, "many", lambda folder: many(folder, now(), 600, history=False))
+    root = made_once(tmp_path_factory, "many", lambda folder: many(folder, now(), 400, history=False))
     with run_dashboard(root, tmp_path_factory.mktemp("home-many")) as address:
         yield address

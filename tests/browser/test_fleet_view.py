@@ -35,25 +35,23 @@ def test_each_status_shows_with_its_word_and_its_sign(page: Page) -> None:
     expect(row(page, scenes.SILENT)).to_contain_text("and no pass has judged that")
 
 
-@pytest.mark.parametrize(
-    ("run_id", "words"),
-    [
-        pytest.param(scenes.OOM, ("CUDA out of memory", "oom"), id="a failure names its cause"),
-        pytest.param(scenes.BY_ERROR, ("No such file or directory",), id="a failure that only _error tells of, too"),
-        pytest.param(scenes.HANGS, ("No progress", "twice exceeded"), id="a hang says since when nothing moves"),
-        pytest.param(scenes.GONE, ("Both heartbeats stale",), id="a silence says that it is one"),
-        pytest.param(scenes.STALLED, ("stalled", "clock_skew"), id="conditions are named"),
-        pytest.param(scenes.NAN, ("loss_nan", "NaN"), id="a loss that is no number is shown as such"),
-        pytest.param(scenes.FLAPS, ("waiting to be sent",), id="alerts that wait are told of"),
-        pytest.param(scenes.HEALTHY, ("training", "tok/s"), id="a run that lives tells phase and throughput"),
-        pytest.param(
-            scenes.DAMAGED, ("its record cannot be used", "metadata.json"), id="what cannot be read is said to be so"
-        ),
-    ],
-)
-def test_a_row_tells(page: Page, run_id: str, words: tuple[str, ...]) -> None:
-    for word in words:
-        expect(row(page, run_id)).to_contain_text(word)
+TOLD = {
+    scenes.OOM: ("CUDA out of memory", "oom"),
+    scenes.BY_ERROR: ("No such file or directory",),
+    scenes.HANGS: ("No progress", "twice exceeded"),
+    scenes.GONE: ("Both heartbeats stale",),
+    scenes.STALLED: ("stalled", "clock_skew"),
+    scenes.NAN: ("loss_nan", "NaN"),
+    scenes.FLAPS: ("waiting to be sent",),
+    scenes.HEALTHY: ("training", "tok/s"),
+    scenes.DAMAGED: ("its record cannot be used", "metadata.json"),
+}
+
+
+def test_a_row_tells(page: Page) -> None:
+    for run_id, words in TOLD.items():
+        for word in words:
+            expect(row(page, run_id)).to_contain_text(word)
 
 
 def test_who_needs_people_stands_on_top(page: Page) -> None:
@@ -80,21 +78,21 @@ def test_words_choose_among_the_runs_and_stay_in_the_address(page: Page) -> None
     expect_fleet(page, list(STATUSES))
 
 
-@pytest.mark.parametrize(
-    ("words", "run_id"),
-    [
-        pytest.param("IMAGENET", scenes.DONE, id="its name, in capitals or not"),
-        pytest.param("oom", scenes.OOM, id="its cause"),
-        pytest.param("no such file", scenes.BY_ERROR, id="its reason"),
-        pytest.param("clock_skew", scenes.STALLED, id="its conditions"),
-        pytest.param("judged", scenes.SILENT, id="why its status may be out of date"),
-        pytest.param("unterminated string", scenes.DAMAGED, id="what could not be read of it"),
-    ],
-)
-def test_words_find_a_run_by(page: Page, words: str, run_id: str) -> None:
-    filter_box(page).fill(words)
-    expect(page.locator("tbody tr")).to_have_count(1)
-    assert rows(page) == [run_id]
+FOUND_BY = {
+    "its name, in capitals or not": ("IMAGENET", scenes.DONE),
+    "its cause": ("oom", scenes.OOM),
+    "its reason": ("no such file", scenes.BY_ERROR),
+    "its conditions": ("clock_skew", scenes.STALLED),
+    "why its status may be out of date": ("judged", scenes.SILENT),
+    "what could not be read of it": ("unterminated string", scenes.DAMAGED),
+}
+
+
+def test_words_find_a_run(page: Page) -> None:
+    for by, (words, run_id) in FOUND_BY.items():
+        filter_box(page).fill(words)
+        expect(page.locator("tbody tr")).to_have_count(1)
+        assert rows(page) == [run_id], by
 
 
 def test_a_run_that_seems_to_have_fallen_silent_does_not_look_calm(page: Page) -> None:
@@ -107,14 +105,13 @@ def test_a_run_that_seems_to_have_fallen_silent_does_not_look_calm(page: Page) -
     left = "told => told.getBoundingClientRect().left"
     assert doubt.evaluate(left) == cause.evaluate(left)
     expect(silent.locator(".c-beat")).to_have_text(re.compile(r"^▲ \d"))
-
-
-def test_no_dash_stands_where_there_is_no_reason(page: Page) -> None:
+    # And no dash where there is no reason.
     for run_id in (scenes.SILENT, scenes.DAMAGED):
         expect(row(page, run_id).locator(".why")).not_to_have_text(re.compile(r"^\W*\u2013"))
 
 
 def test_chips_count_and_choose_statuses(page: Page) -> None:
+    expect(page.get_by_text("2 older runs")).to_be_visible()
     for shown in set(STATUSES.values()) - {"RUNNING"}:
         expect(chip(page, shown)).to_contain_text(str(sum(each == shown for each in STATUSES.values())))
     chip(page, "FAILED").click()
@@ -205,7 +202,3 @@ def test_the_last_day_of_each_run_is_told_in_words_too(page: Page) -> None:
     assert name.count("TIMED_OUT") >= 3
     assert "RUNNING" in name
     assert "attempt 3" in name
-
-
-def test_older_runs_are_counted(page: Page) -> None:
-    expect(page.get_by_text("2 older runs")).to_be_visible()

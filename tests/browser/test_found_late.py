@@ -1,20 +1,29 @@
 """Runs of a sweep that watchers found late: whole names, a run that stands still, and the time that was not watched."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from support import view_scenes as scenes
-from support.browser import DESKTOP, PHONE, OpenTab
+from support.browser import DESKTOP, PHONE, Tab, settled
 from support.dashboard import run_dashboard
 from support.made_once import made_once
 from support.seen_page import NEEDS, chip, expect_fleet, open_run, row, rows, section
 from support.view_scenes import found_late
 
 SWEEP = (scenes.STANDS, *scenes.STEADY)
+
+
+_CUT_AND_WIDE = """() => {
+  const links = [...document.querySelectorAll("tbody tr a.run-link")];
+  const hidden = links.flatMap((link) => [link.scrollWidth - link.clientWidth, link.scrollHeight - link.clientHeight]);
+  const { scrollWidth, clientWidth } = document.documentElement;
+  return [Math.max(...hidden), Math.max(...links.map((link) => link.clientHeight)), scrollWidth - clientWidth];
+}"""
+"""By how many pixels a name is cut, how high the highest is, and by how many pixels the page is too wide."""
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +35,8 @@ def address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-def page(address: str, tab: OpenTab) -> Page:
-    page = tab(address).page
+def page(address: str, look: Callable[..., Tab]) -> Page:
+    page = look(address).page
     expect_fleet(page, SWEEP)
     return page
 
@@ -73,15 +82,9 @@ def test_how_to_set_a_limit_stands_in_the_runs_own_view(page: Page) -> None:
     expect(section(page, "Progress")).not_to_contain_text("Time left")
 
 
-@pytest.mark.parametrize("size", [(1440, 900), DESKTOP, (1000, 800), (760, 800), PHONE], ids=str)
-def test_no_name_is_cut(address: str, tab: OpenTab, size: tuple[int, int]) -> None:
-    page = tab(address, size=size).page
-    expect_fleet(page, SWEEP)
-    for link in page.locator("tbody tr a.run-link").all():
-        hidden = link.evaluate("(link) => [link.scrollWidth - link.clientWidth, link.scrollHeight - link.clientHeight]")
-        assert max(hidden) <= 1, link.inner_text()
-    if size[0] >= DESKTOP[0]:
-        heights = page.locator("tbody tr a.run-link").evaluate_all("(links) => links.map((link) => link.clientHeight)")
-        assert max(heights) < 30, "a name of usual length takes one line"
-    wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    assert wide <= 0
+def test_no_name_is_cut(page: Page) -> None:
+    for width in (1440, DESKTOP[0], 1000, 760, PHONE[0]):
+        page.set_viewport_size({"width": width, "height": 800})
+        cut, height, wide = settled(lambda: page.evaluate(_CUT_AND_WIDE), lambda at: at[0] <= 1 and at[2] <= 0)
+        assert (cut <= 1, wide <= 0) == (True, True), width
+        assert height < 30 or width < DESKTOP[0], "a name of usual length takes one line"

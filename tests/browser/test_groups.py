@@ -6,11 +6,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from support import view_scenes as scenes
-from support.browser import DESKTOP, PHONE, OpenTab, settled
+from support.browser import DESKTOP, PHONE, OpenTab, Tab, serious_faults, settled
 from support.seen_page import chip, expect_fleet, filter_box, group, open_run, row, rows
 from support.view_places import place_of
 from support.view_world import MINUTE, SdkWorld, sweep
@@ -34,35 +33,32 @@ _BROKEN_AND_WIDE = """() => {
 
 
 @pytest.fixture
-def page(together_page: str, tab: OpenTab) -> Page:
-    page = tab(together_page).page
+def page(together_page: str, look: Callable[..., Tab]) -> Page:
+    page = look(together_page).page
     expect_fleet(page, scenes.ALONE)
     expect(group(page, SILENT)).to_be_visible()
     return page
 
 
-def test_35_runs_that_timed_out_together_are_one_line_with_one_hint(page: Page) -> None:
+def test_35_runs_that_timed_out_together_are_one_line_with_one_hint_on_one_screen(page: Page) -> None:
     expect(group(page, SILENT)).to_contain_text("TIMED_OUT")
     expect(group(page, SILENT)).to_contain_text("Both heartbeats stale")
     expect(page.get_by_text(HINT)).to_have_count(1)
-    for run_id in scenes.TOGETHER:
-        expect(row(page, run_id)).to_have_count(0)
+    assert set(rows(page)).isdisjoint(scenes.TOGETHER)
     # Where each has figures of its own, the hint says whose it shows.
     expect(group(page, OUT_OF_MEMORY)).to_contain_text(
         re.compile(rf"→? ?{scenes.OUT_OF_MEMORY[0]}|{scenes.OUT_OF_MEMORY[1]}")
     )
-
-
-def test_all_of_them_fit_one_screen(page: Page) -> None:
     for width, height in (DESKTOP, PHONE):
         page.set_viewport_size({"width": width, "height": height})
         expect(group(page, OUT_OF_MEMORY)).to_be_in_viewport(ratio=1)
         expect(group(page, SILENT)).to_be_in_viewport(ratio=1)
 
 
-def test_as_many_runs_fit_a_screen_as_have_room_for_a_line(together_page: str, tab: OpenTab) -> None:
-    page = tab(f"{together_page}#/?sort=run").page
-    expect_fleet(page, scenes.TOGETHER)
+def test_a_sort_shows_each_run_in_its_place_and_as_many_as_a_screen_has_lines_for(page: Page) -> None:
+    page.get_by_role("columnheader", name="Run", exact=True).get_by_role("button").click()
+    expect(page.locator("tbody tr.group")).to_have_count(0)
+    assert rows(page) == sorted(rows(page))
     page.mouse.move(0, 0)
     for (width, height), least in ((DESKTOP, 24), (PHONE, 7)):
         page.set_viewport_size({"width": width, "height": height})
@@ -82,7 +78,9 @@ def test_a_press_opens_a_group_and_another_closes_it(page: Page) -> None:
     expect(page.locator("tbody tr.member")).to_have_count(0)
 
 
-def test_the_keyboard_opens_a_group_and_goes_on_in_it(page: Page) -> None:
+def test_the_keyboard_opens_a_group_and_goes_on_in_it(together_page: str, tab: OpenTab) -> None:
+    page = tab(together_page).page
+    expect_fleet(page, scenes.ALONE)
     page.keyboard.press("j")
     toggle = group(page, SILENT).get_by_role("button")
     expect(toggle).to_be_focused()
@@ -111,12 +109,6 @@ def test_counts_and_filters_are_of_runs_not_of_lines(page: Page) -> None:
     wanted = [run_id for run_id in scenes.TOGETHER if "seed2" in run_id]
     expect(page.get_by_text(f"{len(wanted)} of {total} runs")).to_be_visible()
     assert sorted(rows(page)) == sorted(wanted)
-
-
-def test_a_sort_shows_each_run_in_its_place(page: Page) -> None:
-    page.get_by_role("columnheader", name="Run", exact=True).get_by_role("button").click()
-    expect(page.locator("tbody tr.group")).to_have_count(0)
-    assert rows(page) == sorted(rows(page))
 
 
 def test_the_hint_of_a_run_shows_where_it_is_pointed_at_or_focused(page: Page) -> None:
@@ -148,20 +140,14 @@ def test_a_press_on_a_row_opens_what_it_has_no_room_for(page: Page) -> None:
     expect(member.locator(".c-more")).to_be_hidden()
 
 
-def test_words_stay_whole(page: Page) -> None:
+def test_words_stay_whole_and_everybody_can_read_a_group(page: Page) -> None:
     group(page, OUT_OF_MEMORY).get_by_role("button").click()
     expect_fleet(page, scenes.OUT_OF_MEMORY)
+    assert serious_faults(page, "table") == []
     for width, height in (DESKTOP, (1000, 800), (760, 800), PHONE):
         page.set_viewport_size({"width": width, "height": height})
         broken, wide = settled(lambda: page.evaluate(_BROKEN_AND_WIDE), lambda found: found[0] == [] and found[1] <= 0)
         assert (broken, wide <= 0) == ([], True), width
-
-
-def test_axe_finds_nothing_serious_in_a_group(page: Page) -> None:
-    group(page, SILENT).get_by_role("button").click()
-    expect(page.locator("tbody tr.member")).to_have_count(len(scenes.TOGETHER))
-    found = Axe().run(page).response["violations"]
-    assert [each["id"] for each in found if each["impact"] in {"serious", "critical"}] == []
 
 
 def test_a_group_stays_open_while_runs_join_and_leave_it(

@@ -11,10 +11,8 @@ from playwright.sync_api import Page, Route, expect
 
 from support.browser import OpenTab
 from support.dashboard import run_dashboard
-from support.proxy import FaultProxy, s3_error
-from support.s3 import S3Server
 from support.seen_page import expect_fleet, open_run, row, rows, section
-from support.view_places import Place, bucket, place_of
+from support.view_places import Place, place_of
 from support.view_world import MINUTE, SdkWorld, sweep
 
 START = Callable[..., str]
@@ -105,51 +103,36 @@ def test_focus_and_place_stay_while_rows_change(place: Place, page: Page) -> Non
         expect(page.locator("tbody tr").first).to_contain_text(DOOMED)
 
 
-def test_a_store_that_fails_is_told_of_and_what_was_known_stands(
-    s3_server: S3Server, fault_proxy: FaultProxy, dashboard: START, tab: OpenTab
-) -> None:
-    name = s3_server.bucket()
-    place = bucket(s3_server, name)
-    _two_runs().lay(place)
-    sweep(place)
-    settings = {**s3_server.environment(), "AWS_ENDPOINT_URL": fault_proxy.url}
-    page = tab(dashboard(f"s3://{name}/training-runs", **settings)).page
-    expect_fleet(page, [GOOD, DOOMED])
+def test_a_store_that_fails_is_told_of_and_what_was_known_stands(place: Place, page: Page, tmp_path: Path) -> None:
     expect(row(page, GOOD)).to_contain_text("training")
-    fault_proxy.inject(s3_error(503, "SlowDown"))
+    (tmp_path / "runs").rename(tmp_path / "away")
     banner = page.get_by_label("What to know about this page")
     expect(banner).to_contain_text("The store cannot be seen")
     expect(banner).to_contain_text("What you see is as of")
     expect_fleet(page, [GOOD, DOOMED])
     expect(row(page, GOOD)).to_contain_text("training")
     expect(row(page, GOOD).locator(".status")).to_contain_text("RUNNING")
-    fault_proxy.clear()
+    (tmp_path / "away").rename(tmp_path / "runs")
     expect(banner).not_to_contain_text("The store cannot be seen")
     _beat(place, GOOD)
     expect(row(page, GOOD)).to_contain_text("3.33k")
 
 
-def test_a_server_that_is_gone_is_told_of(tmp_path: Path, tab: OpenTab) -> None:
+def test_that_nobody_watches_and_that_the_server_is_gone_is_told(tmp_path: Path, tab: OpenTab) -> None:
     root = tmp_path / "runs"
     _two_runs().lay(place_of(root))
     with run_dashboard(root, tmp_path / "home") as address:
         opened = tab(address)
         expect_fleet(opened.page, [GOOD, DOOMED])
+        banner = opened.page.get_by_label("What to know about this page")
+        expect(banner).to_contain_text("no pass has left its mark")
     opened.expected += ["Failed to load resource", "ERR_CONNECTION_REFUSED"]
-    banner = opened.page.get_by_label("What to know about this page")
     expect(banner).to_contain_text("The server does not answer")
     expect_fleet(opened.page, [GOOD, DOOMED])
     again = f"--port={urlsplit(address).port}"
     with run_dashboard(root, tmp_path / "home", again) as same:
         assert same == address
         expect(banner).not_to_contain_text("The server does not answer")
-
-
-def test_nobody_watches_is_told(tmp_path: Path, dashboard: START, tab: OpenTab) -> None:
-    root = tmp_path / "runs"
-    _two_runs().lay(place_of(root))
-    page = tab(dashboard(root)).page
-    expect(page.get_by_label("What to know about this page")).to_contain_text("no pass has left its mark")
 
 
 def test_a_fleet_without_runs_says_how_to_begin_one(tmp_path: Path, dashboard: START, tab: OpenTab) -> None:
@@ -159,28 +142,6 @@ def test_a_fleet_without_runs_says_how_to_begin_one(tmp_path: Path, dashboard: S
     expect(page.get_by_text("No runs yet")).to_be_visible()
     place_of(root).put("first/metadata.json", b"{}", now())
     expect_fleet(page, ["first"])
-
-
-def test_many_browsers_cost_the_store_what_one_does(
-    s3_server: S3Server, fault_proxy: FaultProxy, dashboard: START, tab: OpenTab
-) -> None:
-    name = s3_server.bucket()
-    place = bucket(s3_server, name)
-    _two_runs().lay(place)
-    sweep(place)
-    settings = {**s3_server.environment(), "AWS_ENDPOINT_URL": fault_proxy.url}
-    address = dashboard(f"s3://{name}/training-runs", **settings)
-    pages: list[Page] = [tab(address).page for _ in range(3)]
-    for page in pages:
-        expect_fleet(page, [GOOD, DOOMED])
-    began = pages[0].evaluate("performance.now()")
-    fault_proxy.clear()
-    with pages[0].expect_response("**/data/fleet**"):
-        pass
-    pages[0].wait_for_timeout(4_000)
-    listings = sum("list-type" in each.target for each in fault_proxy.passed)
-    rounds = (pages[0].evaluate("performance.now()") - began) / 1000
-    assert 1 <= listings <= rounds + 1
 
 
 def test_what_is_old_right_after_opening_is_said_to_be_refreshed(every_status_page: str, tab: OpenTab) -> None:

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from support.browser import PHONE, OpenTab
+from support.browser import PHONE, OpenTab, Tab, serious_faults
 from support.dashboard import run_dashboard
 from support.failed_fleet import FAILED_FLEET
 
@@ -28,8 +27,8 @@ def group(page: Page, title: str) -> Any:
     return page.get_by_role("region", name=title)
 
 
-def test_what_to_mend_first_is_on_top_with_its_hours(address: str, tab: OpenTab) -> None:
-    page = tab(address).page
+def test_what_to_mend_first_is_on_top_with_its_hours(address: str, look: Callable[..., Tab]) -> None:
+    page = look(address).page
     page.get_by_role("link", name="Causes").click()
     expect(page.get_by_role("heading", name="What to mend first", level=1)).to_be_visible()
     expect(page.locator(".causes .lead")).to_contain_text("4 failures of 4 runs since")
@@ -47,10 +46,16 @@ def test_what_to_mend_first_is_on_top_with_its_hours(address: str, tab: OpenTab)
         each.evaluate("bar => bar.getBoundingClientRect().width") for each in rows.locator(".use-unnoticed").all()
     ]
     assert widths[0] > 4 * widths[1] > 0, "as long as the hours are many"
+    assert serious_faults(page, ".causes") == []
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    assert serious_faults(page, ".causes") == []
+    page.emulate_media(color_scheme="light")
 
 
-def test_a_run_is_a_link_and_escape_leads_back(address: str, tab: OpenTab) -> None:
-    page = tab(f"{address}#/causes").page
+def test_a_run_is_a_link_and_escape_leads_back(address: str, look: Callable[..., Tab]) -> None:
+    page = look(address).page
+    page.goto(f"{address}#/causes")
     group(page, "On which nodes").get_by_role("link", name="llama-2").click()
     expect(page).to_have_url(re.compile("#/runs/llama-2$"))
     page.go_back()
@@ -59,14 +64,13 @@ def test_a_run_is_a_link_and_escape_leads_back(address: str, tab: OpenTab) -> No
     expect(page.get_by_role("searchbox")).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    "looks", [{"scheme": "light"}, {"scheme": "dark", "size": PHONE}], ids=["light", "a dark phone"]
-)
-def test_axe_finds_nothing_serious(address: str, tab: OpenTab, looks: dict[str, Any]) -> None:
-    page = tab(f"{address}#/causes", **looks).page
-    expect(group(page, "At which steps")).to_be_visible()
-    found: list[dict[str, Any]] = Axe().run(page).response["violations"]
-    assert [each["id"] for each in found if each["impact"] in {"serious", "critical"}] == []
+def test_a_run_whose_cause_was_seen_before_leads_to_the_one_before(address: str, look: Callable[..., Tab]) -> None:
+    page = look(address).page
+    page.goto(f"{address}#/runs/gpt-2")
+    told = page.locator(".seen-before")
+    expect(told).to_contain_text(re.compile(r"Seen before: same as run gpt-1 on .+ \(2 runs so far\), which went on"))
+    told.get_by_role("link", name="gpt-1").click()
+    expect(page).to_have_url(re.compile("#/runs/gpt-1$"))
 
 
 def test_a_fleet_that_never_failed_says_so(dashboard: Callable[..., str], tab: OpenTab, tmp_path: Path) -> None:
@@ -77,8 +81,8 @@ def test_a_fleet_that_never_failed_says_so(dashboard: Callable[..., str], tab: O
     expect(page.locator(".causes .notes")).to_contain_text("Nothing is recorded of 1 run.")
 
 
-def test_a_store_that_does_not_answer_is_no_fleet_without_failures(address: str, tab: OpenTab) -> None:
-    opened = tab(address)
+def test_a_store_that_does_not_answer_is_no_fleet_without_failures(address: str, look: Callable[..., Tab]) -> None:
+    opened = look(address)
     opened.expected.append("503")
     page = opened.page
     page.route("**/data/causes", lambda route: route.fulfill(
@@ -88,11 +92,3 @@ def test_a_store_that_does_not_answer_is_no_fleet_without_failures(address: str,
     page.unroute("**/data/causes")
     page.get_by_role("button", name="Ask again").click()
     expect(group(page, "Which causes")).to_be_visible()
-
-
-def test_a_run_whose_cause_was_seen_before_leads_to_the_one_before(address: str, tab: OpenTab) -> None:
-    page = tab(f"{address}#/runs/gpt-2").page
-    told = page.locator(".seen-before")
-    expect(told).to_contain_text(re.compile(r"Seen before: same as run gpt-1 on .+ \(2 runs so far\), which went on"))
-    told.get_by_role("link", name="gpt-1").click()
-    expect(page).to_have_url(re.compile("#/runs/gpt-1$"))

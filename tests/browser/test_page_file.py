@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from support import view_scenes as scenes
-from support.browser import OpenTab
+from support.browser import OpenTab, Tab
 from support.cli import LASTBEAT, call
 from support.made_once import made_once
 from support.seen_page import chip, expect_fleet, filter_box, open_run, row, section
@@ -33,8 +33,8 @@ def file(young_root: Callable[[], Path], tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def page(file: Path, tab: OpenTab) -> Page:
-    page = tab(file.as_uri()).page
+def page(file: Path, look: Callable[..., Tab]) -> Page:
+    page = look(file.as_uri()).page
     expect_fleet(page, [scenes.OOM, scenes.HEALTHY])
     return page
 
@@ -55,7 +55,8 @@ def test_it_shows_the_fleet_and_how_old_it_is(page: Page) -> None:
 def test_it_holds_all_about_its_runs(page: Page) -> None:
     open_run(page, scenes.OOM)
     expect(section(page, "Cause")).to_contain_text("CUDA out of memory")
-    page.keyboard.press("Escape")
+    page.get_by_role("link", name="All runs").click()
+    chip(page, "All").click()
     open_run(page, scenes.HEALTHY)
     expect(page.get_by_role("slider", name="Loss curve")).to_be_visible()
     page.reload()

@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from lastbeat.jobs.restarts.compiling import compiled
@@ -15,7 +14,7 @@ from lastbeat.model.restart import FoundCheckpoint, Mode, RestartEntry, RestartR
 from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.watch.record.codec import encode
-from support.browser import PHONE, OpenTab
+from support.browser import PHONE, OpenTab, serious_faults
 from support.cli import LASTBEAT, RunFolder, call
 from support.seen_page import open_run, row, section
 
@@ -89,5 +88,4 @@ def test_a_supervised_run_shows_its_job_its_budget_and_its_checkpoint(tmp_path: 
     expect(commands.nth(1)).to_contain_text("runs")
     expect(commands.nth(2)).to_contain_text("✖ exit status 3")
     expect(commands.nth(2)).to_contain_text("commands/command-checkpoint-1000.log")
-    serious = [each for each in Axe().run(page).response["violations"] if each["impact"] in {"serious", "critical"}]
-    assert serious == []
+    assert serious_faults(page, "main") == []

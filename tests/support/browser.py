@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Playwright, Request, expect
 
 ARGS = (
@@ -64,6 +65,21 @@ def settled(measure: Callable[[], Measured], good: Callable[[Measured], bool]) -
     while not good(found := measure()) and time.monotonic() < until:
         time.sleep(0.1)
     return found
+
+
+def serious_faults(page: Page, within: str | None = None, **options: Any) -> list[str]:
+    """What axe finds that is serious, on a page that is drawn or in the part of it ``within``, by axe's ``options``."""
+
+    def found() -> list[str]:
+        answer = Axe().run(page, context=within, options={"resultTypes": ["violations"], **options})
+        return [
+            f"{each['impact']} {each['id']}: {node['html'][:160]} {node['failureSummary'][:200]}"
+            for each in answer.response["violations"]
+            if each["impact"] in {"serious", "critical"}
+            for node in each["nodes"][:5]
+        ]
+
+    return settled(found, lambda faults: not faults)
 
 
 @dataclass

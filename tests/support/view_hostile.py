@@ -27,8 +27,7 @@ REVERSED = "invoice\u202egnp.exe\u2066 \u200f\u200b \U000e0041"
 BREAKS = "line\u2028separator\u2029paragraph\x85next\x00null\rreturn"
 LONG = "x" * 100_000
 TEXTS = (SCRIPT, IMAGE, END, COMMENT, QUOTES, LINK, TEMPLATE, SVG, FRAME, ANSI, REVERSED, BREAKS)
-IDS = ("constructor", "toString", "hasOwnProperty", "-rf", "....", ".hidden", "NaN", "null", "0", "1e999",
-       "user@host:22", "a=b+c", "lr=1e-4:bs=256@v2+fix", "A" * 200)  # fmt: skip
+IDS = ("constructor", "-rf", "....", "NaN", "0", "user@host:22", "lr=1e-4:bs=256@v2+fix", "A" * 200)
 """Names that a run may have, and a page may stumble over. Those that begin with a dot are no runs in a directory, where
 they are hidden files."""
 NOT_IDS = ("%2e%2e", f"<img src=x onerror=window.{MARK}=1>", "a b", "ünïcode", "q'uote\"s")

@@ -66,7 +66,7 @@ def every_status(at: Path | Store | Place, now: datetime) -> None:
                   _restarted, _old):  # fmt: skip
         begin(world)
     world.sns_is_down(-55 * MINUTE)
-    world.passes((-26 * HOUR, -HOUR, 20 * MINUTE), (-HOUR, -0.5 * MINUTE, 2 * MINUTE), (-20.0, -20.0, 1.0))
+    world.passes((-26 * HOUR, -HOUR, 20 * MINUTE), (-HOUR, -0.5 * MINUTE, 4 * MINUTE), (-20.0, -20.0, 1.0))
     world.play()
     place = place_of(at)
     world.lay(place)
@@ -122,7 +122,7 @@ def together(at: Path | Store | Place, now: datetime) -> None:
         _out_of_memory(world, world.training(run_id, total=9_000, step_s=2.2).beats(-2 * HOUR, -55 * MINUTE))
     for run_id in ALONE:
         world.training(run_id, total=25_000, step_s=1.1, tokens=65_536, gpus=1).beats(-4 * HOUR, -10.0)
-    world.passes((-3 * HOUR, -HOUR, 10 * MINUTE), (-HOUR, -20.0, 2 * MINUTE))
+    world.passes((-3 * HOUR, -HOUR, 30 * MINUTE), (-HOUR, -20.0, 5 * MINUTE))
     place = place_of(at)
     world.play().lay(place)
     if not isinstance(place.store, MemoryStore):
