@@ -46,7 +46,7 @@ TOLD = [
 
 
 @pytest.mark.parametrize(("row", "count"), TOLD)
-@pytest.mark.parametrize("columns", [60, 80, 200])
+@pytest.mark.parametrize("columns", [60, 200])
 def test_what_stands_below_a_row(row: Row, count: int, columns: int) -> None:
     lines = shown(row, columns=columns)
     at = next(index for index, line in enumerate(lines) if line.startswith("STATUS"))
@@ -54,8 +54,8 @@ def test_what_stands_below_a_row(row: Row, count: int, columns: int) -> None:
     assert all(line.startswith("    ") for line in lines[at + 2 :])
 
 
-@pytest.mark.parametrize("columns", [60, 80, 100, 160])
-@pytest.mark.parametrize("length", [30, 50, 200])
+@pytest.mark.parametrize("columns", [60, 160])
+@pytest.mark.parametrize("length", [30, 200])
 def test_no_run_id_is_cut(length: int, columns: int) -> None:
     name = "qwen2.5-14b-" + "x" * (length - 18) + "-seed1"
     rows = [Row(name, ShownState(Status.RUNNING), figures=Figures(5, 10, 2.5), beat_at=NOW), FAILED]

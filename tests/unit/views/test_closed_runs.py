@@ -21,8 +21,14 @@ def looked_at(*, recorded: bool = True) -> Looked:
     return looked
 
 
-@pytest.mark.parametrize("closed", ["run-001/", "run-001/metadata.json", "run-001/_watchdog.json"])
-@pytest.mark.parametrize("fresh", [False, True], ids=["seen before", "never seen before"])
+@pytest.mark.parametrize(
+    ("closed", "fresh"),
+    [
+        pytest.param("run-001/", True, id="its folder, never seen before"),
+        pytest.param("run-001/metadata.json", False, id="a heartbeat, seen before"),
+        pytest.param("run-001/_watchdog.json", True, id="its record, never seen before"),
+    ],
+)
 def test_its_row_has_the_reason_and_what_passes_recorded(closed: str, fresh: bool) -> None:
     looked = looked_at()
     if not fresh:
@@ -76,9 +82,8 @@ def test_one_that_ended_long_ago_stays_out_of_sight() -> None:
         assert (len(view.rows), view.older) == (2, 1)
 
 
-@pytest.mark.parametrize("folder", ["lost+found/", ".Trash-1000/"])
-def test_what_is_hardly_a_run_is_named_below_the_table(folder: str) -> None:
-    looked = looked_at()
+def test_what_is_hardly_a_run_is_named_below_the_table() -> None:
+    looked, folder = looked_at(), "lost+found/"
     looked.store.closed[folder] = DENIED
     view = looked.table.open()
     assert len(view.rows) == 3
@@ -126,7 +131,7 @@ def test_a_run_of_its_own_whose_logs_or_ranks_are_closed_says_so() -> None:
     assert f"ranks/: {DENIED}" in view_of(world).notes
 
 
-@pytest.mark.parametrize("closed", ["", "metadata.json", "_error"])
+@pytest.mark.parametrize("closed", ["", "_error"])
 def test_a_run_of_its_own_that_is_closed_is_no_missing_run(closed: str) -> None:
     world = World()
     world.both(100)

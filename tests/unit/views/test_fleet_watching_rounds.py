@@ -16,7 +16,7 @@ def runs(count: int) -> list[str]:
 @pytest.mark.parametrize("memory", ["there", "lost", "damaged"])
 def test_ten_thousand_runs_of_past_months_cost_the_listing_alone(memory: str) -> None:
     looked = Looked(paid=True)
-    for number, run_id in enumerate(runs(60)):
+    for number, run_id in enumerate(runs(30)):
         looked.beats(run_id)
         if number % 3 == 0:
             looked.run(run_id).complete()
@@ -37,7 +37,7 @@ def test_ten_thousand_runs_of_past_months_cost_the_listing_alone(memory: str) ->
     view = looked.table.open()
     asked = looked.asked()
     assert [row.run_id for row in view.rows] == ["lives"]
-    assert view.older == 61
+    assert view.older == 31
     assert {name.partition("/")[0] for name in asked} == {"list", "_watchdog", "lives"}
 
 
@@ -83,14 +83,14 @@ def test_only_the_record_tells_that_an_old_run_is_over_and_it_is_read_once() -> 
 
 def test_rounds_list_and_read_in_turn_a_few_documents_for_each_page_of_a_listing() -> None:
     looked = Looked(paid=True)
-    looked.beats(*runs(300))
+    looked.beats(*runs(80))
     looked.passes()
     looked.table.open()
     looked.asked()
     kinds = []
     for step in range(2, 10):
         looked.after(60)
-        looked.beats(*runs(300), step=step)
+        looked.beats(*runs(80), step=step)
         looked.table.round()
         asked = looked.asked()
         pages = max(1, -(-len(looked.store.held) // 1000))
@@ -101,34 +101,34 @@ def test_rounds_list_and_read_in_turn_a_few_documents_for_each_page_of_a_listing
 
 def test_what_people_see_right_now_is_read_first_and_nobody_is_forgotten() -> None:
     looked = Looked(paid=True)
-    looked.beats(*runs(40))
+    looked.beats(*runs(30))
     looked.passes()
     settle(looked.table)
     read: set[str] = set()
-    for step in range(2, 40):
+    for step in range(2, 30):
         looked.after(60)
-        looked.beats(*runs(40), step=step)
+        looked.beats(*runs(30), step=step)
         looked.table.round()
         looked.asked()
-        looked.table.round(["run-0033"])
+        looked.table.round(["run-0023"])
         asked = looked.asked()
-        assert next(name for name in asked if "progress" in name) == "run-0033/progress.json"
+        assert next(name for name in asked if "progress" in name) == "run-0023/progress.json"
         read |= {name.partition("/")[0] for name in asked if "progress" in name}
-    assert read == set(runs(40))
+    assert read == set(runs(30))
 
 
 def test_a_change_that_needs_people_is_seen_within_two_rounds_whatever_else_waits() -> None:
     looked = Looked(paid=True)
-    looked.beats(*runs(200))
+    looked.beats(*runs(60))
     looked.passes()
     looked.table.open()
     looked.after(60)
-    looked.beats(*runs(200), step=2)
-    looked.run("run-0150").error()
+    looked.beats(*runs(60), step=2)
+    looked.run("run-0050").error()
     looked.passes()
     looked.table.round()
     view = looked.table.round()
-    assert (view.rows[0].run_id, view.rows[0].status) == ("run-0150", Status.FAILED)
+    assert (view.rows[0].run_id, view.rows[0].status) == ("run-0050", Status.FAILED)
 
 
 def test_in_a_directory_each_round_sees_everything() -> None:
