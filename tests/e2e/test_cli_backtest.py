@@ -13,7 +13,6 @@ from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.watch.record.codec import encode
 from support.cli import LASTBEAT, call
-from support.s3 import S3Server
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
 RUNNING, FAILED, DONE = Status.RUNNING, Status.FAILED, Status.SUCCEEDED
@@ -76,18 +75,6 @@ def test_programs_get_the_same(fleet: Path) -> None:
     expect(json.loads(done.stdout))
 
 
-def test_a_bucket_is_read_as_a_directory_is(tmp_path: Path, s3_server: S3Server) -> None:
-    bucket = s3_server.bucket()
-    for name, body in {**FLEET, "broken": b"{"}.items():
-        s3_server.client().put_object(Bucket=bucket, Key=f"past/{name}/_watchdog.json", Body=body)
-    done = call(
-        LASTBEAT, "backtest", f"s3://{bucket}/past", "--json", cwd=tmp_path, LASTBEAT_RESTART_DELAY_SECONDS="0",
-        **s3_server.environment(),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    expect(json.loads(done.stdout))
-
-
 def expect(told: dict[str, Any]) -> None:
     counts = {name: told[name] for name in ("runs", "thin", "cut", "ends", "failures", "without_cause", "without_step")}
     assert counts == {
@@ -103,16 +90,3 @@ def expect(told: dict[str, Any]) -> None:
     assert policy["reasons"]["Permanent failure detected (excluded error_type: oom)"] == 2
     first = next(each for each in told["decisions"] if each["run_id"] == "mended")
     assert (first["action"], first["hindsight"], first["budget"], first["step"]) == ("restart", "saved", "1/3", 200)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("runs", "--policy", "megatron"), "there is no such restart policy"),
-        (("runs", "--root", "other"), "ROOT and --root name two fleets"),
-        (("nowhere",), "nowhere"),
-    ],
-)
-def test_what_is_wrong_is_told(fleet: Path, arguments: tuple[str, ...], said: str) -> None:
-    done = call(LASTBEAT, "backtest", *arguments, cwd=fleet)
-    assert (done.returncode, said in done.stderr) == (3, True), done.stderr

@@ -14,7 +14,6 @@ from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.watch.record.codec import encode
 from support.cli import LASTBEAT, call
-from support.s3 import S3Server
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
 SAVING = SpanKey("section", "checkpointing")
@@ -126,32 +125,3 @@ def test_programs_get_the_same(fleet: Path) -> None:
     done = call(LASTBEAT, "backtest", "runs", "--timeouts", "--json", cwd=fleet)
     assert done.returncode == 0, done.stderr
     expect(json.loads(done.stdout))
-
-
-def test_a_bucket_is_read_as_a_directory_is(tmp_path: Path, s3_server: S3Server) -> None:
-    bucket = s3_server.bucket()
-    for name, body in FLEET.items():
-        s3_server.client().put_object(Bucket=bucket, Key=f"past/{name}", Body=body)
-    root = f"s3://{bucket}/past"
-    done = call(LASTBEAT, "backtest", "--timeouts", root, "--json", cwd=tmp_path, **s3_server.environment())
-    assert done.returncode == 0, done.stderr
-    expect(json.loads(done.stdout))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--timeouts", "--policy", "megatron_transient"), "--timeouts is about limits, not policies"),
-        (("--timeouts", "--decisions"), "--timeouts is about limits, not policies"),
-        (("--timeouts", "nowhere"), "nowhere"),
-    ],
-)
-def test_what_is_wrong_is_told(fleet: Path, arguments: tuple[str, ...], said: str) -> None:
-    done = call(LASTBEAT, "backtest", *arguments, cwd=fleet)
-    assert (done.returncode, said in done.stderr) == (3, True), done.stderr
-
-
-def test_an_empty_fleet_is_no_fault(tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    done = call(LASTBEAT, "backtest", "--timeouts", "runs", cwd=tmp_path)
-    assert (done.returncode, "0 of 0 recorded runs" in done.stdout) == (0, True), done.stderr

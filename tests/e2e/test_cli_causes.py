@@ -9,7 +9,6 @@ import pytest
 
 from support.cli import LASTBEAT, call
 from support.failed_fleet import FAILED_FLEET
-from support.s3 import S3Server
 
 
 @pytest.fixture
@@ -69,16 +68,6 @@ def test_programs_get_the_same(fleet: Path) -> None:
     expect(json.loads(done.stdout))
 
 
-def test_a_bucket_is_read_as_a_directory_is(tmp_path: Path, s3_server: S3Server) -> None:
-    bucket = s3_server.bucket()
-    bodies = {f"{name}/_watchdog.json": body for name, body in {**FAILED_FLEET, "broken": b"{"}.items()}
-    for key, body in {**bodies, "new/metadata.json": b"{"}.items():
-        s3_server.client().put_object(Bucket=bucket, Key=f"past/{key}", Body=body)
-    done = call(LASTBEAT, "causes", f"s3://{bucket}/past", "--json", cwd=tmp_path, **s3_server.environment())
-    assert done.returncode == 0, done.stderr
-    expect(json.loads(done.stdout))
-
-
 def expect(told: dict[str, Any]) -> None:
     assert {name: told[name] for name in ("schema", "runs", "thin", "unrecorded", "unusable", "unread", "older")} == {
         "schema": 1, "runs": 5, "thin": 1, "unrecorded": 1, "unusable": 1, "unread": 0, "older": 0,
@@ -99,20 +88,6 @@ def expect(told: dict[str, Any]) -> None:
     assert [each["name"] for each in told["users"]] == ["bob", "alice"]
     assert [each["name"] for each in told["steps"]] == ["100 to 999"]
     assert (told["total"]["failures"], told["total"]["error_type"], told["users"][0]["signal"]) == (4, None, None)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("runs", "--by", "colour"), "colour"),
-        (("runs", "--since", "never"), "--since='never' is not a time"),
-        (("runs", "--root", "other"), "ROOT and --root name two fleets"),
-        (("nowhere",), "nowhere"),
-    ],
-)
-def test_what_is_wrong_is_told(fleet: Path, arguments: tuple[str, ...], said: str) -> None:
-    done = call(LASTBEAT, "causes", *arguments, cwd=fleet)
-    assert (done.returncode, said in done.stderr) == (3, True), done.stderr
 
 
 def test_a_fleet_without_failures_says_so(tmp_path: Path) -> None:

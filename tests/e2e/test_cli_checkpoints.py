@@ -60,11 +60,3 @@ def test_a_place_that_cannot_be_read_is_told(tmp_path: Path, place: str) -> None
     assert "Traceback" not in said.stderr
     assert place in said.stderr
     assert "MONITORING_ROOT" not in said.stderr, "the fleet root is another place"
-
-
-def test_what_has_to_be_named_is_told(tmp_path: Path) -> None:
-    (tmp_path / "training-runs").mkdir()
-    said = call(LASTBEAT, "checkpoints", cwd=tmp_path)
-    assert (said.returncode, "no place is named" in said.stderr) == (3, True), said.stderr
-    said = call(LASTBEAT, "checkpoints", "--run-id", "run", cwd=tmp_path)
-    assert (said.returncode, "run is not supervised" in said.stderr) == (3, True), said.stderr

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 from lastbeat.stores.kind import S3_LIST
 from support.cli import LASTBEAT, LIMIT_S, start
 from support.dashboard import run_dashboard
-from support.proxy import FaultProxy, Stall, s3_error
+from support.proxy import FaultProxy, Stall
 from support.recorder import run_recorder
 from support.s3 import S3Server
 from support.waiting import until
@@ -74,25 +74,6 @@ def test_however_many_watch_the_store_is_asked_for_a_listing_an_interval_at_most
     assert set(calls) <= {"s3:ListBucket", "s3:GetObject"}
     # One more at either end, where a round had begun or was not yet paid for.
     assert cost <= (intervals + 2) * LISTING
-
-
-def test_a_store_that_fails_while_people_watch_is_said_and_what_was_seen_stands(
-    s3_server: S3Server, tmp_path: Path
-) -> None:
-    bucket = fleet_of(s3_server)
-    with run_recorder(s3_server.url) as proxy:
-        settings = s3_server.environment() | {"AWS_ENDPOINT_URL": proxy.url}
-        with run_dashboard(f"s3://{bucket}/training-runs", tmp_path, **settings) as address:
-            until(lambda: get(f"{address}data/fleet"), lambda it: len(it["runs"]) == RUNS)
-            assert get(f"{address}data/runs/run-0")["run"]["run_id"] == "run-0"
-            proxy.inject(s3_error(503, "SlowDown"))
-            lost = until(lambda: get(f"{address}data/fleet"), lambda it: it["fault"] is not None)
-            assert len(lost["runs"]) == RUNS
-            told = until(lambda: get(f"{address}data/runs/run-1"), lambda it: "error" in it)
-            assert told["error"]
-            proxy.clear()
-            until(lambda: get(f"{address}data/fleet"), lambda it: it["fault"] is None)
-            until(lambda: get(f"{address}data/runs/run-1"), lambda it: "run" in it)
 
 
 def test_a_store_that_hangs_holds_up_neither_the_page_nor_the_end(

@@ -44,9 +44,7 @@ def test_signals_of_ones_own_go_into_the_zip_and_are_named_to_the_function(tmp_p
 
 
 WRONG_SIGNALS = [
-    pytest.param(("--signals", "none.yaml"), "none.yaml: it cannot be read", id="a file that is not there"),
     pytest.param(("--signals", "own.yaml"), "own.yaml:1: signals.s: unknown key 'sevrity'", id="a file that is wrong"),
-    pytest.param(("--signals", "megaton"), "--signals: there is no built-in catalogue 'megaton'", id="a wrong name"),
     pytest.param(("--signals", "jax", "--set", "Signals=jax"), "say the same thing", id="what is said twice"),
 ]
 
@@ -60,20 +58,6 @@ def test_signals_that_cannot_be_used_are_refused_before_anything_is_built(
     assert done.returncode == 3
     assert message in done.stderr
     assert "package.sh" not in done.stdout
-
-
-WRONG = [
-    pytest.param(("--root", "runs"), "a Lambda function watches a bucket", id="a fleet in a directory"),
-    pytest.param(("--root", "s3://my-bucket/", "--stack", "a b"), "no name of a stack", id="a stack without a name"),
-    pytest.param(("--bucket", "my-bucket", "--set", "Stale"), "is no parameter", id="half a parameter"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "message"), WRONG)
-def test_what_cannot_be_deployed_is_refused(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    done = call(LASTBEAT, "deploy", *arguments, cwd=tmp_path)
-    assert done.returncode == 3
-    assert message in done.stderr
 
 
 def test_without_sam_and_credentials_it_says_how_to_come_by_both(tmp_path: Path) -> None:
@@ -135,13 +119,6 @@ def test_an_installed_lastbeat_brings_along_what_it_deploys(tmp_path: Path, inst
         assert f"sam deploy --template-file {folder}/infra/template.yaml" in done.stdout
         assert (folder / "core" / "lastbeat" / "__init__.py").is_file()
         assert (folder / "infra" / "samconfig.toml").is_file(), "what SAM was answered is still there"
-
-
-def test_a_dry_run_of_an_installed_lastbeat_writes_nothing(tmp_path: Path, installed: Path) -> None:
-    done = call(LASTBEAT, "deploy", "--dry-run", "--bucket", "my-bucket", cwd=tmp_path, PYTHONPATH=str(installed))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "lastbeat/deploy/infra/package.sh --architecture arm64" in done.stdout
-    assert not (tmp_path / ".local").exists()
 
 
 def test_where_an_installed_lastbeat_can_build_nothing_it_says_so(tmp_path: Path, installed: Path) -> None:

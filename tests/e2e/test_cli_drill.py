@@ -107,23 +107,6 @@ def test_ctrl_c_ends_the_jobs(clean: Path) -> None:
     assert "the drill's jobs are being ended" in rest
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--policy", "megatron"), "no such restart policy"),
-        (("--iterations", "0"), "--iterations='0' is not a whole number"),
-        (("--stall", "-1"), "--stall='-1' is not a time"),
-        (("--signals", "nothing"), "nothing"),
-    ],
-)
-def test_what_is_wrong_is_told_before_anything_is_started(
-    tmp_path: Path, arguments: tuple[str, ...], said: str
-) -> None:
-    done = call(LASTBEAT, "drill", "--launcher", "local", "--root", "evidence", *arguments, cwd=tmp_path)
-    assert (done.returncode, said in done.stderr) == (3, True), done.stderr
-    assert not (tmp_path / "evidence").exists()
-
-
 def test_help_says_how_long_each_takes(tmp_path: Path) -> None:
     said = call(LASTBEAT, "drill", "--help", cwd=tmp_path).stdout
     lines = {line.split()[0]: line.split()[1:] for line in said.splitlines() if line.strip()}

@@ -46,12 +46,6 @@ def test_without_any_log_it_is_said_where_one_could_be(run: RunFolder) -> None:
     assert "LASTBEAT_LOGS" in done.stderr
 
 
-def test_a_run_that_is_nearly_called_so(run: RunFolder) -> None:
-    done = call(LASTBEAT, "explain", "my-rum", cwd=run.root.parent)
-    assert (done.returncode, done.stdout) == (3, "")
-    assert "Did you mean my-run?" in done.stderr
-
-
 def test_a_fleet_root_in_place_of_a_run(run: RunFolder) -> None:
     for number in range(7):
         other = RunFolder(run.root, f"run-{number}")
@@ -66,19 +60,6 @@ def test_a_fleet_root_in_place_of_a_run(run: RunFolder) -> None:
     assert "Name one: lastbeat explain training-runs/" in done.stderr
     named = done.stderr.rpartition("lastbeat explain ")[2].strip()
     assert call(LASTBEAT, "explain", named, cwd=run.root.parent).returncode == 0
-
-
-def test_a_fleet_root_in_a_bucket(tmp_path: Path) -> None:
-    done = call(LASTBEAT, "explain", "s3://bucket/training-runs", cwd=tmp_path)
-    assert done.returncode == 3
-    assert "lastbeat explain RUN --root s3://bucket/training-runs" in done.stderr
-
-
-def test_folders_of_logs_are_no_runs(run: RunFolder) -> None:
-    for number in range(3):
-        run.put(f"logs/node{number}/rank{number}.log", STEPS + OOM)
-    done = call(LASTBEAT, "explain", "training-runs/my-run/logs", cwd=run.root.parent)
-    assert done.returncode == 0, done.stderr
 
 
 def test_a_name_that_no_file_can_have(tmp_path: Path) -> None:

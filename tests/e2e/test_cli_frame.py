@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import LASTBEAT, call
+from support.cli import call
 
 SCRIPT = """
 import logging, signal, sys
@@ -71,20 +71,3 @@ def test_logs_go_to_stderr_without_secrets_and_with_their_time(tmp_path: Path) -
     assert (code, out) == (0, "")
     assert err.endswith("Z WARNING key ***\n")
     assert err.count("\n") == 1
-
-
-HELPS = [
-    pytest.param(["fleet", "--status"], "'lastbeat fleet --help'", id="an option without its value"),
-    pytest.param(["fleet", "--statsu", "x"], "'lastbeat fleet --help'", id="a mistyped option"),
-    pytest.param(["flet"], "'lastbeat --help'", id="a mistyped command"),
-    pytest.param(
-        ["restart", "agent", "--interval"], "'lastbeat restart agent --help'", id="within a group of commands"
-    ),
-]
-
-
-@pytest.mark.parametrize(("arguments", "where"), HELPS)
-def test_the_help_that_lists_what_there_is_is_named(tmp_path: Path, arguments: list[str], where: str) -> None:
-    done = call(LASTBEAT, *arguments, cwd=tmp_path)
-    assert done.returncode == 3
-    assert where in done.stderr

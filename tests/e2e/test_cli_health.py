@@ -82,33 +82,6 @@ def test_checkpoints_are_looked_at_where_a_place_is_named(runs: Path) -> None:
     assert "MONITORING_ROOT" not in nowhere.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        pytest.param((), "none is named", id="no owner is named"),
-        pytest.param(("llama", "--head-pod", "head"), "name one of them", id="two are"),
-        pytest.param(("llama", "--pod", "worker"), "leave them out for a RUN", id="a run has no pods"),
-        pytest.param(("--ray-address", "10.0.0.7:8265"), "http://HOST:8265", id="an address without http"),
-        pytest.param(("--ray-address", "ray://10.0.0.7:10001"), "http://HOST:8265", id="the address of Ray's client"),
-        pytest.param(("--head-pod", "http://10.0.0.7:8265"), "--at address=", id="an address is no pod"),
-        pytest.param(("--head-pod", "--kubeconfig=x"), "no name of a pod", id="a pod's name becomes no option"),
-        pytest.param(("--head-pod", "Head Pod"), "no name of a pod", id="no name of a pod"),
-        pytest.param(
-            ("--ray-address", "http://x:1", "--container", "c"), "leave them out", id="a container of nothing"
-        ),
-        pytest.param(("no-such-run", "--root", "runs"), "there is no run no-such-run", id="a run that is not there"),
-        pytest.param(("a/b", "--root", "runs"), "run id", id="no id of a run"),
-        pytest.param(("--frobnicate",), "--help", id="an option that there is not"),
-    ],
-)
-def test_what_cannot_be_asked_is_told_in_one_message(runs: Path, arguments: tuple[str, ...], said: str) -> None:
-    answer = health(runs, *arguments)
-
-    assert (answer.returncode, answer.stdout) == (3, "")
-    assert said in answer.stderr
-    assert "Traceback" not in answer.stderr
-
-
 def test_an_address_where_nobody_listens_is_not_observed(runs: Path) -> None:
     text = health(runs, "--ray-address", "http://127.0.0.1:1")
     found = json.loads(health(runs, "--ray-address", "http://127.0.0.1:1", "--json").stdout)
@@ -166,11 +139,3 @@ def test_pods_whose_gpus_work_are_healthy(runs: Path, kubectl: FakeCluster) -> N
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "GPUs:        4, 94 % on average" in answer.stdout
     assert "Ray:         2 of 2 GPUs and 8 of 16 CPUs given out" in answer.stdout
-
-
-def test_run_ids_are_completed(runs: Path) -> None:
-    beats(runs, "llama-7b", [GPU])
-
-    answer = call(LASTBEAT, cwd=runs, _LASTBEAT_COMPLETE="fish", _LASTBEAT_LINE="lastbeat health --root runs lla")
-
-    assert "llama-7b" in answer.stdout

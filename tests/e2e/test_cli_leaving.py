@@ -54,12 +54,6 @@ def test_the_fleet_says_why_a_forgotten_run_that_was_written_to_is_not_judged_ye
     assert (row["status"], row["reason"]) == ("UNKNOWN", "no pass has judged it since it was forgotten")
 
 
-def test_a_list_of_archived_runs_says_why_there_is_none(tmp_path: Path) -> None:
-    done = call(LASTBEAT, "archive", "--list", "--root", "gone", cwd=tmp_path)
-    assert done.returncode == 3
-    assert "gone: there is no such directory" in done.stderr
-
-
 def test_what_is_alive_or_not_there_is_refused(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "training-runs", "mistral-1")
     run.put("metadata.json", "{}")

@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from support.cli import LASTBEAT, RunFolder, call
 
 ROOT = ("--root", "runs")
@@ -91,24 +89,3 @@ def test_what_was_written_by_hand_and_is_wrong_is_told_with_its_line_and_decides
     assert "--remove-all" in refused.stderr
     limits(tmp_path, "--remove-all")
     assert call(LASTBEAT, "watch", "--run-id", "run-1", "--once", *ROOT, cwd=tmp_path).returncode == 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--stale-minutes", "soon"], "is not a number of minutes"),
-        (["--stale-minutes", "0"], "is not more than 0"),
-        (["--stale-minutes", "1e5"], "is more than 30 days"),
-        (["--stale", "twenty"], "is not one of learned, fixed and default"),
-        (["a b", "--stale-minutes", "5"], "can match no run"),
-        (["--remove", "--stale-minutes", "5"], "ask for one thing"),
-        (["m-*", "--remove-all"], "use --remove"),
-        (["m-*", "--remove"], "has no limits of 'm-*'"),
-    ],
-)
-def test_what_cannot_be_set_is_told(tmp_path: Path, arguments: list[str], said: str) -> None:
-    (tmp_path / "runs").mkdir()
-    done = call(LASTBEAT, "limits", *arguments, *ROOT, cwd=tmp_path)
-    assert done.returncode == 3
-    assert said in done.stderr
-    assert not (tmp_path / "runs/_watchdog").exists()

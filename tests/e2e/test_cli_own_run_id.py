@@ -4,8 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from support.cli import LASTBEAT, call
 
 JOB = {"SLURM_JOB_ID": "77", "SLURM_JOB_NAME": "llama"}
@@ -56,16 +54,3 @@ def test_in_a_job_of_slurm_all_of_them_mean_that_job(tmp_path: Path) -> None:
     assert (again.returncode, again.stderr) == (0, "")
     assert call([*LASTBEAT, "complete"], cwd=tmp_path, **JOB).returncode == 0
     assert (run / "_complete").exists()
-
-
-@pytest.mark.parametrize("command", [["beat"], ["fail", "bad"], ["complete"]])
-def test_elsewhere_these_need_one(tmp_path: Path, command: list[str]) -> None:
-    done = call([*LASTBEAT, *command], cwd=tmp_path)
-    assert done.returncode == 3
-    assert f"RUN is missing; use for example lastbeat {command[0]} my-run" in done.stderr
-    assert not (tmp_path / "training-runs").exists()
-
-
-def test_a_failure_with_one_word_says_where_the_run_goes(tmp_path: Path) -> None:
-    done = call([*LASTBEAT, "fail", "my-run"], cwd=tmp_path)
-    assert (done.returncode, "lastbeat fail my-run 'it broke'" in done.stderr) == (3, True)

@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from support.cli import LASTBEAT, call
 from support.http_sink import HttpSink, http_sink
 
@@ -90,24 +88,6 @@ def test_show_check_and_remove(tmp_path: Path) -> None:
     assert "warn  routes: no channel called oncall" in lastbeat(tmp_path, "doctor", status=1)
     assert "has no routes any more" in lastbeat(tmp_path, "routes", "remove")
     assert "routes" not in lastbeat(tmp_path, "doctor", status=1)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "what"),
-    [
-        (("check", "wrong.yaml"), "wrong.yaml:2: unknown key 'rots' (did you mean 'routes'?)"),
-        (("set", "wrong.yaml"), "wrong.yaml:2: unknown key 'rots'"),
-        (("set", "nowhere.yaml"), "nowhere.yaml cannot be read"),
-        (("test", "--status", "faild", "--at", "noon"), "--run is missing"),
-        (("test", "--status", "faild", "--at", "noon"), "--status='faild' is none of them"),
-        (("test", "--status", "faild", "--at", "noon"), "--at='noon' is not a time"),
-    ],
-)
-def test_what_is_wrong_is_told(tmp_path: Path, arguments: tuple[str, ...], what: str) -> None:
-    (tmp_path / "wrong.yaml").write_text("default: {to: slack}\nrots: []\n")
-    (tmp_path / "runs").mkdir()
-    assert what in lastbeat(tmp_path, "routes", *arguments, status=3)
-    assert not (tmp_path / "runs" / "_watchdog").exists()
 
 
 def test_a_broken_file_that_somebody_copied_there_is_told_by_doctor_and_in_the_alert(tmp_path: Path) -> None:

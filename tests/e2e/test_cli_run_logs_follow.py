@@ -96,15 +96,6 @@ def test_lines_come_as_they_are_written_and_it_ends_with_the_run(run: RunFolder,
     assert "the run is over: SUCCEEDED" in tail.said[-1]
 
 
-def test_of_a_run_that_is_over_the_end_is_printed_and_that_is_all(run: RunFolder, tails: list[Tail]) -> None:
-    run.put(LOG, "a\nb\n")
-    run.put("_error", "boom")
-    tail = follow(run, tails)
-    assert tail.ended() == 0
-    assert tail.lines == ["a", "b"]
-    assert "the run is over: FAILED, boom" in tail.said[-1]
-
-
 def test_with_a_capital_letter_it_goes_on_with_the_next_attempt(run: RunFolder, tails: list[Tail]) -> None:
     run.put(LOG, "first\n")
     run.put("_error", "boom")

@@ -101,7 +101,6 @@ def test_without_permission_to_write_watching_works_and_says_where_the_record_is
     ("fault", "says"),
     [
         pytest.param(s3_error(403, "AccessDenied"), "access denied", id="a caller who may not"),
-        pytest.param(s3_error(503, "SlowDown"), "503 SlowDown", id="a store that is overloaded"),
     ],
 )
 def test_a_store_that_refuses_is_unknown_and_its_doctor_names_the_remedy(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.cli import LASTBEAT, RunFolder, call
-from support.proxy import Answer, FaultProxy, s3_error
+from support.proxy import FaultProxy, s3_error
 from support.s3 import S3Server
 
 LOG = "logs/training_log_latest.txt"
@@ -42,19 +42,19 @@ def watch(run: RunFolder) -> str:
         pytest.param({"_error": OOM}, "FAILED", 2, id="it failed"),
     ],
 )
-@pytest.mark.parametrize("recorded", [True, False], ids=["a pass recorded it", "nobody did"])
 def test_status_and_exit_status_are_those_of_watch(
-    run: RunFolder, files: dict[str, str], status: str, code: int, recorded: bool
+    run: RunFolder, files: dict[str, str], status: str, code: int
 ) -> None:
     run.metadata()
     run.progress()
     for name, text in files.items():
         run.put(name, text)
-    told = watch(run) if recorded else f"Run my-run: {status}\n"
-    shown = show(run)
-    assert (shown[0], shown[2]) == (code, "")
-    assert shown[1].splitlines()[0] == told.splitlines()[0] == f"Run my-run: {status}"
-    assert shown[1].splitlines()[1].startswith("Detail: ")
+    for recorded in (False, True):
+        told = watch(run) if recorded else f"Run my-run: {status}\n"
+        shown = show(run)
+        assert (shown[0], shown[2]) == (code, "")
+        assert shown[1].splitlines()[0] == told.splitlines()[0] == f"Run my-run: {status}"
+        assert shown[1].splitlines()[1].startswith("Detail: ")
 
 
 def test_a_failed_run_is_told_with_its_cause_the_lines_around_it_and_what_to_do(run: RunFolder) -> None:
@@ -99,8 +99,7 @@ def test_where_it_hangs_is_shown(run: RunFolder) -> None:
     assert 'Where it hangs  logs/stacks.txt\n  No new step for 15m\n\n  Thread "MainThread"' in shown
 
 
-@pytest.mark.parametrize("columns", [80, 200])
-def test_no_line_but_the_first_two_is_wider_than_asked_for(run: RunFolder, columns: int) -> None:
+def test_no_line_but_the_first_two_is_wider_than_asked_for(run: RunFolder) -> None:
     run.metadata(phase="p" * 300, instance_id="i" * 300)
     run.progress(metrics={f"metric_{number}": 1e-9 for number in range(40)})
     run.put(LOG, "x" * 100_000 + "\n" + "漢" * 300 + "\n")
@@ -108,11 +107,11 @@ def test_no_line_but_the_first_two_is_wider_than_asked_for(run: RunFolder, colum
     run.put("logs/stacks.txt", "s" * 5000)
     run.put("ranks/0.json", json.dumps({"host": "h" * 500, "status": "failed"}))
     watch(run)
-    _, shown, _ = show(run, COLUMNS=str(columns))
+    _, shown, _ = show(run, COLUMNS="80")
     from lastbeat_cli.terminal.paint import cells  # noqa: PLC0415 - the width of a terminal, as the product counts it
 
     paths = [line for line in shown.splitlines()[2:] if str(run.root) not in line]
-    assert max(map(cells, paths)) <= columns
+    assert max(map(cells, paths)) <= 80
     assert len(shown.splitlines()) < 120
 
 
@@ -150,25 +149,6 @@ def test_looking_leaves_the_run_as_it_is(run: RunFolder) -> None:
     before = {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file()}
     show(run)
     assert {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file()} == before
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        pytest.param("my-rum", "Did you mean my-run?", id="nearly its name"),
-        pytest.param("my", "Did you mean my-run?", id="the beginning of its name"),
-        pytest.param("quite-another", "--root says where they are", id="nothing like it"),
-        pytest.param("../my-run", "contains '/'", id="no name that a run may have"),
-        pytest.param("_watchdog", "starts with '_'", id="the watchdog's own folder"),
-        pytest.param("", "the run id is empty", id="no name at all"),
-    ],
-)
-def test_a_run_that_is_not_there(run: RunFolder, asked: str, said: str) -> None:
-    run.metadata()
-    done = call(LASTBEAT, "show", asked, cwd=run.root.parent)
-    assert (done.returncode, done.stdout) == (3, "")
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_a_folder_without_anything_of_a_run_is_none_and_is_not_offered_as_one(run: RunFolder) -> None:
@@ -218,28 +198,6 @@ class TestBucket:
         for name, text in {"metadata.json": "{}", "progress.json": '{"step": 5}', LOG: STEPS + OOM}.items():
             s3_server.client().put_object(Bucket=bucket, Key=f"training-runs/my-run/{name}", Body=text.encode())
         return bucket
-
-    def test_it_is_shown(self, tmp_path: Path, s3_server: S3Server, bucket: str) -> None:
-        done = call(LASTBEAT, "show", "my-run", "--bucket", bucket, cwd=tmp_path, **s3_server.environment())
-        assert (done.returncode, done.stderr) == (2, "")
-        assert done.stdout.startswith("Run my-run: FAILED\n")
-        assert "Cause: oom" in done.stdout
-        assert f"s3://{bucket}/training-runs/my-run/" in done.stdout
-
-    def test_the_nearest_name_is_told(self, tmp_path: Path, s3_server: S3Server, bucket: str) -> None:
-        done = call(LASTBEAT, "show", "my-rum", "--bucket", bucket, cwd=tmp_path, **s3_server.environment())
-        assert (done.returncode, done.stdout) == (3, "")
-        assert "Did you mean my-run?" in done.stderr
-
-    def test_a_store_that_does_not_answer(
-        self, tmp_path: Path, s3_server: S3Server, bucket: str, fault_proxy: FaultProxy
-    ) -> None:
-        fault_proxy.inject(Answer(503))
-        settings = {**s3_server.environment(), "AWS_ENDPOINT_URL": fault_proxy.url}
-        done = call(LASTBEAT, "show", "my-run", "--bucket", bucket, cwd=tmp_path, **settings)
-        assert (done.returncode, done.stdout) == (3, "")
-        assert "\nError: " in f"\n{done.stderr}"
-        assert "Traceback" not in done.stderr
 
     def test_a_log_that_may_not_be_read_says_so_and_all_else_is_shown(
         self, tmp_path: Path, s3_server: S3Server, bucket: str, fault_proxy: FaultProxy

@@ -143,26 +143,6 @@ def test_a_reader_that_leaves_ends_it_quietly(folder: Path) -> None:
     assert (process.returncode, err) == (128 + signal.SIGPIPE, "")
 
 
-REFUSED = [
-    (("show", "cuda_out_of_memry"), "did you mean 'cuda_out_of_memory'?"),
-    (("list", "--signals", "megatron_prod"), "did you mean 'megatron_production'?"),
-    (("list", "--signals", "nope"), "--signals: there is no built-in catalogue 'nope'"),
-    (("show", "hf_hub_failed", "--signals", "megatron_basic"), "default has it"),
-    (("test", "none.log"), "there is no file none.log"),
-    (("test", "train.log", "--only", "nothing"), "has no signal 'nothing'"),
-    (("check", "none.yaml"), "none.yaml: it cannot be read"),
-    (("tset", "train.log"), "there is no command 'tset'"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "said"), REFUSED)
-def test_refused_with_a_word_of_advice(folder: Path, arguments: tuple[str, ...], said: str) -> None:
-    result = run(folder, *arguments)
-    assert result.returncode == 3
-    assert result.stdout == ""
-    assert said in result.stderr
-
-
 def test_its_commands_are_listed(folder: Path) -> None:
     said = run(folder)
     assert said.returncode == 0
@@ -237,17 +217,11 @@ def test_a_restart_policy_alone_goes_to_stdout(folder: Path) -> None:
 NO_MONITORS = [
     pytest.param(("none.yaml",), "none.yaml cannot be read: No such file", id="a file that is not there"),
     pytest.param(("own.yaml",), "own.yaml: neither it nor monitoring", id="a catalogue already"),
-    pytest.param(("train.log",), "train.log:", id="a log"),
-    pytest.param(("bytes.yaml",), "bytes.yaml is not UTF-8 text", id="no text"),
     pytest.param(("monitor.yaml", "-o", "monitor.yaml"), "is the file that is taken over", id="onto itself"),
-    pytest.param(
-        ("theirs.yaml", "--policy-out", "theirs.yaml"), "is the file that is taken over", id="a policy onto it"
-    ),
     pytest.param(("theirs.yaml", "-o", "x.yaml"), "use --policy-out in place of --out", id="a policy as signals"),
     pytest.param(("monitor.yaml", "--policy-out", "x.yaml"), "leave --policy-out out", id="signals as a policy"),
     pytest.param(("both.yaml", "-o", "x", "--policy-out", "./x"), "x cannot be both files", id="both onto one"),
     pytest.param(("bad.yaml",), "bad.yaml:2: unknown key 'max_retry' (did you mean 'max_retries'?)", id="a bad policy"),
-    pytest.param(("monitor.yaml", "-o", "none/taken.yaml"), "No such file or directory", id="into a folder not there"),
 ]
 
 

@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from support.cli import LASTBEAT, RunFolder, call
 from support.http_sink import http_sink
 
@@ -113,32 +111,6 @@ def test_a_damaged_document_is_told_and_replaced_by_a_new_silence_alone(tmp_path
     assert made.returncode == 0
     assert "Note: _watchdog/silences.json was damaged" in made.stdout
     assert call(LASTBEAT, "silence", "--list", "--root", "runs", cwd=tmp_path).returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        pytest.param((), "ask for one thing", id="nothing"),
-        pytest.param(("run-*", "--list"), "ask for one thing", id="two things at once"),
-        pytest.param(("--list", "--for", "2h"), "belong to a PATTERN", id="a time for a list"),
-        pytest.param(("run-*", "--why", "x"), "--for is missing", id="no time"),
-        pytest.param(("run-*", "--for", "soon", "--why", "x"), "--for='soon'", id="a time that is none"),
-        pytest.param(("run-*", "--for", "30s", "--why", "x"), "from 1m to 30d", id="a time that is too short"),
-        pytest.param(("run-*", "--for", "31d", "--why", "x"), "from 1m to 30d", id="or too long"),
-        pytest.param(("a/b", "--for", "2h", "--why", "x"), "can match no run", id="a glob that matches nothing"),
-        pytest.param(
-            ("run-*", "--for", "2h", "--why", "x", "--root", "nowhere"), "nowhere", id="a root that is not there"
-        ),
-    ],
-)
-def test_what_is_wrong_is_told_and_nothing_is_silenced(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
-    (tmp_path / "runs").mkdir()
-    root = () if "--root" in arguments else ("--root", "runs")
-    done = call(LASTBEAT, "silence", *arguments, *root, cwd=tmp_path)
-    assert done.returncode == 3
-    assert told in done.stderr
-    assert done.stdout == ""
-    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_a_secret_in_a_reason_is_masked(tmp_path: Path) -> None:

@@ -115,12 +115,11 @@ def test_a_failure_that_would_come_again_is_not_restarted(folder: Path) -> None:
 
 
 def test_of_two_supervisors_one_waits_and_takes_over_when_the_other_is_killed(folder: Path) -> None:
-    limit = {"LASTBEAT_STALL_MINUTES": "0.05"}
-    first = in_background(folder, *begin("python", "train.py", "hang", "1"), **limit)
+    first = in_background(folder, *begin("python", "train.py", "hang", "1"), LASTBEAT_STALL_MINUTES="0.05")
     under_way(folder)
     first.send_signal(signal.SIGSTOP)
     with (folder / "second.err").open("w") as err:
-        env = environment(folder, **settings(folder), **limit)
+        env = environment(folder, **settings(folder), LASTBEAT_STALL_MINUTES="0.05")
         second = subprocess.Popen([*LASTBEAT, *RESUME], cwd=folder, env=env, stderr=err)
     said = until(
         lambda: (folder / "second.err").read_text(encoding="utf-8"), lambda text: "takes over when that one" in text
@@ -372,34 +371,6 @@ def test_what_a_dry_run_prints_can_be_fed_back_and_gives_the_same_plan(folder: P
     kept = record(folder)["supervision"]
     assert (kept["interval_s"], kept["inactivity_minutes"], kept["policy_name"]) == (0.3, 9.0, "mine")
     assert kept["spec"]["environment"] == {"OMP_NUM_THREADS": "2"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--run-id", "run"), "--launcher is missing"),
-        (("--run-id", "run", "--launcher", "local"), "there is no command"),
-        (("--resume", "run"), "there is no run run in"),
-        (("--agent",), "--launcher is missing"),
-        (
-            ("--run-id", "run", "--launcher", "local", "--checkpoint-dir", "no/such", "--", "true"),
-            "no/such: there is no such directory\ncreate it, mount its file system, or correct --checkpoint-dir",
-        ),
-        (("--agent", "--launcher", "local", "--run-id", "run"), "No such option: --run-id"),
-        (("--once", "--launcher", "local"), "No such option: --once"),
-        (("--resume", "run", "--policy", "default"), "No such option: --policy"),
-        (("--run-id", "run", "--launcher", "local", "--policy", "megatron", "--", "true"), "no such restart policy"),
-        (
-            ("--run-id", "run", "--launcher", "local", "--log", "s3://b/x.log", "--", "true"),
-            "s3://b/x.log is in a store",
-        ),
-        (("--config", "none.yaml"), "--config none.yaml cannot be read: No such file or directory; check the path"),
-    ],
-)
-def test_what_is_wrong_is_told_before_anything_is_started(folder: Path, arguments: tuple[str, ...], said: str) -> None:
-    done = supervise(folder, "supervise", *arguments)
-    assert (done.returncode, said in done.stderr) == (3, True), done.stderr
-    assert list((folder / "runs").iterdir()) == []
 
 
 def test_a_fleet_root_that_is_missing_is_made_for_a_run_that_begins(folder: Path) -> None:

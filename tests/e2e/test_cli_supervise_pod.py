@@ -136,23 +136,6 @@ def test_a_process_of_the_pod_is_adopted(pod: FakeCluster, folder: Path) -> None
     assert "no process collected its exit status" in out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--launcher", "ray-pod"), "ray-pod needs the pod of the cluster's head"),
-        (("--launcher", "ray-pod", "--head-pod", "-x"), "no name of a pod"),
-        (("--launcher", "ray-pod", "--head-pod", "ray-head", "--option=--partition=gpu"), "no option of ray-pod"),
-    ],
-)
-def test_what_is_wrong_is_told_before_anything_is_started(
-    pod: FakeCluster, folder: Path, arguments: tuple[str, ...], said: str
-) -> None:
-    found = supervise(folder, "supervise", "--run-id", "run", *arguments, "--", "true")
-    assert found.returncode == 3, found.stdout
-    assert said in found.stderr
-    assert pod.calls() == []
-
-
 @contextmanager
 def running(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
     supervisor = in_background(folder, *arguments)

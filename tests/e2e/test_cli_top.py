@@ -35,36 +35,6 @@ def test_json_is_the_run_as_show_tells_it(tmp_path: Path, run: RunFolder) -> Non
     assert len(document["points"]["loss"]) == len(document["points"]["step"]) > 50
 
 
-STATUSES = [
-    pytest.param({}, 0, id="it lives"),
-    pytest.param({"_error": "RuntimeError: boom\n"}, 2, id="it failed"),
-    pytest.param({"_complete": ""}, 0, id="it is done"),
-]
-
-
-@pytest.mark.parametrize(("files", "status"), STATUSES)
-def test_the_exit_status_is_the_runs(tmp_path: Path, run: RunFolder, files: dict[str, str], status: int) -> None:
-    for name, text in files.items():
-        run.put(name, text)
-    assert call(LASTBEAT, "top", "mistral-1", "--once", cwd=tmp_path).returncode == status
-
-
-WRONG = [
-    pytest.param(["mistral-2"], "there is no run mistral-2", id="a run that there is not"),
-    pytest.param(["a/b"], "a/b", id="an id that no run may have"),
-    pytest.param(["mistral-1", "--interval", "0"], "--interval", id="a wrong interval"),
-    pytest.param(["mistral-1", "--root", "nowhere"], "nowhere", id="a fleet root that is not there"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "text"), WRONG)
-def test_what_cannot_be_shown(tmp_path: Path, run: RunFolder, arguments: list[str], text: str) -> None:
-    done = call(LASTBEAT, "top", *arguments, cwd=tmp_path)
-    assert done.returncode == 3
-    assert done.stdout == ""
-    assert text in done.stderr
-
-
 def test_on_a_terminal_it_goes_on(tmp_path: Path, run: RunFolder) -> None:
     with terminal(LASTBEAT, "top", "mistral-1", "--interval", "1", cwd=tmp_path, controlling=True) as screen:
         screen.wait_for(lambda shown: "Step 990/2,000" in shown and "┤" in shown)

@@ -1,4 +1,4 @@
-"""The way from nothing to the first survived ``scancel``, as docs/restart.md has it: on this machine, and on Slurm."""
+"""The way from nothing to the first survived ``scancel``, as docs/restart.md has it, on Slurm."""
 
 import json
 import os
@@ -6,21 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from support.checkout import ROOT
 from support.cli import environment
 from support.markdown import Document
 
 LIMIT_S = 200.0
 MOST_COMMANDS = 10
-LOCALLY = {
-    "--launcher slurm": "--launcher local",
-    "'first-%j.log'": "'first-{attempt}.log'",
-    "-- train.sbatch": "-- sh train.sbatch",
-    # What scancel is to Slurm.
-    "scancel --name=first-r0": "kill $(sed 's/.*\"keeper\": \\([0-9]*\\).*/\\1/' state/jobs/first-r0-*/job.json)",
-}
 # What a person does between two commands.
 WAITED = {
     "tail supervise.log": 'until [ "$(grep -c run_started supervise.log)" -ge 1 ]; do sleep 0.2; done',
@@ -46,14 +37,9 @@ def test_it_takes_no_more_than_ten_commands() -> None:
     assert len(commands(way())) <= MOST_COMMANDS
 
 
-@pytest.mark.parametrize("launcher", ["local", "slurm"])
-def test_it_is_survived(launcher: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_it_is_survived(tmp_path: Path, slurm_conf: Path) -> None:
     script = way().replace("pipx install .", ":", 1)
     assert script.startswith(":")
-    more = {"SLURM_CONF": str(request.getfixturevalue("slurm_conf"))} if launcher == "slurm" else {}
-    for theirs, here in LOCALLY.items() if launcher == "local" else ():
-        assert theirs in script
-        script = script.replace(theirs, here)
     script = script.replace("--interval 10", "--interval 1")
     for command, wait in WAITED.items():
         assert f"\n{command}" in script
@@ -66,7 +52,7 @@ def test_it_is_survived(launcher: str, tmp_path: Path, request: pytest.FixtureRe
         tmp_path,
         LASTBEAT_STATE_DIR=str(tmp_path / "first" / "state"),
         LASTBEAT_RESTART_DELAY_SECONDS="0",
-        **more,
+        SLURM_CONF=str(slurm_conf),
     )
     settings["PATH"] = f"{bin_}{os.pathsep}{settings['PATH']}"
     done = subprocess.run(

@@ -195,24 +195,6 @@ def test_a_broken_document_is_written_anew(tmp_path: Path) -> None:
     assert document(tmp_path, "progress.json")["step"] == 3
 
 
-REFUSED = [
-    pytest.param(("beat", "--step", "many"), "--step='many' is not a whole number", id="a step that is none"),
-    pytest.param(("beat", "--loss", "2.5"), "give --step", id="a loss without its step"),
-    pytest.param(("beat", "--step", "1", "--loss", "low"), "--loss='low' is not a number", id="a loss that is none"),
-    pytest.param(("beat", "--attempt", "0"), "--attempt='0'", id="attempt 0"),
-    pytest.param(("fail",), "the message is missing", id="a failure without a message"),
-    pytest.param(("fail", "--exit-status", "0"), "no failure", id="a failure that is none"),
-    pytest.param(("fail", "x", "--root", "gs://x"), "--root", id="a root of another kind"),
-    pytest.param(("complete", "--run-id", "a b"), "run id 'a b'", id="a run id that no run may have"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "why"), REFUSED)
-def test_wrong_arguments_write_nothing(tmp_path: Path, arguments: tuple[str, ...], why: str) -> None:
-    assert why in lastbeat(tmp_path, *arguments, status=3)
-    assert not (tmp_path / "runs").exists()
-
-
 @pytest.mark.parametrize("name", ["beat", "fail", "complete", "preempted"])
 def test_what_could_not_be_written_is_said_by_exit_3(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("in the way")

@@ -24,7 +24,7 @@ def supervise(folder: Path, *arguments: str, **more: str) -> "subprocess.Complet
 
 
 def in_background(folder: Path, *arguments: str, cwd: Path | None = None, **more: str) -> "subprocess.Popen[str]":
-    return start(LASTBEAT, *arguments, cwd=cwd or folder, **{**settings(folder), **more})
+    return start(LASTBEAT, *arguments, cwd=cwd or folder, stdout=subprocess.PIPE, **{**settings(folder), **more})
 
 
 def record(folder: Path) -> dict[str, Any]:
