@@ -14,6 +14,7 @@ from lastbeat.fleet.configured import configured_sweep
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import PassReport
 from lastbeat.settings.channels import configured_channels
+from lastbeat.views.page.configured import configured_page
 from support.http_sink import Answer, HttpSink, http_sink
 from support.proxy import FaultProxy, Stall
 from support.s3 import S3Server
@@ -68,7 +69,12 @@ class Fleet:
 
     def sweep(self) -> Sweep:
         settings = configuration.load(environ=self._environment, directory=self._folder)
-        return configured_sweep(settings, configured_channels(settings), clock=lambda: datetime.now(timezone.utc))
+        return configured_sweep(
+            settings,
+            configured_channels(settings),
+            clock=lambda: datetime.now(timezone.utc),
+            make_page=configured_page,
+        )
 
     def told(self) -> list[dict[str, Any]]:
         return [json.loads(request.body) for request in self._sink.requests]
@@ -96,8 +102,8 @@ def test_a_pass_ends_in_time_and_what_is_left_is_done_by_a_later_one(
     fault_proxy.inject(Stall(), method=method, contains=contains)
     # Twice: what hung the first time may hang still.
     for _ in range(2):
-        short_pass(sweep)
-        assert_not_given_up(fault_proxy)
+        # On a busy machine a pass may end before it comes to the request that hangs.
+        until(lambda: short_pass(sweep), lambda _: fault_proxy.hanging)
     fault_proxy.clear()
     until(sweep.run, lambda report: report.statuses == {"TIMED_OUT": len(RUNS)} and not report.pending)
     told = [run_id for each in fleet.told() for run_id in each.get("members") or [each["run_id"]]]
