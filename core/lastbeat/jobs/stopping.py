@@ -11,7 +11,7 @@ from lastbeat.model import runid
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.job import JobMemory, JobState
 from lastbeat.model.record import Record
-from lastbeat.model.stop_request import LIMIT_BYTES, StopRequest, encode_request, read_request
+from lastbeat.model.stop_request import StopRequest, encode_request, read_request
 from lastbeat.stores.port import Blob, ConflictError, Expect, Store
 from lastbeat.watch.record.repository import RecordRepository
 
@@ -114,13 +114,13 @@ def leave_request(store: Store, run_id: str, request: StopRequest) -> StopReques
     Raises :class:`StoreError`.
     """
     key = f"{run_id}/{runid.STOP}"
-    there = store.read(key, LIMIT_BYTES)
+    there = store.read(key, runid.STOP_LIMIT_BYTES)
     known = _earlier_request(there, request)
     if known is None:
         try:
             store.write(key, encode_request(request), Expect.NOTHING if there is None else there.version)
         except ConflictError:
-            known = _earlier_request(store.read(key, LIMIT_BYTES), request)
+            known = _earlier_request(store.read(key, runid.STOP_LIMIT_BYTES), request)
             if known is None:
                 raise
     return known

@@ -17,6 +17,8 @@ SENTINELS = (ERROR, COMPLETE, PREEMPTED)
 RECORD = "_watchdog.json"
 STOP = "_stop"
 """A request to end the run, see ``model.stop_request``."""
+STOP_LIMIT_BYTES = 4 * 1024
+"""Most bytes of that request. Each beat looks for one, and few runs ever get one, so its module is loaded with it."""
 LEARNED = "ft_state.json"
 """How long its sections usually take, and the limits that it has learned from that, see ``model.learned_limits``."""
 SIMULATED_FAULT = "_simulated_fault.json"

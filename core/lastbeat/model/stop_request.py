@@ -9,7 +9,6 @@ from lastbeat.model.numbers import finite, whole
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_time, parse_time
 
-LIMIT_BYTES: Final = 4 * 1024
 WHY_LIMIT: Final = 200
 _BY_LIMIT: Final = 100
 GRACE_S: Final = 60.0

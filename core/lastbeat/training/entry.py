@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from lastbeat import model, stores
 from lastbeat.model.runid import InvalidRunIdError, safe_run_id
 from lastbeat.model.setting import MOST_OF_A_KEY
 from lastbeat.settings import Settings, load, own_log
@@ -24,6 +25,7 @@ from lastbeat.settings.table import (
     Stragglers,
     straggler_mode,
 )
+from lastbeat.training import sdk
 from lastbeat.training.sdk.beat_tasks import BeatTask, RunEnvironment, RunSharing
 from lastbeat.training.sdk.ranks import rank_of
 from lastbeat.training.sdk.reporter import Reporter
@@ -150,9 +152,7 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     try:
         watch_threads(run)
         if at_exit:
-            from lastbeat.training.sdk.process_exit import end_with_process  # noqa: PLC0415 - only for scripts without a block
-
-            end_with_process(run)
+            sdk.process_exit.end_with_process(run)
     except Exception as fault:  # noqa: BLE001 - as above
         what = "lastbeat cannot see how this process ends; end the run yourself: %s"
         safe_log(logging.ERROR, what, fault_text(fault))
@@ -162,22 +162,16 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
 def _log_tasks(log_file: str | os.PathLike[str] | None, *, captures: bool) -> tuple[BeatTask, ...]:
     if log_file is None and not captures:
         return ()
-    from lastbeat.training.sdk.log_shipping import log_tasks  # noqa: PLC0415 - only if a log is shipped
-
-    return log_tasks(log_file, capture=captures)
+    return sdk.log_shipping.log_tasks(log_file, capture=captures)
 
 
 def _take_times(run: Run, *, learns: bool, stragglers: Stragglers) -> None:
     """Have the run measure its sections and steps from now on, if it learns limits or watches for stragglers."""
     if learns:
-        from lastbeat.training.sdk.learning import SpanTimes  # noqa: PLC0415 - few runs learn
-
         # Not from the first beat on, because the start often takes longest.
-        run.sections.times = SpanTimes()
+        run.sections.times = sdk.learning.SpanTimes()
     if stragglers.mode != OFF:
-        from lastbeat.training.sdk.step_times import StepTimes  # noqa: PLC0415 - few runs watch for stragglers
-
-        run.sections.steps = StepTimes(stragglers.every)
+        run.sections.steps = sdk.step_times.StepTimes(stragglers.every)
 
 
 def _stragglers(settings: Settings, given: object) -> Stragglers:
@@ -203,10 +197,8 @@ def _heed_exit_signal(run: Run, given: object, settings: Settings) -> None:
 def _exit_signal(given: object, settings: Settings) -> int | None:
     if given is None:
         return settings[EXIT_SIGNAL]
-    from lastbeat.model.posix_signals import signal_number  # noqa: PLC0415 - only where training said so
-
     try:
-        return signal_number(given)
+        return model.posix_signals.signal_number(given)
     except ValueError as fault:
         safe_log(logging.WARNING, "lastbeat leaves exit_signal out: %s %s", value_label(given), fault)
         return settings[EXIT_SIGNAL]
@@ -215,10 +207,8 @@ def _exit_signal(given: object, settings: Settings) -> int | None:
 def _fault(given: object, settings: Settings) -> "FaultRequest | None":
     if given is None:
         return settings[SIMULATE_FAULT]
-    from lastbeat.model.simulated_fault import read_fault  # noqa: PLC0415 - only with this argument
-
     try:
-        return read_fault(plain_str(given)) if issubclass(type(given), str) else _no_fault()
+        return model.simulated_fault.read_fault(plain_str(given)) if issubclass(type(given), str) else _no_fault()
     except ValueError as why:
         safe_log(logging.WARNING, "lastbeat leaves simulate_fault out: %s %s", value_label(given), why)
         return settings[SIMULATE_FAULT]
@@ -274,9 +264,7 @@ def _is_span(seconds: object) -> bool:
 def _owner(given: str | None) -> str | None:
     if given is None:
         return None
-    from lastbeat.model.text import owner_name  # noqa: PLC0415 - only with this argument
-
-    return owner_name(given)
+    return model.text.owner_name(given)
 
 
 _LEVEL_OF: Final = {
@@ -293,8 +281,6 @@ def raise_alert(
     """See :func:`lastbeat.alert`. Never raises."""
     try:
         from lastbeat.settings import opening  # noqa: PLC0415 - few call this
-        from lastbeat.stores.retrying import RetryingStore  # noqa: PLC0415 - as above
-        from lastbeat.training.sdk.raising import add_alerts, new_alert  # noqa: PLC0415 - as above
 
         (name, _), word = safe_run_id(_as_run_id(run_id)), short_text(status).strip()
         settings = load(_root_setting(root), channels=False, training=True)
@@ -304,8 +290,8 @@ def raise_alert(
             lines += [f"{short_text(key)}: {short_text(value)}" for key, value in items]
         level = _LEVEL_OF.get(word.lower(), "info")
         title = "" if word.lower() in {"info", "warning", "error"} else word
-        store = RetryingStore(opening.bare_store(settings, training=True))
-        add_alerts(store, name, [new_alert(title, "\n".join(filter(None, lines)), level)])
+        store = stores.retrying.RetryingStore(opening.bare_store(settings, training=True))
+        sdk.raising.add_alerts(store, name, [sdk.raising.new_alert(title, "\n".join(filter(None, lines)), level)])
     except Exception as fault:  # noqa: BLE001 - the script goes on
         safe_log(logging.ERROR, "lastbeat could not raise an alert: %s", fault_text(fault))
         return False
@@ -346,23 +332,19 @@ def _sharing(run_id: str) -> RunSharing:
     """How this training shares its run, if ``lastbeat exec`` restarts it in place."""
     if "_LASTBEAT_IN_PLACE" not in os.environ:
         return RunSharing()
-    from lastbeat.training.sdk.exec_in_place import started_by  # noqa: PLC0415 - only below lastbeat exec --max-restarts
-
-    return started_by(run_id, os.environ.get("_LASTBEAT_EXEC_RUN")) or RunSharing()
+    return sdk.exec_in_place.started_by(run_id, os.environ.get("_LASTBEAT_EXEC_RUN")) or RunSharing()
 
 
 def _own_run_id(settings: Settings, rank: object, world_size: object) -> str:
     """The run id of a run without a given one. Raises :class:`lastbeat.training.sdk.run_ids.NoRunIdError`."""
     import platform  # noqa: PLC0415 - as in run_environment
 
-    from lastbeat.training.sdk.run_ids import own_run_id  # noqa: PLC0415 - only where it is needed
-
     if wrapped := os.environ.get("_LASTBEAT_EXEC_RUN"):
         # ``lastbeat exec`` reports this very command.
         return wrapped
     host = platform.node()
     which = rank_of(settings.environ, host, immediate_int(rank), immediate_int(world_size))
-    return own_run_id(settings.environ, sys.argv[0] if sys.argv else "", host, which)
+    return sdk.run_ids.own_run_id(settings.environ, sys.argv[0] if sys.argv else "", host, which)
 
 
 def _run_id(given: object, find_own: Callable[[], str]) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lastbeat import model
 from lastbeat.model.version import __version__
 from lastbeat.settings import Settings, opening, own_log
 from lastbeat.settings.table import (
@@ -22,6 +23,7 @@ from lastbeat.settings.table import (
     Stragglers,
 )
 from lastbeat.stores.port import Store
+from lastbeat.training import node, sdk
 from lastbeat.training.node.resources import ResourceMeter
 from lastbeat.training.sdk.beat_tasks import BeatTask, RunEnvironment
 from lastbeat.training.sdk.documents import RunIdentity, restarts
@@ -128,19 +130,17 @@ def _node_sampler(settings: Settings, rank: Rank, meter: ResourceMeter) -> Itera
     every_s = settings[BEAT_SECONDS].health
     if every_s <= 0 or rank.local not in {None, 0} or (rank.local is None and not rank.leads):
         return
-    from lastbeat.training.node.sampler import NodeSampler  # noqa: PLC0415 - one rank of a node
-
     resumed = settings.environ.get("LASTBEAT_RESUME_FROM", "")
     saves_to = settings[CHECKPOINT_DIR] or (os.path.dirname(resumed) if resumed.startswith("/") else None)  # noqa: PTH120
     if saves_to:
-        yield NodeSampler(every_s, (saves_to,), gpus=meter.gpus)
+        yield node.sampler.NodeSampler(every_s, (saves_to,), gpus=meter.gpus)
         return
     try:
         # Training may change its directory later.
         here = [os.getcwd()]  # noqa: PTH109 - text, and no more imports
     except OSError:
         here = []
-    yield NodeSampler(every_s, here, gpus=meter.gpus, saves_there=False)
+    yield node.sampler.NodeSampler(every_s, here, gpus=meter.gpus, saves_there=False)
 
 
 def _stack_dump(settings: Settings, options: RunOptions) -> Iterator[BeatTask]:
@@ -153,10 +153,8 @@ def _stack_dump(settings: Settings, options: RunOptions) -> Iterator[BeatTask]:
         stall_s = settings.policy.stall_s
     if stall_s is None and not (options.sections.any or options.learns):
         return
-    from lastbeat.training.sdk.stacks import StackDump  # noqa: PLC0415 - few runs have such limits
-
     dump, printed = (options.command.dump, options.command.printed) if options.command is not None else (None, None)
-    yield StackDump(
+    yield sdk.stacks.StackDump(
         math.inf if stall_s is None else stall_s, settings[BEAT_SECONDS].seconds, dump=dump, printed=printed
     )
 
@@ -168,26 +166,21 @@ def _stop_beats(store: Store) -> int:
 
 def _learning(options: RunOptions) -> Iterator[BeatTask]:
     if options.learns:
-        from lastbeat.training.sdk.learning import Learning  # noqa: PLC0415 - few runs learn
-
-        yield Learning(options.sections)
+        yield sdk.learning.Learning(options.sections)
 
 
 def _straggler_watch(wanted: Stragglers) -> Iterator[BeatTask]:
     if wanted.mode == OFF:
         return
-    from lastbeat.model.stragglers import Thresholds  # noqa: PLC0415 - few runs watch for stragglers
-    from lastbeat.training.sdk.stragglers import LOGGER, StragglerOptions, StragglerWatch  # noqa: PLC0415 - as above
-
-    options = StragglerOptions(
+    options = sdk.stragglers.StragglerOptions(
         wanted.seconds,
-        Thresholds(wanted.relative, wanted.individual),
+        model.stragglers.Thresholds(wanted.relative, wanted.individual),
         wanted.ranks,
         wanted.json,
         wanted.every,
         stops=wanted.mode == "stop",
     )
-    yield StragglerWatch(options, partial(own_log.announce, name=LOGGER))
+    yield sdk.stragglers.StragglerWatch(options, partial(own_log.announce, name=sdk.stragglers.LOGGER))
 
 
 def _time_limit(settings: Settings, command: CommandAccess | None) -> Iterator[BeatTask]:
@@ -195,9 +188,7 @@ def _time_limit(settings: Settings, command: CommandAccess | None) -> Iterator[B
     # SIGTERM could end a command without a handler long before its time, so for a command only if that was set.
     if "SLURM_JOB_END_TIME" not in settings.environ or (command is not None and margin_s is None):
         return
-    from lastbeat.training.sdk.time_limit import USUAL_MARGIN_S, time_limit  # noqa: PLC0415 - only in jobs of Slurm
-
-    limit = time_limit(settings.environ, USUAL_MARGIN_S if margin_s is None else margin_s)
+    limit = sdk.time_limit.time_limit(settings.environ, sdk.time_limit.USUAL_MARGIN_S if margin_s is None else margin_s)
     if limit is not None:
         yield limit
 
@@ -215,9 +206,7 @@ def _notice_watch(settings: Settings, command: CommandAccess | None) -> Iterator
 
 def _fault_simulation(settings: Settings, store: Store, options: RunOptions) -> Iterator[BeatTask]:
     if options.fault is not None:
-        from lastbeat.training.sdk.simulated_faults import FaultSimulation  # noqa: PLC0415 - only on request
-
-        yield FaultSimulation(options.fault, store, settings.environ)
+        yield sdk.simulated_faults.FaultSimulation(options.fault, store, settings.environ)
 
 
 class PlaceAnnouncement(BeatTask):

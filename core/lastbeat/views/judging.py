@@ -15,7 +15,6 @@ from lastbeat.model.raised_alert import LIMIT_BYTES as ALERTS_LIMIT_BYTES
 from lastbeat.model.record import Attempt, Record
 from lastbeat.model.state import HasState, State
 from lastbeat.model.status import Status
-from lastbeat.model.stop_request import LIMIT_BYTES as STOP_LIMIT_BYTES
 from lastbeat.model.times import format_time
 from lastbeat.model.timesheet import Timesheet
 from lastbeat.stores.port import Blob, ConflictError, Entry, StoreError
@@ -38,7 +37,7 @@ LIMITS: Final = {
     runid.PREEMPTED: PREEMPTED_LIMIT_BYTES,
     runid.STACKS: STACKS_LIMIT_BYTES,
     runid.ALERTS: ALERTS_LIMIT_BYTES,
-    runid.STOP: STOP_LIMIT_BYTES,
+    runid.STOP: runid.STOP_LIMIT_BYTES,
 }
 """Name of a document → most bytes of it that are read."""
 

@@ -35,7 +35,7 @@ from lastbeat.model.restart import (
     RestartRuling,
 )
 from lastbeat.model.status import Event, Status
-from lastbeat.model.stop_request import LIMIT_BYTES, read_request
+from lastbeat.model.stop_request import read_request
 from lastbeat.model.text import one_line
 from lastbeat.model.times import parse_time
 from lastbeat.stores.port import Store
@@ -98,7 +98,7 @@ def asked_by(record: Record, store: Store) -> str | None:
         return record.stopped_by
     if record.status is Status.CANCELLED:
         return _BY_HAND
-    blob = store.read(f"{record.run_id}/{runid.STOP}", LIMIT_BYTES)
+    blob = store.read(f"{record.run_id}/{runid.STOP}", runid.STOP_LIMIT_BYTES)
     request = read_request(blob.body) if blob is not None else None
     attempt = record.attempt
     if blob is None or request is None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lastbeat.model.status import GPU_ECC, GPU_LOST, NETWORK_ERRORS
+from lastbeat.training import node
 from lastbeat.training.sdk.threads import delay_unsafe_forks
 from lastbeat.training.sdk.values import as_text
 
@@ -125,9 +126,7 @@ class GpuMonitor:
             return
         try:
             if self._questions is None:
-                from lastbeat.training.node.gpu_state import GpuQuestions  # noqa: PLC0415 - only where there is a driver
-
-                self._questions = GpuQuestions(self._driver)
+                self._questions = node.gpu_state.GpuQuestions(self._driver)
             shown_by = {name: said for name in (*OF_JOB, CUDA_SHOWS) if (said := self._environ.get(name)) is not None}
             gpus = self._questions.gpus(shown_by)
         except Exception:  # noqa: BLE001 - as above; the next beat asks again

@@ -10,7 +10,9 @@ from time import monotonic, time
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
+from lastbeat import model
 from lastbeat.model import runid
+from lastbeat.training import sdk
 from lastbeat.training.sdk.curves import StepSampler
 from lastbeat.training.sdk.safe_log import WarnOnce, fault_text, safe_log
 from lastbeat.training.sdk.sections import MOST_NAMES, Section, Sections
@@ -284,9 +286,7 @@ class Run:
             return False
         try:
             if self.raised is None:
-                from lastbeat.training.sdk.raising import RaisedAlerts  # noqa: PLC0415 - few runs raise any
-
-                self.raised = RaisedAlerts()
+                self.raised = sdk.raising.RaisedAlerts()
                 self._reporter.add_task(self.raised)
             taken = self.raised.take(title, text, level)
         except Exception as fault:  # noqa: BLE001 - training goes on
@@ -337,10 +337,8 @@ class Run:
         if not self.heeds_stop:
             self._heed()
         if self._agreement is None:
-            from lastbeat.training.sdk.agreement import StopAgreement  # noqa: PLC0415 - few runs call this
-
             announces = self._reporter is not None and self.world > 1
-            self._agreement = StopAgreement(every, self if announces else None)
+            self._agreement = sdk.agreement.StopAgreement(every, self if announces else None)
         agreed = self._agreement.ask(here=self.stop_wanted is not None)
         if agreed:
             why = self._agreement.why
@@ -532,9 +530,7 @@ class Run:
         if self._reporter is None or os.getpid() != self._pid:
             return
         try:
-            from lastbeat.training.sdk.termination import termination  # noqa: PLC0415 - it knows runs
-
-            call(termination())
+            call(sdk.termination.termination())
         except Exception as fault:  # noqa: BLE001 - whatever it is, training goes on
             safe_log(logging.DEBUG, "lastbeat cannot see SIGTERM: %s", fault_text(fault))
 
@@ -559,9 +555,7 @@ class Run:
 
 
 def _preemption_text(checkpoint: str, step: int | None, why: str) -> str:
-    from lastbeat.model.preemption import Preemption, encode_preemption  # noqa: PLC0415 - few runs are preempted
-
-    return encode_preemption(Preemption(checkpoint, step, why)).decode()
+    return model.preemption.encode_preemption(model.preemption.Preemption(checkpoint, step, why)).decode()
 
 
 def _following(step: object) -> object:

@@ -8,14 +8,18 @@ import signal
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
+from lastbeat import model
 from lastbeat.model import runid
-from lastbeat.model.stop_request import LIMIT_BYTES, StopRequest, read_request
 from lastbeat.model.times import format_duration, parse_time
 from lastbeat.stores.port import Blob, DeniedError
 from lastbeat.training.sdk.beat_tasks import Beat, BeatTask
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import safe_log
+
+if TYPE_CHECKING:
+    from lastbeat.model.stop_request import StopRequest
 
 EVERY_BEATS = 10
 """Beats between two checks if requests to the store cost money; otherwise each beat checks."""
@@ -54,7 +58,7 @@ class StopCheck(BeatTask):
         if beat.ending is not None or (self._beats - 1) % self._every != min(6, self._every - 1) or self._beats < 2:
             return
         try:
-            blob = beat.store.read(f"{beat.folder}{runid.STOP}", LIMIT_BYTES)
+            blob = beat.store.read(f"{beat.folder}{runid.STOP}", runid.STOP_LIMIT_BYTES)
         except DeniedError:
             # Some policies let training write but not read.
             return
@@ -62,12 +66,12 @@ class StopCheck(BeatTask):
             return
         age_s = (beat.store.clock() - blob.modified).total_seconds()
         self._known = blob.version
-        request = read_request(blob.body)
+        request = model.stop_request.read_request(blob.body)
         if request is None or not request.is_of(parse_time(beat.start_time), beat.attempt):
             return
         self._end(beat.run, request, age_s)
 
-    def _end(self, run: Run, request: StopRequest, age_s: float) -> None:
+    def _end(self, run: Run, request: "StopRequest", age_s: float) -> None:
         if request.after_checkpoint:
             said = f"lastbeat asks this training to save a checkpoint and end: {request.summary}"
             run.ask_to_stop(request.summary, said, ends_soon=False)

@@ -23,7 +23,7 @@ from lastbeat.model.preemption import read_preemption
 from lastbeat.model.raised_alert import LIMIT_BYTES as ALERTS_LIMIT_BYTES
 from lastbeat.model.raised_alert import read_alerts
 from lastbeat.model.secrets import mask_tokens
-from lastbeat.model.stop_request import LIMIT_BYTES, read_request
+from lastbeat.model.stop_request import read_request
 from lastbeat.model.text import clean
 from lastbeat.stores.port import Blob, ConflictError, Entry, Store, StoreError
 from lastbeat.watch.observe.listing import RANK_PAGES, Folder, run_files
@@ -160,7 +160,7 @@ class Observer:
         """The request to end the run that the last look found, or None. None as well if it cannot be read: any user may
         have left the file there. Raises :class:`StoreError` as :meth:`look`."""
         entry = self.files.get(runid.STOP)
-        blob = self._if_allowed(entry, LIMIT_BYTES) if entry is not None else None
+        blob = self._if_allowed(entry, runid.STOP_LIMIT_BYTES) if entry is not None else None
         request = read_request(blob.body) if blob is not None else None
         if entry is None or request is None:
             return None

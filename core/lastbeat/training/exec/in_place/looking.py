@@ -13,7 +13,7 @@ from lastbeat.model.in_place import InPlace
 from lastbeat.model.observation import Seen
 from lastbeat.model.record import Attempt
 from lastbeat.model.rerun import RerunReport
-from lastbeat.model.stop_request import LIMIT_BYTES, StopRequest, read_request
+from lastbeat.model.stop_request import StopRequest, read_request
 from lastbeat.stores.port import Blob, DeniedError, Store, StoreError
 from lastbeat.training.exec.in_place.attention import begin_thread
 from lastbeat.training.exec.in_place.hangs import SILENT_S, Hang, SaidOfItself
@@ -158,7 +158,7 @@ class StoreLook:
 
     def asked(self) -> StopRequest | None:
         """A user's request to end this attempt, even if the next one has begun, or None. Raises :class:`StoreError`."""
-        request = self._read(f"{self._run_id}/{runid.STOP}", LIMIT_BYTES)
+        request = self._read(f"{self._run_id}/{runid.STOP}", runid.STOP_LIMIT_BYTES)
         found = read_request(request.body) if request is not None else None
         return found if found is not None and self._attempt is not None and found.is_of(*self._attempt) else None
 
