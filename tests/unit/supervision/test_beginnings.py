@@ -117,7 +117,7 @@ def test_a_supervisor_of_an_earlier_beginning_does_not_start_the_job_of_a_later_
     assert record is not None
     (first,) = record.actions
     assert spec_of(later, first, RUN, "/runs").command == ("other",)
-    with pytest.raises(NotDoneError, match="begun anew"):
+    with pytest.raises(NotDoneError, match="begun again"):
         spec_of(earlier, first, RUN, "/runs")
 
 
