@@ -36,7 +36,7 @@ class Root:
     """``open`` gives another client of the same root, as another process would have one."""
 
     open: Callable[[], Store]
-    races: int = 20
+    races: int = 10
     """How many rounds of a race are worth their time here."""
     by_folder: bool = False
     """SeaweedFS keeps keys as files: it lists folder by folder (``a/b`` < ``a-b``), and passes over a folder when
@@ -87,7 +87,7 @@ def _s3(server: S3Server, races: int, *, by_folder: bool = False) -> Root:
 
 
 def _moto(request: pytest.FixtureRequest) -> Root:
-    return _s3(request.getfixturevalue("s3_server"), races=20)
+    return _s3(request.getfixturevalue("s3_server"), races=8)
 
 
 def _seaweed(request: pytest.FixtureRequest) -> Root:

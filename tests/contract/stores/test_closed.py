@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastbeat.stores.port import DeniedError, Store
+from support.row_by_row import labelled
 
 if TYPE_CHECKING:
     from contract.stores.conftest import Root
@@ -74,15 +75,12 @@ def test_a_listing_goes_on_behind_it(root: "Root", store: Store, limit: int) -> 
         assert found == _seen(store)
 
 
-@pytest.mark.parametrize(
-    ("start_after", "expected"),
-    [
-        pytest.param("run/ckpt/1/x.pt", [("run/ckpt/", False), ("run/metadata.json", True)], id="from within it"),
-        pytest.param("run/ckpt/", [("run/metadata.json", True)], id="from its own key"),
-        pytest.param("run/ckpt/\U0010ffff", [("run/metadata.json", True)], id="from its end"),
-        pytest.param("run/ckpt0", [("run/metadata.json", True)], id="from behind it"),
-    ],
-)
+@pytest.mark.parametrize(("start_after", "expected"), labelled([
+    ("from within it", "run/ckpt/1/x.pt", [("run/ckpt/", False), ("run/metadata.json", True)]),
+    ("from its own key", "run/ckpt/", [("run/metadata.json", True)]),
+    ("from its end", "run/ckpt/\U0010ffff", [("run/metadata.json", True)]),
+    ("from behind it", "run/ckpt0", [("run/metadata.json", True)]),
+]))  # fmt: skip
 def test_a_listing_that_begins_within_it_names_it(
     root: "Root", store: Store, start_after: str, expected: list[tuple[str, bool]]
 ) -> None:

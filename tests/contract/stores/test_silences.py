@@ -1,4 +1,4 @@
-"""Silences on every kind of store: whoever writes at the same time, nothing is lost."""
+"""Silences, as a document that many change, on every kind of store: whoever writes at once, nothing is lost."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone

@@ -10,6 +10,7 @@ from lastbeat.stores.port import ConflictError, Expect, Store
 from lastbeat.stores.registry import parse
 from lastbeat.stores.s3_store import s3_store
 from lastbeat.stores.selftest import honours_conditions
+from support.row_by_row import labelled
 from support.s3 import REGION, S3Server
 
 if TYPE_CHECKING:
@@ -106,14 +107,11 @@ def test_of_sixteen_that_update_at_once_one_wins(root: "Root", store: Store) -> 
         version = store.write(KEY, b"begin again", blob.version)
 
 
-@pytest.mark.parametrize(
-    ("key", "kind"),
-    [
-        pytest.param("_watchdog/index.html", "text/html; charset=utf-8", id="a page is a page"),
-        pytest.param("run-1/metadata.json", "application/json", id="a document is JSON"),
-        pytest.param("_watchdog/fleet.json.z", None, id="what is neither is not said to be"),
-    ],
-)
+@pytest.mark.parametrize(("key", "kind"), labelled([
+    ("a page is a page", "_watchdog/index.html", "text/html; charset=utf-8"),
+    ("a document is JSON", "run-1/metadata.json", "application/json"),
+    ("what is neither is not said to be", "_watchdog/fleet.json.z", None),
+]))  # fmt: skip
 @pytest.mark.parametrize("name", ["s3_server", "seaweed"])
 def test_a_browser_is_told_what_it_gets(name: str, key: str, kind: str | None, request: pytest.FixtureRequest) -> None:
     server: S3Server = request.getfixturevalue(name)

@@ -107,17 +107,14 @@ def test_a_root_whose_writers_are_trusted_is_followed_out_of(root: Path, secret:
     assert "other/metadata.json" in {entry.key for entry in store.list("").entries}
 
 
-@pytest.mark.parametrize(
-    ("link", "target", "key"),
-    [
-        pytest.param("run/progress.json", "metadata.json", "run/progress.json", id="a file beside it"),
-        pytest.param("run/progress.json", "../other/metadata.json", "run/progress.json", id="a file of another run"),
-        pytest.param("run/progress.json", "ROOT/other/metadata.json", "run/progress.json", id="by its whole path"),
-        pytest.param("third", "other", "third/metadata.json", id="a whole run"),
-        pytest.param("third", "../runs/other", "third/metadata.json", id="a run, on the way through what lies above"),
-        pytest.param("third", "/proc/self/rootROOT/other", "third/metadata.json", id="a run, through /proc"),
-    ],
-)
+@pytest.mark.parametrize(("link", "target", "key"), labelled([
+    ("a file beside it", "run/progress.json", "metadata.json", "run/progress.json"),
+    ("a file of another run", "run/progress.json", "../other/metadata.json", "run/progress.json"),
+    ("by its whole path", "run/progress.json", "ROOT/other/metadata.json", "run/progress.json"),
+    ("a whole run", "third", "other", "third/metadata.json"),
+    ("a run, on the way through what lies above", "third", "../runs/other", "third/metadata.json"),
+    ("a run, through /proc", "third", "/proc/self/rootROOT/other", "third/metadata.json"),
+]))  # fmt: skip
 def test_a_link_within_the_root_is_followed(root: Path, link: str, target: str, key: str) -> None:
     _link(root / link, target.replace("ROOT", str(root)))
     store = DirectoryStore(root)
@@ -232,46 +229,38 @@ def _listed(store: DirectoryStore, secret: Path) -> set[object]:
 
 
 FILE, FOLDER, THIRD = 65531, 65532, 65533
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
 
 
-Rows = list[tuple[str, Callable[[Path], object], bool]]
-
-
-def _owned(root: Path, *, folder: int, file: int, mode: int = 0o755) -> None:
+def _owned(root: Path, *, folder: int, file: int, mode: int = 0o755, linked: bool = False) -> None:
     (root / "run" / "_error").write_bytes(SECRET)
+    if linked:
+        os.link(root / "run" / "_error", root.parent / "secret.txt")
     os.chown(root / "run", folder, folder)
     (root / "run").chmod(mode)
     os.chown(root / "run" / "_error", file, file)
 
 
-def _hard_linked(root: Path, *, folder: int, file: int, mode: int = 0o755) -> None:
-    (root.parent / "secret.txt").write_bytes(SECRET)
-    os.link(root.parent / "secret.txt", root / "run" / "_error")
-    os.chown(root / "run", folder, folder)
-    (root / "run").chmod(mode)
-    os.chown(root / "run" / "_error", file, file)
-
-
-OWNERS: Rows = [
-    ("a file of the folder's owner", lambda root: _owned(root, folder=FOLDER, file=FOLDER), True),
-    ("one of his that has two names", lambda root: _hard_linked(root, folder=FOLDER, file=FOLDER), True),
-    ("a file of somebody else", lambda root: _owned(root, folder=FOLDER, file=FILE), False),
-    ("the same in a folder open to all", lambda root: _owned(root, folder=FOLDER, file=FILE, mode=0o777), False),
-    ("somebody else's file under another name", lambda root: _hard_linked(root, folder=FOLDER, file=FILE), False),
-    ("a file that root wrote, in a container perhaps", lambda root: _owned(root, folder=FOLDER, file=0), True),
-    ("root's file under another name", lambda root: _hard_linked(root, folder=FOLDER, file=0), False),
-    ("a file in a folder of root's that is not open to others", lambda root: _owned(root, folder=0, file=FILE), False),
-    ("a file in one that is", lambda root: _owned(root, folder=0, file=FILE, mode=0o775), True),
-    ("the same under another name", lambda root: _hard_linked(root, folder=0, file=FILE, mode=0o775), False),
+OWNERS: list[tuple[str, dict[str, Any], bool]] = [
+    ("a file of the folder's owner", {"folder": FOLDER, "file": FOLDER}, True),
+    ("one of his that has two names", {"folder": FOLDER, "file": FOLDER, "linked": True}, True),
+    ("a file of somebody else", {"folder": FOLDER, "file": FILE}, False),
+    ("the same in a folder open to all", {"folder": FOLDER, "file": FILE, "mode": 0o777}, False),
+    ("somebody else's file under another name", {"folder": FOLDER, "file": FILE, "linked": True}, False),
+    ("a file that root wrote, in a container perhaps", {"folder": FOLDER, "file": 0}, True),
+    ("root's file under another name", {"folder": FOLDER, "file": 0, "linked": True}, False),
+    ("a file in a folder of root's that is not open to others", {"folder": 0, "file": FILE}, False),
+    ("a file in one that is", {"folder": 0, "file": FILE, "mode": 0o775}, True),
+    ("the same under another name", {"folder": 0, "file": FILE, "mode": 0o775, "linked": True}, False),
 ]  # fmt: skip
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
-@pytest.mark.parametrize(("make", "read"), labelled(OWNERS))
+@as_root
+@pytest.mark.parametrize(("owners", "read"), labelled(OWNERS))
 def test_a_file_is_read_if_the_owner_of_the_runs_folder_may_show_it(
-    root: Path, make: Callable[[Path], object], read: bool
+    root: Path, owners: dict[str, Any], read: bool
 ) -> None:
-    make(root)
+    _owned(root, **owners)
     store = DirectoryStore(root)
     # That it is there is seen in any case.
     assert [entry.key for entry in store.list("run/").entries if entry.fault is None] == [
@@ -291,7 +280,7 @@ def test_a_file_is_read_if_the_owner_of_the_runs_folder_may_show_it(
     assert blob is not None
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+@as_root
 @pytest.mark.parametrize("key", ["run/_watchdog.json", "_watchdog/silences.json"])
 def test_what_watchdogs_write_is_read_whichever_of_them_wrote_it(root: Path, key: str) -> None:
     store = DirectoryStore(root)
@@ -301,7 +290,7 @@ def test_what_watchdogs_write_is_read_whichever_of_them_wrote_it(root: Path, key
     assert store.read(key, 10) is not None
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+@as_root
 def test_a_file_of_another_run_is_shown_by_its_own_alone(root: Path) -> None:
     (root / "other" / "_error").write_bytes(SECRET)
     for name, owner in (("run", FOLDER), ("other", THIRD), ("other/_error", THIRD)):
@@ -346,7 +335,7 @@ LINKED: list[tuple[str, str, str, dict[str, int], bool]] = [
 ]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+@as_root
 @pytest.mark.parametrize(("link", "target", "owners", "read"), labelled(LINKED))
 def test_a_link_out_of_a_run_shows_no_more_than_who_made_it_may_show(
     root: Path, link: str, target: str, owners: dict[str, int], read: bool
@@ -368,7 +357,7 @@ def test_a_link_out_of_a_run_shows_no_more_than_who_made_it_may_show(
     assert DirectoryStore(root, trusting=True).read(key, 1000) is not None
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+@as_root
 def test_a_link_within_a_run_is_as_good_as_its_file(root: Path) -> None:
     """As a program makes it that names its log by the day, and another user runs it."""
     DirectoryStore(root).write("run/logs/train-3.log", SECRET)
@@ -378,7 +367,7 @@ def test_a_link_within_a_run_is_as_good_as_its_file(root: Path) -> None:
     assert DirectoryStore(root).read("run/logs/training_log_latest.txt", 1000) is not None
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+@as_root
 def test_this_programs_own_user_writes_into_others_folders(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _owned(root, folder=FOLDER, file=FILE)
     monkeypatch.setattr(os, "geteuid", lambda: FILE)

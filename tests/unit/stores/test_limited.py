@@ -1,12 +1,24 @@
-"""A store that is given so much time for each call and no more."""
+"""Stores that are given so much time for a call, or for all calls together, and no more."""
 
 import threading
+import time
+from collections.abc import Callable
 
 import pytest
 
-from lastbeat.stores.limited import LimitedStore
-from lastbeat.stores.port import ConflictError, DeniedError, Expect, UnreachableError
+from lastbeat.stores.limited import LimitedStore, TimelyStore
+from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, UnreachableError
 from support.memory import Killed, MemoryStore
+from support.row_by_row import labelled
+from support.waiting import until
+
+CALLS: list[tuple[str, Callable[[Store], object]]] = [
+    ("list", lambda store: store.list("")),
+    ("folders", lambda store: store.folders()),
+    ("read", lambda store: store.read("a/x", 10)),
+    ("write", lambda store: store.write("a/y", b"new")),
+    ("delete", lambda store: store.delete("a/x")),
+]
 
 
 def hanging(released: threading.Event) -> MemoryStore:
@@ -15,25 +27,49 @@ def hanging(released: threading.Event) -> MemoryStore:
     return store
 
 
+def timely(store: Store, seconds: float) -> TimelyStore:
+    """One that has so much time for all that it is asked."""
+    made = TimelyStore(store)
+    made.until = time.monotonic() + seconds
+    return made
+
+
 @pytest.mark.parametrize("fault", [DeniedError("no"), ConflictError("no"), Killed(), ZeroDivisionError()], ids=repr)
 def test_what_is_raised_in_time_is_raised_here(fault: BaseException) -> None:
     inner = MemoryStore()
     inner.refuse("any", fault)
-    with pytest.raises(type(fault)):
-        LimitedStore(inner, 60.0).write("a", b"", "v1")
+    for store in (LimitedStore(inner, 60.0), timely(inner, 60.0)):
+        with pytest.raises(type(fault)) as raised:
+            store.write("a", b"", "v1")
+        assert raised.value is fault
 
 
-def test_a_call_that_hangs_is_given_up_and_may_still_happen(released: threading.Event) -> None:
+@pytest.mark.parametrize("limited", [lambda store: LimitedStore(store, 0.05), lambda store: timely(store, 0.05)])
+def test_a_call_that_hangs_is_given_up_and_may_still_happen(
+    limited: Callable[[Store], Store], released: threading.Event
+) -> None:
     inner = hanging(released)
-    written = threading.Event()
-    inner.after = lambda _operation, _key: written.set()
     with pytest.raises(UnreachableError, match="cannot write a/b: no answer") as refused:
-        LimitedStore(inner, 0.05).write("a/b", b"late", Expect.NOTHING)
+        limited(inner).write("a/b", b"late", Expect.NOTHING)
     assert refused.value.retryable
     assert not inner.held
     released.set()
-    assert written.wait(60)
-    assert inner.held["a/b"].body == b"late"
+    until(lambda: "a/b" in inner.held)
+
+
+@pytest.mark.parametrize("call", labelled(CALLS))
+def test_no_call_goes_on_when_the_time_of_all_is_over(
+    call: Callable[[Store], object], released: threading.Event
+) -> None:
+    inner = hanging(released)
+    store = timely(inner, 0.1)
+    with pytest.raises(UnreachableError, match=r"memory://runs: cannot .*: no answer within"):
+        call(store)
+    assert time.monotonic() >= store.until
+    assert len(inner.calls) == 1
+    with pytest.raises(UnreachableError):
+        call(store)
+    assert len(inner.calls) == 1, "without any time nobody is asked"
 
 
 def test_calls_that_hang_are_bounded_and_make_room_when_they_end(released: threading.Event) -> None:

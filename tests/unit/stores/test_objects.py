@@ -11,6 +11,7 @@ from lastbeat.stores.answers import explain
 from lastbeat.stores.kind import Remedies
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
 from lastbeat.stores.s3 import REMEDIES
+from support.row_by_row import labelled
 
 CORE = str(Path(__file__).parents[3] / "core")
 
@@ -66,22 +67,16 @@ def test_a_forked_child_is_refused_and_does_not_hang() -> None:
     _run(code)
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "expected"),
-    [
-        pytest.param(
-            "HTTP error: error sending request\n\nDebug source:\nkind: Connect, InvalidCertificate(UnknownIssuer)",
-            StoreError,
-            "certificate is not trusted",
-            id="a certificate that nobody signed",
-        ),
-        pytest.param('HTTP error: error sending request\n\n"dns error", failed to lookup address information',
-                     UnreachableError, "cannot be resolved", id="a host that does not exist"),
-        pytest.param("HTTP error: error sending request\n\nkind: Timeout", UnreachableError, "in time",
-                     id="a time-out"),
-        pytest.param("something new\nsecret=AKIA", StoreError, "not how an object store speaks", id="anything else"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "kind", "expected"), labelled([
+    ("a certificate that nobody signed",
+     "HTTP error: error sending request\n\nDebug source:\nkind: Connect, InvalidCertificate(UnknownIssuer)",
+     StoreError, "certificate is not trusted"),
+    ("a host that does not exist",
+     'HTTP error: error sending request\n\n"dns error", failed to lookup address information', UnreachableError,
+     "cannot be resolved"),
+    ("a time-out", "HTTP error: error sending request\n\nkind: Timeout", UnreachableError, "in time"),
+    ("anything else", "something new\nsecret=AKIA", StoreError, "not how an object store speaks"),
+]))  # fmt: skip
 def test_trouble_below_http_is_told_in_words(text: str, kind: type[StoreError], expected: str) -> None:
     error = explain(RuntimeError(text), "s3://bucket/runs", "reading run-1/_error", REMEDIES)
     assert type(error) is kind
@@ -90,26 +85,18 @@ def test_trouble_below_http_is_told_in_words(text: str, kind: type[StoreError], 
     assert error.advice
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "expected"),
-    [
-        pytest.param(
-            "Error performing token request: Error performing GET http://169.254.169.254/computeMetadata/v1/x in 1ms - "
-            "Server returned non-2xx status code: 404 Not Found: secret=AKIA",
-            DeniedError, "no credentials were issued", id="a machine without a service account",
-        ),
-        pytest.param("Error performing token request: Error performing GET http://metadata.google.internal/x in 3s - "
-                     "HTTP error: error sending request\n\nkind: Timeout", UnreachableError, "could not be reached",
-                     id="nobody to ask, or not at the moment"),
-        pytest.param(
-            "Error performing token request: Error performing POST https://login.microsoftonline.com/t/oauth2/token "
-            "in 1s - Server returned non-2xx status code: 503 Service Unavailable: ",
-            UnreachableError, "answered 503", id="who issues them has trouble",
-        ),
-        pytest.param("Bulk delete request failed for key run-1/x: not allowed (code: 403)", DeniedError, "403",
-                     id="a batch that removes"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "kind", "expected"), labelled([
+    ("a machine without a service account",
+     ("Error performing token request: Error performing GET http://169.254.169.254/computeMetadata/v1/x in 1ms - "
+     "Server returned non-2xx status code: 404 Not Found: secret=AKIA"), DeniedError, "no credentials were issued"),
+    ("nobody to ask, or not at the moment",
+     ("Error performing token request: Error performing GET http://metadata.google.internal/x in 3s - "
+     "HTTP error: error sending request\n\nkind: Timeout"), UnreachableError, "could not be reached"),
+    ("who issues them has trouble",
+     ("Error performing token request: Error performing POST https://login.microsoftonline.com/t/oauth2/token "
+     "in 1s - Server returned non-2xx status code: 503 Service Unavailable: "), UnreachableError, "answered 503"),
+    ("a batch that removes", "Bulk delete request failed for key run-1/x: not allowed (code: 403)", DeniedError, "403"),
+]))  # fmt: skip
 @pytest.mark.parametrize("remedies", [gs.REMEDIES, az.REMEDIES], ids=["Google", "Azure"])
 def test_credentials_that_are_not_issued_are_told_with_what_to_set(
     text: str, kind: type[StoreError], expected: str, remedies: Remedies
