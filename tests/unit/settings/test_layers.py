@@ -8,6 +8,7 @@ import pytest
 from lastbeat.settings import SettingsError, every_setting, load
 from lastbeat.stores.kind import DIRECTORY, Root
 from lastbeat.stores.s3 import MONITORING_REGION
+from support.row_by_row import labelled
 
 HOOK = "https://hooks.slack.com/services/T000/B000/made-up-for-a-test"
 
@@ -22,31 +23,18 @@ def test_an_argument_outranks_the_environment_and_that_outranks_the_file(tmp_pat
     assert (settings.policy.stale_s, settings.policy.blind_s, settings.policy.stall_s) == (60, 120, 180)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "environ", "dotenv", "root"),
-    [
-        pytest.param(
-            {"MONITORING_BUCKET": "one"}, {"MONITORING_ROOT": "/d"}, "", Root("s3", "one", "training-runs"),
-            id="a bucket on the command line outranks a root of the environment",
-        ),
-        pytest.param(
-            {}, {"MONITORING_BUCKET": "two"}, "MONITORING_ROOT=/d", Root("s3", "two", "training-runs"),
-            id="a bucket of the environment outranks a root of the file",
-        ),
-        pytest.param(
-            {"MONITORING_ROOT": "/e"}, {"MONITORING_BUCKET": "two"}, "", Root(DIRECTORY, "/e"),
-            id="a root on the command line outranks a bucket of the environment",
-        ),
-        pytest.param(
-            {"MONITORING_BUCKET": "one"}, {"MONITORING_PREFIX": "p/q"}, "", Root("s3", "one", "p/q"),
-            id="bucket and prefix may come from different places",
-        ),
-        pytest.param(
-            {"MONITORING_BUCKET": "one", "MONITORING_ROOT": "s3://one/p"}, {}, "", Root("s3", "one", "p"),
-            id="root and bucket may both be given when they agree",
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("arguments", "environ", "dotenv", "root"), labelled([
+    ("a bucket on the command line outranks a root of the environment", {"MONITORING_BUCKET": "one"},
+     {"MONITORING_ROOT": "/d"}, "", Root("s3", "one", "training-runs")),
+    ("a bucket of the environment outranks a root of the file", {}, {"MONITORING_BUCKET": "two"},
+     "MONITORING_ROOT=/d", Root("s3", "two", "training-runs")),
+    ("a root on the command line outranks a bucket of the environment", {"MONITORING_ROOT": "/e"},
+     {"MONITORING_BUCKET": "two"}, "", Root(DIRECTORY, "/e")),
+    ("bucket and prefix may come from different places", {"MONITORING_BUCKET": "one"}, {"MONITORING_PREFIX": "p/q"},
+     "", Root("s3", "one", "p/q")),
+    ("root and bucket may both be given when they agree", {"MONITORING_BUCKET": "one",
+     "MONITORING_ROOT": "s3://one/p"}, {}, "", Root("s3", "one", "p")),
+]))  # fmt: skip
 def test_whoever_speaks_last_says_where_runs_are(
     tmp_path: Path, arguments: dict[str, str], environ: dict[str, str], dotenv: str, root: Root
 ) -> None:
@@ -54,26 +42,16 @@ def test_whoever_speaks_last_says_where_runs_are(
     assert load(arguments, environ, tmp_path).root == root
 
 
-@pytest.mark.parametrize(
-    ("environ", "dotenv", "ignored"),
-    [
-        pytest.param({"LASTBEAT_LEARN": "banana"}, "", ["LASTBEAT_LEARN='banana'"], id="a typing error"),
-        pytest.param(
-            {"LASTBEAT_BEAT_SECONDS": "often"}, "STALE_MINUTES=ten", ["LASTBEAT_BEAT_SECONDS='often'",
-            "STALE_MINUTES='ten'"], id="several, one of them in the file",
-        ),
-        pytest.param(
-            {"LASTBEAT_DASHBOARD_TOKEN": "short"}, "", ["LASTBEAT_DASHBOARD_TOKEN (a secret)"],
-            id="a secret by its name",
-        ),
-        pytest.param(
-            {"LASTBEAT_OWN_LOG": "https://ann:hunter2@x/"}, "", ["LASTBEAT_OWN_LOG='https://***@x/'"],
-            id="a password in a value that should hold none",
-        ),
-        pytest.param({"SLACK_WEBHOOK_URL": "nonsense"}, "", [], id="training alerts nobody itself"),
-        pytest.param({"LASTBEAT_CHANNEL_X_SLACK_WEBHOOK_URL": "nonsense"}, "", [], id="nor on a channel with a name"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("environ", "dotenv", "ignored"), labelled([
+    ("a typing error", {"LASTBEAT_LEARN": "banana"}, "", ["LASTBEAT_LEARN='banana'"]),
+    ("several, one of them in the file", {"LASTBEAT_BEAT_SECONDS": "often"}, "STALE_MINUTES=ten",
+     ["LASTBEAT_BEAT_SECONDS='often'", "STALE_MINUTES='ten'"]),
+    ("a secret by its name", {"LASTBEAT_DASHBOARD_TOKEN": "short"}, "", ["LASTBEAT_DASHBOARD_TOKEN (a secret)"]),
+    ("a password in a value that should hold none", {"LASTBEAT_OWN_LOG": "https://ann:hunter2@x/"}, "",
+     ["LASTBEAT_OWN_LOG='https://***@x/'"]),
+    ("training alerts nobody itself", {"SLACK_WEBHOOK_URL": "nonsense"}, "", []),
+    ("nor on a channel with a name", {"LASTBEAT_CHANNEL_X_SLACK_WEBHOOK_URL": "nonsense"}, "", []),
+]))  # fmt: skip
 def test_training_goes_on_without_a_setting_that_does_not_say_where_runs_lie(
     tmp_path: Path, environ: dict[str, str], dotenv: str, ignored: list[str]
 ) -> None:
@@ -90,16 +68,13 @@ def test_training_goes_on_without_a_setting_that_does_not_say_where_runs_lie(
         load({}, {"MONITORING_ROOT": "/d", **environ}, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "environ"),
-    [
-        pytest.param({}, {"MONITORING_ROOT": "s3://x"}, id="the root"),
-        pytest.param({}, {"MONITORING_BUCKET": "X"}, id="the bucket"),
-        pytest.param({}, {"MONITORING_BUCKET": "b-1", "MONITORING_PREFIX": "a//b"}, id="the prefix"),
-        pytest.param({}, {"MONITORING_ROOT": "s3://b-1/p", "AWS_ENDPOINT_URL": "nowhere"}, id="the store's address"),
-        pytest.param({"LASTBEAT_SECTION_TIMEOUTS": "step"}, {}, id="an argument, which its user sees at once"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "environ"), labelled([
+    ("the root", {}, {"MONITORING_ROOT": "s3://x"}),
+    ("the bucket", {}, {"MONITORING_BUCKET": "X"}),
+    ("the prefix", {}, {"MONITORING_BUCKET": "b-1", "MONITORING_PREFIX": "a//b"}),
+    ("the store's address", {}, {"MONITORING_ROOT": "s3://b-1/p", "AWS_ENDPOINT_URL": "nowhere"}),
+    ("an argument, which its user sees at once", {"LASTBEAT_SECTION_TIMEOUTS": "step"}, {}),
+]))  # fmt: skip
 def test_training_does_not_guess_where_runs_lie(
     tmp_path: Path, arguments: dict[str, str], environ: dict[str, str]
 ) -> None:

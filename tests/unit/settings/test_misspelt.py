@@ -7,6 +7,7 @@ import pytest
 
 from lastbeat.settings import every_setting, load
 from support.cli import LASTBEAT, call
+from support.row_by_row import labelled
 
 SETTING = "is no setting of lastbeat"
 
@@ -18,30 +19,19 @@ def told(tmp_path: Path, *names: str, in_file: tuple[str, ...] = (), training: b
     return load({}, environ, tmp_path, channels=not training).name_hints
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        pytest.param("SLACK_WEBHOK_URL", "SLACK_WEBHOOK_URL", id="a letter too few"),
-        pytest.param("SLACK_WEBHOOK_URLS", "SLACK_WEBHOOK_URL", id="a letter too many"),
-        pytest.param("SALCK_WEBHOOK_URL", "SLACK_WEBHOOK_URL", id="two letters that changed places"),
-        pytest.param("SLACK_WEBHOOK", "SLACK_WEBHOOK_URL", id="the last word is missing"),
-        pytest.param("SLACKWEBHOOK_URL", "SLACK_WEBHOOK_URL", id="an underscore is missing"),
-        pytest.param("slack_webhook_url", "SLACK_WEBHOOK_URL", id="small letters"),
-        pytest.param("MONITORING_BUKET", "MONITORING_BUCKET", id="the bucket"),
-        pytest.param("MONITORING_BUCKET_NAME", "MONITORING_BUCKET", id="a word too many"),
-        pytest.param("SNS_TOPIC", "SNS_TOPIC_ARN", id="a topic without its ARN"),
-        pytest.param("STALE_MINS", "STALE_MINUTES", id="a short form"),
-        pytest.param("ALERTS_ON", "ALERT_ON", id="a short name"),
-        pytest.param("STALL_MINUTES", "LASTBEAT_STALL_MINUTES", id="without its beginning, and near another one"),
-        pytest.param("LASTBEAT_STALE_MINUTES", "STALE_MINUTES", id="with a beginning that it has not"),
-        pytest.param("LASTBEAT_SLACK_WEBHOOK_URL", "SLACK_WEBHOOK_URL", id="a channel's, with a beginning"),
-        pytest.param("LASTBEAT_BUCKET", "MONITORING_BUCKET", id="with the wrong beginning"),
-        pytest.param("LASTBEAT_STALL_SECONDS", "LASTBEAT_STALL_MINUTES", id="the wrong unit"),
-        pytest.param("LASTBEAT_STAL_MINUTES", "LASTBEAT_STALL_MINUTES", id="one of our own"),
-        pytest.param("LAST_BEAT_STALL_MINUTES", "LASTBEAT_STALL_MINUTES", id="our name in two words"),
-        pytest.param("LASTBEET_STALL_MINUTES", "LASTBEAT_STALL_MINUTES", id="our name misspelt"),
-    ],
-)
+@pytest.mark.parametrize(("name", "meant"), labelled([
+    ("a letter too few", "SLACK_WEBHOK_URL", "SLACK_WEBHOOK_URL"),
+    ("two letters that changed places", "SALCK_WEBHOOK_URL", "SLACK_WEBHOOK_URL"),
+    ("the last word is missing", "SLACK_WEBHOOK", "SLACK_WEBHOOK_URL"),
+    ("an underscore is missing", "SLACKWEBHOOK_URL", "SLACK_WEBHOOK_URL"),
+    ("small letters", "slack_webhook_url", "SLACK_WEBHOOK_URL"),
+    ("a word too many", "MONITORING_BUCKET_NAME", "MONITORING_BUCKET"),
+    ("without its beginning, and near another one", "STALL_MINUTES", "LASTBEAT_STALL_MINUTES"),
+    ("with a beginning that it has not", "LASTBEAT_STALE_MINUTES", "STALE_MINUTES"),
+    ("with the wrong beginning", "LASTBEAT_BUCKET", "MONITORING_BUCKET"),
+    ("the wrong unit", "LASTBEAT_STALL_SECONDS", "LASTBEAT_STALL_MINUTES"),
+    ("our name in two words", "LAST_BEAT_STALL_MINUTES", "LASTBEAT_STALL_MINUTES"),
+]))  # fmt: skip
 def test_a_misspelt_name_is_told_with_the_right_one(tmp_path: Path, name: str, meant: str) -> None:
     assert told(tmp_path, name) == (f"{name} {SETTING}; did you mean {meant}?",)
     assert told(tmp_path, in_file=(name,)) == (f"{name} (in .env) {SETTING}; did you mean {meant}?",)
@@ -85,22 +75,15 @@ def test_who_has_the_right_name_has_the_other_for_something_else(tmp_path: Path)
     assert load({"MONITORING_BUCKET": "b-1"}, {"MONITORING_BUKET": "b-2"}, tmp_path).name_hints == ()
 
 
-@pytest.mark.parametrize(
-    ("names", "tells"),
-    [
-        pytest.param(
-            ("DASHBOARD_URL", "STALE_MINUTES"), "did you mean LASTBEAT_DASHBOARD_URL?", id="a beginning left out"
-        ),
-        pytest.param(("AWS_SECRET_ACESS_KEY",), "did you mean AWS_SECRET_ACCESS_KEY?", id="a provider's key"),
-        pytest.param(
-            ("GOOGLE_APPLICATION_CREDENTIAL",), "did you mean GOOGLE_APPLICATION_CREDENTIALS?", id="a provider's file"
-        ),
-        pytest.param(("MONITORING_S3_BUCKET",), "did you mean MONITORING_BUCKET?", id="a word in the middle"),
-        pytest.param(("DASHBOARD_URL",), "", id="the file of another program, by its other keys"),
-        pytest.param(("STALE_MINUTES", "LOG_LEVEL", "GROUPS"), "", id="names that anybody has"),
-        pytest.param(("AWS_ACCESS_KEY_ID", "AZURE_CLIENT_ID", "AWS_PROFILE", "AWS_ROLE_ARN"), "", id="right ones"),
-    ],
-)
+@pytest.mark.parametrize(("names", "tells"), labelled([
+    ("a beginning left out", ("DASHBOARD_URL", "STALE_MINUTES"), "did you mean LASTBEAT_DASHBOARD_URL?"),
+    ("a provider's key", ("AWS_SECRET_ACESS_KEY",), "did you mean AWS_SECRET_ACCESS_KEY?"),
+    ("a provider's file", ("GOOGLE_APPLICATION_CREDENTIAL",), "did you mean GOOGLE_APPLICATION_CREDENTIALS?"),
+    ("a word in the middle", ("MONITORING_S3_BUCKET",), "did you mean MONITORING_BUCKET?"),
+    ("the file of another program, by its other keys", ("DASHBOARD_URL",), ""),
+    ("names that anybody has", ("STALE_MINUTES", "LOG_LEVEL", "GROUPS"), ""),
+    ("right ones", ("AWS_ACCESS_KEY_ID", "AZURE_CLIENT_ID", "AWS_PROFILE", "AWS_ROLE_ARN"), ""),
+]))  # fmt: skip
 def test_in_a_file_of_settings_less_is_enough(tmp_path: Path, names: tuple[str, ...], tells: str) -> None:
     said = told(tmp_path, in_file=names)
     assert len(said) == bool(tells)
@@ -112,15 +95,10 @@ def test_training_says_only_what_is_near_one_of_its_own(tmp_path: Path) -> None:
     assert told(tmp_path, *names, training=True) == (f"MONITORING_BUKET {SETTING}; did you mean MONITORING_BUCKET?",)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(("test-alert",), id="where nobody is alerted"),
-        pytest.param(("fleet", "--once"), id="where runs are looked at"),
-        pytest.param(("watch", "--run-id", "run-1", "--once"), id="where it is watched"),
-        pytest.param(("beat", "--run-id", "run-1"), id="where a script reports"),
-    ],
-)
+@pytest.mark.parametrize("command", labelled([
+    ("where nobody is alerted", ("test-alert",)),
+    ("where runs are looked at", ("fleet", "--once")),
+]))  # fmt: skip
 def test_every_command_says_it_once_and_goes_on(tmp_path: Path, command: tuple[str, ...]) -> None:
     done = call(LASTBEAT, *command, cwd=tmp_path, MONITORING_ROOT=str(tmp_path), SLACK_WEBHOK_URL="x")
     assert done.stderr.count(f"SLACK_WEBHOK_URL {SETTING}; did you mean SLACK_WEBHOOK_URL?") == 1

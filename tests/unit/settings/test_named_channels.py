@@ -6,6 +6,7 @@ import pytest
 
 from lastbeat.settings import SettingsError, load, secrets_in
 from lastbeat.settings.channels import configured_channels
+from support.row_by_row import labelled
 
 HOOK = "https://hooks.slack.com/services/T0/B0/abcdefgh"
 OWN = "https://hooks.slack.com/services/T0/B1/ijklmnop"
@@ -17,18 +18,14 @@ def names(environ: dict[str, str], folder: Path) -> list[str]:
     return [channel.identity.rpartition(":")[0] for channel in configured_channels(settings)]
 
 
-@pytest.mark.parametrize(
-    ("environ", "found"),
-    [
-        pytest.param({"SLACK_WEBHOOK_URL": HOOK}, ["slack"], id="one without a name"),
-        pytest.param({"SLACK_WEBHOOK_URL": HOOK, ONCALL: OWN}, ["slack", "slack:oncall"], id="two of a kind"),
-        pytest.param({"LASTBEAT_CHANNEL_GPU_TEAM_WEBHOOK_URL": "https://h.example.com/x"}, ["webhook:gpu-team"],
-                     id="a name of two words, and a setting without LASTBEAT_"),
-        pytest.param({"LASTBEAT_CHANNEL_X_LASTBEAT_WEBHOOK_URL": "https://h.example.com/x"}, ["webhook:x"],
-                     id="and with it"),
-        pytest.param({ONCALL: "  "}, [], id="a blank one is none"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("environ", "found"), labelled([
+    ("one without a name", {"SLACK_WEBHOOK_URL": HOOK}, ["slack"]),
+    ("two of a kind", {"SLACK_WEBHOOK_URL": HOOK, ONCALL: OWN}, ["slack", "slack:oncall"]),
+    ("a name of two words, and a setting without LASTBEAT_",
+     {"LASTBEAT_CHANNEL_GPU_TEAM_WEBHOOK_URL": "https://h.example.com/x"}, ["webhook:gpu-team"]),
+    ("and with it", {"LASTBEAT_CHANNEL_X_LASTBEAT_WEBHOOK_URL": "https://h.example.com/x"}, ["webhook:x"]),
+    ("a blank one is none", {ONCALL: "  "}, []),
+]))  # fmt: skip
 def test_names(tmp_path: Path, environ: dict[str, str], found: list[str]) -> None:
     assert names(environ, tmp_path) == found
 
@@ -54,18 +51,13 @@ def test_their_secrets_are_secrets(tmp_path: Path) -> None:
     assert OWN not in f"{channel.describe} {channel.identity} {settings!r}"
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "what"),
-    [
-        pytest.param("LASTBEAT_CHANNEL_ONCALL_SLACK", OWN, "goes on with one of", id="no setting"),
-        pytest.param(
-            "LASTBEAT_CHANNEL_SLACK_WEBHOOK_URL", OWN, "means something else", id="no name, which looks like one"
-        ),
-        pytest.param("LASTBEAT_CHANNEL_ALL_SLACK_WEBHOOK_URL", OWN, "means something else", id="a word of routes"),
-        pytest.param("LASTBEAT_CHANNEL_SNS_SLACK_WEBHOOK_URL", OWN, "means something else", id="a kind of channel"),
-        pytest.param(ONCALL, "http://example.com", ONCALL, id="a value that is none"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "what"), labelled([
+    ("no setting", "LASTBEAT_CHANNEL_ONCALL_SLACK", OWN, "goes on with one of"),
+    ("no name, which looks like one", "LASTBEAT_CHANNEL_SLACK_WEBHOOK_URL", OWN, "means something else"),
+    ("a word of routes", "LASTBEAT_CHANNEL_ALL_SLACK_WEBHOOK_URL", OWN, "means something else"),
+    ("a kind of channel", "LASTBEAT_CHANNEL_SNS_SLACK_WEBHOOK_URL", OWN, "means something else"),
+    ("a value that is none", ONCALL, "http://example.com", ONCALL),
+]))  # fmt: skip
 def test_what_is_wrong_is_told_without_the_secret(tmp_path: Path, name: str, text: str, what: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load({}, {name: text}, tmp_path)
