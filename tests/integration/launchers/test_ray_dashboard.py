@@ -18,6 +18,7 @@ from lastbeat.jobs.launchers.ray.jobs import RayJobs
 from lastbeat.jobs.launchers.ray.launcher import RayLauncher
 from lastbeat.model.job import GpuUse, JobSpec, JobState
 from support.http_sink import Answer, HttpSink, http_sink
+from support.row_by_row import labelled
 
 SINCE = datetime(2026, 5, 14, tzinfo=timezone.utc)
 LIMITS = HttpTimeouts(connect_s=2.0, read_s=0.5, total_s=1.0)
@@ -49,23 +50,21 @@ def version(session: str) -> Answer:
 
 
 NO_ANSWERS = [
-    pytest.param(Answer(302, b"", {"Location": "https://login.example/"}), "answered 302", id="a redirect to a login"),
-    pytest.param(Answer(200, PAGE), "no JSON", id="the page of a login"),
-    pytest.param(Answer(404, b"404: Not Found"), "answered 404", id="a server that is no dashboard"),
-    pytest.param(Answer(401, b"Unauthorized: Missing authentication token"), "RAY_AUTH_TOKEN", id="a token is missing"),
-    pytest.param(Answer(403, b"no"), "RAY_JOB_HEADERS", id="a proxy forbids it"),
-    pytest.param(
-        Answer(500, b"Traceback:\nValueError: \x1b[31mred\nlast"), "answered 500: last", id="an error of Ray's"
-    ),
-    pytest.param(Answer(200, b"[1]"), "not answer as Ray does", id="JSON of another kind"),
-    pytest.param(Answer(200, b"{" * 100_000), "no JSON", id="JSON without a bottom"),
-    pytest.param(Answer(reset=True), "broke", id="a connection that breaks"),
-    pytest.param(Answer(trickle=True), "within 1 s", id="an answer that never begins"),
-    pytest.param(Answer(endless=True), "", id="an answer that never ends"),
-]
+    ("a redirect to a login", Answer(302, b"", {"Location": "https://login.example/"}), "answered 302"),
+    ("the page of a login", Answer(200, PAGE), "no JSON"),
+    ("a server that is no dashboard", Answer(404, b"404: Not Found"), "answered 404"),
+    ("a token is missing", Answer(401, b"Unauthorized: Missing authentication token"), "RAY_AUTH_TOKEN"),
+    ("a proxy forbids it", Answer(403, b"no"), "RAY_JOB_HEADERS"),
+    ("an error of Ray's", Answer(500, b"Traceback:\nValueError: \x1b[31mred\nlast"), "answered 500: last"),
+    ("JSON of another kind", Answer(200, b"[1]"), "not answer as Ray does"),
+    ("JSON without a bottom", Answer(200, b"{" * 100_000), "no JSON"),
+    ("a connection that breaks", Answer(reset=True), "broke"),
+    ("an answer that never begins", Answer(trickle=True), "within 1 s"),
+    ("an answer that never ends", Answer(endless=True), ""),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("answer", "why"), NO_ANSWERS)
+@pytest.mark.parametrize(("answer", "why"), labelled(NO_ANSWERS))
 def test_nothing_follows_from(sink: HttpSink, answer: Answer, why: str) -> None:
     sink.otherwise = answer
     launcher = asking(sink.url)
@@ -202,16 +201,15 @@ def test_of_a_log_about_as_much_is_read_as_is_wanted(sink: HttpSink, count: int,
 # Who asks
 
 SECRETS = [
-    pytest.param({"RAY_JOB_HEADERS": '{"X-Proxy": "hush-hush-1"}'}, "x-proxy", "hush-hush-1", id="headers of a proxy"),
-    pytest.param({"RAY_JOB_HEADERS": '{"authorization": "Bearer hush-hush-1"}', "RAY_AUTH_MODE": "token",
-                  "RAY_AUTH_TOKEN": "b"}, "authorization", "Bearer hush-hush-1", id="headers go before Ray's token"),
-    pytest.param({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "hush-hush-1"}, "authorization", "Bearer hush-hush-1",
-                 id="token"),
-    pytest.param({"RAY_AUTH_TOKEN": "hush-hush-1"}, "authorization", None, id="no token where Ray would send none"),
+    ("headers of a proxy", {"RAY_JOB_HEADERS": '{"X-Proxy": "hush-hush-1"}'}, "x-proxy", "hush-hush-1"),
+    ("headers go before Ray's token", {"RAY_JOB_HEADERS": '{"authorization": "Bearer hush-hush-1"}',
+     "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "b"}, "authorization", "Bearer hush-hush-1"),
+    ("token", {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "hush-hush-1"}, "authorization", "Bearer hush-hush-1"),
+    ("no token where Ray would send none", {"RAY_AUTH_TOKEN": "hush-hush-1"}, "authorization", None),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("environment", "header", "value"), SECRETS)
+@pytest.mark.parametrize(("environment", "header", "value"), labelled(SECRETS))
 def test_who_asks_is_said_by_the_environment_and_never_told(
     sink: HttpSink, environment: dict[str, str], header: str, value: str | None
 ) -> None:
@@ -277,16 +275,15 @@ def test_what_is_no_address_is_refused_with_what_to_write(text: str) -> None:
 
 
 WHERE = [
-    pytest.param((), "", {}, "http://127.0.0.1:8265", id="nobody says"),
-    pytest.param((), "", {"RAY_ADDRESS": "http://a:1"}, "http://a:1", id="the environment"),
-    pytest.param((), "", {"RAY_ADDRESS": "http://a:1", "RAY_API_SERVER_ADDRESS": "http://b:1"}, "http://b:1",
-                 id="Ray's own order"),
-    pytest.param((), "http://c:1 uid 0", {"RAY_ADDRESS": "http://a:1"}, "http://c:1", id="where it was begun"),
-    pytest.param(("--ray-address=http://d:1",), "", {"RAY_ADDRESS": "ray://a:1"}, "http://d:1", id="an option"),
+    ("nobody says", (), "", {}, "http://127.0.0.1:8265"),
+    ("the environment", (), "", {"RAY_ADDRESS": "http://a:1"}, "http://a:1"),
+    ("Ray's own order", (), "", {"RAY_ADDRESS": "http://a:1", "RAY_API_SERVER_ADDRESS": "http://b:1"}, "http://b:1"),
+    ("where it was begun", (), "http://c:1 uid 0", {"RAY_ADDRESS": "http://a:1"}, "http://c:1"),
+    ("an option", ("--ray-address=http://d:1",), "", {"RAY_ADDRESS": "ray://a:1"}, "http://d:1"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("options", "place", "environment", "url"), WHERE)
+@pytest.mark.parametrize(("options", "place", "environment", "url"), labelled(WHERE))
 def test_the_dashboard_is_the_one_that(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

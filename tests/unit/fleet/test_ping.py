@@ -33,26 +33,17 @@ def paths(sink: HttpSink) -> list[str]:
 
 
 REPORTS = [
-    pytest.param(GOOD, [f"/{UUID}/start", f"/{UUID}"], id="a pass that could see went well, whatever the runs do"),
-    pytest.param(
-        PassReport(at=START, failed=1),
-        [f"/{UUID}/start", f"/{UUID}/fail"],
-        id="an alert that could not be delivered is a failure",
-    ),
-    pytest.param(
-        PassReport(at=START, unrecorded=2),
-        [f"/{UUID}/start", f"/{UUID}/fail"],
-        id="a decision that could not be recorded is a failure",
-    ),
-    pytest.param(
-        PassReport(at=START, unreadable={"run-1": "denied"}, unreadable_count=1),
-        [f"/{UUID}/start", f"/{UUID}"],
-        id="a run that could not be read is that run's trouble",
-    ),
-]
+    ("a pass that could see went well, whatever the runs do", GOOD, [f"/{UUID}/start", f"/{UUID}"]),
+    ("an alert that could not be delivered is a failure", PassReport(at=START, failed=1), [f"/{UUID}/start",
+     f"/{UUID}/fail"]),
+    ("a decision that could not be recorded is a failure", PassReport(at=START, unrecorded=2), [f"/{UUID}/start",
+     f"/{UUID}/fail"]),
+    ("a run that could not be read is that run's trouble", PassReport(at=START, unreadable={"run-1": "denied"},
+     unreadable_count=1), [f"/{UUID}/start", f"/{UUID}"]),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("report", "expected"), REPORTS)
+@pytest.mark.parametrize(("report", "expected"), labelled(REPORTS))
 def test_a_pass_is_told_from_its_beginning_to_its_end(sink: HttpSink, report: PassReport, expected: list[str]) -> None:
     ping = Ping(f"{sink.url}/{UUID}")
     ping.start()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lastbeat.jobs.launchers.ray.reports import node_ids, report
 from lastbeat.model.job import JobState
+from support.row_by_row import labelled
 
 NODE = "d7e3646e7166e03be1e1e095bea5bd13e92b025fc19f61d19c8396fc"
 RAN: dict[str, Any] = {
@@ -29,26 +30,24 @@ NODE_DIED = (
 )
 FAILED = "Job entrypoint command failed with exit code {}, last available logs (truncated to 20,000 chars):\n{}"
 STATES = [
-    pytest.param({"status": "PENDING"}, JobState.PENDING, None, None, id="it waits"),
-    pytest.param({"status": "RUNNING"}, JobState.RUNNING, None, None, id="it runs"),
-    pytest.param({"status": "SUCCEEDED", "driver_exit_code": 0}, JobState.SUCCEEDED, 0, None, id="it ended well"),
-    pytest.param({"status": "STOPPED"}, JobState.CANCELLED, None, None, id="it was stopped"),
-    pytest.param({"driver_exit_code": 7}, JobState.FAILED, 7, None, id="it failed with a status"),
-    pytest.param({"driver_exit_code": -9}, JobState.FAILED, None, 9, id="a signal is a negative status"),
-    pytest.param({"message": FAILED.format(-9, "")}, JobState.FAILED, None, 9,
-                 id="a signal that the message alone has"),
-    pytest.param({"message": "Unexpected error occurred: failed to get job supervisor.\nexit code 3"},
-                 JobState.FAILED, None, None, id="what stands below the first line is the job's"),
-    pytest.param({"message": NODE_DIED, "error_type": "JOB_SUPERVISOR_ACTOR_DIED"}, JobState.NODE_LOST, None, None,
-                 id="lost"),
-    pytest.param({"message": FAILED.format(1, "RuntimeError: node has died"), "driver_exit_code": 1}, JobState.FAILED,
-                 1, None, id="a job may write what it wants about nodes"),
-    pytest.param({"status": "LOST IN SPACE"}, JobState.UNKNOWN, None, None, id="a word that nobody knows"),
-    pytest.param({"status": None}, JobState.UNKNOWN, None, None, id="no word"),
+    ("it waits", {"status": "PENDING"}, JobState.PENDING, None, None),
+    ("it runs", {"status": "RUNNING"}, JobState.RUNNING, None, None),
+    ("it ended well", {"status": "SUCCEEDED", "driver_exit_code": 0}, JobState.SUCCEEDED, 0, None),
+    ("it was stopped", {"status": "STOPPED"}, JobState.CANCELLED, None, None),
+    ("it failed with a status", {"driver_exit_code": 7}, JobState.FAILED, 7, None),
+    ("a signal is a negative status", {"driver_exit_code": -9}, JobState.FAILED, None, 9),
+    ("a signal that the message alone has", {"message": FAILED.format(-9, "")}, JobState.FAILED, None, 9),
+    ("what stands below the first line is the job's",
+     {"message": "Unexpected error occurred: failed to get job supervisor.\nexit code 3"}, JobState.FAILED, None, None),
+    ("lost", {"message": NODE_DIED, "error_type": "JOB_SUPERVISOR_ACTOR_DIED"}, JobState.NODE_LOST, None, None),
+    ("a job may write what it wants about nodes", {"message": FAILED.format(1, "RuntimeError: node has died"),
+     "driver_exit_code": 1}, JobState.FAILED, 1, None),
+    ("a word that nobody knows", {"status": "LOST IN SPACE"}, JobState.UNKNOWN, None, None),
+    ("no word", {"status": None}, JobState.UNKNOWN, None, None),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("told", "state", "code", "signal"), STATES)
+@pytest.mark.parametrize(("told", "state", "code", "signal"), labelled(STATES))
 def test_a_word_of_rays_means(told: dict[str, Any], state: JobState, code: int | None, signal: int | None) -> None:
     found = report({**RAN, **told})
     assert (found.state, found.exit_code, found.signal) == (state, code, signal)
@@ -104,18 +103,15 @@ NODES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "ids"),
-    [
-        pytest.param("10.0.3.7-d7e3646e", [NODE], id="by lastbeat's own name, and only where it lives"),
-        pytest.param("d7e3646e", [NODE], id="by the beginning of its id"),
-        pytest.param("10.0.3.7", [NODE], id="by its address, as logs do"),
-        pytest.param("gpu-7", [NODE], id="by the name that it was started with"),
-        pytest.param(NODE, [NODE], id="by its whole id"),
-        pytest.param("10.0.3.8-d7e3646e", [], id="an address of another node's"),
-        pytest.param("nowhere", [], id="one that there is not"),
-        pytest.param("", [], id="nothing"),
-    ],
-)
+@pytest.mark.parametrize(("name", "ids"), labelled([
+    ("by lastbeat's own name, and only where it lives", "10.0.3.7-d7e3646e", [NODE]),
+    ("by the beginning of its id", "d7e3646e", [NODE]),
+    ("by its address, as logs do", "10.0.3.7", [NODE]),
+    ("by the name that it was started with", "gpu-7", [NODE]),
+    ("by its whole id", NODE, [NODE]),
+    ("an address of another node's", "10.0.3.8-d7e3646e", []),
+    ("one that there is not", "nowhere", []),
+    ("nothing", "", []),
+]))  # fmt: skip
 def test_a_node_is_found_by(name: str, ids: list[str]) -> None:
     assert node_ids((name,), NODES) == {name: ids}

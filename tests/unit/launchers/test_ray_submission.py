@@ -15,6 +15,7 @@ from lastbeat.jobs.launchers.port import JobRefusedError
 from lastbeat.jobs.launchers.ray import submission as ray_submission
 from lastbeat.jobs.launchers.ray.submission import options, request, submission_id
 from lastbeat.model.job import JobSpec
+from support.row_by_row import labelled
 
 SINCE = datetime(2026, 5, 14, 12, tzinfo=timezone.utc)
 SPEC = JobSpec(("python", "train.py"), "", {"LASTBEAT_RUN_ID": "llama"})
@@ -34,25 +35,22 @@ def test_without_options_it_is_the_command_its_name_and_its_variables() -> None:
 
 
 UNDERSTOOD = [
-    pytest.param("--entrypoint-num-gpus=8", {"entrypoint_num_gpus": 8.0}, id="gpus of the entrypoint"),
-    pytest.param("--entrypoint-num-cpus=0.5", {"entrypoint_num_cpus": 0.5}, id="a part of a cpu"),
-    pytest.param("--entrypoint-memory=1000000", {"entrypoint_memory": 1_000_000}, id="memory in bytes"),
-    pytest.param('--entrypoint-resources={"worker": 1}', {"entrypoint_resources": {"worker": 1}},
-                 id="resources by name"),
-    pytest.param('--entrypoint-label-selector={"gpu": "h200"}', {"entrypoint_label_selector": {"gpu": "h200"}},
-                 id="labels"),
-    pytest.param('--metadata-json={"team": "nlp"}', {"metadata": {"team": "nlp", "lastbeat_name": "llama-r0"}},
-                 id="metadata beside lastbeat's own"),
-    pytest.param("--working-dir=s3://b/x.zip",
-                 {"runtime_env": {"working_dir": "s3://b/x.zip", "env_vars": {"LASTBEAT_RUN_ID": "llama"}}},
-                 id="a working directory in a store"),
-    pytest.param('--runtime-env-json={"pip": ["x"], "env_vars": {"A": "1", "LASTBEAT_RUN_ID": "theirs"}}',
-                 {"runtime_env": {"pip": ["x"], "env_vars": {"A": "1", "LASTBEAT_RUN_ID": "llama"}}},
-                 id="variables of the user, but ours win"),
+    ("gpus of the entrypoint", "--entrypoint-num-gpus=8", {"entrypoint_num_gpus": 8.0}),
+    ("a part of a cpu", "--entrypoint-num-cpus=0.5", {"entrypoint_num_cpus": 0.5}),
+    ("memory in bytes", "--entrypoint-memory=1000000", {"entrypoint_memory": 1_000_000}),
+    ("resources by name", '--entrypoint-resources={"worker": 1}', {"entrypoint_resources": {"worker": 1}}),
+    ("labels", '--entrypoint-label-selector={"gpu": "h200"}', {"entrypoint_label_selector": {"gpu": "h200"}}),
+    ("metadata beside lastbeat's own", '--metadata-json={"team": "nlp"}', {"metadata": {"team": "nlp",
+     "lastbeat_name": "llama-r0"}}),
+    ("a working directory in a store", "--working-dir=s3://b/x.zip", {"runtime_env": {"working_dir": "s3://b/x.zip",
+     "env_vars": {"LASTBEAT_RUN_ID": "llama"}}}),
+    ("variables of the user, but ours win",
+     '--runtime-env-json={"pip": ["x"], "env_vars": {"A": "1", "LASTBEAT_RUN_ID": "theirs"}}',
+     {"runtime_env": {"pip": ["x"], "env_vars": {"A": "1", "LASTBEAT_RUN_ID": "llama"}}}),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("option", "adds"), UNDERSTOOD)
+@pytest.mark.parametrize(("option", "adds"), labelled(UNDERSTOOD))
 def test_options_mean_what_they_mean_to_ray(option: str, adds: dict[str, Any]) -> None:
     found = asked(option)
     assert {name: found[name] for name in adds} == adds
@@ -61,38 +59,37 @@ def test_options_mean_what_they_mean_to_ray(option: str, adds: dict[str, Any]) -
 
 
 REFUSED = [
-    pytest.param("--entrypoint-num-gpu=1", "--entrypoint-num-gpus", id="a misspelt option"),
-    pytest.param("--partition=gpu", "no option of jobs on Ray", id="an option of another launcher"),
-    pytest.param("--head-pod=x", "ray-pod", id="the way by kubectl"),
-    pytest.param("--address=http://x", "--ray-address", id="the address by Ray's own name"),
-    pytest.param("--submission-id=x", "--run-id", id="an id of one's own"),
-    pytest.param('--headers={"A": "b"}', "RAY_JOB_HEADERS", id="headers, which would be recorded"),
-    pytest.param("--entrypoint-num-gpus=many", "no number", id="a word for a number"),
-    pytest.param("--entrypoint-num-gpus=-1", "no number", id="less than nothing"),
-    pytest.param("--entrypoint-num-gpus=nan", "no number", id="not a number"),
-    pytest.param("--entrypoint-memory=1.5", "bytes", id="parts of a byte"),
-    pytest.param("--entrypoint-num-gpus", "no value", id="an option without its value"),
-    pytest.param("--entrypoint-resources=[1]", "no JSON object", id="a list for an object"),
-    pytest.param('--entrypoint-resources={"a": "b"}', "no number", id="a resource of words"),
-    pytest.param('--metadata-json={"a": 1}', "no text", id="metadata that are no text"),
-    pytest.param("--runtime-env-json={", "no JSON", id="broken JSON"),
-    pytest.param("--runtime-env-json=" + "[" * 100_000, "no JSON", id="JSON without a bottom"),
-    pytest.param("--runtime-env=env.yaml", "relative", id="a file that is elsewhere for others"),
-    pytest.param("--working-dir=.", "nothing would bring", id="this folder"),
-    pytest.param("--working-dir=/data/src", "nothing would bring", id="a folder of this machine"),
-    pytest.param('--runtime-env-json={"working_dir": "src"}', "nothing would bring", id="a folder in the environment"),
-    pytest.param('--runtime-env-json={"py_modules": ["/m"]}', "nothing would bring", id="a module of this machine"),
-    pytest.param('--runtime-env-json={"env_vars": {"WANDB_API_KEY": "abc123"}}', "--runtime-env=",
-                 id="a secret by its name"),
-    pytest.param('--runtime-env-json={"env_vars": {"A": "ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}}',
-                 "--runtime-env=", id="a secret by its form"),
-    pytest.param("--ray-address=http://bob:abc123@head:8265", "RAY_ADDRESS", id="a login in the address"),
-    pytest.param("--ray-address=https://abc123@head", "RAY_JOB_HEADERS", id="a token in the address"),
-    pytest.param("--ray-address=bob:abc123@head:8265", "http://HOST:8265", id="a login without a scheme"),
+    ("a misspelt option", "--entrypoint-num-gpu=1", "--entrypoint-num-gpus"),
+    ("an option of another launcher", "--partition=gpu", "no option of jobs on Ray"),
+    ("the way by kubectl", "--head-pod=x", "ray-pod"),
+    ("the address by Ray's own name", "--address=http://x", "--ray-address"),
+    ("an id of one's own", "--submission-id=x", "--run-id"),
+    ("headers, which would be recorded", '--headers={"A": "b"}', "RAY_JOB_HEADERS"),
+    ("a word for a number", "--entrypoint-num-gpus=many", "no number"),
+    ("less than nothing", "--entrypoint-num-gpus=-1", "no number"),
+    ("not a number", "--entrypoint-num-gpus=nan", "no number"),
+    ("parts of a byte", "--entrypoint-memory=1.5", "bytes"),
+    ("an option without its value", "--entrypoint-num-gpus", "no value"),
+    ("a list for an object", "--entrypoint-resources=[1]", "no JSON object"),
+    ("a resource of words", '--entrypoint-resources={"a": "b"}', "no number"),
+    ("metadata that are no text", '--metadata-json={"a": 1}', "no text"),
+    ("broken JSON", "--runtime-env-json={", "no JSON"),
+    ("JSON without a bottom", "--runtime-env-json=" + "[" * 100_000, "no JSON"),
+    ("a file that is elsewhere for others", "--runtime-env=env.yaml", "relative"),
+    ("this folder", "--working-dir=.", "nothing would bring"),
+    ("a folder of this machine", "--working-dir=/data/src", "nothing would bring"),
+    ("a folder in the environment", '--runtime-env-json={"working_dir": "src"}', "nothing would bring"),
+    ("a module of this machine", '--runtime-env-json={"py_modules": ["/m"]}', "nothing would bring"),
+    ("a secret by its name", '--runtime-env-json={"env_vars": {"WANDB_API_KEY": "abc123"}}', "--runtime-env="),
+    ("a secret by its form", '--runtime-env-json={"env_vars": {"A": "ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}}',
+     "--runtime-env="),
+    ("a login in the address", "--ray-address=http://bob:abc123@head:8265", "RAY_ADDRESS"),
+    ("a token in the address", "--ray-address=https://abc123@head", "RAY_JOB_HEADERS"),
+    ("a login without a scheme", "--ray-address=bob:abc123@head:8265", "http://HOST:8265"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("option", "told"), REFUSED)
+@pytest.mark.parametrize(("option", "told"), labelled(REFUSED))
 def test_what_cannot_be_is_refused_with_what_to_do(option: str, told: str) -> None:
     with pytest.raises(JobRefusedError) as refused:
         options([option])
