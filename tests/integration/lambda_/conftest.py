@@ -6,7 +6,7 @@ import platform
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from itertools import count
@@ -32,19 +32,9 @@ ARCHITECTURE = "x86_64" if platform.machine() == "x86_64" else "arm64"
 def package(out: Path, architecture: str = ARCHITECTURE, *more: str) -> Path:
     """Build the zip for this Python, and for this machine unless said otherwise."""
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    command = [
-        str(ROOT / "infra" / "package.sh"),
-        "--architecture",
-        architecture,
-        "--runtime",
-        version,
-        "--out",
-        str(out),
-        *more,
-    ]
-    done = subprocess.run(
-        command, env={**os.environ, "PYTHON": sys.executable}, capture_output=True, text=True, check=False
-    )
+    options = ("--architecture", architecture, "--runtime", version, "--out", str(out), *more)
+    command, env = [str(ROOT / "infra" / "package.sh"), *options], {**os.environ, "PYTHON": sys.executable}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return out
 
@@ -150,12 +140,7 @@ def object_created(bucket: str, key: str) -> dict[str, Any]:
         "detail-type": "Object Created",
         "account": "123456789012",
         "region": "us-east-1",
-        "detail": {
-            "version": "0",
-            "bucket": {"name": bucket},
-            "object": {"key": key, "size": 0},
-            "reason": "PutObject",
-        },
+        "detail": {"bucket": {"name": bucket}, "object": {"key": key, "size": 0}, "reason": "PutObject"},
     }
 
 
@@ -185,6 +170,3 @@ def deployed(s3_server: S3Server, clients: tuple[Any, Any], function: Path, tmp_
     }
     with ExitStack() as stack:
         yield Deployed(s3_server, s3, sqs, function, tmp_path, bucket, alerts, queue, stack, variables)
-
-
-Starts = Callable[..., Environment]

@@ -28,6 +28,8 @@ def names(deployed: Deployed) -> list[str]:
 def test_a_pass_leaves_a_page_and_cold_ones_leave_it_alone_until_it_is_time(deployed: Deployed) -> None:
     deployed.beat("lives")
     deployed.put("fails", "_error", "ValueError: boom")
+    deployed.start().invoke(SCHEDULE)
+    assert "index.html" not in names(deployed), "nobody gets a page that was not asked for"
     first = deployed.start(LASTBEAT_PAGE_MINUTES="5").invoke(SCHEDULE)
     told, data = page(deployed)
     assert (told["ContentType"], told["CacheControl"]) == ("text/html; charset=utf-8", "no-cache")
@@ -52,9 +54,3 @@ def test_of_a_split_fleet_the_first_part_alone_leaves_the_page_of_all_of_it(depl
     assert "index.html" not in names(deployed)
     running.invoke({"Records": [message("3", {"sweep": {"after": "", "until": "a"}})]})
     assert {row["run_id"] for row in page(deployed)[1]["fleet"]["runs"]} == {"a", "b", "c"}
-
-
-def test_nobody_gets_a_page_that_was_not_asked_for(deployed: Deployed) -> None:
-    deployed.beat("lives")
-    deployed.start().invoke(SCHEDULE)
-    assert "index.html" not in names(deployed)

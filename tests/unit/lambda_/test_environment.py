@@ -1,4 +1,4 @@
-"""When what is kept between two events is too old, and what time an invocation leaves for a pass."""
+"""What is kept between two events, until when, and what time an invocation leaves for a pass."""
 
 import time
 from dataclasses import replace
@@ -7,18 +7,29 @@ from pathlib import Path
 import pytest
 
 from lastbeat.model.fleet import Shard
-from lastbeat.settings import load, opening
 from lastbeat_lambda.environment import FROZEN_S, MARGIN_S, SECRET_S, SHARDS_KEPT, ExecutionEnvironment, TimeLimit
 
 
 @pytest.fixture
-def warm(tmp_path: Path) -> ExecutionEnvironment:
-    settings = load({}, {"MONITORING_ROOT": str(tmp_path), "HOME": str(tmp_path)}, tmp_path)
-    return ExecutionEnvironment(settings, (), opening.store(settings))
+def warm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ExecutionEnvironment:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MONITORING_ROOT", str(tmp_path))
+    return ExecutionEnvironment.made()
 
 
-def test_what_was_just_made_is_kept(warm: ExecutionEnvironment) -> None:
+def test_what_was_just_made_is_kept_whatever_has_no_bearing_on_it(
+    warm: ExecutionEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-5759e988-bd862e3fe1be46a994272793")
     assert not warm.outdated()
+
+
+@pytest.mark.parametrize("name", ["MONITORING_ROOT", "AWS_ENDPOINT_URL", "LASTBEAT_PING_URL"])
+def test_other_settings_make_everything_anew(
+    warm: ExecutionEnvironment, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "7")
+    assert warm.outdated()
 
 
 def test_a_machine_whose_clock_stood_still_while_it_was_frozen_starts_anew(warm: ExecutionEnvironment) -> None:

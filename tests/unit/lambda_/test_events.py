@@ -19,6 +19,7 @@ from lastbeat_lambda.events import (
     read,
     read_message,
 )
+from support.row_by_row import labelled
 
 ROOT = Root("s3", "runs", "training-runs")
 
@@ -44,7 +45,7 @@ ASKED: list[tuple[str, object, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("event", "asked"), [pytest.param(*row[1:], id=row[0]) for row in ASKED])
+@pytest.mark.parametrize(("event", "asked"), labelled(ASKED))
 def test_what_is_asked_for(event: object, asked: object) -> None:
     assert read(event, ROOT) == asked
 
@@ -54,6 +55,7 @@ IGNORED: list[tuple[str, object]] = [
     ("a sentinel in a folder of a run", created("training-runs/run-1/old/_error")),
     ("a sentinel without a run", created("training-runs/_error")),
     ("a folder whose name only begins alike", created("training-runs-2/run-1/_error")),
+    ("the message that S3 sends once", {"Service": "Amazon S3", "Event": "s3:TestEvent"}),
     ("the watchdog's own folder", created("training-runs/_watchdog/_error")),
     ("another bucket", created("training-runs/run-1/_error", bucket="others")),
     ("no key at all", {"source": "aws.s3", "detail-type": "Object Created", "detail": {"object": {}}}),
@@ -61,9 +63,25 @@ IGNORED: list[tuple[str, object]] = [
 ]
 
 
-@pytest.mark.parametrize("event", [pytest.param(row[1], id=row[0]) for row in IGNORED])
+@pytest.mark.parametrize("event", labelled(IGNORED))
 def test_what_is_none_of_ours_is_ignored(event: object) -> None:
     assert isinstance(read(event, ROOT), Ignored)
+
+
+BAD: list[tuple[str, object, str]] = [
+    ("a run id that leads out of its folder", {"run_id": "../secrets"}, "contains '/'"),
+    ("the watchdog's own folder", {"run_id": "_watchdog"}, "starts with '_'"),
+    ("no text", {"run_id": 7}, "run_id is a number"),
+    ("no object", [1, 2], "send a JSON object"),
+    ("records of another service", {"Records": [{"eventSource": "aws:kinesis"}]}, "Records holds something other"),
+]
+
+
+@pytest.mark.parametrize(("event", "why"), labelled(BAD))
+def test_what_nobody_can_follow_is_refused_and_says_why(event: object, why: str) -> None:
+    asked = read(event, ROOT)
+    assert isinstance(asked, InvalidRequest)
+    assert why in asked.why
 
 
 def test_a_removal_in_the_classic_kind_is_ignored_and_says_so() -> None:
@@ -85,15 +103,11 @@ MESSAGES: list[tuple[str, object, object]] = [
     ("a part of the fleet", {"sweep": {"after": "a", "until": "m"}}, SweepRequest(Shard("a", "m"))),
     ("the last part", {"sweep": {"after": "m"}}, SweepRequest(Shard("m", ""))),
     ("an event with a queue between", created("training-runs/run-1/_error"), CheckRequest("run-1")),
-    (
-        "a notification with a queue between",
-        classic("training-runs/run-1/_error"),
-        ObjectEvents((CheckRequest("run-1"),)),
-    ),
+    ("a notification of S3's own", classic("training-runs/run-1/_error"), ObjectEvents((CheckRequest("run-1"),))),
 ]
 
 
-@pytest.mark.parametrize(("body", "asked"), [pytest.param(*row[1:], id=row[0]) for row in MESSAGES])
+@pytest.mark.parametrize(("body", "asked"), labelled(MESSAGES))
 def test_what_a_message_asks_for(body: object, asked: object) -> None:
     assert read_message(json.dumps(body), ROOT) == asked
 
@@ -111,7 +125,7 @@ REFUSED: list[tuple[str, object]] = [
 ]
 
 
-@pytest.mark.parametrize("body", [pytest.param(row[1], id=row[0]) for row in REFUSED])
+@pytest.mark.parametrize("body", labelled(REFUSED))
 def test_a_message_that_nobody_can_follow_is_refused_and_says_why(body: object) -> None:
     asked = read_message(body, ROOT)
     assert isinstance(asked, InvalidRequest)
