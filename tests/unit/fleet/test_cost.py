@@ -35,15 +35,6 @@ def test_passes_cost_what_they_cost_on_average_as_often_as_they_are_made() -> No
     assert found.run.requests == pytest.approx({"LIST": 2 * MINUTES / 25, "GET": 5 * MINUTES / 25})
 
 
-def test_half_the_interval_is_twice_the_cost() -> None:
-    slow, fast = (watching(mark(({"GET": 7}, 3), interval_s=interval_s)) for interval_s in (60.0, 30.0))
-    assert slow is not None
-    assert fast is not None
-    assert slow.fleet is not None
-    assert fast.fleet is not None
-    assert fast.fleet.dollars == pytest.approx(2 * slow.fleet.dollars)
-
-
 def test_nothing_can_be_said_of_one_run_where_none_was_active() -> None:
     found = watching(mark(({"LIST": 1}, 0)))
     assert found is not None

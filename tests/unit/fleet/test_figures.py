@@ -88,16 +88,6 @@ def test_of_a_run_that_cannot_be_observed_nobody_knows_how_old_its_beat_is() -> 
     assert of(report, "run-0000").beat_age_s == 0
 
 
-def test_another_process_knows_the_age_and_not_yet_the_step() -> None:
-    world = running(200)
-    world.sweep()
-    world.after(60)
-    world.beat_all()
-    found = of(world.sweep(restarted=True), "run-0150")
-    assert found.beat_age_s == 0
-    assert found.step is None
-
-
 def test_they_are_bounded_and_those_that_need_people_come_first() -> None:
     world = running(FIGURES_LIMIT + 5)
     world.run(f"run-{FIGURES_LIMIT + 4:04}").error()
@@ -105,12 +95,3 @@ def test_they_are_bounded_and_those_that_need_people_come_first() -> None:
     assert len(report.figures) == FIGURES_LIMIT
     assert report.figures[0].line.run_id == f"run-{FIGURES_LIMIT + 4:04}"
     assert sum(report.statuses.values()) == FIGURES_LIMIT + 5
-
-
-def test_a_blind_pass_has_none() -> None:
-    world = running(2)
-    world.sweep()
-    world.store.refuse("any", DeniedError("memory://runs: access denied", ""))
-    report = world.sweep()
-    assert report.blind is not None
-    assert report.figures == ()

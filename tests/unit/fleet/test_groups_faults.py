@@ -4,12 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from lastbeat.alerts.port import DeliveryError
 from lastbeat.model.group import LEDGER, LEDGER_ID, Ledger
 from lastbeat.stores.port import DeniedError, UnreachableError
 from lastbeat.watch.effects.deferral import LONGEST_S
 from lastbeat.watch.record.codec import encode
-from support.channel import down
 from support.groups import HOLD_S, Grouper, GroupWorld
 from support.memory import Killed
 
@@ -90,31 +88,6 @@ def test_a_damaged_ledger_is_begun_anew_and_said_so() -> None:
     decision = world.grouper.sweep()
     assert "damaged" in (decision.note or "")
     assert world.alerts() == ["TIMED_OUT 3: run-00 run-01 run-02"]
-
-
-def test_a_notice_waits_for_its_channel_as_any_alert_does() -> None:
-    world = GroupWorld(3)
-    world.silence(world.run_ids)
-    world.channel.fault = down
-    decision = world.grouper.sweep()
-    assert (decision.counts.sent, decision.counts.failed, decision.counts.pending) == (0, 1, 1)
-    world.channel.fault = lambda _message: None
-    world.after(60)
-    assert world.grouper.sweep().counts.sent == 1
-    assert world.alerts() == ["TIMED_OUT 3: run-00 run-01 run-02"]
-
-
-def test_what_is_released_while_the_channel_is_down_goes_out_later_alone() -> None:
-    world = GroupWorld(6)
-    world.channel.fault = lambda _message: DeliveryError("503", retryable=True, retry_after_s=1800)
-    for number in range(4):
-        world.silence([world.run_ids[number]])
-        world.grouper.sweep()
-        world.after(400)
-    world.channel.fault = lambda _message: None
-    world.after(1800)
-    world.grouper.sweep()
-    assert sorted(world.alerts()) == [f"TIMED_OUT run-{number:02d}" for number in range(4)]
 
 
 def test_passes_without_news_ask_the_ledger_nothing() -> None:

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from lastbeat.model.alert import Message
-from lastbeat.stores.port import DeniedError, UnreachableError
+from lastbeat.stores.port import DeniedError
 from support.world import World
 
 
@@ -60,48 +60,6 @@ def test_a_store_that_answers_no_read_is_not_seen(released: threading.Event) -> 
     report = world.sweep(deadline=3.0)
     assert report.blind is not None
     assert report.exit_status == 3
-
-
-def test_a_run_that_is_begun_again_under_its_name_is_told_of_again() -> None:
-    world = World()
-    names = [f"r{number}" for number in range(6)]
-    for name in names:
-        world.run(name).both(1)
-    world.sweep()
-    for minute in range(40):
-        world.after(60)
-        world.run("r5").both(2)
-        if minute == 12:
-            world.run("r0").delete()
-        if 14 <= minute < 18:
-            world.run("r0").beat(attempt=1, start_time=world.now.isoformat())
-        world.sweep(restarted=True)
-    told = world.told("r0")
-    assert told.count("TIMED_OUT") == 2
-
-
-def test_a_first_look_that_there_was_no_time_for_is_taken_by_the_next_pass() -> None:
-    world = World()
-    # Here asking costs less than listing, once everything that is known is over.
-    world.store.in_s3()
-    names = [f"r{number:02}" for number in range(12)]
-    for name in names:
-        world.run(name).both(1)
-        world.run(name).complete()
-    slow = True
-
-    def first_is_slow(operation: str, key: str) -> None:
-        if slow and operation == "read" and key.startswith("r00/"):
-            threading.Event().wait(0.5)
-            raise UnreachableError("503")
-
-    world.store.before = first_is_slow
-    world.sweep(deadline=0.3)
-    slow = False
-    until = time.monotonic() + 60
-    while world.sweep().statuses != {"SUCCEEDED": 12} and time.monotonic() < until:
-        time.sleep(0.05)
-    assert sorted(message.run_id for message in world.channel.sent) == names
 
 
 def test_a_channel_that_hangs_while_it_is_told_who_cannot_be_seen_is_told_later_who_can_be_again(

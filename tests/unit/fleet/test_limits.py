@@ -7,9 +7,7 @@ import pytest
 
 from lastbeat.model.fleet import Shard
 from lastbeat.model.limits import LIMITS
-from lastbeat.model.policy import Policy
 from lastbeat.stores.port import DeniedError
-from support.paged import PagedStore
 from support.world import World, running
 
 MINUTE = 60.0
@@ -111,17 +109,6 @@ def test_a_stricter_limit_is_held_in_the_next_pass_though_nothing_else_changed(r
     assert world.told("x") == ["TIMED_OUT", "RECOVERED"]
 
 
-def test_standing_still_is_seen_where_only_the_fleet_s_limits_ask_for_it() -> None:
-    world = World()
-    limit(world, {"runs": "*", "stall_minutes": 10})
-    for _ in range(25):
-        world.run("x").both(7)
-        world.sweep(restarted=True)
-        world.after(MINUTE)
-    assert status(world, "x") == "TIMED_OUT"
-    assert world.told("x") == ["WARNING", "TIMED_OUT"]
-
-
 @pytest.mark.parametrize("in_s3", [False, True], ids=["a directory", "S3"])
 def test_a_run_is_given_up_when_its_own_beats_show_it_and_nobody_reads_it_before(in_s3: bool) -> None:
     world = World()
@@ -186,18 +173,3 @@ def test_a_part_of_a_fleet_that_lists_none_of_them_knows_them_too() -> None:
     world.after(16 * MINUTE)
     sweep.run()
     assert status(world, "m") == "RUNNING", "they are read again after a while"
-
-
-def test_a_long_listing_comes_by_them_within_its_round() -> None:
-    world = World(Policy(stale_s=60 * MINUTE), store=PagedStore(2))
-    for number in range(8):
-        world.run(f"old-{number}").both(1, age_s=200_000)
-        world.run(f"old-{number}").complete(age_s=200_000)
-    for name in ("A", "m"):
-        world.run(name).both(1)
-    world.sweep()
-    limit(world, {"runs": "*", "stale_minutes": 2})
-    for _ in range(8):
-        world.after(MINUTE)
-        world.sweep()
-    assert [status(world, name) for name in ("A", "m")] == ["TIMED_OUT", "TIMED_OUT"]

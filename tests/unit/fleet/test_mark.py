@@ -92,14 +92,6 @@ def test_where_writing_costs_money_every_twentieth_minute_is_marked_and_tells_of
     assert [short.requests["PUT"] for short in found.recent] == [1 + count for count in asked[-RECENT:]]
 
 
-def test_each_process_leaves_one_at_once() -> None:
-    store = paid()
-    for minute in range(3):
-        assert MarkWriter(store, FleetPolicy()).write(replace(REPORT, at=START + timedelta(minutes=minute)))
-    assert [call for call in store.calls if call[0] == "write"] == [("write", SWEEP_MARK)] * 3
-    assert len(written(store)["recent"]) == 3
-
-
 @given(
     interval_s=st.floats(10.0, 7200.0),
     late=st.lists(st.floats(0.5, 1.5), min_size=1, max_size=20),

@@ -58,7 +58,7 @@ def down(_message: Message) -> None:
 
 ROWS = [
     pytest.param("sees", ["/x/start", "/x"], True, id="a pass that could see is pinged and marked"),
-    pytest.param("blind", [], False, id="of a blind one nobody hears, and there is no mark"),
+    pytest.param("blind", [], False, id="of a blind one nobody hears, and there is neither mark nor page"),
     pytest.param("cannot deliver", ["/x/start", "/x/fail"], True, id="one that could not deliver failed"),
 ]
 
@@ -66,7 +66,8 @@ ROWS = [
 @pytest.mark.parametrize(("how", "told", "marked"), ROWS)
 def test_a_pass(sink: HttpSink, how: str, told: list[str], marked: bool) -> None:
     world = running(30)
-    sweep = sweep_of(world, ping=f"{sink.url}/x")
+    page = Pages(world)
+    sweep = sweep_of(world, ping=f"{sink.url}/x", page=page)
     if how == "blind":
         world.store.refuse("any", UnreachableError("503"))
     if how == "cannot deliver":
@@ -80,6 +81,7 @@ def test_a_pass(sink: HttpSink, how: str, told: list[str], marked: bool) -> None
         time.sleep(0.01)  # The beginning is told from the side.
     assert [request.path for request in sink.requests] == told
     assert (SWEEP_MARK in world.store.held) is marked
+    assert len(page.asked) == marked
 
 
 def test_the_progress_is_told_while_looks_go_on() -> None:
@@ -225,14 +227,6 @@ def test_a_mark_that_cannot_be_written_again_is_no_harm() -> None:
     made = sweep_of(world, page=Pages(world)).run()
     assert written.count(("write", SWEEP_MARK)) == 2
     assert made.notes == ("a page",)
-
-
-def test_a_blind_pass_leaves_the_page_alone() -> None:
-    world = running(1)
-    world.store.refuse("any", UnreachableError("503"))
-    page = Pages(world)
-    assert sweep_of(world, page=page).run().blind
-    assert page.asked == []
 
 
 def test_a_page_is_given_a_part_of_the_time_and_never_more_than_there_is() -> None:

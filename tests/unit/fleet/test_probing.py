@@ -9,8 +9,6 @@ import pytest
 from lastbeat.model import runid
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.raised_alert import RaisedAlert, encode_alerts
-from lastbeat.stores.counting import CountingStore, Tally
-from lastbeat.stores.kind import S3_LIST
 from lastbeat.stores.port import DeniedError, UnreachableError
 from support.paged import PagedStore
 from support.pairwise import all_pairs
@@ -59,21 +57,6 @@ def test_a_pass_lists_everything_each_five_minutes_and_the_others_ask_who_lives(
 
 def _listed(world: World) -> int:
     return sum(operation == "list" for operation, _ in world.store.calls)
-
-
-def test_it_costs_no_more_than_a_poller_that_knows_whom_to_ask() -> None:
-    world = _world()
-    world.sweep()
-    tally = Tally()
-    world.through = CountingStore(world.store, tally)
-    sweep = world.fresh_sweep(tally=tally)
-    for _ in range(60):
-        world.after(60)
-        _beat(world)
-        sweep.run()
-    poller = 60 * LIVING * S3_LIST.dollars({"GET": 4})
-    # Without the search for new runs and the memory's own request, which do not grow with those that live.
-    assert S3_LIST.dollars({"GET": tally.counts["GET"]}) < 0.8 * poller
 
 
 @pytest.mark.parametrize(("name", "restarted"), [("_error", True), ("_complete", False)])
@@ -185,20 +168,6 @@ def test_a_new_run_is_found_within_five_minutes(name: str, after: int, restarted
     assert world.told(name) == ["FAILED"]
 
 
-def test_one_that_ended_today_and_begins_again_is_found_within_five_passes() -> None:
-    world = _world()
-    again = "run-001000-live"
-    world.sweep()
-    world.run(again).complete()
-    for _ in range(4):
-        _pass(world, again)
-    assert world.told(again) == ["SUCCEEDED"]
-    for _ in range(5):
-        world.run(again).beat(attempt=2, start_time=world.now.isoformat())
-        report = _pass(world, again)
-    assert report.statuses == {"RUNNING": LIVING}
-
-
 @pytest.mark.parametrize(("name", "after", "restarted"), all_pairs(["run-000000", "run-000077"], [1, 3], [False, True]))
 def test_an_old_one_that_begins_again_is_found_within_five_minutes(name: str, after: int, restarted: bool) -> None:
     world = _world(100)
@@ -213,18 +182,6 @@ def test_an_old_one_that_begins_again_is_found_within_five_minutes(name: str, af
     for _ in range(12):
         _pass(world, restarted=restarted)
     assert world.told(name) == ["TIMED_OUT"]
-
-
-def test_passes_that_were_away_for_an_hour_find_what_is_new_at_once() -> None:
-    world = _world(200)
-    world.sweep()
-    _pass(world)
-    for number in range(0, 200, 40):
-        world.run(f"run-{number:06}-new").both(1)
-    world.after(3600)
-    _beat(world)
-    _pass(world)
-    assert len([run for run in world.store.held if "-new/_watchdog" in run]) == 5
 
 
 def test_a_listing_that_no_pass_has_the_time_for_goes_on_in_every_second_pass() -> None:

@@ -67,17 +67,6 @@ def test_in_a_large_fleet_a_loss_that_is_no_number_is_found_within_the_reading_t
     assert world.told("run-0150") == ["WARNING"]
 
 
-def test_silence_is_told_when_the_limit_is_over_and_so_is_the_return() -> None:
-    world = running(20)
-    world.sweep()
-    world.sweeps(12, but=("run-0007",))
-    assert world.told("run-0007") == ["TIMED_OUT"]
-    world.run("run-0007").both(9)
-    assert world.sweep().statuses == {"RUNNING": 20}
-    assert world.told("run-0007") == ["TIMED_OUT", "RECOVERED"]
-    assert {message.run_id for message in world.channel.sent} == {"run-0007"}
-
-
 def test_one_stale_heartbeat_is_a_warning_and_its_return_the_end_of_it() -> None:
     world = running(20)
     world.sweep()
@@ -133,22 +122,6 @@ def test_what_ended_long_before_anybody_watched_is_history() -> None:
     assert world.told("fresh") == ["FAILED"]
     assert len(world.channel.sent) == 1
     assert world.run("old-3").record is None
-
-
-def test_a_run_that_was_over_and_begins_again_is_watched_again() -> None:
-    world = World()
-    for name in ("old", "recent"):
-        world.run(name).both(1, age_s=90_000 if name == "old" else 60)
-        world.run(name).complete(age_s=90_000 if name == "old" else 60)
-    world.sweep()
-    world.after(3600)
-    for name in ("old", "recent"):
-        world.run(name).beat(attempt=2, start_time=world.now.isoformat())
-    assert world.sweep().statuses == {"RUNNING": 2}
-    world.after(60)
-    world.run("old").error()
-    world.sweep()
-    assert world.told("old") == ["FAILED"]
 
 
 def test_a_living_run_whose_files_are_all_deleted_is_not_forgotten() -> None:
@@ -243,19 +216,6 @@ def test_stalls_are_found_in_a_fleet() -> None:
         world.sweep()
     assert world.told("run-0012") == ["WARNING", "TIMED_OUT"]
     assert len(world.channel.sent) == 2
-
-
-def test_a_fleet_learns_how_long_each_run_may_be_without_a_step() -> None:
-    world = running(13, policy=Policy(learns=True), fleet=FleetPolicy(group_runs=50))
-    for minute in range(240):
-        world.after(60)
-        for number in range(13):
-            run = world.run(f"run-{number:04}")
-            run.beat()
-            run.progress(7 if number == 12 and minute > 200 else minute // 10 if number == 3 else minute)
-        world.sweep()
-    assert world.told("run-0012") == ["TIMED_OUT"]
-    assert len(world.channel.sent) == 1
 
 
 def test_a_log_that_stands_still_for_the_catalogue_s_limit_is_found_in_a_fleet() -> None:

@@ -5,7 +5,6 @@ import threading
 
 import pytest
 
-from lastbeat.alerts.port import DeliveryError
 from lastbeat.model.group import LEDGER
 from lastbeat.model.status import Event
 from lastbeat.stores.port import DeniedError, MissingStoreError, UnreachableError
@@ -87,17 +86,6 @@ def test_two_sweeps_at_once_tell_everything_once() -> None:
         world.after(61)
         sweep.run()
     assert sorted(m.run_id for m in world.channel.sent) == [f"run-{number:04}" for number in range(0, 40, 2)]
-
-
-def test_a_channel_that_is_down_loses_nothing() -> None:
-    world = running(10)
-    world.channel.fault = lambda _message: DeliveryError("503", retryable=True)
-    world.run("run-0001").error()
-    assert world.sweep().pending == 1
-    world.channel.fault = lambda _message: None
-    report = world.sweeps(20, but=("run-0001",), restarted=True)
-    assert world.told("run-0001") == ["FAILED"]
-    assert report.pending == 0
 
 
 def test_a_first_look_that_could_not_be_written_down_is_told_by_the_next() -> None:
