@@ -166,10 +166,3 @@ def test_a_loss_that_is_not_a_number_is_told_while_training_goes_on(tmp_path: Pa
     assert "loss_nan" in told
     # Only what is reported was changed.
     assert site.final == undisturbed
-
-
-def test_a_slow_rank_ends_all_the_same(tmp_path: Path, undisturbed: str) -> None:
-    site = Site(tmp_path)
-    assert site.train("slow_rank:1:1") == 0, site.output
-    assert site.output.count("FT: Simulating fault: slow_rank; rank to fail: 1") == 1
-    assert site.final == undisturbed

@@ -8,19 +8,17 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed: see .ci/run")
 
 from frameworks.trained import ROOT, SCRIPTS, train
+from support.row_by_row import labelled
 
 RANKS, HANGS = 4, 2
 
 ROWS = [
-    pytest.param("step", "step:10", f"rank {HANGS}: step for ", id="in its step, which the others wait for elsewhere"),
-    pytest.param(
-        "outside", "step:10,out_of_section:10", f"rank {HANGS}: in no section for ", id="outside of all sections"
-    ),
-    pytest.param("steps", "step:10", f"rank {HANGS}: step for ", id="between two steps of a run without sections"),
-]
+    ("in its step, which the others wait for elsewhere", "step", "step:10", f"rank {HANGS}: step for "),
+    ("outside of all sections", "outside", "step:10,out_of_section:10", f"rank {HANGS}: in no section for "),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("where", "limits", "why"), ROWS)
+@pytest.mark.parametrize(("where", "limits", "why"), labelled(ROWS))
 def test_the_rank_that_the_others_wait_for_is_found_and_all_start_again(
     tmp_path: Path, where: str, limits: str, why: str
 ) -> None:

@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="torch is not installed: see .ci/run")
 from frameworks.trained import ROOT, SCRIPTS, Trained, train
 
 STEP_LIMIT_S, SLOW_S = 10, 15
-TRAININGS = ["transformers", "lightning", "keras", "a_loop"]
+TRAININGS = ["lightning", "keras"]
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,6 @@ ROWS = [
     pytest.param(
         "0", "sleep", "hooks", {"LASTBEAT_BEAT_SECONDS": "0.1,ranks:0"}, id="rank 0, over torch's store alone"
     ),
-    pytest.param("3", "grows", "section", {}, id="its steps grow slower"),
     pytest.param("1", "pressure", "section", {}, id="others compute on its CPU"),
 ]
 

@@ -1,5 +1,4 @@
-"""A loop on several ranks; ``hangs.py WHERE RANK`` lets that rank hang in the first start: ``step``, ``outside`` or
-``steps`` (which has no sections at all)."""
+"""A loop on several ranks; ``hangs.py WHERE RANK`` lets that rank hang in the first start: ``step`` or ``outside``."""
 
 import os
 import sys
@@ -23,9 +22,7 @@ def work(step: int) -> None:
 
 with lastbeat.run(total_steps=20) as run:
     for step in range(20):
-        if where == "steps":
-            work(step)
-        elif where == "outside":
+        if where == "outside":
             with run.section("step"):
                 time.sleep(0.01)
             # All are told of the step before they meet: the one that hangs is behind.

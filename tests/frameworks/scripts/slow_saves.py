@@ -11,45 +11,6 @@ import torch
 SLOW_S = float(os.environ["SLOW_S"])
 
 
-def with_transformers() -> None:
-    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
-
-    from lastbeat.integrations.transformers import LastbeatCallback
-
-    class Data(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
-        def __len__(self) -> int:
-            return 4
-
-        def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
-            tokens = torch.arange(8) % 16
-            return {"input_ids": tokens, "labels": tokens}
-
-    class Slow(Trainer):
-        def _save_checkpoint(self, *args: Any, **kwargs: Any) -> Any:
-            time.sleep(SLOW_S)
-            return super()._save_checkpoint(*args, **kwargs)
-
-        def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
-            time.sleep(SLOW_S)
-            return super().evaluation_loop(*args, **kwargs)
-
-    args = TrainingArguments(
-        output_dir="checkpoints",
-        max_steps=3,
-        per_device_train_batch_size=2,
-        logging_steps=1,
-        eval_strategy="steps",
-        eval_steps=2,
-        save_strategy="steps",
-        save_steps=2,
-        use_cpu=True,
-        report_to=[],
-        disable_tqdm=True,
-    )
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=16, n_positions=8, n_embd=8, n_layer=1, n_head=1))
-    Slow(model, args, train_dataset=Data(), eval_dataset=Data(), callbacks=[LastbeatCallback("slow")]).train()
-
-
 def with_lightning() -> None:
     import lightning.pytorch as pl
     from lightning.pytorch.callbacks import ModelCheckpoint
@@ -110,20 +71,6 @@ def with_keras() -> None:
     saves = keras.callbacks.ModelCheckpoint("checkpoints/{epoch}.weights.h5", save_weights_only=True)
     callbacks = [LastbeatCallback("slow"), SlowTest(), saves]
     model.fit(x, y, batch_size=2, epochs=1, verbose=0, validation_data=(x, y), callbacks=callbacks)
-
-
-def with_a_loop() -> None:
-    import lastbeat
-
-    with lastbeat.run("slow") as run:
-        for step in range(1, 5):
-            time.sleep(0.05)
-            run.step(step, loss=1.0)
-            if step == 2:
-                for phase in ("saving", "evaluation"):
-                    run.set_phase(phase)
-                    time.sleep(SLOW_S)
-                run.set_phase("training")
 
 
 globals()[f"with_{sys.argv[1]}"]()

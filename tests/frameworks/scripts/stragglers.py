@@ -1,8 +1,8 @@
 """Four ranks that compute, and then reduce, in step; ``stragglers.py WHO HOW MEASURED``.
 
-WHO is the rank that is slow, ``all`` or ``none``. HOW is ``sleep``, ``pressure`` (others compute on its CPU) or
-``grows``. MEASURED is ``section``, or ``hooks``: then what collectives leave of a step counts. Training ends once the
-run's heartbeat says what is expected, or after many reports.
+WHO is the rank that is slow, ``all`` or ``none``. HOW is ``sleep`` or ``pressure`` (others compute on its CPU).
+MEASURED is ``section``, or ``hooks``: then what collectives leave of a step counts. Training ends once the run's
+heartbeat says what is expected, or after many reports.
 """
 
 import json
@@ -48,8 +48,8 @@ def compute(windows: float) -> None:
     time.sleep(0.04)
     if is_slow:
         # What is slow from the start is no slower than it was.
-        late = max(0.0, windows - 1.5) if who == "all" or how == "grows" else 1.0
-        time.sleep(min(0.4, 0.2 * late) if how == "grows" else 0.2 * min(late, 1.0))
+        late = max(0.0, windows - 1.5) if who == "all" else 1.0
+        time.sleep(0.2 * min(late, 1.0))
 
 
 def told() -> dict[str, Any]:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.jobs.launchers import asking
 from lastbeat.jobs.launchers.asking import ask
 from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.jobs.launchers.slurm.launcher import SlurmLauncher
@@ -100,8 +99,6 @@ LIES = [
     ("hangs", HANGS, "did not answer"),
     ("floods", FLOODS, "more than 1 MiB"),
     ("prints what is no text", r"printf '\377\376\n\000'", "does not know"),
-    ("prints nothing and fails", "exit 1", "exit status 1"),
-    ("fails with what is no text", r"printf '\377\n' >&2; exit 1", "�"),
 ]
 
 
@@ -114,10 +111,10 @@ def test_of_a_job_nothing_is_known_where_the_scheduler(install: Install, script:
 
 
 @pytest.mark.parametrize("script", [HANGS, FLOODS, "exit 1"])
-def test_nothing_is_submitted_while_nobody_can_tell_whether_it_was(
+def test_nothing_is_submitted_or_cancelled_while_nobody_can_tell_whether_it_was(
     install: Install, tmp_path: Path, script: str
 ) -> None:
-    install(script, "squeue")
+    install(script, "squeue", "scancel")
     install(f"touch {tmp_path}/submitted; echo 1", "sbatch")
     launcher = SlurmLauncher(call_s=1.0)
     with pytest.raises(LauncherError):
@@ -125,13 +122,8 @@ def test_nothing_is_submitted_while_nobody_can_tell_whether_it_was(
     with pytest.raises(LauncherError):
         launcher.submit(JobSpec(("true",), "/"), "x-r0", SINCE)
     assert not (tmp_path / "submitted").exists()
-
-
-@pytest.mark.parametrize("script", [HANGS, FLOODS, "exit 1"])
-def test_a_cancellation_that_was_not_answered_is_no_cancellation(install: Install, script: str) -> None:
-    install(script, "scancel")
     with pytest.raises(LauncherError):
-        SlurmLauncher(call_s=1.0).cancel("4711")
+        launcher.cancel("4711")
 
 
 ANSWERS = [
@@ -139,7 +131,6 @@ ANSWERS = [
     ("4711;west", "4711@west"),
     ("Submitted batch job 4711", None),
     ("4711;we st", None),
-    ("", None),
 ]
 
 
@@ -181,10 +172,6 @@ def test_users_wishes_do_not_change_what_slurm_says(install: Install, monkeypatc
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
     with pytest.raises(LauncherError, match="squeue: SLURM_TIME_FORMAT=standard"):
         SlurmLauncher(call_s=60).find("x-r0", SINCE)
-
-
-def test_the_bound_is_what_a_supervisor_can_hold() -> None:
-    assert asking.MOST_BYTES <= 1 << 20
 
 
 NODES = "n1|n1\nn2|n2\nlogin-a|host7\n"
@@ -249,9 +236,7 @@ SAID = [
     ("Batch job submission failed: Job violates accounting/QOS policy (job submit limit)", NotLaunchedError),
     ("Batch job submission failed: Resource temporarily unavailable", NotLaunchedError),
     ("Batch job submission failed: Socket timed out on send/recv operation", LauncherError),
-    ("Batch job submission failed: Zero Bytes were transmitted or received", LauncherError),
     ("invalid partition specified: nowhere", JobRefusedError),
-    ("Batch script contains DOS line breaks", JobRefusedError),
 ]
 
 
@@ -276,16 +261,16 @@ def test_an_accounting_that_is_late_is_given_time_and_then_believed_no_more(inst
     assert reports[2].reason == "the controller does not know it, and the accounting still has it as RUNNING"
 
 
-def test_a_controller_that_is_away_is_not_a_job_that_is_gone(install: Install) -> None:
-    install("echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1", "scontrol")
-    install("", "sacct")
-    assert SlurmLauncher(call_s=60).state("5").state is JobState.UNKNOWN
-
-
-def test_without_accounting_a_job_that_the_controller_forgot_is_gone(install: Install) -> None:
-    install("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", "scontrol")
+@pytest.mark.parametrize(
+    ("controller", "state"),
+    [("Unable to contact slurm controller", JobState.UNKNOWN), ("Invalid job id specified", JobState.GONE)],
+)
+def test_without_accounting_a_job_is_gone_that_the_controller_forgot(
+    install: Install, controller: str, state: JobState
+) -> None:
+    install(f"echo 'slurm_load_jobs error: {controller}' >&2; exit 1", "scontrol")
     install("echo 'Slurm accounting storage is disabled' >&2; exit 1", "sacct")
-    assert SlurmLauncher(call_s=60).state("5").state is JobState.GONE
+    assert SlurmLauncher(call_s=60).state("5").state is state
 
 
 def test_of_the_jobs_of_another_cluster_nothing_is_told(install: Install, tmp_path: Path) -> None:

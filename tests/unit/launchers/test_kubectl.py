@@ -23,19 +23,15 @@ def cluster(fake_cluster: FakeCluster) -> FakeCluster:
 ADVICE = [
     ("a refused connection", "refused", LauncherError, "kubectl cluster-info"),
     ("nothing is set up", "not set up", LauncherError, "kubectl config get-contexts"),
-    ("no current context", "no context", LauncherError, "set KUBECONFIG"),
     ("a context that there is not", "other context", LauncherError, "no such context"),
     ("credentials are over", "unauthorized", LauncherError, "log in again"),
-    ("a program for credentials is missing", "no plugin", LauncherError, "log in again"),
     ("TLS takes too long", "tls timeout", LauncherError, "kubectl cluster-info"),
     ("a name that nobody knows", "no such host", LauncherError, "kubectl cluster-info"),
     ("another certificate", "certificate", LauncherError, "certificate is not the one"),
     ("too many requests", "busy", LauncherError, "try again in a moment"),
-    ("etcd is slow", "etcd", LauncherError, "try again in a moment"),
     ("no right to run anything in pods", "forbidden", LauncherError, "'kubectl auth can-i create pods/exec -n ml'"),
     ("a node that does not answer", "dial", LauncherError, "kubectl get nodes"),
     ("a proxy that lets nothing through", "upgrade", LauncherError, "does a proxy let it pass?"),
-    ("a connection that is cut", "cut", LauncherError, "does a proxy let it pass?"),
     ("a container that is being started again", "no container", NotRunningError, "kubectl describe pod"),
 ]
 
@@ -73,16 +69,12 @@ def test_that_a_whole_kind_of_objects_is_unknown_says_nothing_of_one_of_them() -
     assert type(unanswered(Answer("kubectl", 1, "", said))) is LauncherError
 
 
-@pytest.mark.parametrize(("phase", "said"), [("Succeeded", "completed pod"), ("Failed", "current phase is Failed")])
-def test_nothing_runs_in_a_pod_that_has_ended(cluster: FakeCluster, phase: str, said: str) -> None:
-    cluster.add_pod("ray-head", "ml", phase=phase)
-    with pytest.raises(NotRunningError, match=said):
-        KUBECTL.exec("ray-head", ["true"])
-
-
-def test_nothing_runs_in_a_pod_that_waits_for_a_node(cluster: FakeCluster) -> None:
+def test_nothing_runs_in_a_pod_that_has_ended_or_waits_for_a_node(cluster: FakeCluster) -> None:
     cluster.change_pod("ray-head", lambda pod: pod["spec"].pop("nodeName"), "ml")
     with pytest.raises(NotRunningError, match="does not have a host assigned"):
+        KUBECTL.exec("ray-head", ["true"])
+    cluster.add_pod("ray-head", "ml", phase="Failed")
+    with pytest.raises(NotRunningError, match="current phase is Failed"):
         KUBECTL.exec("ray-head", ["true"])
 
 
@@ -107,7 +99,7 @@ def test_a_command_gets_its_words_and_its_input_as_they_are(cluster: FakeCluster
     assert not (cluster.home("ray-head", "ml") / "evil").exists()
 
 
-@pytest.mark.parametrize("code", [1, 2, 126, 137, 255])
+@pytest.mark.parametrize("code", [1, 126, 255])
 def test_a_command_that_fails_is_an_answer(cluster: FakeCluster, code: int) -> None:
     answer = KUBECTL.exec("ray-head", ["sh", "-c", f"echo said; echo why >&2; exit {code}"], container="ray-head")
     assert (answer.program, answer.code, answer.out, answer.err) == ("sh", code, "said\n", "why\n")
@@ -153,24 +145,7 @@ def test_what_is_no_json_is_no_answer(cluster: FakeCluster) -> None:
         KUBECTL.json(["exec", "ray-head", "--", "echo", "[" * 100_000])
 
 
-HOSTILE = [
-    "-x",
-    "--all",
-    "a/b",
-    "A",
-    "a b",
-    "a;b",
-    "$(id)",
-    "a\n",
-    "\x1b[31m",
-    "",
-    "a" * 254,
-    "ü",
-    "a..b",
-    ".a",
-    "a_b",
-    "a.",
-]
+HOSTILE = ["-x", "a/b", "A", "a b", "$(id)", "a\n", "\x1b[31m", "", "a" * 254, "ü", "a..b", "a."]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -192,7 +167,7 @@ def test_nor_what_is_no_name_of_a_namespace_or_container(cluster: FakeCluster, n
     assert cluster.calls() == []
 
 
-@pytest.mark.parametrize("context", ["-x", "--token=x", "a\nb", "x" * 254])
+@pytest.mark.parametrize("context", ["-x", "a\nb", "x" * 254])
 def test_nor_what_is_no_context(context: str) -> None:
     with pytest.raises(JobRefusedError, match="is no name of a context"):
         Kubectl(context=context)

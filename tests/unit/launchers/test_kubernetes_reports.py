@@ -59,8 +59,6 @@ ENDS: list[tuple[str, dict[str, Any], JobState, str, str | None, str]] = [
     ("a crash of native code", failed(terminated(139)), JobState.FAILED, "Error", None, "It was killed by SIGSEGV"),
     ("the container's memory was full", failed(terminated(137, "OOMKilled")), JobState.FAILED, "OOMKilled", "oom",
      "The container needed more memory"),
-    ("a child of it was killed for memory", failed(terminated(1, "OOMKilled")), JobState.FAILED, "OOMKilled", "oom",
-     "The container needed more memory"),
     ("a command that is not in the image", failed(terminated(128, "StartError", message="exec: not found")),
      JobState.FAILED, "StartError", "environment", "The container did not start"),
     ("told to end by nobody that Kubernetes knows", failed(terminated(143)), JobState.FAILED, "Error", "cancelled",
@@ -69,8 +67,6 @@ ENDS: list[tuple[str, dict[str, Any], JobState, str, str | None, str]] = [
      "oom", "The container needed more memory"),
     ("evicted, the node short of disk", failed(reason="Evicted", message=DISK), JobState.FAILED,
      "Evicted (ephemeral-storage)", "storage", "The pod wrote more to its node's disk"),
-    ("evicted for its own disk", failed(reason="Evicted", message=OWN_DISK), JobState.FAILED, "Evicted (limit)",
-     "storage", "The pod wrote more to its node's disk"),
     ("evicted for an emptyDir", failed(reason="Evicted", message=EMPTY_DIR), JobState.FAILED, "Evicted (limit)",
      "storage", "The pod wrote more to its node's disk"),
     ("evicted, for the kubelet says so in a condition, too",
@@ -85,10 +81,6 @@ ENDS: list[tuple[str, dict[str, Any], JobState, str, str | None, str]] = [
      "shutdown."), JobState.PREEMPTED, "Terminated", "cancelled", "Kubernetes took the pod away"),
     ("its node did not answer", disrupted("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"),
      JobState.NODE_LOST, "DeletionByTaintManager", "hardware", "Its node is gone or did not answer"),
-    ("its node is gone", disrupted("DeletionByPodGC", "PodGC: node no longer exists"), JobState.NODE_LOST,
-     "DeletionByPodGC", "hardware", "Its node is gone or did not answer"),
-    ("its node was lost, as 1.25 says it", failed(reason="NodeLost", message="Node n1 which was running pod p0 is "
-     "unresponsive"), JobState.NODE_LOST, "NodeLost", "hardware", "Its node is gone or did not answer"),
     ("no healthy GPU was left on its node", failed(reason="UnexpectedAdmissionError", message="Allocate failed due to "
      "no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu"), JobState.FAILED,
      "UnexpectedAdmissionError", "hardware", "Its node could not give it the devices"),
@@ -126,8 +118,6 @@ OBJECTS: list[tuple[str, dict[str, Any], JobState, str]] = [
     ("a Job whose pods are gone", job(*FAILED), JobState.FAILED, "BackoffLimitExceeded"),
     ("a Job's deadline", job(condition("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")),
      JobState.TIMEOUT, "DeadlineExceeded"),
-    ("a Job whose policy ended it", job(condition("Failed", "PodFailurePolicy", "Container train for pod ml/p0 failed "
-     "with exit code 42 matching FailJob rule at index 0")), JobState.FAILED, "PodFailurePolicy"),
     ("a JobSet that is done", jobset(condition("Completed", "AllJobsCompleted"), terminalState="Completed"),
      JobState.SUCCEEDED, "AllJobsCompleted"),
     ("a JobSet that failed", jobset(condition("Failed", "FailedJobs", "jobset failed due to one or more job failures")),
@@ -135,8 +125,6 @@ OBJECTS: list[tuple[str, dict[str, Any], JobState, str]] = [
     ("a JobSet, by its last word", jobset(terminalState="Failed"), JobState.FAILED, "Failed"),
     ("a PyTorchJob that is done", pytorchjob(condition("Running", "PyTorchJobRunning", status="False"),
      condition("Succeeded", "PyTorchJobSucceeded")), JobState.SUCCEEDED, "PyTorchJobSucceeded"),
-    ("a PyTorchJob that failed", pytorchjob(condition("Failed", "PyTorchJobFailed", "PyTorchJob llama-r0-1 is failed "
-     "because 1 Worker replica(s) failed.")), JobState.FAILED, "PyTorchJobFailed"),
     ("a PyTorchJob's deadline, which it says in words", pytorchjob(condition("Failed", "PyTorchJobFailed", "PyTorchJob "
      "llama-r0-1 has failed because it was active longer than specified deadline")), JobState.TIMEOUT,
      "DeadlineExceeded"),
@@ -220,11 +208,6 @@ WAITS = [
     ("an image that cannot be pulled",
      [pod("p0", "Pending", [waiting("ImagePullBackOff", 'Back-off pulling image "x:1"')])],
      'ImagePullBackOff: pod p0: Back-off pulling image "x:1"', "its image cannot be pulled", True),
-    ("a Secret that is not there",
-     [pod("p0", "Pending", [waiting("CreateContainerConfigError", 'secret "hf" not found')])],
-     'CreateContainerConfigError: pod p0: secret "hf" not found', "a Secret, a ConfigMap", True),
-    ("it is just about to begin", [pod("p0", "Pending", [waiting("ContainerCreating")])], "ContainerCreating: pod p0",
-     "its image is being pulled", False),
     ("an init container", [pod("p0", "Pending", [waiting("PodInitializing")], initContainerStatuses=[
      {"name": "fetch", **waiting("ErrImagePull", "not found")}])], "ErrImagePull: pod p0: not found",
      "its image cannot be pulled", True),

@@ -36,10 +36,8 @@ def test_without_options_it_is_the_command_its_name_and_its_variables() -> None:
 
 UNDERSTOOD = [
     ("gpus of the entrypoint", "--entrypoint-num-gpus=8", {"entrypoint_num_gpus": 8.0}),
-    ("a part of a cpu", "--entrypoint-num-cpus=0.5", {"entrypoint_num_cpus": 0.5}),
     ("memory in bytes", "--entrypoint-memory=1000000", {"entrypoint_memory": 1_000_000}),
     ("resources by name", '--entrypoint-resources={"worker": 1}', {"entrypoint_resources": {"worker": 1}}),
-    ("labels", '--entrypoint-label-selector={"gpu": "h200"}', {"entrypoint_label_selector": {"gpu": "h200"}}),
     ("metadata beside lastbeat's own", '--metadata-json={"team": "nlp"}', {"metadata": {"team": "nlp",
      "lastbeat_name": "llama-r0"}}),
     ("a working directory in a store", "--working-dir=s3://b/x.zip", {"runtime_env": {"working_dir": "s3://b/x.zip",
@@ -62,30 +60,20 @@ REFUSED = [
     ("a misspelt option", "--entrypoint-num-gpu=1", "--entrypoint-num-gpus"),
     ("an option of another launcher", "--partition=gpu", "no option of jobs on Ray"),
     ("the way by kubectl", "--head-pod=x", "ray-pod"),
-    ("the address by Ray's own name", "--address=http://x", "--ray-address"),
-    ("an id of one's own", "--submission-id=x", "--run-id"),
     ("headers, which would be recorded", '--headers={"A": "b"}', "RAY_JOB_HEADERS"),
     ("a word for a number", "--entrypoint-num-gpus=many", "no number"),
-    ("less than nothing", "--entrypoint-num-gpus=-1", "no number"),
     ("not a number", "--entrypoint-num-gpus=nan", "no number"),
     ("parts of a byte", "--entrypoint-memory=1.5", "bytes"),
     ("an option without its value", "--entrypoint-num-gpus", "no value"),
-    ("a list for an object", "--entrypoint-resources=[1]", "no JSON object"),
     ("a resource of words", '--entrypoint-resources={"a": "b"}', "no number"),
     ("metadata that are no text", '--metadata-json={"a": 1}', "no text"),
     ("broken JSON", "--runtime-env-json={", "no JSON"),
-    ("JSON without a bottom", "--runtime-env-json=" + "[" * 100_000, "no JSON"),
     ("a file that is elsewhere for others", "--runtime-env=env.yaml", "relative"),
     ("this folder", "--working-dir=.", "nothing would bring"),
-    ("a folder of this machine", "--working-dir=/data/src", "nothing would bring"),
     ("a folder in the environment", '--runtime-env-json={"working_dir": "src"}', "nothing would bring"),
-    ("a module of this machine", '--runtime-env-json={"py_modules": ["/m"]}', "nothing would bring"),
     ("a secret by its name", '--runtime-env-json={"env_vars": {"WANDB_API_KEY": "abc123"}}', "--runtime-env="),
-    ("a secret by its form", '--runtime-env-json={"env_vars": {"A": "ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}}',
-     "--runtime-env="),
     ("a login in the address", "--ray-address=http://bob:abc123@head:8265", "RAY_ADDRESS"),
     ("a token in the address", "--ray-address=https://abc123@head", "RAY_JOB_HEADERS"),
-    ("a login without a scheme", "--ray-address=bob:abc123@head:8265", "http://HOST:8265"),
 ]  # fmt: skip
 
 
@@ -127,11 +115,8 @@ def test_what_came_as_bytes_that_no_text_has_is_refused() -> None:
 BAD_FILES = [
     pytest.param(None, "No such file", id="it is not there"),
     pytest.param(b"env_vars: [SECRET", "no YAML", id="it is no YAML"),
-    pytest.param(b"\xff\xfe", "no YAML", id="it is no text"),
-    pytest.param(b"- SECRET", "no 'name: value'", id="it is a list"),
     pytest.param(b"at: 2026-05-14\nSECRET: 1", "JSON cannot say", id="it has a date"),
     pytest.param(b"working_dir: src", "nothing would bring", id="it names a folder of this machine"),
-    pytest.param(b"env_vars: [SECRET]", "no object", id="its variables are a list"),
 ]
 
 

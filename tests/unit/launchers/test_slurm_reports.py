@@ -11,15 +11,12 @@ from support.row_by_row import labelled
 
 ROWS = [
     ("it ended well", "COMPLETED|0:0", JobState.SUCCEEDED, 0, None),
-    ("it failed", "FAILED|7:0", JobState.FAILED, 7, None),
     ("a signal ended it", "FAILED|0:9", JobState.FAILED, None, 9),
     ("somebody cancelled it", "CANCELLED by 1000|0:15", JobState.CANCELLED, None, 15),
-    ("its time was over", "TIMEOUT|0:0", JobState.TIMEOUT, None, None),
     ("its deadline passed", "DEADLINE|0:0", JobState.TIMEOUT, None, None),
     ("its node was lost", "NODE_FAIL|0:0", JobState.NODE_LOST, None, None),
     ("memory ran out", "OUT_OF_MEMORY|0:125", JobState.FAILED, None, 125),
     ("it was preempted", "PREEMPTED|0:0", JobState.PREEMPTED, None, None),
-    ("a narrow column", "CANCELLED+|0:0", JobState.CANCELLED, None, None),
     ("it runs", "RUNNING|0:0", JobState.RUNNING, None, None),
     ("a word of a later version", "TELEPORTED|0:0", JobState.UNKNOWN, None, None),
 ]

@@ -10,15 +10,11 @@ WORDS = [
     ("AssocGrpCpuLimit", "the limit of the account or its user on CPUs is reached", False),
     ("QOSMaxJobsPerUserLimit", "the limit of the QOS on jobs at once is reached", False),
     ("AssocMaxCpuPerJobLimit", "it asks for more CPUs than the account or its user gives one job", True),
-    ("QOSGrpGRES", "the limit of the QOS on GPUs is reached", False),
     ("QOSMaxWallDurationPerJobLimit", "it asks for more time than the QOS gives one job", True),
-    ("MaxJobsPerAccount", "the limit of the user on jobs at once is reached", False),
     ("Priority", "others are before it", False),
-    ("JobHeldUser", "its owner holds it back", True),
     ("ReqNodeNotAvail, UnavailableNodes:n[1-3]", "a node that it asks for is down, drained or reserved", False),
     ("Reservation(maintenance)", "its reservation has not begun", False),
     ("launch_failed_requeued_held", "it could not be launched on its node, and is held back", True),
-    ("SomethingNew", "", False),
     ("", "", False),
 ]  # fmt: skip
 
