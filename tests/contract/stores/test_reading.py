@@ -7,6 +7,7 @@ import pytest
 from contract.stores.conftest import READ
 from lastbeat.stores.port import Store
 from support.row_by_row import check_each
+from support.there import there
 
 KINDS = READ
 BODY = b"first line\n" + bytes(range(256)) * 40 + b"\nlast line"
@@ -27,8 +28,7 @@ def test_a_read_is_bounded_and_knows_the_whole_size(store: Store) -> None:
     store.write("run-1/metadata.json", BODY)
 
     def is_bounded(limit_bytes: int, from_end: bool, expected: bytes) -> None:
-        blob = store.read("run-1/metadata.json", limit_bytes, from_end=from_end)
-        assert blob is not None
+        blob = there(store.read("run-1/metadata.json", limit_bytes, from_end=from_end))
         assert blob.body == expected
         assert blob.size_bytes == len(BODY)
 
@@ -50,8 +50,7 @@ def test_a_read_may_start_anywhere_and_behind_the_end_there_is_nothing(store: St
     version = store.write("run-1/logs/rank0.log", BODY)
 
     def starts_there(start: int, limit_bytes: int, expected: bytes) -> None:
-        blob = store.read("run-1/logs/rank0.log", limit_bytes, start=start)
-        assert blob is not None
+        blob = there(store.read("run-1/logs/rank0.log", limit_bytes, start=start))
         assert (blob.body, blob.size_bytes, blob.version) == (expected, len(BODY), version)
 
     check_each(STARTED.items(), starts_there)
@@ -59,8 +58,7 @@ def test_a_read_may_start_anywhere_and_behind_the_end_there_is_nothing(store: St
 
 def test_behind_the_end_of_an_empty_or_a_missing_object_is_nothing(store: Store) -> None:
     version = store.write("run-1/logs/rank0.log", b"")
-    blob = store.read("run-1/logs/rank0.log", 100, start=7)
-    assert blob is not None
+    blob = there(store.read("run-1/logs/rank0.log", 100, start=7))
     assert (blob.body, blob.size_bytes, blob.version) == (b"", 0, version)
     assert store.read("run-1/logs/rank1.log", 100, start=7) is None
 
@@ -68,8 +66,7 @@ def test_behind_the_end_of_an_empty_or_a_missing_object_is_nothing(store: Store)
 @pytest.mark.parametrize("from_end", [False, True])
 def test_an_empty_object_is_there_and_empty(store: Store, from_end: bool) -> None:
     version = store.write("run-1/_complete", b"")
-    blob = store.read("run-1/_complete", 100, from_end=from_end)
-    assert blob is not None
+    blob = there(store.read("run-1/_complete", 100, from_end=from_end))
     assert (blob.body, blob.size_bytes, blob.version) == (b"", 0, version)
     assert abs(blob.modified - store.clock()) < timedelta(minutes=1)
 
@@ -114,8 +111,7 @@ def test_another_body_is_another_version(store: Store) -> None:
 def test_what_was_written_now_is_about_as_old_as_the_stores_clock_says(store: Store) -> None:
     before = store.clock()
     store.write("run-1/metadata.json", b"{}")
-    blob = store.read("run-1/metadata.json", 1)
-    assert blob is not None
+    blob = there(store.read("run-1/metadata.json", 1))
     # Stores count whole seconds, and clocks that differ by less than two are taken for the same.
     assert before - timedelta(seconds=3) <= blob.modified <= store.clock() + timedelta(seconds=3)
     assert blob.modified.utcoffset() == timedelta(0)

@@ -34,6 +34,7 @@ from support.proxy import (
 )
 from support.row_by_row import check_each, labelled
 from support.s3 import REGION, SECRET_KEY, S3Server
+from support.there import there
 
 KEY = "run-1/metadata.json"
 
@@ -155,9 +156,7 @@ def test_a_lost_answer_leaves_the_write_done_and_the_outcome_unknown(store: Stor
     fault_proxy.inject(DropAnswer(), times=1)
     with pytest.raises(UnreachableError):
         RetryingStore(store).write("run-1/_watchdog.json", b"mine", Expect.NOTHING)
-    blob = store.read("run-1/_watchdog.json", 100)
-    assert blob is not None
-    assert blob.body == b"mine"
+    assert there(store.read("run-1/_watchdog.json", 100)).body == b"mine"
     assert fault_proxy.count("PUT") == 1
 
 
@@ -172,8 +171,7 @@ def test_a_large_object_costs_what_was_asked_for(store: Store, s3_server: S3Serv
     store.write("run-1/_error", b"x" * 5_000_000)
     fault_proxy.clear()
     for part in ({"from_end": False}, {"from_end": True}, {"start": 3_000_000}):
-        blob = store.read("run-1/_error", 4096, **part)
-        assert blob is not None
+        blob = there(store.read("run-1/_error", 4096, **part))
         assert (len(blob.body), blob.size_bytes) == (4096, 5_000_000)
     assert sum(p.body_bytes for p in fault_proxy.passed) == 3 * 4096
 
@@ -188,15 +186,12 @@ def test_a_server_that_gives_no_ranges_is_read_all_the_same(
     body = b"start" + b"x" * (size - 8) + b"end"
     store.write("run-1/_error", body)
     fault_proxy.inject(Strip(("Range",)))
-    blob = store.read("run-1/_error", 4096, from_end=from_end)
-    assert blob is not None
+    blob = there(store.read("run-1/_error", 4096, from_end=from_end))
     assert blob.body == (body[-4096:] if from_end else body[:4096])
     assert blob.size_bytes == size
     # The second lies behind the first piece that arrives.
     for start in (2, 1_000_000):
-        middle = store.read("run-1/_error", 6, start=start)
-        assert middle is not None
-        assert middle.body == body[start : start + 6]
+        assert there(store.read("run-1/_error", 6, start=start)).body == body[start : start + 6]
 
 
 @pytest.mark.parametrize("part", [{"from_end": True}, {"start": 8_900_000}])
@@ -214,9 +209,7 @@ def test_a_server_that_ignores_a_condition_is_found_out(store: Store, fault_prox
     version = store.write("run-1/_watchdog.json", b"{}", Expect.NOTHING)
     fault_proxy.inject(Strip((header,)))
     assert not honours_conditions(store, "run-1/_watchdog.json", b"{}", version)
-    blob = store.read("run-1/_watchdog.json", 10)
-    assert blob is not None
-    assert blob.body == b"{}"
+    assert there(store.read("run-1/_watchdog.json", 10)).body == b"{}"
 
 
 def test_ages_go_by_the_servers_clock(store: Store, fault_proxy: FaultProxy) -> None:

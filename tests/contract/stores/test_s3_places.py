@@ -12,6 +12,7 @@ from support.proxy import FaultProxy
 from support.row_by_row import labelled
 from support.s3 import ACCESS_KEY, REGION, SECRET_KEY, S3Server
 from support.seaweed import READER_KEY
+from support.there import there
 
 
 @pytest.mark.parametrize(
@@ -42,9 +43,7 @@ def test_boto3_sees_what_was_written_and_the_other_way_round(
     listed = client.list_objects_v2(Bucket=bucket)["Contents"]
     assert [o["Key"] for o in listed] == [f"{root}run 1/meta~.json", f"{root}run-2/_error"]
     assert [(e.key, e.version) for e in store.list("").entries] == [(o["Key"][len(root) :], o["ETag"]) for o in listed]
-    blob = store.read("run-2/_error", 100)
-    assert blob is not None
-    assert blob.body == b"theirs"
+    assert there(store.read("run-2/_error", 100)).body == b"theirs"
     assert store.url == f"s3://{bucket}/{prefix.strip('/')}".rstrip("/")
 
 
@@ -68,8 +67,7 @@ def test_one_impossible_key_does_not_hide_a_fleet(s3_server: S3Server, stray: st
         paged += [e.key for e in page.entries]
         more = page.more and bool(page.entries)
     assert paged == keys
-    blob = store.read("run-3/metadata.json", 10)
-    assert blob is not None
+    blob = there(store.read("run-3/metadata.json", 10))
     assert next(e.version for e in whole.entries if e.key == "run-3/metadata.json") == blob.version
 
 

@@ -12,6 +12,7 @@ from lastbeat.stores.s3_store import s3_store
 from lastbeat.stores.selftest import honours_conditions
 from support.row_by_row import labelled
 from support.s3 import REGION, S3Server
+from support.there import there
 
 if TYPE_CHECKING:
     from contract.stores.conftest import Root
@@ -21,8 +22,7 @@ WRITERS = 16
 
 
 def _body(store: Store) -> bytes:
-    blob = store.read(KEY, 1000)
-    assert blob is not None
+    blob = there(store.read(KEY, 1000))
     return blob.body
 
 
@@ -68,8 +68,7 @@ def test_deleting_twice_is_no_error(store: Store) -> None:
 def test_the_self_test_finds_that_conditions_are_kept_and_changes_nothing(store: Store) -> None:
     version = store.write(KEY, b"{}", Expect.NOTHING)
     assert honours_conditions(store, KEY, b"{}", version)
-    blob = store.read(KEY, 10)
-    assert blob is not None
+    blob = there(store.read(KEY, 10))
     assert (blob.body, blob.version) == (b"{}", version)
 
 
@@ -101,8 +100,7 @@ def test_of_sixteen_that_update_at_once_one_wins(root: "Root", store: Store) -> 
     version = store.write(KEY, b"begin")
     for _ in range(root.races):
         (winner,) = _race(root, [version] * WRITERS)
-        blob = store.read(KEY, 100)
-        assert blob is not None
+        blob = there(store.read(KEY, 100))
         assert blob.body == f"writer {winner}".encode()
         version = store.write(KEY, b"begin again", blob.version)
 

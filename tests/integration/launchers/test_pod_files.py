@@ -11,6 +11,7 @@ from lastbeat.jobs.launchers.ray_pod import launcher as ray_pod
 from lastbeat.stores.port import DeniedError, MissingStoreError, Store, UnreachableError
 from support import checkpoint_files as made
 from support.fake_kubectl import FakeCluster
+from support.there import there
 
 SEEN_THERE = "/proc/self/cwd/ckpt"
 """In the pod, the folder in its HOME; anywhere else, another one or none."""
@@ -27,9 +28,7 @@ def place(fake_cluster: FakeCluster) -> Path:
 
 @pytest.fixture
 def files(place: Path) -> Store:
-    found = LAUNCHER.files(SEEN_THERE)
-    assert found is not None
-    return found
+    return there(LAUNCHER.files(SEEN_THERE))
 
 
 def test_checkpoints_are_surveyed_in_the_pod_and_a_bucket_is_read_from_here(place: Path, files: Store) -> None:
@@ -65,9 +64,7 @@ def test_links_are_followed_as_in_a_directory_that_a_person_names(place: Path, f
     assert len(found) == 4
     assert set(files.folders()) == {"latest", "step_1"}
     assert files.read("step_1/pipe", 10) is None
-    blob = files.read("latest/x.pt", 10)
-    assert blob is not None
-    assert blob.body == b"x"
+    assert there(files.read("latest/x.pt", 10)).body == b"x"
 
 
 def test_what_is_longer_than_one_call_carries_is_read_in_several(place: Path, files: Store) -> None:

@@ -24,6 +24,7 @@ from lastbeat.jobs.launchers.ray_pod.pod_python import PodPython
 from lastbeat.model.job import GpuUse, JobReport, JobSpec, JobState
 from support.fake_kubectl import FakeCluster
 from support.row_by_row import labelled
+from support.there import there
 from support.waiting import text_in, until
 
 SINCE = datetime.now(timezone.utc) - timedelta(minutes=1)
@@ -55,8 +56,7 @@ def ended(launcher: RayPodLauncher, name: str) -> JobReport:
 
 def written(launcher: RayPodLauncher, name: str, text: str) -> str:
     """The job's log, once ``text`` is in it."""
-    log = until(lambda: launcher.output(name, 1 << 20), lambda log: log is not None and text.encode() in log)
-    assert log is not None
+    log = there(until(lambda: launcher.output(name, 1 << 20), lambda log: log is not None and text.encode() in log))
     return log.decode()
 
 
@@ -235,8 +235,7 @@ def test_a_start_whose_answer_is_lost_has_happened_and_is_found(cluster: FakeClu
     with pytest.raises(LauncherError, match="did not answer within 5 s") as raised:
         started(launcher, f"echo begun >> {log}; sleep 300")
     assert not isinstance(raised.value, NotLaunchedError)
-    found = launcher.find("run-r0", SINCE)
-    assert found is not None
+    found = there(launcher.find("run-r0", SINCE))
     assert started(launcher, f"echo begun >> {log}; sleep 300") == found
     assert launcher.state(found).state is JobState.RUNNING
     assert text_in(log) == "begun\n"
@@ -293,8 +292,7 @@ def test_the_end_of_a_log_is_whole_lines_within_the_bound(cluster: FakeCluster, 
     ended(launcher, name)
     whole = "".join(f"{number}\n" for number in range(1, 20001)).encode()
     assert launcher.output(name, 1 << 20) == whole
-    tail = launcher.output(name, 1000)
-    assert tail is not None
+    tail = there(launcher.output(name, 1000))
     assert len(tail) <= 1000
     assert whole.endswith(b"\n" + tail)
     assert launcher.output(name, len(whole)) == whole
@@ -370,8 +368,7 @@ def test_the_pods_own_python_may_be_as_old_as_3_8(cluster: FakeCluster, launcher
     written(launcher, name, "begun")
     launcher.cancel(name)
     assert ended(launcher, name).state is JobState.CANCELLED
-    files = launcher.files(str(home(cluster)))
-    assert files is not None
+    files = there(launcher.files(str(home(cluster))))
     assert any(each.key.startswith("tmp/lastbeat-") for each in files.list("").entries)
 
 

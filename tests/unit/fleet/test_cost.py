@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lastbeat.fleet.cost import beating, polling, watching, writing
 from lastbeat.fleet.mark import PassMark, ShortPass
 from support.memory import START
+from support.there import there
 
 MINUTES = 30 * 24 * 60
 
@@ -26,8 +27,7 @@ def test_a_mark_without_passes_measures_nothing() -> None:
 
 
 def test_passes_cost_what_they_cost_on_average_as_often_as_they_are_made() -> None:
-    found = watching(mark(({"LIST": 1, "GET": 10}, 20), ({"LIST": 3, "GET": 0}, 30)))
-    assert found is not None
+    found = there(watching(mark(({"LIST": 1, "GET": 10}, 20), ({"LIST": 3, "GET": 0}, 30))))
     assert found.fleet is not None
     assert found.fleet.requests == pytest.approx({"LIST": 2 * MINUTES, "GET": 5 * MINUTES})
     assert (found.passes, found.active, found.runs) == (2, 25, 34)
@@ -36,8 +36,7 @@ def test_passes_cost_what_they_cost_on_average_as_often_as_they_are_made() -> No
 
 
 def test_nothing_can_be_said_of_one_run_where_none_was_active() -> None:
-    found = watching(mark(({"LIST": 1}, 0)))
-    assert found is not None
+    found = there(watching(mark(({"LIST": 1}, 0))))
     assert found.run is None
     assert found.fleet is not None
     assert found.fleet.count == pytest.approx(MINUTES)
@@ -62,8 +61,7 @@ def test_a_beat_is_two_documents_and_a_poll_four_questions() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**5)), min_size=1, max_size=60))
 def test_the_runs_together_cost_what_the_fleet_does(passes: list[tuple[int, int]]) -> None:
-    found = watching(mark(*(({"GET": asked}, active) for asked, active in passes)))
-    assert found is not None
+    found = there(watching(mark(*(({"GET": asked}, active) for asked, active in passes))))
     assert found.fleet is not None
     if found.run is not None:
         assert found.run.dollars * found.active == pytest.approx(found.fleet.dollars)

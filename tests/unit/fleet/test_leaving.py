@@ -15,6 +15,7 @@ from lastbeat.views.watching import FleetWatch
 from lastbeat.watch.record.codec import decode
 from support.channel import down
 from support.row_by_row import labelled
+from support.there import there
 from support.world import World
 
 Take = Callable[[Leaving, str], object]
@@ -89,8 +90,7 @@ def test_an_archived_run_stays_readable_and_a_forgotten_one_has_no_history() -> 
     leaving(world).archive("failed")
     leaving(world).forget("silent")
     for run_id, history, word in (("failed", 2, "archived"), ("silent", 0, "forgotten")):
-        view = RunWatch(world.store, world.policy, run_id).look()
-        assert view is not None
+        view = there(RunWatch(world.store, world.policy, run_id).look())
         assert len(view.history) == history
         assert any(f"It was {word} by ana@desk" in note for note in view.notes)
 
@@ -113,9 +113,7 @@ def test_it_comes_back_when_training_writes_again(take: Take) -> None:
     assert "failed" in shown(world)
     assert report.statuses["RUNNING"] >= 1
     assert world.told("failed") == ["FAILED"]
-    record = run.record
-    assert record is not None
-    assert record.left_out is None
+    assert there(run.record).left_out is None
 
 
 def test_one_that_is_alive_stays_out_until_its_next_attempt() -> None:
@@ -173,8 +171,7 @@ def test_a_run_that_is_deleted_while_it_lives_is_no_news() -> None:
     assert not [key for key in world.store.held if key.startswith("lives/")]
     world.run("lives").both(1)
     assert "RUNNING" in world.sweep().statuses, "what is written from then on is a new run"
-    record = world.run("lives").record
-    assert record is not None
+    record = there(world.run("lives").record)
     assert (record.transitions, record.left_out) == (1, None)
 
 

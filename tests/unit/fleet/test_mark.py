@@ -16,6 +16,7 @@ from lastbeat.model.runid import SWEEP_MARK
 from lastbeat.model.version import __version__
 from lastbeat.stores.port import DeniedError, StoreError
 from support.memory import START, Killed, MemoryStore
+from support.there import there
 
 REPORT = PassReport(
     at=START,
@@ -86,8 +87,7 @@ def test_where_writing_costs_money_every_twentieth_minute_is_marked_and_tells_of
     assert [minute for minute, count in enumerate(asked) if count] == [0, 20, 40, 60]
     assert store.calls == [("read", SWEEP_MARK), *[("write", SWEEP_MARK)] * 4]
     assert (written(store)["interval_s"], written(store)["pass_s"]) == (1200.0, 60.0)
-    found = read_mark(store)
-    assert found is not None
+    found = there(read_mark(store))
     assert (found.interval_s, found.late_s) == (60.0, 3600.0)
     assert [short.requests["PUT"] for short in found.recent] == [1 + count for count in asked[-RECENT:]]
 
@@ -112,8 +112,7 @@ def test_while_passes_are_made_nobody_takes_them_for_stopped(interval_s: float, 
 
 
 def test_the_mark_of_an_earlier_version_was_left_by_each_pass() -> None:
-    found = parse_mark(b'{"at": "2026-01-01T12:00:00Z", "interval_s": 30, "recent": []}')
-    assert found is not None
+    found = there(parse_mark(b'{"at": "2026-01-01T12:00:00Z", "interval_s": 30, "recent": []}'))
     assert (found.interval_s, found.late_s) == (30.0, 90.0)
 
 
@@ -121,8 +120,7 @@ def test_a_process_that_makes_one_pass_goes_on_from_the_last_ones() -> None:
     store = MemoryStore()
     for minute in range(RECENT + 10):
         MarkWriter(store, FleetPolicy()).write(replace(REPORT, at=START + timedelta(minutes=minute)))
-    found = read_mark(store)
-    assert found is not None
+    found = there(read_mark(store))
     assert [each.at for each in found.recent] == [START + timedelta(minutes=m) for m in range(10, RECENT + 10)]
     assert found.recent[-1].requests == {"LIST": 2, "GET": 6, "PUT": 2, "DELETE": 0}
     assert (found.recent[-1].active, found.recent[-1].runs) == (9, 50)
@@ -149,9 +147,7 @@ def test_the_largest_mark_is_read_by_everybody() -> None:
     for _ in range(RECENT + 5):
         mark.write(large)
     assert len(store.held[SWEEP_MARK].body) < LIMIT_BYTES
-    found = read_mark(store)
-    assert found is not None
-    assert len(found.recent) == RECENT
+    assert len(there(read_mark(store)).recent) == RECENT
 
 
 def test_a_mark_that_cannot_be_written_is_a_note_and_stops_nothing() -> None:
@@ -174,9 +170,7 @@ def test_death_in_the_middle_leaves_the_old_mark_or_the_new_one() -> None:
         with pytest.raises(Killed):
             MarkWriter(store, FleetPolicy()).write(later)
         store.heal()
-        found = read_mark(store)
-        assert found is not None
-        assert found.at == (START if before else later.at)
+        assert there(read_mark(store)).at == (START if before else later.at)
 
 
 DAMAGED = [

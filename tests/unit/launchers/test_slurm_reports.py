@@ -8,6 +8,7 @@ from lastbeat.explain.launchers.traits import launcher_traits
 from lastbeat.jobs.launchers.slurm.reports import accounted, controlled, node_in_output, node_names, output_path
 from lastbeat.model.job import JobState
 from support.row_by_row import labelled
+from support.there import there
 
 ROWS = [
     ("it ended well", "COMPLETED|0:0", JobState.SUCCEEDED, 0, None),
@@ -25,21 +26,18 @@ TIMES = "2026-11-22T18:44:05|2026-11-22T18:44:11"
 
 @pytest.mark.parametrize(("row", "state", "code", "number"), labelled(ROWS))
 def test_what_the_accounting_says_in_our_words(row: str, state: JobState, code: int | None, number: int | None) -> None:
-    report = accounted(f"{row}|{TIMES}|n[1-2]|llama-r0\n")
-    assert report is not None
+    report = there(accounted(f"{row}|{TIMES}|n[1-2]|llama-r0\n"))
     assert (report.state, report.exit_code, report.signal) == (state, code, number)
 
 
 def test_of_a_job_that_slurm_started_again_the_last_row_counts() -> None:
     rows = ("PREEMPTED|0:0", "NODE_FAIL|0:0", "COMPLETED|0:0")
-    report = accounted("".join(f"{row}|{TIMES}|n1|llama-r0\n" for row in rows))
-    assert report is not None
+    report = there(accounted("".join(f"{row}|{TIMES}|n1|llama-r0\n" for row in rows)))
     assert (report.state, report.restarts) == (JobState.SUCCEEDED, 2)
 
 
 def test_a_number_that_was_another_jobs_before_counts_for_nothing() -> None:
-    report = accounted(f"FAILED|1:0|{TIMES}|n1|another\nCOMPLETED|0:0|{TIMES}|n2|we|ird\n")
-    assert report is not None
+    report = there(accounted(f"FAILED|1:0|{TIMES}|n1|another\nCOMPLETED|0:0|{TIMES}|n2|we|ird\n"))
     assert (report.state, report.restarts, report.nodes) == (JobState.SUCCEEDED, 0, ("n2",))
 
 

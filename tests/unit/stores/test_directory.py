@@ -16,6 +16,7 @@ from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.folder_walk import walk
 from lastbeat.stores.port import ConflictError, Expect, MissingStoreError, StoreError, UnreachableError
 from support.row_by_row import labelled
+from support.there import there
 
 
 @pytest.fixture
@@ -77,9 +78,7 @@ def test_the_root_itself_may_be_a_link(root: Path, tmp_path: Path) -> None:
     store.write("run-1/metadata.json", b"{}")
     (root / "run-1" / "progress.json").symlink_to(tmp_path / "runs" / "run-1" / "metadata.json")
     assert _keys(store) == ["run-1/metadata.json", "run-1/progress.json"]
-    blob = store.read("run-1/progress.json", 10)
-    assert blob is not None
-    assert blob.body == b"{}"
+    assert there(store.read("run-1/progress.json", 10)).body == b"{}"
     assert _faults(store) == {}
 
 
@@ -210,8 +209,7 @@ def test_a_file_from_the_future_can_be_updated(root: Path) -> None:
     store = DirectoryStore(root)
     before = store.write("run-1/x", b"1")
     os.utime(root / "run-1" / "x", (4e9, 4e9))
-    blob = store.read("run-1/x", 1)
-    assert blob is not None
+    blob = there(store.read("run-1/x", 1))
     assert blob.version != before
     after = store.write("run-1/x", b"1", blob.version)
     assert after not in {before, blob.version}
@@ -221,8 +219,7 @@ def test_a_shell_script_is_a_writer_too(root: Path) -> None:
     store = DirectoryStore(root)
     first = store.write("run-1/_error", b"mine")
     (root / "run-1" / "_error").write_text("theirs")
-    blob = store.read("run-1/_error", 100)
-    assert blob is not None
+    blob = there(store.read("run-1/_error", 100))
     assert (blob.body, blob.version != first) == (b"theirs", True)
 
 
@@ -303,8 +300,7 @@ def test_a_full_disk_is_said_to_be_full(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="No space left") as raised:
             store.write("run-1/x", b"x" * 1_000_000, version)
         assert "make room" in raised.value.advice
-        blob = store.read("run-1/x", 10)
-        assert blob is not None
+        blob = there(store.read("run-1/x", 10))
         assert (blob.body, blob.version) == (b"kept", version)
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)

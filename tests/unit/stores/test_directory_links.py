@@ -11,6 +11,7 @@ import pytest
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.port import DeniedError, Expect, StoreError, UnreachableError
 from support.row_by_row import labelled
+from support.there import there
 
 SECRET = b"what only the watchdog may read"
 
@@ -100,9 +101,7 @@ def test_a_root_whose_writers_are_trusted_is_followed_out_of(root: Path, secret:
     store = DirectoryStore(root, trusting=True)
     key = f"{link}/metadata.json" if not below else link
     if Path(link).name not in {"logs", "ranks"}:
-        blob = store.read(key, 1000)
-        assert blob is not None
-        assert blob.body == SECRET
+        assert there(store.read(key, 1000)).body == SECRET
         assert key in {entry.key for entry in store.list("").entries if entry.fault is None}
     assert "other/metadata.json" in {entry.key for entry in store.list("").entries}
 
@@ -119,8 +118,7 @@ def test_a_link_within_the_root_is_followed(root: Path, link: str, target: str, 
     _link(root / link, target.replace("ROOT", str(root)))
     store = DirectoryStore(root)
     assert key in {entry.key for entry in store.list("").entries if entry.fault is None}
-    blob = store.read(key, 10)
-    assert blob is not None
+    blob = there(store.read(key, 10))
     assert blob.body == b"{}"
     version = store.write(key, b"mine", blob.version)
     assert [entry.version for entry in store.list("").entries if entry.key == key] == [version]
@@ -268,16 +266,14 @@ def test_a_file_is_read_if_the_owner_of_the_runs_folder_may_show_it(
         "run/metadata.json",
     ]
     if read:
-        blob = store.read("run/_error", 1000)
-        assert blob is not None
+        blob = there(store.read("run/_error", 1000))
         assert blob.body == SECRET
         return
     with pytest.raises(DeniedError, match="it belongs to user") as raised:
         store.read("run/_error", 1000)
     assert "under a run id of your own" in raised.value.advice
     assert "LASTBEAT_FOLLOW_LINKS" in raised.value.advice
-    blob = DirectoryStore(root, trusting=True).read("run/_error", 1000)
-    assert blob is not None
+    blob = there(DirectoryStore(root, trusting=True).read("run/_error", 1000))
 
 
 @as_root
@@ -344,9 +340,7 @@ def test_a_link_out_of_a_run_shows_no_more_than_who_made_it_may_show(
     store = DirectoryStore(root)
     key = link if Path(link).name != "third" else f"third/{'_watchdog.json' if target == 'other' else '_error'}"
     if read:
-        blob = store.read(key, 1000)
-        assert blob is not None
-        assert blob.body == SECRET
+        assert there(store.read(key, 1000)).body == SECRET
         return
     with pytest.raises(DeniedError, match="belongs to user") as raised:
         store.read(key, 1000)
