@@ -43,12 +43,10 @@ FAULTS = {
     "unknown authority",
     "busy": "Error from server (TooManyRequests): the server has received too many requests and has asked us to try "
     "again later",
-    "etcd": "Error from server (Timeout): etcdserver: request timed out",
     "forbidden": 'Error from server (Forbidden): pods "ray-head" is forbidden: User "bob" cannot create resource '
     '"pods/exec" in API group "" in the namespace "ml"',
     "dial": "Error from server: error dialing backend: dial tcp 10.0.0.4:10250: connect: connection refused",
     "upgrade": "error: unable to upgrade connection: Forbidden (user=kube-apiserver, verb=create, resource=nodes)",
-    "cut": "error: unexpected EOF",
     "no container": 'error: unable to upgrade connection: container not found ("ray-head")',
 }
 _MEMCACHE = (

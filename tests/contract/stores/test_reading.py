@@ -103,11 +103,6 @@ def test_write_read_and_listing_show_one_version(store: Store) -> None:
     assert entry.size_bytes == blob.size_bytes == 11
 
 
-def test_another_body_is_another_version(store: Store) -> None:
-    first = store.write("run-1/metadata.json", b'{"step": 1}')
-    assert store.write("run-1/metadata.json", b'{"step": 2}') != first
-
-
 def test_what_was_written_now_is_about_as_old_as_the_stores_clock_says(store: Store) -> None:
     before = store.clock()
     store.write("run-1/metadata.json", b"{}")

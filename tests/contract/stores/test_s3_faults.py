@@ -146,12 +146,6 @@ def _raised_by(call: Callable[[Store], object], store: Store) -> StoreError | No
     return None
 
 
-def test_no_connection_is_unreachable_within_the_time_limit() -> None:
-    env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
-    with pytest.raises(UnreachableError):
-        s3_store(parse("s3://bucket/runs"), env, region=REGION).list("")
-
-
 def test_a_lost_answer_leaves_the_write_done_and_the_outcome_unknown(store: Store, fault_proxy: FaultProxy) -> None:
     fault_proxy.inject(DropAnswer(), times=1)
     with pytest.raises(UnreachableError):

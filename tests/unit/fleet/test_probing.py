@@ -43,6 +43,11 @@ def _pass(world: World, *but: str, restarted: bool = False) -> PassReport:
     return world.sweep(restarted=restarted)
 
 
+def _passes(world: World, count: int, *but: str, restarted: bool = False) -> PassReport:
+    """The report of the last of them."""
+    return [_pass(world, *but, restarted=restarted) for _ in range(count)][-1]
+
+
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
 def test_a_pass_lists_everything_each_five_minutes_and_the_others_ask_who_lives(restarted: bool) -> None:
     world = _world()
@@ -66,11 +71,9 @@ def test_an_end_is_found_within_three_passes(name: str, restarted: bool) -> None
     _pass(world)
     ended = "run-003000-live"
     world.run(ended).put(name, "RuntimeError: boom" if name == "_error" else "")
-    for _ in range(3):
-        _pass(world, ended, restarted=restarted)
+    _passes(world, 3, ended, restarted=restarted)
     assert world.told(ended) == ["FAILED" if name == "_error" else "SUCCEEDED"]
-    for _ in range(10):
-        report = _pass(world, ended, restarted=restarted)
+    report = _passes(world, 10, ended, restarted=restarted)
     assert report.plan == "probe"
     assert len(world.channel.sent) == 1
 
@@ -83,23 +86,20 @@ def _rarely_listed() -> World:
     return world
 
 
-@pytest.mark.parametrize(("after", "restarted"), [(0, True), (1, False), (2, True)])
+@pytest.mark.parametrize(("after", "restarted"), [(1, True), (2, False), (3, True)])
 def test_a_rank_that_failed_is_found_within_three_passes_though_its_run_beats(after: int, restarted: bool) -> None:
     world = _rarely_listed()
-    for _ in range(after):
-        _pass(world, restarted=restarted)
+    _passes(world, after, restarted=restarted)
     failed = "run-003000-live"
     world.run(failed).error()
-    for _ in range(3):
-        _pass(world, restarted=restarted)
+    _passes(world, 3, restarted=restarted)
     assert world.told(failed) == ["FAILED"]
 
 
 def test_the_end_of_a_run_that_timed_out_is_found_by_the_next_pass() -> None:
     world = _rarely_listed()
     silent = "run-001000-live"
-    for _ in range(13):
-        _pass(world, silent, restarted=True)
+    _passes(world, 13, silent, restarted=True)
     world.run(silent).complete()
     _pass(world, silent, restarted=True)
     assert world.told(silent) == ["TIMED_OUT", "SUCCEEDED"]
@@ -111,8 +111,7 @@ def test_a_run_that_timed_out_and_has_logs_alone_is_back_with_the_next_pass() ->
     for _ in range(75):
         alone.put(runid.LOG, f"step 1 at {world.now}\n")
         _pass(world)
-    for _ in range(75):
-        _pass(world)
+    _passes(world, 75)
     assert world.told("run-000007-log") == ["TIMED_OUT"]
     alone.put(runid.LOG, "step 2\n")
     report = _pass(world)
@@ -138,11 +137,9 @@ def test_silence_return_and_deletion_are_found() -> None:
     world = _world()
     world.sweep()
     silent, deleted = "run-001000-live", "run-002000-live"
-    for _ in range(3):
-        _pass(world)
+    _passes(world, 3)
     world.run(deleted).delete()
-    for _ in range(13):
-        report = _pass(world, silent, deleted)
+    report = _passes(world, 13, silent, deleted)
     assert report.plan == "probe"
     assert world.told(silent) == ["TIMED_OUT"]
     assert world.told(deleted) == ["TIMED_OUT"]
@@ -156,15 +153,13 @@ def test_silence_return_and_deletion_are_found() -> None:
 def test_a_new_run_is_found_within_five_minutes(name: str, after: int, restarted: bool) -> None:
     world = _world(100)
     world.sweep()
-    for _ in range(after):
-        _pass(world, restarted=restarted)
+    _passes(world, after, restarted=restarted)
     for _ in range(5):
         world.run(name).both(1)
         report = _pass(world, restarted=restarted)
     assert (report.plan, report.statuses) == ("probe", {"RUNNING": LIVING + 1})
     world.run(name).error()
-    for _ in range(3):
-        _pass(world, restarted=restarted)
+    _passes(world, 3, restarted=restarted)
     assert world.told(name) == ["FAILED"]
 
 
@@ -172,15 +167,12 @@ def test_a_new_run_is_found_within_five_minutes(name: str, after: int, restarted
 def test_an_old_one_that_begins_again_is_found_within_five_minutes(name: str, after: int, restarted: bool) -> None:
     world = _world(100)
     world.sweep()
-    for _ in range(after):
-        _pass(world, restarted=restarted)
+    _passes(world, after, restarted=restarted)
     world.run(name).beat(attempt=2, start_time=world.now.isoformat())
-    for _ in range(5):
-        report = _pass(world, restarted=restarted)
+    report = _passes(world, 5, restarted=restarted)
     assert (report.plan, report.statuses) == ("probe", {"RUNNING": LIVING + 1})
     # And dies without a word.
-    for _ in range(12):
-        _pass(world, restarted=restarted)
+    _passes(world, 12, restarted=restarted)
     assert world.told(name) == ["TIMED_OUT"]
 
 

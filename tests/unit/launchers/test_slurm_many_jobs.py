@@ -22,17 +22,13 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     return found
 
 
-def test_one_query_answers_for_200_jobs(slurm: FakeSlurm) -> None:
-    slurm.show(*map(job, range(1, 201)))
-    told = SlurmLauncher().states([f"{number}" for number in range(1, 201)])
-    assert {report.state for report in told.values()} == {JobState.RUNNING}
-    assert (len(told), len(slurm.calls())) == (200, 1)
-
-
-def test_more_jobs_than_one_command_line_should_hold_take_a_few_queries(slurm: FakeSlurm) -> None:
-    slurm.show(*map(job, range(1, 1201)))
-    assert len(SlurmLauncher().states([f"{number}" for number in range(1, 1201)])) == 1200
-    assert len(slurm.calls()) == 3
+def test_one_query_answers_for_200_jobs_and_a_few_for_more_than_a_command_line_should_hold(slurm: FakeSlurm) -> None:
+    for many, queries in ((200, 1), (1200, 3)):
+        slurm.show(*map(job, range(1, many + 1)))
+        before = len(slurm.calls())
+        told = SlurmLauncher().states([f"{number}" for number in range(1, many + 1)])
+        assert [report.state for report in told.values()] == [JobState.RUNNING] * many
+        assert len(slurm.calls()) == before + queries
 
 
 def test_each_cluster_is_asked_about_its_own_jobs(slurm: FakeSlurm) -> None:

@@ -75,18 +75,6 @@ def test_a_slow_answer_later_on_does_not_set_the_time_back() -> None:
     assert abs(clock().timestamp() - world.true) < 2.6
 
 
-def test_setting_the_wall_clock_changes_nothing() -> None:
-    world = World()
-    clock = world.clock()
-    clock()
-    world.wall_off = 86400.0
-    world.pass_time(60)
-    assert clock().timestamp() == pytest.approx(BEGIN + 60)
-    world.pass_time(MEASURE_EVERY_S)
-    assert clock().timestamp() == pytest.approx(BEGIN + 60 + MEASURE_EVERY_S)
-    assert world.asked == 2
-
-
 def test_it_asks_once_an_hour() -> None:
     world = World()
     clock = world.clock()
@@ -123,17 +111,6 @@ def test_a_store_that_has_answered_nothing_is_not_blamed_for_its_clock(caplog: p
     assert [r.getMessage() for r in caplog.records] == [
         "s3://b does not tell its time; ages are measured by this machine's clock"
     ]
-
-
-def test_a_clock_that_came_back_before_the_store_answered_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
-    world = World(reachable=False)
-    clock = world.clock()
-    clock()
-    world.reachable = True
-    world.pass_time(TRY_AGAIN_S)
-    clock()
-    clock.answered()
-    assert caplog.records == []
 
 
 @given(

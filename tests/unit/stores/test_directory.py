@@ -215,14 +215,6 @@ def test_a_file_from_the_future_can_be_updated(root: Path) -> None:
     assert after not in {before, blob.version}
 
 
-def test_a_shell_script_is_a_writer_too(root: Path) -> None:
-    store = DirectoryStore(root)
-    first = store.write("run-1/_error", b"mine")
-    (root / "run-1" / "_error").write_text("theirs")
-    blob = there(store.read("run-1/_error", 100))
-    assert (blob.body, blob.version != first) == (b"theirs", True)
-
-
 def test_new_files_can_be_read_by_whom_the_umask_lets(root: Path) -> None:
     before = os.umask(0o027)
     try:
