@@ -70,17 +70,6 @@ HISTORIES: list[tuple[str, list[Look], list[str]]] = [
          (60, step(2), LAX, "RUNNING")],
         ["WARNING"],
     ),
-    (
-        "a new attempt owes the old one's verdict nothing",
-        [(0, lambda s: s.beat(attempt=1), STRICT, "RUNNING"), (6 * MINUTE, nothing, STRICT, "TIMED_OUT"),
-         (60, lambda s: s.beat(attempt=2), LAX, "RUNNING")],
-        ["TIMED_OUT", "RECOVERED"],
-    ),
-    (
-        "the stricter limit still decides first",
-        [(0, step(1), LAX, "RUNNING"), (6 * MINUTE, nothing, LAX, "RUNNING"), (1, nothing, STRICT, "TIMED_OUT")],
-        ["TIMED_OUT"],
-    ),
 ]  # fmt: skip
 
 

@@ -62,8 +62,6 @@ TABLE: list[tuple[str, list[Step]]] = [
       (1, beats, "RECOVERED"), (11, nothing, "FLAPPING"), (1, beats, "")]),
     ("its failure is told, and ends it",
      [*FLAPS, (11, nothing, ""), (1, fails, "FAILED"), (90, nothing, "")]),
-    ("so does its success",
-     [*FLAPS, (1, lambda s: s.complete(), "SUCCEEDED")]),
     ("a new attempt ends it: people who do not want RESTARTED are told that it recovered",
      [*FLAPS, (1, restarts, ""), (1, restarts, "RECOVERED"), (11, nothing, "TIMED_OUT")]),
     ("a new attempt that is silent from the start is told as TIMED_OUT",

@@ -44,12 +44,6 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
         ["TIMED_OUT", "RECOVERED"],
     ),
     (
-        "a run that falls silent twice is told of twice",
-        [(0, lambda s: s.both(1), "RUNNING"), (11 * MINUTE, nothing, "TIMED_OUT"),
-         (60, lambda s: s.both(2), "RUNNING"), (11 * MINUTE, nothing, "TIMED_OUT")],
-        ["TIMED_OUT", "RECOVERED", "TIMED_OUT"],
-    ),
-    (
         "a run that was never there starts when it appears",
         [(0, nothing, "TIMED_OUT"), (60, nothing, "TIMED_OUT"), (60, lambda s: s.both(1), "RUNNING"),
          (11 * MINUTE, nothing, "TIMED_OUT"), (60, lambda s: s.both(2), "RUNNING")],
@@ -141,13 +135,6 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
         ["FAILED", "FAILED"],
     ),
     (
-        "both sentinels of an attempt are spent when the next one, told by number alone, begins",
-        [(0, lambda s: s.beat(attempt=1), "RUNNING"),
-         (60, lambda s: (s.complete(), s.error("boom")), "FAILED"),
-         (60, lambda s: s.beat(attempt=2), "RUNNING")],
-        ["FAILED"],
-    ),
-    (
         "an _error that was written again after the verdict is spent, too",
         [(0, lambda s: s.beat(attempt=1), "RUNNING"), (60, lambda s: s.error(""), "FAILED"),
          (60, lambda s: s.error("CUDA out of memory"), "FAILED"),
@@ -180,12 +167,6 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
         [(0, lambda s: (s.beat(attempt=1), s.progress(500, loss="nan")), "RUNNING"),
          (30 * MINUTE, lambda s: s.beat(attempt=2), "RUNNING"), (60, lambda s: s.beat(attempt=2), "RUNNING")],
         ["WARNING"],
-    ),
-    (
-        "files from the future keep a dead run alive no longer than others",
-        [(0, lambda s: s.put("metadata.json", "{}", age_s=-86400), "RUNNING"), (9 * MINUTE, nothing, "RUNNING"),
-         (2 * MINUTE, nothing, "TIMED_OUT"), (60, nothing, "TIMED_OUT")],
-        ["TIMED_OUT"],
     ),
     (
         "a torn document between two whole ones does not end the run",

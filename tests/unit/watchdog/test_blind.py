@@ -123,11 +123,3 @@ def test_without_a_state_directory_the_loop_still_says_it_once() -> None:
         world.after(MINUTE)
         assert world.look(restarted=False).status is Status.UNKNOWN
     assert world.channel.events == ["BLIND"]
-
-
-def test_the_last_known_status_is_shown() -> None:
-    world = running_world()
-    world.look(restarted=False)
-    fail(world, UnreachableError("no answer"))
-    outcome = world.look(restarted=False)
-    assert outcome.notes[0].startswith("Last known status: RUNNING since ")

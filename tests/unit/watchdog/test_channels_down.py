@@ -101,16 +101,6 @@ def test_a_channel_that_breaks_in_an_unforeseen_way_is_one_that_is_down() -> Non
     assert outcome.failures == ("alert 1 (FAILED) waits for list: the channel broke: ZeroDivisionError",)
 
 
-def test_a_watcher_without_channels_loses_nothing_for_one_that_has_them() -> None:
-    world = TwoChannels()
-    lonely = world.fresh_watch(channels=[])
-    world.error("boom")
-    assert lonely.tick().status.value == "FAILED"
-    world.after(60)
-    world.look()
-    assert (world.channel.events, world.other.events) == (["FAILED"], ["FAILED"])
-
-
 def test_a_channel_added_later_gets_todays_news_and_not_last_weeks() -> None:
     world = World()
     world.complete()

@@ -1,11 +1,13 @@
-"""A run whose logs are read: what is told of it, with which line, and what a later pass makes of it."""
+"""A run whose logs are read, by a watcher that knows of earlier looks or of none: what is told of it, and when."""
 
+import json
 from collections.abc import Callable
 
 import pytest
 
 from lastbeat.alerts.plain import render
 from lastbeat.model.policy import Policy
+from lastbeat.model.status import Status
 from lastbeat.stores.port import DeniedError, UnreachableError
 from support.growing import MAIN, OOM, LoggedWorld, steps
 from support.world import RUN, World
@@ -14,25 +16,6 @@ from support.world import RUN, World
 @pytest.fixture
 def world() -> LoggedWorld:
     return LoggedWorld()
-
-
-def test_a_program_that_was_never_changed_is_watched_by_its_log(world: LoggedWorld) -> None:
-    for minute in range(5):
-        world.write(steps(10 * (minute + 1), 10 * minute + 1))
-        outcome = world.look()
-        world.after(60)
-    assert (outcome.status.value, list(outcome.conditions)) == ("RUNNING", [])
-    assert outcome.last_progress_at is not None
-    for _ in range(12):
-        world.put(MAIN, world.text)  # A sync tool: the same text again.
-        outcome = world.look()
-        world.after(60)
-    assert outcome.status.value == "TIMED_OUT"
-    (alert,) = world.channel.sent
-    assert (alert.step, alert.total_steps, alert.loss) == (50, 1000, 2.5)
-    world.write(steps(60, 51))
-    assert world.look().status.value == "RUNNING"
-    assert world.channel.events == ["TIMED_OUT", "RECOVERED"]
 
 
 CTRL_C = (
@@ -88,22 +71,6 @@ def test_a_crash_is_told_with_the_line_that_shows_it_and_what_to_do(world: Logge
         later = world.look()
         assert (later.status, later.cause, later.action) == (outcome.status, outcome.cause, outcome.action)
     assert world.channel.events == ["FAILED"]
-
-
-def test_a_new_attempt_begins_with_a_clean_log_though_the_file_goes_on(world: LoggedWorld) -> None:
-    world.beat(attempt=1, start_time=world.now.isoformat())
-    world.write(steps(10) + OOM)
-    assert world.look().status.value == "FAILED"
-    world.after(60)
-    world.beat(attempt=2, start_time=world.now.isoformat())
-    for restarted in (True, False, True):
-        outcome = world.look(restarted=restarted)
-        assert (outcome.status.value, list(outcome.conditions), outcome.cause) == ("RUNNING", [], None)
-        world.after(30)
-        world.write("loading the model\n")
-    world.write(OOM)
-    assert world.look().status.value == "FAILED"
-    assert world.channel.events == ["FAILED", "FAILED"]
 
 
 @pytest.mark.parametrize("fault", [UnreachableError("503"), DeniedError("access denied")], ids=["down", "denied"])
@@ -208,3 +175,189 @@ def test_logs_that_may_not_be_read_hide_no_silence(world: LoggedWorld) -> None:
     world.after(700)
     world.write(steps(20, 11))
     assert world.look().status.value == "TIMED_OUT"
+
+
+def test_text_that_is_stored_again_for_ever_is_no_life(world: LoggedWorld) -> None:
+    for minute in range(5):
+        world.write(steps(10 * minute + 10, 10 * minute + 1))
+        assert world.cold().status.value == "RUNNING"
+        world.after(60)
+    for _ in range(14):
+        world.put(MAIN, world.text)
+        outcome = world.cold()
+        world.after(60)
+    assert outcome.status.value == "TIMED_OUT"
+    world.write(steps(60, 51))
+    assert world.cold().status.value == "RUNNING"
+    assert world.channel.events == ["TIMED_OUT", "RECOVERED"]
+
+
+@pytest.mark.parametrize("more", ["", "epilogue: cleaning up\n"], ids=["the same text", "more text without a step"])
+def test_steps_that_were_there_before_take_no_failure_back(world: LoggedWorld, more: str) -> None:
+    world.write(steps(10))
+    world.cold()
+    world.after(60)
+    world.write(steps(20, 11) + OOM)
+    for _ in range(5):
+        outcome = world.cold()
+        world.after(90)
+        world.write(more)
+    assert (outcome.status.value, outcome.cause) == ("FAILED", "oom")
+    assert world.channel.events == ["FAILED"]
+    world.write(steps(30, 21))
+    assert world.cold().status.value == "RUNNING"
+
+
+@pytest.mark.parametrize("beats", [False, True], ids=["by its log alone", "beside heartbeats"])
+def test_what_a_growing_log_costs_in_writes(world: LoggedWorld, beats: bool) -> None:
+    writes = []
+    for minute in range(60):
+        if beats:
+            world.both(minute)
+        world.write(steps(10 * minute + 10, 10 * minute + 1))
+        assert world.cold().status.value == "RUNNING"
+        world.after(60)
+        writes.append(world.record_writes())
+    # Four times a stale limit, where nothing but the record tells the next look which text this one has seen.
+    assert writes[-1] - writes[0] <= (0 if beats else 60 * 60 / 150)
+
+
+def test_the_crash_of_an_earlier_attempt_is_no_news_of_the_next(world: LoggedWorld) -> None:
+    world.beat(attempt=1, start_time=world.now.isoformat())
+    world.write(steps(10) + OOM)
+    assert world.cold().status.value == "FAILED"
+    world.after(60)
+    started = world.now.isoformat()
+    for _ in range(4):
+        world.beat(attempt=2, start_time=started)
+        outcome = world.cold()
+        assert (outcome.status.value, list(outcome.conditions), outcome.cause) == ("RUNNING", [], None)
+        world.after(60)
+        world.write("loading the model\n")
+    world.beat(attempt=2, start_time=started)
+    world.write(steps(5) + OOM)
+    assert world.cold().status.value == "FAILED"
+    assert world.channel.events == ["FAILED", "FAILED"]
+
+
+def test_a_watcher_that_was_away_takes_no_old_crash_for_the_new_attempts() -> None:
+    world = LoggedWorld()
+    world.beat(attempt=1, start_time=world.now.isoformat())
+    world.look()
+    away = world.fresh_watch()
+    away.tick()
+    for attempt in (2, 3, 4):
+        world.after(2)
+        world.write(OOM)
+        world.after(2)
+        started = world.now.isoformat()
+        world.beat(attempt=attempt, start_time=started)
+        if attempt < 4:
+            # This one sees one crash after the other.
+            world.look()
+    world.look()
+    for _ in range(4):
+        world.after(60)
+        world.beat(attempt=4, start_time=started)
+        world.write("loading the model\n")
+        for outcome in (away.tick(), world.look()):
+            assert (outcome.status.value, list(outcome.conditions)) == ("RUNNING", [])
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        pytest.param("", id="no mark"),
+        pytest.param("Array Job ID: 4700\n", id="the number of its array"),
+        pytest.param("root@worker-0:/# python collect_logs.py\n", id="a prompt with a program"),
+    ],
+)
+def test_an_epilogue_is_no_other_attempt(mark: str) -> None:
+    begun = "SLURM_JOB_ID=4711\n" + "".join(f"step {n} loss 2.{n}\n" for n in range(10, 30))
+    epilogue = mark + "".join(f"copying artefact number {n} of the archive to the bucket\n" for n in range(70))
+    world = World()
+    world.beat()
+    world.put("logs/train.log", begun)
+    watch = world.fresh_watch()
+    watch.tick()
+    world.after(60)
+    world.put("logs/train.log", begun + OOM + epilogue)
+    watch.tick()
+    for seconds in (60, 3600):
+        world.after(seconds)
+        outcome = watch.tick()
+        assert outcome.record is not None
+        assert (outcome.status.value, outcome.record.cause) == ("FAILED", "oom")
+    assert [(each.event.value, each.cause) for each in world.channel.sent] == [("FAILED", "oom")]
+
+
+RECORD = f"{RUN}/_watchdog.json"
+HALF = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB"
+
+
+def lose_races(world: LoggedWorld, count: int) -> list[int]:
+    """Somebody else writes the record right before this watcher does, so many times; the list counts them."""
+    lost: list[int] = []
+
+    def somebody(operation: str, key: str) -> None:
+        held = world.store.held.get(RECORD)
+        if operation == "write" and key == RECORD and held is not None and len(lost) < count:
+            lost.append(1)
+            record = json.loads(held.body)
+            world.store.put_text(RECORD, json.dumps({**record, "seq": record["seq"] + 1, "writer": "somebody"}))
+
+    world.store.before = somebody
+    return lost
+
+
+@pytest.mark.parametrize("races", [0, 1, 3])
+def test_a_line_that_has_not_ended_does_not_stand_still_because_of_a_race(world: LoggedWorld, races: int) -> None:
+    world.write(steps(10))
+    world.look()
+    world.after(60)
+    world.look()
+    # Something to write down, and a line that is being written.
+    world.beat(attempt=None)
+    world.beat(own="odd", age_s=-120)
+    world.write(HALF)
+    lost = lose_races(world, races)
+    outcome = world.watch.tick()
+    assert len(lost) == races
+    assert (outcome.status, outcome.cause) == (Status.RUNNING, None)
+    world.after(60)
+    world.beat()
+    assert world.watch.tick().status is Status.FAILED, "now it has stood still"
+
+
+@pytest.mark.parametrize("races", [0, 2])
+def test_who_knows_of_no_earlier_look_still_writes_down_what_it_saw(world: LoggedWorld, races: int) -> None:
+    world.write(steps(10))
+    world.cold()
+    world.after(60)
+    marks = set()
+    for minute in range(1, 12):
+        world.write(steps(10 * minute + 10, 10 * minute + 1))
+        lost = lose_races(world, races)
+        world.cold()
+        marks.add(json.loads(world.store.held[RECORD].body)["log"]["mark"])
+        world.after(60)
+        del lost
+    assert len(marks) >= 3
+
+
+def test_a_log_that_came_with_its_attempt_stays_that_attempt_s(world: LoggedWorld) -> None:
+    world.beat(attempt=1, start_time=world.now.isoformat())
+    world.write(steps(10))
+    world.look()
+    world.watch.tick()
+    world.after(60)
+    world.beat(attempt=2, start_time=world.now.isoformat())
+    world.put("logs/second.log", "step 7/1000 loss 2.5\n")
+    lost = lose_races(world, 2)
+    world.watch.tick()
+    assert len(lost) == 2
+    outcome = world.watch.tick()
+    assert outcome.record is not None
+    assert outcome.record.attempt.number == 2
+    assert outcome.record.log is not None
+    assert outcome.record.log.step == 7, MAIN

@@ -90,22 +90,6 @@ def test_a_watcher_that_may_not_read_what_waits_is_not_blind() -> None:
     assert world.look().status.value == "RUNNING"
 
 
-def test_once_the_store_takes_it_the_copy_in_the_state_directory_is_done_with() -> None:
-    world = World()
-
-    world.store.refuse("write", DeniedError("no"))
-    world.look()
-    world.store.heal()
-    world.after(60)
-    world.beat()
-    world.look()
-    world.delete("metadata.json")
-    world.after(60)
-    assert world.look().notes == ()
-    assert [key for key in world.state.held if RUN in key and "record" in key] == []
-    assert world.channel.events == ["TIMED_OUT", "STARTED"]
-
-
 @pytest.mark.parametrize("write", range(4))
 def test_two_watchers_at_once_tell_of_it_once(write: int) -> None:
     # The other one comes in between, right before one of the first one's writes.

@@ -58,18 +58,6 @@ def test_a_silent_rank_is_named_on_every_channel(world: World) -> None:
     assert f"Ranks: {said}" in json.dumps(payload(timed_out))
 
 
-def test_a_run_that_lives_costs_no_request_for_its_ranks(world: World) -> None:
-    for step in range(30):
-        world.beat(world_size=4, beat_seconds=30.0)
-        world.progress(step)
-        beat(world, range(4), step)
-        world.store.calls.clear()
-        world.look()
-        assert not ASKED & set(world.store.calls)
-        assert not any(op == "read" and "/ranks/" in key for op, key in world.store.calls)
-        world.after(60)
-
-
 def test_of_thousands_a_bounded_number_is_read_the_silent_ones_among_them(world: World) -> None:
     beat(world, range(700, 701))
     world.after(300)

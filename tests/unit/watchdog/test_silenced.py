@@ -160,21 +160,3 @@ def test_flapping_that_nobody_was_told_of_is_told_after_the_silence() -> None:
     assert told[:5] == [[]] * 5
     assert told[5] == ["FLAPPING"]
     assert told[-1] == ["FLAPPING"]
-
-
-def test_an_end_of_flapping_that_was_silenced_is_an_end_all_the_same() -> None:
-    world = Silent()
-    for step in range(3):
-        world.both(step)
-        world.look()
-        world.after(11 * MINUTE)
-        world.look()
-    assert world.channel.events[-1] == "FLAPPING"
-    world.silence(hours=2)
-    world.after(61 * MINUTE)
-    world.look()
-    assert world.record_after_look().flapping_since is None
-    world.after(61 * MINUTE)
-    world.both(9)
-    world.look()
-    assert world.channel.events[-2:] == ["FLAPPING", "RECOVERED"]
