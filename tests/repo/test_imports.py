@@ -29,24 +29,16 @@ def _loaded_by(name: str) -> set[str]:
     # Without site: an editable install's own hooks may load what lastbeat does not.
     command = [sys.executable, "-S", "-c", PROBE.format(name=name)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return {module.split(".")[0] for module in json.loads(done.stdout)}
+    return set(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("heavy", HEAVY)
-def test_import_lastbeat_leaves_alone(heavy: str, loaded: set[str]) -> None:
-    assert heavy not in loaded
-
-
-@pytest.fixture(scope="module")
-def loaded() -> set[str]:
-    return _loaded_by("lastbeat")
+def test_import_lastbeat_leaves_alone_what_is_heavy() -> None:
+    loaded = {module.split(".")[0] for module in _loaded_by("lastbeat")}
+    assert loaded.isdisjoint(HEAVY)
 
 
 def test_re_runs_load_no_framework_and_nothing_of_the_watchdog() -> None:
-    environment = dict(os.environ) | {"PYTHONPATH": str(ROOT / "core")}
-    command = [sys.executable, "-S", "-c", PROBE.format(name="lastbeat.rerun")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    loaded = set(json.loads(done.stdout))
+    loaded = _loaded_by("lastbeat.rerun")
     assert loaded.isdisjoint({"numpy", "torch", "obstore", "boto3", "pydantic", "requests"})
     assert [
         name
@@ -55,9 +47,13 @@ def test_re_runs_load_no_framework_and_nothing_of_the_watchdog() -> None:
     ] == []
 
 
-PASS = (
-    "import sys, json; from lastbeat_cli.main import main; main(sys.argv[1:]); print(json.dumps(sorted(sys.modules)))"
-)
+COMMAND = """
+import json, sys
+before = set(sys.modules)
+from lastbeat_cli.main import main
+main(sys.argv[1:])
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
 CHECKS_FILES = ("yaml", "pydantic", "lastbeat.explain.handwritten", "lastbeat.explain.signals.catalogue_files")
 READS_LOGS = (
     "lastbeat.watch.observe.logs",
@@ -67,34 +63,41 @@ READS_LOGS = (
 )
 
 
+def _printed(folder: Path, code: str, *arguments: str, **settings: str) -> list[str]:
+    """The lines that ``code`` prints in ``folder``, which is its home; nothing else of this machine is set."""
+    roots = os.pathsep.join([str(ROOT / "core"), str(ROOT / "cli")])
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": roots, **settings}
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def _loaded_by_command(folder: Path, *arguments: str, **settings: str) -> list[str]:
+    # Nobody answers there, and nobody has to.
+    printed = _printed(folder, COMMAND, *arguments, **{"SLACK_WEBHOOK_URL": "http://127.0.0.1:9/", **settings})
+    modules: list[str] = json.loads(printed[-1])
+    return modules
+
+
+def _run_folder(root: Path, **files: str) -> Path:
+    run = root / "runs" / "run-1"
+    run.mkdir(parents=True)
+    for name, text in files.items():
+        (run / name).write_text(text)
+    return run
+
+
 @pytest.mark.parametrize("log", [False, True], ids=["no log", "a log"])
 def test_what_reads_logs_is_loaded_where_there_are_logs(tmp_path: Path, log: bool) -> None:
-    run = tmp_path / "runs" / "run-1"
-    run.mkdir(parents=True)
-    (run / "metadata.json").write_text("{}")
+    run = _run_folder(tmp_path, **{"metadata.json": "{}"})
     if log:
         (run / "logs").mkdir()
         (run / "logs" / "rank0.log").write_text("step 1 loss 2.5\n")
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "core"), str(ROOT / "cli")]),
-    }
-    command = [sys.executable, "-c", PASS, "watch", "--run-id", "run-1", "--once", "--root", "runs"]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
-    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    loaded = set(_loaded_by_command(tmp_path, "watch", "--run-id", "run-1", "--once", "--root", "runs"))
     assert {name in loaded for name in READS_LOGS} == {log}
     assert loaded.isdisjoint(CHECKS_FILES), "these are for a user's own catalogue alone"
 
 
-COUNTED = """
-import json, sys
-before = set(sys.modules)
-from lastbeat_cli.main import main
-status = main(sys.argv[1:])
-print(json.dumps(sorted(set(sys.modules) - before)))
-sys.exit(status)
-"""
 NOT_FOR_A_HEALTHY_RUN = (
     # what starts jobs, rules on them and answers failures
     "lastbeat.jobs", "lastbeat.explain.launchers",
@@ -114,25 +117,9 @@ NOT_FOR_A_HEALTHY_RUN = (
 )  # fmt: skip
 
 
-def _loaded_by_command(folder: Path, *arguments: str) -> list[str]:
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(folder),
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "core"), str(ROOT / "cli")]),
-        # Nobody answers there, and nobody has to.
-        "SLACK_WEBHOOK_URL": "http://127.0.0.1:9/",
-    }
-    command = [sys.executable, "-c", COUNTED, *arguments]
-    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True)
-    modules: list[str] = json.loads(done.stdout.splitlines()[-1])
-    return modules
-
-
 def test_a_look_at_a_healthy_run_loads_what_it_needs_and_little_more(tmp_path: Path) -> None:
-    run = tmp_path / "runs" / "run-1"
-    run.mkdir(parents=True)
-    (run / "metadata.json").write_text('{"run_id": "run-1", "status": "RUNNING"}')
-    (run / "progress.json").write_text('{"step": 1, "total_steps": 9}')
+    metadata, progress = '{"run_id": "run-1", "status": "RUNNING"}', '{"step": 1, "total_steps": 9}'
+    _run_folder(tmp_path, **{"metadata.json": metadata, "progress.json": progress})
     look = ("watch", "--run-id", "run-1", "--once", "--root", "runs")
     _loaded_by_command(tmp_path, *look)
     loaded = _loaded_by_command(tmp_path, *look)
@@ -153,39 +140,20 @@ def test_help_loads_options_and_settings_alone(tmp_path: Path) -> None:
 
 def test_explaining_a_log_loads_nothing_that_a_watch_knows(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text("step 1 loss 2.5\nMemoryError\n")
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "core"), str(ROOT / "cli")]),
-    }
-    command = [sys.executable, "-c", PASS, "explain", "train.log", "--json"]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
-    told, modules = map(json.loads, done.stdout.splitlines())
+    told, modules = map(json.loads, _printed(tmp_path, COMMAND, "explain", "train.log", "--json"))
     assert told["cause"]["error_type"] == "oom"
     assert {"lastbeat.model.outcome", "lastbeat.model.record", "lastbeat.model.observation"}.isdisjoint(modules)
 
 
 def test_a_pass_with_an_alert_follows_routes_without_reading_yaml(tmp_path: Path) -> None:
-    run = tmp_path / "runs" / "run-1"
-    run.mkdir(parents=True)
-    (run / "metadata.json").write_text("{}")
-    (run / "_error").write_text("ValueError: bad")
+    run = _run_folder(tmp_path, **{"metadata.json": "{}", "_error": "ValueError: bad"})
     (tmp_path / "routes.yaml").write_text("default: {to: webhook}\n")
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "core"), str(ROOT / "cli")]),
-        "MONITORING_ROOT": "runs",
-        # Nobody answers there, and nobody has to.
-        "LASTBEAT_WEBHOOK_URL": "http://127.0.0.1:9/",
-    }
+    settings = {"MONITORING_ROOT": "runs", "LASTBEAT_WEBHOOK_URL": "http://127.0.0.1:9/"}
     for arguments, reads in (
         (["routes", "set", "routes.yaml"], True),
         (["watch", "--run-id", "run-1", "--once"], False),
     ):
-        command = [sys.executable, "-c", PASS, *arguments]
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
-        loaded = set(json.loads(done.stdout.splitlines()[-1]))
+        loaded = _loaded_by_command(tmp_path, *arguments, **settings)
         assert ("pydantic" in loaded, "yaml" in loaded) == (reads, reads)
     record = json.loads((run / "_watchdog.json").read_bytes())
     assert record["outbox"][0]["routed_to"] == ["webhook"]
@@ -201,26 +169,15 @@ SUPERVISED = """
 
 
 def test_a_pass_over_a_supervised_run_reads_no_yaml(tmp_path: Path) -> None:
-    run = tmp_path / "runs" / "run-1"
-    run.mkdir(parents=True)
-    (run / "metadata.json").write_text("{}")
-    (run / "_error").write_text("RuntimeError: NCCL error: unhandled system error")
     kept = codec(CompiledPolicy).document(compiled(load("megatron_transient")))
-    (run / "_watchdog.json").write_text(SUPERVISED % json.dumps(kept))
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "core"), str(ROOT / "cli")]),
-        "MONITORING_ROOT": "runs",
-    }
-    command = [sys.executable, "-c", PASS, "sweep", "--once"]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
-    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    error, record = "RuntimeError: NCCL error: unhandled system error", SUPERVISED % json.dumps(kept)
+    run = _run_folder(tmp_path, **{"metadata.json": "{}", "_error": error, "_watchdog.json": record})
+    loaded = set(_loaded_by_command(tmp_path, "sweep", "--once", MONITORING_ROOT="runs"))
     assert loaded.isdisjoint({"yaml", "pydantic"})
     assert [name for name in loaded if name.endswith(".launcher")] == []
-    record = json.loads((run / "_watchdog.json").read_bytes())
-    assert (record["status"], record["ruling"], record["actions"]) == ("FAILED", None, [])
-    assert record["outbox"][0]["message"]["restart"].startswith("its supervisor decides")
+    after = json.loads((run / "_watchdog.json").read_bytes())
+    assert (after["status"], after["ruling"], after["actions"]) == ("FAILED", None, [])
+    assert after["outbox"][0]["message"]["restart"].startswith("its supervisor decides")
 
 
 TRAINING = """
@@ -246,17 +203,10 @@ WATCHDOGS = (
 )
 def test_a_training_process_loads_nothing_of_the_watchdog(tmp_path: Path, options: str, most: int) -> None:
     (tmp_path / "train.log").write_text("step 1\n")
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "PYTHONPATH": str(ROOT / "core"),
-        "LASTBEAT_STALL_MINUTES": "5",
-        # What is wrong with what only a watchdog needs is none of training's business.
-        "SLACK_WEBHOOK_URL": "no address",
-    }
-    command = [sys.executable, "-c", TRAINING.format(options=options)]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert (tmp_path / "training-runs" / "run-1" / "_complete").exists(), done.stderr
-    loaded = json.loads(done.stdout.splitlines()[-1])
+    # What is wrong with what only a watchdog needs is none of training's business.
+    settings = {"LASTBEAT_STALL_MINUTES": "5", "SLACK_WEBHOOK_URL": "no address"}
+    printed = _printed(tmp_path, TRAINING.format(options=options), **settings)
+    assert (tmp_path / "training-runs" / "run-1" / "_complete").exists()
+    loaded = json.loads(printed[-1])
     assert [name for name in loaded if name.split(".")[1:2] and name.split(".")[1] in WATCHDOGS] == []
     assert len(loaded) <= most, loaded
