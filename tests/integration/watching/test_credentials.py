@@ -47,11 +47,6 @@ def container_agent() -> Iterator[str]:
 def given(kind: str, folder: Path, agent: str) -> dict[str, str]:
     """The environment of a process that has its credentials in this way."""
     config = folder / "config"
-    if kind == "a process":
-        document = {"Version": 1, "AccessKeyId": ACCESS_KEY, "SecretAccessKey": SECRET_KEY}
-        (folder / "credentials.json").write_text(json.dumps(document))
-        config.write_text(f"[default]\ncredential_process = cat {folder / 'credentials.json'}\n")
-        return {"AWS_CONFIG_FILE": str(config)}
     if kind == "a role that a profile takes on":
         config.write_text(
             "[profile team]\nrole_arn = arn:aws:iam::123456789012:role/watch\nsource_profile = base\n"
@@ -67,7 +62,7 @@ def given(kind: str, folder: Path, agent: str) -> dict[str, str]:
     return {"AWS_CONTAINER_CREDENTIALS_FULL_URI": agent}
 
 
-@pytest.mark.parametrize("kind", ["a process", "a role that a profile takes on", "a web identity", "a container"])
+@pytest.mark.parametrize("kind", ["a role that a profile takes on", "a web identity", "a container"])
 def test_a_pass_with_credentials_from(kind: str, s3_server: S3Server, tmp_path: Path) -> None:
     bucket = s3_server.bucket()
     s3_server.client().put_object(Bucket=bucket, Key=f"training-runs/{RUN}/_complete", Body=b"")

@@ -204,7 +204,7 @@ def test_what_an_earlier_receipt_says_is_open_is_resolved(
 
 
 @given(messages=st.lists(hostile_messages, min_size=1, max_size=4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_any_alert_makes_events_within_the_limits(messages: list[Message]) -> None:
     with http_sink() as sink:
         sink.otherwise = ACCEPTED

@@ -209,6 +209,6 @@ def test_whatever_a_file_says_it_is_read_or_refused(text: str) -> None:
 
 
 def test_a_large_hostile_file_is_refused() -> None:
-    for text in ("[" * 900_000, "a: " + "&a [" * 200_000, "- " * 400_000, "{" + "a: b, " * 150_000 + "}"):
+    for text in ("[" * 200_000, "a: " + "&a [" * 50_000, "- " * 100_000, "{" + "a: b, " * 40_000 + "}"):
         with pytest.raises(CatalogueError):
             read({"/own.yaml": text})
