@@ -4,11 +4,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from lastbeat.stores.port import Store
-from lastbeat.training.sdk.beat_tasks import BeatTask, RunEnvironment
+from lastbeat.training.sdk.beat_tasks import BeatTask, RunEnvironment, RunStart
 from lastbeat.training.sdk.documents import RunIdentity
 from lastbeat.training.sdk.instance import Instance
 from lastbeat.training.sdk.ranks import Rank, RankZeroHeartbeat, SectionWatch
+from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.sections import SectionLimits
+from support.memory import MemoryStore
 
 
 def environment(
@@ -25,3 +27,8 @@ def environment(
     own = (RankZeroHeartbeat(), SectionWatch(sections or SectionLimits()))
     identity = RunIdentity(Instance(instance), beat_s=beat_s)
     return RunEnvironment(store, identity, rank or Rank(), tasks=(*tasks, *own), **more)
+
+
+def start(run: Run, rank: Rank | None = None, **more: Any) -> RunStart:
+    """``run`` as its reporter begins it, of an environment with ``more``."""
+    return RunStart(run, environment(MemoryStore(), rank=rank, **more), 0.0, 0.0)

@@ -120,7 +120,7 @@ def _tasks(settings: Settings, store: Store, rank: Rank, instance: Instance, opt
     yield InstanceSearch(lambda: cloud_instance(settings.environ, instance))
     yield from _time_limit(settings, command)
     yield from _notice_watch(settings, command)
-    yield from _fault_simulation(settings, store, options)
+    yield from _fault_simulation(settings, options)
     if options.told_place is not None:
         yield PlaceAnnouncement(options.told_place(store.url))
 
@@ -204,9 +204,9 @@ def _notice_watch(settings: Settings, command: CommandAccess | None) -> Iterator
         yield NoticeWatch(source)
 
 
-def _fault_simulation(settings: Settings, store: Store, options: RunOptions) -> Iterator[BeatTask]:
+def _fault_simulation(settings: Settings, options: RunOptions) -> Iterator[BeatTask]:
     if options.fault is not None:
-        yield sdk.simulated_faults.FaultSimulation(options.fault, store, settings.environ)
+        yield sdk.simulated_faults.FaultSimulation(options.fault, settings.environ)
 
 
 class PlaceAnnouncement(BeatTask):

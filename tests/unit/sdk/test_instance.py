@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from lastbeat.training.sdk.beat_tasks import RunStart
 from lastbeat.training.sdk.instance import (
     AzureNotices,
     Ec2Notices,
@@ -27,13 +26,12 @@ from lastbeat.training.sdk.instance import (
     local_instance,
     notice_source,
 )
-from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
 from support.cloud import MACHINE, FakeCloud, fake_cloud
 from support.http_sink import closed_port
 from support.memory import MemoryStore
-from support.reporting import environment
+from support.reporting import environment, start
 from support.training import LIMIT_S, directory_site
 from support.waiting import until
 
@@ -354,7 +352,7 @@ def test_a_token_that_is_none_any_more_is_asked_for_anew(cloud: FakeCloud) -> No
 
 def test_training_is_asked_once_a_notice_comes(cloud: FakeCloud) -> None:
     run = Run("run-1", None)
-    NoticeWatch(Ec2Notices(cloud.address), every_s=0.01).begin(RunStart(run, Rank(), 60.0, 0.0, 0.0))
+    NoticeWatch(Ec2Notices(cloud.address), every_s=0.01).begin(start(run))
     until(lambda: cloud.asked.count(SPOT) > 5)
     assert not run.should_stop
     cloud.answers[SPOT] = json.dumps({"action": "terminate", "time": AT})
@@ -378,7 +376,7 @@ def test_where_nobody_answers_nobody_is_asked_for_long() -> None:
 
 def test_a_service_that_fails_for_a_while_is_asked_again(cloud: FakeCloud) -> None:
     run = Run("run-1", None)
-    NoticeWatch(GceNotices(cloud.address), every_s=0.01).begin(RunStart(run, Rank(), 60.0, 0.0, 0.0))
+    NoticeWatch(GceNotices(cloud.address), every_s=0.01).begin(start(run))
     until(lambda: cloud.asked.count(GOOGLE) > 2)
     cloud.answers[GOOGLE] = None
     since = len(cloud.asked)

@@ -22,12 +22,12 @@ from lastbeat.model.learned_limits import (
     taken_fields,
 )
 from lastbeat.stores.port import DeniedError, UnreachableError
-from lastbeat.training.sdk.beat_tasks import Beat, RunStart
+from lastbeat.training.sdk.beat_tasks import Beat
 from lastbeat.training.sdk.learning import Learning, SpanTimes, with_learned
-from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.sections import SectionLimits
 from support.memory import MemoryStore
+from support.reporting import start
 
 STATE = f"r/{runid.LEARNED}"
 SAVING, STEPPING = SpanKey("section", "checkpointing"), SpanKey("section", "step")
@@ -36,7 +36,7 @@ SAVING, STEPPING = SpanKey("section", "checkpointing"), SpanKey("section", "step
 def training(learning: Learning, **times: float) -> Run:
     """A run that has been 16 times in each of these sections, for so long at most."""
     run = Run("r", None)
-    learning.begin(RunStart(run, Rank(), 60.0, 0.0, 0.0))
+    learning.begin(start(run))
     spend(run, **times)
     return run
 

@@ -8,11 +8,12 @@ import pytest
 
 from lastbeat.model.raised_alert import LIMIT_BYTES, MOST, RaisedAlert, encode_alerts, read_alerts
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
-from lastbeat.training.sdk.beat_tasks import Beat, RunStart
+from lastbeat.training.sdk.beat_tasks import Beat
 from lastbeat.training.sdk.raising import HOURLY, RaisedAlerts, add_alerts
 from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.run import Run
 from support.memory import MemoryStore
+from support.reporting import start
 
 KEY = "run/_alerts.json"
 
@@ -25,7 +26,7 @@ def written(store: MemoryStore) -> list[dict[str, Any]]:
 def write(raised: RaisedAlerts, store: MemoryStore, rank: Rank | None = None, attempt: int = 1) -> None:
     """The next beat of a run, as its rank does it."""
     run, rank = Run("run", None), rank or Rank()
-    raised.begin(RunStart(run, rank, 60.0, 0.0, 0.0))
+    raised.begin(start(run, rank))
     (raised.write if rank.leads else raised.follow)(Beat(run, store, "run/", 0.0, attempt=attempt))
 
 

@@ -9,11 +9,12 @@ import pytest
 
 from lastbeat.model.stragglers import Thresholds
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
-from lastbeat.training.sdk.beat_tasks import Beat, RunStart
+from lastbeat.training.sdk.beat_tasks import Beat
 from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.stragglers import LOGGER, StragglerOptions, StragglerWatch
 from support.memory import MemoryStore
+from support.reporting import start
 
 EVERY_S = 300.0
 BEAT_S = 60.0
@@ -33,7 +34,7 @@ class Scene:
     def __post_init__(self) -> None:
         rank = Rank(0, self.world, 0, "n0")
         self.watch = StragglerWatch(self.options, self.told.append, lambda: self.now)
-        self.watch.begin(RunStart(self.run, rank, BEAT_S, 0.0, 0.0))
+        self.watch.begin(start(self.run, rank, rank_beat_s=BEAT_S))
         self.windows = 0
 
     def window(self, own_s: float = 1.0, *, others: dict[int, float] | None = None, attempt: int = 2) -> None:
@@ -187,7 +188,7 @@ def test_another_rank_tells_its_window_in_its_heartbeat() -> None:
     now = 0.0
     run = Run("r", None)
     watch = StragglerWatch(StragglerOptions(), print, lambda: now)
-    watch.begin(RunStart(run, Rank(3, 4, 3, "n3"), BEAT_S, 0.0, 0.0))
+    watch.begin(start(run, Rank(3, 4, 3, "n3"), rank_beat_s=BEAT_S))
     steps = run.sections.steps
     assert steps is not None
     for _ in range(100):

@@ -83,13 +83,21 @@ class RunStart:
     """A run as this process begins to report it."""
 
     run: Run
-    rank: "Rank"
-    rank_beat_s: float
-    """Time in s between two heartbeats of a rank; 0 means none."""
+    environment: RunEnvironment
     unix: float
     """When the report began, in Unix time. An attempt that begins now has this start."""
     monotonic: float
     """The same by the monotonic clock."""
+
+    @property
+    def rank(self) -> "Rank":
+        """This process's rank."""
+        return self.environment.rank
+
+    @property
+    def folder(self) -> str:
+        """The run's folder in the store, with its slash: ``my-run/``."""
+        return f"{self.run.run_id}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +107,7 @@ class Beat:
     run: Run
     store: Store
     folder: str
-    """The run's folder in the store, with its slash: ``my-run/``."""
+    """The run's folder in the store, as in :class:`RunStart`."""
     now: float
     """Unix time in s, by this machine's clock."""
     ending: tuple[str, str] | None = None

@@ -17,7 +17,7 @@ from typing import Any
 from lastbeat.model import runid
 from lastbeat.model.runid import rank_error_key
 from lastbeat.stores.port import ConflictError, DeniedError, Expect, StoreError
-from lastbeat.training.sdk.beat_tasks import Beat, BeatStep, BeatTasks, RunEnvironment, RunStart
+from lastbeat.training.sdk.beat_tasks import Beat, BeatStep, BeatTasks, RunStart
 from lastbeat.training.sdk.documents import (
     AttemptIdentity,
     ClockOffset,
@@ -41,12 +41,11 @@ _METADATA_LIMIT_BYTES = 64 * 1024
 class RankZero:
     """Writes the documents of one attempt. For the beat thread."""
 
-    def __init__(self, environment: RunEnvironment, start: RunStart, tasks: BeatTasks) -> None:
+    def __init__(self, start: RunStart, tasks: BeatTasks) -> None:
         self.begun = False
         """Whether this attempt's first metadata.json is written, and the last attempt's sentinels are gone."""
-        self._environment, self._start, self._tasks = environment, start, tasks
-        self._store, self._sharing = environment.store, environment.sharing
-        self._folder = f"{start.run.run_id}/"
+        self._start, self._environment, self._tasks = start, start.environment, tasks
+        self._store, self._sharing, self._folder = start.environment.store, start.environment.sharing, start.folder
         self._attempt: AttemptIdentity | None = None
         self._version = ""
         """The version of metadata.json that this process wrote last; empty unless training writes the file too."""
@@ -225,7 +224,7 @@ class RankZero:
 
     def _fields(self, *, begun: bool, quick: bool) -> dict[str, Any]:
         """The fields that metadata.json has besides those of every run."""
-        fields = rank_zero_fields(self._start.rank, begun=begun, beat_s=self._start.rank_beat_s)
+        fields = rank_zero_fields(self._start.rank, begun=begun, beat_s=self._environment.rank_beat_s)
         return {**fields, **self._sharing.fields(), **self._tasks.fields(self._start.run, quick=quick)}
 
     def _write_metadata(self, now: float, *, quick: bool) -> None:

@@ -7,7 +7,7 @@ without it a watcher would have to read the heartbeat of every rank.
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -208,15 +208,15 @@ _IDLE_S = 3600.0
 
 
 class RankHeartbeat:
-    """Writes ranks/{rank}.json as often as ``start`` says. Ranks are spread over the interval."""
+    """Writes ranks/{rank}.json as often as the environment says. Ranks are spread over the interval."""
 
-    def __init__(self, store: Store, start: RunStart, reader: ValueReader | None = None) -> None:
-        self._store = store
+    def __init__(self, start: RunStart, reader: ValueReader | None = None) -> None:
+        self._store, every_s = start.environment.store, start.environment.rank_beat_s
         self._rank = rank = start.rank
-        self._key = f"{start.run.run_id}/{rank_key(rank.number)}"
+        self._key = start.folder + rank_key(rank.number)
         self._reader = reader or ValueReader()
-        self._every_s = start.rank_beat_s if rank.world > 1 else 0.0
-        self._next = start.monotonic + first_beat_s(rank.number, start.rank_beat_s)
+        self._every_s = every_s if rank.world > 1 else 0.0
+        self._next = start.monotonic + first_beat_s(rank.number, every_s)
 
     def close(self) -> None:
         """Release the reader."""
@@ -253,16 +253,13 @@ class RankZeroHeartbeat(BeatTask):
     purpose = "write the heartbeat of rank 0"
 
     def __init__(self) -> None:
-        self._start: RunStart | None = None
         self._heartbeat: RankHeartbeat | None = None
 
     def begin(self, start: RunStart) -> None:
         if start.rank.world > 1:
-            self._start = start
+            self._heartbeat = RankHeartbeat(start)
 
     def write(self, beat: Beat) -> None:
-        if self._heartbeat is None and self._start is not None:
-            self._heartbeat = RankHeartbeat(beat.store, self._start)
         if self._heartbeat is not None:
             self._heartbeat.beat(beat.run, beat.attempt, now=beat.ending is not None)
 
@@ -272,21 +269,16 @@ class RankZeroHeartbeat(BeatTask):
 
 
 class FollowingRank:
-    """Writes the heartbeat and the error of a rank other than 0. Only rank 0 writes the run's own documents.
-
-    ``defers`` returns whether ``lastbeat exec`` handles the failure of this rank: its error then goes beside the rank
-    only.
-    """
+    """Writes the heartbeat and the error of a rank other than 0. Only rank 0 writes the run's own documents."""
 
     begun = False
     """Only rank 0 begins the attempt."""
 
-    def __init__(self, store: Store, start: RunStart, tasks: BeatTasks, defers: Callable[[], bool] = bool) -> None:
-        self._store = store
-        self._start, self._rank = start, start.rank
-        self._run_id, self._folder = start.run.run_id, f"{start.run.run_id}/"
-        self._tasks, self._defers = tasks, defers
-        self._heartbeat = RankHeartbeat(store, start, ValueReader(warnings=WarnOnce()))
+    def __init__(self, start: RunStart, tasks: BeatTasks) -> None:
+        self._start, self._store, self._rank = start, start.environment.store, start.rank
+        self._run_id, self._folder = start.run.run_id, start.folder
+        self._tasks = tasks
+        self._heartbeat = RankHeartbeat(start, ValueReader(warnings=WarnOnce()))
         self._error_key = self._folder + rank_error_key(self._rank.number)
         self._mark = LateMark(self._rank.number)
         self._attempt: int | None = None
@@ -385,7 +377,7 @@ class FollowingRank:
         if self._body is None:
             # Built once, so that a retry after a fault recognises its own text.
             self._body = with_rank(text, self._rank, self._attempt).encode("utf-8", "replace")
-        if self._defers():
+        if self._start.environment.sharing.defers():
             self._store.write(self._error_key, self._body)
             return
         result = write_first_error(self._store, self._run_id, self._body, self._started(), retry_for())

@@ -228,12 +228,9 @@ class Reporter:
         except BaseException as fault:
             self._given_up = ending is not None and not may_pass(fault)
             raise
-        start = RunStart(run, environment.rank, environment.rank_beat_s, self._started_unix, self._started_monotonic)
+        start = RunStart(run, environment, self._started_unix, self._started_monotonic)
         self._beat_s = environment.identity.beat_s
-        if environment.rank.leads:
-            self._rank = RankZero(environment, start, self._tasks)
-        else:
-            self._rank = FollowingRank(environment.store, start, self._tasks, environment.sharing.defers)
+        self._rank = RankZero(start, self._tasks) if start.rank.leads else FollowingRank(start, self._tasks)
         self._tasks.begin(environment.tasks, start)
         # The end of the run may be known already.
         self._tasks.look(run)

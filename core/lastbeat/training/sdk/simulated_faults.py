@@ -37,7 +37,6 @@ class FaultSimulation(BeatTask):
     purpose = "simulate a fault"
 
     request: FaultRequest
-    store: Store
     environ: Mapping[str, str]
     began: float = field(default_factory=time.monotonic)
 
@@ -61,29 +60,30 @@ class FaultSimulation(BeatTask):
             safe_log(logging.WARNING, what, fault.type, fault.rank, fault.after_s)
         if fault.rank != rank.number:
             return
-        thread = threading.Thread(target=self._wait, args=(run, fault), name="lastbeat-fault", daemon=True)
+        thread = threading.Thread(target=self._wait, args=(start, fault), name="lastbeat-fault", daemon=True)
         delay_unsafe_forks(thread)
         thread.start()
 
-    def _wait(self, run: Run, fault: SimulatedFault) -> None:
+    def _wait(self, start: RunStart, fault: SimulatedFault) -> None:
         try:
             time.sleep(max(0.0, self.began + fault.after_s - time.monotonic()))
-            if not run.ended and self._is_first(run, fault):
-                cause(run, fault)
+            if not start.run.ended and _is_first(start.folder, start.environment.store, fault):
+                cause(start.run, fault)
         except Exception as error:  # noqa: BLE001 - training goes on without its fault
             safe_log(logging.WARNING, "lastbeat simulates no fault: %s", fault_text(error))
 
-    def _is_first(self, run: Run, fault: SimulatedFault) -> bool:
-        """Mark the run as having had its fault. Returns False if it was marked already. A restart that had the fault
-        again would never progress."""
-        key = f"{run.run_id}/{runid.SIMULATED_FAULT}"
-        try:
-            RetryingStore(self.store).write(key, fault_mark(fault, self.store.clock()), Expect.NOTHING)
-        except ConflictError:
-            what = "lastbeat simulates no fault: run %s has had one. Delete %s to have another"
-            safe_log(logging.WARNING, what, run.run_id, f"{self.store.url}/{key}")
-            return False
-        return True
+
+def _is_first(folder: str, store: Store, fault: SimulatedFault) -> bool:
+    """Mark the run as having had its fault. Returns False if it was marked already. A restart that had the fault again
+    would never progress."""
+    key = folder + runid.SIMULATED_FAULT
+    try:
+        RetryingStore(store).write(key, fault_mark(fault, store.clock()), Expect.NOTHING)
+    except ConflictError:
+        what = "lastbeat simulates no fault: run %s has had one. Delete %s to have another"
+        safe_log(logging.WARNING, what, folder.rstrip("/"), f"{store.url}/{key}")
+        return False
+    return True
 
 
 def cause(run: Run, fault: SimulatedFault) -> None:

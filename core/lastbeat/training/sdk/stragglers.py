@@ -157,7 +157,7 @@ class StragglerWatch(BeatTask):
         self._windows = StepWindows(sections.steps, self._rank.number, self._rank.host, self._options.every_steps)
         if self._rank.world > 1:
             self._exchange = TorchExchange(start.run.run_id)
-            self._patience_s = min(start.rank_beat_s or _PATIENCE_S, self._options.every_s / 2)
+            self._patience_s = min(start.environment.rank_beat_s or _PATIENCE_S, self._options.every_s / 2)
         self._closes = self._clock() + self._options.every_s
 
     @property
