@@ -105,7 +105,7 @@ def run_environment(
 
 
 def _tasks(settings: Settings, store: Store, rank: Rank, instance: Instance, options: RunOptions) -> Iterator[BeatTask]:
-    """The features that a run uses, in the order of a beat. Those that few runs use are imported for them alone."""
+    """The features that a run uses, in the order of a beat. Those that few runs use load for them alone."""
     command = options.command
     meter = command.meter if command is not None else ResourceMeter()
     yield meter
@@ -115,12 +115,14 @@ def _tasks(settings: Settings, store: Store, rank: Rank, instance: Instance, opt
     yield StopCheck(_stop_beats(store), command.send if command is not None else send_to_self)
     yield RankZeroHeartbeat()
     yield SectionWatch(options.sections)
-    yield from _learning(options)
+    if options.learns:
+        yield sdk.learning.Learning(options.sections)
     yield from _straggler_watch(options.stragglers)
     yield InstanceSearch(lambda: cloud_instance(settings.environ, instance))
     yield from _time_limit(settings, command)
     yield from _notice_watch(settings, command)
-    yield from _fault_simulation(settings, options)
+    if options.fault is not None:
+        yield sdk.simulated_faults.FaultSimulation(options.fault, settings.environ)
     if options.told_place is not None:
         yield PlaceAnnouncement(options.told_place(store.url))
 
@@ -164,11 +166,6 @@ def _stop_beats(store: Store) -> int:
     return 1 if store.traits.prices.free else EVERY_BEATS
 
 
-def _learning(options: RunOptions) -> Iterator[BeatTask]:
-    if options.learns:
-        yield sdk.learning.Learning(options.sections)
-
-
 def _straggler_watch(wanted: Stragglers) -> Iterator[BeatTask]:
     if wanted.mode == OFF:
         return
@@ -202,11 +199,6 @@ def _notice_watch(settings: Settings, command: CommandAccess | None) -> Iterator
     source = notice_source(settings.environ)
     if source is not None:
         yield NoticeWatch(source)
-
-
-def _fault_simulation(settings: Settings, options: RunOptions) -> Iterator[BeatTask]:
-    if options.fault is not None:
-        yield sdk.simulated_faults.FaultSimulation(options.fault, settings.environ)
 
 
 class PlaceAnnouncement(BeatTask):
