@@ -18,6 +18,7 @@ from support.assassin import Assassin
 from support.http_sink import Answer, HttpSink, http_sink
 from support.proxy import FaultProxy, Stamp
 from support.s3 import S3Server
+from support.there import there
 
 RUN = "mistral-20250804-171621"
 KILLS = 20
@@ -97,8 +98,7 @@ def test_eight_watchers_at_once_send_one_alert_a_transition(
     training.fail()
     assert all_look(8) == {"FAILED"}
     assert Counter(alerts(slack)) == {f"❌ FAILED: {RUN}": 1}
-    record = training.record()
-    assert record is not None
+    record = there(training.record())
     assert [entry["after"] for entry in record["history"]] == ["RUNNING", "FAILED"]
     assert record["delivered"] == 1
 
@@ -160,8 +160,7 @@ def test_killed_twenty_times_while_the_channel_fails_every_third_request(
         assert time.monotonic() < deadline, f"alerts still wait: {answer} (seed {seed})"
         ahead_s += 20
         look()
-    record = training.record()
-    assert record is not None
+    record = there(training.record())
     told = [json.loads(request.body)["text"] for request in slack.requests]
     missing = [n for n in training.failed if not any(f"RuntimeError: attempt {n}." in text for text in told)]
     assert (missing, record["dropped"]) == ([], 0), f"lost (seed {seed})"

@@ -10,6 +10,7 @@ from lastbeat.model.cause import Explanation
 from support.explained import cause_of, summary
 from support.missing_ranks import DUMPED, STACK, STEPS, log, ranks
 from support.row_by_row import check_each
+from support.there import there
 
 
 def explained(texts: Mapping[int, str], *, world_size: int | None = None, whole: bool = True) -> Explanation:
@@ -53,8 +54,7 @@ def test_missing_ranks_are_named() -> None:
 
 def is_named(sentence: str, texts: Mapping[int, str]) -> None:
     found = explained(texts, world_size=len(texts))
-    assert found.missing is not None
-    assert found.missing.sentence == sentence
+    assert there(found.missing).sentence == sentence
     cause = cause_of(found)
     assert cause.error_type == "nccl_timeout"
     assert cause.hint.startswith(sentence), "what to do begins with it, wherever it is shown"
@@ -65,14 +65,11 @@ def is_named(sentence: str, texts: Mapping[int, str]) -> None:
 def test_its_log_and_host_are_known() -> None:
     host = "h100-012:4711:4801 [7] NCCL INFO Channel 00/0 : 7[7] -> 0[0] via P2P/CUMEM\n"
     found = explained({**ranks(8, 7), 7: host + log(7, reports=False)}, world_size=8)
-    assert found.missing is not None
-    only = found.missing.ranks[0]
+    only = there(found.missing).ranks[0]
     assert (only.rank, only.log, only.step) == (7, "rank7.log", 3554)
     named = found.located({7: "h100-012"})
-    assert named.hint is not None
-    assert named.hint.startswith("Look at rank 7 on h100-012: the only one of 8 that does not report it;")
-    assert named.missing is not None
-    assert named.missing.ranks[0].host == "h100-012"
+    assert there(named.hint).startswith("Look at rank 7 on h100-012: the only one of 8 that does not report it;")
+    assert there(named.missing).ranks[0].host == "h100-012"
 
 
 NOBODY = {
@@ -112,5 +109,4 @@ def test_a_rank_that_says_what_is_wrong_is_not_missing() -> None:
 
 def test_logs_alone_tell_how_many_ranks_there_are_if_their_numbers_have_no_gap() -> None:
     found = explained(ranks(8, 7))
-    assert found.missing is not None
-    assert found.missing.sentence.endswith("(8 of 8 logs read).")
+    assert there(found.missing).sentence.endswith("(8 of 8 logs read).")

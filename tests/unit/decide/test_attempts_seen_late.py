@@ -5,6 +5,7 @@ import pytest
 from lastbeat.model.document import outcome_document
 from lastbeat.model.policy import Policy
 from lastbeat_cli.outcome_lines import lines
+from support.there import there
 from support.world import World
 
 MINUTE = 60.0
@@ -34,8 +35,7 @@ def test_its_progress_counts(restarted: bool) -> None:
     outcome = world.look(restarted=restarted)
     assert outcome.record is not None
     assert (outcome.record.attempt.number, outcome.record.attempt.spent) == (2, ())
-    assert outcome.record.progress is not None
-    assert outcome.record.progress.step == 3
+    assert there(outcome.record.progress).step == 3
 
 
 @restarts
@@ -66,8 +66,7 @@ def test_what_the_attempt_before_left_behind_does_not(restarted: bool) -> None:
         world.beat(start_time=start, attempt=2)
         world.after(30)
     outcome = world.look(restarted=restarted)
-    assert outcome.record is not None
-    assert outcome.record.progress is None
+    assert there(outcome.record).progress is None
     assert (outcome_document(outcome)["attempt"], outcome_document(outcome)["step"]) == (2, None)
     assert not any("step 500" in line for line in lines(outcome))
 

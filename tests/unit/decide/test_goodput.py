@@ -15,6 +15,7 @@ from lastbeat.model.timesheet import AttemptTimes, EarlierTimes, Timesheet, Time
 from lastbeat.watch.decide.goodput import goodput, summed
 from lastbeat.watch.decide.timesheet import with_step
 from support.laws import examples
+from support.there import there
 
 ZERO = datetime(2026, 3, 1, tzinfo=timezone.utc)
 Parts = dict[str, float]
@@ -127,15 +128,13 @@ def test_where_the_time_went(attempts: list[AttemptTimes], now: float, told: Par
 
 
 def test_what_nothing_tells_of_is_missing_and_not_zero() -> None:
-    found = goodput(Timesheet((attempt(1, None, 0, no_step=50),)), at(60))
-    assert found is not None
+    found = there(goodput(Timesheet((attempt(1, None, 0, no_step=50),)), at(60)))
     assert set(found.spent) == {TimeUse.UNNOTICED, TimeUse.RESTARTING, TimeUse.UNKNOWN}
     assert (found.ettr, found.ettr_most, found.lost_steps, found.mean_detect_s) == (None, None, None, None)
 
 
 def test_the_ratio_has_what_is_not_known_as_its_room() -> None:
-    found = goodput(Timesheet((attempt(1, 0, 10, (500, 600), (600, 700), no_step=20),)), at(1000))
-    assert found is not None
+    found = there(goodput(Timesheet((attempt(1, 0, 10, (500, 600), (600, 700), no_step=20),)), at(1000)))
     assert found.ettr == pytest.approx(0.1)
     assert found.ettr_most == pytest.approx(0.98)
 
@@ -148,8 +147,7 @@ def test_of_a_run_that_nobody_has_seen_nothing_is_told() -> None:
 def test_how_long_it_took_to_detect_and_to_recover() -> None:
     again = attempt(2, 110, 120, died=125, seen=135)
     back = attempt(3, 140, 140, (51, 151), (61, 161), resumed=50, no_step=145)
-    found = goodput(Timesheet((KILLED, again, back)), at(161))
-    assert found is not None
+    found = there(goodput(Timesheet((KILLED, again, back)), at(161)))
     # Two failures, one outage: from the first death to the step after the second one.
     assert (found.failures, found.detected, found.recovered) == (2, 2, 1)
     assert found.mean_detect_s == pytest.approx((2 + 10) / 2)
@@ -181,28 +179,23 @@ def test_time_before_the_first_look_is_not_unnoticed(
     assert found.mean_detect_s == detect_s
     assert found.failures == 1
     # What is kept of it once it is summed up tells the same.
-    later = goodput(summed(Timesheet((*sheet.attempts, attempt(9, 2000))), 1, watched_from), at(2001))
-    assert later is not None
+    later = there(goodput(summed(Timesheet((*sheet.attempts, attempt(9, 2000))), 1, watched_from), at(2001)))
     assert (later.mean_detect_s, later.spent.get(TimeUse.UNNOTICED)) == (detect_s, dead.get("unnoticed", 0.0))
 
 
 def test_an_attempt_that_ends_well_is_back_though_nobody_saw_a_step_of_it() -> None:
     well = attempt(2, 110, 120, died=125, seen=126, end=Status.SUCCEEDED)
-    found = goodput(Timesheet((KILLED, well)), at(126))
-    assert found is not None
+    found = there(goodput(Timesheet((KILLED, well)), at(126)))
     assert (found.failures, found.recovered, found.mean_recover_s, found.down) == (1, 0, None, False)
-    failed = goodput(Timesheet((KILLED, replace(well, end=Status.FAILED))), at(126))
-    assert failed is not None
+    failed = there(goodput(Timesheet((KILLED, replace(well, end=Status.FAILED))), at(126)))
     assert (failed.recovered, failed.down) == (0, True)
     # What is kept of the attempts before tells the same.
-    later = goodput(summed(Timesheet((KILLED, well, attempt(3, 130))), 1), at(131))
-    assert later is not None
+    later = there(goodput(summed(Timesheet((KILLED, well, attempt(3, 130))), 1), at(131)))
     assert not later.down
 
 
 def test_a_restart_that_waits_keeps_the_clock_running() -> None:
-    found = goodput(Timesheet((KILLED,)), at(205), restart_waits=True)
-    assert found is not None
+    found = there(goodput(Timesheet((KILLED,)), at(205), restart_waits=True))
     assert not found.over
     assert parts(found)["restarting"] == 100
 
@@ -295,11 +288,9 @@ def test_attempts_that_are_summed_up_count_as_before(plan: list[tuple[int, int]]
 
 def test_a_resume_before_what_was_summed_up_takes_its_steps_back() -> None:
     sheet = summed(Timesheet((KILLED, attempt(2, 105, 105, (72, 106), (80, 114), resumed=71))), 1)
-    assert sheet.earlier is not None
-    assert sheet.earlier.top_step == 71
+    assert there(sheet.earlier).top_step == 71
     far = attempt(2, 105, 105, (22, 106), (23, 107), resumed=21)
-    found = goodput(replace(sheet, attempts=(far,)), at(107))
-    assert found is not None
+    found = there(goodput(replace(sheet, attempts=(far,)), at(107)))
     assert (found.lost_steps, parts(found)["lost"]) == (50, 50 + 3)
 
 
@@ -322,14 +313,12 @@ IN_PLACE: list[Any] = [
 def test_starts_in_place_that_no_watcher_saw_count(
     attempts: list[AttemptTimes], expected: tuple[int, int, int], most: int
 ) -> None:
-    found = goodput(summed(Timesheet(tuple(attempts)), most), at(100))
-    assert found is not None
+    found = there(goodput(summed(Timesheet(tuple(attempts)), most), at(100)))
     assert (found.attempts, found.failures, found.first_attempt) == expected
 
 
 def test_a_use_of_time_that_a_newer_version_knows_is_not_known_here() -> None:
     earlier = EarlierTimes(at(0), at(100), 3, {"productive": 60, "checkpointing": 40})
-    found = goodput(Timesheet((attempt(4, 100),), earlier), at(110))
-    assert found is not None
+    found = there(goodput(Timesheet((attempt(4, 100),), earlier), at(110)))
     assert parts(found) == {"productive": 60, "unknown": 40, "queued": 10}
     adds_up(found)

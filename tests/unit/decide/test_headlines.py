@@ -8,6 +8,7 @@ from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.watch.decide.headline import failure_line, headline, repeats_an_exit
 from lastbeat.watch.decide.transition import with_explanation
 from support.logged import Watched
+from support.there import there
 
 SHAPES = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (32x128 and 64x10)"
 ELASTIC = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
@@ -64,9 +65,7 @@ def cause(text: str, kind: str = "exception", rank: int | None = None) -> Cause:
 @pytest.mark.parametrize("line", WRAPPERS)
 def test_a_wrappers_error_gives_way_to_the_cause(line: str) -> None:
     assert repeats_an_exit(line)
-    told = headline(f"{line}\n\nmore", cause(f"[rank1]: {SHAPES}", rank=1), 300)
-    assert told is not None
-    assert told.startswith(f"{SHAPES} (rank 1")
+    assert there(headline(f"{line}\n\nmore", cause(f"[rank1]: {SHAPES}", rank=1), 300)).startswith(f"{SHAPES} (rank 1")
 
 
 @pytest.mark.parametrize("line", OWN)
@@ -120,8 +119,7 @@ def test_people_read_the_cause_at_the_first_look_and_at_all_later_ones() -> None
     assert run.last is not None
     told = with_explanation(run.last, Explanation(cause(f"[rank1]: {SHAPES}", rank=1)))
     said = f"{SHAPES} (rank 1; exit status 1); a thread of it had ended with an exception: Thread-3: OSError: gone"
-    assert told.transition is not None
-    assert [told.verdict.reason, told.record.reason, told.transition.reason] == [said] * 3
+    assert [told.verdict.reason, told.record.reason, there(told.transition).reason] == [said] * 3
     run.record = told.record
     run.after(60).look()
     assert run.last.verdict.reason == said
@@ -134,5 +132,4 @@ def test_it_says_nothing_of_a_time_that_a_run_was_not_failed() -> None:
     assert run.last is not None
     assert run.last.transition is not None
     told = with_explanation(run.last, Explanation(cause(SHAPES)))
-    assert told.transition is not None
-    assert told.transition.reason == run.last.transition.reason
+    assert there(told.transition).reason == run.last.transition.reason

@@ -8,6 +8,7 @@ import pytest
 from lastbeat.model.job import JobMemory, JobReport, JobSight, JobState
 from lastbeat.watch.decide.job_conditions import remedy
 from lastbeat.watch.decide.jobs import judge
+from support.there import there
 
 MEMORY = JobMemory("local", "run-r0", "run-r0", 0, datetime(2026, 1, 1, tzinfo=timezone.utc))
 ENDS = [
@@ -33,8 +34,7 @@ def test_where_slurm_cannot_open_the_output_that_is_what_is_told() -> None:
 
 def test_a_container_that_was_killed_for_its_memory_is_a_lack_of_memory() -> None:
     report = JobReport(JobState.FAILED, "OOMKilled", "out of memory", signal=9)
-    found = judge(JobSight(replace(MEMORY, launcher="ray-pod"), report), beats=True, says_done=None, lives=False)
-    assert found is not None
+    found = there(judge(JobSight(replace(MEMORY, launcher="ray-pod"), report), beats=True, says_done=None, lives=False))
     assert found.cause == "oom"
     assert "resources.limits.memory" in str(found.action)
     assert "OOMKilled" in found.reason
@@ -56,8 +56,7 @@ def test_how_a_job_failed_is_told_in_words(
     said: str, code: int | None, number: int | None, words: str, advice: str
 ) -> None:
     sight = JobSight(MEMORY, JobReport(JobState.FAILED, said, exit_code=code, signal=number))
-    found = judge(sight, beats=True, says_done=None, lives=False)
-    assert found is not None
+    found = there(judge(sight, beats=True, says_done=None, lives=False))
     assert words in found.reason
     assert str(found.action).startswith(advice)
 
@@ -65,9 +64,7 @@ def test_how_a_job_failed_is_told_in_words(
 def test_what_to_do_about_a_job_that_waits_names_the_object() -> None:
     at = datetime(2026, 1, 1, tzinfo=timezone.utc)
     job = JobMemory("kubernetes", "job/llama-r0-1", "llama-r0", 0, at, reason="NoPods: it has no pod yet")
-    told = remedy({"job_pending": "…"}, job)
-    assert told is not None
-    assert told.startswith("kubectl describe job/llama-r0-1 (Events) says why")
+    assert there(remedy({"job_pending": "…"}, job)).startswith("kubectl describe job/llama-r0-1 (Events) says why")
 
 
 ELSEWHERE = [
@@ -84,8 +81,7 @@ ELSEWHERE = [
 @pytest.mark.parametrize(("launcher", "job_id", "told"), ELSEWHERE, ids=[f"{row[0]} {row[1]}" for row in ELSEWHERE])
 def test_where_a_jobs_log_is_brought_from_elsewhere_no_output_is_advised(launcher: str, job_id: str, told: str) -> None:
     job = JobMemory(launcher, job_id, "llama-r0", 0, datetime(2026, 1, 1, tzinfo=timezone.utc))
-    advice = remedy({"job_log_missing": "…"}, job)
-    assert advice is not None
+    advice = there(remedy({"job_log_missing": "…"}, job))
     assert told in advice
     assert "--output" not in advice
 
@@ -93,7 +89,6 @@ def test_where_a_jobs_log_is_brought_from_elsewhere_no_output_is_advised(launche
 @pytest.mark.parametrize("launcher", ["ray", "ray-pod", "ray-exec"])
 def test_a_job_that_waits_on_ray_is_told_where_to_look_and_what_to_do(launcher: str) -> None:
     job = JobMemory(launcher, "llama-r0-0123", "llama-r0", 0, datetime(2026, 1, 1, tzinfo=timezone.utc))
-    advice = remedy({"job_pending": "…"}, job)
-    assert advice is not None
+    advice = there(remedy({"job_pending": "…"}, job))
     for part in ("ray status shows what is free and what waits", "ask for less", "add nodes", "lastbeat stop"):
         assert part in advice

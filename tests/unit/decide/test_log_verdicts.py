@@ -12,6 +12,7 @@ from lastbeat.model.signal import Absence
 from lastbeat.watch.decide.logs import also_seen
 from lastbeat.watch.decide.transition import with_explanation
 from support.logged import CRASH, DONE, HANG, MAYBE, OOM, Act, Watched
+from support.there import there
 
 CHECKPOINTS = Policy(absences=(Absence("checkpoint_overdue", "checkpoint_saved", 600, 300, "Look at the disk."),))
 
@@ -146,8 +147,7 @@ def test_what_a_closer_reading_finds_is_what_is_told_and_recorded_and_stays() ->
     assert decision.transition is not None
     assert decision.record.history[-1] == decision.transition
     assert decision.transition.cause == "oom"
-    shown = decision.record.explained
-    assert shown is not None
+    shown = there(decision.record.explained)
     assert shown.also_seen == (
         "perhaps a: train.log:120 (rank 3): CUDA out of memory",
         "perhaps b: train.log:120 (rank 3): CUDA out of memory",
@@ -180,8 +180,7 @@ def test_how_long_it_idled_by_what_watchers_saw_where_no_line_tells(
         run.after(seconds).beat().log(None, found, shown_at=run.now).look()
     assert run.last is not None
     decision = with_explanation(run.last, replace(CRASH, ended_by="the time limit"))
-    assert decision.verdict.explained is not None
-    assert next((line for line in decision.verdict.explained.also_seen if "idled" in line), None) == idled
+    assert next((line for line in there(decision.verdict.explained).also_seen if "idled" in line), None) == idled
 
 
 def test_where_it_is_undecided_both_causes_are_recorded_and_the_action_is_about_both() -> None:
@@ -194,15 +193,12 @@ def test_where_it_is_undecided_both_causes_are_recorded_and_the_action_is_about_
     decision = with_explanation(run.last, Explanation(unsure, (other,)))
     both = "If oom: Less of it. If cancelled: Ask who."
     assert (decision.verdict.cause, decision.record.action, decision.verdict.action) == ("oom", both, both)
-    shown = decision.record.explained
-    assert shown is not None
-    assert shown.second is not None
-    assert (shown.cause.error_type, shown.second.error_type, shown.also_seen) == ("oom", "cancelled", ())
+    shown = there(decision.record.explained)
+    assert (shown.cause.error_type, there(shown.second).error_type, shown.also_seen) == ("oom", "cancelled", ())
     elsewhere = replace(other, evidence=Evidence("r0.log", 9, "scancel", rank=0))
     assert also_seen(Explanation(unsure, (elsewhere,))) == ("perhaps cancelled: r0.log:9 (rank 0): scancel",)
     decided = with_explanation(run.last, Explanation(replace(unsure, confidence=0.6), (other,)))
-    assert decided.record.explained is not None
-    assert (decided.record.explained.second, decided.record.action) == (None, "Less of it.")
+    assert (there(decided.record.explained).second, decided.record.action) == (None, "Less of it.")
 
 
 def test_a_closer_reading_that_finds_nothing_takes_nothing_away() -> None:
@@ -232,6 +228,4 @@ def test_a_healthy_run_with_a_log_writes_its_record_once() -> None:
 def test_whose_step_counts(act: Act, step: int) -> None:
     run = Watched()
     act(run)
-    told = Seen(**run.files).knows_step
-    assert told is not None
-    assert told.step == step
+    assert there(Seen(**run.files).knows_step).step == step

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lastbeat.model.policy import Policy
+from support.there import there
 from support.world import World
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -40,8 +41,7 @@ def test_since_is_when_it_happened(act: Callable[[World], object], policy: Polic
     assert outcome.record.since == outcome.at
     world.after(60)
     again = world.look()
-    assert again.record is not None
-    assert again.record.happened_at == outcome.record.happened_at
+    assert there(again.record).happened_at == outcome.record.happened_at
 
 
 @pytest.mark.parametrize("skew_s", [0.0, -HOUR, HOUR])
@@ -128,5 +128,4 @@ def test_a_step_that_a_watcher_saw_come_is_as_old_as_that() -> None:
     world.beat()
     world.progress(7, recent=points(world, (HOUR, 7)))
     record = world.record_after_look()
-    assert record.progress is not None
-    assert record.progress.step_at == world.now
+    assert there(record.progress).step_at == world.now

@@ -14,6 +14,7 @@ from lastbeat.stores.port import UnreachableError
 from lastbeat.watch.decide.step_waits import handed_on_s, limit_s, news, noted
 from support.laws import examples
 from support.memory import START
+from support.there import there
 from support.world import World
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -23,8 +24,7 @@ LEARNS = Policy(learns=True, stale_s=12 * HOUR)
 
 def waits(world: World) -> StepWaits | None:
     record = world.record_after_look()
-    assert record.progress is not None
-    return record.progress.waits
+    return there(record.progress).waits
 
 
 def train(world: World, steps: int = LEAST_SAMPLES + 1, step_s: float = MINUTE, look_s: float = MINUTE) -> None:
@@ -59,8 +59,7 @@ def test_a_run_that_stands_still_for_longer_than_it_ever_did_is_timed_out(skew_s
 def test_the_reason_says_what_is_usual_and_the_record_by_which_limit() -> None:
     world = World(LEARNS)
     train(world, step_s=10 * MINUTE)
-    known = waits(world)
-    assert known is not None
+    known = there(waits(world))
     assert 400.0 <= known.longest_s <= 600.0, "two thirds of what it takes, at least"
     status_after(world, 41 * MINUTE)
     outcome = world.look()
@@ -119,17 +118,14 @@ def test_a_time_without_looks_teaches_nothing() -> None:
     world.store.heal()
     world.after(5 * HOUR)
     train(world)
-    known = waits(world)
-    assert known is not None
-    assert known.longest_s <= MINUTE
+    assert there(waits(world)).longest_s <= MINUTE
 
 
 def test_a_wait_teaches_when_it_is_over_and_not_while_it_lasts() -> None:
     world = World(LEARNS)
     train(world)
     assert status_after(world, 40 * MINUTE) == "TIMED_OUT"
-    during = waits(world)
-    assert during is not None
+    during = there(waits(world))
     assert limit_s(during, None) == IDLE_FLOOR_S, "a hang does not make its own limit longer"
     train(world, 2)
     assert status_after(world, 40 * MINUTE) == "RUNNING", "it went on after such a wait before"

@@ -24,6 +24,7 @@ from support.channel import ListChannel
 from support.cluster import Cluster, ClusterExecutor, no_answer
 from support.laws import examples
 from support.memory import START, Killed, MemoryStore
+from support.there import there
 
 KEY = "mistral/_watchdog.json"
 
@@ -58,9 +59,7 @@ class World:
         for _ in range(8):
             survivor.round("r1")
             self.pass_time(ACTION_LEASE_S)
-        record = survivor.repository.reload()
-        assert record is not None
-        return record
+        return there(survivor.repository.reload())
 
 
 class Supervisor:
@@ -206,9 +205,7 @@ def test_what_was_done_and_could_not_be_written_down_is_written_by_the_next_roun
     supervisor.round("r1")
     world.heal()
     supervisor.round()
-    record = supervisor.repository.reload()
-    assert record is not None
-    assert record.actions[0].result == "job-1"
+    assert there(supervisor.repository.reload()).actions[0].result == "job-1"
     assert world.cluster.asked["r1"] == 1, "it knew: nobody had to be asked"
 
 

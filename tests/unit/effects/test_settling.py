@@ -15,6 +15,7 @@ from lastbeat.watch.effects.runner import EffectRunner
 from lastbeat.watch.record.repository import RecordRepository
 from support.channel import ListChannel, down
 from support.memory import START, MemoryStore
+from support.there import there
 
 KEY = "run-1/_watchdog.json"
 LEASE_S = 60.0
@@ -54,9 +55,7 @@ class Watcher:
         self.store.before = hook
 
     def written(self) -> Record:
-        again = RecordRepository(self.store, KEY, "another").reload()
-        assert again is not None
-        return again
+        return there(RecordRepository(self.store, KEY, "another").reload())
 
 
 @pytest.fixture
@@ -80,8 +79,7 @@ def test_a_store_that_takes_nothing_is_asked_until_the_claim_runs_out_and_by_the
     assert watcher.written().delivered == 0
     watcher.store.heal()
     watcher.sleep(LEASE_S)
-    record = watcher.keeper.record
-    assert record is not None
+    record = there(watcher.keeper.record)
     watcher.rounds.round(record, watcher.store.now, must_write=False)
     assert watcher.channel.events == ["FAILED"]
     assert watcher.written().delivered == 1

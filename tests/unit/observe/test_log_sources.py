@@ -8,6 +8,7 @@ import pytest
 
 from lastbeat.stores.port import DeniedError
 from lastbeat.watch.observe.local_logs import LocalLog, local_log, local_logs
+from support.there import there
 
 
 def _names(folder: Path, *patterns: str) -> list[str]:
@@ -73,16 +74,13 @@ def test_the_home_folder_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def _log(path: Path) -> LocalLog:
-    log = local_log(path)
-    assert log is not None
-    return log
+    return there(local_log(path))
 
 
 def test_a_part_is_read_and_behind_the_end_is_nothing(tmp_path: Path) -> None:
     log = _log(_put(tmp_path / "train.log", "0123456789"))
     for start, expected in ((0, b"012"), (8, b"89"), (10, b""), (1000, b"")):
-        blob = log.read(start, 3)
-        assert blob is not None
+        blob = there(log.read(start, 3))
         assert (blob.body, blob.size_bytes, blob.version) == (expected, 10, log.version)
     log.path.unlink()
     assert log.read(0, 3) is None
@@ -93,8 +91,7 @@ def test_a_rotated_file_is_found_under_its_new_name(tmp_path: Path) -> None:
     assert before.renamed(before.version) is None
     before.path.rename(tmp_path / "train.log.1")
     now = _log(_put(tmp_path / "train.log", "new"))
-    former = now.renamed(before.version)
-    assert former is not None
+    former = there(now.renamed(before.version))
     assert former.name.endswith("train.log.1")
     assert [log.name for log in now.beside()] == [former.name]
     former.path.unlink()

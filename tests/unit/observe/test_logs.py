@@ -17,6 +17,7 @@ from lastbeat.watch.observe.listing import run_files
 from lastbeat.watch.observe.logs import LogReadLimits, RunLogs
 from support.memory import MemoryStore
 from support.run_logs import CRASH, MAIN, RUN, LogScene, kept, steps
+from support.there import there
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -169,8 +170,7 @@ def test_what_a_new_attempt_wrote_into_a_file_of_its_own_is_its_own(name: str) -
     run.look()
     run.logs.begin_attempt(2)
     for _ in range(2):
-        cause = run.look(restarted=True).explanation.cause
-        assert cause is not None
+        cause = there(run.look(restarted=True).explanation.cause)
         assert (cause.error_type, cause.evidence.file) == ("environment", name)
     run.logs.begin_attempt(3)
     assert run.look() == LogReport()
@@ -286,8 +286,7 @@ def test_the_closer_reading_is_bounded_and_leaves_nobody_out() -> None:
 
     run.logs._store = Measured()
     found = run.logs.explain(run_files(run.store, RUN), None)
-    assert found.cause is not None
-    assert found.cause.evidence.rank == 13
+    assert there(found.cause).evidence.rank == 13
     assert read < 250_000
 
 
@@ -319,8 +318,7 @@ def test_the_others_are_told(damage: Damage) -> None:
     run.put(MAIN, steps(0, 20) + CRASH)
     report = run.look()
     assert (report.step, report.written_at) == (19, run.store.now)
-    assert report.explanation.cause is not None
-    assert report.explanation.cause.error_type == "oom"
+    assert there(report.explanation.cause).error_type == "oom"
     assert report.unread == (OTHER,)
     assert any(OTHER in note and "could not be understood" in note for note in report.notes)
     run.store.pass_time(60)
@@ -333,8 +331,7 @@ def test_a_closer_reading_leaves_only_that_one_out(damage: Damage) -> None:
     run = tripped(damage)
     run.put(MAIN, steps(0, 20) + CRASH)
     found = run.logs.explain(run_files(run.store, RUN), None)
-    assert found.cause is not None
-    assert found.cause.error_type == "oom"
+    assert there(found.cause).error_type == "oom"
 
 
 @pytest.mark.parametrize("damage", DAMAGED)

@@ -5,6 +5,7 @@ import pytest
 from lastbeat.model.observation import Seen
 from lastbeat.watch.observe.run import Observer, last_lines
 from support.memory import MemoryStore
+from support.there import there
 from support.world import RUN, World
 
 
@@ -38,8 +39,7 @@ def test_other_files_in_the_folder_cost_next_to_nothing(names: list[str], reques
     assert seen.metadata is not None
     assert seen.progress is not None
     assert seen.complete is not None
-    assert seen.log is not None
-    assert seen.log.size_bytes == 5
+    assert there(seen.log).size_bytes == 5
     assert sum(operation == "list" for operation, _ in world.store.calls) <= requests
 
 
@@ -69,8 +69,7 @@ def test_a_5_gb_error_costs_a_few_kilobytes() -> None:
     observer = observer_of(world.store)
     seen, _ = observer.look()
     assert isinstance(seen, Seen)
-    assert seen.error is not None
-    assert len(seen.error.text) == 32 * 1024
+    assert len(there(seen.error).text) == 32 * 1024
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from lastbeat.watch.record.codec import encode
 from lastbeat.watch.record.fleet_document import LIMIT_BYTES
 from lastbeat.watch.record.known_failures import MOST_RUNS, KnownFailures
 from support.memory import START, MemoryStore
+from support.there import there
 
 HOUR = timedelta(hours=1)
 OOM = "aaaaaaaaaaaa"
@@ -67,8 +68,7 @@ def test_a_run_counts_once_however_often_it_fails_and_only_the_latest_runs_are_n
     for number in range(MOST_RUNS + 5):
         failed(store, f"run-{number}", START + number * timedelta(seconds=1))
         failed(store, f"run-{number}", START + number * timedelta(seconds=1), attempt=2)
-    found = similar(store)
-    assert found is not None
+    found = there(similar(store))
     assert (found.run_id, found.attempt, found.runs) == (f"run-{MOST_RUNS + 4}", 1, MOST_RUNS + 6)
 
 
@@ -86,8 +86,7 @@ def test_two_passes_at_once_lose_nothing(store: MemoryStore) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    found = similar(store)
-    assert found is not None
+    found = there(similar(store))
     assert (found.run_id, found.runs) == ("run-7", 9)
 
 
@@ -127,9 +126,7 @@ def test_a_damaged_document_costs_the_line_and_is_made_anew(body: bytes) -> None
     store.write(KNOWN_FAILURES, body)
     assert similar(store) is None
     failed(store, "old")
-    found = similar(store)
-    assert found is not None
-    assert found.run_id == "old"
+    assert there(similar(store)).run_id == "old"
 
 
 def test_names_that_no_run_may_have_are_left_out() -> None:
@@ -137,8 +134,7 @@ def test_names_that_no_run_may_have_are_left_out() -> None:
     runs = [["<!channel> http://evil", 1767268800, 1], ["../../etc", 1767268800, 1], ["fair", 1767268700, 1]]
     entry = {"fingerprint": OOM, "error_type": "oom", "runs": runs, "earlier": -5}
     store.write(KNOWN_FAILURES, json.dumps({"schema": 1, "failures": [entry]}).encode())
-    found = similar(store)
-    assert found is not None
+    found = there(similar(store))
     assert (found.run_id, found.runs) == ("fair", 2)
 
 
@@ -245,9 +241,7 @@ def test_what_became_of_it_is_asked_of_its_record_once_it_can_be_known() -> None
 
     known = KnownFailures(store)
     for _ in range(2):
-        found = known.similar(OOM, "new", 1, START, judge)
-        assert found is not None
-        assert found.aftermath == WENT_ON
+        assert there(known.similar(OOM, "new", 1, START, judge)).aftermath == WENT_ON
     assert asked == [("old", 1, OOM)]
 
 
@@ -255,6 +249,4 @@ def test_a_record_that_cannot_be_used_tells_nothing() -> None:
     store = MemoryStore()
     store.write("old/_watchdog.json", b"{")
     failed(store, "old", START - HOUR)
-    found = similar(store)
-    assert found is not None
-    assert found.aftermath == ""
+    assert there(similar(store)).aftermath == ""

@@ -14,6 +14,7 @@ from lastbeat.stores.port import StoreError, UnreachableError
 from lastbeat.watch.record.fleet_document import LIMIT_BYTES
 from lastbeat.watch.record.silences import MOST, Silences
 from support.memory import START, MemoryStore
+from support.there import there
 
 
 @pytest.fixture
@@ -51,8 +52,7 @@ def test_a_silence_ends_by_itself_and_goes_with_the_next_write(store: MemoryStor
     assert silences.why("mistral-7b", after(2 * 3600)) == silence(2).summary.replace("T14:", "T16:")
     assert silences.all(after(2 * 3600)) == (silence(2, hours=4),)
     silences.add(silence(3, hours=9), after(3 * 3600))
-    blob = store.read(SILENCES, LIMIT_BYTES)
-    assert blob is not None
+    blob = there(store.read(SILENCES, LIMIT_BYTES))
     assert [each["id"] for each in json.loads(blob.body)["silences"]] == ["00000002", "00000003"]
     assert silences.lift("00000002", after(5 * 3600)) == (), "what is over cannot be lifted"
 
@@ -235,8 +235,7 @@ def test_a_damaged_document_silences_nobody_and_a_new_silence_replaces_it(
         assert "a new silence replaces it" in told.value.advice
         assert len(str(told.value)) < 400
     assert store.held[SILENCES].body.decode() == text, "nobody asked for it to be replaced"
-    note = Silences(store).add(silence(), START).note
-    assert note is not None
+    note = there(Silences(store).add(silence(), START).note)
     assert "was damaged" in note
     assert Silences(store).all(START) == (silence(),)
 

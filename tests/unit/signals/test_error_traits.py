@@ -8,6 +8,7 @@ from lastbeat.explain.signals.loading import load_setting
 from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.watch.decide.conditions.log_text import raised_by_cause
 from lastbeat.watch.decide.logs import fatal
+from support.there import there
 
 STUCK = "step 10/1000 loss 2.5\nERROR: no progress for 1800 s, training is stuck\n"
 ENDED = [
@@ -24,15 +25,13 @@ ENDED = [
 def test_what_an_error_type_does_to_a_run(error_type: str, condition: str, ends: bool) -> None:
     found = Explanation(Cause(error_type, Evidence("train.log", 3, "it failed"), 0.9), ended=True)
     assert fatal(found) is ends
-    raised = raised_by_cause(found.cause, None)
-    assert raised is not None
+    raised = there(raised_by_cause(found.cause, None))
     assert raised[0] == condition
 
 
 def test_a_catalogue_changes_the_words_of_a_type_and_not_what_it_does() -> None:
     own = load_setting("./own.yaml", lambda _: "error_types:\n  hang:\n    hint: ask Ana\n")
-    cause = explain_text(STUCK, own).cause
-    assert cause is not None
+    cause = there(explain_text(STUCK, own).cause)
     assert (cause.error_type, cause.hint) == ("hang", "ask Ana")
     assert not fatal(Explanation(cause, ended=True))
 

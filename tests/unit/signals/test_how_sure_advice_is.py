@@ -7,6 +7,7 @@ from lastbeat.explain.signals.hints import GUESS, either, restart_hint, shortene
 from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import sureness
 from support.printed import STEPS
+from support.there import there
 
 CATALOGUE = load("default")
 
@@ -38,14 +39,12 @@ def test_a_restart(restartable: bool | None, confidence: float, said: str) -> No
     ],
 )
 def test_the_hint_of_a_guess_begins_with_that(line: str, word: str) -> None:
-    cause = explain_text(STEPS + line + "\n", CATALOGUE).cause
-    assert cause is not None
+    cause = there(explain_text(STEPS + line + "\n", CATALOGUE).cause)
     assert (sureness(cause.confidence), cause.hint.startswith(GUESS)) == (word, word == "perhaps")
 
 
 def test_that_nothing_is_known_is_no_guess() -> None:
-    cause = explain_text(STEPS + "Process exited with exit code 1\n", CATALOGUE).cause
-    assert cause is not None
+    cause = there(explain_text(STEPS + "Process exited with exit code 1\n", CATALOGUE).cause)
     assert (cause.error_type, GUESS in cause.hint) == ("unknown", False)
 
 

@@ -10,6 +10,7 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
 from lastbeat.stores.port import DeniedError, UnreachableError
 from support.growing import MAIN, OOM, LoggedWorld, steps
+from support.there import there
 from support.world import RUN, World
 
 
@@ -286,8 +287,7 @@ def test_an_epilogue_is_no_other_attempt(mark: str) -> None:
     for seconds in (60, 3600):
         world.after(seconds)
         outcome = watch.tick()
-        assert outcome.record is not None
-        assert (outcome.status.value, outcome.record.cause) == ("FAILED", "oom")
+        assert (outcome.status.value, there(outcome.record).cause) == ("FAILED", "oom")
     assert [(each.event.value, each.cause) for each in world.channel.sent] == [("FAILED", "oom")]
 
 
@@ -359,5 +359,4 @@ def test_a_log_that_came_with_its_attempt_stays_that_attempt_s(world: LoggedWorl
     outcome = world.watch.tick()
     assert outcome.record is not None
     assert outcome.record.attempt.number == 2
-    assert outcome.record.log is not None
-    assert outcome.record.log.step == 7, MAIN
+    assert there(outcome.record.log).step == 7, MAIN

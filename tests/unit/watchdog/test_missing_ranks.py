@@ -21,6 +21,7 @@ from lastbeat_cli.explain.lines import story_lines
 from lastbeat_cli.explain.rank_facts import RankFacts
 from lastbeat_cli.run.lines import show_lines
 from support.missing_ranks import ranks
+from support.there import there
 from support.world import RUN, World
 
 NAMED = (
@@ -54,18 +55,14 @@ def fail(world: World, *missing: int, there: int = 8, world_size: int = 8, error
 
 
 def shown(world: World) -> RunView:
-    view = RunWatch(world.store, Policy(), RUN).look()
-    assert view is not None
-    return view
+    return there(RunWatch(world.store, Policy(), RUN).look())
 
 
 def test_the_alert_names_it_and_shows_its_log(world: World) -> None:
     alert = fail(world, 7)
     assert alert.cause == "nccl_timeout"
-    assert alert.action is not None
-    assert alert.action.startswith(NAMED)
-    assert alert.ranks is not None
-    assert alert.ranks.startswith("rank 7 on h100-012")
+    assert there(alert.action).startswith(NAMED)
+    assert there(alert.ranks).startswith("rank 7 on h100-012")
     assert alert.log_name == "logs/rank7.txt"
     assert alert.log_tail[-1] == "2026-11-20 18:45:00 step 3554/9000 loss 2.35"
     assert not any("Watchdog caught" in line for line in alert.log_tail), "which only the others print"
@@ -95,8 +92,7 @@ def test_show_says_the_same_whether_it_was_recorded_or_not(world: World) -> None
         assert NAMED in text
         assert GENERAL not in text
         assert "rank 3 on h100-008" not in text, "it wrote _error, and waited as the others did"
-        assert view.log is not None
-        assert view.log.file == "logs/rank7.txt"
+        assert there(view.log).file == "logs/rank7.txt"
         explained = run_document(view)["explained"]
         assert isinstance(explained, dict)
         assert explained["missing"]["ranks"] == [
@@ -126,8 +122,7 @@ def test_a_host_of_an_earlier_attempt_is_not_taken(world: World) -> None:
         world.put(f"logs/rank{rank}.txt", text)
     world.error("")
     (alert,) = world.look().alerts
-    assert alert.action is not None
-    assert alert.action.startswith("Look at rank 7: the only one of 8")
+    assert there(alert.action).startswith("Look at rank 7: the only one of 8")
 
 
 def test_explain_of_its_folder_says_the_same(tmp_path: Path) -> None:
@@ -139,8 +134,7 @@ def test_explain_of_its_folder_says_the_same(tmp_path: Path) -> None:
         (folder / "ranks" / f"{rank}.json").write_text(json.dumps({"rank": rank, "host": f"h100-{rank + 5:03}"}))
     (folder / "metadata.json").write_text(json.dumps({"run_id": "run-1", "world_size": 8}))
     sources = log_sources.directory(folder, lambda _: None)
-    story = reading.story(sources, load("default"), str, [], [], ranks=RankFacts.of_folder(folder, str))
-    assert story is not None
+    story = there(reading.story(sources, load("default"), str, [], [], ranks=RankFacts.of_folder(folder, str)))
     text = "\n".join("".join(part for part, _ in line) for line in story_lines(story, 300, str))
     assert NAMED in text
     assert "The end of rank 7's log  rank7.txt\n" in text.replace(f"{folder}/", "")
@@ -149,6 +143,5 @@ def test_explain_of_its_folder_says_the_same(tmp_path: Path) -> None:
     assert isinstance(document_of_it, dict)
     assert document_of_it["text"] == NAMED
     (folder / "metadata.json").write_text(json.dumps({"run_id": "run-1", "world_size": 16}))
-    half = reading.story(sources, load("default"), str, [], [], ranks=RankFacts.of_folder(folder, str))
-    assert half is not None
+    half = there(reading.story(sources, load("default"), str, [], [], ranks=RankFacts.of_folder(folder, str)))
     assert half.explanation.missing is None, "eight of sixteen logs are here"
