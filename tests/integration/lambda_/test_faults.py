@@ -4,6 +4,7 @@ import pytest
 
 from integration.lambda_.conftest import SCHEDULE, Deployed, message
 from support.proxy import FaultProxy, Stall, s3_error
+from support.row_by_row import labelled
 from support.waiting import until
 
 LEFT_S = 15.0
@@ -62,13 +63,10 @@ def test_a_deadline_that_comes_too_early_ends_the_pass_and_the_next_goes_on(depl
     assert {run_id for run_id, _ in deployed.alerts()} | waiting == set(names)
 
 
-@pytest.mark.parametrize(
-    ("method", "contains", "split"),
-    [
-        pytest.param("", "", False, id="everything"),
-        pytest.param("PUT", "_watchdog/", True, id="every write of the fleet's own files, perhaps to be split"),
-    ],
-)
+@pytest.mark.parametrize(("method", "contains", "split"), labelled([
+    ("everything", "", "", False),
+    ("every write of the fleet's own files, perhaps to be split", "PUT", "_watchdog/", True),
+]))  # fmt: skip
 def test_a_pass_is_over_before_its_time_is_although_the_store_hangs(
     deployed: Deployed, fault_proxy: FaultProxy, method: str, contains: str, split: bool
 ) -> None:

@@ -8,6 +8,7 @@ from lastbeat.model.setting import Setting
 from lastbeat.settings import Settings, SettingsError, load, table
 from lastbeat.settings.old_names import OLD_NAMES
 from support.cli import LASTBEAT, call
+from support.row_by_row import labelled
 
 SCORES = "relative:0.6,individual:0.8"
 ROWS = [
@@ -60,39 +61,21 @@ def test_no_old_name_is_left_out() -> None:
     assert {row.values[0] for row in ROWS} == {old.name for old in OLD_NAMES}
 
 
-@pytest.mark.parametrize(
-    ("environ", "same", "hints"),
-    [
-        pytest.param(
-            {"LASTBEAT_STRAGGLERS": "on", "LASTBEAT_STRAGGLER_EVERY": "10", "LASTBEAT_STRAGGLER_RANKS": "2"},
-            {"LASTBEAT_STRAGGLERS": "on,ranks:2,every:10"},
-            ["LASTBEAT_STRAGGLER_RANKS=2 LASTBEAT_STRAGGLER_EVERY=10 are now LASTBEAT_STRAGGLERS=on,ranks:2,every:10"],
-            id="the setting and its old parts are one",
-        ),
-        pytest.param(
-            {"LASTBEAT_BEAT_SECONDS": "5", "LASTBEAT_RANK_BEAT_SECONDS": "5"},
-            {"LASTBEAT_BEAT_SECONDS": "5,ranks:5"},
-            ["LASTBEAT_RANK_BEAT_SECONDS=5 is now LASTBEAT_BEAT_SECONDS=5,ranks:5"],
-            id="a setting that was always called so",
-        ),
-        pytest.param(
-            {"LASTBEAT_GROUPS": "runs:3", "LASTBEAT_GROUP_RUNS": "7", "LASTBEAT_REPEAT_HOURS": "4"},
-            {"LASTBEAT_GROUPS": "runs:3,repeat_hours:4"},
-            [
-                "LASTBEAT_GROUP_RUNS=7 has no effect beside LASTBEAT_GROUPS=runs:3; remove it",
-                "LASTBEAT_REPEAT_HOURS=4 is now LASTBEAT_GROUPS=runs:3,repeat_hours:4",
-            ],
-            id="the new name outranks the old one",
-        ),
-        pytest.param(
-            {"LASTBEAT_STRAGGLERS": "relative:0.5", "LASTBEAT_STRAGGLER_SCORES": SCORES},
-            {"LASTBEAT_STRAGGLERS": "relative:0.5,individual:0.8"},
-            [f"LASTBEAT_STRAGGLER_SCORES={SCORES} is now LASTBEAT_STRAGGLERS=relative:0.5,individual:0.8"],
-            id="one part of it outranks",
-        ),
-        pytest.param({"LASTBEAT_GROUP_RUNS": " "}, {}, [], id="blank is unset"),
-    ],
-)
+@pytest.mark.parametrize(("environ", "same", "hints"), labelled([
+    ("the setting and its old parts are one", {"LASTBEAT_STRAGGLERS": "on", "LASTBEAT_STRAGGLER_EVERY": "10",
+     "LASTBEAT_STRAGGLER_RANKS": "2"}, {"LASTBEAT_STRAGGLERS": "on,ranks:2,every:10"},
+     ["LASTBEAT_STRAGGLER_RANKS=2 LASTBEAT_STRAGGLER_EVERY=10 are now LASTBEAT_STRAGGLERS=on,ranks:2,every:10"]),
+    ("a setting that was always called so", {"LASTBEAT_BEAT_SECONDS": "5", "LASTBEAT_RANK_BEAT_SECONDS": "5"},
+     {"LASTBEAT_BEAT_SECONDS": "5,ranks:5"}, ["LASTBEAT_RANK_BEAT_SECONDS=5 is now LASTBEAT_BEAT_SECONDS=5,ranks:5"]),
+    ("the new name outranks the old one", {"LASTBEAT_GROUPS": "runs:3", "LASTBEAT_GROUP_RUNS": "7",
+     "LASTBEAT_REPEAT_HOURS": "4"}, {"LASTBEAT_GROUPS": "runs:3,repeat_hours:4"},
+     ["LASTBEAT_GROUP_RUNS=7 has no effect beside LASTBEAT_GROUPS=runs:3; remove it",
+     "LASTBEAT_REPEAT_HOURS=4 is now LASTBEAT_GROUPS=runs:3,repeat_hours:4"]),
+    ("one part of it outranks", {"LASTBEAT_STRAGGLERS": "relative:0.5", "LASTBEAT_STRAGGLER_SCORES": SCORES},
+     {"LASTBEAT_STRAGGLERS": "relative:0.5,individual:0.8"},
+     [f"LASTBEAT_STRAGGLER_SCORES={SCORES} is now LASTBEAT_STRAGGLERS=relative:0.5,individual:0.8"]),
+    ("blank is unset", {"LASTBEAT_GROUP_RUNS": " "}, {}, []),
+]))  # fmt: skip
 def test_old_and_new_names_side_by_side(
     tmp_path: Path, environ: dict[str, str], same: dict[str, str], hints: list[str]
 ) -> None:

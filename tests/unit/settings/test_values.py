@@ -124,33 +124,20 @@ def test_what_a_wrong_value_is_told(tmp_path: Path, name: str, text: str, says: 
     assert TOKEN[1:] not in told, "it is a secret"
 
 
-@pytest.mark.parametrize(
-    ("setting", "text", "value"),
-    [
-        pytest.param(table.STRAGGLERS, "on", Stragglers("on"), id="a value alone"),
-        pytest.param(table.STRAGGLERS, "every:10", Stragglers("on", every=10), id="to set a part of it is to want it"),
-        pytest.param(table.STRAGGLERS, "off,every:10", Stragglers(every=10), id="it is off where that is written"),
-        pytest.param(
-            table.STRAGGLERS, " stop , json, ranks:0,", Stragglers("stop", json=True, ranks=0),
-            id="a switch may stand alone",
-        ),
-        pytest.param(
-            table.STRAGGLERS, "relative:0.5", Stragglers("on", relative=0.5, individual=None),
-            id="a score that is named alone is the only one",
-        ),
-        pytest.param(table.BEAT_SECONDS, "5", BeatPeriods(5.0), id="the beats of old"),
-        pytest.param(table.BEAT_SECONDS, "ranks:0,health:1", BeatPeriods(30, 0, 1), id="the rest is as it was"),
-        pytest.param(
-            table.SECTION_TIMEOUTS, "a:b:7,step:1,out_of_section:0", SectionTimeouts({"a:b": 7, "step": 1}, 0),
-            id="a section may have a colon in its name",
-        ),
-        pytest.param(
-            table.OWN_LOG, "info,file:/var/log/a:b.log", OwnLog("info", Path("/var/log/a:b.log")),
-            id="a file may have one, too",
-        ),
-        pytest.param(table.GROUPS, "repeat_hours:0.5", GroupLimits(repeat_hours=0.5), id="a part without a default"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("setting", "text", "value"), labelled([
+    ("a value alone", table.STRAGGLERS, "on", Stragglers("on")),
+    ("to set a part of it is to want it", table.STRAGGLERS, "every:10", Stragglers("on", every=10)),
+    ("it is off where that is written", table.STRAGGLERS, "off,every:10", Stragglers(every=10)),
+    ("a switch may stand alone", table.STRAGGLERS, " stop , json, ranks:0,", Stragglers("stop", json=True, ranks=0)),
+    ("a score that is named alone is the only one", table.STRAGGLERS, "relative:0.5", Stragglers("on", relative=0.5,
+     individual=None)),
+    ("the beats of old", table.BEAT_SECONDS, "5", BeatPeriods(5.0)),
+    ("the rest is as it was", table.BEAT_SECONDS, "ranks:0,health:1", BeatPeriods(30, 0, 1)),
+    ("a section may have a colon in its name", table.SECTION_TIMEOUTS, "a:b:7,step:1,out_of_section:0",
+     SectionTimeouts({"a:b": 7, "step": 1}, 0)),
+    ("a file may have one, too", table.OWN_LOG, "info,file:/var/log/a:b.log", OwnLog("info", Path("/var/log/a:b.log"))),
+    ("a part without a default", table.GROUPS, "repeat_hours:0.5", GroupLimits(repeat_hours=0.5)),
+]))  # fmt: skip
 def test_a_setting_of_several_parts(tmp_path: Path, setting: Setting[object], text: str, value: object) -> None:
     assert loaded(tmp_path, **{setting.name: text})[setting] == value
 
