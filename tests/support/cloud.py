@@ -2,8 +2,8 @@
 
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 TOKEN = "AQAEA-token=="
@@ -11,13 +11,14 @@ MACHINE = "gpu-17"
 
 
 class FakeCloud(ThreadingHTTPServer):
-    """All three at one address. ``answers`` may be changed while it runs: path (without its query) → text; None: there
-    is no such thing."""
+    """All three at one address, and the agent of ECS. ``answers`` may be changed while it runs: path (without query) →
+    text; None: there is no such thing. ``odd``: path → what it does there instead."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Service)
+        super().__init__(("127.0.0.1", 0), CloudService)
+        self.odd: dict[str, Callable[[CloudService], None]] = {}
         self.answers: dict[str, str | bytes | None] = {
             "/latest/meta-data/instance-id": "i-0abc123def4567890",
             "/computeMetadata/v1/instance/preempted": "FALSE\n",
@@ -32,34 +33,49 @@ class FakeCloud(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
 
-class _Service(BaseHTTPRequestHandler):
+class CloudService(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
     server: FakeCloud
 
-    def _answer(self, body: str | bytes, status: int = 200) -> None:
+    def answer(self, body: str | bytes, status: int = 200) -> None:
         data = body if isinstance(body, bytes) else body.encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
 
+    def _is_odd(self, path: str) -> bool:
+        act = self.server.odd.get(path)
+        if act is not None:
+            self.close_connection = True
+            with suppress(OSError):
+                act(self)
+        return act is not None
+
     def do_PUT(self) -> None:
+        if self._is_odd(self.path):
+            return
         fits = self.path == "/latest/api/token" and self.headers["X-aws-ec2-metadata-token-ttl-seconds"]
         self.server.asked.append("token")
-        self._answer(self.server.token if fits else "no", 200 if fits else 404)
+        self.answer(self.server.token if fits else "no", 200 if fits else 404)
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         self.server.asked.append(path)
+        if self._is_odd(path):
+            return
         named = {
             "/latest": self.headers["X-aws-ec2-metadata-token"] == self.server.token,
             "/computeMetadata": self.headers["Metadata-Flavor"] == "Google",
             "/metadata": self.headers["Metadata"] == "true" and "api-version=" in self.path,
         }
-        if not named["/" + path.split("/")[1]]:
-            self._answer("who are you", 401)
+        if not named.get("/" + path.split("/")[1], True):
+            self.answer("who are you", 401)
             return
         found = self.server.answers.get(path)
-        self._answer(found if found is not None else "not here", 200 if found is not None else 404)
+        self.answer(found if found is not None else "not here", 200 if found is not None else 404)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
         """Silent."""

@@ -7,8 +7,6 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,7 @@ from lastbeat.training.sdk.instance import (
 )
 from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
-from support.cloud import MACHINE, FakeCloud, fake_cloud
+from support.cloud import MACHINE, CloudService, FakeCloud, fake_cloud
 from support.http_sink import closed_port
 from support.memory import MemoryStore
 from support.reporting import environment, start
@@ -47,95 +45,30 @@ TASK = {
     "TaskARN": "arn:aws:ecs:us-west-2:111122223333:task/my-cluster/158d1c8083dd49d6b527399fd6414f5c",
     "AvailabilityZone": "us-west-2d",
 }
-Odd = Callable[["Service"], bool]
-"""Does something else than answer; whether it has."""
 
 
-class Service(BaseHTTPRequestHandler):
-    """EC2's metadata service, version 2, and the ECS agent's; both as ``server`` has them."""
-
-    def answer(self, body: str, status: int = 200) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body.encode())))
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def do_PUT(self) -> None:
-        if self.server.odd(self):  # type: ignore[attr-defined]
-            return
-        if self.path == "/latest/api/token" and self.headers["X-aws-ec2-metadata-token-ttl-seconds"]:
-            self.answer(TOKEN)
-        else:
-            self.answer("no", 404)
-
-    def do_GET(self) -> None:
-        if self.server.odd(self):  # type: ignore[attr-defined]
-            return
-        if self.path == "/v4/123/task":
-            self.answer(json.dumps(TASK))
-        elif self.headers["X-aws-ec2-metadata-token"] != TOKEN:
-            self.answer("who are you", 401)
-        else:
-            found = TREE.get(self.path)
-            self.answer(found or "not here", 200 if found else 404)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
-        """Silent."""
-
-
-class Kept(Service):
-    protocol_version = "HTTP/1.1"
-
-
-@contextmanager
-def service(odd: Odd = lambda _: False, handler: type[Service] = Kept) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    server.odd = odd  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def on(path: str, act: Callable[[Service], None]) -> Odd:
-    def odd(request: Service) -> bool:
-        if request.path != path:
-            return False
-        request.close_connection = True
-        with suppress(OSError):
-            act(request)
-        return True
-
-    return odd
-
-
-def stall(request: Service) -> None:
+def stall(request: CloudService) -> None:
     request.connection.recv(1)
 
 
-def drip(request: Service) -> None:
+def drip(request: CloudService) -> None:
     request.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
     while True:
         request.wfile.write(b"x")
         time.sleep(0.02)
 
 
-def reset(request: Service) -> None:
+def reset(request: CloudService) -> None:
     request.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     request.connection.close()
 
 
-def garble(request: Service) -> None:
+def garble(request: CloudService) -> None:
     request.wfile.write(b"\x00\xff no HTTP at all\r\n\r\n")
 
 
-def say(body: str, status: int = 200) -> Callable[[Service], None]:
-    def answer(request: Service) -> None:
+def say(body: str, status: int = 200) -> Callable[[CloudService], None]:
+    def answer(request: CloudService) -> None:
         request.close_connection = False
         request.answer(body, status)
 
@@ -153,34 +86,34 @@ def asked(address: str, expected: Instance, more: Mapping[str, str] | None = Non
     return found
 
 
-@pytest.mark.parametrize("handler", [pytest.param(Kept, id="kept alive"), pytest.param(Service, id="closed each time")])
-def test_ec2_tells_id_zone_and_type(handler: type[Service]) -> None:
-    with service(handler=handler) as address:
-        assert asked(address, FULL) == FULL
-        assert asked(address + "/", FULL) == FULL
+def test_ec2_tells_id_zone_and_type(cloud: FakeCloud) -> None:
+    assert asked(cloud.address, FULL) == FULL
+    assert asked(cloud.address + "/", FULL) == FULL
 
 
 ID, ZONE, PUT = *list(TREE)[:2], "/latest/api/token"
 
 
 @pytest.mark.parametrize(
-    ("odd", "found"),
+    ("path", "odd", "found"),
     [
-        pytest.param(on(PUT, stall), HOST, id="no token ever comes, as in a container one hop too far"),
-        pytest.param(on(PUT, reset), HOST, id="it resets"),
-        pytest.param(on(PUT, drip), HOST, id="it drips"),
-        pytest.param(on(PUT, garble), HOST, id="it speaks no HTTP"),
-        pytest.param(on(PUT, say("a\r\nX-Evil: 1")), HOST, id="a token that would be a header"),
-        pytest.param(on(ID, stall), HOST, id="it stalls after the token"),
-        pytest.param(on(ID, say("<html>proxy login</html>")), HOST, id="somebody else answers"),
-        pytest.param(on(ID, say("i-1", 302)), HOST, id="a redirection"),
-        pytest.param(on(ZONE, stall), Instance(FULL.id, host="host-1"), id="it stalls after the id"),
-        pytest.param(on(ZONE, say("no", 404)), Instance(FULL.id, None, FULL.type, "host-1"), id="it knows no zone"),
+        pytest.param(PUT, stall, HOST, id="no token ever comes, as in a container one hop too far"),
+        pytest.param(PUT, reset, HOST, id="it resets"),
+        pytest.param(PUT, drip, HOST, id="it drips"),
+        pytest.param(PUT, garble, HOST, id="it speaks no HTTP"),
+        pytest.param(PUT, say("a\r\nX-Evil: 1"), HOST, id="a token that would be a header"),
+        pytest.param(ID, stall, HOST, id="it stalls after the token"),
+        pytest.param(ID, say("<html>proxy login</html>"), HOST, id="somebody else answers"),
+        pytest.param(ID, say("i-1", 302), HOST, id="a redirection"),
+        pytest.param(ZONE, stall, Instance(FULL.id, host="host-1"), id="it stalls after the id"),
+        pytest.param(ZONE, say("no", 404), Instance(FULL.id, None, FULL.type, "host-1"), id="it knows no zone"),
     ],
 )
-def test_a_service_that_misbehaves_costs_neither_time_nor_more_than_it_took(odd: Odd, found: Instance) -> None:
-    with service(odd) as address:
-        assert asked(address, found) == found
+def test_a_service_that_misbehaves_costs_neither_time_nor_more_than_it_took(
+    cloud: FakeCloud, path: str, odd: Callable[[CloudService], None], found: Instance
+) -> None:
+    cloud.odd[path] = odd
+    assert asked(cloud.address, found) == found
 
 
 @pytest.mark.parametrize(
@@ -198,21 +131,16 @@ def test_without_a_service_the_host_stands(address: str, tmp_path: Path) -> None
     assert cloud_instance(environ, HOST, sys=tmp_path) == HOST
 
 
-def test_a_service_that_is_switched_off_is_not_asked() -> None:
-    with service() as address:
-        assert asked(address, HOST, {"AWS_EC2_METADATA_DISABLED": "True"}) == HOST
+def test_a_service_that_is_switched_off_is_not_asked(cloud: FakeCloud) -> None:
+    assert asked(cloud.address, HOST, {"AWS_EC2_METADATA_DISABLED": "True"}) == HOST
 
 
-def test_ecs_is_asked_first() -> None:
+def test_ecs_is_asked_first_and_passed_over_where_it_says_nothing_useful(cloud: FakeCloud) -> None:
+    agent = {"ECS_CONTAINER_METADATA_URI_V4": f"{cloud.address}/v4/123"}
     task = Instance("my-cluster/158d1c8083dd49d6b527399fd6414f5c", "us-west-2d", host="host-1")
-    with service() as address:
-        assert asked(address, task, {"ECS_CONTAINER_METADATA_URI_V4": f"{address}/v4/123"}) == task
-
-
-@pytest.mark.parametrize("body", [pytest.param("{}", id="no task")])
-def test_an_ecs_agent_that_says_nothing_useful_is_passed_over(body: str) -> None:
-    with service(on("/v4/123/task", say(body))) as address:
-        assert asked(address, FULL, {"ECS_CONTAINER_METADATA_URI_V4": f"{address}/v4/123"}) == FULL
+    assert asked(cloud.address, task, agent) == task
+    cloud.answers["/v4/123/task"] = "{}"
+    assert asked(cloud.address, FULL, agent) == FULL
 
 
 @pytest.mark.parametrize(
@@ -283,6 +211,7 @@ def events(**fields: object) -> str:
 @pytest.fixture
 def cloud() -> Iterator[FakeCloud]:
     with fake_cloud() as running:
+        running.answers |= {**TREE, "/v4/123/task": json.dumps(TASK)}
         yield running
 
 
