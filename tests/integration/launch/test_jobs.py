@@ -53,14 +53,6 @@ def test_a_job_that_fails_and_one_that_is_stopped_are_failed(head: Head) -> None
     assert check_job_status(head.head_pod, stopped) == "FAILED"
 
 
-def test_a_job_that_waits_for_gpus_is_pending_and_shows_no_step(by_dashboard: Head) -> None:
-    job = by_dashboard.submit("true", entrypoint_num_gpus=64)
-
-    assert check_job_status(by_dashboard.head_pod, job) == "PENDING"
-    assert get_current_step(by_dashboard.head_pod, job) is None
-    assert not detect_stall(by_dashboard.head_pod, job, stagnation_threshold=1)
-
-
 def test_watching_ends_when_its_time_is_over(by_dashboard: Head) -> None:
     job = by_dashboard.submit(LONG)
     begun(by_dashboard, job)
@@ -111,13 +103,6 @@ def test_what_a_job_is_given_stands_in_no_list_of_arguments(by_pod: Head) -> Non
 
     assert by_pod.kubectl is not None
     assert "hf_abcdefghijklmnop" not in str(by_pod.kubectl.calls())
-
-
-def test_an_id_is_used_once(head: Head) -> None:
-    job = head.submit("true")
-
-    with pytest.raises(NotSubmittedError, match="already exists"):
-        head.submit("true", job)
 
 
 def test_a_job_stands_still_that_makes_no_step(by_dashboard: Head) -> None:

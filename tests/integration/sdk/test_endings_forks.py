@@ -49,7 +49,7 @@ def test_forks_in_the_middle_of_beats(site: Site) -> None:
     import lastbeat
     run = lastbeat.start("run-1")
     children, parent = [], os.getpid()
-    for n in range(40):
+    for n in range(24):
         run.step(n)
         pid = os.fork()
         if pid == 0:
@@ -65,7 +65,7 @@ def test_forks_in_the_middle_of_beats(site: Site) -> None:
             sys.exit(9)
         children.append(pid)
     # With all of them alive, and whatever they hold, the run goes on beating.
-    run.step(40)
+    run.step(24)
     deadline = time.monotonic() + 60
     while run._reporter._rank is None or run._reporter._rank._written_steps < run.steps:
         assert time.monotonic() < deadline, "a child holds the beat up"
@@ -79,7 +79,7 @@ def test_forks_in_the_middle_of_beats(site: Site) -> None:
     assert trained.exit == 0, trained.said
     assert "lastbeat cannot" not in trained.said
     found = site.look()
-    assert (found["status"], found["step"]) == ("SUCCEEDED", 40)
+    assert (found["status"], found["step"]) == ("SUCCEEDED", 24)
 
 
 def test_a_fork_right_after_the_start_does_not_inherit_an_import(directory: Site) -> None:

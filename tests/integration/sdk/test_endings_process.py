@@ -105,7 +105,7 @@ def test_a_run_that_nobody_ends_does_not_disturb_the_end_of_the_interpreter(site
     import lastbeat
     runs = [lastbeat.run(f"run-{n}") for n in range(3)]
     steps = 0
-    while any(run._reporter._rank is None or run._reporter._rank._written_steps < 20 for run in runs):
+    while any(run._reporter._rank is None or run._reporter._rank._written_steps < 10 for run in runs):
         steps += 1
         for run in runs:
             run.step(steps)

@@ -405,26 +405,6 @@ def test_an_injected_error_takes_its_path(kind: str, leaves: Any, elsewhere: Any
     assert seen.verdicts == (verdict,)
 
 
-@pytest.mark.parametrize(
-    ("kind", "said", "lines"),
-    [
-        ("transient_error", "2.5 both times: the error was injected on purpose", 1),
-        ("persistent_error", "2.5 both times: the error was injected on purpose", 2),
-        ("correct_result", "2.5, after 2.5: the error was injected on purpose", 2),
-    ],
-)
-def test_the_log_says_of_an_injected_error_that_it_was_injected(
-    kind: str, said: str, lines: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    training = machine(error_injection_rate=1, error_injection_type=kind)
-    if run_step(training, [2.5, 2.5]).leaves[1]:
-        run_step(resumed(training.state_dict(), "GPU-2"), [2.5])
-    verdicts = [each for each in caplog.messages if " rerun: " in each]
-    assert len(verdicts) == lines
-    assert said in verdicts[-1]
-    assert "2.5 != 2.5" not in caplog.text
-
-
 def test_values_that_differ_in_their_last_digits_alone_are_shown_with_those(caplog: pytest.LogCaptureFixture) -> None:
     training = machine(check_for_spiky_loss=True)
     for _ in range(20):
