@@ -74,6 +74,7 @@ LEFT = [
     pytest.param(encode_starts(replace(NEXT, launch="yesterday", number=7)), id="an earlier job's says nothing"),
     pytest.param(encode_starts(replace(OVER, launch="yesterday")), id="nor that it was over"),
     pytest.param(b"{", id="nor what is no document"),
+    pytest.param(b'{"launch": 7}', id="nor what is damaged"),
 ]
 
 

@@ -130,6 +130,8 @@ session.report_saves(model, "save")
         pytest.param("with callback.run.phase('evaluation'):\n model.save('a')\n print(callback.run.phase_now[0])",
                      ["a saving", "evaluation", "training"], id="a save within an evaluation"),
         pytest.param("session.end(); model.save('a')", ["a training", "training"], id="none after the end"),
+        pytest.param("session.begin(5); session.report_saves(model, 'save'); model.save('a')",
+                     ["a saving", "training"], id="of a second training once"),
         pytest.param("session.end(); model.save = own = lambda path: print(path, callback.run.phase_now[0])\n"
                      "session.begin(5); session.report_saves(model, 'save'); model.save('b')\n"
                      "session.end(); print(model.save is own)", ["b saving", "True", "training"],

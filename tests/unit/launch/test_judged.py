@@ -137,6 +137,7 @@ def test_a_runs_gpus_are_those_that_training_told_of() -> None:
     [
         ("ray", ("--ray-address=http://127.0.0.1:1",), ""),
         ("ray", (), "http://127.0.0.1:1 uid 0"),
+        ("ray", ("--ray-address=nonsense",), ""),
         ("ray-pod", ("--head-pod=Not A Pod",), ""),
         ("ray-exec", (), "10.0.0.1:6443/ml/Not A Pod"),
         ("local", (), ""),

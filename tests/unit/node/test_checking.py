@@ -30,6 +30,8 @@ GPUS = [
     pytest.param(asked(gpu(0), gpu(1)), None, ["ok"], "2 GPUs well: H100", id="all are well"),
     pytest.param(asked(gpu(0)), 2, ["fail"], "1 of 2 are there", id="one is missing"),
     pytest.param(asked(gpu(0), gpu(1, lost=True)), None, ["fail"], "GPU 1 is lost", id="one is lost"),
+    pytest.param(asked(gpu(0, lost=True), gpu(1, lost=True)), 2, ["fail", "fail"], "GPUs 0-1 are lost",
+                 id="all are lost"),
     pytest.param(asked({"index": 0, "name": "GPU"}), None, ["ok"], "1 GPU well",
                  id="one that tells nothing is not ill"),
     pytest.param(asked(), None, ["ok"], "there are none", id="a driver without GPUs"),

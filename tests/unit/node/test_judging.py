@@ -114,6 +114,7 @@ QUIET: list[Any] = [
     pytest.param(lambda _: {"xids": [("GPU 0", 13), ("GPU 0", 31)]}, id="Xids that a program causes"),
     pytest.param(lambda _: {"node": replace(WELL, memory=Memory(20 * G, 2000 * G))},
                  id="a share of a large machine is much"),
+    pytest.param(lambda _: {"node": replace(WELL, disks=(Disk("/s", 0, 0),))}, id="a file system without a size"),
     pytest.param(lambda n: {"node": replace(WELL, disks=(Disk("/s", (500 - 40 * (n % 4)) * G, 1000 * G),))},
                  id="a disk to which checkpoints are written, and old ones deleted"),
     pytest.param(

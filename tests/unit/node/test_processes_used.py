@@ -48,6 +48,10 @@ def test_a_tree(tmp_path: Path, lines: list[str], expected: ProcessUsage) -> Non
     assert tree_usage(10, tmp_path) == expected
 
 
+def test_where_nothing_can_be_read_nothing_is_known(tmp_path: Path) -> None:
+    assert tree_usage(10, tmp_path / "none") == ProcessUsage()
+
+
 def test_a_process_without_proc_says_what_it_can(tmp_path: Path) -> None:
     found = own_usage(tmp_path)
     assert found.cpu_s is not None

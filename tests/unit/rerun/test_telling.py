@@ -155,6 +155,7 @@ def test_whatever_a_document_says_reading_it_never_raises(value: Any) -> None:
         pytest.param([("transient_error", 7, "n1"), ("same_device", 7, "n2")], 16, ("n2",), id="none that is well"),
         pytest.param([("persistent_error", 7, "n1")], 17, (), id="none where nothing is to be resumed"),
         pytest.param([("reproduced", 7, "n1,n2 --all")], 16, (), id="nothing that is no host's name"),
+        pytest.param([("reproduced", 7, f"n{each}") for each in range(8)], 16, (), id="none where there may be more"),
         pytest.param([], 16, (), id="none of which nobody knows"),
     ],
 )

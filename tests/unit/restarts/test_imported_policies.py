@@ -59,6 +59,8 @@ ACTIONS: list[Any] = [
     pytest.param("action: {class_name: TerminationAction}", [Reaction(action="stop")], id="an end of the job"),
     pytest.param("actions: [{class_name: LogAction, message: m}, {class_name: CancelAction}]",
                  [Reaction(note="m"), Reaction(action="stop")], id="two, by their later names"),
+    pytest.param("actions: [{class_name: RunCommandAction, command: [sleep, 5]}]", [Reaction(command=("sleep", "5"))],
+                 id="a number is an argument"),
     pytest.param(waits("{class_name: MetadataCondition, key: trigger, equals: yes}", action=EVAL),
                  [Reaction(command=("python", "eval.py", "{job_id}"))], id="a condition that the entry itself meets"),
 ]  # fmt: skip
@@ -258,6 +260,11 @@ def test_the_same_within_a_whole_configuration_wins_over_a_name() -> None:
     assert loaded(found).rules == loaded(take(TOP)).rules
     assert "m.yaml:5: restart_reason: left out; lastbeat says why in its own words" in found.notes
     assert "m.yaml:1: defaults: /restart: default: the policy in the file replaces it" in found.notes
+
+
+def test_a_policy_with_blocks() -> None:
+    text = "policies:\n- mode: crash\n  implementation: {class_name: AlwaysRestartPolicy, reason: r, max_retries: 1}\n"
+    assert {mode: rule.max_retries for mode, rule in loaded(take(text)).rules.items()} == {Mode.CRASH: 1}
 
 
 @pytest.mark.parametrize(

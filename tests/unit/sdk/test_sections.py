@@ -18,6 +18,7 @@ from lastbeat.training.sdk.sections import (
     PhaseSection,
     Section,
     SectionLimits,
+    Sections,
     section_fields,
 )
 
@@ -420,3 +421,27 @@ def test_a_step_of_another_thread_that_ends_a_phase_as_it_begins_leaves_no_secti
     run.set_phase("saving")
     assert told(run) == ["step"]
     assert not run.sections.open
+
+
+@pytest.mark.parametrize(
+    ("go_on", "expected"),
+    [
+        pytest.param(lambda run: run.step(2), "step", id="a step"),
+        pytest.param(lambda run: run.set_phase("training"), "step", id="the next phase"),
+        pytest.param(lambda run: run.set_phase("evaluation"), "evaluation", id="the next section"),
+    ],
+)
+def test_training_that_goes_on_while_limits_are_set_is_in_no_phase_of_before(
+    run: Run, monkeypatch: pytest.MonkeyPatch, go_on: Callable[[Run], None], expected: str
+) -> None:
+    aside, late = Sections._aside, [go_on]  # the moment after the beat thread has read the phase
+
+    def found(sections: Sections, name: object) -> str | None:
+        if late:
+            late.pop()(run)
+        return aside(sections, name)
+
+    _saves_after_a_step(run)
+    monkeypatch.setattr(Sections, "_aside", found)
+    run.sections.limits = SAVES
+    assert told(run) == [expected]

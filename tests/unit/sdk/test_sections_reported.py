@@ -133,6 +133,7 @@ STATED = [
     ),
     pytest.param({SECTIONS: "save:420,out_of_section:0"}, {}, {"save": 420.0}, id="it may be off"),
     pytest.param({}, {"sections": {"save": "soon", 7: 1}}, {"save": None}, id="what is no limit is left out"),
+    pytest.param({}, {"sections": ["save"]}, {"save": None}, id="what is no dictionary is left out"),
 ]  # fmt: skip
 
 

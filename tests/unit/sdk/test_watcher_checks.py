@@ -76,6 +76,7 @@ def test_looking_costs_one_small_read_in_so_many_beats(every_beats: int, reads: 
 
 
 HOSTILE = [
+    pytest.param(b"[1]", None, id="a list"),
     pytest.param(b"[" * 4000, None, id="deep"),
     pytest.param(b"{}", "stopped by somebody", id="nobody"),
     pytest.param(
