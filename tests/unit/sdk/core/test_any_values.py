@@ -63,7 +63,7 @@ def end(run: Run, how: str, said: Any, error: BaseException, wait_s: Any) -> Non
         run.end_with(error, wait_s=wait_s)
 
 
-@settings(max_examples=100 if settings().derandomize else 5000)
+@settings(max_examples=60 if settings().derandomize else 5000)
 @given(
     drawn=st.fixed_dictionaries(dict.fromkeys(NAMES, ANYTHING)),
     rank=st.one_of(st.none(), ANYTHING),
@@ -102,7 +102,7 @@ def test_whatever_is_said_of_a_run_its_end_is_told(
             strict(held.body)
 
 
-@settings(max_examples=60 if settings().derandomize else 1000)
+@settings(max_examples=40 if settings().derandomize else 1000)
 @given(
     drawn=st.fixed_dictionaries(dict.fromkeys(("total_steps", "rank", "world_size", "resume", "capture"), ANYTHING)),
     root=st.one_of(st.none(), st.sampled_from([name for name in sorted(VALUES) if "text" not in name]).map(Made)),
