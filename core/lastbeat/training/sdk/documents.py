@@ -217,6 +217,8 @@ class ProgressHistory:
 
     def document(self, run: Run, at: float) -> dict[str, Any] | None:
         """progress.json at Unix time ``at``, or None before the first step."""
+        # One look at the clock for all points: reading a value may take long.
+        offset = monotonic() - at
         # Taken first, so that none of its steps is newer than the latest.
         # A step that was under way at the last beat may have gone into the sampler of then.
         samplers = [self._sampler, run.between]
@@ -243,11 +245,11 @@ class ProgressHistory:
             return None
         loss_now, rate_now, epoch_now, *metrics_now = floats
         for when, told, loss_then, rate_then in [each for sampler in samplers for each in sampler.take()]:
-            then = self._unix(when, at)
+            then = self._unix(when - offset, at)
             if then is not None and told != at_step:
                 self.recent.add((round(then, 3), told, as_number(loss_then), as_number(rate_then)))
         self.recent.add((round(at, 3), at_step, loss_now, rate_now))
-        self._add_metrics([each for sampler in samplers for each in sampler.take_metrics(metrics)], at)
+        self._add_metrics([each for sampler in samplers for each in sampler.take_metrics(metrics)], at, offset)
         self._add_points(at, at_step, {name: value for (name, _), value in zip(named, metrics_now, strict=True)})
         self._beat_at = at
         self._window.append((at, at_step, tokens or 0))
@@ -274,14 +276,14 @@ class ProgressHistory:
         }
 
     def _unix(self, when: float, at: float) -> float | None:
-        """The Unix time of a step between the last beat and this one; ``when`` is its time of the monotonic clock. None
-        if the Unix clock has been set back since."""
-        return min(max(self._beat_at, at + when - monotonic()), at) if at > self._beat_at else None
+        """``when``, the Unix time of a step, held between the last beat and this one (``at``). None if the Unix clock has
+        been set back since."""
+        return min(max(self._beat_at, when), at) if at > self._beat_at else None
 
-    def _add_metrics(self, taken: Iterable[StepMetrics], at: float) -> None:
+    def _add_metrics(self, taken: Iterable[StepMetrics], at: float, offset: float) -> None:
         """The metrics of steps between two beats."""
         for when, step, metrics in taken:
-            then = self._unix(when, at)
+            then = self._unix(when - offset, at)
             if then is None or not safe_to_read(step):
                 continue
             named = [(as_text(name) or "", value) for name, value in islice(metrics.items(), METRICS_LIMIT)]

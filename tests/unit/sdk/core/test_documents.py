@@ -260,6 +260,24 @@ def test_points_are_in_order_of_time_whatever_the_clock_does() -> None:
         assert set_back or times == sorted(times)
 
 
+def test_a_metric_that_is_slow_to_read_moves_no_later_point_before_it() -> None:
+    class Slow:
+        def __float__(self) -> float:
+            time.sleep(0.2)
+            return 1.0
+
+    run, history = Run("run-1", None), ProgressHistory()
+    run.step(0)
+    read(history.document(run, AT))
+    run.step(1, slow=Slow(), accuracy=0.1)
+    run.step(2)
+    run.step(3, accuracy=0.5)
+    run.step(4)
+    read(history.document(run, AT + 10))
+    times = [point[0] for point in history.curves["accuracy"].points]
+    assert (len(times), times) == (2, sorted(times))
+
+
 @pytest.mark.parametrize(
     ("losses", "least", "greatest"),
     [
