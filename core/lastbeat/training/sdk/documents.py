@@ -276,7 +276,7 @@ class ProgressHistory:
         }
 
     def _unix(self, when: float, at: float) -> float | None:
-        """``when``, the Unix time of a step, held between the last beat and this one (``at``). None if the Unix clock has
+        """``when``, the Unix time of a step, held between the last beat and this one. None if the Unix clock has
         been set back since."""
         return min(max(self._beat_at, when), at) if at > self._beat_at else None
 
