@@ -193,9 +193,11 @@ def test_a_job_that_somebody_else_submitted_is_adopted_with_its_log_and_its_scri
 def test_an_agent_looks_after_what_was_only_submitted(conf: Path, tmp_path: Path) -> None:
     run_id = f"llama-{tmp_path.name[-12:]}"
     (tmp_path / "runs").mkdir()
-    (tmp_path / "train.sbatch").write_text(SCRIPT, encoding="utf-8")
+    # The first job stays until it is cancelled: the agent may start late.
+    script = "#!/bin/sh\n[ $LASTBEAT_RESTART_COUNT = 1 ] || exec sleep 600\n"
+    (tmp_path / "train.sbatch").write_text(script, encoding="utf-8")
     options = ("--run-id", run_id, "--launcher", "slurm", "--policy", "megatron_transient", "--interval", "0.5")
-    begun = supervise(tmp_path, *options, "--submit-only", "--", "train.sbatch", "25")
+    begun = supervise(tmp_path, *options, "--submit-only", "--", "train.sbatch")
     said, _ = begun.communicate(timeout=60)
     assert begun.returncode == 0, said
     agent = supervise(tmp_path, "--agent", "--launcher", "slurm", "--interval", "0.5")
