@@ -91,7 +91,8 @@ def begin(  # noqa: PLR0913 - what, by whom, where, when, and from where on
 def _last_job(record: Record, launcher: Launcher) -> JobMemory | None:
     """The run's last job, which has ended."""
     if any(each.kind == RESTART_KIND and not each.settled for each in record.actions):
-        raise NotBegunError(f"{record.run_id} is supervised, and its next job is about to start; go on with --resume")
+        what = f"{record.run_id} is supervised, and its next job is about to start"
+        raise NotBegunError(f"{what}; go on with: lastbeat restart {record.run_id}")
     if record.supervision is None:
         return None
     job = present_job(record, record.supervision.launcher)

@@ -230,9 +230,10 @@ const Data = (() => {
   function command(verb, id) {
     const root = fleet?.root ?? "";
     const quoted = /^[\w@%+=:,./-]+$/.test(root) ? root : `'${root.replaceAll("'", "'\\''")}'`;
-    const [name, ...options] = verb.split(" ");
+    const words = verb.split(" "), options = words.filter((word) => word.startsWith("-"));
+    const names = words.filter((word) => !word.startsWith("-"));
     const where = root ? ["--root", quoted] : [], which = id.startsWith("-") ? ["--", id] : [id];
-    return ["lastbeat", name, ...where, ...options, ...which].join(" ");
+    return ["lastbeat", ...names, ...where, ...options, ...which].join(" ");
   }
 
   function again() {

@@ -246,7 +246,7 @@ const Records = (() => {
       ]),
       ...reactions(known, now),
       known.supervised_by || known.over || doc.run.run_id.startsWith("-") ? null
-        : copied("Go on with it", Data.command("supervise --resume", doc.run.run_id), "resume"),
+        : copied("Go on with it", Data.command("restart resume", doc.run.run_id), "resume"),
     ];
   }
 
