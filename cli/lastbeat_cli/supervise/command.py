@@ -3,8 +3,8 @@
 import logging
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -102,6 +102,34 @@ def _wish(command: F) -> F:
     )(command)
 
 
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """The values of :func:`_wish`."""
+
+    file: str | None
+    launcher: str | None
+    at: tuple[str, ...]
+    launcher_options: tuple[str, ...]
+    output: str | None
+    policy: str | None
+    checkpoint_dir: str | None
+    interval: str | None
+    submit_only: bool
+    cancel_on_exit: bool
+    dry_run: bool
+    log: tuple[str, ...]
+    as_json: bool
+    given: Mapping[str, str | None]
+    """Those that override settings."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "_Wish":
+        """The wish in ``values``, option → value."""
+        own = {each.name for each in fields(cls)} - {"given"}
+        given = {name: value for name, value in values.items() if name not in own}
+        return cls(**{name: values[name] for name in own}, given=given)
+
+
 @click.command("supervise", cls=options.Grouped, epilog=_EPILOG)
 @options.option("--run-id", metavar="ID", group=WHAT, help="The run: its folder's name below the fleet root.")
 @_wish
@@ -112,7 +140,7 @@ def command(*, run_id: str | None, job: tuple[str, ...], **wish: Any) -> int:
     The supervision is kept in the run's record. After a crash or a reboot, 'lastbeat restart RUN' continues it on any
     machine. Ctrl-C leaves the job running.
     """
-    return _begin(run_id, job, None, **wish)
+    return _begin(run_id, job, None, _Wish.of(wish))
 
 
 @click.command("adopt", cls=options.Grouped, epilog=_EPILOG_ADOPT)
@@ -133,64 +161,47 @@ def adopt(*, run_id: str | None, adopted: str | None, words: tuple[str, ...], **
             raise click.UsageError(f"{lacks} is missing; use for example lastbeat restart adopt my-run 4711")
         run_id, adopted, *rest = words
         words = tuple(rest)
-    return _begin(run_id, words, adopted, **wish)
+    return _begin(run_id, words, adopted, _Wish.of(wish))
 
 
-def _begin(  # noqa: PLR0913 - each is an option
-    run_id: str | None,
-    job: tuple[str, ...],
-    adopt: str | None,
-    *,
-    file: str | None,
-    launcher: str | None,
-    at: tuple[str, ...],
-    launcher_options: tuple[str, ...],
-    output: str | None,
-    policy: str | None,
-    checkpoint_dir: str | None,
-    interval: str | None,
-    submit_only: bool,
-    cancel_on_exit: bool,
-    dry_run: bool,
-    log: tuple[str, ...],
-    as_json: bool,
-    **given: str | None,
-) -> int:
+def _begin(run_id: str | None, job: tuple[str, ...], adopt: str | None, wish: _Wish) -> int:
     """Begin the supervision of ``job``, or of a job that is adopted, and supervise it. Returns the exit status."""
     following.log_progress()
     faults: list[str] = []
-    filed = WantedSupervision() if file is None else config.load(file)
-    interval_s = None if interval is None else values.interval(interval, faults, least=0.1)
+    filed = WantedSupervision() if wish.file is None else config.load(wish.file)
+    interval_s = None if wish.interval is None else values.interval(wish.interval, faults, least=0.1)
     said = WantedSupervision(
         run_id or "",
-        launcher or "",
+        wish.launcher or "",
         job,
-        (*reach.launcher_options(at, launcher or filed.launcher, faults), *launcher_options),
-        output=output or "",
-        logs=log,
-        checkpoints=checkpoint_dir or "",
+        (*reach.launcher_options(wish.at, wish.launcher or filed.launcher, faults), *wish.launcher_options),
+        output=wish.output or "",
+        logs=wish.log,
+        checkpoints=wish.checkpoint_dir or "",
         interval_s=interval_s,
     )
-    said = asked.by_options(given, said, policy, faults)
-    if file is not None:
-        said, wins = config.over(said, filed, file)
+    said = asked.by_options(wish.given, said, wish.policy, faults)
+    if wish.file is not None:
+        said, wins = config.over(said, filed, wish.file)
         for each in wins:
             print(each, file=sys.stderr)
     name = asked.run_id_of(said, faults, adopts=adopt is not None)
     said = replace(said, run_id=name)
-    settings = asked.settings_for(given, said, faults)
+    settings = asked.settings_for(wish.given, said, faults)
     logs.follow(settings)
     adopted = None if adopt is None else adopting.look(said.launcher, adopt, said.options)
     if adopted is not None:
         said = adopting.completed(settings, said, adopted)
     supervision = asked.supervision(settings, said)
     supervised = supervise(settings, name, supervision, asked.restart_policy(settings, supervision))
-    if dry_run:
-        return plan.show(settings, supervised, supervision, as_json=as_json)
+    if wish.dry_run:
+        return plan.show(settings, supervised, supervision, as_json=wish.as_json)
     lease = following.new_lease()
     _record(settings, supervised, supervision, lease, adopted)
-    manner = Manner(interval_s or 0.0, as_json=as_json, submit_only=submit_only, cancel_on_exit=cancel_on_exit)
-    return following.supervise(settings, name, given, manner, lease)
+    manner = Manner(
+        interval_s or 0.0, as_json=wish.as_json, submit_only=wish.submit_only, cancel_on_exit=wish.cancel_on_exit
+    )
+    return following.supervise(settings, name, wish.given, manner, lease)
 
 
 def _make_root(settings: Settings) -> None:
