@@ -335,6 +335,15 @@ def test_a_link_opens_a_run_whose_words_stay_whole_and_escape_leads_to_the_fleet
     expect_fleet(page, [scenes.OOM])
 
 
+def test_escape_leads_back_to_the_filter_of_a_link_that_was_followed_within_the_fleet(page: Page) -> None:
+    for followed in ("#/?q=ddp64", f"#/?q={scenes.OOM}"):
+        page.evaluate("hash => { location.hash = hash; }", followed)
+        expect(page.locator("tbody tr")).to_have_count(1)
+    open_run(page, scenes.OOM)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("searchbox")).to_have_value(scenes.OOM)
+
+
 def test_how_it_ended_is_read_in_the_timeline_however_short_ago(page: Page) -> None:
     open_run(page, scenes.DONE)
     ended = section(page, "Timeline").locator(".band", has_text="SUCCEEDED")

@@ -54,6 +54,7 @@ const App = (() => {
     }
     const causes = id === null && /^#\/causes(?:\?|$)/.test(hash), fleet = id === null && !causes;
     const next = causes ? "causes" : fleet ? "fleet" : `run ${id}`;
+    if (fleet) fleetHash = location.hash || "#/";
     if (next === shown) {
       if (fleet) Fleet.follow();
       return;
@@ -74,7 +75,6 @@ const App = (() => {
       leave = Run.show(main, id);
       if (!first) main.focus({ preventScroll: true });
     }
-    if (fleet) fleetHash = location.hash || "#/";
     setText(skip, fleet ? "Skip to the runs" : causes ? "Skip to the causes" : "Skip to the run");
     title();
   }
