@@ -50,7 +50,7 @@ Exit status:
 
 \b
 Examples:
-  lastbeat dashboard --bucket my-bucket --open
+  lastbeat dashboard --root s3://my-bucket/training-runs --open
   ssh -L 8321:localhost:8321 cluster lastbeat dashboard --root /shared/runs --port 8321
 
 The dashboard writes only the silences that people make on the page, which takes a token. It sends no requests to the

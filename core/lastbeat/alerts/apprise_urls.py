@@ -66,7 +66,7 @@ def _parse(text: str) -> tuple[str, ...]:
 APPRISE_URLS = Setting[tuple[str, ...] | None](
     "LASTBEAT_APPRISE_URLS",
     _parse,
-    "Destinations of Apprise, between commas or spaces: each a service's URL with one recipient; a secret. Needs "
+    "Destinations of Apprise, between commas or spaces: each a service's URL with one recipient. Needs "
     "pip install 'lastbeat[apprise]'.",
     example="mailtos://user:password@example.com?to=oncall@example.com ntfys://ntfy.example.com/alerts",
     secret=True,

@@ -52,8 +52,7 @@ def _parse_url(text: str) -> str:
 PAGERDUTY_ROUTING_KEY = Setting[str | None](
     "LASTBEAT_PAGERDUTY_ROUTING_KEY",
     _parse_key,
-    "Integration key of a PagerDuty service (Events API v2) in which trouble opens an incident that its end resolves; "
-    "a secret.",
+    "Integration key of a PagerDuty service (Events API v2) in which trouble opens an incident that its end resolves.",
     secret=True,
 )
 PAGERDUTY_URL = Setting[str](

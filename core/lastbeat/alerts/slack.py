@@ -26,7 +26,7 @@ def _parse(text: str) -> str:
 SLACK_WEBHOOK_URL = Setting[str | None](
     "SLACK_WEBHOOK_URL",
     _parse,
-    "Slack Incoming Webhook that alerts go to; a secret.",
+    "Slack Incoming Webhook that alerts go to.",
     example="https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX",
     secret=True,
     option="--slack-webhook",

@@ -57,7 +57,7 @@ def _parse_url(text: str) -> str:
 SLACK_BOT_TOKEN = Setting[str | None](
     "SLACK_BOT_TOKEN",
     _parse_token,
-    "Token of a Slack app's bot with the scope chat:write, which keeps a thread a run in SLACK_CHANNEL; a secret. "
+    "Token of a Slack app's bot with the scope chat:write, which keeps a thread a run in SLACK_CHANNEL. "
     "Needs pip install 'lastbeat[slack]'.",
     example="xoxb-… as Slack shows it under OAuth & Permissions",
     secret=True,

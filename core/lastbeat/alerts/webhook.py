@@ -36,7 +36,7 @@ from lastbeat.model.text import one_line
 WEBHOOK_URL = Setting[str | None](
     "LASTBEAT_WEBHOOK_URL",
     partial(check_address, plain_http=True),
-    "Address that alerts are POSTed to as JSON; a secret.",
+    "Address that alerts are POSTed to as JSON.",
     example="https://alerts.example.com/hooks/lastbeat",
     secret=True,
 )

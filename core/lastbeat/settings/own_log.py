@@ -32,7 +32,7 @@ def level(settings: Settings) -> int:
 
 
 def file_handler(path: Path, formatter: logging.Formatter) -> logging.Handler:
-    """Appends to ``path``, and to a new file after a rotation. Raises ``OSError``."""
+    """Appends to ``path``, and reopens it after a rotation. Raises ``OSError``."""
     from logging.handlers import WatchedFileHandler  # noqa: PLC0415 - 6 ms, and few have such a file
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -195,9 +195,9 @@ def _section_timeouts(*, out_of_section: float | None = None, **sections: float)
 SECTION_TIMEOUTS = Setting[SectionTimeouts](
     "LASTBEAT_SECTION_TIMEOUTS",
     Parts(SectionTimeouts, _section_timeouts, others=number("seconds")),
-    "Seconds that a run may stay in each of its sections before it is TIMED_OUT. out_of_section: without a step or a "
-    "section, and at least 1800 before the first step; 0 is off, and 300 the default where sections have limits. Set "
-    "it for training, whose heartbeats pass it on to watchers.",
+    "Seconds that a run may stay in each of its sections before it is TIMED_OUT. out_of_section limits the time "
+    "without a step or section: 300 by default where sections have limits, 1800 or more before the first step, 0 for "
+    "none. Set it for training, whose heartbeats pass it on to watchers.",
     example="setup:600,step:180,checkpointing:420,out_of_section:300",
     option="--section-timeouts",
 )
@@ -257,7 +257,7 @@ STALL_MINUTES = Setting[float | None](
 START_MINUTES = Setting[float](
     "LASTBEAT_START_MINUTES",
     number("minutes", zero=True),
-    "Minutes that a run may take to its first heartbeat, from the first check.",
+    "Minutes that a run may take to its first heartbeat, from the first check; 0: it needs one at once.",
     default="0",
     example="15",
 )
@@ -274,8 +274,8 @@ BLIND_MINUTES = Setting[float](
 STATE_DIR = Setting[Path | None](
     "LASTBEAT_STATE_DIR",
     absolute,
-    "Where the record goes when the store cannot be written to; else $XDG_STATE_HOME/lastbeat or "
-    "~/.local/state/lastbeat.",
+    "Folder for what stays on this machine, as a record while the store cannot be written to. Default: "
+    "$XDG_STATE_HOME/lastbeat, or ~/.local/state/lastbeat.",
 )
 
 
@@ -434,8 +434,8 @@ class GroupLimits:
 GROUPS = Setting[GroupLimits](
     "LASTBEAT_GROUPS",
     Parts(GroupLimits),
-    "If at least this many runs time out within so many minutes, one alert lists them all, and the next group's alert "
-    "comes no sooner. repeat_hours: it is repeated after this time if the group is still timed out; unset is off.",
+    "If at least this many runs time out within this many minutes, one alert lists them all; further alerts of groups "
+    "are as many minutes apart. repeat_hours: repeat it after this time if the group is still timed out; unset is off.",
     default="runs:5,minutes:5",
     example="runs:5,minutes:5,repeat_hours:4",
 )
@@ -454,7 +454,8 @@ SLACK_WEBHOOK_FROM = Setting[str | None](
 PING_URL = Setting[str | None](
     "LASTBEAT_PING_URL",
     _ping,
-    "Address that every pass that can see pings, as healthchecks.io expects: /start, itself, /fail.",
+    "Address that every pass pings if it sees its store, as healthchecks.io expects: /start before, the address itself "
+    "after, /fail if the pass fails.",
     example="https://hc-ping.com/your-uuid",
     secret=True,
 )

@@ -41,8 +41,8 @@ def standstill(
     *,
     unread: bool,
 ) -> Standstill:
-    """How a run gets on. ``source`` is the document that has its step, ``recorded`` a step and when a watcher saw the
-    run reach it. ``policy`` has the limits of the run; ``unread``: but for those that its metadata.json may state."""
+    """Since when a run is at its step. ``source`` is the document with that step, ``recorded`` a step and when a
+    watcher saw the run reach it. ``policy`` has the run's limits; ``unread``: metadata.json may state more."""
     sections = metadata.heartbeat.sections if metadata is not None else ()
     limited: bool | None = policy.stall_s is not None or policy.inactivity_s is not None or policy.learns_steps
     limited = limited or any(each.limit_s is not None for each in sections) or (None if unread else False)

@@ -85,7 +85,7 @@ class PatternEntry(HandwrittenModel):
         return next((said[key] for key in ("pattern", "regex", "substring") if isinstance(said.get(key), str)), None)
 
     def search(self, extract: Mapping[str, str] | None) -> dict[str, Any]:
-        """The fields of ``model.signal`` for the search. With ``extract`` None, every named group is extracted."""
+        """The fields of ``model.signal`` that say how to search. ``extract`` None: all named groups."""
         text, plain, ignore_case = self.text or "", bool(self.substring), bool(self.ignore_case)
         groups = extract
         if groups is None:

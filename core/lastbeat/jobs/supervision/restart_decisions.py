@@ -289,7 +289,7 @@ def job_beginning(decision: Decision, sight: JobSight, now: datetime) -> JobBegi
 
 
 def excluded_checkpoints(record: Record, begun: JobBeginning, now: datetime) -> dict[str, Quarantine]:
-    """The checkpoints in quarantine, after the end of the job that began as ``begun`` says."""
+    """The checkpoints in quarantine if the job that began as ``begun`` says counts as crashed."""
     ended = RestartEntry(now, Mode.CRASH, UNKNOWN, resumed_from=begun.resumed_from, first_step=begun.first_step)
     return quarantined((*record.restarts, ended))
 

@@ -294,7 +294,7 @@ _REFRESH_BEATS: Final = 10
 
 
 class NodeMark:
-    """The mark of one rank, which exists only while its node has conditions. So a listing shows that it has some."""
+    """A rank's file ``ranks/N.health``. It exists only while its node has conditions, so a listing shows that."""
 
     def __init__(self, rank: int) -> None:
         self._key = f"ranks/{rank}.health"

@@ -262,7 +262,7 @@ class BeatTasks:
         return _together(self._each("fields", lambda task: task.fields(run, quick=quick)))
 
     def rank_fields(self, run: Run) -> dict[str, Any]:
-        """All tasks' fields of the heartbeat of another rank than 0."""
+        """All tasks' heartbeat fields, for a rank other than 0."""
         return _together(self._each("fields", lambda task: task.rank_fields(run)))
 
     def steps(self, beat: Beat) -> Iterator[BeatStep]:

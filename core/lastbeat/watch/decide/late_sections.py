@@ -2,8 +2,8 @@
 
 A heartbeat reports how long each of its sections has been open by its own monotonic clock, so no clock's offset
 matters. While a rank beats, only its own report counts: it may have left the section since. For a silent rank, the time
-since its last beat counts, too, by the store's clock. A shorter silence may be an outage of the store where training
-runs, and shows nothing.
+since its last beat counts, too, by the store's clock. A silence that is not stale yet
+counts nothing: training may just not reach the store.
 
 If rank 0 alone saves or evaluates, the others wait for it. The time that it takes for that, within its limit, does not
 count against them.

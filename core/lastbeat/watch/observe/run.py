@@ -157,8 +157,8 @@ class Observer:
             return b"", str(error)
 
     def stop_request(self) -> StopAsked | None:
-        """The request to end the run that the last look found, or None. None as well if it cannot be read: any user may
-        have left the file there. Raises :class:`StoreError` as :meth:`look`."""
+        """The stop request that the last look found. None if there is none or it is unreadable, because any user can
+        leave such a file. Raises :class:`StoreError` as :meth:`look`."""
         entry = self.files.get(runid.STOP)
         blob = self._if_allowed(entry, runid.STOP_LIMIT_BYTES) if entry is not None else None
         request = read_request(blob.body) if blob is not None else None

@@ -214,7 +214,7 @@ class RayJobs:
         return self.file_tail(node_id, f"job-driver-{submission_id}.log", lines, most)
 
     def document(self, path: str) -> dict[str, Any]:
-        """The dashboard's JSON answer to any other ``path``."""
+        """The dashboard's JSON answer to GET ``path``."""
         return self._object("GET", path)
 
     def file_tail(self, node_id: str, name: str, lines: int, most: int) -> tuple[bytes, bool]:

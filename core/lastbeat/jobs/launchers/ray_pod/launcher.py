@@ -171,7 +171,7 @@ class RayPodLauncher:
             return self._nonsense(error)
 
     def states(self, jobs: Collection[str]) -> Mapping[str, JobReport]:
-        """As the port says, by one call into the pod. Leaves out jobs about which the cluster has to be asked, too."""
+        """See the port; one call into the pod. Leaves out jobs that need a question to the cluster as well."""
         known = {job: found for job in jobs if (found := _parsed(job)) is not None}
         if len(known) < _SEVERAL:
             return {}
