@@ -23,7 +23,7 @@ A loop of ``watch`` or ``sweep`` ends then as on Ctrl-C, with the status of its 
 
 
 def of(outcome: "Outcome") -> int:
-    """The exit status of ``outcome`` for Nagios, Icinga or Sensu."""
+    """The exit status of ``outcome`` for Nagios, Icinga or Sensu; :class:`PassReport` has that of a whole fleet."""
     if outcome.status is Status.UNKNOWN or outcome.status.is_foreign:
         return UNKNOWN
     if outcome.status in {Status.FAILED, Status.TIMED_OUT, Status.CANCELLED}:

@@ -1,4 +1,7 @@
-"""Kind of a launcher → the module that starts, finds and ends its jobs."""
+"""Kind of a launcher → the module that starts, finds and ends its jobs.
+
+The kinds are those of :mod:`lastbeat.explain.launchers.traits`, where each has its facts and words.
+"""
 
 import importlib
 from collections.abc import Sequence

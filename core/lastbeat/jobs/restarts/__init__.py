@@ -1,4 +1,7 @@
-"""Restart policies as people write them: their files, the names in them, and those that come with lastbeat."""
+"""Restart policies as people write them: their files, the names in them, and those that come with lastbeat.
+
+:mod:`lastbeat.watch.decide.restart` decides by them.
+"""
 
 from lastbeat.model.lazy_face import lazy_face
 

@@ -1,4 +1,4 @@
-"""The heartbeats that a beat writes: metadata.json, progress.json, and the store's clock that they are dated by.
+"""The heartbeats that a beat writes: metadata.json, progress.json with its points and speed, and the clock of both.
 
     write ──► the store stamps it ──► read the stamp back: the store's time at that instant,
                                       carried on by the monotonic clock; minus this machine's clock
