@@ -131,7 +131,7 @@ class PassReport:
 
     @property
     def exit_status(self) -> int:
-        """By the convention of monitoring plug-ins, that of the worst run; ``lastbeat_cli.exits`` has that of one run."""
+        """By the convention of monitoring plug-ins: that of the worst run."""
         counts = self.statuses
         if self.blind is not None:
             return 3
