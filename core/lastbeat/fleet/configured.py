@@ -53,4 +53,4 @@ def dry_sweep(settings: Settings, channels: Sequence[Channel], *, clock: Callabl
     root = ReadingStore(opening.store(settings, tally=tally))
     context = watch_context(settings, channels, root, clock=clock, logs=log_settings(settings), dry_run=True)
     state = None if context.state is None else ReadingStore(context.state)
-    return Sweep(replace(context, state=state, dry_run=True), settings.fleet, tally=tally)
+    return Sweep(replace(context, state=state), settings.fleet, tally=tally)

@@ -1,7 +1,6 @@
 """Settings → the watch of one run, and what the watches of a fleet share."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from lastbeat.alerts.port import Channel
@@ -31,8 +30,7 @@ def configured_watch(
     """The watch of ``run_id``. ``at`` is the store of an earlier call, which saves requests."""
     root = at or opening.store(settings)
     logs = log_settings(settings, places=True)
-    context = watch_context(settings, channels, root, clock=clock, logs=logs, dry_run=dry_run)
-    return Watch(run_id, replace(context, dry_run=dry_run))
+    return Watch(run_id, watch_context(settings, channels, root, clock=clock, logs=logs, dry_run=dry_run))
 
 
 def watch_context(
@@ -58,6 +56,7 @@ def watch_context(
         limits=FleetLimits(root, LISTED_FOR_S),
         routing=Routing(Routes(root), _known_channels(settings, root, dry_run=dry_run)),
         signals=logs,
+        dry_run=dry_run,
     )
 
 
