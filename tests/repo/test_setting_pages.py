@@ -4,7 +4,7 @@ import importlib
 from pathlib import Path
 
 from lastbeat.alerts.registry import channels
-from lastbeat.model.setting import Setting
+from lastbeat.model.setting import Parts, Setting
 from lastbeat.settings import every_setting, load, table
 from lastbeat.stores import registry
 from support.setting_pages import EXAMPLE, PAGE, STORES, example, filled, groups, page
@@ -63,3 +63,10 @@ def test_every_default_and_example_is_a_value_that_the_setting_takes() -> None:
             setting.parse(setting.default)
         if setting.example and " " not in setting.example:
             setting.parse(setting.example)
+
+
+def test_the_default_of_a_list_says_the_default_of_each_of_its_parts() -> None:
+    lists = {each.name: each for each in every_setting() if isinstance(each.parse, Parts)}
+    said = {name: setting.parse(setting.default) for name, setting in lists.items() if setting.default}
+    assert len(said) == 4
+    assert said == {name: lists[name].parse("") for name in said}
