@@ -28,6 +28,11 @@ class StoreError(Exception):
         super().__init__(what)
         self.advice = advice
 
+    @property
+    def told(self) -> str:
+        """What was wrong and what to do, on one line."""
+        return f"{self}; {self.advice}" if self.advice else str(self)
+
 
 class UnreachableError(StoreError):
     """No answer came. After a *write*, it is unknown whether that happened."""

@@ -136,8 +136,8 @@ def test_nothing_follows_while_nobody_answers() -> None:
     scene = living()
     failed(scene)
     agent = scene.agent()
-    scene.store.refuse("any", UnreachableError("no store"))
-    assert agent.run().blind is not None
+    scene.store.refuse("any", UnreachableError("no store", "check the network"))
+    assert agent.run().blind == "no store; check the network"
     scene.store.heal()
     scene.launcher.refuse("any", LauncherError("no answer", "try scontrol ping"))
     assert scene.agent().run().blind == "no answer; try scontrol ping"

@@ -20,9 +20,8 @@ def checkpoints_of(place: str, cluster: RayCluster | None, issues: list[tuple[Le
     try:
         found = surveyed(place, cluster)
     except StoreError as error:
-        fault = f"{error}; {error.advice}"
-        issues.append(("WARNING", fault))
-        return CheckpointHealth(None, count=None, fault=fault)
+        issues.append(("WARNING", error.told))
+        return CheckpointHealth(None, count=None, fault=error.told)
     chosen = found.chosen
     if chosen is None:
         return CheckpointHealth(None, None, len(found.checkpoints))

@@ -121,7 +121,7 @@ class Agent:
                 noted.append(run)
         except StoreError as error:
             # The runs that it listed before are looked after all the same.
-            done.blind = str(error)
+            done.blind = error.told
         with ThreadPoolExecutor(AT_ONCE, "lastbeat-agent") as pool:
             read = pool.map(lambda run: (run, self._read(run, now, done)), noted)
             ours = [(run, known) for run, known in read if known is not None]

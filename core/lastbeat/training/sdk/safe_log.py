@@ -25,7 +25,7 @@ def safe_log(level: int, message: str, *facts: object, to: logging.Logger = log)
 def fault_text(fault: BaseException) -> str:
     """The fault as text, with advice if the store has some."""
     if isinstance(fault, StoreError):
-        return f"{fault}; {fault.advice}" if fault.advice else str(fault)
+        return fault.told
     return f"{type_name(fault)}: {as_text(fault)}"
 
 

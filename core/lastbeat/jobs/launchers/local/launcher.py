@@ -54,7 +54,7 @@ def adopted(pid: int) -> str:
     """The id of a local process that lastbeat did not start. Raises :class:`JobRefusedError`."""
     process = processes.identity(pid)
     if process is None:
-        raise JobRefusedError(f"there is no process {pid} on this machine")
+        raise JobRefusedError(f"there is no process {pid} on this machine", "name one that runs, as ps shows it")
     return f"pid:{process.pid}:{process.started}:{process.boot}:{os.uname().nodename}"
 
 
