@@ -122,19 +122,28 @@ def test_where_rank_0_is_killed_after_its_announcement_the_others_still_stop_at_
     assert [at for at, _ in stopped(directory.folder, 1, 2).values()] == [announced, announced]
 
 
+def point(link: Path, target: Path) -> None:
+    """Exchange a link in one step: at no moment is there nothing, in whose place a rank would make a directory."""
+    made = link.with_name("link")
+    made.symlink_to(target)
+    made.rename(link)
+
+
 def test_a_store_that_is_gone_keeps_no_step_waiting(directory: Site) -> None:
     """Its directory vanishes in the midst of training, and a file takes its place, in which nothing can be written."""
+    root = Path(directory.root)
+    runs, nothing = root.with_name("the-runs"), root.with_name("nothing")
+    runs.mkdir()
+    nothing.touch()
+    point(root, runs)
     with ranks(directory, goes_on="not os.path.exists('enough')") as started:
-        root, elsewhere = Path(directory.root), Path(f"{directory.root}-gone")
-        root.rename(elsewhere)
-        root.write_text("")
+        point(root, nothing)
         started[1].send_signal(signal.SIGTERM)
         # Signalled, it stops alone in the end; the others hear nothing.
         until((directory.folder / "stopped-1").exists)
         assert not (directory.folder / "stopped-0").exists()
         assert not (directory.folder / "stopped-2").exists()
-        root.unlink()
-        elsewhere.rename(root)
+        point(root, runs)
         (directory.folder / "enough").touch()
         assert [process.wait(LIMIT_S) for process in started] == [0, 0, 0]
     assert "this rank stops alone" in directory.said("log-1")
