@@ -2,6 +2,9 @@
 
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import SupportsIndex
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -208,6 +211,38 @@ def test_each_way_to_look_for_many_texts_finds_the_same(lines: list[str], apart:
         (LiteralIndex(TEXTS, native=False), much),
     ):
         assert {line: set(texts) for line, texts in index.lines(text).items()} == expected
+
+
+def test_a_thread_that_asks_while_another_prepares_the_index_misses_nothing() -> None:
+    found: list[dict[int, list[str]]] = []
+
+    class Asking(str):
+        """Asks the index for a text at the moment at which the index prepares this one."""
+
+        __slots__ = ()
+
+        def __getitem__(self, at: "slice | SupportsIndex") -> str:
+            if not found:
+                found.append({})
+                found.append(index.lines("killed"))
+            return str(self)[at]
+
+    index = LiteralIndex([Asking("error"), "killed"])
+    index.lines("step")
+    assert found == [{}, {0: ["killed"]}]
+    assert index.lines("killed") == {0: ["killed"]}
+
+
+def test_threads_share_one_catalogue_and_one_matcher() -> None:
+    """As the first look at a fleet does: each thread reads a run's log."""
+    together = Barrier(8)
+
+    def matcher(_: int) -> Matcher:
+        together.wait()
+        return matcher_of(load("default"))
+
+    with ThreadPoolExecutor(8) as threads:
+        assert len(set(threads.map(matcher, range(8)))) == 1
 
 
 @pytest.mark.parametrize("native", [False, True])

@@ -1,8 +1,8 @@
 """Finds which of many short texts occur in which lines of new text."""
 
 import sys
-from collections.abc import Callable, Collection, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Final, NamedTuple
 
 _RE2_FROM_CHARS: Final = 512 * 1024
 """Characters after which loading RE2 and compiling all texts pays off."""
@@ -29,9 +29,7 @@ class LiteralIndex:
         self._texts = tuple(texts)
         self._native = native
         self._re2_lines: Callable[[bytes], LineHits] | None = None
-        self._by_first_gram: dict[int, list[str]] = {}
-        self._too_short: list[str] = []
-        """Texts shorter than a gram, which are always searched for."""
+        self._by_gram: _ByGram | None = None
         self._seen_chars = 0
 
     def lines(self, text: str) -> dict[int, list[str]]:
@@ -47,15 +45,29 @@ class LiteralIndex:
 
     def _possible(self, data: bytes) -> list[str]:
         """The texts that may be in ``data``."""
-        if not self._by_first_gram:
-            for text in self._texts:
-                group = self._by_first_gram.setdefault(_gram(text, 0), []) if len(text) >= _GRAM else self._too_short
-                group.append(text)
+        by_gram = self._by_gram
+        if by_gram is None:
+            # Assigned when complete: threads share the index, and one that saw half of it would miss texts.
+            by_gram = self._by_gram = _by_gram(self._texts)
         there = _grams(data)
-        begun = [text for gram in there & self._by_first_gram.keys() for text in self._by_first_gram[gram]]
-        return self._too_short + [
+        begun = [text for gram in there & by_gram.first.keys() for text in by_gram.first[gram]]
+        return by_gram.too_short + [
             text for text in begun if all(_gram(text, at) in there for at in range(1, len(text) - _GRAM + 1))
         ]
+
+
+class _ByGram(NamedTuple):
+    first: dict[int, list[str]]
+    """First gram → the texts that begin with it."""
+    too_short: list[str]
+    """Texts shorter than a gram, which are always searched for."""
+
+
+def _by_gram(texts: Iterable[str]) -> _ByGram:
+    found = _ByGram({}, [])
+    for text in texts:
+        (found.first.setdefault(_gram(text, 0), []) if len(text) >= _GRAM else found.too_short).append(text)
+    return found
 
 
 def _gram(text: str, at: int) -> int:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from threading import Lock
 from typing import Final
 
 from lastbeat.explain.scanning.line_templates import TemplateIndex, template_of
@@ -79,15 +80,17 @@ def compiled(signal: Signal) -> "re.Pattern[str]":
 
 
 _matchers: dict[int, tuple[Catalogue, Matcher]] = {}
+_choosing: Final = Lock()
 
 
 def matcher_of(catalogue: Catalogue) -> Matcher:
     """The shared matcher of ``catalogue``, with its caches from other logs."""
-    known = _matchers.get(id(catalogue))
-    if known is not None and known[0] is catalogue:
-        return known[1]
-    if len(_matchers) >= _MATCHERS_LIMIT:
-        _matchers.clear()
-    matcher = Matcher(catalogue.signals)
-    _matchers[id(catalogue)] = catalogue, matcher
-    return matcher
+    with _choosing:
+        known = _matchers.get(id(catalogue))
+        if known is not None and known[0] is catalogue:
+            return known[1]
+        if len(_matchers) >= _MATCHERS_LIMIT:
+            _matchers.clear()
+        matcher = Matcher(catalogue.signals)
+        _matchers[id(catalogue)] = catalogue, matcher
+        return matcher

@@ -114,13 +114,13 @@ class TemplatePrefilter:
         return pattern is None or pattern.search(line) is not None
 
     def _are_digits_alike(self, signals: SignalSet) -> bool:
-        if signals not in self._digits_alike:
+        known = self._digits_alike.get(signals)
+        if known is None:
             if len(self._digits_alike) >= _CACHE_LIMIT:
                 self._digits_alike = {}
-            self._digits_alike[signals] = all(
-                are_digits_alike(self._matcher.signals[index].pattern) for index in signals
-            )
-        return self._digits_alike[signals]
+            known = all(are_digits_alike(self._matcher.signals[index].pattern) for index in signals)
+            self._digits_alike[signals] = known
+        return known
 
     def _may_match(self, index: int, letters: str) -> bool:
         regex = self._regex(index)

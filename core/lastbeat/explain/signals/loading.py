@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
+from threading import Lock
 from typing import Any, Final
 
 from lastbeat.explain import signals
@@ -22,6 +23,7 @@ COMPILED: Final = Path(__file__).with_name("catalog") / "compiled.json"
 MOST_FAULTS: Final = 50
 """Most faults that an error lists."""
 _FILE_LIMIT_BYTES: Final = 4 << 20
+_composing: Final = Lock()
 
 
 class CatalogueError(ValueError):
@@ -50,9 +52,14 @@ def extends(name: str) -> tuple[str, ...]:
     return tuple(_built_in(name).extends or ())
 
 
-@cache
 def load(name: str) -> Catalogue:
-    """The built-in catalogue ``name``."""
+    """The built-in catalogue ``name``, the same object for all threads: logs share the matcher of their catalogue."""
+    with _composing:
+        return _composed(name)
+
+
+@cache
+def _composed(name: str) -> Catalogue:
     if name not in _compiled():
         raise CatalogueError([_unknown(name, "LASTBEAT_SIGNALS", 0)])
     faults: list[FileFault] = []
