@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from support import checkpoint_files as made
-from support.cli import LASTBEAT, LIMIT_S, call, environment
+from support.cli import LASTBEAT, call, environment
+from support.waiting import LIMIT_S
 
 FUNCTION = "import lastbeat; found = lastbeat.find_checkpoints('ckpt'); print(found.chosen.step, found.chosen.url)"
 

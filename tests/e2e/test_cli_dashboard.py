@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from support.cli import LASTBEAT, LIMIT_S, RunFolder, call, environment
+from support.cli import LASTBEAT, RunFolder, call, environment
 from support.terminal import terminal
-from support.waiting import text_in
+from support.waiting import LIMIT_S, text_in
 
 TOKEN = "a-token-of-some-length"
 

@@ -7,8 +7,9 @@ from contextlib import suppress
 
 import pytest
 
-from support.cli import LIMIT_S, RunFolder
+from support.cli import RunFolder
 from support.dashboard import run_dashboard
+from support.waiting import LIMIT_S
 
 
 @pytest.fixture(scope="module")

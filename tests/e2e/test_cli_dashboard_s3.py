@@ -11,12 +11,12 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from lastbeat.stores.kind import S3_LIST
-from support.cli import LASTBEAT, LIMIT_S, start
+from support.cli import LASTBEAT, start
 from support.dashboard import run_dashboard
 from support.proxy import FaultProxy, Stall
 from support.recorder import run_recorder
 from support.s3 import S3Server
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 RUNS = 30
 LISTING = S3_LIST.dollars({"LIST": 1})

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from support.cli import LASTBEAT, LIMIT_S, RunFolder, call, environment
+from support.cli import LASTBEAT, RunFolder, call, environment
 from support.terminal import terminal
+from support.waiting import LIMIT_S
 
 STEPS = [f"2024-01-02 03:04:{second:02d} [INFO] step {second}/1000 loss 2.5" for second in range(30)]
 FAILED = (

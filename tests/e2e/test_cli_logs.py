@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from support.cli import LASTBEAT, RunFolder, call, start
+from support.waiting import LIMIT_S
 
 LOG = "logs/training_log_latest.txt"
 CRASH = (
@@ -132,7 +133,7 @@ def test_a_watch_goes_on_until_the_log_says_that_it_is_over(run: RunFolder, tmp_
         run.put(LOG, steps(1, 9))
         assert next(each for each in passes if each["step"] == 9)["status"] == "RUNNING"
         run.put(LOG, steps(1, 9) + CRASH)
-        out, _ = watch.communicate(timeout=60)
+        out, _ = watch.communicate(timeout=LIMIT_S)
     finally:
         if watch.poll() is None:
             os.kill(watch.pid, signal.SIGKILL)

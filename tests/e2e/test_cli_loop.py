@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli import LASTBEAT, LIMIT_S, MONITOR, RunFolder, start
+from support.cli import LASTBEAT, MONITOR, RunFolder, start
 from support.http_sink import Answer, http_sink
+from support.waiting import LIMIT_S
 
 if TYPE_CHECKING:
     import subprocess

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import LASTBEAT, LIMIT_S, RunFolder, call, environment
+from support.cli import LASTBEAT, RunFolder, call, environment
 from support.dashboard import run_dashboard
 from support.scraped import is_nan, scrape, until, values
 from support.sweeping import Sweeping
+from support.waiting import LIMIT_S
 
 Sweep = Callable[..., Sweeping]
 

@@ -11,6 +11,7 @@ import pytest
 from support.cli import LASTBEAT, RunFolder, call
 from support.proxy import FaultProxy, s3_error
 from support.s3 import S3Server
+from support.waiting import LIMIT_S
 
 LOG = "logs/training_log_latest.txt"
 LINES = [f"step {number}/1000 loss 2.5" for number in range(1, 201)]
@@ -139,7 +140,7 @@ def test_a_reader_that_leaves_ends_it_quietly(run: RunFolder) -> None:
         from support.cli import start  # noqa: PLC0415 - this test alone has no end to read from
 
         process = start(LASTBEAT, "logs", "my-run", "-n", "all", cwd=run.root.parent, stdout=gone)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, said) == (128 + signal.SIGPIPE, "")
 
 

@@ -10,9 +10,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
-from support.cli import LASTBEAT, LIMIT_S, RunFolder, start
+from support.cli import LASTBEAT, RunFolder, start
 from support.proxy import FaultProxy, Reset
 from support.s3 import S3Server
+from support.waiting import LIMIT_S
 
 if TYPE_CHECKING:
     import subprocess

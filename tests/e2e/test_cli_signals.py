@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from support.checkout import ROOT
-from support.cli import LASTBEAT, LIMIT_S, call, start
+from support.cli import LASTBEAT, call, start
+from support.waiting import LIMIT_S
 
 LOG = """\
 [rank0]: step 1 loss 2.5

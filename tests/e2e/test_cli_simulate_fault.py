@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import LASTBEAT, LIMIT_S, call, environment
+from support.cli import LASTBEAT, call, environment
 from support.training import Site, directory_site, end
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 TRAINS = """\
 import time, lastbeat

@@ -16,7 +16,7 @@ from lastbeat.model.job import JobState
 from support import checkpoint_files as made
 from support.cli import LASTBEAT, environment
 from support.supervised import NCCL, begun, in_background, record, settings, supervise
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 TRAIN = """
 import os, sys, time
@@ -127,7 +127,7 @@ def test_of_two_supervisors_one_waits_and_takes_over_when_the_other_is_killed(fo
     assert f"(process {first.pid})" in said
     first.kill()
     first.communicate()
-    assert second.wait(120) == 0
+    assert second.wait(LIMIT_S) == 0
     assert "is gone: this supervisor takes over" in (folder / "second.err").read_text(encoding="utf-8")
     assert len(begun(folder)) == 2
     assert record(folder)["seat"] is None
@@ -150,7 +150,7 @@ def test_a_sweep_records_a_failure_and_an_agent_decides_about_the_restart(folder
     process = in_background(folder, "restart", "agent", "--launcher", "local", "--interval", "0.3")
     until(lambda: record(folder)["status"], lambda status: status == "SUCCEEDED")
     process.send_signal(signal.SIGINT)
-    told, _ = process.communicate(timeout=60)
+    told, _ = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, "run: SUCCEEDED" in told) == (0, True), told
     assert len(begun(folder)) == 2
     notes = [each["message"]["restart"] for each in record(folder)["outbox"] if each["event"] == "FAILED"]
@@ -175,7 +175,7 @@ def test_a_process_that_somebody_else_started_is_adopted_and_started_again_when_
     assert adopted["supervision"]["logs"] == [f"{folder}/own.log"]
     process.kill()
     process.wait()
-    told, _ = supervisor.communicate(timeout=120)
+    told, _ = supervisor.communicate(timeout=LIMIT_S)
     assert supervisor.returncode == 0, told
     assert "no process collected its exit status" in told
     assert [line.split()[:2] for line in begun(folder)] == [["begun", "1"]]
@@ -254,7 +254,7 @@ def test_ctrl_c_while_a_restart_waits_for_its_time(folder: Path, ends: bool) -> 
     process = in_background(folder, *command, LASTBEAT_RESTART_DELAY_SECONDS="100000")
     until(lambda: record(folder).get("ruling"))
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 3, said
     if not ends:
         assert "job run-r1 is to start at 20" in said
@@ -274,7 +274,7 @@ def test_what_a_person_stopped_stays_stopped_also_where_training_reports_nothing
     assert (said.returncode, "job run-r0 is being ended; no restart policy undoes that" in said.stdout) == (0, True), (
         said
     )
-    told, _ = process.communicate(timeout=120)
+    told, _ = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 2
     assert "Run run: CANCELLED\nDetail: Stopped by " in told
     assert "what a person ended is not restarted" in told
@@ -292,7 +292,7 @@ def test_a_job_that_failed_and_is_kept_can_be_stopped_and_its_run_is_not_forgott
     assert (kept.returncode, "job run-r0 still runs" in kept.stderr) == (3, True), kept
     said = supervise(folder, "stop", "run")
     assert (said.returncode, "job run-r0 is being ended" in said.stdout) == (0, True), said
-    process.communicate(timeout=120)
+    process.communicate(timeout=LIMIT_S)
     assert local.launcher(folder / "state").state("run-r0").state.ended
     assert "is over: it is" in supervise(folder, "stop", "run").stderr
     assert supervise(folder, "forget", "run", "--yes").returncode == 0

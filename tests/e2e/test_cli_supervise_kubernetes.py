@@ -12,7 +12,7 @@ import yaml
 from support import checkpoint_files as made
 from support.fake_kubernetes import NO_SUCH_IMAGE, FakeKubernetes
 from support.supervised import NCCL, begun, in_background, record, supervise
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 TRAIN = """
 import os, sys, time
@@ -75,7 +75,7 @@ def names(cluster: FakeKubernetes) -> list[str]:
 
 
 def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=LIMIT_S)
     return process.returncode, out, err
 
 
@@ -210,7 +210,7 @@ def test_it_can_be_drilled(fake_kubernetes: FakeKubernetes, folder: Path) -> Non
     what = ("--scenario", "scancel", "--interval", "0.5", "--root", str(folder / "drill"))
     process = in_background(folder, "drill", "--launcher", "kubernetes", *what)
     try:
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=LIMIT_S)
     finally:
         process.kill()
     assert process.returncode == 0, out + err

@@ -14,7 +14,7 @@ from lastbeat.jobs.launchers.kubectl import Kubectl
 from support import checkpoint_files as made
 from support.fake_kubectl import FakeCluster
 from support.supervised import NCCL, begun, in_background, record, supervise
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 TRAIN = """
 import os, sys, time
@@ -90,7 +90,7 @@ def test_nor_a_container_that_was_killed_for_its_memory(pod: FakeCluster, folder
         until(lambda: record(folder).get("status") == "FAILED")
         # What becomes of it is decided when its checkpoints can be looked at again.
         pod.start_container("ray-head", "ml", number=1)
-        out, err = supervisor.communicate(timeout=60)
+        out, err = supervisor.communicate(timeout=LIMIT_S)
     assert supervisor.returncode == 2, out + err
     assert "OOMKilled" in out
     assert "Not restarted: Permanent failure detected (excluded error_type: oom)" in out
@@ -102,7 +102,7 @@ def test_a_pod_that_is_made_anew_gets_the_next_job(pod: FakeCluster, folder: Pat
         fresh = pod.add_pod("ray-head", "ml", ("istio-proxy", "ray"))
         (fresh / "ckpt").mkdir()
         (fresh / "train.py").write_bytes((old / "train.py").read_bytes())
-        out, err = supervisor.communicate(timeout=60)
+        out, err = supervisor.communicate(timeout=LIMIT_S)
     assert supervisor.returncode == 0, out + err
     assert "pod ray-head was started again" in out + err
     assert len(begun(folder)) == 2
@@ -116,7 +116,7 @@ def test_nothing_is_done_while_the_cluster_does_not_answer(pod: FakeCluster, fol
         assert record(folder)["status"] == "RUNNING"
         pod.heal()
         (home(pod) / "hold").unlink()
-        out, err = supervisor.communicate(timeout=60)
+        out, err = supervisor.communicate(timeout=LIMIT_S)
     assert supervisor.returncode == 0, out + err
     assert len(begun(folder)) == 2
 
@@ -131,7 +131,7 @@ def test_a_process_of_the_pod_is_adopted(pod: FakeCluster, folder: Path) -> None
         until(lambda: record(folder).get("job"))
         until(lambda: list((folder / "runs/run/logs").glob("*.log")))
         (home(pod) / "hold").unlink()
-        out, err = supervisor.communicate(timeout=60)
+        out, err = supervisor.communicate(timeout=LIMIT_S)
     assert supervisor.returncode == 2, out + err
     assert "no process collected its exit status" in out
 

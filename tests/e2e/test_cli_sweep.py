@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from support.cli import LASTBEAT, LIMIT_S, RunFolder, call, start
+from support.cli import LASTBEAT, RunFolder, call, start
 from support.http_sink import HttpSink, http_sink
 from support.terminal import terminal
+from support.waiting import LIMIT_S
 
 KEYS = {
     "at", "seconds", "complete", "blind", "advice", "plan", "statuses", "finished", "looked", "transitions", "runs",

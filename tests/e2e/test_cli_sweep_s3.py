@@ -13,6 +13,7 @@ import pytest
 from support.cli import LASTBEAT, call, start
 from support.proxy import FaultProxy, s3_error
 from support.s3 import S3Server
+from support.waiting import LIMIT_S
 
 
 @pytest.fixture
@@ -121,4 +122,4 @@ def test_what_is_new_and_what_begins_again_is_seen_by_the_next_two_passes(
         assert next(passes)["statuses"] == {"RUNNING": 2, "FAILED": 1}
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=LIMIT_S)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from lastbeat.model.learned_limits import LearnedLimit, LearnedState, SpanKey, Taken, encode_state
-from support.cli import LASTBEAT, LIMIT_S, RunFolder, call, environment
+from support.cli import LASTBEAT, RunFolder, call, environment
+from support.waiting import LIMIT_S
 
 TRAINS = """
 import sys, lastbeat

@@ -17,7 +17,7 @@ from support.cli import LASTBEAT
 from support.http_sink import http_sink
 from support.nvml import compiled
 from support.started_in_place import WELL, by_start, document, starts
-from support.waiting import text_in, until
+from support.waiting import LIMIT_S, text_in, until
 from support.wrapped import exec_under_way, left, run_exec, settings, watched
 
 # All on one stream: what comes on two has no order.
@@ -227,7 +227,7 @@ def test_the_memory_of_the_gpus_is_awaited(tmp_path: Path) -> None:
         until(lambda: used() == ("restarting in place", full))
         assert starts(tmp_path) == [0]
         driver.says(f"memory_used {free}")
-        assert process.wait(60) == 0
+        assert process.wait(LIMIT_S) == 0
     assert starts(tmp_path) == [0, 1]
 
 
@@ -256,8 +256,8 @@ def test_a_person_who_ends_the_run_ends_it_for_good(tmp_path: Path) -> None:
     with started(tmp_path, *by_start(act), options=(*ONCE, *DEFAULT)) as process:
         until(lambda: document(tmp_path, "progress.json").get("step") == 7)
         stop = [sys.executable, "-m", "lastbeat_cli", "stop", "run-1", "--why", "wrong data"]
-        subprocess.run(stop, cwd=tmp_path, env=settings(tmp_path), check=False, capture_output=True, timeout=60)
-        process.wait(60)
+        subprocess.run(stop, cwd=tmp_path, env=settings(tmp_path), check=False, capture_output=True, timeout=LIMIT_S)
+        process.wait(LIMIT_S)
     assert starts(tmp_path) == [0]
     said = watched(tmp_path)
     assert (said["status"], said["attempt"]) == ("CANCELLED", 1)
@@ -290,7 +290,7 @@ def test_watchers_see_attempts_and_tell_of_them_once(tmp_path: Path) -> None:
                 (tmp_path / "fail").touch()
                 until(lambda: sink.requests)
                 (tmp_path / "end").touch()
-                assert (process.wait(60), watcher.wait(60)) == (0, 0)
+                assert (process.wait(LIMIT_S), watcher.wait(LIMIT_S)) == (0, 0)
             finally:
                 watcher.kill()
     alerts = [json.loads(each.body) for each in sink.requests]
@@ -308,7 +308,7 @@ def supervised(folder: Path, *command: str, options: tuple[str, ...] = ()) -> "s
     outer = ["supervise", "--run-id", "run-1", "--launcher", "local", *DEFAULT, "--interval", "0.3", "--", *inner]
     own = settings(folder, LASTBEAT_RESTART_DELAY_SECONDS="0", LASTBEAT_STATE_DIR=str(folder / "state"))
     (folder / "runs").mkdir()
-    return subprocess.run([*LASTBEAT, *outer], cwd=folder, env=own, capture_output=True, timeout=180, check=False)
+    return subprocess.run([*LASTBEAT, *outer], cwd=folder, env=own, capture_output=True, timeout=LIMIT_S, check=False)
 
 
 def test_a_supervisor_leaves_a_hang_to_who_starts_it_in_place(tmp_path: Path) -> None:
@@ -339,7 +339,7 @@ def test_without_who_starts_it_training_says_itself_how_it_ended(tmp_path: Path)
     with started(tmp_path, *by_start(act)) as process:
         until(lambda: document(tmp_path, "progress.json").get("step") == 7)
         os.kill(process.pid, signal.SIGKILL)
-        process.wait(60)
+        process.wait(LIMIT_S)
         (tmp_path / "go").touch()
         assert text_in(tmp_path / "runs" / "run-1" / "_error").startswith("RuntimeError: NCCL error")
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from support.started_in_place import by_start, document
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 from support.wrapped import exec_command, left, settings, watched
 
 OPTIONS = ("--max-restarts", "1", "--grace", "2")
@@ -80,7 +80,7 @@ def test_two_nodes_start_again_together(tmp_path: Path) -> None:
     """
     processes = on_nodes(tmp_path, script, 0, 1)
     with ended(processes):
-        assert [process.wait(120) for process in processes] == [0, 0], told(tmp_path)
+        assert [process.wait(LIMIT_S) for process in processes] == [0, 0], told(tmp_path)
     assert (on_node(tmp_path, 0), on_node(tmp_path, 1)) == ([0, 1], [0, 1])
     assert left(tmp_path, "_error") is None
     said = watched(tmp_path)
@@ -98,7 +98,7 @@ def test_a_failure_that_is_not_restarted_ends_all_nodes(tmp_path: Path) -> None:
     """
     processes = on_nodes(tmp_path, script, 0, 1, policy=())
     with ended(processes):
-        assert [process.wait(120) for process in processes] == [1, 1], told(tmp_path)
+        assert [process.wait(LIMIT_S) for process in processes] == [1, 1], told(tmp_path)
     assert (on_node(tmp_path, 0), on_node(tmp_path, 1)) == ([0], [0])
     assert (left(tmp_path, "_error") or "").startswith("torch.OutOfMemoryError: CUDA out of memory.")
     said = watched(tmp_path)
@@ -111,6 +111,6 @@ def test_a_signal_to_one_node_ends_all(tmp_path: Path) -> None:
         until(lambda: (on_node(tmp_path, 0), on_node(tmp_path, 1)) == ([0], [0]))
         until(lambda: document(tmp_path, "metadata.json").get("attempt") == 1)
         processes[1].send_signal(signal.SIGTERM)
-        assert [process.wait(120) for process in processes] == [1, -signal.SIGTERM], told(tmp_path)
+        assert [process.wait(LIMIT_S) for process in processes] == [1, -signal.SIGTERM], told(tmp_path)
     assert (on_node(tmp_path, 0), on_node(tmp_path, 1)) == ([0], [0])
     assert "received signal 15 (SIGTERM)" in (left(tmp_path, "_error") or "")

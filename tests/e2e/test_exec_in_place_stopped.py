@@ -15,7 +15,7 @@ from lastbeat.model.stop_request import StopRequest, encode_request
 from lastbeat.model.times import parse_time
 from support.cli import LASTBEAT
 from support.started_in_place import WELL, by_start, document, starts
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 from support.wrapped import exec_command, exec_under_way, left, settings, watched
 
 AT_ONCE = ("--max-restarts", "9", "--grace", "1", "--policy", "always.yaml")
@@ -89,7 +89,7 @@ def test_a_signal_ends_it_for_good(
         if "600" in options:
             # Its command does not heed SIGTERM, and hangs: whoever asks again has it killed.
             until(lambda: asked_again(process, number))
-        assert process.wait(60) == -number, told(tmp_path)
+        assert process.wait(LIMIT_S) == -number, told(tmp_path)
         until(lambda: not any(processes.lives(each) for each in below))
     assert went_on(tmp_path, before, late=at is between_two_starts) == []
     assert (left(tmp_path, "_error") or "").startswith(f"Cancelled: received signal {int(number)} ({number.name}")
@@ -105,7 +105,7 @@ def test_a_command_that_ends_well_when_it_is_asked_to_ends_well(tmp_path: Path) 
     with started(tmp_path, *by_start(act), options=("--max-restarts", "3")) as process:
         until(lambda: runs(tmp_path))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(LIMIT_S) == 0
 
 
 def request_as_of_another_machine(folder: Path, **more: Any) -> None:
@@ -121,7 +121,7 @@ def test_a_person_who_stops_the_run_between_two_starts_has_stopped_it(tmp_path: 
         until(lambda: between_two_starts(tmp_path))
         before = starts(tmp_path)
         request_as_of_another_machine(tmp_path, after_checkpoint=after_checkpoint)
-        assert process.wait(60) in {3, 1}, told(tmp_path)
+        assert process.wait(LIMIT_S) in {3, 1}, told(tmp_path)
     assert went_on(tmp_path, before, late=True) == []
     assert "stopped by ann@elsewhere: wrong data" in (left(tmp_path, "_error") or "")
     assert watched(tmp_path)["status"] == "CANCELLED"
@@ -132,7 +132,7 @@ def test_the_signal_that_asks_training_to_end_is_heard_between_two_starts(tmp_pa
         until(lambda: between_two_starts(tmp_path))
         before = starts(tmp_path)
         process.send_signal(signal.SIGUSR1)
-        assert process.wait(60) == -signal.SIGUSR1, told(tmp_path)
+        assert process.wait(LIMIT_S) == -signal.SIGUSR1, told(tmp_path)
     assert went_on(tmp_path, before, late=True) == []
 
 
@@ -141,7 +141,7 @@ def test_it_may_not_be_able_to_say_what_it_does(tmp_path: Path) -> None:
     command = exec_command(*by_start("os._exit(3)", WELL), options=("--max-restarts", "1", "--policy", "default"))
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, cwd=tmp_path, env=settings(tmp_path), stdin=subprocess.DEVNULL,
-                              stdout=subprocess.DEVNULL, stderr=full, timeout=120, check=False)  # fmt: skip
+                              stdout=subprocess.DEVNULL, stderr=full, timeout=LIMIT_S, check=False)  # fmt: skip
     assert (done.returncode, starts(tmp_path)) == (0, [0, 1])
 
 
@@ -156,7 +156,13 @@ def test_each_start_reads_a_file_from_where_the_first_one_began(tmp_path: Path) 
     command = exec_command(sys.executable, "-", options=("--max-restarts", "2"))
     with script.open("rb") as source:
         done = subprocess.run(
-            command, cwd=tmp_path, env=settings(tmp_path), stdin=source, capture_output=True, timeout=120, check=False
+            command,
+            cwd=tmp_path,
+            env=settings(tmp_path),
+            stdin=source,
+            capture_output=True,
+            timeout=LIMIT_S,
+            check=False,
         )
     assert (done.returncode, (tmp_path / "ran").read_text()) == (1, "xxx"), done.stderr.decode()
 
@@ -177,7 +183,7 @@ def test_what_a_failed_command_leaves_is_ended_though_it_is_not_started_again(tm
     sys.exit("torch.OutOfMemoryError: CUDA out of memory.")
     """
     with started(tmp_path, *by_start(act), options=("--max-restarts", "1", "--grace", "1")) as process:
-        assert process.wait(60) == 1, told(tmp_path)
+        assert process.wait(LIMIT_S) == 1, told(tmp_path)
         pid = int((tmp_path / "pid").read_text())
         assert processes.identity(pid) is None
 
@@ -217,7 +223,7 @@ def test_what_cannot_be_ended_is_left_and_nothing_is_started_beside_it(tmp_path:
     try:
         until(lambda: starts(tmp_path) == [0])
         below |= set(processes.below(process.pid))
-        assert process.wait(90) == 1
+        assert process.wait(LIMIT_S) == 1
     finally:
         process.kill()
         for each in below:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.cgroup import memory_cgroup
-from support.cli import LIMIT_S
+from support.waiting import LIMIT_S
 from support.wrapped import left, python, run_exec, start_exec, watched
 
 LIMIT_BYTES = 160 * 1024 * 1024

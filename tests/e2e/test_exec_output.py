@@ -8,8 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from support.cli import LIMIT_S
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 from support.wrapped import exec_command, left, python, settings, start_exec, watched
 
 MANY = 3 * 1024 * 1024

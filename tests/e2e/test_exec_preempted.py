@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from support.checkout import ROOT
-from support.cli import LASTBEAT, LIMIT_S, call
+from support.cli import LASTBEAT, call
 from support.cloud import fake_cloud
 from support.training import end
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 from support.wrapped import RUN_ID, exec_command, left, python, settings, watched
 
 SAVES = """

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import LIMIT_S
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 from support.wrapped import left, python, start_exec, watched
 
 # Not print(): a handler may interrupt another's.

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import LIMIT_S
 from support.started_in_place import by_start, starts
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 from support.wrapped import exec_command, left, python, settings, watched
 
 

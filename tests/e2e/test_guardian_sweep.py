@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import LASTBEAT, LIMIT_S, start
+from support.cli import LASTBEAT, start
 from support.guardians import guardians
 from support.http_sink import http_sink
 from support.training import Site, directory_site, end
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="guardians are for Linux alone")
 

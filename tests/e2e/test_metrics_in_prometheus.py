@@ -15,8 +15,9 @@ import pytest
 
 from lastbeat_cli.metrics.table import COST
 from support.checkout import ROOT
-from support.cli import LIMIT_S, RunFolder
+from support.cli import RunFolder
 from support.sweeping import Sweeping
+from support.waiting import LIMIT_S
 
 pytestmark = pytest.mark.skipif(
     shutil.which("prometheus") is None, reason="prometheus is not installed: apt-get install prometheus"

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from support.cli import LASTBEAT, LIMIT_S, call, environment
+from support.cli import LASTBEAT, call, environment
+from support.waiting import LIMIT_S
 from support.wrapped import RUN_ID, left, watched
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from support import monitor
 from support.s3 import S3Server
+from support.waiting import LIMIT_S
 
 AWS = os.environ.get("AWS_CLI") or shutil.which("aws")
 TRAINING = "sleep 1                                       # the training"
@@ -41,7 +42,7 @@ def test_the_script(s3_server: S3Server, tmp_path: Path, training: str, status: 
     env["PATH"] = f"{Path(AWS).parent}:{env['PATH']}"
     (tmp_path / "train-s3.sh").write_text(script(bucket, training), encoding="utf-8")
     done = subprocess.run(
-        ["bash", "train-s3.sh"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False
+        ["bash", "train-s3.sh"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     assert done.returncode == status, done.stderr
     answer = monitor.once(tmp_path, {**s3_server.environment(), "MONITORING_BUCKET": bucket}, "shell-run")

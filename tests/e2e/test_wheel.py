@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from lastbeat import __version__
-from support.cli import LIMIT_S, RunFolder
+from support.cli import RunFolder
 from support.s3 import S3Server
+from support.waiting import LIMIT_S
 
 pytestmark = pytest.mark.skipif(
     "INSTALLED_LASTBEAT" not in os.environ,

@@ -21,7 +21,7 @@ from lastbeat.rerun import RerunStateMachine
 from lastbeat.rerun.random_state import RandomState
 from support.http_sink import HttpSink, http_sink
 
-LIMIT_S = 280.0
+LIMIT_S = 600.0
 RANKS = 4
 
 

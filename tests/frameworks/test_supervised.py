@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("torch")
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT_S = 300.0
+LIMIT_S = 600.0
 TRAIN = """
 import os, pathlib, signal, sys, time
 import torch

@@ -15,7 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = Path(__file__).parent / "scripts"
-LIMIT_S = 240
+LIMIT_S = 600
 
 
 @dataclass(frozen=True)

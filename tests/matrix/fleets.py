@@ -18,7 +18,7 @@ from typing import Any
 from matrix.cases import CASES, Case, Way, environment
 from support.http_sink import HttpSink, http_sink
 
-LIMIT_S = 240.0
+LIMIT_S = 600.0
 """Generous: how long anything here may take on a busy machine."""
 AT_ONCE = 3
 """So many trainings start at a time: importing torch keeps a core busy for seconds."""

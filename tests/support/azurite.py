@@ -17,6 +17,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from support.waiting import LIMIT_S
+
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """Account and key of every Azurite: Microsoft's documents print them."""
@@ -37,7 +39,7 @@ class AzureServer:
         """A new, empty container."""
         name = f"runs-{uuid.uuid4().hex[:12]}"
         request = Request(f"{self.url}/{name}?restype=container", method="PUT", headers=_signed(name))
-        with urlopen(request, timeout=60):
+        with urlopen(request, timeout=LIMIT_S):
             return name
 
     def environment(self) -> dict[str, str]:
@@ -75,7 +77,7 @@ def run_azurite(azurite: str, folder: Path) -> Iterator[AzureServer]:
         yield AzureServer(f"{_listens(process, log)}/{ACCOUNT}")
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(LIMIT_S)
 
 
 def _listens(process: "subprocess.Popen[bytes]", log: Path) -> str:

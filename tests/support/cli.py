@@ -14,11 +14,10 @@ from typing import IO, Any
 
 from support.checkout import ROOT
 from support.command_server import CommandServer
+from support.waiting import LIMIT_S
 
 MONITOR = [sys.executable, str(ROOT / "cli" / "monitor.py")]
 LASTBEAT = [sys.executable, "-m", "lastbeat_cli"]
-LIMIT_S = 150.0
-"""Generous: how long anything here may take on a busy machine."""
 
 
 def environment(home: Path, **settings: str) -> dict[str, str]:

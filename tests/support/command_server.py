@@ -22,8 +22,9 @@ from typing import IO, NoReturn
 
 from support.checkout import ROOT
 from support.closed import become, give_rights_away
+from support.waiting import LIMIT_S
 
-_READY_S = 60.0
+_READY_S = LIMIT_S
 """Seconds that the server may take to load everything."""
 _FILES = 5
 """Of a request: what to run, stdin, stdout, stderr, and where its process id and its exit status are written."""

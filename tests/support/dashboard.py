@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.cli import LASTBEAT, LIMIT_S, environment
+from support.cli import LASTBEAT, environment
+from support.waiting import LIMIT_S
 
 INTERVAL_S = 1
 

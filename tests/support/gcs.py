@@ -19,6 +19,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
+from support.waiting import LIMIT_S
+
 _PAGE = 1000
 _KEPT = ("Content-Type", "Cache-Control")
 
@@ -194,4 +196,4 @@ def run_google() -> Iterator[GoogleServer]:
         yield server
     finally:
         server.close()
-        thread.join(timeout=10)
+        thread.join(LIMIT_S)

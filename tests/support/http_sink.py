@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from support.waiting import LIMIT_S
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -126,7 +128,7 @@ def http_sink(tls: ssl.SSLContext | None = None) -> Iterator[HttpSink]:
         sink.closing.set()
         server.shutdown()
         server.server_close()
-        thread.join(timeout=10)
+        thread.join(LIMIT_S)
 
 
 def closed_port() -> int:

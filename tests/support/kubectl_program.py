@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from support.waiting import LIMIT_S
+
 _PROGRAM = """\
 #!{python} -IS
 import _socket, os, sys
@@ -22,7 +24,7 @@ call.sendmsg([len(words).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_
 call.sendall(words)
 os._exit(call.recv(1)[0])
 """
-_READY_S = 60.0
+_READY_S = LIMIT_S
 
 
 def program(fake: str, folder: Path) -> str:

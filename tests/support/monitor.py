@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from support.waiting import LIMIT_S
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -36,7 +38,7 @@ def start(folder: Path, env: Mapping[str, str], *arguments: str) -> "subprocess.
 def once(folder: Path, env: Mapping[str, str], run_id: str, *arguments: str) -> dict[str, Any]:
     """One pass; what it answered in JSON, with its exit status as ``exit``."""
     process = start(folder, env, "--run-id", run_id, "--once", "--json", *arguments)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=LIMIT_S)
     try:
         answer: dict[str, Any] = json.loads(out)
     except json.JSONDecodeError:

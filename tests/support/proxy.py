@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
+from support.waiting import LIMIT_S
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -168,7 +170,7 @@ class FaultProxy:
 
     def ask(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> "_Reply":
         self.witness()
-        connection = http.client.HTTPConnection(self._upstream, timeout=60)
+        connection = http.client.HTTPConnection(self._upstream, timeout=LIMIT_S)
         try:
             connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
             for name, value in headers.items():
@@ -291,4 +293,4 @@ def run_proxy(upstream: str, tls: ssl.SSLContext | None = None) -> Iterator[Faul
         yield proxy
     finally:
         proxy.close()
-        thread.join(timeout=10)
+        thread.join(LIMIT_S)

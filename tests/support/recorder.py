@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from support.proxy import FaultProxy
 from support.template import ACCOUNT, REGION, Call
+from support.waiting import LIMIT_S
 
 _TARGETS = {
     "AmazonSQS.SendMessage": ("sqs:SendMessage", "QueueUrl"),
@@ -43,7 +44,7 @@ def run_recorder(upstream: str) -> Iterator[Recorder]:
         yield recorder
     finally:
         recorder.close()
-        thread.join(timeout=10)
+        thread.join(LIMIT_S)
 
 
 def _call(method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Call:

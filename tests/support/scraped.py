@@ -7,7 +7,7 @@ from http.client import HTTPConnection
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from support.cli import LIMIT_S
+from support.waiting import LIMIT_S
 
 Scraped = dict[str, float]
 """Metric and the values of its labels but the fleet's, in the order of their names: ``run_step run-1``."""

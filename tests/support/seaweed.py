@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from support.s3 import ACCESS_KEY, SECRET_KEY, S3Server
+from support.waiting import LIMIT_S
 
 READER_KEY = "reader"
 """An access key that may list and read, and nothing else; its secret is :data:`SECRET_KEY`."""
 
-_START_S = 60.0
+_START_S = LIMIT_S
 _PARTS = ("master", "volume", "filer", "s3")
 
 
@@ -52,7 +53,7 @@ def run_seaweed(weed: str, folder: Path) -> Iterator[S3Server]:
         yield S3Server(f"http://127.0.0.1:{s3}")
     finally:
         process.kill()  # asked politely it takes over ten seconds
-        process.wait(timeout=30)
+        process.wait(LIMIT_S)
 
 
 def _identity(access_key: str, role: str) -> dict[str, object]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import randrange
 
 from support import slurmdbd
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 WHY_NOT = (
     "slurmctld and munged are not installed: apt-get install slurm-wlm munge"
@@ -22,7 +22,7 @@ WHY_NOT = (
     else None
 )
 """Why none can be started here; None: it can."""
-_START_S = 60.0
+_START_S = LIMIT_S
 
 _CONF = """\
 ClusterName=test
@@ -149,7 +149,7 @@ def suspended(conf: Path, daemon: str) -> Iterator[None]:
 
 def _wait(daemon: "subprocess.Popen[bytes]") -> None:
     try:
-        daemon.wait(15)
+        daemon.wait(LIMIT_S)
     except subprocess.TimeoutExpired:
         daemon.kill()
         daemon.wait()

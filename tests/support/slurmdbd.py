@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 _TOOLS = ("slurmdbd", "mariadbd", "mariadb-install-db", "mariadb")
 WHY_NOT = (
@@ -15,7 +15,7 @@ WHY_NOT = (
     else None
 )
 """Why there can be no accounting here; None: there can."""
-_START_S = 60.0
+_START_S = LIMIT_S
 
 CLUSTER_LINES = """\
 AccountingStorageType=accounting_storage/slurmdbd

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from support.cli import LASTBEAT, LIMIT_S, environment
+from support.cli import LASTBEAT, environment
+from support.waiting import LIMIT_S
 
 FAST = ("--interval", "0.2")
 

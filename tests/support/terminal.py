@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.cli import LIMIT_S, environment, without_ansi
+from support.cli import environment, without_ansi
+from support.waiting import LIMIT_S
 
 
 class Terminal:

@@ -22,10 +22,9 @@ from lastbeat_cli.document import dump
 from support import monitor
 from support.checkout import ROOT
 from support.s3 import S3Server
+from support.waiting import LIMIT_S
 
 RUN_ID = "run-1"
-LIMIT_S = 60.0
-"""Generous: how long anything here may take on a busy machine."""
 STALE_S = 3.0
 """A heartbeat older than this is stale; training here beats five times a second."""
 WRITTEN = """\

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
-LIMIT_S = 150.0
+LIMIT_S = 300.0
+"""Most seconds that anything may take on a busy machine."""
 
 
 def until(look: Callable[[], T], enough: Callable[[T], object] = bool, limit_s: float = LIMIT_S) -> T:

@@ -19,6 +19,7 @@ from lastbeat.model.setting import Setting, SettingValues
 from support.http_sink import Answer, closed_port, http_sink
 from support.messages import FAILED, GROUP, STALLED, hostile_messages
 from support.row_by_row import check_each
+from support.waiting import LIMIT_S
 
 KEY = "R0ABCDEFGHIJKLMNOPQRSTUVWXYZ0123"
 BOT = "xoxb-123456789012-123456789012-abcdefABCDEF"
@@ -236,5 +237,5 @@ def test_importing_every_channel_loads_no_network_library() -> None:
         "heavy = {'apprise', 'slack_sdk', 'requests', 'urllib3', 'boto3', 'botocore', 'http.client', 'ssl'}\n"
         "print(*sorted(heavy & sys.modules.keys()))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=LIMIT_S)
     assert done.stdout.split() == []

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from support import cli
+from support import cli, waiting
 from support.assassin import Assassin
 from support.http_sink import HttpSink, http_sink
 from support.proxy import FaultProxy, Stamp
@@ -181,7 +181,7 @@ def test_every_transition_is_told_by_sweeps_that_are_killed(
         sweep = cli.start(cli.LASTBEAT, "sweep", "--once", "--json", cwd=tmp_path, **settings)
         # One that lives in between takes the runs on, so that there is always something to tell.
         assassin.aim(sweep, chance.randint(1, moments) if kills < KILLS and in_a_row < IN_A_ROW else 0)
-        until = time.monotonic() + cli.LIMIT_S
+        until = time.monotonic() + waiting.LIMIT_S
         beaten = time.monotonic()
         while sweep.poll() is None and time.monotonic() < until:
             time.sleep(0.05)

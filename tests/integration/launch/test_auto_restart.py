@@ -20,7 +20,7 @@ from lastbeat.launch.ray import (
     find_latest_checkpoint,
     get_current_step,
 )
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
 PACE = {"retry_delay": 0.5, "stagnation_threshold": 60}
@@ -92,7 +92,7 @@ def test_several_scripts_for_one_job_make_one_restart(
     for each in threads:
         each.start()
     for each in threads:
-        each.join(200)
+        each.join(LIMIT_S)
 
     assert [each.success for each in results] == [True] * 3
     assert [each["status"] for each in by_dashboard.jobs(job)] == ["FAILED", "SUCCEEDED"]
@@ -132,7 +132,7 @@ def test_a_script_that_was_killed_goes_on_with_the_job_that_it_had_started(
         newest = by_dashboard.jobs(job)[-1]["submission_id"]
         until(lambda: get_current_step(by_dashboard.head_pod, newest), lambda step: step == 2)
         (checkpoints / "go").touch()
-        said, _ = second.communicate(timeout=200)
+        said, _ = second.communicate(timeout=LIMIT_S)
 
     assert said.split()[0] == "True"
     assert [each["status"] for each in by_dashboard.jobs(job)] == ["FAILED", "SUCCEEDED"]
@@ -173,7 +173,7 @@ def test_a_cluster_that_does_not_answer_is_no_failure(by_pod: Head, checkpoints:
     assert not results
     by_pod.kubectl.heal()
     (checkpoints / "go").touch()
-    watching.join(200)
+    watching.join(LIMIT_S)
 
     assert [(each.success, each.total_retries) for each in results] == [(True, 0)]
     assert len(by_pod.jobs(job)) == 1

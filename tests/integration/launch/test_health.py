@@ -19,7 +19,7 @@ from lastbeat.launch.ray import (
 )
 from support import checkpoint_files as made
 from support.cli import LASTBEAT, call
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 IN_USE = "case $1 in --query-gpu*) printf '90, 70000, 81559\\n94, 70000, 81559\\n';; *) echo '7, python, 70000';; esac"
 HOLDER = "sh -c 'while :; do echo step 1 loss 2; sleep 1; done'"
@@ -129,7 +129,7 @@ def test_the_health_of_a_run_asks_its_cluster(
         said = call(LASTBEAT, "health", job, "--json", cwd=tmp_path, MONITORING_ROOT="runs", PATH=os.environ["PATH"])
     finally:
         (tmp_path / "go").touch()
-    looked_after.join(200)
+    looked_after.join(LIMIT_S)
 
     found = json.loads(said.stdout)
     assert found["job"].startswith(f"{job}: RUNNING")

@@ -21,7 +21,7 @@ from lastbeat.jobs.launchers.ray.launcher import RayLauncher
 from lastbeat.model.job import GpuUse, JobReport, JobSpec, JobState
 from support.proxy import DropAnswer, FaultProxy, run_proxy
 from support.ray_cluster import RAY, WHY_NOT, RayCluster
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)), pytest.mark.timeout(300)]
 SINCE = datetime.now(timezone.utc) - timedelta(minutes=1)
@@ -252,7 +252,7 @@ def test_rays_own_client_says_the_same_of_the_same_jobs(
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ import pytest
 
 from support.cli import LASTBEAT, call, environment
 from support.ray_cluster import WHY_NOT, RayCluster
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)), pytest.mark.timeout(300)]
 STEPS = 'i=0; while [ $i -lt 3000 ]; do i=$((i + 1)); echo "step $i/3000 loss 2.5"; sleep 0.2; done'
@@ -97,7 +97,7 @@ def test_a_job_that_is_stopped_is_submitted_again_and_runs_to_its_end(run: Super
     process = run.begin(script=f"{AGAIN}; {STEPS}")
     first = run.running(0)
     run.stop(first)
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, said
     assert (run.record["status"], run.record["restarts"][0]["error_type"]) == ("SUCCEEDED", "cancelled")
     assert sorted(row["status"] for row in run.submitted()) == ["STOPPED", "SUCCEEDED"]
@@ -111,7 +111,7 @@ def test_a_dashboard_that_is_away_for_a_while_changes_nothing(run: Supervised) -
     output = process.stdout.fileno()
     with run.cluster.dashboard_suspended():
         said = until(lambda: os.read(output, 65536).decode(), lambda text: "UNKNOWN" in text, 120)
-    rest, _ = process.communicate(timeout=120)
+    rest, _ = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, said + rest
     found = run.record
     assert (found["status"], found["restarts"], found["job"]["number"]) == ("SUCCEEDED", [], 0)
@@ -135,7 +135,7 @@ def test_a_job_that_somebody_else_submitted_is_adopted_and_submitted_again(run: 
     process = run.begin("--adopt", theirs, policy="default")
     assert run.running(0) == theirs
     run.stop(theirs)
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, said
     assert "WANDB_API_KEY" in said, "what is left out is named"
     assert "--metadata-json of the job looks as if it held a secret" in said
@@ -155,18 +155,18 @@ def test_a_run_is_stopped_from_a_shell_that_does_not_know_where_the_cluster_is(r
     done = call(LASTBEAT, "stop", run.run_id, "--why", "wrong data", cwd=run.folder, **roots)
     assert f"job {job}@session_" in done.stdout, done.stderr
     assert "is being ended" in done.stdout
-    process.communicate(timeout=120)
+    process.communicate(timeout=LIMIT_S)
     assert (run.record["status"], run.record["restarts"]) == ("CANCELLED", [])
     assert [row["status"] for row in run.submitted()] == ["STOPPED"]
 
 
 def test_an_agent_looks_after_what_was_only_submitted(run: Supervised) -> None:
     begun = run.begin("--submit-only", script=f"{AGAIN}; {STEPS}")
-    said, _ = begun.communicate(timeout=60)
+    said, _ = begun.communicate(timeout=LIMIT_S)
     assert begun.returncode == 0, said
     agent = run.supervise("--agent", "--launcher", "ray", "--ray-address", run.cluster.address)
     run.stop(run.running(0))
     until(lambda: run.record.get("status"), lambda status: status == "SUCCEEDED")
     agent.send_signal(signal.SIGINT)
-    agent.communicate(timeout=60)
+    agent.communicate(timeout=LIMIT_S)
     assert (run.job["number"], run.record["attempt"]["number"]) == (1, 2)

@@ -17,7 +17,7 @@ from lastbeat.jobs.launchers.slurm.launcher import SlurmLauncher
 from lastbeat.model.job import JobReport, JobSpec, JobState
 from support.cli import LASTBEAT, environment
 from support.slurm import ask, suspended
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 SINCE = datetime.now(timezone.utc) - timedelta(minutes=1)
 SCRIPT = """\
@@ -113,7 +113,7 @@ def test_a_job_that_is_cancelled_is_submitted_again_and_runs_to_its_end(conf: Pa
     assert ask(conf, "scancel", first) == ""
     second = until(lambda: job_of(tmp_path, run_id), lambda job: job.get("number") == 1)["id"]
     assert second != first
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, said
     assert "Transient failure detected (error_type=cancelled)" in said
     found = record(tmp_path, run_id)
@@ -130,7 +130,7 @@ def test_a_job_of_which_nobody_said_where_its_log_is_has_its_output_read(conf: P
     (tmp_path / "train.sbatch").write_text(script, encoding="utf-8")
     options = ("--run-id", run_id, "--launcher", "slurm", "--policy", "megatron_transient", "--interval", "0.5")
     process = supervise(tmp_path, *options, "--", "train.sbatch")
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, said
     assert "Transient failure detected (error_type=nccl)" in said
     assert record(tmp_path, run_id)["restarts"][0]["error_type"] == "nccl"
@@ -148,7 +148,7 @@ def test_a_controller_that_is_away_for_a_while_changes_nothing_for_a_supervised_
     with suspended(conf, "slurmctld"):
         # Its own commands give up after some seconds.
         said = until(lambda: os.read(output, 65536).decode(), lambda text: "UNKNOWN" in text)
-    rest, _ = process.communicate(timeout=120)
+    rest, _ = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, said + rest
     found = record(tmp_path, run_id)
     assert (found["status"], found["restarts"], found["job"]["number"]) == ("SUCCEEDED", [], 0)
@@ -177,13 +177,13 @@ def test_a_job_that_somebody_else_submitted_is_adopted_with_its_log_and_its_scri
     options = ("--run-id", "run", "--launcher", "slurm", "--policy", "default", "--interval", "1", "--adopt")
     arrays = ask(conf, "sbatch", "--parsable", f"--chdir={tmp_path}", "--array=1-2", "--wrap=sleep 60").strip()
     refused = supervise(tmp_path, *options, f"{arrays}_1")
-    said, _ = refused.communicate(timeout=60)
+    said, _ = refused.communicate(timeout=LIMIT_S)
     assert (refused.returncode, "a task of one" in said) == (3, True), said
     supervisor = supervise(tmp_path, *options, job)
     until(lambda: job_of(tmp_path, "run"), lambda job: job.get("state") == "RUNNING")
     assert record(tmp_path, "run")["supervision"]["logs"] == [f"{tmp_path}/own-{job}.out"]
     ask(conf, "scancel", job)
-    said, _ = supervisor.communicate(timeout=150)
+    said, _ = supervisor.communicate(timeout=LIMIT_S)
     assert supervisor.returncode == 0, said
     found = record(tmp_path, "run")
     assert (found["status"], found["attempt"]["number"], found["job"]["name"]) == ("SUCCEEDED", 2, "run-r1")
@@ -198,7 +198,7 @@ def test_an_agent_looks_after_what_was_only_submitted(conf: Path, tmp_path: Path
     (tmp_path / "train.sbatch").write_text(script, encoding="utf-8")
     options = ("--run-id", run_id, "--launcher", "slurm", "--policy", "megatron_transient", "--interval", "0.5")
     begun = supervise(tmp_path, *options, "--submit-only", "--", "train.sbatch")
-    said, _ = begun.communicate(timeout=60)
+    said, _ = begun.communicate(timeout=LIMIT_S)
     assert begun.returncode == 0, said
     agent = supervise(tmp_path, "--agent", "--launcher", "slurm", "--interval", "0.5")
     try:
@@ -207,7 +207,7 @@ def test_an_agent_looks_after_what_was_only_submitted(conf: Path, tmp_path: Path
         until(lambda: record(tmp_path, run_id).get("status"), lambda status: status == "SUCCEEDED")
     finally:
         agent.send_signal(signal.SIGINT)
-        said, _ = agent.communicate(timeout=60)
+        said, _ = agent.communicate(timeout=LIMIT_S)
     found = record(tmp_path, run_id)
     assert [each["error_type"] for each in found["restarts"]] == ["cancelled"], said
     assert (found["job"]["number"], found["attempt"]["number"]) == (1, 2)

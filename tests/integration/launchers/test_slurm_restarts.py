@@ -16,7 +16,7 @@ from lastbeat.model.job import JobReport, JobSpec, JobState
 from support.jobs import RUN, FakeLauncher, SupervisedScene
 from support.memory import Killed
 from support.slurm import ask
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 
 @pytest.fixture
@@ -150,12 +150,12 @@ def test_a_supervisor_that_is_killed_by_sigkill_at_a_call_of_slurms_loses_nothin
     first = until(lambda: job_of(tmp_path, run_id), lambda job: job.get("state") == "RUNNING")["id"]
     armed.touch()
     ask(conf, "scancel", first)
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=LIMIT_S)
     assert process.returncode == -signal.SIGKILL, said
     again = supervise(tmp_path, "--resume", run_id, "--interval", "0.5", PATH=path)
     until(lambda: job_of(tmp_path, run_id), lambda job: (job.get("number"), job.get("state")) == (1, "RUNNING"))
     again.send_signal(signal.SIGINT)
-    again.communicate(timeout=120)
+    again.communicate(timeout=LIMIT_S)
     # A job is said to run before its node has made the file.
     outputs = until(lambda: list(tmp_path.glob("llama-*.out")), lambda found: len(found) > 1)
     names = sorted(path.name.rpartition("-")[0] for path in outputs)

@@ -26,7 +26,7 @@ if __name__ == "__main__":
     for child in children:
         child.start()
     for child in children:
-        child.join(60)
+        child.join(300)
     assert [child.exitcode for child in children] == [1, 3], [child.exitcode for child in children]
     run.step(2)
 """
@@ -143,7 +143,7 @@ def test_a_fork_in_the_middle_of_a_log_line_leaves_the_child_its_streams(directo
     stream = io.TextIOWrapper(io.BufferedWriter(Slow()), line_buffering=True)
     logging.getLogger("lastbeat").addHandler(logging.StreamHandler(stream))
     with lastbeat.run("run-1") as run:
-        assert writing.wait(60)
+        assert writing.wait(300)
         child = os.fork()
         if child == 0:
             stream.flush()

@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from support.proxy import Fault, FaultProxy, Stall, s3_error
-from support.training import DEADLOCK, LIMIT_S, WRITTEN, Site
-from support.waiting import until
+from support.training import DEADLOCK, WRITTEN, Site
+from support.waiting import LIMIT_S, until
 
 START = f"""\
 import os, signal, sys, threading, time

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from support.proxy import FaultProxy, Stall, s3_error
-from support.training import LIMIT_S, Site
-from support.waiting import until
+from support.training import Site
+from support.waiting import LIMIT_S, until
 
 LOOP = """\
 import os, time

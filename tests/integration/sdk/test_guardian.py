@@ -17,8 +17,8 @@ from support import monitor
 from support.cgroup import counts_oom_kills, memory_cgroup
 from support.checkout import ROOT
 from support.guardians import guardians, resident_bytes
-from support.training import LIMIT_S, WRITTEN, Site
-from support.waiting import until
+from support.training import WRITTEN, Site
+from support.waiting import LIMIT_S, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="guardians are for Linux alone")
 

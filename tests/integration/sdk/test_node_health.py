@@ -13,7 +13,7 @@ import pytest
 from support.checkout import ROOT
 from support.cli import LASTBEAT, call
 from support.nvml import StubDriver, compiled
-from support.training import LIMIT_S
+from support.waiting import LIMIT_S
 
 TRAINING = """
 import json, os
@@ -35,7 +35,7 @@ def conditions():
 
 run = lastbeat.run("run-1", root="runs", total_steps=100)
 run.step(1, loss=2.5)
-until(lambda: "sampled_at" in health(), limit_s=50)
+until(lambda: "sampled_at" in health())
 %s
 """
 
@@ -71,12 +71,12 @@ def metadata(folder: Path) -> dict[str, Any]:
 
 
 ILL = """
-until(lambda: json.loads((folder / "metadata.json").read_text()).get("resources", {}).get("gpus"), limit_s=50)
-until(lambda: "gpu" in health().get("history", {}).get("series", {}), limit_s=50)
+until(lambda: json.loads((folder / "metadata.json").read_text()).get("resources", {}).get("gpus"))
+until(lambda: "gpu" in health().get("history", {}).get("series", {}))
 assert conditions() == [], conditions()
 values.write_text("1.handle error 15\\n")
-until(lambda: conditions() == ["gpu_lost"], limit_s=50)
-until(lambda: (folder / "ranks" / "0.health").exists(), limit_s=50)
+until(lambda: conditions() == ["gpu_lost"])
+until(lambda: (folder / "ranks" / "0.health").exists())
 os.kill(os.getpid(), 9)
 """
 
@@ -101,7 +101,7 @@ def test_what_happens_to_a_gpu_reaches_people(library: StubDriver, tmp_path: Pat
 def test_a_node_says_what_is_known_of_it_and_leaves_no_mark_while_it_is_well(
     library: StubDriver, tmp_path: Path
 ) -> None:
-    script = "until(lambda: health().get('history', {}).get('series', {}).get('cpu'), limit_s=50)\nrun.complete()"
+    script = "until(lambda: health().get('history', {}).get('series', {}).get('cpu'))\nrun.complete()"
     done = train(tmp_path, script, library.says())
     assert done.returncode == 0, done.stderr
 
@@ -146,10 +146,10 @@ from support.waiting import until
 
 mark, values = Path("runs/run-1/ranks/8.health"), Path(os.environ["STUB_VALUES"])
 run = lastbeat.run("run-1", root="runs")
-until(lambda: Path("runs/run-1/ranks/8.json").exists(), limit_s=50)
+until(lambda: Path("runs/run-1/ranks/8.json").exists())
 assert not mark.exists()
 values.write_text("1.handle error 15\\n")
-told = json.loads(until(lambda: mark.exists() and mark.read_text(), limit_s=50))
+told = json.loads(until(lambda: mark.exists() and mark.read_text()))
 run.complete()
 print(json.dumps([told, mark.exists()]))
 """

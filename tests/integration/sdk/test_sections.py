@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from support.training import Site
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 RANKS = """\
 import os, time
@@ -69,7 +69,7 @@ def test_a_rank_that_hangs_in_a_checkpoint_and_goes_on(site: Site) -> None:
         until(lambda: site.read("ranks/2.late") is None)
         (site.folder / "hang-end").touch()
         for process in ranks:
-            assert process.wait(60) == 0
+            assert process.wait(LIMIT_S) == 0
         assert site.look()["status"] == "SUCCEEDED"
 
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 import pytest
 
 from support.cli import LASTBEAT, call
-from support.training import DEADLOCK, LIMIT_S, Site
-from support.waiting import text_in, until
+from support.training import DEADLOCK, Site
+from support.waiting import LIMIT_S, text_in, until
 
 LOOKS = """\
 import lastbeat, os, signal, sys, time

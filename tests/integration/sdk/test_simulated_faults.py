@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from support.training import LIMIT_S, Site
-from support.waiting import until
+from support.training import Site
+from support.waiting import LIMIT_S, until
 
 STEPS = """\
 import os, time

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from support.cli import LASTBEAT, call, start
-from support.training import LIMIT_S, WRITTEN, Site, end
-from support.waiting import until
+from support.training import WRITTEN, Site, end
+from support.waiting import LIMIT_S, until
 
 ASLEEP = """\
 import lastbeat, os, signal, sys, time

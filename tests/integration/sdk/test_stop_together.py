@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from support.training import LIMIT_S, Site
-from support.waiting import until
+from support.training import Site
+from support.waiting import LIMIT_S, until
 
 RANKS = 3
 WHY = "received signal 15 (SIGTERM)"

@@ -5,8 +5,8 @@ import json
 import platform
 from contextlib import ExitStack
 
-from support.training import LIMIT_S, Site
-from support.waiting import until
+from support.training import Site
+from support.waiting import LIMIT_S, until
 
 RANKS = 4
 STEPS = """\

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support import cli, monitor
+from support import cli, monitor, waiting
 from support.http_sink import HttpSink, http_sink
 from support.proxy import Fault, FaultProxy, HoldBack, Stall, StallAnswer
 from support.s3 import S3Server
@@ -85,7 +85,7 @@ def test_the_write_of_what_was_sent_hangs(fleet: Fleet, fault_proxy: FaultProxy,
     written = fleet.record()
     if isinstance(fault, HoldBack):
         fault.until.set()
-        assert fault.arrived.wait(cli.LIMIT_S)
+        assert fault.arrived.wait(waiting.LIMIT_S)
     assert fleet.watch()["alerts"]["pending"] == 0
     assert fleet.told() == [f"❌ FAILED: {RUN}"]
     assert fleet.record() == written, "the one that was late changed nothing, and nobody had to write it again"

@@ -19,6 +19,7 @@ from support.http_sink import Answer, HttpSink, http_sink
 from support.proxy import FaultProxy, Stamp
 from support.s3 import S3Server
 from support.there import there
+from support.waiting import LIMIT_S
 
 RUN = "mistral-20250804-171621"
 KILLS = 20
@@ -89,7 +90,7 @@ def test_eight_watchers_at_once_send_one_alert_a_transition(
         watchers = [
             monitor.start(tmp_path / str(number), env, "--run-id", RUN, "--once", "--json") for number in range(count)
         ]
-        outputs = [watcher.communicate(timeout=120) for watcher in watchers]
+        outputs = [watcher.communicate(timeout=LIMIT_S) for watcher in watchers]
         return {json.loads(out)["status"] for out, _ in outputs}
 
     training.begin()
@@ -140,7 +141,7 @@ def test_killed_twenty_times_while_the_channel_fails_every_third_request(
         fault_proxy.inject(Stamp({"Date": format_datetime(now() + timedelta(seconds=ahead_s), usegmt=True)}))
         watcher = monitor.start(tmp_path, env, "--run-id", RUN, "--once", "--json")
         assassin.aim(watcher, chance.randint(1, MOMENTS) if kills < KILLS else 0)
-        watcher.communicate(timeout=60)
+        watcher.communicate(timeout=LIMIT_S)
         kills += watcher.returncode == -signal.SIGKILL
 
     while kills < KILLS:

@@ -17,9 +17,7 @@ from lastbeat.model.view import FleetView, Row, StoreOutage
 from lastbeat.views.documents import Delta, fleet_document
 from lastbeat_cli.dashboard.fleet import DocumentQuery, FleetLook
 from support.memory import START
-from support.waiting import until
-
-LIMIT_S = 30.0
+from support.waiting import LIMIT_S, until
 
 
 class Clock:

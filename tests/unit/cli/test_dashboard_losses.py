@@ -10,7 +10,7 @@ import pytest
 
 from lastbeat.stores.port import StoreError, UnreachableError
 from lastbeat_cli.dashboard.losses import GOOD_FOR_S, LossLooks
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 
 def stopped() -> float:
@@ -86,12 +86,12 @@ def test_two_wait_at_most_and_whoever_comes_then_is_answered_at_once() -> None:
     threads = [threading.Thread(target=ask) for _ in range(10)]
     for thread in threads:
         thread.start()
-    at_once = [answers.get(timeout=30) for _ in range(8)]
+    at_once = [answers.get(timeout=LIMIT_S) for _ in range(8)]
     assert all("still being read" in each for each in at_once)
     go_on.set()
     for thread in threads:
-        thread.join(60)
-    assert [json.loads(answers.get(timeout=30)) for _ in range(2)] == [{"read": 1}] * 2
+        thread.join(LIMIT_S)
+    assert [json.loads(answers.get(timeout=LIMIT_S)) for _ in range(2)] == [{"read": 1}] * 2
 
 
 def test_who_waits_for_a_store_that_hangs_is_told_so_and_has_the_answer_later() -> None:
@@ -106,7 +106,7 @@ def test_who_waits_for_a_store_that_hangs_is_told_so_and_has_the_answer_later() 
     for _ in range(2):
         with pytest.raises(StoreError, match="still being read"):
             looks.document()
-    assert asked.acquire(timeout=60)
+    assert asked.acquire(timeout=LIMIT_S)
     assert not asked.acquire(blocking=False), "it is read once"
     go_on.set()
     assert until(lambda: told_or_none(looks)) == {"read": 1}

@@ -17,6 +17,7 @@ from lastbeat.stores.port import UnreachableError
 from lastbeat_cli.dashboard.app import TooManyOpenError
 from lastbeat_cli.dashboard.runs import RunLooks
 from support.memory import START
+from support.waiting import LIMIT_S
 
 
 @dataclass
@@ -99,7 +100,7 @@ def test_while_it_is_being_read_again_others_get_what_is_known(world: World) -> 
     world.during = lambda: (inside.set(), leave.wait(30))
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(step, looks)
-        assert inside.wait(30)
+        assert inside.wait(LIMIT_S)
         assert step(looks) == b'{"step":1}'
         leave.set()
         assert reading.result() == b'{"step":2}'
@@ -112,7 +113,7 @@ def test_more_than_a_few_runs_at_once_have_to_wait_and_are_told_so(world: World)
     with ThreadPoolExecutor(4) as pool:
         reading = [pool.submit(step, looks, name) for name in "abcd"]
         for _ in reading:
-            assert inside.acquire(timeout=30)
+            assert inside.acquire(timeout=LIMIT_S)
         with pytest.raises(TooManyOpenError):
             step(looks, "e")
         leave.set()
@@ -185,7 +186,7 @@ def test_a_run_whose_store_hangs_says_so_and_keeps_nobody_else_waiting(world: Wo
     with ThreadPoolExecutor(len(hang)) as pool:
         reading = [pool.submit(step, looks, name) for name in hang]
         for _ in hang:
-            assert inside.acquire(timeout=30)
+            assert inside.acquire(timeout=LIMIT_S)
         assert step(looks, "known") == b'{"step":1}'
         world.now += 60
         world.during = lambda: None
@@ -254,7 +255,7 @@ def test_a_run_whose_read_hangs_takes_no_other_runs_turn(world: World) -> None:
         while looks.turn():
             world.now += 6
         reading = pool.submit(step, looks, "hangs")
-        assert inside.wait(30)
+        assert inside.wait(LIMIT_S)
         world.during = lambda: None
         seen = set()
         for _ in range(20):

@@ -8,9 +8,8 @@ from lastbeat_cli.metrics.samples import PassMetrics
 from lastbeat_cli.metrics.scrapes import Scrapes
 from lastbeat_cli.metrics.textfile import TextFile
 from support.scraped import values
+from support.waiting import LIMIT_S
 from support.world import World, running
-
-LIMIT_S = 30.0
 
 
 def passes(world: World, path: Path | None) -> list[PassReport]:

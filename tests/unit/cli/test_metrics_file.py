@@ -20,9 +20,9 @@ from lastbeat_cli.metrics.textfile import TextFile
 from support import scraped
 from support.memory import START
 from support.scraped import Scraped
+from support.waiting import LIMIT_S
 
 FLEET = "s3://bucket/training-runs"
-LIMIT_S = 30.0
 RUN = RunFigures(RunLine("run-1", Status.FAILED, cause="oom"), figures=Figures(7, loss=math.nan))
 PASS = PassReport(START, seconds=1.0, statuses={"FAILED": 1}, figures=(RUN,), sent=1, requests={"LIST": 2, "GET": 3})
 BLIND = PassReport(START + timedelta(hours=1), seconds=9.0, blind="no answer", complete=False)

@@ -16,6 +16,7 @@ from lastbeat.watch.record.repository import RecordRepository
 from support.channel import ListChannel, down
 from support.memory import START, MemoryStore
 from support.there import there
+from support.waiting import LIMIT_S
 
 KEY = "run-1/_watchdog.json"
 LEASE_S = 60.0
@@ -135,5 +136,5 @@ def test_one_request_that_hangs_uses_up_a_small_part_of_the_time(watcher: Watche
     late = threading.Event()
     watcher.store.after = lambda _operation, _key: late.set()
     released.set()
-    assert late.wait(60)
+    assert late.wait(LIMIT_S)
     assert watcher.store.held[KEY] == written, "what arrives late is refused"

@@ -18,9 +18,9 @@ from lastbeat.model.runid import SWEEP_MARK
 from lastbeat.stores.counting import CountingStore, Tally
 from lastbeat.stores.port import StoreError, UnreachableError
 from support.http_sink import Answer, HttpSink, http_sink
+from support.waiting import LIMIT_S
 from support.world import World, running
 
-LIMIT_S = 30.0
 FOREVER = float("inf")
 
 

@@ -13,9 +13,9 @@ from lastbeat.model.fleet import PassReport
 from support.http_sink import Answer, HttpSink, closed_port, http_sink
 from support.memory import START
 from support.row_by_row import labelled
+from support.waiting import LIMIT_S
 
 UUID = "0f3b1c9e-5f43-4f6e-9a53-1d2f3a4b5c6d"
-LIMIT_S = 30.0
 FOR_EVER_S = 3600.0
 """Longer than any test may take: one that waits for it is ended, and named."""
 

@@ -10,6 +10,7 @@ from lastbeat.stores.port import DeniedError, Page, UnreachableError
 from support.channel import ListChannel
 from support.messages import FAILED
 from support.paged import PagedStore
+from support.waiting import LIMIT_S
 from support.world import World
 
 
@@ -209,7 +210,7 @@ def test_what_a_look_found_after_its_pass_outlasts_a_pass_that_cannot_see() -> N
     ended.clear()
     assert world.sweep(deadline=0.3).transitions == ()
     held.set()
-    assert ended.wait(60)
+    assert ended.wait(LIMIT_S)
     looks = world.sweeper._context.pool
     assert looks is not None
     until = time.monotonic() + 60

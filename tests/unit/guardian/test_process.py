@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from lastbeat.training.guardian.process import Process
+from support.waiting import LIMIT_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="guardians are for Linux alone")
 
@@ -53,7 +54,7 @@ def test_an_end_that_its_parent_has_seen_is_known_or_not_but_never_wrong(script:
     with _started(script) as child:
         process = Process(child.pid)
         _end(child)
-        assert child.wait(60) == status
+        assert child.wait(LIMIT_S) == status
         assert process.ended()
         found = process.wait_status()
         # Kernels before 6.15 forget it.
@@ -73,7 +74,7 @@ def test_an_end_that_is_waited_for_closely_is_seen_before_its_parent_sees_it() -
 def test_a_process_that_is_gone_has_ended_nobody_knows_how() -> None:
     with _started("pass") as child:
         _end(child)
-        child.wait(60)
+        child.wait(LIMIT_S)
     process = Process(child.pid)
     assert (process.pidfd, process.ended(), process.wait_status()) == (None, True, None)
     process.close()

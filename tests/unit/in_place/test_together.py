@@ -15,6 +15,7 @@ from lastbeat.stores.port import UnreachableError
 from lastbeat.training.exec.in_place.participants import Participant
 from lastbeat.training.exec.in_place.together import Together, encode_starts
 from support.memory import MemoryStore
+from support.waiting import LIMIT_S
 
 KEY = "r/in_place.json"
 NEXT = StartsInPlace("job", 1, why="a hang", by="node 0")
@@ -145,7 +146,7 @@ def test_many_that_fail_at_once_make_one_start() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(LIMIT_S)
     assert len({each.by for each in found if each is not None}) == 1
     assert len(found) == 8
     assert gathered == [(None, ())] * 8

@@ -11,6 +11,7 @@ import pytest
 from lastbeat.integrations.session import metrics_of, never_raises
 from support.checkout import ROOT
 from support.hostile import VALUES
+from support.waiting import LIMIT_S
 
 BEGIN = """
 import sys
@@ -35,7 +36,7 @@ def _run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_S,
         check=False,
     )
 

@@ -14,6 +14,7 @@ from lastbeat.jobs.launchers.slurm import sbatch
 from lastbeat.jobs.launchers.slurm.sbatch import Submission, submission
 from lastbeat.model.job import JobSpec
 from support.row_by_row import labelled
+from support.waiting import LIMIT_S
 
 GOLDEN = Path(__file__).parent / "golden"
 OURS = {"LASTBEAT_ATTEMPT": "2", "LASTBEAT_RUN_ID": "llama"}
@@ -141,7 +142,7 @@ def test_a_shell_gives_the_program_exactly_the_arguments_of_the_spec(words: list
     show = "import json, sys; print(json.dumps(sys.argv[1:]))"
     spec = JobSpec((sys.executable, "-S", "-c", show, *words), "/nonexistent")
     script = submission(spec, "x-r0", {}).stdin
-    done = subprocess.run(["sh"], input=script.encode(), capture_output=True, timeout=60, check=True)
+    done = subprocess.run(["sh"], input=script.encode(), capture_output=True, timeout=LIMIT_S, check=True)
     assert json.loads(done.stdout) == words
 
 

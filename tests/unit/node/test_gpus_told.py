@@ -17,7 +17,7 @@ import pytest
 
 from support.checkout import ROOT
 from support.nvml import StubDriver, compiled
-from support.training import LIMIT_S
+from support.waiting import LIMIT_S
 
 WELL = {
     "temperature_c": 45, "power_w": 350.5, "power_limit_w": 700.0, "throttle": [], "ecc_corrected": 0,

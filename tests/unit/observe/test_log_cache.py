@@ -13,6 +13,7 @@ from lastbeat.watch.observe.log_observer import CACHE_LIMIT_BYTES, LogCache
 from lastbeat.watch.observe.logs import LogReadLimits, RunLogsState
 from support.memory import MemoryStore
 from support.run_logs import CRASH, MAIN, RUN, LogScene, kept, steps
+from support.waiting import LIMIT_S
 
 
 def _cache(run: LogScene, state: MemoryStore, signals: str = "") -> LogCache:
@@ -117,6 +118,6 @@ print(sorted(name for name in sys.modules if name.startswith(("lastbeat.explain.
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=LIMIT_S,
     )
     assert (done.stdout.strip(), done.stderr) == ("[]", "")

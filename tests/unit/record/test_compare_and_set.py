@@ -15,6 +15,7 @@ from lastbeat.watch.record.codec import decode_record
 from lastbeat.watch.record.compare_and_set import RACES
 from lastbeat.watch.record.repository import RecordRepository
 from support.memory import Killed, MemoryStore
+from support.waiting import LIMIT_S
 
 KEY = "run/_watchdog.json"
 
@@ -149,7 +150,7 @@ def test_of_many_at_once_each_one_is_written(scene: Words) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(LIMIT_S)
     assert sorted(scene.words) == [f"w{number}" for number in range(8)]
 
 

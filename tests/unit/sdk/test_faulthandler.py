@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from support.checkout import ROOT
+from support.waiting import LIMIT_S
 
 PROBE = (
     "import sys, faulthandler; sys.path.insert(0, {core!r}); from lastbeat.training.entry import enable_faulthandler; "
@@ -33,7 +34,7 @@ def test_a_native_crash_is_told_on_stderr_unless_somebody_sees_to_it(
         cwd=tmp_path_factory.mktemp("x"),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_S,
         check=False,
     )
     assert said in done.stderr

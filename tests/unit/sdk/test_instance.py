@@ -30,8 +30,8 @@ from support.cloud import MACHINE, CloudService, FakeCloud, fake_cloud
 from support.http_sink import closed_port
 from support.memory import MemoryStore
 from support.reporting import environment, start
-from support.training import LIMIT_S, directory_site
-from support.waiting import until
+from support.training import directory_site
+from support.waiting import LIMIT_S, until
 
 HOST = Instance("host-1")
 TOKEN = "AQAEA-token=="

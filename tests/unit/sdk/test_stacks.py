@@ -19,6 +19,7 @@ from lastbeat.training.sdk.threads import current_frames
 from lastbeat.watch.observe.run import innermost
 from support.checkout import ROOT
 from support.memory import MemoryStore
+from support.waiting import LIMIT_S
 
 KEY = "run/logs/stacks.txt"
 
@@ -207,7 +208,7 @@ def test_our_own_threads_come_last() -> None:
     finally:
         release.set()
         for thread in threads:
-            thread.join(60)
+            thread.join(LIMIT_S)
     assert text.index('Thread "loader"') < min(text.index('Thread "lastbeat"'), text.index('Thread "lastbeat-log"'))
 
 
@@ -312,7 +313,7 @@ def test_a_collection_that_is_due_does_not_stop_the_process() -> None:
         env={"PYTHONPATH": str(ROOT / "core")},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT_S,
         check=True,
     )
     assert done.stdout == "41\n"

@@ -10,6 +10,7 @@ import pytest
 from lastbeat.model.status import Status
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
 from support.fleet_views import HOUR, Looked, settle
+from support.waiting import LIMIT_S
 
 
 def looked_at(count: int = 3, *, paid: bool = False) -> Looked:
@@ -207,7 +208,7 @@ def test_many_threads_look_at_once_and_the_store_is_asked_once() -> None:
     time.sleep(0.05)
     waiting.set()
     for thread in (first, *others):
-        thread.join(30)
+        thread.join(LIMIT_S)
     assert looked.asked()["list"] == 1
 
 
@@ -245,7 +246,7 @@ def test_whoever_only_wants_to_see_does_not_wait_for_what_is_being_taken_in() ->
         seen = list[object]()
         thread = threading.Thread(target=lambda: seen.append(looked.table.view()))
         thread.start()
-        thread.join(30)
+        thread.join(LIMIT_S)
     assert seen == [before]
 
 

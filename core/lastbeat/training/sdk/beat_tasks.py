@@ -113,7 +113,7 @@ class Beat:
     ending: tuple[str, str] | None = None
     """The sentinel and its text if this is the last beat. Rank 0 writes the sentinel after the tasks."""
     start_time: str | None = None
-    """Start of this attempt, as in its metadata.json. ``attempt`` is its number."""
+    """Start of this attempt, as in its metadata.json, and ``attempt`` its number; None until it has begun."""
     attempt: int | None = None
     late: bool = False
     """Its metadata.json says that training has overrun the limit of a section."""

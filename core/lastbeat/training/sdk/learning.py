@@ -146,11 +146,13 @@ class Learning(BeatTask):
             beat.run.sections.limits = with_learned(self._by_hand, self._state.learned)
 
     def write(self, beat: Beat) -> None:
-        """Read the other ranks' durations, learn from them, and store the result."""
+        """Read the other ranks' durations, learn from them, and store the result. Waits until the attempt has begun."""
+        if beat.start_time is None:
+            return
         if beat.ending is not None:
             # The sentinel waits for this.
             self._reading = None
-            self._learn(beat)
+            self._learn(beat, beat.start_time)
             return
         if self._reading is None:
             if time.monotonic() < self._next:
@@ -166,7 +168,7 @@ class Learning(BeatTask):
             self._reading = None
             raise
         self._reading, self._others = None, self._asked
-        self._learn(beat)
+        self._learn(beat, beat.start_time)
 
     def _ask_on(self) -> bool:
         """Read more ranks for up to ``_BUDGET_S``. Returns whether all have been read."""
@@ -179,14 +181,14 @@ class Learning(BeatTask):
                 return False
         return True
 
-    def _learn(self, beat: Beat) -> None:
+    def _learn(self, beat: Beat, start_time: str) -> None:
         times, sections = beat.run.sections.times, beat.run.sections
         own = times.taken() if times is not None else {}
         if self._state is None:
             self._read(beat.store, beat.folder + runid.LEARNED)
         for _ in range(_TRIES):
             state = self._state or LearnedState()
-            new = state.with_attempt(beat.start_time or "", together([own, self._others, self._unfinished]))
+            new = state.with_attempt(start_time, together([own, self._others, self._unfinished]))
             sections.limits = with_learned(self._by_hand, new.learned)
             if new == state:
                 return

@@ -269,7 +269,7 @@ class RankZero:
         self._written_steps = steps
 
     def _beat(self, now: float, ending: tuple[str, str] | None) -> Beat:
-        attempt = self._attempt
+        attempt = self._attempt if self.begun else None
         start_time, number = (iso_time(attempt.start_time), attempt.number) if attempt is not None else (None, None)
         return Beat(self._start.run, self._store, self._folder, now, ending, start_time, number, self._late)
 

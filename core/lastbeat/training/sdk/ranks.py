@@ -260,7 +260,7 @@ class RankZeroHeartbeat(BeatTask):
             self._heartbeat = RankHeartbeat(start)
 
     def write(self, beat: Beat) -> None:
-        if self._heartbeat is not None:
+        if self._heartbeat is not None and beat.attempt is not None:
             self._heartbeat.beat(beat.run, beat.attempt, now=beat.ending is not None)
 
     def close(self) -> None:

@@ -13,10 +13,12 @@ import pytest
 from lastbeat.model import runid
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
 from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunEnvironment
+from lastbeat.training.sdk.learning import Learning
 from lastbeat.training.sdk.log_shipping import LogShipping, LogWindow
 from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
+from lastbeat.training.sdk.sections import SectionLimits
 from support.hostile import Panic
 from support.memory import MemoryStore
 from support.pairwise import all_pairs
@@ -238,6 +240,20 @@ def test_a_log_that_raises_costs_no_beat_and_no_end(fault: BaseException) -> Non
         run.step(1, tokens=[1])  # type: ignore[arg-type]  # as users do
         assert run.complete()
     assert "r/_complete" in store.held
+
+
+def test_where_the_attempt_cannot_begin_the_end_leaves_nothing_that_names_no_attempt() -> None:
+    """Its rank's heartbeat and its learned limits would count for the attempt before."""
+    store = MemoryStore()
+    failing(store, "write", runid.METADATA, lambda: DeniedError("AccessDenied"))
+    around = environment(
+        store, beat_s=0.01, rank=Rank(0, 2), rank_beat_s=0.01, tasks=[Learning(SectionLimits(), every_s=0.0)]
+    )
+    run = Run("r", Reporter(lambda: around), "many")
+    with run.section("eval"):
+        run.step(1)
+    assert run.complete()
+    assert [key for key in sorted(store.held) if key != "r/progress.json"] == ["r/_complete"]
 
 
 class Hanging:
