@@ -62,7 +62,7 @@ class S3Server:
             "Content-Type": "binary/octet-stream",
             _WRITTEN_AT.removeprefix("HTTP_"): str(modified.timestamp()),
         }
-        with urlopen(Request(target, body, headers, method="PUT"), timeout=60):
+        with urlopen(Request(target, body, headers, method="PUT"), timeout=300):
             pass
 
     def environment(self) -> dict[str, str]:
@@ -109,7 +109,7 @@ def run_s3_server() -> Iterator[S3Server]:
         process.stdin.close()
         process.stdout.close()
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=300)
 
 
 def _serve() -> None:
