@@ -20,7 +20,7 @@ from lastbeat.stores import registry
 from lastbeat.stores.port import MissingStoreError, StoreError
 from lastbeat_cli import exits, explain, logs, options
 from lastbeat_cli.document import dump
-from lastbeat_cli.explain import log_sources, reading
+from lastbeat_cli.explain import dumps, log_sources, reading
 from lastbeat_cli.explain.document import story_document
 from lastbeat_cli.explain.lines import story_lines
 from lastbeat_cli.explain.log_bytes import UnreadableLogError
@@ -30,6 +30,7 @@ from lastbeat_cli.signals.command import catalogue
 from lastbeat_cli.terminal import paint
 
 if TYPE_CHECKING:
+    from lastbeat.watch.observe.flight_recorders import DumpFile
     from lastbeat_cli.explain.rank_facts import RankFacts
 
 WHAT = "What to explain"
@@ -52,7 +53,7 @@ Examples:
 @options.argument(
     "named",
     "[FILE|DIR|RUN]...",
-    "Logs (also .gz), a directory of logs, - for standard input, or a run's id.",
+    "Logs (also .gz) and dumps of flight recorders, a directory of them, - for standard input, or a run's id.",
     group=WHAT,
 )
 @options.option(
@@ -103,6 +104,7 @@ def command(
         scheduler=scheduler_state,
         neighbours=not as_json,
         ranks=looking.ranks(),
+        dumps=looking.dumps,
     )
     for fault in looking.faults:
         print(mask(f"Error: {fault}" + (f"\n{fault.advice}" if fault.advice else "")), file=sys.stderr)
@@ -138,6 +140,8 @@ class _Looking:
         """The run that the user named; similar failures are looked up for it."""
         self._folder: Path | None = None
         """The folder that the user named."""
+        self.dumps: list[DumpFile] = []
+        """Flight recorders' dumps beside the logs."""
 
     def signals(self, given: str | None) -> str:
         """The value of ``--signals``, else of the setting."""
@@ -183,11 +187,25 @@ class _Looking:
         path = Path(name)
         if path.is_dir():
             self._folder = path
-            return log_sources.directory(path, self.notes.append)
+            return log_sources.directory(path, self.notes.append, self._take_dumps)
+        dump = dumps.named(path) if self._patterns else None
+        if dump is not None:
+            self.dumps.append(dump)
+            return []
         try:
             return [log_sources.file(path)]
         except FileNotFoundError:
             return self._run(name)
+
+    @property
+    def _patterns(self) -> tuple[str, ...]:
+        if self._settings is None:
+            return table.FLIGHT_RECORDER.parse(table.FLIGHT_RECORDER.default or table.OFF)
+        return self._settings[table.FLIGHT_RECORDER]
+
+    def _take_dumps(self, folder: Path, names: Sequence[str]) -> bool:
+        self.dumps += dumps.below(folder, names, self._patterns)
+        return bool(self.dumps)
 
     def _run(self, name: str) -> list[LogInput]:
         if Path(name).is_symlink():
@@ -218,6 +236,7 @@ class _Looking:
             advice = did_you_mean(near_names(name, _runs_in(self._settings), cutoff=0.75)) or advice
             raise UnreadableLogError(f"there is no file {name}, and no run of that name in {where}", advice)
         self._run_id = name
+        self.dumps += explain.run.run_dumps(self._settings, name, self.notes.append)
         return found
 
     def ranks(self) -> "RankFacts | None":

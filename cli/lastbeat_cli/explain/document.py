@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from lastbeat.model.cause import AttemptInFile, Cause, Evidence, Idle, LostPeer, MissingRanks
+from lastbeat.model.stuck_collective import StuckCollective
 from lastbeat.model.times import format_time
 from lastbeat_cli.explain.story import ExplainReport, hint, restartable
 
@@ -24,6 +25,7 @@ def story_document(story: ExplainReport, mask: Mask) -> dict[str, object]:
         "ended": found.ended,
         "peer": _peer(found.peer, mask),
         "missing": None if found.missing is None else _missing(found.missing, mask),
+        "stuck": None if found.stuck is None else _stuck(found.stuck, mask),
         "idle": _idle(found.idle),
         "attempt": _attempt(found.attempt),
         "warned": [
@@ -71,6 +73,31 @@ def _missing(missing: MissingRanks, mask: Mask) -> dict[str, object]:
         for each in missing.ranks
     ]
     return {"ranks": ranks, "count": missing.count, "world_size": missing.world_size, "text": mask(missing.sentence)}
+
+
+def _stuck(stuck: StuckCollective, mask: Mask) -> dict[str, object]:
+    rows = [
+        {
+            "ranks": row.ranks,
+            "count": row.count,
+            "does": row.does,
+            "call": mask(row.call) or None,
+            "since": format_time(row.since),
+            "frame": mask(row.frame) or None,
+            "host": mask(row.host) if row.host is not None else None,
+        }
+        for row in stuck.rows
+    ]
+    return {
+        "call": mask(stuck.call),
+        "group": mask(stuck.group),
+        "size": stuck.size,
+        "since": format_time(stuck.since),
+        "root": stuck.root,
+        "circular": stuck.circular,
+        "ranks": rows,
+        "text": mask(stuck.sentence),
+    }
 
 
 def _idle(idle: Idle | None) -> dict[str, object] | None:

@@ -10,6 +10,7 @@ from lastbeat.alerts.facts import SIMILAR, number
 from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.explain.signals.hints import GUESS, restart_hint
 from lastbeat.model.cause import CERTAIN, Cause, Evidence, sureness
+from lastbeat.model.stuck_collective import WAITS
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_time
 from lastbeat_cli.explain.story import ExplainReport, LogRead, hint, place, restartable
@@ -67,6 +68,7 @@ def _blocks(story: ExplainReport, columns: int, mask: Mask) -> Iterator[list[Lin
             yield list(_action(story, cause, columns, mask))
         else:
             yield list(_either(story, (cause, second), names, columns, mask))
+        yield list(_stuck(story, columns, mask))
         yield list(_missing_log(story, columns, names))
         yield list(_others(story, columns, names, mask))
         yield list(_timeline(story, columns, names, mask))
@@ -157,6 +159,8 @@ def _head(story: ExplainReport, cause: Cause, names: _Names, columns: int, mask:
 
 
 def _meaning(story: ExplainReport, cause: Cause) -> str:
+    if story.explanation.stuck is not None and cause is story.explanation.cause:
+        return "Ranks wait in a collective, and what the others did shows why."
     known = story.error_types.get(cause.error_type)
     return known.meaning if known is not None else ""
 
@@ -243,6 +247,25 @@ def _action(story: ExplainReport, cause: Cause, columns: int, mask: Mask) -> Ite
         yield from map(line, wrapped(text, columns))
     again = restart_hint(restartable(cause, story.error_types), cause.confidence)
     yield from map(line, wrapped(f"Restart: {again}", columns))
+
+
+def _stuck(story: ExplainReport, columns: int, mask: Mask) -> Iterator[Line]:
+    """What each rank does in the collective in which they are stuck."""
+    stuck = story.explanation.stuck
+    if stuck is None:
+        return
+    yield line(cut(f"Ranks in {one_line(mask(stuck.call))} of group {one_line(mask(stuck.group))}", columns), "heading")
+    rows = [
+        (row.name, row.does, f"{row.since:%H:%M:%S}" if row.since is not None else "", row.call, row.frame)
+        for row in stuck.rows
+    ]
+    shown = [tuple(one_line(mask(part)) for part in row) for row in rows]
+    widths = [max(cells(row[column]) for row in shown) for column in range(4)]
+    for row, parts in zip(stuck.rows, shown, strict=True):
+        text = "  ".join(
+            f"{part}{' ' * (wide - cells(part))}" for part, wide in zip(parts, widths, strict=False) if wide
+        )
+        yield ((cut(f"{_INDENT}{text}  {parts[4]}".rstrip(), columns), "" if row.does == WAITS else "mark"),)
 
 
 def _missing_log(story: ExplainReport, columns: int, names: _Names) -> Iterator[Line]:
@@ -366,6 +389,7 @@ def _foot(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> Iter
     size, count = sum(log.size_bytes for log in logs), sum(log.lines for log in logs)
     what = one_line(place(Evidence(logs[0].name, 0, ""))) if len(logs) == 1 else f"{len(logs)} logs"
     what += f" in {names.folder}" if names.folder else ""
+    what += f" and {counted(story.dumps, 'dump')} of flight recorders" if story.dumps else ""
     told = f"Read: {what}, {counted(count, 'line')}, {_bytes(size)}"
     cause = story.explanation.cause
     if cause is not None:

@@ -6,7 +6,7 @@ import stat
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -85,11 +85,15 @@ def file(path: Path, name: str | None = None) -> LogInput:
     raise UnreadableLogError(f"{name} is a device or a socket, and no log", "Name the log that training printed.")
 
 
-def directory(path: Path, note: Note) -> list[LogInput]:
-    """Every log of the directory. Raises :class:`UnreadableLogError` if it has no logs, or holds several runs."""
+def directory(
+    path: Path, note: Note, take_dumps: Callable[[Path, Sequence[str]], bool] = lambda *_: False
+) -> list[LogInput]:
+    """Every log of the directory. ``take_dumps`` gets the names of all files, and returns whether dumps of flight
+    recorders are among them. Raises :class:`UnreadableLogError` if it has neither, or holds several runs."""
     _refuse_root(path)
-    names = log_names.chosen(_walk(path, note), lambda text: note(f"{path}: {text}"))
-    if not names:
+    files = _walk(path, note)
+    names = log_names.chosen(files, lambda text: note(f"{path}: {text}"))
+    if not take_dumps(path, files) and not names:
         advice = f"Name the files that the job printed into: lastbeat explain {path}/FILE…"
         raise UnreadableLogError(f"{path} has no logs (*.log, *.out, *.err, *.txt, also .gz; _error)", advice)
     return [source for name in names if (source := _still_there(path / name, note)) is not None]

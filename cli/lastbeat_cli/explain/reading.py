@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from lastbeat.explain.causes.explaining import explain
 from lastbeat.explain.causes.log_reader import LogReader
+from lastbeat.explain.flight_recorder.cause import with_stuck
 from lastbeat.explain.scanning.prefixes import UNKNOWN_YEAR
 from lastbeat.explain.scanning.splitting import line_of
 from lastbeat.model import runid
 from lastbeat.model.cause import Evidence
 from lastbeat.model.signal import Catalogue
 from lastbeat.model.text import one_line
+from lastbeat.watch.observe.flight_recorders import DumpFile, DumpsRead, read_dumps
 from lastbeat.watch.observe.log_times import last_time
 from lastbeat_cli.explain import context
 from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError
@@ -44,11 +46,12 @@ def story(  # noqa: PLR0913 - the question, and two lists for what went wrong
     scheduler: str | None = None,
     neighbours: bool = True,
     ranks: "RankFacts | None" = None,
+    dumps: Sequence[DumpFile] = (),
 ) -> ExplainReport | None:
     """The report on ``sources``, or None if none could be read. Unreadable logs are added to ``faults``.
 
     With ``neighbours`` the evidence's log is read a second time for the lines around it. ``ranks`` supplies the world
-    size and hosts.
+    size and hosts, and ``dumps`` are those of flight recorders.
     """
 
     def note(text: str) -> None:
@@ -69,12 +72,16 @@ def story(  # noqa: PLR0913 - the question, and two lists for what went wrong
         told = summary.progress
         rank = summary.rank
         read.append(LogRead(source.name, rank, summary.lines, size, told.step, told.total_steps, told.loss, last_time))
-    if not summaries:
-        return None
     world_size = None if ranks is None else ranks.world_size()
+    recorded = _recorded(dumps, summaries, world_size, ranks)
+    if not summaries and not recorded.number:
+        return None
+    for text in recorded.notes:
+        note(text)
     found = explain(
         summaries, signals, exit_code=exit_code, scheduler=scheduler, world_size=world_size, whole=not faults
     )
+    found = with_stuck(found, recorded.stuck, signals.error_types)
     if found.missing is not None:
         ends = {log.name: log.last_time for log in read}
         times = {each.rank: at for each in found.missing.ranks if (at := ends.get(each.log)) is not None}
@@ -89,7 +96,22 @@ def story(  # noqa: PLR0913 - the question, and two lists for what went wrong
         log = found.missing.ranks[0].log
         last = next(each.lines for each in summaries if each.file == log)
         end = _around(sources, Evidence(log, last, ""), mask)
-    return ExplainReport(found, tuple(read), signals.error_types, lines, tuple(dict.fromkeys(notes)), missing_end=end)
+    notes_once = tuple(dict.fromkeys(notes))
+    return ExplainReport(
+        found, tuple(read), signals.error_types, lines, notes_once, missing_end=end, dumps=recorded.number
+    )
+
+
+def _recorded(
+    dumps: Sequence[DumpFile], logs: "Sequence[LogSummary]", world_size: int | None, ranks: "RankFacts | None"
+) -> DumpsRead:
+    """What the dumps of flight recorders show."""
+    if not dumps:
+        return DumpsRead(None)
+    ended = [log.rank for log in logs if log.rank is not None and log.success is not None]
+    if ranks is None:
+        return read_dumps(dumps, world_size=world_size, ended=ended)
+    return read_dumps(dumps, world_size=world_size, ended=ended, hosts=ranks.hosts)
 
 
 def _is_error(name: str) -> bool:

@@ -13,6 +13,7 @@ from lastbeat.settings import Settings, opening, table
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat.watch.decide.similar import aftermath
 from lastbeat.watch.observe import log_files
+from lastbeat.watch.observe.flight_recorders import DumpFile, dumps_of_run
 from lastbeat.watch.observe.listing import run_files
 from lastbeat.watch.observe.local_logs import local_logs
 from lastbeat.watch.record.known_failures import KnownFailures
@@ -55,6 +56,18 @@ def run_sources(settings: Settings, run_id: str, note: Note) -> list[LogInput]:
             _check(store, files[name].key)
         return [replace(log_sources.file(root / run_id / name), rank=log_files.rank_of(name)) for name in names]
     return [_source(store, files[name]) for name in names]
+
+
+def run_dumps(settings: Settings, run_id: str, note: Note) -> list[DumpFile]:
+    """The dumps of flight recorders in the run's folder, of its present attempt."""
+    store, patterns = opening.store(settings), settings[table.FLIGHT_RECORDER]
+    metadata = store.read(f"{run_id}/{runid.METADATA}", DOCUMENT_LIMIT_BYTES)
+    start = read_heartbeat(metadata).start_time if metadata is not None else None
+    try:
+        return dumps_of_run(store, run_id, patterns, None if start is None else start - _CLOCKS)
+    except StoreError as fault:
+        note(f"the dumps of flight recorders could not be looked for: {fault}")
+        return []
 
 
 def similar_failure(settings: Settings, run_id: str, fingerprint: str) -> str | None:

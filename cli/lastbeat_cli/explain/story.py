@@ -40,6 +40,8 @@ class ExplainReport:
     """The last run of the fleet that failed with the same cause, in one line."""
     missing_end: Sequence[tuple[int, str]] = ()
     """The last lines of the first missing rank's log, with their numbers; cleaned."""
+    dumps: int = 0
+    """How many dumps of flight recorders were read."""
 
 
 def restartable(cause: Cause, error_types: Mapping[str, ErrorType]) -> bool | None:

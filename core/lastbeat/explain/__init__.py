@@ -6,9 +6,10 @@
                   ▲
               signals: catalogues of patterns, compiled
 
+``flight_recorder`` reads the dumps that PyTorch writes beside logs.
 ``launchers`` has the words in which Slurm and others say why a job waits or how it ended.
 
-Public face: ``causes``, ``signals`` and ``launchers.traits``. It may import ``model`` alone.
+Public face: ``causes``, ``flight_recorder``, ``signals`` and ``launchers.traits``. It may import ``model`` alone.
 """
 
 from lastbeat.model.lazy_face import lazy_face
@@ -16,8 +17,9 @@ from lastbeat.model.lazy_face import lazy_face
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastbeat.explain import causes as causes
+    from lastbeat.explain import flight_recorder as flight_recorder
     from lastbeat.explain import launchers as launchers
     from lastbeat.explain import scanning as scanning
 
 # A pass loads these once a run has failed, has a job, or has new text in its logs.
-__getattr__ = lazy_face(__name__, "causes", "launchers", "scanning")
+__getattr__ = lazy_face(__name__, "causes", "flight_recorder", "launchers", "scanning")

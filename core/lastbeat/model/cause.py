@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Persisted
+from lastbeat.model.stuck_collective import StuckCollective
 from lastbeat.model.times import format_duration
 
 TEXT_LIMIT = 500
@@ -242,6 +243,8 @@ class Explanation:
     """Who went away, if the cause is only what others saw of it."""
     missing: MissingRanks | None = None
     """Who others waited for, if the cause is a timeout that all others report."""
+    stuck: StuckCollective | None = None
+    """The collective in which ranks wait, if flight recorders show the cause."""
     warned: tuple[Warned, ...] = ()
     """What the logs warn of beside: no cause of anything. The latest first, one a signal."""
     attempt: AttemptInFile | None = None

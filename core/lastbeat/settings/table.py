@@ -70,6 +70,14 @@ def _log_places(text: str) -> tuple[str, ...]:
     return places
 
 
+def _dump_names(text: str) -> tuple[str, ...]:
+    """Patterns; none of them for "off"."""
+    patterns = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not patterns or len(patterns) > MOST_LOGS:
+        raise ValueError(f"is neither off nor 1 to {MOST_LOGS} patterns of names")
+    return () if [each.lower() for each in patterns] == [OFF] else patterns
+
+
 def _signal(text: str) -> int:
     return model.posix_signals.signal_number(text)
 
@@ -386,6 +394,16 @@ LOGS = Setting[tuple[str, ...] | None](
     option="--log",
 )
 
+FLIGHT_RECORDER = Setting[tuple[str, ...]](
+    "LASTBEAT_FLIGHT_RECORDER",
+    _dump_names,
+    "Names of PyTorch's flight recorder dumps in a run's folder or beside logs, comma separated; * ? [] are "
+    "understood. Where training has not set PyTorch's variables, lastbeat.run and exec set them: the last collectives "
+    "are recorded, and dumped into the run's folder when one times out. off: neither.",
+    default="*flight*,*trace*,*rank*,*nccl*",
+    example="nccl_trace_rank_*",
+)
+
 # A fleet.
 
 INTERVAL_SECONDS = Setting[float](
@@ -514,7 +532,7 @@ DASHBOARD_TOKEN = Setting[str | None](
 SUBJECTS: Final[dict[str, tuple[Setting[Any], ...]]] = {
     "Where the runs are": (MONITORING_ROOT, MONITORING_BUCKET, MONITORING_PREFIX),
     "When alerts go out": (STALE_MINUTES, ALERT_ON, STALL_MINUTES, START_MINUTES, BLIND_MINUTES),
-    "Logs of runs": (SIGNALS, LOGS),
+    "Logs of runs": (SIGNALS, LOGS, FLIGHT_RECORDER),
     "A run that reports itself": (
         BEAT_SECONDS, SECTION_TIMEOUTS, LEARN, CHECKPOINT_DIR, GUARDIAN, EXIT_SIGNAL, STRAGGLERS, TIME_MARGIN_SECONDS,
         CLOUD_NOTICES, OWNER, TEAM, SIMULATE_FAULT,

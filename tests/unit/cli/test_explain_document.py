@@ -27,6 +27,7 @@ def test_a_healthy_log_has_every_key_and_no_cause() -> None:
         "similar": None,
         "ended": False,
         "missing": None,
+        "stuck": None,
         "peer": None,
         "idle": None,
         "attempt": None,
