@@ -86,7 +86,7 @@ def document(
         entry: dict[str, Any] = {
             "frames": [
                 {"name": step.name, "filename": "/opt/site-packages/torch/distributed/distributed_c10d.py", "line": 99},
-                {"name": "step", "filename": "/home/user/train.py", "line": step.line},
+                {"name": "step", "filename": "/srv/app/train.py", "line": step.line},
             ],
             "record_id": index,
             "pg_id": int(step.group),

@@ -42,6 +42,10 @@ class ErrorTraits(NamedTuple):
     """The node is broken: a restart has to leave it out."""
     is_time_over: bool = False
     """The job's time was over, or it is gone without a word: restart policies call that a timeout."""
+    only_waited: bool = False
+    """It is the word of a process that waited, so what others did outranks it."""
+    of_collective: bool = False
+    """It is the time limit of a collective."""
     raised_where_needed: bool = False
     """Whether code that needs the missing thing raises an exception. Mere words about it, from a shell or a library
     that tries alternatives, give way to the error that ended the program."""

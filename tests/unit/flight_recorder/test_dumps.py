@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lastbeat.explain.flight_recorder.dump import Group, RankDump, if_dump, read_dump
+from lastbeat.explain.flight_recorder.dump import ProcessGroup, RankDump, if_dump, read_dump
 from lastbeat.explain.flight_recorder.matching import stuck_collective
 from lastbeat.explain.flight_recorder.plain_pickle import RefusedDumpError
 from support.flight_dumps import WORLD, Step, document, pickled, read, run
@@ -61,7 +61,7 @@ def test_gloo_records_no_members_and_forgets_a_call_once_it_has_ended() -> None:
         entry |= {"profiling_name": entry["profiling_name"].replace("nccl", "gloo"), "state": "scheduled"}
         entry |= {"time_discovered_started_ns": None, "time_discovered_completed_ns": None}
     dump = read(pickled(found))
-    assert [call.done for call in dump.calls[Group(WORLD, "default_pg", ())]] == [True, False]
+    assert [call.done for call in dump.calls[ProcessGroup(WORLD, "default_pg", ())]] == [True, False]
 
 
 def test_parts_of_a_coalesced_call_are_one() -> None:

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.explain.flight_recorder.dump import Call, Group, RankDump
+from lastbeat.explain.flight_recorder.dump import Call, ProcessGroup, RankDump
 from lastbeat.explain.flight_recorder.matching import stuck_collective
 from lastbeat.model.stuck_collective import StuckCollective
 from support.flight_dumps import NOON_NS, WORLD, Groups, Program, Step, document, dumps, pickled, read, run
@@ -157,7 +157,7 @@ def call(name: str, *, done: bool = False, started: bool = True, seq: int = 1, s
 
 
 def test_a_gpu_that_has_not_begun_is_named() -> None:
-    group = Group(WORLD, "default_pg", (0, 1, 2))
+    group = ProcessGroup(WORLD, "default_pg", (0, 1, 2))
     found = there(
         stuck_collective({rank: RankDump({group: [call("all_reduce", started=rank != 1)]}) for rank in range(3)})
     )
@@ -166,7 +166,7 @@ def test_a_gpu_that_has_not_begun_is_named() -> None:
 
 
 def test_in_a_pipeline_the_stage_that_waits_for_nobody_is_named() -> None:
-    group = Group("4", "pp", (0, 2, 4, 6))
+    group = ProcessGroup("4", "pp", (0, 2, 4, 6))
     steps: Mapping[int, list[Call]] = {
         0: [call("send 0->1", done=True)],
         2: [call("recv 1<-0", done=True), call("send 1->2", done=True)],
@@ -186,7 +186,7 @@ def test_when_the_first_began_to_wait() -> None:
 def test_a_call_beyond_its_time_limit_has_timed_out() -> None:
     found = dumps(program(rank2=ROUND), FOUR)
     assert not there(stuck_collective(found)).late
-    group = Group(WORLD, "default_pg", (0, 1))
+    group = ProcessGroup(WORLD, "default_pg", (0, 1))
     late = call("all_reduce")._replace(timed_out=True)
     assert there(stuck_collective({0: RankDump({group: [late]}), 1: RankDump({})})).late
 

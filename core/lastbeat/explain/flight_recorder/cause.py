@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from lastbeat.explain.causes.confidence import Grounds
-from lastbeat.explain.signals.error_types import DEADLOCK, HANG, traits_of
+from lastbeat.explain.signals.error_types import HANG, traits_of
 from lastbeat.model.cause import TEXT_LIMIT, Cause, Evidence, Explanation
 from lastbeat.model.error_type import ErrorType
 from lastbeat.model.stuck_collective import DTYPES, LEFT, NO_DUMP, NOT_STARTED, OTHER, PAST, SIZES, StuckCollective
@@ -16,6 +16,7 @@ _GROUNDS: Final = "flight recorders that show who waits for whom"
 _SURE, _LIKELY = 0.9, 0.7
 """Guesses: whether one rank is named. Too few labelled runs have dumps."""
 _WAITED: Final = frozenset({Grounds.WAIT.value, Grounds.CONSEQUENCE.value, Grounds.CONFIRMATION.value})
+_MOST_DOWNSTREAM: Final = 12
 _PATHS: Final = (
     "The ranks took different paths: look for a collective behind an 'if rank == …', a branch that depends on data, or "
     "unequal numbers of batches. TORCH_DISTRIBUTED_DEBUG=DETAIL names the call at once next time."
@@ -52,7 +53,7 @@ def with_stuck(found: Explanation, stuck: StuckCollective | None, types: Mapping
     if stuck is None or not _outranks(found, stuck):
         return found
     before = found.cause
-    timed_out = stuck.late or (before is not None and before.error_type == _NCCL_TIMEOUT)
+    timed_out = stuck.late or (before is not None and traits_of(before.error_type).of_collective)
     known = types.get(_NCCL_TIMEOUT if timed_out else HANG)
     if known is None:
         return found
@@ -71,7 +72,7 @@ def with_stuck(found: Explanation, stuck: StuckCollective | None, types: Mapping
     return replace(
         found,
         cause=cause,
-        alternatives=tuple(each for each in found.alternatives if each.error_type != known.name),
+        alternatives=tuple(each for each in found.alternatives if each.error_type != cause.error_type),
         downstream=others[:_MOST_DOWNSTREAM],
         grounds=_GROUNDS,
         peer=None,
@@ -80,16 +81,12 @@ def with_stuck(found: Explanation, stuck: StuckCollective | None, types: Mapping
     )
 
 
-_MOST_DOWNSTREAM: Final = 12
-
-
 def _outranks(found: Explanation, stuck: StuckCollective) -> bool:
     cause = found.cause
     if cause is None:
         return stuck.open and found.success is None
-    if found.grounds in _WAITED or cause.error_type in {HANG, DEADLOCK}:
-        return True
-    return traits_of(cause.error_type).says_nothing
+    traits = traits_of(cause.error_type)
+    return found.grounds in _WAITED or traits.only_waited or traits.says_nothing
 
 
 def hint(stuck: StuckCollective) -> str:

@@ -35,7 +35,7 @@ HEAD_BYTES: Final = 4096
 """First bytes of a file that show whether it is a dump."""
 
 
-class Group(NamedTuple):
+class ProcessGroup(NamedTuple):
     """A process group, the same for each of its ranks."""
 
     name: str
@@ -82,13 +82,13 @@ class Call(NamedTuple):
 class RankDump:
     """What one rank's dump says: its latest calls of each group, oldest first."""
 
-    calls: dict[Group, list[Call]] = field(default_factory=dict)
-    transfers: dict[Group, list[Call]] = field(default_factory=dict)
+    calls: dict[ProcessGroup, list[Call]] = field(default_factory=dict)
+    transfers: dict[ProcessGroup, list[Call]] = field(default_factory=dict)
     fault: str = ""
     """Why the rest is missing. Empty: the dump is whole."""
 
     @property
-    def last(self) -> tuple[Group, Call] | None:
+    def last(self) -> tuple[ProcessGroup, Call] | None:
         """The latest call of all."""
         both = [(group, calls[-1]) for each in (self.calls, self.transfers) for group, calls in each.items() if calls]
         return max(both, key=lambda one: one[1].at_ns, default=None)
@@ -169,7 +169,7 @@ class _Entries:
         groups, dump = document.get("pg_config"), RankDump()
         for ((name, about), transfer), kept in self._entries.items():
             calls = map(_call, kept)
-            group = Group(name, about, _members(groups, name))
+            group = ProcessGroup(name, about, _members(groups, name))
             if transfer:
                 dump.transfers[group] = list(calls)
             else:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Final
 
-from lastbeat.explain.flight_recorder.dump import P2P, Call, Group, RankDump
+from lastbeat.explain.flight_recorder.dump import P2P, Call, ProcessGroup, RankDump
 from lastbeat.model.stuck_collective import (
     ABSENT,
     DTYPES,
@@ -48,7 +48,7 @@ _Deed = tuple[int, str, str, Call | None]
 class _Wait:
     """One group in which ranks wait, or are at odds."""
 
-    group: Group
+    group: ProcessGroup
     members: tuple[int, ...]
     call: Call
     """A waiting one."""
@@ -57,7 +57,7 @@ class _Wait:
     """Rank → what it does instead, and the call that shows it."""
     undecided: bool = False
     """As many ranks do the one as the other."""
-    into: dict[int, tuple[Group, Call]] = field(default_factory=dict)
+    into: dict[int, tuple[ProcessGroup, Call]] = field(default_factory=dict)
     """Rank → where it waits itself."""
 
     @property
@@ -93,7 +93,7 @@ def stuck_collective(
 
     1. In each group, find the first number under which ranks made different calls. Else find the first call that has
        not ended, and the ranks that never made it. Do likewise for each pair of sender and receiver.
-    2. Different calls outrank a missing one. Of waits, take one whose missing rank waits for no other: the others follow
+    2. Different calls outrank a missing one. Of waits, take one whose missing rank waits for none: the others follow
        from it. If each of them waits, they wait in a circle; take the one with the fewest missing ranks.
     """
     world = tuple(range(world_size)) if world_size is not None else tuple(sorted(dumps))
@@ -122,9 +122,9 @@ def _order(wait: _Wait) -> tuple[int, float, int]:
 
 def _groups(
     dumps: Mapping[int, RankDump], world: tuple[int, ...]
-) -> Iterator[tuple[Group, tuple[int, ...], dict[int, Sequence[Call]]]]:
+) -> Iterator[tuple[ProcessGroup, tuple[int, ...], dict[int, Sequence[Call]]]]:
     """Each group with its members and their calls. Members that are not recorded are those that made a call."""
-    groups: dict[tuple[str, tuple[int, ...]], tuple[Group, dict[int, Sequence[Call]]]] = {}
+    groups: dict[tuple[str, tuple[int, ...]], tuple[ProcessGroup, dict[int, Sequence[Call]]]] = {}
     known: dict[str, set[tuple[int, ...]]] = {}
     for rank, dump in sorted(dumps.items()):
         for group, own in dump.calls.items():
@@ -141,12 +141,12 @@ def _groups(
             yield group, members, {rank: made.get(rank, ()) for rank in members if rank in dumps}
 
 
-def _judged(group: Group, members: tuple[int, ...], calls: Calls, dumps: Mapping[int, RankDump]) -> _Wait | None:
+def _judged(group: ProcessGroup, members: tuple[int, ...], calls: Calls, dumps: Mapping[int, RankDump]) -> _Wait | None:
     numbered = {rank: {call.seq: call for call in each} for rank, each in calls.items()}
     return _at_odds(group, members, numbered) or _waited_for(group, members, numbered, dumps)
 
 
-def _at_odds(group: Group, members: tuple[int, ...], numbered: Mapping[int, Mapping[int, Call]]) -> _Wait | None:
+def _at_odds(group: ProcessGroup, members: tuple[int, ...], numbered: Mapping[int, Mapping[int, Call]]) -> _Wait | None:
     """The first number under which the ranks made different calls."""
     by_number: dict[int, dict[int, Call]] = {}
     for rank, calls in numbered.items():
@@ -179,7 +179,10 @@ def _has_to_agree(calls: Iterable[Call]) -> bool:
 
 
 def _waited_for(
-    group: Group, members: tuple[int, ...], numbered: Mapping[int, Mapping[int, Call]], dumps: Mapping[int, RankDump]
+    group: ProcessGroup,
+    members: tuple[int, ...],
+    numbered: Mapping[int, Mapping[int, Call]],
+    dumps: Mapping[int, RankDump],
 ) -> _Wait | None:
     """The first call that some ranks wait in, and those that are not in it."""
     last = {rank: max(calls, default=0) for rank, calls in numbered.items()}

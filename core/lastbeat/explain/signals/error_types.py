@@ -35,7 +35,7 @@ _TABLE: Final = (
         "differs from the others' has the cause. nvidia-smi: 0% waits for the host or for data, 100% for a "
         "collective. ps -eo pid,stat,wchan:30,cmd | grep ' D' shows who waits for a disk. Then restart from the "
         "last checkpoint.",
-        traits=ErrorTraits(condition=STALLED, is_fatal=False, when_circular=DEADLOCK),
+        traits=ErrorTraits(condition=STALLED, is_fatal=False, when_circular=DEADLOCK, only_waited=True),
     ),
     ErrorType(
         DEADLOCK,
@@ -45,7 +45,7 @@ _TABLE: Final = (
         "collectives, or two threads that hold a lock each, are the cause. Look for a collective behind an 'if "
         "rank == 0', unequal numbers of batches, or a fork after threads were started. A restart helps for a "
         "while only.",
-        traits=ErrorTraits(condition=STALLED, is_fatal=False),
+        traits=ErrorTraits(condition=STALLED, is_fatal=False, only_waited=True),
     ),
     ErrorType(
         "nccl",
@@ -65,7 +65,7 @@ _TABLE: Final = (
         "SeqNum is behind (grep -h 'SeqNum=' LOGS | sort | uniq -c). On its node: py-spy dump --pid PID, "
         "nvidia-smi, dmesg -T | grep -iE 'xid|oom'. If it was only slow (checkpoint, data), raise the process "
         "group's timeout.",
-        traits=ErrorTraits(is_vague=True),
+        traits=ErrorTraits(is_vague=True, only_waited=True, of_collective=True),
     ),
     ErrorType(
         "distributed_timeout",
@@ -74,7 +74,7 @@ _TABLE: Final = (
         hint="Did every node start (squeue -j ID -o '%N %T', kubectl get pods)? From a late one: nc -vz $MASTER_ADDR "
         "$MASTER_PORT; getent hosts $MASTER_ADDR. Same world size, port and rdzv id everywhere? A rank that only "
         "loads long needs init_process_group(timeout=...). Restart once all nodes answer.",
-        traits=ErrorTraits(is_vague=True),
+        traits=ErrorTraits(is_vague=True, only_waited=True),
     ),
     ErrorType(
         "communication",
@@ -93,7 +93,7 @@ _TABLE: Final = (
         "line of each rank (tail -n1 logs/*). A slow checkpoint, evaluation or first compilation is no hang: "
         "raise the watchdog's limit (TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC and the like). Else treat it as a hang of "
         "the oldest rank.",
-        traits=ErrorTraits(is_vague=True),
+        traits=ErrorTraits(is_vague=True, only_waited=True),
     ),
     ErrorType(
         CANCELLED,
