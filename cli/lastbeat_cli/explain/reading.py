@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from lastbeat.explain.causes.explaining import explain
+from lastbeat.explain.causes.explaining import explain, with_last_words
 from lastbeat.explain.causes.log_reader import LogReader
 from lastbeat.explain.flight_recorder.cause import with_stuck
 from lastbeat.explain.scanning.prefixes import UNKNOWN_YEAR
@@ -82,6 +82,7 @@ def story(  # noqa: PLR0913 - the question, and two lists for what went wrong
         summaries, signals, exit_code=exit_code, scheduler=scheduler, world_size=world_size, whole=not faults
     )
     found = with_stuck(found, recorded.stuck, signals.error_types)
+    found = with_last_words(found, summaries, signals)
     if found.missing is not None:
         ends = {log.name: log.last_time for log in read}
         times = {each.rank: at for each in found.missing.ranks if (at := ends.get(each.log)) is not None}

@@ -81,6 +81,8 @@ class AttemptMarks:
     """Whether training has made a step, so that later lines may be repetitive."""
     job: str = ""
     """Number of the job in the output."""
+    first: int = 0
+    """First line that was read."""
 
     def __post_init__(self) -> None:
         self.opening = dict(islice(self.opening.items(), _OPENING_LIMIT))
@@ -141,8 +143,10 @@ class AttemptMarks:
         self._came(number, digest if rank is None else f"{rank}:{digest}")
 
     def _came(self, number: int, key: str) -> None:
+        self.first = self.first or number
+        is_opening = self._is_opening and number - self.first < _WINDOW
         if not self.ended:
-            if key in self.opening or self._is_opening:
+            if key in self.opening or is_opening:
                 self.opening[key] = self.opening.get(key, 0) + 1
         elif key in self.again and not self.is_sure:
             del self.again[key]
@@ -151,7 +155,7 @@ class AttemptMarks:
             self.again.setdefault(key, number)
         elif key in self.opening:
             self.opening[key] = 2
-        elif self._is_opening:
+        elif is_opening:
             self.opening[key] = 0
 
     def _mark(self, number: int, weight: int) -> None:

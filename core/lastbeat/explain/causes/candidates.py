@@ -28,6 +28,12 @@ _CHECKPOINT_WORDS: Final = Pattern(
     r"ckpt|checkpoint|optim|state_?dict|load_state|resum|snapshot|weights|model\.(?:pt|bin|safetensors)|\.pth?\b|\.safetensors|serialization\.py|restore",
     re.IGNORECASE,
 )
+_QUOTED: Final = Pattern(r"['\"](?P<path>[^'\"]{1,300})['\"]")
+_CHECKPOINT_FILE: Final = Pattern(
+    r"\.(?:pth?|ckpt|safetensors|pkl\.tar|pth\.tar|distcp)(?:\W|$)|(?:ckpt|checkpoint)[-_]?\w{0,40}(?:/\.metadata)?$|"
+    r"model(?:\.\w{1,20}){0,2}\.bin$|optimizer\.\w{2,10}$|global_step\d",
+    re.IGNORECASE,
+)
 _BROKEN_READ: Final = Pattern(
     r"(?:ValueError|OSError|RuntimeError|EOFError|Exception|struct\.error|\w{0,30}(?:Format|Parse|Decode|Invalid)\w{0,10})\b"
 )
@@ -41,6 +47,7 @@ _DATA_OR_CHECKPOINT: Final = frozenset(
 
 # Names of signals in the catalogue.
 _TERMINATED: Final = "terminated"
+_CONTROL_FLOW: Final = "control_flow"
 _TEARDOWN: Final = "torchelastic_teardown"
 _LAUNCHER_STOPPED: Final = "torchelastic_stopped"
 _SENT: Final = "signal"
@@ -56,21 +63,23 @@ class Tier(IntEnum):
 
     CONFIRMATION = 0
     """Reports an end without its reason."""
-    CASCADE = 1
+    WORDS = 1
+    """A warning, or other words about a failure, in a text that has nothing else."""
+    CASCADE = 2
     """A consequence of another failure."""
-    EXIT = 2
+    EXIT = 3
     """How a process ended, which is a trace of the cause."""
-    SYMPTOM = 3
+    SYMPTOM = 4
     """A wait that took too long."""
-    GENERAL = 4
+    GENERAL = 5
     """An exception known only by its class."""
-    PLAIN = 5
+    PLAIN = 6
     """An exception that only a bug in the program raises."""
-    PLACED = 6
+    PLACED = 7
     """An exception with a meaningful code location."""
-    SPECIFIC = 7
+    SPECIFIC = 8
     """An error that names the fault."""
-    FACT = 8
+    FACT = 9
     """A fact from the kernel, the driver or the scheduler, even if it is printed late."""
 
 
@@ -140,12 +149,15 @@ def candidates_of(logs: Sequence[LogSummary], signals: Mapping[str, Signal]) -> 
     for index, log in enumerate(logs):
         known = [each for each in log.mentions if each.signal in signals]
         within, torn_down = _Envelopes(known, signals), _torn_down(known)
+        handled = {each.after for each in known if each.link}
         for mention in known:
             signal = signals[mention.signal]
             if mention.signal == _TERMINATED and torn_down is not None and mention.order > torn_down:
                 continue
             error_type, subsystem = _meaning(mention, signal)
             tier = within.tier(mention, error_type, _tier(mention, signal, error_type))
+            if mention.signal == _CONTROL_FLOW and mention.fatal and mention.order not in handled:
+                error_type, subsystem, tier = "exception", "user_code", Tier.GENERAL
             found.append(Candidate(mention, signal, tier, error_type, subsystem, log, index))
     _date(found, logs)
     if len(logs) > 1:
@@ -212,6 +224,9 @@ def _meaning(mention: Mention, signal: Signal) -> tuple[str, str | None]:
     text = mention.text
     spoken = f"{mention.fields.get('spoken', '')} {text}"
     if signal.name in _DATA_OR_CHECKPOINT:
+        path = _QUOTED.search(text)
+        if path is not None and _is_checkpoint(path["path"]):
+            return "storage", "checkpoint"
         data, checkpoint = _DATA_WORDS.search(spoken), _CHECKPOINT_WORDS.search(spoken)
         if checkpoint and not data:
             return "storage", "checkpoint"
@@ -233,6 +248,10 @@ def _meaning(mention: Mention, signal: Signal) -> tuple[str, str | None]:
     if mention.where == "connection" and _LOST_CONNECTION.search(text):
         return "communication", "socket"
     return error_type, subsystem
+
+
+def _is_checkpoint(path: str) -> bool:
+    return _CHECKPOINT_FILE.search(path) is not None and _DATA_WORDS.search(path.rsplit("/", 1)[-1]) is None
 
 
 # When it happened.
@@ -296,7 +315,7 @@ def overtakes(later: Candidate, best: Candidate) -> bool:
     5. A general exception, a native crash, and an error that a hardware fault may cause give way to a late fact.
     6. A bad value gives way to the same program's finding about its origin: a GPU that computes wrongly.
     7. An envelope without a detail gives way to the detail of another one.
-    8. An interrupt gives way to a fact that explains it.
+    8. An interrupt gives way to a fact that explains it, and so does any stop to the end of the job's time.
     9. A report that something is missing gives way to an uncaught exception that names a fault, and to the end of the
        job's time: see :func:`_shows_that_it_was_not_needed`.
     """
@@ -311,6 +330,8 @@ def overtakes(later: Candidate, best: Candidate) -> bool:
     of_one_program = later.signal.subsystem == best.signal.subsystem and later.signal.source == best.signal.source
     if best.traits.about_values and later.traits.spoils_values and of_one_program:
         return True
+    if best.traits.is_imposed and later.tier == Tier.FACT and later.traits.is_time_over:
+        return _soon_after(later, best)
     if best.traits.raised_where_needed and not best.mention.raised:
         return _shows_that_it_was_not_needed(later, best)
     if _is_stop(best) and later.is_from_outside and not later.mention.weak and _soon_after(later, best):
@@ -361,6 +382,9 @@ def _replaces_in_chain(later: Candidate, first: Candidate) -> bool:
         return True
     if first.tier <= Tier.CASCADE:
         return later.tier >= Tier.PLAIN
+    if later.mention.link == "handling" and later.mention.deliberate and later.mention.fatal:
+        # An alternative was tried in vain, and the program says what it wanted.
+        return later.error_type == first.error_type and later.tier >= first.tier
     return later.tier >= Tier.SPECIFIC and first.tier in {Tier.GENERAL, Tier.PLAIN, Tier.PLACED}
 
 

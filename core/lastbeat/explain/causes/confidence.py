@@ -26,12 +26,14 @@ class Grounds(str, Enum):
     STATED = "a person's or a script's own words in _error"
     END = "how a process ended"
     CLASS = "an exception that is known by its class alone"
+    WORDS = "a warning or other words, and nothing else"
     CONFIRMATION = "that it ended, and nothing more"
 
 
 GUESSED: Final[Mapping[Grounds, float]] = {
     Grounds.STATED: 0.7,
     Grounds.END: 0.55,
+    Grounds.WORDS: 0.5,
     Grounds.CONFIRMATION: 0.2,
 }
 """Guesses, because too few labelled logs have such grounds. Exit statuses have their own, see ``exit_codes``."""
@@ -39,8 +41,8 @@ GUESSED: Final[Mapping[Grounds, float]] = {
 MEASURED: Final[Mapping[Grounds, float]] = {
     Grounds.NAMED: 0.98,
     Grounds.WAIT: 0.94,
-    Grounds.CONSEQUENCE: 0.82,
-    Grounds.CLASS: 0.52,
+    Grounds.CONSEQUENCE: 0.88,
+    Grounds.CLASS: 0.51,
 }
 LEVELS: Final[Mapping[Grounds, float]] = {**GUESSED, **MEASURED}
 """Grounds → confidence of a cause, without evidence against it."""
@@ -63,6 +65,7 @@ _GROUNDS: Final[Mapping[Tier, Grounds]] = {
     Tier.GENERAL: Grounds.CLASS,
     Tier.EXIT: Grounds.END,
     Tier.CASCADE: Grounds.CONSEQUENCE,
+    Tier.WORDS: Grounds.WORDS,
     Tier.CONFIRMATION: Grounds.CONFIRMATION,
 }
 

@@ -3,6 +3,7 @@
 import re
 from typing import Final, Literal
 
+from lastbeat.explain.causes import error_file
 from lastbeat.explain.signals.error_types import UNKNOWN, traits_of
 from lastbeat.model.error_type import ErrorTraits
 from lastbeat.model.pattern import Pattern
@@ -17,7 +18,7 @@ _LEVEL: Final = Pattern(
     r"(?P<info>\bNCCL (?:INFO|TRACE)\b|\bUCX {1,3}(?:DIAG|INFO|DEBUG|TRACE|REQ|DATA)\b|"
     r"(?<![\w=\"\'-])(?:INFO|DEBUG|TRACE|Info|Debug)(?!: task )(?=[\]\s:|,-])|^\[?[IDV]\d{3,4} \d\d:\d\d|"
     r"^.{0,40}?\[[ID]\] )|"
-    r"(?P<warning>\bNCCL WARN\b|\w{0,60}Warning: |^\[?W\d{3,4} \d\d:\d\d|<warn>|: W [a-z]\w{1,30}/|"
+    r"(?P<warning>\bNCCL WARN\b|^\[W \w{1,40}\.cpp:|\w{0,60}Warning: |^\[?W\d{3,4} \d\d:\d\d|<warn>|: W [a-z]\w{1,30}/|"
     r"(?<![\w=\"\'-])(?:WARNING|WARN|Warning|warning)(?=[\]\s:|,-]))|"
     r"(?P<error>(?<![\w-])(?:ERROR|FATAL|CRITICAL|Error|FAILED)(?=[\]\s:|,-])|^\[?[EF]\d{3,4} \d\d:\d\d)"
 )
@@ -91,9 +92,15 @@ SPENT: Final = Pattern(
     re.IGNORECASE,
 )
 SPENT_WORDS: Final = ("retr", "tries", "attempt", "restart", "giv")
+_ADVICE: Final = Pattern(r"[.!] {1,2}(?:try|consider) (?!again)")
 _ATTEMPT: Final = Pattern(
     r"(?:attempt|retry(?:ing)?|try|trial)\s{0,2}[#=:(]?\s{0,2}(?P<now>\d{1,5})\s{0,2}(?:/|of)\s{0,2}(?P<all>\d{1,5})",
     re.IGNORECASE,
+)
+_FAILS: Final = Pattern(
+    r"\b(?:ERROR|FATAL|CRITICAL|[Ee]rror|[Ff]atal)\b\s{0,2}[:(\]](?!\s{0,4}[-+]?\d)|"
+    r"\b(?:[Ff]ail(?:ed|ure)|FAILED|[Uu]nable to|[Cc]annot|[Cc]an't|[Cc]ould(?: not|n't)|not present|refused|"
+    r"[Aa]bort(?:ed|ing)|does(?: not|n't) exist|not found|[Ee]xiting)\b"
 )
 _QUOTES: Final = "\"'`\u201c\u2018\u00ab"
 _CLOSING: Final = {"\u201c": "\u201d", "\u2018": "\u2019", "\u00ab": "\u00bb"}
@@ -109,10 +116,11 @@ def level_of(text: str) -> str | None:
 
 
 def retries(text: str) -> bool:
-    """Whether the line reports that a failed operation is retried or skipped."""
+    """Whether the line reports that a failed operation is retried or skipped. Advice to people does not."""
     lower = text.lower()
     places = [place for word in RETRY_WORDS if (place := lower.find(word)) >= 0]
-    if not places or RETRY.search(lower, max(0, min(places) - _BEFORE_WORDS)) is None:
+    found = RETRY.search(lower, max(0, min(places) - _BEFORE_WORDS)) if places else None
+    if found is None or _ADVICE.search(lower, 0, found.start()) is not None:
         return False
     if any(map(lower.__contains__, SPENT_WORDS)) and SPENT.search(lower) is not None:
         return False
@@ -154,16 +162,29 @@ def weight_of(text: str, start: int, end: int, signal: Signal, *, exception: boo
         return "none"
     is_announced_calmly = signal.role == CASCADE or _traits(signal).announced_calmly or _is_action(signal)
     if level == "info" and not is_announced_calmly:
-        return "none"
+        return "weak" if signal.verdict == "stalled" and signal.severity == "warning" else "none"
     if text.startswith("{") and level != "error":
         return "none"
     if retries(text) or _TOOL.match(text) or _is_listed(text, start, end):
         return "weak"
-    if level == "warning" and signal.role != CASCADE and signal.severity != "critical":
+    if level == "warning" and not is_announced_calmly and signal.severity != "critical":
         return "weak"
     if level != "error" and start > 0 and _is_quoted(text, start, end):
         return "weak"
     return "full"
+
+
+def states_failure(text: str) -> bool:
+    """Whether the line says in any words that something failed, and that it is not tried again."""
+    found = _FAILS.search(text)
+    if found is None or level_of(text) in {"info", "warning"} or retries(text):
+        return False
+    return weight_of(text, found.start(), found.end(), error_file.OTHER) != "none"
+
+
+def is_hypothetical(text: str, start: int) -> bool:
+    """Whether the words before ``start`` speak of what may happen, as in "stop if the"."""
+    return _HYPOTHETICAL.search(text, max(0, start - 200), start) is not None
 
 
 def _is_listed(text: str, start: int, end: int) -> bool:

@@ -1,6 +1,6 @@
-"""Reads an ``_error`` that users and scripts write in their own words.
+"""Reads an ``_error`` that users and scripts write in their own words, and members of error files as JSON.
 
-In a log such words prove nothing, because any line of a healthy run may have them.
+In a log such words prove nothing, because any line of a healthy run may have them, unless it has nothing else.
 """
 
 import re
@@ -55,6 +55,9 @@ SIGNALS: Final = {
 }
 
 
+OTHER: Final = Signal("stated_failure", "", error_type="exception", subsystem="stated")
+"""Meaning of a line that states a failure in words which name none of the types above."""
+
 _GUESS: Final = ": often the OOM killer or the scheduler"
 """Suffix that ``lastbeat exec`` adds to an unexplained kill. It is a guess, so it states no cause."""
 
@@ -70,6 +73,16 @@ def signal_in(line: str) -> Signal | None:
         return None
     words = line[:2000].replace(NONE_COUNTED, "")
     return next((signal for signal, pattern in _patterns() if pattern.search(words) is not None), None)
+
+
+_MEMBER: Final = re.compile(r'\s{0,40}"message": "(?P<text>[A-Za-z_][\w.]{0,160}: .{0,2000}?)(?:\\n|"?,?\s*$)')
+"""A line of the error file that torchelastic prints: the member with the exception."""
+
+
+def member_in(line: str) -> str | None:
+    """The exception in a line of an error file that is printed as JSON, or None."""
+    found = _MEMBER.match(line) if '"message": "' in line[:60] else None
+    return found["text"] if found is not None else None
 
 
 def is_error(file: str) -> bool:

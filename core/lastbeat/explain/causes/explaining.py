@@ -20,7 +20,7 @@ from lastbeat.explain.causes.confidence import Grounds, confidence_of, grounds_o
 from lastbeat.explain.causes.exit_codes import ExitMeaning
 from lastbeat.explain.causes.idling import end_from_outside
 from lastbeat.explain.causes.log_reader import LogReader
-from lastbeat.explain.causes.log_summary import LogSummary
+from lastbeat.explain.causes.log_summary import SHORT, LogSummary
 from lastbeat.explain.causes.mentions import Mention, is_over, repeats
 from lastbeat.explain.causes.missing_ranks import missing_ranks
 from lastbeat.explain.signals.error_types import HANG, NOT_FINITE, TYPES, UNKNOWN, traits_of
@@ -121,6 +121,15 @@ def explain(
     return replace(found, attempt=AttemptInFile(last.attempts, last.file, last.attempt_line))
 
 
+def with_last_words(found: Explanation, logs: Sequence[LogSummary], catalogue: Catalogue) -> Explanation:
+    """``found``, or the explanation by the last words of ``logs`` if they show nothing better. For texts that a person
+    asks about, not for those of a run that is watched: the next line may make last words harmless."""
+    if found.cause is not None or found.success is not None:
+        return found
+    words = _Diagnosis(logs, catalogue, None, None).last_words()
+    return found if words is None else replace(words, warned=found.warned, attempt=found.attempt)
+
+
 def warnings_in(logs: Sequence[LogSummary], catalogue: Catalogue) -> tuple[Warned, ...]:
     """The latest warning of each kind in ``logs``, the newest first."""
     signals = {each.name: each for each in catalogue.signals if any(each.name in log.warned for log in logs)}
@@ -147,7 +156,8 @@ def explain_text(text: str | bytes, catalogue: Catalogue, file: str = "-") -> Ex
         data = data[-_TEXT_LIMIT_BYTES:]
     reader.feed(data)
     reader.finish()
-    return explain([reader.summary()], catalogue)
+    logs = [reader.summary()]
+    return with_last_words(explain(logs, catalogue), logs, catalogue)
 
 
 class _Diagnosis:
@@ -164,6 +174,7 @@ class _Diagnosis:
         """The candidate that supports the cause."""
         self._no_oom_kill = any(log.no_oom_kill for log in logs)
         self._signals: Mapping[str, Signal] = {
+            error_file.OTHER.name: error_file.OTHER,
             **error_file.SIGNALS,
             **{signal.name: signal for signal in catalogue.signals},
         }
@@ -174,9 +185,9 @@ class _Diagnosis:
         self._candidates = [
             each for each in self._candidates if each.log_index not in twice or not _is_of_the_meeting(each)
         ]
-        self._confirmed = bool(exit_code) or any(map(_confirms, self._candidates))
+        self._confirmed = bool(exit_code) or any(map(self._is_end, self._candidates))
         if not self._confirmed:
-            last = {each.log_index: each.mention.line for each in self._candidates}
+            last = {each.log_index: max(each.mention.line, each.mention.last_line) for each in self._candidates}
             self._candidates = [each for each in self._candidates if not self._talked_on(each, last[each.log_index])]
 
     def _was_survived(self, candidate: Candidate) -> bool:
@@ -203,6 +214,11 @@ class _Diagnosis:
             if each.log_index in gave_up and each.mention.order > gave_up[each.log_index]
         }
 
+    def _is_end(self, candidate: Candidate) -> bool:
+        """Whether it confirms an end. A calm line does not if the program went on printing."""
+        last = max(candidate.mention.line, candidate.mention.last_line)
+        return _confirms(candidate) and not (candidate.mention.low and candidate.log.lines - last > _MUCH_TALK)
+
     def _talked_on(self, candidate: Candidate, last_line: int) -> bool:
         """Whether it was merely logged, and too many lines follow the last error for the run to have ended there."""
         much = candidate.log.lines - last_line > _MUCH_TALK
@@ -225,6 +241,29 @@ class _Diagnosis:
         if best is not None and self._no_oom_kill and best.signal.name in _KILLS:
             return self._killed(best.evidence)
         return self._explanation(earliest(best, self._candidates), best) if best is not None else Explanation()
+
+    def last_words(self) -> Explanation | None:
+        """The explanation by last words, for texts without any better evidence. None if there are none.
+
+        1. The first of the warnings of a wait, if no step and no other line of a live program follows the last of them.
+        2. The reports above a launcher's word that it restarts the workers, if nothing follows.
+        3. In a short text, the first line about a failure that nothing of a live program follows: a warning, an error
+           in a logger's words, or words that an ``_error`` might have.
+        """
+        waits = [each for each in self._candidates if _is_suspicion(each.signal)]
+        last = waits[-1] if waits else None
+        if last is not None and max(last.mention.line, last.mention.last_line) > last.log.alive_line:
+            first = next(each for each in waits if each.signal is last.signal)
+            return self._explanation(replace(first, tier=Tier.WORDS), None)
+        logs = [replace(log, mentions=log.restarted) for log in self._logs if log.restarted]
+        if logs:
+            return _Diagnosis(logs, self._catalogue, None, None).explanation()
+        short = [replace(log, mentions=log.stated) for log in self._logs if _is_short(log)]
+        said = candidates_of(short, self._signals)
+        words = sorted(
+            [*said, *filter(_are_last_words, self._candidates)], key=lambda each: (each.log_index, each.mention.order)
+        )
+        return self._explanation(replace(words[0], tier=Tier.WORDS), None) if words else None
 
     def missing_ranks(self, world_size: int | None) -> MissingRanks | None:
         """The ranks that the others waited for, once :meth:`explanation` has found a timeout as the cause."""
@@ -268,6 +307,7 @@ class _Diagnosis:
             each
             for each in self._candidates
             if each.tier == Tier.SYMPTOM and each.mention.low and not contexts.retries(each.mention.text)
+            if contexts.level_of(each.mention.text) != "info"
         ]
         was_repeated = sum(each.mention.count for each in warned) > 1
         return warned[0] if warned and (was_repeated or killed) else None
@@ -535,6 +575,8 @@ class _Diagnosis:
 
     def _ended(self, best: Candidate) -> bool:
         """Whether the logs also end in the failure."""
+        if best.tier == Tier.WORDS:
+            return False
         if self._confirmed or best.tier == Tier.FACT or any(map(self._ends_file, self._candidates)):
             return True
         if best.signal.kind == "nan" or best.signal.verdict == "stalled" or best.mention.low:
@@ -550,6 +592,27 @@ class _Diagnosis:
         ends = candidate.tier != Tier.CASCADE or candidate.traits.ends_process
         says_so = mention.raised or (signal.severity != "warning" and ends and signal.subsystem != "ray")
         return says_so and mention.line > candidate.log.alive_line
+
+
+def _is_suspicion(signal: Signal) -> bool:
+    """Whether it says that something is awaited, which may come at any time."""
+    return signal.verdict == "stalled" and signal.severity == "warning"
+
+
+def _is_short(log: LogSummary) -> bool:
+    """Whether it is a few lines without training, so that a line about a failure is there for its own sake."""
+    return log.lines <= SHORT and not log.steps
+
+
+def _are_last_words(candidate: Candidate) -> bool:
+    """Whether it is about a failure, in a short text, without a later line that only a live program prints."""
+    mention, log = candidate.mention, candidate.log
+    if not _is_short(log) or mention.line <= log.alive_line or mention.quiet or contexts.retries(mention.text):
+        return False
+    if "Warning: " in mention.text or (mention.weak and contexts.level_of(mention.text) != "warning"):
+        # Python's warnings are about what may become a trouble one day.
+        return False
+    return candidate.tier > Tier.CONFIRMATION
 
 
 def _with_missing_ranks(found: Explanation, missing: MissingRanks | None) -> Explanation:

@@ -10,7 +10,7 @@ from lastbeat.explain.causes import contexts, error_file, survivors
 from lastbeat.explain.causes.attempts import AttemptMarks, Evidence, is_whole
 from lastbeat.explain.causes.efa import NetworkLines
 from lastbeat.explain.causes.envelopes import OpenEnvelope, OpenEnvelopes
-from lastbeat.explain.causes.log_summary import MOST_NAMED, LogSummary
+from lastbeat.explain.causes.log_summary import MOST_NAMED, SHORT, LogSummary
 from lastbeat.explain.causes.mentions import DETAIL, ENOUGH_STEPS, Link, Mention, MentionWindow, fields_of, text_of
 from lastbeat.explain.causes.progress_counters import ProgressCounters, has_finite_loss
 from lastbeat.explain.causes.stack_dumps import StackDumpParser
@@ -30,6 +30,10 @@ GRADIENT: Final = "gradient"
 """Subsystem of signals for non-finite gradients, of which a single one is harmless."""
 WARNING: Final = "warning"
 """Kind of a line that ends nothing but that users should see."""
+_MOST_STATED: Final = 3
+"""Most lines in other words that a summary keeps before the latest."""
+_MOST_RESTARTED: Final = 8
+"""Most mentions of workers that are restarted which a summary keeps."""
 _MOST_WARNED: Final = 8
 """Most kinds of warnings that a summary keeps."""
 NETWORK: Final = "network"
@@ -40,6 +44,9 @@ _JUST_ABOVE: Final = 2
 """Most lines between a line and the one above that explains it."""
 _ATTENTIVE_LINES: Final = 300
 """Number of lines after a report that are all parsed."""
+_MANY_GRADIENTS: Final = 3
+"""Least number of non-finite gradients in a row, which a single finite loss does not end: the loss may be an average.
+As many finite losses do."""
 _ENOUGH_FINITE: Final = 20
 """Lines with other finite losses after which a non-finite value was unimportant."""
 _RANKS_LIMIT: Final = 64
@@ -64,7 +71,7 @@ _AFTERMATH: Final = Pattern(
     r"sys)\b[: \t]|"
     r"\S{1,80}:\d{1,8}:\d{1,8} \[\d{1,3}\] NCCL |(?:INFO|WARNING|ERROR):torch\.distributed|"
     r"/\S{1,200}\.py:\d{1,6}: \w{1,40}Warning|Sending process|Killing subprocess|\+ |##\[|Failures:|Root Cause|"
-    r"\[\d{1,5}\]:|<N|File \"|Extension modules:"
+    r"\[\d{1,5}\]:|<N|File \"|Extension modules:|Stalled (?:ranks|ops)|(?:\d{1,6}: )?\[\w[\w./]{0,80}(?:, |\]$)"
 )
 
 
@@ -196,7 +203,7 @@ class LogParser:
         one harmless."""
         if self._tracebacks.open or self._stacks.open or (self._is_error_file and order < error_file.MOST_LINES):
             return True
-        if self.state.attempts.wants(order) or order - self.state.ended < _ATTENTIVE_LINES:
+        if order < SHORT or self.state.attempts.wants(order) or order - self.state.ended < _ATTENTIVE_LINES:
             return True
         if self._summary.nan is not None:
             # Any line may show a finite value again.
@@ -237,6 +244,8 @@ class LogParser:
             last_seen=dict(self._summary.last_seen),
             named=list(self._summary.named),
             warned=dict(self._summary.warned),
+            restarted=list(self._summary.restarted),
+            stated=list(self._summary.stated),
         )
 
     def progress(self, ahead: Sequence[StepLine] = ()) -> Progress:
@@ -304,12 +313,10 @@ class LogParser:
         kinds, report = meaning.kinds, meaning.report
         self._note_above(line, kinds.keys())
         if "traceback" in kinds and "\\n" not in text:
-            state.envelopes.close(rank)
-            quiet, logged = (state.lines_since(kind, line.number) for kind in ("quiet", "announced"))
-            self._tracebacks.begin(rank, text, line.number, quiet=quiet <= _JUST_ABOVE, logged=logged == 1)
-            if line.number - state.enclosing <= _JUST_ABOVE:
-                self._note_link(rank, "cause")
-            state.headless = -1
+            if report is not None and meaning.match is not None and meaning.match.end() < text.find(HEADER):
+                # Without line breaks between them, as behind a bar.
+                self._reports(line, rank, report, meaning, envelope)
+            self._begin_traceback(line, rank)
             return
         if "chain" in kinds:
             self._note_link(rank, "cause" if kinds["chain"].name.endswith("cause") else "handling")
@@ -323,7 +330,9 @@ class LogParser:
             self._summary.success = self._mention(line, rank, kinds["done"], {})
             self._note_end(line.number, whole=True)
         elif "restart" in kinds:
+            restarted = self._window.mentions[:_MOST_RESTARTED]
             self._advance(ENOUGH_STEPS)
+            self._summary.restarted = [replace(each, steps=self._window.steps) for each in restarted]
             # Nor do they explain the end if the next attempt dies without a report.
             self._window.passed.clear()
         if "nan" in kinds and (report is None or contexts.states_a_value(report, text)):
@@ -339,12 +348,34 @@ class LogParser:
             return
         elif self._window.mentions and contexts.retries(text):
             self._window.weaken_above(line)
-        if not _AFTERMATH.match(text):
-            self._is_printed(line, rank)
+        self._note_words(line, rank, kinds.keys())
         self.progressed(text, line.time, rank)
+
+    def _begin_traceback(self, line: Line, rank: int | None) -> None:
+        state = self.state
+        state.envelopes.close(rank)
+        quiet, logged = (state.lines_since(kind, line.number) for kind in ("quiet", "announced"))
+        self._tracebacks.begin(rank, line.text, line.number, quiet=quiet <= _JUST_ABOVE, logged=logged == 1)
+        if line.number - state.enclosing <= _JUST_ABOVE:
+            self._note_link(rank, "cause")
+        state.headless = -1
+
+    def _note_words(self, line: Line, rank: int | None, kinds: Set[str]) -> None:
+        """Note a line without a report: whether it states a failure, at the beginning of a file, and whether only a
+        live program prints it."""
+        summary, alive = self._summary, _AFTERMATH.match(line.text) is None
+        if self.state.order <= SHORT and "advice" not in kinds and contexts.states_failure(line.text):
+            stated = error_file.signal_in(line.text) or error_file.OTHER
+            summary.stated = [*summary.stated[:_MOST_STATED], self._mention(line, rank, stated, {})]
+        elif alive:
+            summary.stated = []
+        if alive:
+            self._is_printed(line, rank)
 
     def _is_printed(self, line: Line, rank: int | None) -> None:
         """Note a line without a report that only a live program prints: this attempt, or the next one."""
+        if self._summary.restarted and self.state.lines_since("restart", line.number) > _TEARDOWN_LINES:
+            self._summary.restarted = []
         continues_exception = line.time is None and self.state.order - 1 in self.state.raised.values()
         if self._window.mentions and not continues_exception:
             self._summary.alive_line = line.number
@@ -403,7 +434,7 @@ class LogParser:
             return False
         mention = self._mention(line, rank, report, fields_of(match.groupdict(), report.extract))
         mention.weak = weight == "weak" or ("retry" in meaning.kinds and report.role != CONFIRMATION)
-        mention.raised = self._is_error_file
+        mention.raised = self._is_error_file or error_file.member_in(line.raw) is not None
         mention.low = not sure and contexts.level_of(line.text) in {"info", "warning"}
         if envelope is not None and _may_be_detail(report):
             self._is_detail(mention, envelope.order)
@@ -411,6 +442,8 @@ class LogParser:
                 # The envelope continues, and so may its details.
                 envelope.renew()
         self._keep(mention, report)
+        if _continues_below(report, line.text):
+            self.state.headless = mention.order
         return True
 
     def _is_detail(self, mention: Mention, order: int) -> None:
@@ -456,6 +489,7 @@ class LogParser:
         mention.fatal = traceback.fatal or (not traceback.quiet and f"[rank{rank}]: " in line.raw)
         mention.low = traceback.logged and not mention.fatal
         mention.where, mention.site, mention.frames = traceback.place, traceback.site, traceback.innermost
+        mention.deliberate = traceback.deliberate
         key = str(rank)
         link = state.links.pop(key, "")
         if link and key in state.raised:
@@ -470,10 +504,9 @@ class LogParser:
         if traceback.detail_of >= 0:
             self._is_detail(mention, traceback.detail_of)
         self._keep(mention, report)
-        _, colon, message = body.partition(":")
         if body.rstrip().endswith(":"):
             state.enclosing = line.number
-        if (report.kind == "exception" and colon and not message.strip()) or body.rstrip().endswith(" raised:"):
+        if _continues_below(report, body):
             state.headless = mention.order
 
     def _note_end(self, number: int, *, whole: bool) -> None:
@@ -558,6 +591,7 @@ class LogParser:
             self._summary.last_time = time
 
     def _advance(self, steps: int) -> None:
+        self._summary.restarted = []
         if self._window.advance(steps):
             self._stacks.found = []
             self._summary.named = []
@@ -565,7 +599,7 @@ class LogParser:
     def _not_finite(self, line: Line, rank: int | None, meaning: Meaning) -> None:
         """Count a non-finite value, or start a new series of them."""
         start = meaning.found["nan"].start()
-        if _is_of_evaluation(line.text, start):
+        if _is_of_evaluation(line.text, start) or contexts.is_hypothetical(line.text, start):
             return
         summary, signal = self._summary, meaning.kinds["nan"]
         self.state.finite = 0
@@ -584,6 +618,9 @@ class LogParser:
         self.state.finite += 1
         same_rank = rank is None or nan.rank is None or rank == nan.rank
         same = same_rank and nan.fields.get("name", "") in text.lower()
+        is_average = nan.weak and nan.count >= _MANY_GRADIENTS and not re.search("grad|gnorm", text.lower())
+        if is_average and self.state.finite < _MANY_GRADIENTS:
+            return
         if same or self.state.finite >= _ENOUGH_FINITE:
             self._summary.nan = None
 
@@ -597,6 +634,12 @@ def _name_of_value(text: str, start: int) -> str:
 def _is_vague(signal: Signal) -> bool:
     """Whether its report may be a mere consequence of another rank's death."""
     return traits_of(signal.error_type or UNKNOWN).is_vague
+
+
+def _continues_below(report: Signal, text: str) -> bool:
+    """Whether the message of the exception ``report`` in ``text`` continues on the next line."""
+    end = text.rstrip()
+    return end.endswith(" raised:") or (report.kind == "exception" and end.endswith(":"))
 
 
 def _may_be_detail(report: Signal) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
+from lastbeat.explain.causes import error_file
 from lastbeat.explain.causes.contexts import level_of
 from lastbeat.explain.causes.log_parser import LogParser, ParserState, StepLine, Vocabulary
 from lastbeat.explain.causes.log_summary import LogSummary
@@ -158,12 +159,16 @@ def unwrapped(line: Line) -> Line:
     stays as evidence, and the wrapping's time counts if the line has none. The wrapping's level is put before the text,
     unless the text is an exception's."""
     text = line.text.strip()
+    member = error_file.member_in(text)
+    if member is not None:
+        return line._replace(text=member)
     if not text.startswith("{") or not text.endswith("}") or _MESSAGE.search(text) is None:
         return line
     try:
         wrapping = json.loads(text)
     except (ValueError, RecursionError):
         return line
+    wrapping = inner if isinstance(wrapping, dict) and isinstance(inner := wrapping.get("message"), dict) else wrapping
     if not isinstance(wrapping, dict):
         return line
     texts = {name: value.rstrip("\r\n") for name, value in wrapping.items() if isinstance(value, str)}

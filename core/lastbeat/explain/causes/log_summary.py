@@ -12,6 +12,8 @@ from lastbeat.model.persisted import Form
 from lastbeat.model.progress_lines import Progress
 
 MOST_NAMED: Final = 8
+SHORT: Final = 60
+"""Most lines of a text whose last words count if it has nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,10 @@ class LogSummary:
     """First line of the last of several attempts."""
     mentions: list[Mention] = field(default_factory=list)
     """Mentions in the order of the file, including only a few that the run survived."""
+    stated: list[Mention] = field(default_factory=list)
+    """Lines at the end of a short text that state a failure in words of no signal."""
+    restarted: list[Mention] = field(default_factory=list)
+    """The first mentions of workers that a launcher was going to restart, as long as nothing of the next ones came."""
     stacks: list[Stack] = field(default_factory=list)
     nan: Mention | None = None
     """The first of the latest series of lines with a non-finite loss or gradient."""

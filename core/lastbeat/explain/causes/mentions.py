@@ -72,6 +72,8 @@ class Mention:
     """Whether the traceback began at the program's entry point, so that the exception was not caught."""
     where: str = ""
     """The kind of code that raised it, see ``tracebacks.place_of``."""
+    deliberate: bool = False
+    """Whether a ``raise`` statement raised it, so that its words were chosen for people."""
     site: str = ""
     """The innermost frame of the program's own code."""
     frames: tuple[str, ...] = ()
@@ -81,6 +83,8 @@ class Mention:
     """Order of the mention that ``link`` refers to."""
     count: int = 1
     """How often the same rank printed it."""
+    last_line: int = 0
+    """Number of the last of these lines; 0 if there is only one."""
 
     def evidence(self, file: str) -> Evidence:
         return Evidence(file, self.line, self.text, self.rank, self.host, self.time)
@@ -144,6 +148,7 @@ class MentionWindow:
         ]
         if len(same) >= _REPEATS:
             same[-1].count += 1
+            same[-1].last_line = mention.line
             return False
         self.mentions.append(mention)
         if len(self.mentions) > FIRST + LAST:

@@ -135,6 +135,8 @@ class OpenTraceback:
     library_frames: list[str] = field(default_factory=list)
     """The innermost two frames of other code, the innermost last."""
     latest_is_own: bool = False
+    deliberate: bool = False
+    """Whether the innermost frame so far is at a ``raise`` statement."""
     words: str = ""
     """File names, functions and code of the traceback, shortened."""
     quiet: bool = False
@@ -162,6 +164,7 @@ class OpenTraceback:
 
     def entered(self, file: str, line: str, function: str) -> None:
         """Add a frame, further in than those before."""
+        self.deliberate = False
         foreign = _LIBRARY.search(file) is not None or _NOT_THEIRS.search(file) is not None
         shown = _INSTALLED.sub("", file) if foreign else file
         shown = shown if len(shown) <= _FILE_LIMIT else f"…{shown[1 - _FILE_LIMIT :]}"
@@ -173,6 +176,7 @@ class OpenTraceback:
 
     def shows_code(self, code: str) -> None:
         """Add the line of code of the latest frame."""
+        self.deliberate = self.deliberate or code.startswith("raise ")
         frames = self.own_frames if self.latest_is_own else self.library_frames
         if frames and ": " not in frames[-1]:
             frames[-1] = f"{frames[-1]}: {code}"[:FRAME_LIMIT]
