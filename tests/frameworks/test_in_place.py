@@ -1,29 +1,29 @@
-"""Four ranks under torchrun, of which one hangs: ``lastbeat exec`` ends them all, and starts them again."""
+"""Four ranks, of which one hangs: ``lastbeat exec`` ends them all, and starts them again."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: see .ci/run")
 
-from frameworks.trained import ROOT, SCRIPTS, train
+from frameworks.trained import ROOT, SCRIPTS, forked, torchrun, train
 from support.row_by_row import labelled
 
 RANKS, HANGS = 4, 2
 
 ROWS = [
-    ("in its step, which the others wait for elsewhere", "step", "step:10", f"rank {HANGS}: step for "),
-    ("outside of all sections", "outside", "step:10,out_of_section:10", f"rank {HANGS}: in no section for "),
+    ("in its step, which the others wait for elsewhere", torchrun, "step", "step:10", f"rank {HANGS}: step for "),
+    ("outside of all sections", forked, "outside", "step:10,out_of_section:10", f"rank {HANGS}: in no section for "),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("where", "limits", "why"), labelled(ROWS))
+@pytest.mark.parametrize(("launcher", "where", "limits", "why"), labelled(ROWS))
 def test_the_rank_that_the_others_wait_for_is_found_and_all_start_again(
-    tmp_path: Path, where: str, limits: str, why: str
+    tmp_path: Path, launcher: Callable[[int], list[str]], where: str, limits: str, why: str
 ) -> None:
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", f"{RANKS}"]
-    command = [sys.executable, *launcher, str(SCRIPTS / "hangs.py"), where, f"{HANGS}"]
+    command = [sys.executable, *launcher(RANKS), str(SCRIPTS / "hangs.py"), where, f"{HANGS}"]
     own = ["--run-id", "hangs", "--max-restarts", "2", "--grace", "3", "--section-timeouts", limits]
     more = {"PYTHONPATH": f"{ROOT / 'core'}:{ROOT / 'cli'}", "LASTBEAT_GUARDIAN": "off"}
     trained = train(tmp_path, ["-m", "lastbeat_cli", "exec", *own, "--", *command], more)

@@ -1,4 +1,4 @@
-"""Four ranks under torchrun, and the re-run state machine: from a bad loss to the alert, over several jobs."""
+"""Four ranks of torchrun's agent, and the re-run state machine: from a bad loss to the alert, over several jobs."""
 
 import json
 import os
@@ -16,7 +16,7 @@ pytest.importorskip("torch", reason="torch is not installed: see .ci/run")
 
 import torch
 
-from frameworks.trained import ROOT, SCRIPTS
+from frameworks.trained import ROOT, SCRIPTS, forked
 from lastbeat.rerun import RerunStateMachine
 from lastbeat.rerun.random_state import RandomState
 from support.http_sink import HttpSink, http_sink
@@ -78,7 +78,7 @@ def supervise(folder: Path, kind: str, sink: HttpSink) -> Supervised:
         "ALERT_ON": "failed,timed_out,succeeded,warning",
         "OMP_NUM_THREADS": "1",
     }
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
+    command = [sys.executable, *forked(RANKS)]
     options = ["--run-id", "run", "--launcher", "local", "--policy", "megatron_transient"]
     options += ["--checkpoint-dir", "ckpt", "--interval", "0.5"]
     done = subprocess.run(

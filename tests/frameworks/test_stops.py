@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: see .ci/run")
 
-from frameworks.trained import LIMIT_S, ROOT, SCRIPTS, train
+from frameworks.trained import LIMIT_S, ROOT, SCRIPTS, forked, train
 
 RANKS = 4
 
@@ -20,12 +20,12 @@ RANKS = 4
 def test_sigterm_to_one_rank_of_four(tmp_path: Path, told: int, every: int) -> None:
     environ = {
         **os.environ,
-        "PYTHONPATH": str(ROOT / "core"),
+        "PYTHONPATH": os.pathsep.join(str(ROOT / each) for each in ("core", "tests")),
         "MONITORING_ROOT": str(tmp_path / "runs"),
         "LASTBEAT_BEAT_SECONDS": "0.1",
         "OMP_NUM_THREADS": "1",
     }
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
+    launcher = [sys.executable, *forked(RANKS)]
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen(
             [*launcher, str(SCRIPTS / "stops.py"), str(every)], cwd=tmp_path, env=environ, stdout=log, stderr=log

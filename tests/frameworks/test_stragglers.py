@@ -1,4 +1,4 @@
-"""Four ranks under torchrun, one of them slow: it is named with its node, and a slow job names nobody."""
+"""Four ranks of torchrun's agent, one of them slow: it is named with its node, and a slow job names nobody."""
 
 import os
 import platform
@@ -9,14 +9,13 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: see .ci/run")
 
-from frameworks.trained import SCRIPTS, Trained, train
+from frameworks.trained import SCRIPTS, Trained, forked, train
 
 
 def four(folder: Path, who: str, how: str, measured: str, **environ: str) -> Trained:
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
     # Long enough for three steps of a busy machine, on which a rank may get its CPU for a fraction of the time.
     told = {"LASTBEAT_STRAGGLERS": "seconds:5", "LASTBEAT_OWN_LOG": "info"}
-    return train(folder, [*launcher, str(SCRIPTS / "stragglers.py"), who, how, measured], told | environ)
+    return train(folder, [*forked(4), str(SCRIPTS / "stragglers.py"), who, how, measured], told | environ)
 
 
 def report(trained: Trained) -> dict[str, Any]:

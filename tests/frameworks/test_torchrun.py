@@ -7,17 +7,16 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: see .ci/run")
 
-from frameworks.trained import SCRIPTS, Trained, train
+from frameworks.trained import SCRIPTS, Trained, torchrun, train
 from support.row_by_row import labelled
 
 
-def torchrun(folder: Path, *args: str, options: tuple[str, ...] = ()) -> Trained:
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *options]
-    return train(folder, [*launcher, str(SCRIPTS / "ddp.py"), *args])
+def two_ranks(folder: Path, *args: str, options: tuple[str, ...] = ()) -> Trained:
+    return train(folder, [*torchrun(2, *options), str(SCRIPTS / "ddp.py"), *args])
 
 
 def test_two_ranks_are_one_run(tmp_path: Path) -> None:
-    trained = torchrun(tmp_path)
+    trained = two_ranks(tmp_path)
     assert trained.status == 0, trained.output
     ranks = {"ranks/0.json", "ranks/1.json"}
     assert trained.names("ddp") == {"metadata.json", "progress.json", "_complete", *ranks}
@@ -34,7 +33,7 @@ def test_two_ranks_are_one_run(tmp_path: Path) -> None:
     ("another rank raises before rank 0 has begun", 1, "early", "no such data set"),
 ]))  # fmt: skip
 def test_the_error_is_that_of_the_rank_that_raised(rank: int, when: str, message: str, tmp_path: Path) -> None:
-    trained = torchrun(tmp_path, str(rank), when)
+    trained = two_ranks(tmp_path, str(rank), when)
     assert trained.status == 1
     first, second, *_ = trained.text("ddp", "_error").split("\n")
     assert first == f"ValueError: {message}"
@@ -46,7 +45,7 @@ def test_the_error_is_that_of_the_rank_that_raised(rank: int, when: str, message
 
 
 def test_a_restart_of_the_workers_is_the_next_attempt_without_the_old_error(tmp_path: Path) -> None:
-    trained = torchrun(tmp_path, "1", "once", options=("--max-restarts", "1"))
+    trained = two_ranks(tmp_path, "1", "once", options=("--max-restarts", "1"))
     assert trained.status == 0, trained.output
     assert trained.document("ddp", "metadata.json")["attempt"] == 2
     assert trained.names("ddp") == {"metadata.json", "_complete", "ranks/0.json", "ranks/1.json"}

@@ -46,6 +46,16 @@ class Trained:
         return found
 
 
+def torchrun(ranks: int, *options: str) -> list[str]:
+    """What starts a script on ``ranks`` ranks as users do, for tests that are about torchrun: each loads torch."""
+    return ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), *options]
+
+
+def forked(ranks: int) -> list[str]:
+    """The same agent, whose ranks are forks of it and share its torch: a fraction of the work, for all other tests."""
+    return [str(SCRIPTS / "forked.py"), str(ranks)]
+
+
 def train(folder: Path, command: list[str], environ: Mapping[str, str] | None = None) -> Trained:
     """Run a script of ``scripts/`` with Python (or what else ``command`` begins with) to its end."""
     root = folder / "runs"
