@@ -1,5 +1,6 @@
 """Servers that several folders of tests stand on, one of each a worker, started when first asked for."""
 
+import gc
 import os
 import shutil
 import signal
@@ -22,7 +23,7 @@ from support.gcs import GoogleServer, run_google
 from support.proxy import FaultProxy, run_proxy
 from support.s3 import S3Server, run_s3_server
 from support.seaweed import find_weed, run_seaweed
-from support.spread import ByServer, by_waiting, group_of
+from support.spread import WITH_SERVERS, ByServer, by_waiting, group_of
 
 # Under nohup and in the background of a script they are ignored, and so they would be by every process that a test
 # starts; some tests are about them.
@@ -44,12 +45,26 @@ RAY = {"ray_cluster", "by_dashboard", "by_pod"}
 """Fixtures and parameters of the tests that stand on them."""
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for no garbage while thousands of tests are made, nor at them later: they stay to the end."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what asks for a store's server or for Ray, as a fixture or as a parameter, and put what waits first."""
     for item in items:
+        if not item.nodeid.startswith(WITH_SERVERS):
+            # Nothing would run it.
+            continue
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         asked = {*getattr(item, "fixturenames", ()), *(each for each in parameters if isinstance(each, str))}
-        if not STORE_SERVERS.isdisjoint(asked) and not item.nodeid.startswith("tests/unit/"):
+        if not STORE_SERVERS.isdisjoint(asked):
             item.add_marker(pytest.mark.store_servers)
         if not RAY.isdisjoint(asked):
             item.add_marker(pytest.mark.slow)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.checkout import ROOT, files, folders
+from support.spread import WITH_SERVERS
 
 # Written so that they do not find themselves. In logs of tests /home/u stands for anybody's.
 FOREIGN = {
@@ -52,3 +53,8 @@ def test_make_alone_names_every_target() -> None:
     said = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     missing = [target for target in phony[1].split() if target != "help" and f"make {target} " not in said]
     assert missing == []
+
+
+def test_make_test_all_looks_for_what_make_test_leaves_to_it_where_that_is() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"\nWITH_SERVERS = {' '.join(WITH_SERVERS)}\n" in makefile

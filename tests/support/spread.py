@@ -10,6 +10,8 @@ from typing import Final
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
 
+WITH_SERVERS: Final = ("tests/contract", "tests/e2e", "tests/integration")
+"""Folders of the tests that ``make test`` leaves to ``make test-all``, which looks nowhere else for them."""
 _SERVERS: Final = (
     ("Ray, asked by scripts", re.compile(r"integration/launch/")),
     ("Ray", re.compile(r"/test_ray_(drill|jobs|supervised)|\[ray ")),
