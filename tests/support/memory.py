@@ -83,11 +83,13 @@ class MemoryStore:
     def pass_time(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
-    def put_text(self, key: str, text: str, *, modified: datetime | None = None) -> None:
+    def put_text(self, key: str, text: str | bytes, *, modified: datetime | None = None) -> None:
         """What training does, without the faults that the watchdog meets."""
         with self._lock:
             # S3 gives LastModified in whole seconds.
-            self._set(key, text.encode(), modified or self.now.replace(microsecond=0))
+            self._set(
+                key, text.encode() if isinstance(text, str) else text, modified or self.now.replace(microsecond=0)
+            )
 
     def _set(self, key: str, body: bytes, modified: datetime) -> str:
         self._writes += 1

@@ -43,7 +43,7 @@ class TrainingRun:
     def instance_now(self) -> datetime:
         return self.now + timedelta(seconds=self.skew_s)
 
-    def put(self, name: str, text: str = "", *, age_s: float = 0.0) -> None:
+    def put(self, name: str, text: str | bytes = "", *, age_s: float = 0.0) -> None:
         self.store.put_text(f"{self.run_id}/{name}", text, modified=self.now - timedelta(seconds=age_s))
 
     def beat(self, *, age_s: float = 0.0, **more: Any) -> None:

@@ -18,9 +18,10 @@ from lastbeat.model.text import clean
 from lastbeat.settings import Settings, SettingsError, opening, table
 from lastbeat.stores import registry
 from lastbeat.stores.port import MissingStoreError, StoreError
+from lastbeat.watch.observe import local_dumps
 from lastbeat_cli import exits, explain, logs, options
 from lastbeat_cli.document import dump
-from lastbeat_cli.explain import dumps, log_sources, reading
+from lastbeat_cli.explain import log_sources, reading
 from lastbeat_cli.explain.document import story_document
 from lastbeat_cli.explain.lines import story_lines
 from lastbeat_cli.explain.log_bytes import UnreadableLogError
@@ -188,7 +189,7 @@ class _Looking:
         if path.is_dir():
             self._folder = path
             return log_sources.directory(path, self.notes.append, self._take_dumps)
-        dump = dumps.named(path) if self._patterns else None
+        dump = local_dumps.named(path) if self._patterns else None
         if dump is not None:
             self.dumps.append(dump)
             return []
@@ -204,7 +205,7 @@ class _Looking:
         return self._settings[table.FLIGHT_RECORDER]
 
     def _take_dumps(self, folder: Path, names: Sequence[str]) -> bool:
-        self.dumps += dumps.below(folder, names, self._patterns)
+        self.dumps += local_dumps.below(folder, names, self._patterns)
         return bool(self.dumps)
 
     def _run(self, name: str) -> list[LogInput]:

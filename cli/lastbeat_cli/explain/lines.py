@@ -10,12 +10,12 @@ from lastbeat.alerts.facts import SIMILAR, number
 from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.explain.signals.hints import GUESS, restart_hint
 from lastbeat.model.cause import CERTAIN, Cause, Evidence, sureness
-from lastbeat.model.stuck_collective import WAITS
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_time
 from lastbeat_cli.explain.story import ExplainReport, LogRead, hint, place, restartable
 from lastbeat_cli.explain.timeline import CAUSE, DONE, FOLLOWED, PERHAPS, TimelineRow, bare, events, ranks_told
 from lastbeat_cli.lines import percent
+from lastbeat_cli.stuck import stuck_lines
 from lastbeat_cli.terminal.paint import Line, cells, cut, folded, line, wrapped
 
 MOST_EVENTS = 20
@@ -68,7 +68,8 @@ def _blocks(story: ExplainReport, columns: int, mask: Mask) -> Iterator[list[Lin
             yield list(_action(story, cause, columns, mask))
         else:
             yield list(_either(story, (cause, second), names, columns, mask))
-        yield list(_stuck(story, columns, mask))
+        if story.explanation.stuck is not None:
+            yield list(stuck_lines(story.explanation.stuck, columns, mask))
         yield list(_missing_log(story, columns, names))
         yield list(_others(story, columns, names, mask))
         yield list(_timeline(story, columns, names, mask))
@@ -247,25 +248,6 @@ def _action(story: ExplainReport, cause: Cause, columns: int, mask: Mask) -> Ite
         yield from map(line, wrapped(text, columns))
     again = restart_hint(restartable(cause, story.error_types), cause.confidence)
     yield from map(line, wrapped(f"Restart: {again}", columns))
-
-
-def _stuck(story: ExplainReport, columns: int, mask: Mask) -> Iterator[Line]:
-    """What each rank does in the collective in which they are stuck."""
-    stuck = story.explanation.stuck
-    if stuck is None:
-        return
-    yield line(cut(f"Ranks in {one_line(mask(stuck.call))} of group {one_line(mask(stuck.group))}", columns), "heading")
-    rows = [
-        (row.name, row.does, f"{row.since:%H:%M:%S}" if row.since is not None else "", row.call, row.frame)
-        for row in stuck.rows
-    ]
-    shown = [tuple(one_line(mask(part)) for part in row) for row in rows]
-    widths = [max(cells(row[column]) for row in shown) for column in range(4)]
-    for row, parts in zip(stuck.rows, shown, strict=True):
-        text = "  ".join(
-            f"{part}{' ' * (wide - cells(part))}" for part, wide in zip(parts, widths, strict=False) if wide
-        )
-        yield ((cut(f"{_INDENT}{text}  {parts[4]}".rstrip(), columns), "" if row.does == WAITS else "mark"),)
 
 
 def _missing_log(story: ExplainReport, columns: int, names: _Names) -> Iterator[Line]:

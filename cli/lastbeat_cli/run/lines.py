@@ -15,6 +15,7 @@ from lastbeat.model.view import Excerpt, RunView
 from lastbeat.views.account import Account, account, trimmed
 from lastbeat_cli.lines import age, standstill
 from lastbeat_cli.run import history, state
+from lastbeat_cli.stuck import stuck_lines
 from lastbeat_cli.terminal.paint import Line, cut, folded, line, wrapped
 from lastbeat_cli.terminal.signs import middle_cut
 
@@ -131,6 +132,8 @@ def _why(view: RunView, told: Account, columns: int, around: tuple[int, int] | N
         place = facts.place(explained.cause.evidence) if explained is not None and each.marked is not None else ""
         yield from excerpt(trimmed(each, around)[0], columns, place if place.startswith(each.file) else "")
     if explained is not None:
+        if explained.stuck is not None:
+            yield from stuck_lines(explained.stuck, columns)
         yield from _also(explained, columns)
     if explained is not None and explained.similar is not None:
         yield from _labelled("Seen before", explained.similar.told(view.at), columns)

@@ -9,6 +9,7 @@ from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import FLAT, Form, Persisted
 from lastbeat.model.similar import SimilarFailure
 from lastbeat.model.status import Status
+from lastbeat.model.stuck_collective import StuckCollective
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class RecordedCause(Persisted):
     """What it may be as well, where it is undecided which of the two, see ``model.cause.UNDECIDED``."""
     missing: MissingRanks | None = None
     """The ranks to look at, if the cause is a timeout that all others report."""
+    stuck: StuckCollective | None = None
+    """The collective in which ranks wait, if flight recorders show the cause."""
 
 
 @dataclass(frozen=True)

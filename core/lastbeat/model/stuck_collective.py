@@ -1,6 +1,6 @@
 """The collective in which ranks wait for others, as their flight recorders show it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 
@@ -123,6 +123,19 @@ class StuckCollective(Persisted):
     @property
     def _waiting(self) -> tuple[RanksAlike, ...]:
         return tuple(row for row in self.rows if row.does == WAITS)
+
+    def masked(self, mask: Callable[[str], str]) -> "StuckCollective":
+        """A copy with ``mask`` applied to what comes from training."""
+        rows = tuple(
+            replace(
+                row,
+                call=mask(row.call),
+                frame=mask(row.frame),
+                host=None if row.host is None else mask(row.host),
+            )
+            for row in self.rows[:ROWS_LIMIT]
+        )
+        return replace(self, call=mask(self.call), group=mask(self.group), file=mask(self.file), rows=rows)
 
     def located(self, hosts: Mapping[int, str]) -> "StuckCollective":
         """A copy in which rows have these hosts, by rank."""

@@ -15,6 +15,7 @@ from lastbeat.model.setting import MOST_OF_A_KEY
 from lastbeat.settings import Settings, load, own_log
 from lastbeat.settings.table import (
     EXIT_SIGNAL,
+    FLIGHT_RECORDER,
     GUARDIAN,
     LEARN,
     MOST_SECTIONS,
@@ -102,7 +103,9 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     for mistake in (*settings.name_hints, *settings.ignored_told(), *filter(None, [renamed])):
         safe_log(logging.WARNING, "%s", mistake)
     warnings = WarnOnce()
-    guardian, sharing = _guardian(settings, name), _sharing(name)
+    this = rank_of(settings.environ, "", immediate_int(rank), immediate_int(world_size))
+    dumps = record_collectives(settings, name) if this.world > 1 else None
+    guardian, sharing = _guardian(settings, name, dumps), _sharing(name)
     wanted, simulated = _stragglers(settings, stragglers), _fault(simulate_fault, settings)
 
     def prepare() -> RunEnvironment:
@@ -137,7 +140,8 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
         return told_place(url, name, given=root is not None)
 
     enable_faulthandler()
-    early_tasks = (*guardian, *_log_tasks(log_file, captures=_flag("capture", capture)))
+    recorder = (sdk.flight_recorder.FlightDumps(dumps),) if dumps is not None else ()
+    early_tasks = (*guardian, *recorder, *_log_tasks(log_file, captures=_flag("capture", capture)))
 
     def find_url() -> str | None:
         from lastbeat.settings import opening  # noqa: PLC0415 - only on request
@@ -146,7 +150,6 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
 
     run = Run(name, Reporter(prepare, early_tasks), total_steps, find_url)
     _take_times(run, learns=learn is True or (learn is None and settings[LEARN]), stragglers=wanted)
-    this = rank_of(settings.environ, "", immediate_int(rank), immediate_int(world_size))
     run.world, run.leads = this.world, this.leads
     _heed_exit_signal(run, exit_signal, settings)
     try:
@@ -316,7 +319,21 @@ def enable_faulthandler() -> None:
             faulthandler.enable()
 
 
-def _guardian(settings: Settings, run_id: str) -> tuple[BeatTask, ...]:
+def record_collectives(settings: Settings, run_id: str) -> str | None:
+    """Have PyTorch record the ranks' collectives, in this process and those that it starts. Returns the folder for its
+    dumps, or None if lastbeat has nothing to do with them. Never raises."""
+    if not settings[FLIGHT_RECORDER]:
+        return None
+    try:
+        root = settings.root
+        local = stores.registry.of(root).TRAITS.local
+        return sdk.flight_recorder.record(os.environ, f"{root.path}/{run_id}" if local else None)
+    except Exception as fault:  # noqa: BLE001 - training goes on without
+        safe_log(logging.DEBUG, "the flight recorder is left alone: %s", fault_text(fault))
+        return None
+
+
+def _guardian(settings: Settings, run_id: str, dumps: str | None) -> tuple[BeatTask, ...]:
     if not settings[GUARDIAN]:
         return ()
     try:
@@ -324,7 +341,7 @@ def _guardian(settings: Settings, run_id: str) -> tuple[BeatTask, ...]:
     except Exception as fault:  # noqa: BLE001 - a process that can open no more files, for example
         safe_log(logging.DEBUG, "no guardian sees how this process ends: %s", fault_text(fault))
         return ()
-    client = start.guardian_client(settings, run_id)
+    client = start.guardian_client(settings, run_id, dumps)
     return (client,) if client is not None else ()
 
 

@@ -12,6 +12,7 @@ from lastbeat.fleet.mark import read_mark
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt
+from lastbeat.model.state import RecordedCause
 from lastbeat.model.view import Excerpt, Row, RunView, WatchState
 from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
@@ -19,6 +20,7 @@ from lastbeat.views import excerpts, recorded
 from lastbeat.views.alerts import alerts, pending
 from lastbeat.views.beats import Beats, beats_of, heartbeat_fields
 from lastbeat.views.evidence import EvidenceReader
+from lastbeat.views.evidence import alone as evidence_alone
 from lastbeat.views.file_cache import CachedFile, FileCache, FilePiece
 from lastbeat.views.fleet_index import shown_silence, watched
 from lastbeat.views.goodput import with_log
@@ -171,7 +173,10 @@ class RunWatch:
         evidence = None
         if judged.explained is not None:
             found = judged.explained.cause.evidence
-            evidence = self._evidence.look(found, files.get(found.file), at)
+            # A dump has no lines around the evidence.
+            recorded_by_ranks = judged.explained.stuck is not None
+            alone = evidence_alone(found, self._safe, "") if recorded_by_ranks else None
+            evidence = alone or self._evidence.look(found, files.get(found.file), at)
         conditions = islice(judged.conditions.items(), CONDITIONS_LIMIT)
         # Without a record no alert was sent. With one that cannot be read, that is not known.
         none = None if judged.unread else 0
@@ -207,7 +212,7 @@ class RunWatch:
             phases=beats.metadata.phases if beats.metadata is not None else (),
             ranks=ranks.lines,
             ranks_left_out=ranks.left_out,
-            suspects=missing.sentence if missing is not None else standing_out(ranks, judged, beats.world_size, at),
+            suspects=_suspects(why) or standing_out(ranks, judged, beats.world_size, at),
             world_size=beats.world_size,
             history=recorded.history(record, self._safe) if record is not None else (),
             transitions=record.transitions if record is not None else none,
@@ -372,3 +377,10 @@ def _began(attempt: Attempt) -> datetime | None:
 def _logs(files: Mapping[str, Entry], safe: Safe) -> tuple[tuple[str, datetime, int], ...]:
     logs = sorted((name for name in files if is_log(name)), key=lambda name: files[name].modified, reverse=True)
     return tuple((safe.name(name), files[name].modified, files[name].size_bytes) for name in logs[:_LOGS])
+
+
+def _suspects(why: RecordedCause | None) -> str | None:
+    """The ranks that keep the others waiting, if the cause names them."""
+    if why is not None and why.stuck is not None:
+        return why.stuck.places or why.stuck.sentence
+    return why.missing.sentence if why is not None and why.missing is not None else None

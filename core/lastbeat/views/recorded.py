@@ -6,6 +6,7 @@ from datetime import datetime
 from lastbeat.model.cause import FRAMES_LIMIT, MISSING_LIMIT, TEXT_LIMIT, Cause
 from lastbeat.model.record import Record, Transition
 from lastbeat.model.state import RecordedCause
+from lastbeat.model.stuck_collective import ROWS_LIMIT
 from lastbeat.model.view import JobLine, Span
 from lastbeat.views.safe import Safe
 from lastbeat.views.supervised import budgets, is_over, supervisor, waiting
@@ -25,11 +26,12 @@ def explained(found: RecordedCause | None, safe: Safe) -> RecordedCause | None:
     """Why the run is as it is."""
     if found is None:
         return None
-    missing, second = found.missing, found.second
+    missing, second, stuck = found.missing, found.second, found.stuck
     return replace(
         safe.all_of(replace(found, also_seen=found.also_seen[:_ALSO]), also_seen=_REASON_LIMIT),
         cause=_cause(found.cause, safe),
         second=None if second is None else _cause(second, safe),
+        stuck=None if stuck is None else safe.all_of(replace(stuck, rows=stuck.rows[:ROWS_LIMIT])),
         missing=None if missing is None else safe.all_of(replace(missing, ranks=missing.ranks[:MISSING_LIMIT])),
     )
 

@@ -11,6 +11,7 @@ from lastbeat.model.reaction import CommandRun
 from lastbeat.model.restart import RestartRuling
 from lastbeat.model.similar import SimilarFailure
 from lastbeat.model.state import RecordedCause
+from lastbeat.model.stuck_collective import StuckCollective
 from lastbeat.model.times import format_time
 from lastbeat.model.view import JobLine, LimitInForce, Point, RunView
 from lastbeat.views.account import account
@@ -116,6 +117,7 @@ def _explained(explained: RecordedCause | None, now: datetime) -> Json | None:
         # What it may be as well, where it is undecided which of the two.
         "second": None if explained.second is None else _cause(explained.second),
         "missing": None if missing is None else _missing(missing),
+        "stuck": None if explained.stuck is None else _stuck(explained.stuck),
         "similar": None if explained.similar is None else _similar(explained.similar, now),
     }
 
@@ -141,6 +143,20 @@ def _missing(missing: MissingRanks) -> Json:
         for each in missing.ranks
     ]
     return {"ranks": ranks, **picked(missing, "count world_size"), "text": missing.sentence}
+
+
+def _stuck(stuck: StuckCollective) -> Json:
+    ranks = [
+        {
+            **picked(row, "ranks count does host"),
+            "call": row.call or None,
+            "since": format_time(row.since),
+            "frame": row.frame or None,
+        }
+        for row in stuck.rows
+    ]
+    head = {**picked(stuck, "call group size root circular"), "since": format_time(stuck.since)}
+    return {**head, "ranks": ranks, "text": stuck.sentence}
 
 
 def _similar(found: SimilarFailure, now: datetime) -> Json:

@@ -338,9 +338,8 @@ def fleet_watch(
     requests. It keeps ``limits`` up to date, by what its listings show. ``explains``: it also reads the logs of runs
     that no pass has recorded."""
     store = at or opening.store(settings)
-    log_judge = (
-        LogJudge(store, settings.redactor, log_settings(settings), opening.state(settings)) if explains else None
-    )
+    logs = log_settings(settings, dumps=False)
+    log_judge = LogJudge(store, settings.redactor, logs, opening.state(settings)) if explains else None
     return FleetWatch(
         store, settings.policy, mask=settings.redactor, since_s=since_s, limits=limits, log_judge=log_judge
     )

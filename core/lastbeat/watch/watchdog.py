@@ -435,6 +435,9 @@ class Watch:
         lines, fault, log_name = self._log_lines(decision)
         stack, torn = self._observer.stack() if hangs(decision) else ((), None)
         notes = (*(note for note in (fault, torn, self._repository.note) if note), *decision.seen.log_notes)
+        if why is not None and why.stuck is not None:
+            # The stack of one rank that waits says less than the calls of all.
+            return Excerpts(lines, (), notes, why.stuck.places or why.stuck.sentence, log_name)
         ranks = self._suspects(decision, now) if ranks_matter(decision) else None
         return Excerpts(lines, stack, notes, ranks, log_name)
 

@@ -11,7 +11,7 @@ from lastbeat.explain.flight_recorder.cause import with_stuck
 from lastbeat.explain.flight_recorder.matching import stuck_collective
 from lastbeat.explain.signals.loading import load
 from lastbeat.model.stuck_collective import StuckCollective
-from lastbeat_cli.explain import dumps as named_dumps
+from lastbeat.watch.observe import local_dumps
 from lastbeat_cli.explain import log_sources, reading
 from lastbeat_cli.explain.document import story_document
 from lastbeat_cli.explain.lines import story_lines
@@ -86,7 +86,7 @@ def story(folder: Path, *, hosts: bool = False) -> ExplainReport:
     taken: list[DumpFile] = []
 
     def take(path: Path, names: Sequence[str]) -> bool:
-        taken.extend(named_dumps.below(path, names, PATTERNS))
+        taken.extend(local_dumps.below(path, names, PATTERNS))
         return bool(taken)
 
     sources = log_sources.directory(folder, lambda _: None, take)

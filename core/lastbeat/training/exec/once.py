@@ -37,7 +37,9 @@ def run_once(wrapped: WrappedCommand, settings: Settings | None, tell: Callable[
         printed = Capture()
         meter = ResourceMeter(wraps=True)
         run = Run(
-            wrapped.name, reporter(settings, printed, summary, meter) if settings is not None else None, wrapped.steps
+            wrapped.name,
+            reporter(settings, printed, summary, meter, dumps=wrapped.dumps) if settings is not None else None,
+            wrapped.steps,
         )
         run.set_phase(wrapped.phase)
         if settings is not None:

@@ -10,7 +10,7 @@ from functools import partial
 
 from lastbeat.settings import Settings
 from lastbeat.settings.table import EXIT_SIGNAL
-from lastbeat.training import features
+from lastbeat.training import features, sdk
 from lastbeat.training.exec.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.training.exec.child.output_summary import OutputSummary
 from lastbeat.training.node.resources import ResourceMeter, send_to_tree, tree_of
@@ -45,8 +45,10 @@ def reporter(
     summary: OutputSummary,
     meter: ResourceMeter,
     adapt: Callable[[RunEnvironment], RunEnvironment] = as_it_is,
+    dumps: str | None = None,
 ) -> Reporter:
-    """The reporter of the command that ``meter`` measures. ``adapt`` makes the last changes to its environment."""
+    """The reporter of the command that ``meter`` measures. ``adapt`` makes the last changes to its environment.
+    ``dumps`` is the folder for the dumps of its flight recorders."""
 
     def prepare() -> RunEnvironment:
         # In the beat thread: connecting must not delay the command.
@@ -60,7 +62,8 @@ def reporter(
         root = meter.root
         return dump_waiting(root, tree_of(root), head) if root is not None else head.encode()
 
-    return Reporter(prepare, [LogShipping(CaptureFeed(printed))])
+    recorder = [sdk.flight_recorder.FlightDumps(dumps)] if dumps is not None else []
+    return Reporter(prepare, [*recorder, LogShipping(CaptureFeed(printed))])
 
 
 def ask_child(settings: Settings, meter: ResourceMeter) -> None:

@@ -17,6 +17,8 @@ class WrappedCommand:
     phase: str
     steps: int | None
     """How many steps it will take; None if unknown."""
+    dumps: str | None = None
+    """The folder for the dumps of its flight recorders; None if lastbeat has nothing to do with them."""
 
     @property
     def program(self) -> str:

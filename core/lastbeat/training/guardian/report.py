@@ -27,6 +27,7 @@ from lastbeat.stores.port import ConflictError, DeniedError, Store, StoreError
 from lastbeat.training.exec.child.exit_reason import ChildExit, first_line
 from lastbeat.training.sdk.documents import attempt_of, start_time_of
 from lastbeat.training.sdk.first_error import is_leftover, retry_for, started_at, write_first_error, write_if_first
+from lastbeat.training.sdk.flight_recorder import ship_rest
 from lastbeat.training.sdk.run import CANCELLED
 
 log = logging.getLogger("lastbeat")
@@ -58,7 +59,10 @@ def report(said: Said) -> None:
     """
     settings = configuration.load(said["settings"], dict(os.environ), Path(os.devnull), channels=False, training=True)
     own_log.begin_in_training(settings)
-    settle(opening.bare_store(settings, training=True), said, settings.redactor)
+    store = opening.bare_store(settings, training=True)
+    if said.get("dumps") and not store.traits.local:
+        ship_rest(store, f"{said['run']}/", said["dumps"])
+    settle(store, said, settings.redactor)
 
 
 def settle(

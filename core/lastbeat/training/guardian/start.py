@@ -56,9 +56,10 @@ class GuardianClient(BeatTask):
 
     purpose = "tell the guardian how the run stands"
 
-    def __init__(self, settings: Settings, run_id: str) -> None:
+    def __init__(self, settings: Settings, run_id: str, dumps: str | None = None) -> None:
         self._settings = settings
         self._run_id = run_id
+        self._dumps = dumps
         self._begin: dict[str, Any] = {}
         self._heard = False
         """Whether the guardian has answered."""
@@ -82,6 +83,7 @@ class GuardianClient(BeatTask):
                 "settings": _place(self._settings),
                 "path": [entry for entry in sys.path if Path(entry).is_absolute()],
                 "stderr": _stderr_file(),
+                "dumps": self._dumps,
             }
             self._say("begin", **self._begin)
 
@@ -184,12 +186,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-def guardian_client(settings: Settings, run_id: str) -> GuardianClient | None:
+def guardian_client(settings: Settings, run_id: str, dumps: str | None = None) -> GuardianClient | None:
     """What reports the end of ``run_id`` in this process; None if no guardian is possible, or ``lastbeat exec`` reports
-    that. Never raises."""
+    that. ``dumps`` is the folder of its flight recorder's dumps. Never raises."""
     with _quietly():
         if _possible() and os.environ.get(WRAPPED) != run_id:
-            return GuardianClient(settings, run_id)
+            return GuardianClient(settings, run_id, dumps)
     return None
 
 

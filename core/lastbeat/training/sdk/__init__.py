@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from lastbeat.training.sdk import agreement as agreement
     from lastbeat.training.sdk import exec_in_place as exec_in_place
     from lastbeat.training.sdk import exit_signals as exit_signals
+    from lastbeat.training.sdk import flight_recorder as flight_recorder
     from lastbeat.training.sdk import learning as learning
     from lastbeat.training.sdk import log_shipping as log_shipping
     from lastbeat.training.sdk import process_exit as process_exit
@@ -25,6 +26,7 @@ __getattr__ = lazy_face(
     "agreement",
     "exec_in_place",
     "exit_signals",
+    "flight_recorder",
     "learning",
     "log_shipping",
     "process_exit",

@@ -32,6 +32,7 @@ from lastbeat.model.observation import Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Finding, HeartbeatMemory, Record, ToldWarning
 from lastbeat.model.state import RecordedCause
+from lastbeat.model.stuck_collective import StuckCollective
 from lastbeat.model.text import clean, fit, one_line
 
 if TYPE_CHECKING:
@@ -113,6 +114,11 @@ def bounded_missing(missing: MissingRanks | None) -> MissingRanks | None:
         for each in missing.ranks[:MISSING_LIMIT]
     )
     return replace(missing, ranks=tuple(ranks))
+
+
+def bounded_stuck(stuck: StuckCollective | None) -> StuckCollective | None:
+    """``stuck`` cut to what a record can hold."""
+    return None if stuck is None else stuck.masked(lambda text: fit(one_line(text), _TEXT_LIMIT))
 
 
 def remember(

@@ -129,6 +129,7 @@ def with_explanation(decision: Decision, explanation: Explanation) -> Decision:
         logs.recorded(cause, explanation.second),
         also_seen=also_seen(explanation),
         missing=logs.bounded_missing(explanation.missing),
+        stuck=logs.bounded_stuck(explanation.stuck),
     )
     action = logs.advice(explanation) or verdict.action
     state = replace(verdict.state, cause=cause.error_type, action=action, explained=why)

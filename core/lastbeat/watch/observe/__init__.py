@@ -4,7 +4,10 @@ from lastbeat.model.lazy_face import lazy_face
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from lastbeat.watch.observe import flight_recorders as flight_recorders
+    from lastbeat.watch.observe import local_dumps as local_dumps
+    from lastbeat.watch.observe import local_logs as local_logs
     from lastbeat.watch.observe import logs as logs
 
-# A pass loads this once there is text to read.
-__getattr__ = lazy_face(__name__, "logs")
+# A pass loads these once there is text to read, or a failure to explain.
+__getattr__ = lazy_face(__name__, "flight_recorders", "local_dumps", "local_logs", "logs")

@@ -45,12 +45,15 @@ _NO_DUMP: Final = (
 class DumpReadLimits(NamedTuple):
     """Limits of reading the dumps of one run."""
 
+    file_bytes: int = 1 << 30
     most_bytes: int = 4 << 30
     """The sum of the sizes of all dumps."""
     most_s: float = 60.0
 
 
 DEFAULT: Final = DumpReadLimits()
+OF_A_PASS: Final = DumpReadLimits(file_bytes=64 << 20, most_bytes=512 << 20, most_s=15.0)
+"""A pass has other runs to look at, and a Lambda function has little memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,7 @@ def _read(chosen: Sequence[DumpFile], limits: DumpReadLimits, notes: list[str]) 
     if len(chosen) > MOST_DUMPS:
         notes.append(f"there are {len(chosen):,} dumps of flight recorders; the first {MOST_DUMPS:,} are read")
     for file in chosen[:MOST_DUMPS]:
-        if file.size_bytes > left or time.monotonic() > until:
+        if file.size_bytes > min(left, limits.file_bytes) or time.monotonic() > until:
             notes.append(f"{file.name}: there is no time or memory for this dump, so it was left out")
             continue
         try:

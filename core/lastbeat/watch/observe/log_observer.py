@@ -6,13 +6,13 @@ import json
 import logging
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from lastbeat import watch
+from lastbeat import explain, watch
 from lastbeat.explain import signals
 from lastbeat.model.cause import NOTHING, Explanation
 from lastbeat.model.codec import codec
@@ -20,6 +20,8 @@ from lastbeat.model.data import dataclass
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.record import Attempt, Record
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.text import one_line
 from lastbeat.model.version import __version__
 from lastbeat.settings import Settings, catalogues, table
 from lastbeat.stores.port import Entry, Store, StoreError
@@ -28,6 +30,7 @@ from lastbeat.watch.observe.ranks import rank_hosts
 
 if TYPE_CHECKING:
     from lastbeat.model.signal import Catalogue
+    from lastbeat.model.stuck_collective import StuckCollective
     from lastbeat.watch.observe.logs import RunLogs, RunLogsState
 
 log = logging.getLogger(__name__)
@@ -54,15 +57,20 @@ class LogSettings:
     """Identifies the catalogue: text that was read with another one is read again."""
     places: tuple[str, ...] = ()
     """Paths and patterns of logs on this machine."""
+    dumps: tuple[str, ...] = ()
+    """Patterns of the names of flight recorders' dumps. None: they are not looked for."""
 
 
-def log_settings(settings: Settings, *, places: bool = False, noticed: frozenset[str] = frozenset()) -> LogSettings:
-    """What to look for in logs; with ``places``, also in those on this machine. Every line that matches a signal in
-    ``noticed`` is reported."""
+def log_settings(
+    settings: Settings, *, places: bool = False, dumps: bool = True, noticed: frozenset[str] = frozenset()
+) -> LogSettings:
+    """What to look for in logs; with ``places``, also in those on this machine; with ``dumps``, also in those of flight
+    recorders. Every line that matches a signal in ``noticed`` is reported."""
     text = settings[table.SIGNALS]
     named = settings[table.LOGS] or ()
     stamp = " ".join((catalogues.stamp(text), *sorted(noticed)))
-    return LogSettings(lambda: catalogues.noticing(text, noticed), stamp, named if places else ())
+    patterns = settings[table.FLIGHT_RECORDER] if dumps else ()
+    return LogSettings(lambda: catalogues.noticing(text, noticed), stamp, named if places else (), patterns)
 
 
 @dataclass(eq=False, repr=False)
@@ -235,27 +243,56 @@ class LogObserver:
         return self._last
 
     def explain(self, files: Mapping[str, Entry], error_text: str | None, world_size: int | None = None) -> Explanation:
-        """Why the run failed, by a deep read of its logs and ``_error``. ``world_size``: how many ranks it has, if
-        known. Never raises."""
-        if not error_text and not self._places and not any(map(of_logs, files)):
-            return NOTHING
+        """Why the run failed, by a deep read of its logs and ``_error``, and by its ranks' flight recorders.
+        ``world_size``: how many ranks it has, if known. Never raises."""
+        found = NOTHING
         try:
-            found = self._reader().explain(
-                files,
-                error_text,
-                self._since,
-                old_until=self._old_until,
-                exit_code=exit_code(error_text or ""),
-                world_size=world_size,
-            )
-            if found.missing is None:
+            if error_text or self._places or any(map(of_logs, files)):
+                found = self._reader().explain(
+                    files,
+                    error_text,
+                    self._since,
+                    old_until=self._old_until,
+                    exit_code=exit_code(error_text or ""),
+                    world_size=world_size,
+                )
+            if found.missing is not None:
+                found = found.located(self._hosts([each.rank for each in found.missing.ranks]))
+            if not self._signals.dumps or world_size == 1:
                 return found
-
-            numbers = [each.rank for each in found.missing.ranks]
-            return found.located(rank_hosts(self._store, self._run_id, self._mask, numbers, self._begun))
+            stuck = self._stuck(world_size)
+            return found if stuck is None else self._with_stuck(found, stuck)
         except Exception:
             log.exception("the cause of %s could not be determined", self._run_id)
-            return NOTHING
+            return found
+
+    def _hosts(self, ranks: Collection[int]) -> Mapping[int, str]:
+        return rank_hosts(self._store, self._run_id, self._mask, ranks, self._begun)
+
+    def _stuck(self, world_size: int | None) -> "StuckCollective | None":
+        """What the dumps of this attempt's flight recorders show, those in the run's folder and beside its logs on this
+        machine."""
+        recorders, local = watch.observe.flight_recorders, watch.observe.local_dumps
+        since = max((at for at in (self._since, self._old_until) if at is not None), default=None)
+        found = []
+        try:
+            found = recorders.dumps_of_run(self._store, self._run_id, self._signals.dumps, since)
+        except StoreError as error:
+            log.info("the dumps of flight recorders of %s could not be looked for: %s", self._run_id, error)
+        if self._places:
+            logs = [each.path for each in watch.observe.local_logs.local_logs(self._places).logs]
+            beside = local.beside(logs, self._signals.dumps)
+            found += [each for each in beside if since is None or each.modified >= since]
+        if not found:
+            return None
+        read = recorders.read_dumps(found, world_size=world_size, hosts=self._hosts, limits=recorders.OF_A_PASS)
+        for note in read.notes:
+            log.info("%s: %s", self._run_id, self._mask(note))
+        return read.stuck
+
+    def _with_stuck(self, found: Explanation, stuck: "StuckCollective") -> Explanation:
+        shown = stuck.masked(lambda text: mask_tokens(self._mask(one_line(text))))
+        return explain.flight_recorder.cause.with_stuck(found, shown, self._signals.catalogue().error_types)
 
     def lines(self, files: Mapping[str, Entry], name: str, around: str = "") -> tuple[tuple[str, ...], str | None]:
         """As :meth:`RunLogs.lines`, and the reason if they could not be read. Never raises: an alert without lines is

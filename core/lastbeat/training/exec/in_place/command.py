@@ -198,7 +198,7 @@ class CommandInPlace:
             store = self._store()
             return store, StoreLook(store, self._name, identity, began, self._settings.redactor)
 
-        reports = reporter(self._settings, printed, summary, meter, adapt)
+        reports = reporter(self._settings, printed, summary, meter, adapt, self._wrapped.dumps)
         if self._together is not None:
             self._together.number = order.number
         watch = StoreWatch(look) if self._together is None else StoreWatch(look, self._together.look)

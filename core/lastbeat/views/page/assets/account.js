@@ -195,6 +195,7 @@ const Account = (() => {
       todo(doc),
       some(told?.restart) && !some(told.second) ? el("p", {}, el("strong", {}, "Restart: "), told.restart) : null,
       evidence(doc, line, where, now, whole),
+      told?.stuck ? stuckRanks(told.stuck, now) : null,
       told?.also_seen?.length > 0
         ? [
             el("h3", {}, "Also seen"),
@@ -206,6 +207,23 @@ const Account = (() => {
           ]
         : null,
     ];
+  }
+
+  /** What each rank does in the collective in which they are stuck. */
+  function stuckRanks(stuck, now) {
+    const lead = `Ranks in ${stuck.call} of group ${stuck.group}`;
+    const rows = (stuck.ranks ?? []).map((row) => ({
+      key: `${row.does} ${row.ranks} ${row.frame ?? ""}`,
+      name: row.does === "waits" ? null : "blamed",
+      cells: [
+        `${row.count > 1 ? "ranks" : "rank"} ${row.ranks}${some(row.host) ? ` on ${row.host}` : ""}`,
+        row.does,
+        some(row.call) ? el("code", {}, row.call) : null,
+        row.since ? el("span", { title: Format.full(row.since) }, Format.time(row.since, now, true)) : null,
+        some(row.frame) ? el("code", {}, row.frame) : null,
+      ],
+    }));
+    return [el("h3", {}, lead), Records.table(lead, ["Ranks", "What they do", "Call", "Since", "At"], rows)];
   }
 
   /** The last failure of the same cause; the run is a link where it is one of those on the page. */

@@ -299,5 +299,5 @@ const Records = (() => {
     ];
   }
 
-  return Object.freeze({ beats, alerts, transitions, job, logs, files });
+  return Object.freeze({ table, beats, alerts, transitions, job, logs, files });
 })();

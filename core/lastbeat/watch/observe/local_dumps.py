@@ -1,14 +1,29 @@
-"""The flight recorders' dumps of what the user named."""
+"""The flight recorders' dumps on this machine."""
 
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Final
 
 from lastbeat.explain.flight_recorder import dump
 from lastbeat.watch.observe.flight_recorders import DumpFile, rank_in
+
+_FOLDERS: Final = 8
+"""Most folders of logs in which dumps are looked for."""
+_ENTRIES: Final = 10_000
+"""Most entries of such a folder."""
+
+
+def beside(logs: Iterable[Path], patterns: Sequence[str]) -> Iterator[DumpFile]:
+    """The files beside ``logs`` that may be dumps."""
+    for folder in list(dict.fromkeys(log.parent for log in logs))[:_FOLDERS]:
+        with suppress(OSError), os.scandir(folder) as entries:
+            yield from below(folder, [each.name for each in islice(entries, _ENTRIES)], patterns)
 
 
 def below(folder: Path, names: Iterable[str], patterns: Sequence[str]) -> Iterator[DumpFile]:

@@ -1,0 +1,126 @@
+"""Has PyTorch record the last collectives of each rank, and ships the dumps that it writes when one times out.
+
+PyTorch does all of it, by environment variables that it reads when training makes its first process group. Whatever
+training or its user has set of them stays.
+"""
+
+import os
+import stat
+import tempfile
+import threading
+from collections.abc import MutableMapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from lastbeat.stores.port import Store
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart
+
+FOLDER: Final = "flight/"
+"""Folder of dumps within the run's."""
+_PREFIX: Final = "rank_"
+"""Beginning of a dump's name; PyTorch adds the rank."""
+_ENTRIES: Final = "2000"
+"""How many calls each rank keeps: PyTorch's own advice."""
+_SIZES: Final = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
+"""The variable, and its name before PyTorch 2.9."""
+_FILES: Final = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+_ON_TIMEOUT: Final = "TORCH_NCCL_DUMP_ON_TIMEOUT"
+_MOST_DUMPS: Final = 256
+"""Most dumps of one process or command."""
+_DUMP_LIMIT_BYTES: Final = 32 << 20
+"""Larger dumps are not shipped: heartbeats wait meanwhile."""
+_GUARDIAN_S: Final = 5.0
+"""Longest wait in s of the guardian for the dumps, before it reports the end."""
+
+
+def record(environ: MutableMapping[str, str], run_folder: str | None) -> str | None:
+    """Set in ``environ`` what is not set, and return the folder for dumps; None if they go where the user wants them.
+
+    ``run_folder`` is the run's own, if that is a directory; else a new folder on this machine takes them. May raise
+    OSError.
+    """
+    if not any(name in environ for name in _SIZES):
+        environ.update(dict.fromkeys(_SIZES, _ENTRIES))
+    environ.setdefault(_ON_TIMEOUT, "1")
+    if any(name in environ for name in _FILES):
+        return None
+    folder = f"{run_folder}/{FOLDER}" if run_folder is not None else f"{tempfile.mkdtemp(prefix='lastbeat-flight-')}/"
+    environ.update(dict.fromkeys(_FILES, f"{folder}{_PREFIX}"))
+    return folder
+
+
+class FlightDumps(BeatTask):
+    """Makes the folder for dumps if it is the run's own, else ships what appears in it."""
+
+    purpose = "ship the dumps of flight recorders"
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        self._ships = False
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._shipped: dict[str, tuple[int, int]] = {}
+
+    def begin(self, start: RunStart) -> None:
+        self._ships = not start.environment.store.traits.local
+        # PyTorch does not make it. In the beat thread, because a file system may hang.
+        self._folder.mkdir(0o700 if self._ships else 0o777, parents=True, exist_ok=True)
+
+    def write(self, beat: Beat) -> None:
+        self._ship(beat.store, beat.folder, ending=beat.ending is not None)
+
+    def follow(self, beat: Beat) -> None:
+        self._ship(beat.store, beat.folder, ending=beat.ending is not None)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            for name in self._shipped:
+                (self._folder / name).unlink()
+        with suppress(OSError):
+            # Only if it is empty.
+            self._folder.rmdir()
+
+    def _ship(self, store: Store, run: str, *, ending: bool) -> None:
+        if not self._ships:
+            return
+        for name, mark in _dumps(self._folder).items():
+            # A dump that has grown since the last beat is still being written.
+            whole = ending or self._seen.get(name) == mark
+            self._seen[name] = mark
+            if whole and self._shipped.get(name) != mark:
+                _write(store, run, self._folder, name)
+                self._shipped[name] = mark
+
+
+def ship_rest(store: Store, run: str, folder: str) -> None:
+    """Ship the dumps in ``folder`` to the folder ``run`` of the store, for a process that has ended. Waits a few
+    seconds for that, and never raises."""
+
+    def ship() -> None:
+        with suppress(Exception):
+            here = Path(folder)
+            for name in _dumps(here):
+                _write(store, run, here, name)
+                (here / name).unlink()
+            here.rmdir()
+
+    thread = threading.Thread(target=ship, name="lastbeat-flight", daemon=True)
+    with suppress(RuntimeError):
+        thread.start()
+        thread.join(_GUARDIAN_S)
+
+
+def _dumps(folder: Path) -> dict[str, tuple[int, int]]:
+    """Name of each dump → when it was written, in ns, and its size."""
+    found: dict[str, tuple[int, int]] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            about = entry.stat(follow_symlinks=False)
+            if stat.S_ISREG(about.st_mode) and about.st_size <= _DUMP_LIMIT_BYTES and len(found) < _MOST_DUMPS:
+                found[entry.name] = (about.st_mtime_ns, about.st_size)
+    return found
+
+
+def _write(store: Store, run: str, folder: Path, name: str) -> None:
+    with (folder / name).open("rb") as file:
+        store.write(f"{run}{FOLDER}{name}", file.read(_DUMP_LIMIT_BYTES))

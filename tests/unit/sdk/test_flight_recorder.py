@@ -1,0 +1,146 @@
+"""PyTorch's flight recorder is set up where training has not done so, and its dumps reach the run's folder."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from lastbeat.stores.directory import DirectoryStore
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTasks, RunStart
+from lastbeat.training.sdk.flight_recorder import FlightDumps, record, ship_rest
+from lastbeat.training.sdk.run import Run
+from support.memory import MemoryStore
+from support.reporting import environment
+from support.row_by_row import check_each
+from support.there import there
+
+ALL = {
+    "TORCH_FR_BUFFER_SIZE": "2000",
+    "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+    "TORCH_FR_DUMP_TEMP_FILE": "/runs/my-run/flight/rank_",
+    "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/runs/my-run/flight/rank_",
+}
+OWN: Mapping[str, tuple[dict[str, str], dict[str, str], str | None]] = {
+    "nothing": ({}, ALL, "/runs/my-run/flight/"),
+    "its size, by the old name": (
+        {"TORCH_NCCL_TRACE_BUFFER_SIZE": "50"},
+        {name: value for name, value in ALL.items() if "SIZE" not in name},
+        "/runs/my-run/flight/",
+    ),
+    "no recorder": (
+        {"TORCH_FR_BUFFER_SIZE": "0"},
+        {name: value for name, value in ALL.items() if "SIZE" not in name},
+        "/runs/my-run/flight/",
+    ),
+    "its place": (
+        {"TORCH_FR_DUMP_TEMP_FILE": "/mine/trace_"},
+        {name: value for name, value in ALL.items() if "FILE" not in name},
+        None,
+    ),
+    "no dumps": ({"TORCH_NCCL_DUMP_ON_TIMEOUT": "0"}, ALL, "/runs/my-run/flight/"),
+    "all of it": ({**ALL, "TORCH_FR_DUMP_TEMP_FILE": "/mine/trace_"}, {}, None),
+}
+
+
+def test_what_training_has_set_stays() -> None:
+    check_each(OWN.items(), stays)
+
+
+def stays(own: dict[str, str], added: dict[str, str], folder: str | None) -> None:
+    environ = dict(own)
+    assert record(environ, "/runs/my-run") == folder
+    assert environ == {**added, **own}
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """The folder on this machine for dumps of a run whose store is no directory."""
+    made = Path(there(record({}, None)))
+    yield made
+    for each in made.glob("*"):
+        each.unlink()
+    if made.exists():
+        made.rmdir()
+
+
+def test_a_store_that_is_no_directory_gets_them_by_way_of_this_machine(folder: Path) -> None:
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def started(folder: Path, store: MemoryStore | DirectoryStore) -> BeatTasks:
+    tasks = BeatTasks([FlightDumps(str(folder))])
+    tasks.begin([], RunStart(Run("my-run", None), environment(store), 0.0, 0.0))
+    return tasks
+
+
+def beat(tasks: BeatTasks, store: MemoryStore | DirectoryStore, *, ending: bool = False) -> None:
+    at = Beat(Run("my-run", None), store, "my-run/", 0.0, ending=("_error", "NCCL timeout") if ending else None)
+    for step in (*tasks.steps(at), *tasks.follow_steps(at)):
+        step.do()
+
+
+def dumps_in(store: MemoryStore) -> dict[str, bytes]:
+    return {key.removeprefix("my-run/"): store.held[key].body for key in store.held}
+
+
+def test_a_dump_is_shipped_once_it_is_whole(folder: Path) -> None:
+    store = MemoryStore()
+    tasks = started(folder, store)
+    beat(tasks, store)
+    assert dumps_in(store) == {}
+    (folder / "rank_3").write_bytes(b"begun")
+    (folder / "rank_4").mkdir()
+    (folder / "rank_5").symlink_to("/etc/passwd")
+    tasks._each("write", lambda task: task.write(Beat(Run("my-run", None), store, "my-run/", 0.0)))
+    assert dumps_in(store) == {}, "it may still be being written"
+    (folder / "rank_3").write_bytes(b"begun and ended")
+    beat(tasks, store)
+    beat(tasks, store)
+    assert dumps_in(store) == {"flight/rank_3": b"begun and ended"}
+    (folder / "rank_4").rmdir()
+    (folder / "rank_5").unlink()
+    tasks.close()
+    assert not folder.exists()
+
+
+def test_at_the_end_what_is_there_goes_out_before_the_sentinel(folder: Path) -> None:
+    store = MemoryStore()
+    tasks = started(folder, store)
+    (folder / "rank_0").write_bytes(b"dump")
+    beat(tasks, store, ending=True)
+    assert dumps_in(store) == {"flight/rank_0": b"dump"}
+
+
+def test_in_a_directory_they_are_written_where_they_belong(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    flight = tmp_path / "my-run" / "flight"
+    tasks = started(flight, store)
+    assert flight.is_dir()
+    tasks.close()
+    assert not flight.exists(), "an empty folder is no news"
+    tasks = started(flight, store)
+    (flight / "rank_0").write_bytes(b"dump")
+    beat(tasks, store, ending=True)
+    tasks.close()
+    assert (flight / "rank_0").read_bytes() == b"dump"
+
+
+def test_a_folder_that_is_gone_costs_no_beat(folder: Path) -> None:
+    store = MemoryStore()
+    tasks = started(folder, store)
+    folder.rmdir()
+    at = Beat(Run("my-run", None), store, "my-run/", 0.0)
+    for step in tasks.steps(at):
+        step.do()
+    tasks.close()
+
+
+def test_the_guardian_ships_those_of_a_process_that_was_killed(folder: Path) -> None:
+    store = MemoryStore()
+    (folder / "rank_7").write_bytes(b"dump")
+    ship_rest(store, "my-run/", str(folder))
+    assert dumps_in(store) == {"flight/rank_7": b"dump"}
+    assert not os.path.exists(folder)  # noqa: PTH110
+    ship_rest(store, "my-run/", str(folder))
