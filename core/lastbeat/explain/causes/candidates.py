@@ -25,7 +25,7 @@ _DATA_WORDS: Final = Pattern(
     re.IGNORECASE,
 )
 _CHECKPOINT_WORDS: Final = Pattern(
-    r"ckpt|checkpoint|optim|state_?dict|load_state|resum|snapshot|weights|model\.(?:pt|bin|safetensors)|\.pth?\b|\.safetensors|serialization\.py|restore",
+    r"ckpt|(?<!ipynb_)checkpoint|optim|state_?dict|load_state|resum|snapshot|weights|model\.(?:pt|bin|safetensors)|\.pth?\b|\.safetensors|serialization\.py|restore",
     re.IGNORECASE,
 )
 _QUOTED: Final = Pattern(r"['\"](?P<path>[^'\"]{1,300})['\"]")
@@ -47,6 +47,7 @@ _DATA_OR_CHECKPOINT: Final = frozenset(
 
 # Names of signals in the catalogue.
 _TERMINATED: Final = "terminated"
+_TIMEOUT: Final = "timeout_error"
 _CONTROL_FLOW: Final = "control_flow"
 _TEARDOWN: Final = "torchelastic_teardown"
 _LAUNCHER_STOPPED: Final = "torchelastic_stopped"
@@ -233,6 +234,8 @@ def _meaning(mention: Mention, signal: Signal) -> tuple[str, str | None]:
         if data and not checkpoint:
             return "data", "dataset"
         return error_type, subsystem
+    if signal.name == _TIMEOUT and mention.raised and mention.where == "connection":
+        return "communication", "socket"
     if signal.kind != "exception" or not mention.raised:
         return error_type, subsystem
     if mention.where in {"jit", "compile"}:

@@ -41,8 +41,8 @@ GUESSED: Final[Mapping[Grounds, float]] = {
 MEASURED: Final[Mapping[Grounds, float]] = {
     Grounds.NAMED: 0.98,
     Grounds.WAIT: 0.94,
-    Grounds.CONSEQUENCE: 0.88,
-    Grounds.CLASS: 0.51,
+    Grounds.CONSEQUENCE: 0.76,
+    Grounds.CLASS: 0.48,
 }
 LEVELS: Final[Mapping[Grounds, float]] = {**GUESSED, **MEASURED}
 """Grounds → confidence of a cause, without evidence against it."""

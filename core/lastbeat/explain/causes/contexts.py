@@ -100,7 +100,7 @@ _ATTEMPT: Final = Pattern(
 _FAILS: Final = Pattern(
     r"\b(?:ERROR|FATAL|CRITICAL|[Ee]rror|[Ff]atal)\b\s{0,2}[:(\]](?!\s{0,4}[-+]?\d)|"
     r"\b(?:[Ff]ail(?:ed|ure)|FAILED|[Uu]nable to|[Cc]annot|[Cc]an't|[Cc]ould(?: not|n't)|not present|refused|"
-    r"[Aa]bort(?:ed|ing)|does(?: not|n't) exist|not found|[Ee]xiting)\b"
+    r"[Aa]bort(?:ed|ing)|[Nn]o such file|does(?: not|n't) exist|not found|[Ee]xiting)\b"
 )
 _QUOTES: Final = "\"'`\u201c\u2018\u00ab"
 _CLOSING: Final = {"\u201c": "\u201d", "\u2018": "\u2019", "\u00ab": "\u00bb"}
@@ -165,9 +165,11 @@ def weight_of(text: str, start: int, end: int, signal: Signal, *, exception: boo
         return "weak" if signal.verdict == "stalled" and signal.severity == "warning" else "none"
     if text.startswith("{") and level != "error":
         return "none"
-    if retries(text) or _TOOL.match(text) or _is_listed(text, start, end):
+    if retries(text) or (not exception and _TOOL.match(text)) or _is_listed(text, start, end):
         return "weak"
-    if level == "warning" and not is_announced_calmly and signal.severity != "critical":
+    # A handler of a signal may have any level.
+    any_level = is_announced_calmly or signal.severity == "critical" or signal.subsystem == "native_crash"
+    if level == "warning" and not any_level:
         return "weak"
     if level != "error" and start > 0 and _is_quoted(text, start, end):
         return "weak"

@@ -248,7 +248,7 @@ class _Diagnosis:
         1. The first of the warnings of a wait, if no step and no other line of a live program follows the last of them.
         2. The reports above a launcher's word that it restarts the workers, if nothing follows.
         3. In a short text, the first line about a failure that nothing of a live program follows: a warning, an error
-           in a logger's words, or words that an ``_error`` might have.
+           in a logger's words, or words that an ``_error`` might have. In any text, a traceback without its end.
         """
         waits = [each for each in self._candidates if _is_suspicion(each.signal)]
         last = waits[-1] if waits else None
@@ -258,8 +258,7 @@ class _Diagnosis:
         logs = [replace(log, mentions=log.restarted) for log in self._logs if log.restarted]
         if logs:
             return _Diagnosis(logs, self._catalogue, None, None).explanation()
-        short = [replace(log, mentions=log.stated) for log in self._logs if _is_short(log)]
-        said = candidates_of(short, self._signals)
+        said = candidates_of([replace(log, mentions=_stated_in(log)) for log in self._logs], self._signals)
         words = sorted(
             [*said, *filter(_are_last_words, self._candidates)], key=lambda each: (each.log_index, each.mention.order)
         )
@@ -594,6 +593,11 @@ class _Diagnosis:
         return says_so and mention.line > candidate.log.alive_line
 
 
+def _stated_in(log: LogSummary) -> list[Mention]:
+    """The lines that state a failure in a short text, and the traceback in which a text of any length ends."""
+    return [*(log.stated if _is_short(log) else ()), *([log.cut] if log.cut is not None else ())]
+
+
 def _is_suspicion(signal: Signal) -> bool:
     """Whether it says that something is awaited, which may come at any time."""
     return signal.verdict == "stalled" and signal.severity == "warning"
@@ -605,9 +609,11 @@ def _is_short(log: LogSummary) -> bool:
 
 
 def _are_last_words(candidate: Candidate) -> bool:
-    """Whether it is about a failure, in a short text, without a later line that only a live program prints."""
+    """Whether it is about a failure, in a short text, without a later line that only a live program prints. A report of
+    a lost peer may have further lines of its own."""
     mention, log = candidate.mention, candidate.log
-    if not _is_short(log) or mention.line <= log.alive_line or mention.quiet or contexts.retries(mention.text):
+    is_last = mention.line > log.alive_line or candidate.tier == Tier.CASCADE
+    if not _is_short(log) or not is_last or mention.quiet or contexts.retries(mention.text):
         return False
     if "Warning: " in mention.text or (mention.weak and contexts.level_of(mention.text) != "warning"):
         # Python's warnings are about what may become a trouble one day.

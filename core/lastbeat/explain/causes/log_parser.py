@@ -246,7 +246,18 @@ class LogParser:
             warned=dict(self._summary.warned),
             restarted=list(self._summary.restarted),
             stated=list(self._summary.stated),
+            cut=self._cut(),
         )
+
+    def _cut(self) -> Mention | None:
+        """The traceback in which the text ends so far. A notebook prints the class of the exception above it, too."""
+        traceback = self._tracebacks.unfinished()
+        if traceback is None:
+            return None
+        named = traceback.header.partition(HEADER)[0].strip()
+        report = meaning_of(self._vocabulary.matcher, f"{named}:").report or error_file.OTHER
+        cut = Line(traceback.line, traceback.header, traceback.header)
+        return self._mention(cut, None, report, {})
 
     def progress(self, ahead: Sequence[StepLine] = ()) -> Progress:
         """The progress in :meth:`summary`."""

@@ -46,6 +46,8 @@ class LogSummary:
     """First line of the last of several attempts."""
     mentions: list[Mention] = field(default_factory=list)
     """Mentions in the order of the file, including only a few that the run survived."""
+    cut: Mention | None = None
+    """The traceback in which the text ends, before its exception."""
     stated: list[Mention] = field(default_factory=list)
     """Lines at the end of a short text that state a failure in words of no signal."""
     restarted: list[Mention] = field(default_factory=list)

@@ -28,6 +28,8 @@ _FOREIGN_LIMIT: Final = 60
 """Most other lines between two lines of a traceback."""
 _LINES_LIMIT: Final = 2000
 """Most lines of a traceback."""
+_HEADER_LIMIT: Final = 160
+"""Most characters of a traceback's first line, counted from its end."""
 _PREFIX_LIMIT: Final = 120
 """Most characters of a log collector's prefix."""
 _WORDS_LIMIT: Final = 240
@@ -101,6 +103,7 @@ def is_frame(text: str) -> bool:
 
 def place_of(file: str) -> str:
     """The kind of code in a source file (``collective``, ``data``, ``checkpoint``, …); "" for a program's own."""
+    file = file.replace("\\", "/")
     return next((name for name, pattern in _PLACES if pattern.search(file)), "")
 
 
@@ -111,6 +114,8 @@ class OpenTraceback:
     FORM: ClassVar = Form.SPARSE
 
     line: int
+    header: str = ""
+    """Its first line, shortened."""
     prefix: str = ""
     settled: bool = False
     """Whether a second line has confirmed the prefix."""
@@ -204,8 +209,12 @@ class TracebackParser:
         if len(self.open) >= _OPEN_LIMIT:
             self.open.pop(next(iter(self.open)))
         self.open[_key(rank, prefix)] = OpenTraceback(
-            number, prefix, indent=indent, quiet=quiet, detail_of=detail_of, logged=logged
+            number, text[-_HEADER_LIMIT:], prefix, indent=indent, quiet=quiet, detail_of=detail_of, logged=logged
         )
+
+    def unfinished(self) -> OpenTraceback | None:
+        """The first traceback whose exception is not there yet, or None."""
+        return next((each for each in self.open.values() if not each.quiet and each.detail_of < 0), None)
 
     def read(self, rank: int | None, text: str) -> "tuple[OpenTraceback, str] | bool | None":
         """Read ``text``. Returns True for a line of an open traceback, and None for another line. For the last line,
