@@ -1,4 +1,4 @@
-"""``make bench``: prints the tables of docs/performance*.md; ``--write`` puts them there."""
+"""``make bench``: prints the tables of docs/performance*.md and docs/accuracy.md; ``--write`` puts them there."""
 
 import argparse
 import os
@@ -21,6 +21,7 @@ from bench import (
     health,
     loop,
     measure,
+    numbers,
     ray,
     restarts,
     sdk,
@@ -31,7 +32,7 @@ from bench import (
 )
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 
-PAGES = sorted((CHECKOUT / "docs").glob("performance*.md"))
+PAGES = [*sorted((CHECKOUT / "docs").glob("performance*.md")), CHECKOUT / "docs" / "accuracy.md"]
 AN_HOUR = "polling"
 """A part that runs only if it is named, because it takes an hour."""
 PACKAGES = ("obstore", "boto3", "moto")
@@ -46,9 +47,10 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--only",
         choices=(*PARTS, AN_HOUR),
-        help="one run, requests of fleets, their time, logs, looking, restarts, on Ray, limits, nodes, stragglers",
+        help="one run, requests of fleets, their time, logs, looking, restarts, on Ray, limits, numbers, nodes, …",
     )
     parser.add_argument("--minutes", type=float, default=60, help="how long the polling supervisor is watched (60)")
+    parser.add_argument("--curves", type=Path, help="a folder of logs and trainer_state.json files to judge as well")
     parser.add_argument("--megabytes", type=int, default=200, help="size of the logs that are read (200)")
     parser.add_argument(
         "--write", action="store_true", help="put the tables into docs/performance*.md, each part as a whole"
@@ -128,6 +130,10 @@ _TABLES: Final[dict[str, tuple[str, Callable[[argparse.Namespace], Iterator[str]
     "timeouts": (
         "Traces are made from a seed, so their figures are the same on every machine;",
         lambda _: timeouts.tables(progress),
+    ),
+    "numbers": (
+        "Runs are made from a seed, so their figures are the same on every machine;",
+        lambda args: numbers.tables(progress, args.curves),
     ),
     "health": ("Each row in a process of its own;", health_tables),
     "stragglers": (

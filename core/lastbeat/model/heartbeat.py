@@ -11,6 +11,7 @@ from dataclasses import MISSING
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
+from lastbeat.model.curve import Curve, read_curve
 from lastbeat.model.data import dataclass
 from lastbeat.model.document_field import (
     AGE,
@@ -301,6 +302,8 @@ class Heartbeat:
     """The first of its points: time by the instance's clock, and step."""
     step_reached_at: datetime | None = None
     """When training reached ``step``, by the instance's clock. None: its newest points do not tell."""
+    curve: Curve = Curve()
+    """Its latest points."""
 
     @property
     def is_last(self) -> bool:
@@ -398,6 +401,7 @@ def heartbeat_of(document: Mapping[str, object] | str, version: str, reading: Re
         not_finite_since=_not_finite_since(points, step, loss),
         first_point=_first_point(points, reading),
         step_reached_at=_step_reached_at(points, step, reading),
+        curve=read_curve(document, reading, (own or modified).timestamp()),
         **known,
     )
 

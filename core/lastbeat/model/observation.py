@@ -5,6 +5,7 @@ from dataclasses import field
 from datetime import datetime
 
 from lastbeat.model.cause import NOTHING, Explanation
+from lastbeat.model.curve import Curve
 from lastbeat.model.data import dataclass
 from lastbeat.model.health import HealthCondition
 from lastbeat.model.heartbeat import Heartbeat
@@ -141,6 +142,8 @@ class Seen:
     """Its job, as the launcher reports it; None if the launcher was not asked."""
     ranks: RanksLookedAt | None = None
     """Its ranks. None: this look was not shown their files."""
+    curve: Curve = Curve()
+    """Its latest points: those of progress.json, else those that this watcher has seen."""
 
     @property
     def end(self) -> Sentinel | None:

@@ -32,6 +32,7 @@ _BARE_STEP = Pattern(
 # A bar of tqdm: its label, n/total, and what stands behind.
 _BAR = Pattern(r"\s{0,8}([^%|]{0,80}?)\s{0,8}\d{1,3}%\|[^|]{0,400}\|\s{0,8}(\d{1,15})/(\d{1,15}) \[(.*)")
 _TUNE = Pattern(r"\s{0,8}(\d{1,7})\|(\d{1,15})\|loss: ([-+]?[\w.]{1,25}): {1,8}\d{1,3}%\|")
+_ROUNDED = Pattern(r"0?\.00+")
 _TRAINING = Pattern(r"(?:train(?:ing)?|steps?|iterations?|epoch.{0,40}):?", re.IGNORECASE)
 
 
@@ -124,7 +125,8 @@ class Progress:
 
     def _rate(self, lower: str) -> None:
         if (rate := progress_fields.rate(lower)) is not None:
-            self.learning_rate = float(rate[1])
+            # One that is printed as 0.0000 may be small, and not zero.
+            self.learning_rate = None if _ROUNDED.fullmatch(rate[1]) else float(rate[1])
 
     def _speed(self, found: tuple[float, str] | None) -> None:
         if found is not None:

@@ -63,6 +63,22 @@ class StepWaits(Persisted):
 
 
 @dataclass(frozen=True)
+class UsualNumbers(Persisted):
+    """What is usual for an attempt, see ``decide.numbers``. The next one is compared with it."""
+
+    attempt: int
+    step: int
+    """The last one when ``loss`` was seen."""
+    step_s: float | None = None
+    """Time of a step."""
+    loss: float | None = None
+    """Level of the loss, as a logarithm."""
+    world_size: int | None = None
+    """Ranks that shared a step."""
+    node: str | None = None
+
+
+@dataclass(frozen=True)
 class HeartbeatMemory(Persisted):
     """What is known of one heartbeat, see ``decide.freshness``."""
 
@@ -219,6 +235,10 @@ class Record(Persisted):
     progress: HeartbeatMemory | None = None
     earlier_step_limit_s: float | None = None
     """How long the run may be without a new step, as attempts before this one have taught watchers."""
+    numbers: UsualNumbers | None = None
+    """What is usual for this attempt."""
+    earlier_numbers: UsualNumbers | None = None
+    """The same for the attempt before."""
     log: HeartbeatMemory | None = None
     """The logs as a heartbeat. ``modified`` is when text was last new."""
     log_lines: Mapping[str, datetime] = field(default_factory=dict)

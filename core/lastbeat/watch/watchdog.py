@@ -13,6 +13,7 @@ from lastbeat.alerts.port import Channel
 from lastbeat.model import runid
 from lastbeat.model.action import Action
 from lastbeat.model.alert import Message
+from lastbeat.model.curve import Curve, curve_point
 from lastbeat.model.data import dataclass
 from lastbeat.model.job import JobSight
 from lastbeat.model.limits import MEND
@@ -177,7 +178,8 @@ class _OvertakenError(Exception):
 
 
 class Watch:
-    """Watches one run. Between ticks it keeps only what saves requests, and nothing that a restart would lose."""
+    """Watches one run. Between ticks it keeps only what saves requests, and nothing that a restart would lose, except
+    the curve of a run whose documents have none."""
 
     def __init__(self, run_id: str, context: WatchContext) -> None:
         self.run_id = runid.check_run_id(run_id)
@@ -187,6 +189,7 @@ class Watch:
         token = context.token or os.urandom(6).hex()
         self._observer = Observer(store, run_id, context.mask)
         self._ranks = SilentRankReader(store, run_id, context.mask)
+        self._curve = Curve()
         self._first_look: datetime | None = None
         self._fleet_watched = False
         # A log that is read less often could seem dead, or stalled, in between.
@@ -345,11 +348,26 @@ class Watch:
             observed = self._logs.add_to(seen, self._observer.files, record, now, again=True)
         attempt = record.attempt if record is not None else None
         observed = self._ranks.add_to(observed, self._observer.ranks, attempt, self._policy(now).stale_s, now)
+        if isinstance(observed, Seen):
+            observed = replace(observed, curve=self._seen_curve(observed))
         if sight is not None and not out:
             observed = replace(observed if isinstance(observed, Seen) else Seen(), job=sight)
             if observed.stop is None:
                 observed = replace(observed, stop=self._observer.stop_request())
         return Look(observed, record, now, left_out=out)
+
+    def _seen_curve(self, seen: Seen) -> Curve:
+        """The curve in the run's progress.json, else the latest points that this watch has seen of it."""
+        shown, logs = seen.knows_step, seen.logs
+        if shown is None or shown.fault is not None:
+            return self._curve
+        if shown.curve.length > 1:
+            return shown.curve
+        newest = shown.curve
+        if not newest.length and logs is not None and logs.step is not None:
+            newest = curve_point(shown.modified.timestamp(), logs.step, logs.loss, logs.learning_rate)
+        self._curve = self._curve.extended(newest)
+        return self._curve
 
     def _stays_out(self, record: Record, observed: Seen | NeverSeen, now: datetime) -> bool:
         times = (entry.modified for name, entry in self._observer.files.items() if name != runid.RECORD)

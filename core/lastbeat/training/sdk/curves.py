@@ -6,8 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from time import monotonic
+from typing import Any, TypeVar
 
 MAX_POINTS = 160
+TAIL_SPACING_S = 25.0
+"""Least time in s between two points at the end of a curve, which stay until they are the oldest of these."""
 BETWEEN_LIMIT = 512
 """Most points that are held between two beats, besides the extremes."""
 SAMPLED = 24
@@ -21,6 +24,9 @@ _SLIGHT = 0.001
 Point = tuple[float, int, float | str | None, float | str | None]
 """Unix time in s, step, loss and learning rate (text where they are not finite). Time and step of two points give the
 speed of training between them, so the time keeps its milliseconds."""
+_Added = tuple[float, int, float | str | None, float | str | None, int]
+"""A point, and its number among all that were added."""
+AnyPoint = TypeVar("AnyPoint", bound=tuple[Any, ...])
 StepMetrics = tuple[float, object, dict[str, object]]
 """Time of a step by the monotonic clock, the step, and its metrics as training gave them."""
 
@@ -31,37 +37,50 @@ class RecentPoints:
 
     When they are full, each four neighbours are reduced to their least and greatest. From then on each kept pair stands
     for twice as many points. So the covered span is unbounded, and no peak is lost.
+
+    Three in ten are of the last minutes, :data:`TAIL_SPACING_S` apart whatever their loss. Watchers see in these how
+    fast training is now, and its loss without a choice of extremes.
     """
 
     limit: int = MAX_POINTS
-    _kept: list[Point] = field(default_factory=list)
-    _group: list[Point] = field(default_factory=list)
+    _kept: list[_Added] = field(default_factory=list)
+    _group: list[_Added] = field(default_factory=list)
     """The least and the greatest point since the last kept one, in order of time."""
     _in_group: int = 0
-    _newest: Point | None = None
+    _newest: _Added | None = None
     _spacing: int = 1
+    _tail: deque[_Added] = field(default_factory=deque)
 
     def add(self, point: Point) -> None:
         """Add a point that is newer than all before."""
-        self._newest = point
+        self._newest = newest = (*point, self._newest[-1] + 1 if self._newest is not None else 0)
+        if not self._tail or abs(newest[0] - self._tail[-1][0]) >= TAIL_SPACING_S:
+            self._tail.append(newest)
+        if len(self._tail) > self._tail_limit:
+            self._tail.popleft()
         if not self._kept:
-            self._kept.append(point)
+            self._kept.append(newest)
             return
-        self._group = extremes([*self._group, point])
+        self._group = extremes([*self._group, newest])
         self._in_group += 1
         if self._in_group < 2 * self._spacing:
             return
         self._kept += self._group
         self._group, self._in_group = [], 0
-        if len(self._kept) > self.limit - 3:
+        if len(self._kept) > self.limit - self._tail_limit - 3:
             self._kept = halved(self._kept)
             self._spacing *= 2
 
     @property
     def points(self) -> list[Point]:
         """All kept points, oldest first."""
-        points = [*self._kept, *self._group]
-        return points if self._newest is None or points[-1] is self._newest else [*points, self._newest]
+        newest = [] if self._newest is None else [self._newest]
+        known = {added[-1]: added[:-1] for added in (*self._kept, *self._group, *self._tail, *newest)}
+        return [known[number] for number in sorted(known)]
+
+    @property
+    def _tail_limit(self) -> int:
+        return 3 * self.limit // 10
 
 
 class StepSampler:
@@ -147,7 +166,7 @@ def _emptied(held: deque[Point]) -> Iterator[Point]:
             yield held.popleft()
 
 
-def extremes(points: Sequence[Point]) -> list[Point]:
+def extremes(points: Sequence[AnyPoint]) -> list[AnyPoint]:
     """The least and the greatest point, in order of time. A loss that is not a number counts as the greatest, so that
     it stays visible."""
     if len(points) < 3:
@@ -161,7 +180,7 @@ def extremes(points: Sequence[Point]) -> list[Point]:
     return [points[index] for index in sorted((least, greatest))]
 
 
-def halved(points: Sequence[Point]) -> list[Point]:
+def halved(points: Sequence[AnyPoint]) -> list[AnyPoint]:
     """About half of the points: the first, and the least and the greatest of each four neighbours."""
     kept = [points[0]]
     for start in range(1, len(points), 4):
@@ -206,7 +225,7 @@ def _off(points: Sequence[Point], known: Sequence[int], marks: Sequence[int]) ->
         yield abs(_value(at) - line), index
 
 
-def _value(point: Point) -> float:
+def _value(point: tuple[Any, ...]) -> float:
     """A point's loss: 0 if unknown, infinity if it is not a finite number."""
     loss = point[2]
     if loss is None:

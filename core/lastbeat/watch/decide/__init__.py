@@ -5,7 +5,9 @@ from lastbeat.model.lazy_face import lazy_face
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastbeat.watch.decide import goodput as goodput
+    from lastbeat.watch.decide import levels as levels
+    from lastbeat.watch.decide import pace as pace
     from lastbeat.watch.decide import similar as similar
 
-# A pass over a healthy run loads neither.
-__getattr__ = lazy_face(__name__, "goodput", "similar")
+# A pass over a healthy run without a curve loads none of these.
+__getattr__ = lazy_face(__name__, "goodput", "levels", "pace", "similar")

@@ -8,6 +8,7 @@ from lastbeat.model.data import dataclass
 from lastbeat.model.job import JobMemory
 from lastbeat.model.observation import Seen
 from lastbeat.model.record import Attempt, Finding, HeartbeatMemory, Record, ToldWarning
+from lastbeat.watch.decide.numbers import Numbers
 
 METADATA, PROGRESS = "metadata.json", "progress.json"
 LOG, LOG_STEP = "log", "step in the log"
@@ -42,6 +43,8 @@ class AttemptEvidence:
     never_started: str | None = None
     """Why the run has no job, if its launcher refused it."""
     attempt: Attempt = field(default_factory=Attempt)
+    numbers: Numbers = field(default_factory=Numbers)
+    """Its pace, and the levels of its loss and gradients."""
 
     @property
     def stood(self) -> Mapping[str, str]:

@@ -29,7 +29,7 @@ from lastbeat.model.similar import SimilarFailure
 from lastbeat.model.state import RecordedCause
 from lastbeat.model.status import UNWELL, Event, Status
 from lastbeat.model.text import fit, one_line
-from lastbeat.watch.decide import jobs, logs, step_waits
+from lastbeat.watch.decide import jobs, logs, numbers, step_waits
 from lastbeat.watch.decide.attempt import AttemptMatch, match_attempt, reopened, sentinel_tokens, skew_range
 from lastbeat.watch.decide.conditions.table import EXPLAINED, MUTED_BY_FLAPPING, OUTLASTING_AN_ATTEMPT
 from lastbeat.watch.decide.evidence import AttemptEvidence
@@ -44,6 +44,8 @@ from lastbeat.watch.decide.verdict import Verdict, happened_at, judge, unobserva
 
 HISTORY_LIMIT = 50
 _NODE_LIMIT = 100
+_NUMBERS_S = 86400.0
+"""A quarter of this many seconds after the last write of the record, new usual numbers are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +297,7 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
         starting=jobs.starting(before.actions, before.job, now),
         never_started=jobs.never_started(before.actions, before.job),
         attempt=match.attempt,
+        numbers=numbers.judged(before, match.attempt, seen, is_new=match.is_new),
     )
 
 
@@ -451,6 +454,8 @@ def _conclude(
         metadata=evidence.metadata,
         progress=evidence.progress,
         earlier_step_limit_s=evidence.earlier_step_limit_s,
+        numbers=evidence.numbers.usual,
+        earlier_numbers=evidence.numbers.earlier,
         log=evidence.log,
         log_lines=evidence.log_lines,
         warned=evidence.warned,
@@ -610,6 +615,7 @@ def must_persist(before: Record, after: Record, policy: Policy, now: datetime, *
        heartbeat that disappeared or came back.
     2. The length of a stall is known only from recorded looks: a new step, a new line and new text are written four
        times per limit.
+    3. The numbers that are usual for an attempt are written once they are known, and then each quarter of a day.
     """
     if set(before.conditions) != set(after.conditions) or before.attempt != after.attempt:
         return True
@@ -630,6 +636,7 @@ def must_persist(before: Record, after: Record, policy: Policy, now: datetime, *
     if _is_gone(before.log) is not _is_gone(after.log):
         return True
     limits = [rule.every_s for rule in policy.absences] if before.log_lines != after.log_lines else []
+    limits += _numbers_limit_s(before, after)
     if before.warned != after.warned:
         limits.append(logs.WARNED_S)
     if (policy.learns_steps or after.supervision is not None) and _has_news_of_waits(before, after):
@@ -642,6 +649,13 @@ def must_persist(before: Record, after: Record, policy: Policy, now: datetime, *
         limits.append(policy.stale_s)
     written_s = (now - before.written_at).total_seconds() if before.written_at else math.inf
     return bool(limits) and written_s >= min(limits) / 4
+
+
+def _numbers_limit_s(before: Record, after: Record) -> list[float]:
+    """How often new usual numbers are written: the first ones at once."""
+    if before.numbers == after.numbers:
+        return []
+    return [_NUMBERS_S if before.numbers is not None else 0.0]
 
 
 def _progress_marker(record: Record, policy: Policy) -> tuple[object, ...]:

@@ -46,7 +46,7 @@ def _ill_nodes(seen: Seen, attempt: Attempt) -> list[IllNode]:
     ]
 
 
-def _said_by_nodes(name: str, check: Check) -> str | None:
+def said_by_nodes(name: str, check: Check) -> str | None:
     """What the nodes of this attempt report under ``name``, or None if none does."""
     lines = [
         one_line(each.text) if host is None else f"{one_line(host)}: {one_line(each.text)}"
@@ -74,7 +74,7 @@ def _reports(check: Check) -> Iterator[tuple[str | None, tuple[HealthCondition, 
 
 def _row(name: str, meaning: str, *, outlasts_attempt: bool = False) -> Condition:
     meaning = f"by training's own reports ([health.md](health.md)) {meaning}"
-    find, needs = partial(_said_by_nodes, name), (METADATA, NODES)
+    find, needs = partial(said_by_nodes, name), (METADATA, NODES)
     return Condition(name, meaning, find, needs, hint=REMEDIES[name], outlasts_attempt=outlasts_attempt)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from lastbeat.model.policy import Policy
-from lastbeat.watch.decide.conditions import beats, documents, job, log_text, nodes, ranks, stall
+from lastbeat.watch.decide.conditions import beats, documents, job, log_text, nodes, numbers, ranks, stall
 from lastbeat.watch.decide.conditions.condition import Check, Condition, Found
 
 BEFORE_THE_FIRST_BEAT: Final = beats.BEFORE_THE_FIRST
@@ -21,6 +21,7 @@ def while_beating(policy: Policy) -> tuple[Condition, ...]:
         *ranks.SLOW,
         *stall.CONDITIONS,
         *documents.CONDITIONS,
+        *numbers.CONDITIONS,
         *log_text.absences(policy),
         *log_text.NETWORK_IN_USE,
         *nodes.CONDITIONS,
