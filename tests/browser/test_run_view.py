@@ -259,6 +259,28 @@ def test_ranks_are_silent_by_the_limit_of_the_fleet(page: Page) -> None:
         expect(section(page, "Ranks")).to_contain_text("silent for over 1 s")
 
 
+def test_ranks_that_are_stuck_stand_in_a_table(page: Page) -> None:
+    def stuck(told: dict[str, Any]) -> None:
+        alike = {"since": "2025-08-04T17:16:21Z", "frame": "train.py:10 in step", "call": "all_reduce #1 [4] <b>"}
+        ranks = [
+            {"ranks": "5", "count": 1, "does": "never joined", "host": "h100-3", **alike},
+            {"ranks": "0-4, 6", "count": 6, "does": "waits", "host": None, **alike, "frame": None},
+        ]
+        told["explained"]["stuck"] = {"call": "all_reduce #2", "group": "tp (1)", "ranks": ranks}
+
+    with told_otherwise(page, stuck):
+        open_run(page, scenes.OOM)
+        table = section(page, "Cause").get_by_role("table", name="Ranks in all_reduce #2 of group tp (1)")
+        rows = table.locator("tbody tr")
+        expect(rows).to_have_count(2)
+        expect(rows.nth(0)).to_contain_text("rank 5 on h100-3")
+        expect(rows.nth(0)).to_contain_text("never joined")
+        expect(rows.nth(0)).to_contain_text("all_reduce #1 [4] <b>")
+        expect(rows.nth(0)).to_contain_text("train.py:10 in step")
+        expect(rows.nth(1)).to_contain_text("ranks 0-4, 6")
+        assert page.evaluate(_BROKEN_AND_WIDE) == [[], 0]
+
+
 def test_where_it_is_undecided_both_causes_stand_beside_each_other(page: Page) -> None:
     def undecided(told: dict[str, Any]) -> None:
         second = {"error_type": "cancelled", "evidence": told["explained"]["evidence"], "confidence": 0.25}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lastbeat.explain.causes.explaining import explain, with_last_words
 from lastbeat.explain.causes.log_reader import LogReader
@@ -35,6 +35,14 @@ _LONG: Final = timedelta(days=300)
 """Longest time from the first date in a log to its end: longer than any run, and less than a year."""
 
 
+class StatedEnd(NamedTuple):
+    """What the user says of the run's end."""
+
+    exit_code: int | None = None
+    scheduler: str | None = None
+    """The scheduler's word for the job's state."""
+
+
 def story(  # noqa: PLR0913 - the question, and two lists for what went wrong
     sources: Sequence[LogInput],
     signals: Catalogue,
@@ -42,8 +50,7 @@ def story(  # noqa: PLR0913 - the question, and two lists for what went wrong
     faults: list[UnreadableLogError],
     notes: list[str],
     *,
-    exit_code: int | None = None,
-    scheduler: str | None = None,
+    end: StatedEnd | None = None,
     neighbours: bool = True,
     ranks: "RankFacts | None" = None,
     dumps: Sequence[DumpFile] = (),
@@ -58,6 +65,7 @@ def story(  # noqa: PLR0913 - the question, and two lists for what went wrong
         if len(notes) < MOST_NOTES:
             notes.append(text)
 
+    end = end or StatedEnd()
     summaries: list[LogSummary] = []
     read: list[LogRead] = []
     for source in sources:
@@ -79,7 +87,7 @@ def story(  # noqa: PLR0913 - the question, and two lists for what went wrong
     for text in recorded.notes:
         note(text)
     found = explain(
-        summaries, signals, exit_code=exit_code, scheduler=scheduler, world_size=world_size, whole=not faults
+        summaries, signals, exit_code=end.exit_code, scheduler=end.scheduler, world_size=world_size, whole=not faults
     )
     found = with_stuck(found, recorded.stuck, signals.error_types)
     found = with_last_words(found, summaries, signals)
@@ -88,18 +96,18 @@ def story(  # noqa: PLR0913 - the question, and two lists for what went wrong
         times = {each.rank: at for each in found.missing.ranks if (at := ends.get(each.log)) is not None}
         hosts = {} if ranks is None else ranks.hosts([each.rank for each in found.missing.ranks])
         found = found.located(hosts, times)
-    if exit_code is not None or scheduler or any(_is_error(log.name) for log in read):
+    if end.exit_code is not None or end.scheduler or any(_is_error(log.name) for log in read):
         # The run did end: the user says so, or training wrote _error.
         found = replace(found, ended=True)
     lines = _around(sources, found.cause.evidence, mask) if found.cause is not None and neighbours else ()
-    end: tuple[tuple[int, str], ...] = ()
+    last_lines: tuple[tuple[int, str], ...] = ()
     if found.missing is not None and neighbours:
         log = found.missing.ranks[0].log
         last = next(each.lines for each in summaries if each.file == log)
-        end = _around(sources, Evidence(log, last, ""), mask)
+        last_lines = _around(sources, Evidence(log, last, ""), mask)
     notes_once = tuple(dict.fromkeys(notes))
     return ExplainReport(
-        found, tuple(read), signals.error_types, lines, notes_once, missing_end=end, dumps=recorded.number
+        found, tuple(read), signals.error_types, lines, notes_once, missing_end=last_lines, dumps=recorded.number
     )
 
 

@@ -143,6 +143,22 @@ def test_what_one_rank_has_got_past_the_others_wait_in() -> None:
     assert found.sentence.startswith("broadcast #6 of group default_pg (0): rank 0 finished it and went on; ranks 1-3")
 
 
+def test_a_rank_that_is_still_in_the_call_before_is_named() -> None:
+    """The others have got past it, and most of them wait in the next one."""
+    made = run(program(rank2=ROUND), FOUR)
+    made[2][-1] = (*made[2][-1][:3], False)
+    found = there(stuck_collective({rank: read(pickled(document(made[rank], FOUR, rank))) for rank in made}))
+    assert found.root == 2
+    assert found.sentence.startswith("all_reduce #4 of group default_pg (0): rank 2 never joined; ranks 0-1, 3 wait")
+
+
+def test_a_rank_that_never_called_its_group_is_shown_where_it_was_last() -> None:
+    steps = {0: [Step()], 1: [Step()], 2: [Step(), Step("2", line=60)], 3: [Step(line=50)]}
+    found = there(stuck(steps, PAIRS))
+    assert (found.root, found.call, found.group) == (3, "all_reduce #1", "group 2 (2)")
+    assert found.places.startswith("rank 3 was last at train.py:50 in step (all_reduce #1, 11:06:41)")
+
+
 def test_if_all_have_joined_the_network_is_to_blame() -> None:
     made = run(program(), FOUR)
     made = {rank: [*each[:-1], (*each[-1][:3], False)] for rank, each in made.items()}

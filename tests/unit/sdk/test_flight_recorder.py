@@ -1,8 +1,10 @@
 """PyTorch's flight recorder is set up where training has not done so, and its dumps reach the run's folder."""
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -52,6 +54,24 @@ def stays(own: dict[str, str], added: dict[str, str], folder: str | None) -> Non
     environ = dict(own)
     assert record(environ, "/runs/my-run") == folder
     assert environ == {**added, **own}
+
+
+def test_a_torch_that_would_warn_of_its_old_names_gets_the_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    for version, old in (
+        ("2.7.1+cu126", True),
+        ("2.8.0", False),
+        ("2.13.0+cpu", False),
+        ("3.0", False),
+        ("main", True),
+    ):
+        torch = ModuleType("torch")
+        torch.__dict__["__version__"] = version
+        monkeypatch.setitem(sys.modules, "torch", torch)
+        environ: dict[str, str] = {}
+        record(environ, "/runs/my-run")
+        assert ("TORCH_NCCL_TRACE_BUFFER_SIZE" in environ) == old, version
+        assert ("TORCH_NCCL_DEBUG_INFO_TEMP_FILE" in environ) == old, version
+        assert environ["TORCH_FR_BUFFER_SIZE"] == "2000"
 
 
 @pytest.fixture

@@ -108,7 +108,7 @@ def stuck_collective(
                     wait.into[rank] = other.group, call
     best = min(waits, key=_order)
     newest = max((call.at_ns for dump in dumps.values() if (last := dump.last) for call in [last[1]]), default=0)
-    return _finding(best, set(ended), files or {}, newest)
+    return _finding(best, dumps, set(ended), files or {}, newest)
 
 
 def _order(wait: _Wait) -> tuple[int, float, int]:
@@ -191,35 +191,46 @@ def _waited_for(
         for rank, calls in numbered.items()
         if (call := next((calls[number] for number in sorted(calls) if not calls[number].done), None)) is not None
     }
-    number = min((call.seq for call in undone.values()), default=max(last.values(), default=0))
-    behind = {rank: last[rank] for rank in last if last[rank] < number and not dumps[rank].fault}
-    if not undone and (not behind or any(call.nccl for calls in numbered.values() for call in calls.values())):
+    if not undone and any(call.nccl for calls in numbered.values() for call in calls.values()):
         return None
-    if behind:
-        # Some calls, as a broadcast by its source, end without the others.
-        first = min(behind.values()) + 1
-        number = first if any(first in calls for calls in numbered.values()) else number
-        behind = {rank: seq for rank, seq in behind.items() if seq < number}
-    waiting = undone or {rank: calls[number] for rank, calls in numbered.items() if number in calls}
-    others: dict[int, tuple[str, Call | None]] = {
-        rank: (ABSENT, numbered[rank].get(last[rank])) for rank in sorted(behind)
-    }
-    if not others:
-        done = [rank for rank in last if rank not in undone and number in numbered[rank]]
-        idle = [rank for rank, call in undone.items() if call.nccl and not call.started]
-        others = {rank: (PAST, numbered[rank][number]) for rank in done}
-        if not others and 0 < len(idle) < len(undone):
-            others = {rank: (NOT_STARTED, undone[rank]) for rank in idle}
-            waiting = {rank: call for rank, call in undone.items() if rank not in others}
-    others.update(
-        {
-            rank: (NO_DUMP, None)
-            for rank in members
-            if rank not in dumps or (dumps[rank].fault and rank not in waiting and rank not in others)
-        }
-    )
+    # The one in which most ranks are. Some get past it, as the source of a broadcast does, and some are still behind.
+    tally = Counter(call.seq for call in undone.values())
+    number = max(tally, key=lambda each: (tally[each], -each)) if tally else max(last.values(), default=0)
+    behind = {rank: seq for rank, seq in last.items() if seq < number and not dumps[rank].fault}
+    if not undone and not behind:
+        return None
+    waiting = {rank: call for rank, call in undone.items() if call.seq == number}
+    waiting = waiting or {rank: calls[number] for rank, calls in numbered.items() if number in calls}
+    others = _others(number, behind, undone, numbered)
+    waiting = {rank: call for rank, call in waiting.items() if rank not in others}
+    first = min(behind.values(), default=number) + 1
+    if first < number and any(first in calls for calls in numbered.values()):
+        number = first
+    for rank in members:
+        if rank not in waiting and rank not in others and (rank not in dumps or dumps[rank].fault):
+            others[rank] = (NO_DUMP, None)
     shown = next((calls[number] for calls in numbered.values() if number in calls), next(iter(waiting.values())))
     return _Wait(group, members, shown, waiting, others)
+
+
+def _others(
+    number: int, behind: Mapping[int, int], undone: Mapping[int, Call], numbered: Mapping[int, Mapping[int, Call]]
+) -> dict[int, tuple[str, Call | None]]:
+    """What the ranks do that do not wait in the call ``number``: those that never made it, else those whose GPU has not
+    begun it, else those that are past it."""
+    found: dict[int, tuple[str, Call | None]] = {}
+    for rank, seq in sorted(behind.items()):
+        found[rank] = ABSENT, numbered[rank].get(seq)
+    found.update(
+        {rank: (NOT_STARTED, call) for rank, call in undone.items() if call.seq < number and rank not in found}
+    )
+    if found:
+        return found
+    idle = {rank: call for rank, call in undone.items() if call.nccl and call.seq == number and not call.started}
+    if 0 < len(idle) < sum(call.seq == number for call in undone.values()):
+        return {rank: (NOT_STARTED, call) for rank, call in idle.items()}
+    past = {rank: calls[number] for rank, calls in numbered.items() if number in calls and calls[number].done}
+    return {rank: (PAST, call) for rank, call in past.items()} if undone else {}
 
 
 def _transfers(rank: int, dump: RankDump, dumps: Mapping[int, RankDump]) -> Iterator[_Wait]:
@@ -245,7 +256,9 @@ def _transfers(rank: int, dump: RankDump, dumps: Mapping[int, RankDump]) -> Iter
         yield _Wait(group, group.ranks or (own, peer), call, {rank: call}, {whose: does})
 
 
-def _finding(wait: _Wait, ended: set[int], files: Mapping[int, str], newest_ns: int) -> StuckCollective:
+def _finding(
+    wait: _Wait, dumps: Mapping[int, RankDump], ended: set[int], files: Mapping[int, str], newest_ns: int
+) -> StuckCollective:
     suspects = wait.suspects
     circular = not suspects and bool(wait.into)
     root = None if wait.undecided else next(iter(suspects or sorted(wait.into)), None)
@@ -256,6 +269,9 @@ def _finding(wait: _Wait, ended: set[int], files: Mapping[int, str], newest_ns: 
         if rank in wait.into:
             group, call = wait.into[rank]
             others.append((rank, OTHER, f"{_shown(call)} of {group.shown}", call))
+        elif last is None and rank in dumps and (elsewhere := dumps[rank].last) is not None:
+            group, call = elsewhere
+            others.append((rank, LEFT if rank in ended else does, f"{_shown(call)} of {group.shown}", call))
         else:
             others.append((rank, LEFT if rank in ended else does, _shown(last) if last is not None else "", last))
     waiting: list[_Deed] = [(rank, WAITS, _shown(call), call) for rank, call in sorted(wait.waiting.items())]

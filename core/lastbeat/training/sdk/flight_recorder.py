@@ -6,6 +6,7 @@ training or its user has set of them stays.
 
 import os
 import stat
+import sys
 import tempfile
 import threading
 from collections.abc import MutableMapping
@@ -23,7 +24,7 @@ _PREFIX: Final = "rank_"
 _ENTRIES: Final = "2000"
 """How many calls each rank keeps: PyTorch's own advice."""
 _SIZES: Final = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
-"""The variable, and its name before PyTorch 2.9."""
+"""The variable, and its name before PyTorch 2.8, which warns of the old one since then."""
 _FILES: Final = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 _ON_TIMEOUT: Final = "TORCH_NCCL_DUMP_ON_TIMEOUT"
 _MOST_DUMPS: Final = 256
@@ -40,14 +41,23 @@ def record(environ: MutableMapping[str, str], run_folder: str | None) -> str | N
     ``run_folder`` is the run's own, if that is a directory; else a new folder on this machine takes them. May raise
     OSError.
     """
+    names = 1 if _knows_new_names() else 2
     if not any(name in environ for name in _SIZES):
-        environ.update(dict.fromkeys(_SIZES, _ENTRIES))
+        environ.update(dict.fromkeys(_SIZES[:names], _ENTRIES))
     environ.setdefault(_ON_TIMEOUT, "1")
     if any(name in environ for name in _FILES):
         return None
     folder = f"{run_folder}/{FOLDER}" if run_folder is not None else f"{tempfile.mkdtemp(prefix='lastbeat-flight-')}/"
-    environ.update(dict.fromkeys(_FILES, f"{folder}{_PREFIX}"))
+    environ.update(dict.fromkeys(_FILES[:names], f"{folder}{_PREFIX}"))
     return folder
+
+
+def _knows_new_names() -> bool:
+    """Whether training has loaded a PyTorch that knows the new names."""
+    version = str(getattr(sys.modules.get("torch"), "__version__", ""))
+    major, _, rest = version.partition(".")
+    minor = rest.partition(".")[0]
+    return major.isdecimal() and minor.isdecimal() and (int(major), int(minor)) >= (2, 8)
 
 
 class FlightDumps(BeatTask):
