@@ -102,6 +102,9 @@ class _Names:
 
 
 def _nothing(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> Iterator[Line]:
+    if not story.logs:
+        yield line("No collective keeps a rank waiting in these dumps.", "good")
+        return
     if not any(log.lines for log in story.logs):
         yield line("Empty: there is no line in it.", "heading")
         return

@@ -141,3 +141,11 @@ def test_what_cannot_be_read_is_a_note(tmp_path: Path) -> None:
     found = story(tmp_path)
     assert there(found.explanation.stuck).root == 5
     assert any("nccl_trace_rank_3 is no dump that can be read: opcode b'c'" in note for note in found.notes)
+
+
+def test_dumps_alone_in_which_no_rank_waits_show_nothing(tmp_path: Path) -> None:
+    write(tmp_path, {rank: [Step()] for rank in range(8)}, EIGHT)
+    found = story(tmp_path)
+    assert found.explanation.cause is None
+    text = "\n".join("".join(part for part, _ in line) for line in story_lines(found, 120, str))
+    assert text.startswith("No collective keeps a rank waiting in these dumps.")

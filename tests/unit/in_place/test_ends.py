@@ -1,6 +1,7 @@
 """What becomes of a command that has ended: what its policy says, how often, and how soon."""
 
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,9 @@ from lastbeat.model.stop_request import StopRequest
 from lastbeat.training.exec.child.exit_reason import ChildExit
 from lastbeat.training.exec.in_place.ends import LONGEST_PAUSE_S, HowItEnded, explained, job_end, pause_s, ruled, within
 from lastbeat.training.exec.in_place.looking import LeftBehind, RankError
+from support.flight_dumps import WORLD, Step, write
+from support.missing_ranks import TIMED_OUT
+from support.there import there
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 NCCL = b"step 7/100 loss 2.5\nRuntimeError: NCCL error: unhandled system error\n"
@@ -99,3 +103,17 @@ PAUSES = [
 @pytest.mark.parametrize(("history", "end", "lived_s", "found"), PAUSES)
 def test_how_soon(history: tuple[RestartEntry, ...], end: JobEnd, lived_s: float, found: float) -> None:
     assert pause_s(history, end, lived_s) == found
+
+
+def test_dumps_of_flight_recorders_outrank_the_word_of_a_rank_that_waited(tmp_path: Path) -> None:
+    """Those of an earlier start do not count."""
+    steps = {each: [Step(), Step()] if each != 2 else [Step()] for each in range(4)}
+    write(tmp_path, steps, {WORLD: range(4)}, name="rank_{rank}")
+    timed_out = TIMED_OUT.format(rank=0, digit=0).encode()
+    for began, named in ((0.0, 2), (4e9, 0)):
+        ended = HowItEnded(ChildExit(-6), text=timed_out, dumps=tmp_path, began=began)
+        why = explained(ended, catalogues.load(catalogues.DEFAULT))
+        assert there(why.cause).evidence.rank == named
+        assert job_end(ended, why).error_type == "nccl_timeout"
+    gone = HowItEnded(ChildExit(-6), dumps=tmp_path / "gone")
+    assert explained(gone, catalogues.load(catalogues.DEFAULT)).stuck is None

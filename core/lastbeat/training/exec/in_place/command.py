@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from lastbeat.model import runid
@@ -296,6 +297,7 @@ class CommandInPlace:
         how = HowItEnded(
             ended, why, text or start.tail.text(), "", LeftBehind(), lived_s, start.step,
             order.resume_from, order.resume_step, os.uname().nodename,
+            Path(dumps) if (dumps := self._wrapped.dumps) is not None else None, time.time() - lived_s,
         )  # fmt: skip
         return Ended(start, child, how, called)
 

@@ -4,22 +4,27 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Final
 
 from lastbeat.explain.causes.error_file import FILE
 from lastbeat.explain.causes.explaining import explain
 from lastbeat.explain.causes.log_reader import LogReader
 from lastbeat.explain.causes.log_summary import LogSummary
+from lastbeat.explain.flight_recorder.cause import with_stuck
 from lastbeat.explain.signals.error_types import HANG, UNKNOWN
 from lastbeat.model.cause import Explanation
 from lastbeat.model.checkpoint import CheckpointSurvey
 from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy
 from lastbeat.model.signal import Catalogue
+from lastbeat.model.stuck_collective import StuckCollective
 from lastbeat.model.times import backoff_s
 from lastbeat.training.exec.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.training.exec.in_place.looking import LeftBehind
 from lastbeat.training.sdk.run import CANCELLED
 from lastbeat.watch.decide.restart import RESUME_ELSEWHERE, cause_key, decide_restart
+from lastbeat.watch.observe.flight_recorders import OF_A_PASS, read_dumps
+from lastbeat.watch.observe.local_dumps import below
 
 QUICK_S: Final = 60.0
 """A start that lives no longer than this many s without a step has failed at once."""
@@ -50,18 +55,34 @@ class HowItEnded:
     """The checkpoint that it resumed from. ``resumed_step`` is its step."""
     resumed_step: int | None = None
     node: str = ""
+    dumps: Path | None = None
+    """The folder for the dumps of its flight recorders."""
+    began: float = 0.0
+    """When it began, in Unix time: older dumps are of an earlier start."""
 
 
 def explained(ended: HowItEnded, catalogue: Catalogue) -> Explanation:
-    """The cause shown by its output, its ranks' errors, its exit status and its potential ``_error``. Watchers will
-    find the same."""
+    """The cause shown by its output, its ranks' errors, its exit status, its potential ``_error``, and the dumps of its
+    flight recorders. Watchers will find the same."""
     logs = [_summary(ended.text, catalogue, "output", None), _summary(ended.error.encode(), catalogue, FILE, None)]
     # After a hang, the ranks only report that they were ended.
     for each in ended.left.errors if ended.hang is None else ():
         named = _RANK.fullmatch(each.name)
         logs.append(_summary(each.text.encode(), catalogue, each.name, int(named[1]) if named is not None else None))
     status = ended.exit.status if ended.exit is not None and ended.hang is None else None
-    return explain(logs, catalogue, exit_code=status)
+    found = explain(logs, catalogue, exit_code=status)
+    stuck = _stuck(ended.dumps, ended.began) if ended.dumps is not None else None
+    return found if stuck is None else with_stuck(found, stuck, catalogue.error_types)
+
+
+def _stuck(folder: Path, began: float) -> StuckCollective | None:
+    """What the dumps in ``folder`` show that were written from ``began`` (Unix time) on."""
+    try:
+        names = [each.name for each in folder.iterdir()]
+    except OSError:
+        return None
+    dumps = [each for each in below(folder, names, ("*",)) if each.modified.timestamp() >= began]
+    return read_dumps(dumps, limits=OF_A_PASS).stuck if dumps else None
 
 
 def _summary(text: bytes, catalogue: Catalogue, name: str, rank: int | None) -> LogSummary:
