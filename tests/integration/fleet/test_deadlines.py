@@ -113,8 +113,8 @@ def test_a_channel_that_hangs_holds_no_pass_up_either(fleet: Fleet, sink: HttpSi
     sink.otherwise = Answer(trickle=True)
     sweep = fleet.sweep()
     for _ in range(2):
-        short_pass(sweep)
-        assert sink.endless, "the pass waited until the sending was given up"
+        # A pass that waited until the sending was given up would leave none. On a busy machine it may send nothing.
+        until(lambda: short_pass(sweep), lambda _: sink.endless)
 
 
 def test_nor_does_one_that_is_told_that_nobody_can_see(fleet: Fleet, fault_proxy: FaultProxy, sink: HttpSink) -> None:

@@ -19,6 +19,7 @@ from lastbeat.jobs.launchers.ray.launcher import RayLauncher
 from lastbeat.model.job import GpuUse, JobSpec, JobState
 from support.http_sink import Answer, HttpSink, http_sink
 from support.row_by_row import labelled
+from support.waiting import LIMIT_S
 
 SINCE = datetime(2026, 5, 14, tzinfo=timezone.utc)
 LIMITS = HttpTimeouts(connect_s=2.0, read_s=0.5, total_s=1.0)
@@ -163,7 +164,9 @@ def test_a_job_is_found_by_its_name_whatever_its_id_is(sink: HttpSink) -> None:
 
 def test_a_cluster_that_remembers_more_than_can_be_listed_is_asked_by_ids_alone(sink: HttpSink) -> None:
     sink.script.extend([version(SESSION), NOT_THERE, Answer(200, b"[" + b" " * (33 << 20) + b"]")])
-    assert asking(sink.url).find("llama-r0", SINCE) is None
+    patient = HttpTimeouts(connect_s=LIMIT_S, read_s=LIMIT_S, total_s=LIMIT_S)
+    launcher = RayLauncher(RayJobs(ray_jobs.address(sink.url, ""), {}, patient))
+    assert launcher.find("llama-r0", SINCE) is None
 
 
 LOGS = [
