@@ -184,7 +184,8 @@ FAULTS = [
      ("own.yaml:1: on.failed.0.note: names the value {run}, which does not exist (did you mean 'run_id'?); there "
      "are: run_id, attempt, status, reason, error_type, signal, step, checkpoint, job_id")),
     ("an event that there is not", "on: {checkpoint_save: restart}\n",
-     "own.yaml:1: on: there is no signal or transition 'checkpoint_save' (did you mean 'checkpoint_saved'?)"),
+     ("own.yaml:1: on: there is no signal, condition or transition 'checkpoint_save' "
+      "(did you mean 'checkpoint_saved'?)")),
     ("two things in one", "on: {failed: {note: a, action: stop}}\n",
      "own.yaml:1: on.failed.0 has to say exactly one of note, action and command"),
 ]  # fmt: skip

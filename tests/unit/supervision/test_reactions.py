@@ -1,5 +1,7 @@
 """What a policy's ``on:`` does, whoever dies when."""
 
+import json
+
 import pytest
 
 from lastbeat.jobs.launchers.port import LauncherError
@@ -115,6 +117,38 @@ def test_a_signal_in_the_log_of_a_living_job_is_told_once_an_attempt() -> None:
     assert note_texts(found) == ["call the data centre"]
     (message,) = found.channel.sent
     assert (message.event, message.reason) == (Event.WARNING, "on xid_fatal: call the data centre")
+
+
+def diverge(scene: SupervisedScene) -> None:
+    """Write a curve whose loss grows at its end."""
+    now = scene.store.now.timestamp()
+    losses = [2.5 + 0.01 * (at % 5) + max(0, at - 170) / 20 for at in range(200)]
+    recent = [[now - 30.0 * (200 - at), 1000 + 10 * at, loss, 1e-4] for at, loss in enumerate(losses)]
+    document = {"step": 3000, "loss": losses[-1], "last_updated": scene.store.now.isoformat(), "recent": recent}
+    scene.store.put_text(f"{RUN}/progress.json", json.dumps(document))
+    scene.store.put_text(f"{RUN}/metadata.json", "{}")
+
+
+def test_a_condition_of_the_runs_numbers_stops_its_job_once() -> None:
+    found = scene("on: {loss_diverging: [stop, {note: 'higher at {step}: {reason}'}]}\n")
+    diverge(found)
+    for _ in range(3):
+        found.watch().tick()
+    assert [call for call in found.launcher.calls if call[0] == "cancel"] == [("cancel", "run-r0")]
+    (note,) = note_texts(found)
+    assert note.startswith("higher at 3000: the loss has risen from 2.5")
+    ruling = found.record().ruling
+    assert ruling is not None
+    assert ruling.reason == "stopped by the policy own on loss_diverging"
+
+
+def test_a_condition_asks_the_policy_as_a_number_that_is_not_finite_does() -> None:
+    found = scene("on: {loss_diverging: restart}\n")
+    diverge(found)
+    settled(found, 3)
+    (entry,) = found.record().restarts
+    assert (entry.error_type, entry.cause_key) == ("numerical_instability", "numerical_instability loss_diverging")
+    assert found.launcher.submitted[:2] == ["run-r0", "run-r1"]
 
 
 def test_a_signal_of_the_last_job_is_not_answered_for_the_next_one() -> None:

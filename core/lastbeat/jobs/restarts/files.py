@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from lastbeat.explain import handwritten
 from lastbeat.explain.handwritten import UNSAID, Document, HandwrittenModel, Seconds, Text
-from lastbeat.jobs.restarts.names import TRANSITIONS, KnownNames
+from lastbeat.jobs.restarts.names import CONDITIONS, TRANSITIONS, KnownNames
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.reaction import CHECKPOINT_SAVED
 from lastbeat.model.restart import Mode, Reaction, RestartPolicy, RestartRule
@@ -21,6 +21,8 @@ MOST_ARGUMENTS: Final = 100
 TOP_MODES: Final = (Mode.CRASH, Mode.STALL, Mode.TIMEOUT)
 """The modes of a policy with ``class_name`` at its top, which has no block for each."""
 
+_NO_SIGNALS: Final = (*TRANSITIONS, CHECKPOINT_SAVED, *CONDITIONS)
+"""What a policy's ``on:`` may name besides signals."""
 _KINDS: Final[dict[str, Literal["never", "always", "selective"]]] = {
     "NoRestartPolicy": "never",
     "AlwaysRestartPolicy": "always",
@@ -233,11 +235,7 @@ class _Reader:
             type_budgets=dict(budgets.error_types or {}),
             cause_budget=budgets.same_cause,
             reactions={event: self._reactions(event, each) for event, each in (found.on or {}).items()},
-            reaction_signals={
-                event: self._known.signal(event)
-                for event in found.on or {}
-                if event not in (*TRANSITIONS, CHECKPOINT_SAVED)
-            },
+            reaction_signals={event: self._known.signal(event) for event in found.on or {} if event not in _NO_SIGNALS},
             **said,
         )
 
@@ -259,10 +257,12 @@ class _Reader:
         )
 
     def _reactions(self, event: str, entries: list[ReactionEntry]) -> tuple[Reaction, ...]:
-        if event not in (*TRANSITIONS, CHECKPOINT_SAVED):
-            known = (*TRANSITIONS, CHECKPOINT_SAVED, *self._known.all_signals())
+        if event not in _NO_SIGNALS:
+            known = (*_NO_SIGNALS, *self._known.all_signals())
             if not self._known.signal(event):
-                self._fault(f"on: there is no signal or transition {event!r}{nearest(event, known)}", "on", event)
+                self._fault(
+                    f"on: there is no signal, condition or transition {event!r}{nearest(event, known)}", "on", event
+                )
         return tuple(Reaction(**each.stated()) if each.command is None else _command(each) for each in entries)
 
     def _error_type(self, name: str, *place: str | int) -> None:

@@ -7,12 +7,15 @@ from typing import Final
 from lastbeat.explain.launchers.traits import subsystems
 from lastbeat.explain.signals.error_types import TYPES
 from lastbeat.model.signal import Catalogue
+from lastbeat.watch.decide.conditions import numbers
 
 STARTED: Final = "started"
 TRANSITIONS: Final = (
     STARTED, "succeeded", "failed", "timed_out", "cancelled", "preempted", "recovered", "restarted",
 )  # fmt: skip
-"""Changes that a policy's ``on:`` may name, besides signals and ``checkpoint_saved``."""
+"""Changes that a policy's ``on:`` may name, besides signals, conditions and ``checkpoint_saved``."""
+CONDITIONS: Final = tuple(row.name for row in numbers.CONDITIONS)
+"""Conditions that it may name: those of a run's numbers."""
 
 SIGNAL_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "cuda_hang": ("hang_stated", "hang_observed", "hang_dump", "framework_watchdog", "cuda_device_assert"),

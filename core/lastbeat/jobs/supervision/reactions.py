@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from lastbeat.explain.signals.error_types import UNKNOWN
+from lastbeat.explain.signals.error_types import NOT_FINITE, UNKNOWN
 from lastbeat.jobs.checkpoints.layouts import step_in
 from lastbeat.jobs.checkpoints.survey import newly_saved
 from lastbeat.jobs.supervision.commands import Commands
 from lastbeat.jobs.supervision.restart_decisions import add_late_alert
 from lastbeat.jobs.supervision.restarting import OLD_JOB
 from lastbeat.jobs.supervision.stopping import StopExecutor
+from lastbeat.model import status as names
 from lastbeat.model.action import Action
 from lastbeat.model.checkpoint import Checkpoint
 from lastbeat.model.effect import Notify
@@ -30,7 +31,7 @@ from lastbeat.model.restart import FoundCheckpoint, JobEnd, Mode, RestartPolicy,
 from lastbeat.model.signal import Signal
 from lastbeat.model.status import Event, Status
 from lastbeat.stores.port import Store, StoreError
-from lastbeat.watch.decide.reactions import Occasion, Reacted, answered_occasions, is_new, react
+from lastbeat.watch.decide.reactions import CONDITION, Occasion, Reacted, answered_occasions, is_new, react
 from lastbeat.watch.decide.transition import Decision
 from lastbeat.watch.effects.executor import Executor
 
@@ -44,6 +45,8 @@ LONGEST_S: Final = 3600.0
 _SHARE: Final = 100.0
 _MODES: Final = {"stalled": Mode.STALL, "timeout": Mode.TIMEOUT}
 """Verdict of a signal that a job shows → the mode in which the policy is asked."""
+_UNSTABLE: Final = frozenset({names.LOSS_SPIKE, names.LOSS_DIVERGING, names.GRAD_NORM_SPIKE, names.GRAD_NORM_DIVERGING})
+"""Conditions for which the policy is asked as for numbers that are not finite."""
 
 
 def no_signal(_name: str) -> Signal | None:
@@ -114,6 +117,9 @@ class Reactions:
     def end(self, asked: Occasion, known_end: JobEnd) -> JobEnd:
         """How the job would end, if it were started again because of ``asked``: what the policy decides about."""
         shown = self.signal(asked.values.get("signal", ""))
+        if CONDITION in asked.values:
+            error_type = NOT_FINITE if asked.on in _UNSTABLE else known_end.error_type
+            return replace(known_end, mode=Mode.CRASH, error_type=error_type, cause_key=f"{error_type} {asked.on}")
         if shown is None:
             return known_end
         return replace(

@@ -1,4 +1,4 @@
-"""What a restart policy's ``on:`` does in response to a look: to signals, transitions and saved checkpoints. Pure.
+"""What a restart policy's ``on:`` does at a look: about signals, conditions, transitions and saved checkpoints. Pure.
 
 Transitions come from the record's history, whichever watcher recorded them, so a faster sweep takes no reaction away.
 Each occasion has a name that never recurs, and the actions for it are named after it.
@@ -24,6 +24,8 @@ from lastbeat.watch.decide.transition import Decision
 ON: Final = "on"
 AT: Final = "at"
 """In a command's action: its index among the reactions to ``on``, from 0."""
+CONDITION: Final = "condition"
+"""In an occasion's values: the condition that it is."""
 PLACE: Final = "place"
 """In a command's action: the machine that runs it."""
 VALUE: Final = "value:"
@@ -194,6 +196,7 @@ def _change_values(each: Transition) -> dict[str, str]:
 def _signals(
     policy: RestartPolicy, decision: Decision, sight: JobSight, memory: ReactionMemory
 ) -> tuple[list[Occasion], ReactionMemory]:
+    """Occasions of signals and conditions, each once an attempt."""
     number = decision.record.attempt.number
     answered = memory.signals if memory.attempt == number else ()
     logs, since = decision.seen.logs, sight.memory.submitted_at.replace(microsecond=0)
@@ -201,7 +204,12 @@ def _signals(
     explained = decision.verdict.explained
     if explained is not None and decision.verdict.status is not Status.RUNNING:
         shown.add(explained.cause.signal)
+    # A condition of another status is not known to stand.
+    stands = decision.verdict.conditions if decision.verdict.status is Status.RUNNING else {}
     found = []
+    for on in stands.keys() & policy.reactions.keys() - {*answered}:
+        answered = (*answered, on)[-_MOST_SIGNALS:]
+        found.append(Occasion(on, f"{on}-attempt-{number}", {CONDITION: on, "reason": stands[on]}))
     for on, meant in policy.reaction_signals.items():
         signal = min(meant & shown, default=None)
         if signal is None or on in answered:
