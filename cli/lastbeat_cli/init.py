@@ -21,6 +21,8 @@ _FILE: Final = ".env"
 _MODE: Final = 0o600
 """Mode of the file: it may hold secrets."""
 _ROOT: Final = "training-runs"
+_PLACES: Final = f"{registry.beginnings()}bucket/prefix, or a directory"
+"""What a fleet root may be."""
 _CHANNELS: Final = (
     ("arn:", "SNS_TOPIC_ARN"),
     ("https://hooks.slack.com/", "SLACK_WEBHOOK_URL"),
@@ -96,7 +98,7 @@ def _wanted(given: dict[str, str], before: str, *, asks: bool) -> dict[str, str]
     if not {table.MONITORING_ROOT.name, table.MONITORING_BUCKET.name} & {*given}:
         kept = there.get(table.MONITORING_ROOT.name)
         if asks:
-            print("The fleet root is where the runs are: s3://, gs:// or az://bucket/prefix, or a directory.")
+            print(f"The fleet root is where the runs are: {_PLACES}.")
             wanted[table.MONITORING_ROOT.name] = click.prompt("Fleet root", default=kept or _ROOT, value_proc=_root)
         elif not kept:
             wanted[table.MONITORING_ROOT.name] = _ROOT
@@ -113,7 +115,7 @@ def _root(answer: str) -> str:
     except SettingsError as error:
         # Other settings may be wrong, too: those are reported when all are known.
         names_none = any(fault.startswith(f"{table.MONITORING_ROOT.option}=") for fault in error.faults)
-        why = "it is s3://, gs:// or az://bucket/prefix, or a directory" if names_none else ""
+        why = f"it is {_PLACES}" if names_none else ""
     if why:
         raise click.BadParameter(why)
     return answer

@@ -10,6 +10,7 @@ import click
 from lastbeat.model.setting import Setting
 from lastbeat.model.times import parse_span
 from lastbeat.settings import every_setting
+from lastbeat.stores import registry
 from lastbeat_cli import logs
 
 if TYPE_CHECKING:
@@ -196,7 +197,10 @@ def hidden(*names: str) -> Callable[[F], F]:
 
 
 _root: Final = option(
-    "--root", metavar="URL-OR-DIR", group=WHERE, help="Fleet root: s3:// gs:// az://bucket/prefix, or a directory."
+    "--root",
+    metavar="URL-OR-DIR",
+    group=WHERE,
+    help=f"Fleet root: {registry.beginnings()}bucket/prefix, or a directory.",
 )
 place: Final = together(_root, hidden("--bucket", "--region"))
 """The options that say where the runs are."""

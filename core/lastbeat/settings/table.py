@@ -147,7 +147,7 @@ def _one_of(*words: str) -> Callable[[str], str]:
 MONITORING_ROOT = Setting[Root | None](
     "MONITORING_ROOT",
     registry.parse,
-    "Fleet root: s3://, gs:// or az://bucket/prefix, or a directory. Default: the next two settings, else "
+    f"Fleet root: {registry.beginnings()}bucket/prefix, or a directory. Default: the next two settings, else "
     "./training-runs.",
     example="s3://my-bucket/training-runs",
     option="--root",

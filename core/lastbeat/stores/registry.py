@@ -117,3 +117,9 @@ def is_address(text: str) -> bool:
 def examples() -> tuple[str, ...]:
     """An example of an address of each kind, a directory's last."""
     return tuple(module(scheme).EXAMPLE for scheme in KINDS)
+
+
+def beginnings() -> str:
+    """How the addresses of all kinds but directories begin, for help: ``s3://, gs:// or az://``. Loads no kind."""
+    *others, last = (f"{scheme}://" for scheme in KINDS if scheme != DIRECTORY)
+    return f"{', '.join(others)} or {last}"

@@ -92,7 +92,7 @@ def test_the_fleet_root(tmp_path: Path, environ: dict[str, str], root: Root) -> 
     ("an s3 root without a bucket", "MONITORING_ROOT", "s3://", "names no bucket"),
     ("an s3 root with one slash", "MONITORING_ROOT", "s3:/b-1/p", "lacks its slashes"),
     ("a foreign scheme", "MONITORING_ROOT", "ftp://b-1/p",
-     "is neither s3://bucket/prefix, gs://bucket/prefix, az://container/prefix nor a directory"),
+     "is neither s3://bucket/prefix, gs://bucket/prefix, az://container/prefix"),
     ("Google's with a capital", "MONITORING_ROOT", "gs://Bucket/p", "is not a bucket's name"),
     ("Azure's without a container", "MONITORING_ROOT", "az:///p", "names no container"),
     ("Azure's with two hyphens", "MONITORING_ROOT", "az://a--b/p", "is not a container's name"),
