@@ -1,4 +1,4 @@
-"""What conditions of a run's numbers say of simulated runs, and of curves in a folder. Nothing here waits."""
+"""Conditions of a run's numbers on simulated runs, and on curves in a folder. Nothing here waits."""
 
 import json
 import math
@@ -126,7 +126,7 @@ def curves(progress: Callable[[str], None], folder: Path) -> Iterator[str]:
         progress(path.name)
         reports = list(_reports(path))
         if reports:
-            yield f"| {path.name} | {len(reports):,} | {reports[-1][0]:,} | {'; '.join(_said(reports)) or 'none'} |"
+            yield f"| {path.name} | {len(reports):,} | {reports[-1][0]:,} | {'; '.join(_raised_by(reports)) or 'none'} |"
 
 
 Report = tuple[int, float, float | None, float | None]
@@ -150,7 +150,7 @@ def _reports(path: Path) -> Iterator[Report]:
             yield last, progress.loss, progress.learning_rate, None
 
 
-def _said(reports: list[Report]) -> list[str]:
+def _raised_by(reports: list[Report]) -> list[str]:
     from lastbeat.model.curve import read_curve  # noqa: PLC0415 - as above
     from lastbeat.model.document_field import Reading  # noqa: PLC0415 - as above
     from lastbeat.training.sdk.curves import RecentPoints  # noqa: PLC0415 - as above

@@ -1,4 +1,4 @@
-"""Runs whose numbers are simulated beat by beat, and what a watch says of them, look by look."""
+"""Runs whose numbers are simulated beat by beat, and the conditions that a watch finds, look by look."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ Row = tuple[float, int, float, float]
 
 @dataclass
 class Looks:
-    """What a watch says of one run. Between looks only the record remembers."""
+    """The looks of a watch at one run. Between them only the record remembers."""
 
     record: Record = field(default_factory=lambda: Record("run", State(Status.RUNNING)))
     attempt: Attempt = field(default_factory=Attempt)
