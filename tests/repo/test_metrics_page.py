@@ -51,7 +51,9 @@ def test_what_is_wrong_with_an_expression_is_found(expression: str, told: list[s
 def test_the_page_lists_every_metric_as_it_is() -> None:
     rows = re.findall(r"^\| `(lastbeat_\w+)` \| (.*?) \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     told = [(name, tuple(re.findall(r"`(\w+)`", labels)), text) for name, labels, text in rows]
-    assert told == [(metric.name, metric.labels, metric.help) for metric in METRICS]
+    assert told == [(metric.name, metric.labels, metric.help) for metric in METRICS], (
+        "give docs/metrics.md a row for each of METRICS in cli/lastbeat_cli/metrics/table.py, in their order"
+    )
 
 
 def test_every_metric_that_the_page_names_is_there() -> None:

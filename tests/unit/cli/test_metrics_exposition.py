@@ -154,7 +154,9 @@ def everything() -> tuple[Sample, ...]:
 
 
 def test_every_metric_of_the_table_is_told_by_somebody() -> None:
-    assert {each.metric for each in everything()} == set(table.METRICS)
+    assert {each.metric for each in everything()} == set(table.METRICS), (
+        "everything() gives each metric a sample: give its Figures or report a value of the new one"
+    )
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed: apt-get install prometheus")

@@ -181,7 +181,8 @@ STANDS = [
 
 @pytest.mark.parametrize(("evidence", "stands"), [row[1:] for row in STANDS], ids=[row[0] for row in STANDS])
 def test_where_evidence_is_unread_what_stood_stands(evidence: AttemptEvidence, stands: set[str]) -> None:
-    assert {name for name, text in raised(evidence).items() if text == "as recorded"} == stands
+    found = {name for name, text in raised(evidence).items() if text == "as recorded"}
+    assert found == stands, "a condition that needs the evidence which is missing here belongs into this row"
 
 
 NOTHING_READ = replace(WELL, seen=Seen(), job=JOB, started=None, numbers=Numbers())
