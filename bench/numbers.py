@@ -126,7 +126,8 @@ def curves(progress: Callable[[str], None], folder: Path) -> Iterator[str]:
         progress(path.name)
         reports = list(_reports(path))
         if reports:
-            yield f"| {path.name} | {len(reports):,} | {reports[-1][0]:,} | {'; '.join(_raised_by(reports)) or 'none'} |"
+            raised = "; ".join(_raised_by(reports)) or "none"
+            yield f"| {path.name} | {len(reports):,} | {reports[-1][0]:,} | {raised} |"
 
 
 Report = tuple[int, float, float | None, float | None]
