@@ -156,7 +156,7 @@ def command(  # noqa: PLR0913 - its options
         os.environ.update(arguments)
         if not _PLACE.isdisjoint(arguments):
             os.environ[MONITORING_ROOT.name] = opening.root_url(settings)
-    dumps = training.record_collectives(settings, name) if settings is not None else None
+    dumps = training.record_collectives(settings, name, command[0]) if settings is not None else None
     wrapped = WrappedCommand(command, streams, name, phase, steps, dumps)
     if terms is None or settings is None:
         return run_once(wrapped, settings, _tell)

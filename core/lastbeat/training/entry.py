@@ -319,15 +319,17 @@ def enable_faulthandler() -> None:
             faulthandler.enable()
 
 
-def record_collectives(settings: Settings, run_id: str) -> str | None:
-    """Have PyTorch record the ranks' collectives, in this process and those that it starts. Returns the folder for its
-    dumps, or None if lastbeat has nothing to do with them. Never raises."""
+def record_collectives(settings: Settings, run_id: str, command: str | None = None) -> str | None:
+    """Have PyTorch record the ranks' collectives, in this process and those that it starts, such as ``command``.
+    Returns the folder for its dumps, or None if lastbeat has nothing to do with them. Never raises."""
     if not settings[FLIGHT_RECORDER]:
         return None
     try:
         root = settings.root
         local = stores.registry.of(root).TRAITS.local
-        return sdk.flight_recorder.record(os.environ, f"{root.path}/{run_id}" if local else None)
+        recorder = sdk.flight_recorder
+        version = recorder.torch_version(command)
+        return recorder.record(os.environ, f"{root.path}/{run_id}" if local else None, version)
     except Exception as fault:  # noqa: BLE001 - training goes on without
         safe_log(logging.DEBUG, "the flight recorder is left alone: %s", fault_text(fault))
         return None

@@ -10,7 +10,7 @@ import pytest
 
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.training.sdk.beat_tasks import Beat, BeatTasks, RunStart
-from lastbeat.training.sdk.flight_recorder import FlightDumps, record, ship_rest
+from lastbeat.training.sdk.flight_recorder import FlightDumps, record, ship_rest, torch_version
 from lastbeat.training.sdk.run import Run
 from support.memory import MemoryStore
 from support.reporting import environment
@@ -52,26 +52,59 @@ def test_what_training_has_set_stays() -> None:
 
 def stays(own: dict[str, str], added: dict[str, str], folder: str | None) -> None:
     environ = dict(own)
-    assert record(environ, "/runs/my-run") == folder
+    assert record(environ, "/runs/my-run", "2.7") == folder
     assert environ == {**added, **own}
 
 
-def test_a_torch_that_would_warn_of_its_old_names_gets_the_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    for version, old in (
-        ("2.7.1+cu126", True),
-        ("2.8.0", False),
-        ("2.13.0+cpu", False),
-        ("3.0", False),
-        ("main", True),
-    ):
-        torch = ModuleType("torch")
-        torch.__dict__["__version__"] = version
-        monkeypatch.setitem(sys.modules, "torch", torch)
-        environ: dict[str, str] = {}
-        record(environ, "/runs/my-run")
-        assert ("TORCH_NCCL_TRACE_BUFFER_SIZE" in environ) == old, version
-        assert ("TORCH_NCCL_DEBUG_INFO_TEMP_FILE" in environ) == old, version
-        assert environ["TORCH_FR_BUFFER_SIZE"] == "2000"
+VERSIONS = {
+    "an old one": ("2.7.1+cu126", True),
+    "the first that warns of old names": ("2.8.0", False),
+    "a new one": ("2.13.0+cpu", False),
+    "one to come": ("3.0", False),
+    "a build of one's own": ("main", False),
+    "unknown": (None, False),
+}
+
+
+def test_a_torch_that_would_warn_of_its_old_names_gets_the_new_ones() -> None:
+    check_each(VERSIONS.items(), gets_old_names)
+
+
+def gets_old_names(version: str | None, old: bool) -> None:
+    environ: dict[str, str] = {}
+    record(environ, "/runs/my-run", version)
+    assert ("TORCH_NCCL_TRACE_BUFFER_SIZE" in environ) == old
+    assert ("TORCH_NCCL_DEBUG_INFO_TEMP_FILE" in environ) == old
+    assert environ["TORCH_FR_BUFFER_SIZE"] == "2000"
+
+
+def test_the_version_is_that_of_the_commands_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = tmp_path / "venv" / "bin" / "torchrun"
+    command.parent.mkdir(parents=True)
+    command.write_text("")
+    command.chmod(0o700)
+    assert torch_version(str(command)) is None
+    version = tmp_path / "venv" / "lib" / "python3.12" / "site-packages" / "torch" / "version.py"
+    version.parent.mkdir(parents=True)
+    version.write_text("from typing import Optional\n\n__version__ = '2.6.0+cu124'\ncuda = '12.4'\n")
+    assert torch_version(str(command)) == "2.6.0+cu124"
+    version.write_bytes(b"\xff\xfe")
+    assert torch_version(str(command)) is None
+    assert torch_version("no-such-command") is None
+    monkeypatch.setenv("PATH", str(command.parent))
+    version.write_text('__version__ = "2.9.1"\n')
+    assert torch_version("torchrun") == "2.9.1"
+
+
+def test_this_processs_own_torch_need_not_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "version.py").write_text("__version__ = '2.5.1'\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert torch_version() == "2.5.1"
+    torch = ModuleType("torch")
+    torch.__dict__["__version__"] = "2.11.0"
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert torch_version() == "2.11.0"
 
 
 @pytest.fixture

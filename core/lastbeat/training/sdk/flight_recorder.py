@@ -5,11 +5,13 @@ training or its user has set of them stays.
 """
 
 import os
+import re
+import shutil
 import stat
 import sys
 import tempfile
 import threading
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -24,9 +26,11 @@ _PREFIX: Final = "rank_"
 _ENTRIES: Final = "2000"
 """How many calls each rank keeps: PyTorch's own advice."""
 _SIZES: Final = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
-"""The variable, and its name before PyTorch 2.8, which warns of the old one since then."""
+"""The variable, and its name before PyTorch 2.8. Later ones print a warning where the old name is set."""
 _FILES: Final = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 _ON_TIMEOUT: Final = "TORCH_NCCL_DUMP_ON_TIMEOUT"
+_VERSION_CHARS: Final = 4096
+"""Most characters that are read of PyTorch's file with its version."""
 _MOST_DUMPS: Final = 256
 """Most dumps of one process or command."""
 _DUMP_LIMIT_BYTES: Final = 32 << 20
@@ -35,13 +39,13 @@ _GUARDIAN_S: Final = 5.0
 """Longest wait in s of the guardian for the dumps, before it reports the end."""
 
 
-def record(environ: MutableMapping[str, str], run_folder: str | None) -> str | None:
+def record(environ: MutableMapping[str, str], run_folder: str | None, version: str | None = None) -> str | None:
     """Set in ``environ`` what is not set, and return the folder for dumps; None if they go where the user wants them.
 
-    ``run_folder`` is the run's own, if that is a directory; else a new folder on this machine takes them. May raise
-    OSError.
+    ``run_folder`` is the run's own, if that is a directory; else a new folder on this machine takes them. ``version``
+    is PyTorch's, if known: only one before 2.8 gets the old names. May raise OSError.
     """
-    names = 1 if _knows_new_names() else 2
+    names = 2 if _is_old(version or "") else 1
     if not any(name in environ for name in _SIZES):
         environ.update(dict.fromkeys(_SIZES[:names], _ENTRIES))
     environ.setdefault(_ON_TIMEOUT, "1")
@@ -52,12 +56,30 @@ def record(environ: MutableMapping[str, str], run_folder: str | None) -> str | N
     return folder
 
 
-def _knows_new_names() -> bool:
-    """Whether training has loaded a PyTorch that knows the new names."""
-    version = str(getattr(sys.modules.get("torch"), "__version__", ""))
+def torch_version(command: str | None = None) -> str | None:
+    """The version of the PyTorch that this process has loaded or would load, without loading it; None if unknown.
+
+    With ``command``, that of the environment in whose ``bin`` the command lies: a Python, ``torchrun``, …
+    """
+    loaded = getattr(sys.modules.get("torch"), "__version__", None)
+    if command is None and loaded is not None:
+        return str(loaded)
+    for site in sys.path if command is None else _sites_of(command):
+        with suppress(OSError, ValueError), open(f"{site}/torch/version.py", encoding="utf-8") as file:  # noqa: PTH123
+            found = re.search(r"^__version__ = ['\"]([^'\"]+)", file.read(_VERSION_CHARS), re.MULTILINE)
+            return found[1] if found is not None else None
+    return None
+
+
+def _sites_of(command: str) -> Iterator[Path]:
+    found = shutil.which(command)
+    return Path(found).parent.parent.glob("lib/python3*/site-packages") if found is not None else iter(())
+
+
+def _is_old(version: str) -> bool:
     major, _, rest = version.partition(".")
     minor = rest.partition(".")[0]
-    return major.isdecimal() and minor.isdecimal() and (int(major), int(minor)) >= (2, 8)
+    return major.isdecimal() and minor.isdecimal() and (int(major), int(minor)) < (2, 8)
 
 
 class FlightDumps(BeatTask):
