@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lastbeat.explain import flight_recorder
 from lastbeat.explain.causes.explaining import explain, with_last_words
 from lastbeat.explain.causes.log_reader import LogReader
-from lastbeat.explain.flight_recorder.cause import with_stuck
 from lastbeat.explain.scanning.prefixes import UNKNOWN_YEAR
 from lastbeat.explain.scanning.splitting import line_of
 from lastbeat.model import runid
@@ -89,7 +89,8 @@ def story(  # noqa: PLR0913 - the question, and two lists for what went wrong
     found = explain(
         summaries, signals, exit_code=end.exit_code, scheduler=end.scheduler, world_size=world_size, whole=not faults
     )
-    found = with_stuck(found, recorded.stuck, signals.error_types)
+    if recorded.stuck is not None:
+        found = flight_recorder.cause.with_stuck(found, recorded.stuck, signals.error_types)
     found = with_last_words(found, summaries, signals)
     if found.missing is not None:
         ends = {log.name: log.last_time for log in read}

@@ -36,6 +36,18 @@ def median(values: Iterable[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
+def weighted_quantile(weighted: Iterable[tuple[float, float]], share: float) -> float:
+    """The least of the values, each with its weight, up to which ``share`` of all weight lies. Raises ``IndexError``
+    where there are no values."""
+    ordered = sorted(weighted)
+    least, so_far = share * sum(weight for _, weight in ordered), 0.0
+    for value, weight in ordered:
+        so_far += weight
+        if so_far >= least:
+            return value
+    return ordered[-1][0]
+
+
 def finite(value: object) -> float | None:
     """As :func:`number`, but None unless finite."""
     told = number(value)

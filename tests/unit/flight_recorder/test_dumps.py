@@ -166,6 +166,8 @@ NO_DUMPS = {
     "a pickle of something else": (pickle.dumps({"weights": [1, 2]}),),
     "a heartbeat": (b'{"rank": 3, "host": "h100-3", "step": 7}',),
     "a log": (b"step 1 loss 2.5\n",),
+    "a log of JSON lines that speaks of entries": (b'{"level": "info", "message": "12 entries loaded"}\n',),
+    "a log of JSON lines with NCCL's version": (b'{"message": "started", "nccl_version": "2.27.3"}\n',),
     "nothing": (b"",),
 }
 

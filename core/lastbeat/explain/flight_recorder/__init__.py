@@ -13,8 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastbeat.explain.flight_recorder import cause as cause
     from lastbeat.explain.flight_recorder import dump as dump
+    from lastbeat.explain.flight_recorder import json_dump as json_dump
     from lastbeat.explain.flight_recorder import matching as matching
     from lastbeat.explain.flight_recorder import plain_pickle as plain_pickle
 
 # A pass loads these once a run that failed has dumps.
-__getattr__ = lazy_face(__name__, "cause", "dump", "matching", "plain_pickle")
+__getattr__ = lazy_face(__name__, "cause", "dump", "json_dump", "matching", "plain_pickle")

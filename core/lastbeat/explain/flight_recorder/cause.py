@@ -48,9 +48,9 @@ _ADVICE: Final = {
 }
 
 
-def with_stuck(found: Explanation, stuck: StuckCollective | None, types: Mapping[str, ErrorType]) -> Explanation:
+def with_stuck(found: Explanation, stuck: StuckCollective, types: Mapping[str, ErrorType]) -> Explanation:
     """``found`` with ``stuck`` as its cause, unless the logs name a fault or say that nothing failed."""
-    if stuck is None or not _outranks(found, stuck):
+    if not _outranks(found, stuck):
         return found
     before = found.cause
     timed_out = stuck.late or (before is not None and traits_of(before.error_type).of_collective)

@@ -9,10 +9,12 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lastbeat.explain.flight_recorder.json_dump import JsonDump
-from lastbeat.explain.flight_recorder.plain_pickle import PlainPickle, Read, RefusedDumpError
+from lastbeat.explain import flight_recorder
+
+if TYPE_CHECKING:
+    from lastbeat.explain.flight_recorder.plain_pickle import Read
 
 MOST_GROUPS: Final = 256
 """Most groups of a rank."""
@@ -29,6 +31,9 @@ _LIBRARY: Final = re.compile(r"site-packages|dist-packages|/lib/python\d|/torch/
 _DEFAULT_GROUP: Final = "default_pg"
 _PICKLE: Final = b"\x80"
 _KEYS: Final = (b"pg_config", b"entries", b"pg_status", b"comm_lib_version", b"nccl_version", b"collective_seq_id")
+"""Of which a pickle has one at its beginning."""
+_JSON_KEYS: Final = re.compile(rb'"(?:entries"\s{0,8}:\s{0,8}\[|pg_config"\s{0,8}:\s{0,8}\{)')
+"""What a dump in JSON has at its beginning. Logs of JSON lines may have such words, too, in their texts."""
 P2P: Final = re.compile(r"\b(send|recv) (\d{1,7})(?:->|<-)(\d{1,7})")
 _NUMBER: Final = re.compile(r"\d{1,7}")
 HEAD_BYTES: Final = 4096
@@ -94,11 +99,18 @@ class RankDump:
         return max(both, key=lambda one: one[1].at_ns, default=None)
 
 
-def if_dump(read: Read) -> Read | None:
+def if_dump(read: "Read") -> "Read | None":
     """A function that reads the file from its beginning, if its first bytes look like a dump; else None."""
     head = read(HEAD_BYTES)
-    if not (head[:1] == _PICKLE or head.lstrip()[:1] == b"{") or not any(key in head for key in _KEYS):
-        return None
+    if head[:1] == _PICKLE:
+        found = any(key in head for key in _KEYS)
+    else:
+        found = head.lstrip()[:1] == b"{" and _JSON_KEYS.search(head) is not None
+    return _after(head, read) if found else None
+
+
+def _after(head: bytes, read: "Read") -> "Read":
+    """A function that returns ``head``, and then what ``read`` does."""
     waiting = [head]
     return lambda count: waiting.pop() if waiting else read(count)
 
@@ -108,21 +120,21 @@ def kept_calls(ranks: int) -> int:
     return max(_LEAST_KEPT, min(_MOST_KEPT, _MOST_CALLS // max(1, ranks)))
 
 
-def read_dump(read: Read, expired: Callable[[], bool], *, keep: int = _MOST_KEPT) -> RankDump:
+def read_dump(read: "Read", expired: Callable[[], bool], *, keep: int = _MOST_KEPT) -> RankDump:
     """The dump whose bytes ``read`` returns, as far as it can be read. ``keep`` limits the calls of each group.
 
-    Raises :class:`RefusedDumpError` if nothing of it can be read.
+    Raises :class:`plain_pickle.RefusedDumpError` if nothing of it can be read.
     """
     first = read(HEAD_BYTES)
-    waiting = [first]
     entries = _Entries(keep)
-    reader = (PlainPickle if first[:1] == _PICKLE else JsonDump)(
-        lambda count: waiting.pop() if waiting else read(count), entries.take, expired
-    )
+    # They load for a file that is a dump: most that people ask about are logs.
+    pickles, texts = flight_recorder.plain_pickle, flight_recorder.json_dump
+    form = pickles.PlainPickle if first[:1] == _PICKLE else texts.JsonDump
+    reader = form(_after(first, read), entries.take, expired)
     fault = ""
     try:
         document = reader.load()
-    except RefusedDumpError as wrong:
+    except pickles.RefusedDumpError as wrong:
         document, fault = reader.salvaged(), str(wrong)
         if not entries.count:
             raise

@@ -15,7 +15,7 @@ from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
 from lastbeat.model.curve import CurvePoint
-from lastbeat.model.numbers import median
+from lastbeat.model.numbers import median, weighted_quantile
 
 NEWEST: Final = 8
 """Points whose median is the present level."""
@@ -98,22 +98,11 @@ def _usual(values: Sequence[tuple[int, float]]) -> tuple[float, float]:
     """The lower quartile of the levels, by steps; and the rise above it that is no news: by the points of most levels,
     since older points are the extremes of many, and by the drops from one level to the next, which a rise has not."""
     levels = _levels(values, NEWEST, _middle)
-    low = _share(((height, steps) for _, height, steps in levels), _LOW)
+    low = weighted_quantile(((height, steps) for _, height, steps in levels), _LOW)
     highest = _levels(values, NEWEST, _top)
     tops = ((top[1] - middle[1], middle[2]) for top, middle in zip(highest, levels, strict=True))
     drops = ((older[1] - newer[1], newer[2]) for older, newer in pairwise(levels))
-    return low, max(_TOPS * _share(tops, _MOST), _DROPS * _share(drops, _MOST))
-
-
-def _share(weighted: Iterable[tuple[float, int]], share: float) -> float:
-    """The least value that ``share`` of the weight does not exceed."""
-    ordered = sorted(weighted)
-    least, so_far = share * sum(weight for _, weight in ordered), 0
-    for value, weight in ordered:
-        so_far += weight
-        if so_far >= least:
-            return value
-    return ordered[-1][0]
+    return low, max(_TOPS * weighted_quantile(tops, _MOST), _DROPS * weighted_quantile(drops, _MOST))
 
 
 def _levels(

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from lastbeat.model.curve import CurvePoint
+from lastbeat.model.numbers import weighted_quantile
 
 WINDOW_S: Final = 600.0
 """A run is slow once it has been for this many seconds, without those in which it made no step."""
@@ -78,7 +79,7 @@ def pace(points: Sequence[CurvePoint], earlier_s: float | None, *, stood: bool) 
     before = [slot for slot in slots[len(window) :] if slot.steps and slot.at >= points[-1].at - USUAL_S]
     if not window or sum(slot.seconds for slot in before) < _LEAST_USUAL_S:
         return None
-    usual = _weighted_median([(slot.pace, slot.seconds) for slot in before])
+    usual = weighted_quantile(((slot.pace, slot.seconds) for slot in before), 0.5)
     found = _slow(slots, window, usual, stood=stood)
     if found is None and earlier_s is not None and usual * earlier_s <= SLOW:
         found = _slow(slots, window, 1 / earlier_s, stood=stood)
@@ -135,13 +136,3 @@ def _slow(slots: Sequence[Slot], window: Sequence[Slot], usual: float, *, stood:
         first = older
     lasts_s = window[0].at + window[0].seconds - first.at
     return Slowdown(moving_s / sum(slot.steps for slot in moving), 1 / usual, first.step, lasts_s)
-
-
-def _weighted_median(values: list[tuple[float, float]]) -> float:
-    """The value that half of the weight does not exceed."""
-    half, so_far = sum(weight for _, weight in values) / 2, 0.0
-    for value, weight in sorted(values):
-        so_far += weight
-        if so_far >= half:
-            return value
-    return values[-1][0]
