@@ -4,6 +4,7 @@ PyTorch does all of it, by environment variables that it reads when training mak
 training or its user has set of them stays.
 """
 
+import logging
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from typing import Final
 
 from lastbeat.stores.port import Store
 from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart
+from lastbeat.training.sdk.safe_log import fault_text, safe_log
 
 FOLDER: Final = "flight/"
 """Folder of dumps within the run's."""
@@ -129,12 +131,17 @@ def ship_rest(store: Store, run: str, folder: str) -> None:
     seconds for that, and never raises."""
 
     def ship() -> None:
-        with suppress(Exception):
-            here = Path(folder)
+        here = Path(folder)
+        try:
             for name in _dumps(here):
                 _write(store, run, here, name)
                 (here / name).unlink()
             here.rmdir()
+        except FileNotFoundError:
+            # Its process has shipped them, and removed the folder.
+            return
+        except Exception as fault:  # noqa: BLE001 - the end of the process is to be reported all the same
+            safe_log(logging.WARNING, "lastbeat could not ship the dumps in %s: %s", folder, fault_text(fault))
 
     thread = threading.Thread(target=ship, name="lastbeat-flight", daemon=True)
     with suppress(RuntimeError):

@@ -207,7 +207,7 @@ def _signals(
     # A condition of another status is not known to stand.
     stands = decision.verdict.conditions if decision.verdict.status is Status.RUNNING else {}
     found = []
-    for on in stands.keys() & policy.reactions.keys() - {*answered}:
+    for on in sorted(stands.keys() & policy.reactions.keys() - {*answered}):
         answered = (*answered, on)[-_MOST_SIGNALS:]
         found.append(Occasion(on, f"{on}-attempt-{number}", {CONDITION: on, "reason": stands[on]}))
     for on, meant in policy.reaction_signals.items():
