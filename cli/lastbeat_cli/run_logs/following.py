@@ -70,7 +70,7 @@ class Following:
     def look(self, sources: Sequence[LogSource]) -> bool:
         """Print new lines of ``sources``. Returns whether there were any.
 
-        A log that cannot be read is noted once and tried again the next time.
+        A log that cannot be read is noted once and tried again the next time; so is its return.
         """
         fresh = False
         readers = Readers(self._fresh, self._restored)
@@ -89,7 +89,8 @@ class Following:
             except StoreError as fault:
                 self._refuse(source.name, str(fault))
                 continue
-            self._refused.pop(source.name, None)
+            if self._refused.pop(source.name, None) is not None:
+                note(f"{source.name} can be read again")
             for each in file.notes:
                 note(each)
             fresh = True
@@ -154,7 +155,7 @@ def until_over(
             fault, fresh, ended = str(error), False, None
         else:
             if fault:
-                note("the run can be seen again")
+                note("the run can be read again")
             fault = ""
         still = 0 if fresh else still + 1
         if ended is not None and still >= _STILL:
