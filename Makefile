@@ -13,8 +13,6 @@ export PYTHONDONTWRITEBYTECODE =
 # `make test ARGS="-k stale -x"` hands options to pytest; tests/conftest.py says how many processes it runs in.
 ARGS ?=
 FEW_SERVERS = not store_servers and not slow
-# The folders of those tests: in the others each worker would take seconds to find none.
-WITH_SERVERS = tests/contract tests/e2e tests/integration
 
 help:
 	@echo "make demo    watch three small training runs: one completes, one fails, one is killed"
@@ -40,8 +38,9 @@ test:
 	@.ci/venv dev
 	.venv/bin/python -m pytest -n auto --dist loadscope -m "$(FEW_SERVERS)" $(ARGS)
 
-test-all: test
-	.venv/bin/python -m pytest -n auto --dist loadscope -m "store_servers or slow" $(ARGS) $(WITH_SERVERS)
+test-all:
+	@.ci/venv dev
+	.venv/bin/python -m pytest -n auto --dist loadscope $(ARGS)
 
 hunt:
 	@.ci/venv dev

@@ -60,7 +60,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what asks for a store's server or for Ray, as a fixture or as a parameter, and put what waits first."""
     for item in items:
         if not item.nodeid.startswith(WITH_SERVERS):
-            # Nothing would run it.
             continue
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         asked = {*getattr(item, "fixturenames", ()), *(each for each in parameters if isinstance(each, str))}

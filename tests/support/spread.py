@@ -11,7 +11,7 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
 
 WITH_SERVERS: Final = ("tests/contract", "tests/e2e", "tests/integration")
-"""Folders of the tests that ``make test`` leaves to ``make test-all``, which looks nowhere else for them."""
+"""Folders of the tests that ``make test`` may leave to ``make test-all``."""
 _SERVERS: Final = (
     ("Ray, asked by scripts", re.compile(r"integration/launch/")),
     ("Ray", re.compile(r"/test_ray_(drill|jobs|supervised)|\[ray ")),
