@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 # Two of these at once would install into one .venv while the other runs from it.
 .NOTPARALLEL:
-.PHONY: help demo test test-all hunt laws check docs bench matrix pictures package clean
+.PHONY: help demo test test-all test-servers hunt laws check docs bench matrix pictures package clean
 MAKEFLAGS += --no-print-directory
 export PYTHON
 # Else each of the thousands of processes that tests start would compile all of lastbeat, and each worker all tests.
@@ -13,11 +13,14 @@ export PYTHONDONTWRITEBYTECODE =
 # `make test ARGS="-k stale -x"` hands options to pytest; tests/conftest.py says how many processes it runs in.
 ARGS ?=
 FEW_SERVERS = not store_servers and not slow
+# The folders of those tests: in the others each worker would take seconds to find none.
+WITH_SERVERS = tests/contract tests/e2e tests/integration
 
 help:
 	@echo "make demo    watch three small training runs: one completes, one fails, one is killed"
 	@echo "make test    run the tests (ARGS=… goes to pytest)"
 	@echo "make test-all run the tests, and those that stand on SeaweedFS, Azurite, a Google Cloud Storage or Ray, too"
+	@echo "make test-servers run only those"
 	@echo "make hunt    run the tests three times beside 12 busy processes, and list what failed even once"
 	@echo "make laws    run the tests of laws on new random examples and far more of them"
 	@echo "make check   format, lint, types, import rules, docs"
@@ -38,9 +41,12 @@ test:
 	@.ci/venv dev
 	.venv/bin/python -m pytest -n auto --dist loadscope -m "$(FEW_SERVERS)" $(ARGS)
 
-test-all:
+# After the others, not among them: a Ray that gets no core for some seconds takes its own nodes for lost.
+test-all: test test-servers
+
+test-servers:
 	@.ci/venv dev
-	.venv/bin/python -m pytest -n auto --dist loadscope $(ARGS)
+	.venv/bin/python -m pytest -n auto --dist loadscope -m "store_servers or slow" $(ARGS) $(WITH_SERVERS)
 
 hunt:
 	@.ci/venv dev

@@ -14,6 +14,7 @@ COMMANDS: Final = {
     "preempted": CommandEntry("preempted", "Report that a run ended early, with a checkpoint.", "Report a run"),
     "watch": CommandEntry("watch.command", "Watch one run or, without RUN, every run.", "Watch runs"),
     "silence": CommandEntry("silence", "Send no alerts about some runs for a while.", "Watch runs"),
+    "ack": CommandEntry("ack", "Say that you look after a run that needs attention.", "Watch runs"),
     "limits": CommandEntry("limits", "Time limits of runs: silence, stalls, start-up.", "Watch runs"),
     "routes": CommandEntry("routes.command", "Which channels an alert goes to, and whom it mentions.", "Watch runs"),
     "archive": CommandEntry("archive", "Hide runs from the fleet; they stay readable.", "Watch runs"),
@@ -39,7 +40,6 @@ FIRST: Final = ("exec", "watch", "fleet", "show", "logs", "dashboard", "explain"
 """What the first screen of the help lists."""
 SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
     # What people type first.
-    "ack": ("silence",),
     "list": ("fleet",),
     "ls": ("fleet",),
     "mute": ("silence",),

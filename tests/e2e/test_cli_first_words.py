@@ -24,7 +24,6 @@ MEANT = {
     "help restart my-run": "restart resume --help",
     "version": "--version",
     "mute --help": "silence --help",
-    "ack --help": "silence --help",
     "ui --help": "dashboard --help",
     "serve --help": "dashboard --help",
     "tail gone": "logs --follow gone",

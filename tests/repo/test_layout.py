@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.checkout import ROOT, files, folders
+from support.spread import WITH_SERVERS
 
 # Written so that they do not find themselves. In logs of tests /home/u stands for anybody's.
 FOREIGN = {
@@ -58,3 +59,8 @@ def test_each_folder_of_tests_is_run_by_a_command(pytestconfig: pytest.Config) -
     by_others = ["tests/frameworks", "tests/matrix", "tests/repo"]
     folders = {f"tests/{path.relative_to(ROOT).parts[1]}" for path in (ROOT / "tests").rglob("test_*.py")}
     assert sorted([*pytestconfig.getini("testpaths"), *by_others]) == sorted(folders)
+
+
+def test_make_test_all_looks_for_what_make_test_leaves_to_it_where_that_is() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"\nWITH_SERVERS = {' '.join(WITH_SERVERS)}\n" in makefile

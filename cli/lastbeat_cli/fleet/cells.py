@@ -120,6 +120,9 @@ def job(row: Row, _: Sight) -> Cell:
 def why(row: Row, sight: Sight) -> Cell:
     """The reason of the status: doubts, warnings, failures and unreadable documents; also a silence."""
     said = reason(row, sight.at, short=not sight.wide)
+    if row.acknowledged is not None:
+        note = f": {signs.harmless(row.acknowledged.note, 100)}" if row.acknowledged.note else ""
+        said = f"acknowledged by {signs.harmless(row.acknowledged.by, 100)}{note}; {said}"
     if row.silence is None:
         return said, ""
     left = "" if sight.at is None else f" {short_duration((row.silence.until - sight.at).total_seconds())}"
@@ -162,7 +165,7 @@ def _why(row: Row, at: datetime | None, *, short: bool) -> list[str]:
 
 def _needs_people(row: Row) -> bool:
     troubled = signs.word(row) in {"FAILED", "TIMED_OUT", "UNKNOWN", signs.WARNING}
-    return troubled or row.doubt is not None or row.stands_still
+    return row.acknowledged is None and (troubled or row.doubt is not None or row.stands_still)
 
 
 def _count(value: int | None) -> int | None:

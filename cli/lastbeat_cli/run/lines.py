@@ -82,6 +82,8 @@ def _head(view: RunView, columns: int) -> Iterator[Line]:
         until = format_time(row.silence.until.replace(microsecond=0))
         by = f"by {row.silence.author}"
         yield from _labelled("Silenced", f"no alerts until {until}, {by}", columns, "mark")
+    if row.acknowledged is not None:
+        yield from _labelled("Acknowledged", row.acknowledged.text, columns)
     if row.fault and not any(row.fault in text for text in view.conditions.values()):
         yield from _labelled("Unreadable", row.fault, columns, "mark")
     if still := standstill(row, view.at):

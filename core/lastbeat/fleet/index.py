@@ -110,6 +110,8 @@ class IndexedRun:
     """When a watcher first looked at it."""
     stood_at: tuple[int, UnixTime] | None = field(default=None, metadata=_COUNTS)
     """Its step and when it reached that, if the last look found it there for longer than :data:`STOOD_S`."""
+    acknowledged: bool = field(default=False, metadata=_COUNTS)
+    """Whether a person looks after what it came to."""
     progressed: float = field(default=0.0, metadata=TRANSIENT)
     """When the last progress.json that this process saw was stored, read or not."""
     step_source: Heartbeat | None = field(default=None, metadata=TRANSIENT)
@@ -341,6 +343,7 @@ def after_look(
         preempted=files.pop(runid.PREEMPTED),
         first_looked_at=record.first_looked_at if record else None,
         stood_at=_stood_at(record, at) if record else None,
+        acknowledged=record is not None and record.acknowledged is not None,
         newest=newest_of(listed),
         beating=outcome.status is not Status.RUNNING
         and known is not None

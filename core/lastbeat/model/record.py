@@ -14,6 +14,7 @@ from lastbeat.model.reaction import ReactionMemory
 from lastbeat.model.restart import FoundCheckpoint, LeaseHolder, RestartEntry, RestartRuling, Supervision
 from lastbeat.model.state import RecordedCause, State
 from lastbeat.model.status import Status
+from lastbeat.model.times import format_time
 from lastbeat.model.timesheet import Timesheet
 
 SCHEMA = 1
@@ -202,6 +203,26 @@ class LeftOut(Persisted):
 
 
 @dataclass(frozen=True)
+class Acknowledgement(Persisted):
+    """A person looks after what a run came to."""
+
+    at: datetime
+    by: str
+    """``user@host``."""
+    note: str = ""
+    transition: int = 0
+    """Number of the run's last transition then."""
+    conditions: tuple[str, ...] = ()
+    """Names of the conditions that stood then."""
+
+    @property
+    def text(self) -> str:
+        """Who looks after the run, since when, and the note: ``ana@desk, 2026-11-26T08:00:00Z: moving it``."""
+        told = f"{self.by}, {format_time(self.at.replace(microsecond=0))}"
+        return f"{told}: {self.note}" if self.note else told
+
+
+@dataclass(frozen=True)
 class Record(Persisted):
     """Status, reason, attempt, history, outbox, actions, in the order in which people read them. ``seq`` grows by one
     with every write."""
@@ -252,6 +273,8 @@ class Record(Persisted):
     """Tokens of this attempt's sentinels, so that they never count for the next one."""
     left_out: LeftOut | None = None
     """It was archived or forgotten."""
+    acknowledgement: Acknowledgement | None = None
+    """The last one, over or not, see :attr:`acknowledged`."""
     continues: str | None = None
     """In a copy kept elsewhere: the version of the record beside the run that it continues."""
     transitions: int = 0
@@ -314,6 +337,14 @@ class Record(Persisted):
     @property
     def explained(self) -> RecordedCause | None:
         return self.state.explained if self.state is not None else None
+
+    @property
+    def acknowledged(self) -> Acknowledgement | None:
+        """The acknowledgement that holds. The next transition ends it, and so does a condition that is new."""
+        given = self.acknowledgement
+        if given is None or given.transition != self.transitions or set(self.conditions) - set(given.conditions):
+            return None
+        return given
 
     @property
     def came_to_be_at(self) -> datetime | None:

@@ -13,7 +13,7 @@ from lastbeat.model.figures import Figures, HasFigures
 from lastbeat.model.goodput import Goodput
 from lastbeat.model.job import JobMemory, JobState
 from lastbeat.model.reaction import CommandRun, PolicyNote
-from lastbeat.model.record import Transition
+from lastbeat.model.record import Acknowledgement, Transition
 from lastbeat.model.resources import Resources
 from lastbeat.model.restart import Budget, FoundCheckpoint, RestartRuling
 from lastbeat.model.silence import Silence
@@ -110,6 +110,8 @@ class Row(HasFigures, HasShownState):
     """False: something of it is still to be read."""
     silence: Silence | None = None
     """Why people are not told of it now."""
+    acknowledged: Acknowledgement | None = None
+    """Who looks after what it came to."""
     job: JobGist | None = None
     """The job of a supervised run."""
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from lastbeat.model import document
 from lastbeat.model.numbers import json_number
+from lastbeat.model.record import Acknowledgement
 from lastbeat.model.silence import Silence
 from lastbeat.model.version import __version__
 from lastbeat.model.view import FleetView, JobGist, Row, Span, StoreOutage
@@ -112,6 +113,7 @@ def row_document(row: Row, rank: int | None = None) -> dict[str, object]:
         "fault": clean(row.fault),
         "complete": row.complete,
         "silenced": None if row.silence is None else silence_document(row.silence),
+        "acknowledged": None if row.acknowledged is None else acknowledgement_document(row.acknowledged),
         "job": None if row.job is None else job_document(row.job),
     }
 
@@ -125,6 +127,11 @@ def silence_document(silence: Silence) -> dict[str, object]:
         "why": clean(silence.why),
         "by": clean(silence.by),
     }
+
+
+def acknowledgement_document(given: Acknowledgement) -> dict[str, object]:
+    """Who looks after a run, since when."""
+    return {"at": _time(given.at), "by": clean(given.by), "note": clean(given.note)}
 
 
 def job_document(job: JobGist) -> dict[str, object]:

@@ -2,7 +2,8 @@
 
 Runs that need attention go first: those that failed or fell silent within some hours, or seem to have without a pass
 having judged it; runs that cannot be seen; runs with warnings, and those that stand still; then what failed or fell
-silent earlier within a day. Below them are runs that live, older failures, and runs that are done. Among equals the
+silent earlier within a day. Below them are runs that live, failures that are older or acknowledged, and runs that are
+done. A run that lives is acknowledged into the place of those that are well. Among equals the
 newest change goes first (of a run that is doubted, its last beat), then the run id decides. Only a row's own fields
 decide (and, some hours and a day after a failure, the time), so a row keeps its place among the others until it changes
 itself.
@@ -28,6 +29,8 @@ STANDS_STILL: Final = "STANDS_STILL"
 
 def need(row: Row, at: datetime | None) -> int:
     """How much a run needs attention as of ``at``, 0 most, 6 least."""
+    if row.acknowledged is not None and row.status is not Status.UNKNOWN and row.doubt is None:
+        return 5 if row.status is not Status.RUNNING else 4
     if row.status in UNWELL:
         age_s = (at - row.since).total_seconds() if at is not None and row.since is not None else 0.0
         return 5 if age_s > FRESH_S else 3 if age_s > NEWS_S else 0

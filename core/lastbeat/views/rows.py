@@ -94,6 +94,7 @@ def row(  # noqa: PLR0913 - all that a row depends on
         fault=_faults(known),
         complete=not unread,
         silence=covering(silences, known.run_id, at),
+        acknowledged=standing.acknowledged,
         job=standing.job,
     )
 

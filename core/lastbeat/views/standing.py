@@ -11,7 +11,7 @@ from typing import Final
 
 from lastbeat.fleet.index import IndexedRun
 from lastbeat.model import runid
-from lastbeat.model.record import LeftOut, Record
+from lastbeat.model.record import Acknowledgement, LeftOut, Record
 from lastbeat.model.state import HasShownState, ShownState, State
 from lastbeat.model.status import Status
 from lastbeat.model.view import JobGist, Span
@@ -52,6 +52,8 @@ class Standing(HasShownState):
     """Its record tells more that people want to see."""
     left_out: LeftOut | None = None
     """A user took it out of the fleet."""
+    acknowledged: Acknowledgement | None = None
+    """Who looks after what it came to."""
     job: JobGist | None = None
     """The job of a supervised run."""
 
@@ -85,9 +87,15 @@ def of_record(record: Record, mask: Mask = str) -> Standing:
         watched_since=record.first_looked_at,
         pending=pending(record),
         left_out=record.left_out,
+        acknowledged=_acknowledged(record, mask),
         job=gist(record, mask),
         spans=tuple(_spans(record)),
     )
+
+
+def _acknowledged(record: Record, mask: Mask) -> Acknowledgement | None:
+    given = record.acknowledged
+    return given and replace(given, by=shown(given.by, mask, NAME_LIMIT), note=shown(given.note, mask))
 
 
 def _spans(record: Record) -> list[Span]:
@@ -117,8 +125,10 @@ def of_memory(run: IndexedRun, strip_from: datetime, mask: Mask = str) -> Standi
         watched_since=run.first_looked_at,
         pending=run.pending,
         spans=tuple(spans_of((), line.status, line.since, line.attempt)),
-        # Only its record has recent history, the reasons for warnings, waiting alerts and the job.
-        partial=bool((happened and run.transitions != 1) or line.conditions or run.pending or run.supervised),
+        # Only its record has recent history, the reasons for warnings, waiting alerts, the job and who looks after it.
+        partial=bool(
+            (happened and run.transitions != 1) or line.conditions or run.pending or run.supervised or run.acknowledged
+        ),
     )
 
 

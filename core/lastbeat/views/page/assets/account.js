@@ -92,6 +92,10 @@ const Account = (() => {
         ? box("doubt", "Silenced: ", `no alerts until ${run.silenced.until}, by ${run.silenced.by}${
             run.silenced.why ? `: ${run.silenced.why}` : ""}`)
         : null,
+      run.acknowledged
+        ? box("known", "Acknowledged: ", `${run.acknowledged.by}, ${Format.ago(run.acknowledged.at, now)}${
+            run.acknowledged.note ? `: ${run.acknowledged.note}` : ""}`)
+        : null,
       run.fault
         ? box(
             "doubt",

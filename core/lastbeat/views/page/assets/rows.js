@@ -20,6 +20,7 @@ const Rows = (() => {
 
   /** Somebody has to look at it, as the order of need has it: what failed or fell silent a day ago is history. */
   function needs(row) {
+    if (row.acknowledged && !row.doubt && row.status !== "UNKNOWN") return false;
     if (!troubled(row) || ["SUCCEEDED", "CANCELLED", "PREEMPTED"].includes(row.status)) return false;
     if (row.status !== "FAILED" && row.status !== "TIMED_OUT") return true;
     const lasted = Format.ageSeconds(row.since, Data.now());
@@ -117,6 +118,8 @@ const Rows = (() => {
     const asides = [
       row.job ? `job ${Format.clip(row.job.text, 60)}` : null,
       row.silenced ? `silenced until ${row.silenced.until}${row.silenced.why ? `: ${Format.clip(row.silenced.why, 100)}` : ""}` : null,
+      row.acknowledged ? `acknowledged by ${Format.clip(row.acknowledged.by, 60)}${
+        row.acknowledged.note ? `: ${Format.clip(row.acknowledged.note, 100)}` : ""}` : null,
       row.pending > 0 ? `${Format.count(row.pending, "alert")} waiting to be sent` : null,
       row.fault ? `not all could be read: ${Format.clip(row.fault, 200)}` : null,
       row.recorded === false ? "no pass has recorded it yet" : null,
@@ -181,7 +184,7 @@ const Rows = (() => {
       draw: (row, context) => Draw.strip(row.strip, context.at, watchedSince(row, context.at)), none: (row) => row.strip.length === 0 },
     { key: "cause", title: "What happened", hint: "sorts by cause", by: (row) => row.cause && row.cause.toLowerCase(),
       facts: (row, context) => [row.shown, row.cause, row.conditions, row.reason, row.doubt, still(row, context.at), row.fault, row.pending,
-        row.recorded, row.phase, row.complete, row.silenced, row.job && row.job.text],
+        row.recorded, row.phase, row.complete, row.silenced, row.acknowledged, row.job && row.job.text],
       draw: whyCell },
     { key: "attempt", title: "Attempt", down: true, by: (row) => row.attempt,
       facts: (row) => [row.attempt], draw: (row) => Format.integer(row.attempt), none: (row) => row.attempt === 1 },
