@@ -57,7 +57,7 @@ def test_silencing_a_glob_and_lifting_it_with_the_keyboard_then_a_run_on_its_own
     keys.type("node <b>repair</b>")
     keys.press("Tab")
     keys.type("Ada")
-    with page.expect_request("**/api/silences") as sent:
+    with page.expect_request("**/api/changes") as sent:
         keys.press("Enter")
     # Over plain HTTP to another machine this is all that a browser says of where a request comes from.
     assert sent.value.all_headers()["origin"] == address.rstrip("/")

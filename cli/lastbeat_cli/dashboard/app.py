@@ -73,8 +73,8 @@ class Metrics(Protocol):
     def answer(self, accept: str) -> Response: ...
 
 
-class SilenceRequests(Protocol):
-    """Makes and lifts silences: :class:`lastbeat_cli.dashboard.silences.StoredSilences`."""
+class ChangeRequests(Protocol):
+    """Silences and acknowledges runs: :class:`lastbeat_cli.dashboard.changes.StoredChanges`."""
 
     def answer(self, asked: bytes, address: str) -> Response:
         """Apply the change in the request body ``asked``. ``address`` is the client's."""
@@ -82,7 +82,7 @@ class SilenceRequests(Protocol):
 
 
 class App:
-    """Answers GET and HEAD for the page and its data, and POST for silences and the token. Refuses all other
+    """Answers GET and HEAD for the page and its data, and POST for changes and the token. Refuses all other
     requests."""
 
     def __init__(  # noqa: PLR0913 - what it answers from, each by its name
@@ -91,7 +91,7 @@ class App:
         fleet: Fleet,
         runs: Runs,
         metrics: Metrics,
-        silences: SilenceRequests,
+        changes: ChangeRequests,
         door: Door,
         *,
         losses: Losses,
@@ -103,7 +103,7 @@ class App:
         self._runs = runs
         self._metrics = metrics
         self._losses = losses
-        self._silences = silences
+        self._changes = changes
         self._door = door
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -166,7 +166,7 @@ class App:
         asked = _content(environ, data=True)
         if isinstance(asked, Response):
             return asked
-        return self._silences.answer(asked, str(environ.get("REMOTE_ADDR") or ""))
+        return self._changes.answer(asked, str(environ.get("REMOTE_ADDR") or ""))
 
     def _login_answer(self, environ: Environ) -> Response:
         given = _content(environ, data=False)

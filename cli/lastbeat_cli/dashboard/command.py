@@ -24,12 +24,12 @@ from lastbeat.views.watching import fleet_watch
 from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits
 from lastbeat_cli import document, exits, logs, options, values
 from lastbeat_cli.dashboard.app import App
+from lastbeat_cli.dashboard.changes import StoredChanges
 from lastbeat_cli.dashboard.door import Door, is_loopback
 from lastbeat_cli.dashboard.fleet import DocumentQuery, FleetLook
 from lastbeat_cli.dashboard.losses import LossLooks
 from lastbeat_cli.dashboard.runs import RunLooks
 from lastbeat_cli.dashboard.server import Server, address_of, listen
-from lastbeat_cli.dashboard.silences import StoredSilences
 from lastbeat_cli.document import masked_throughout
 from lastbeat_cli.loop import Stop
 from lastbeat_cli.metrics.samples import Sample, of_view
@@ -53,10 +53,10 @@ Examples:
   lastbeat dashboard --root s3://my-bucket/training-runs --open
   ssh -L 8321:localhost:8321 cluster lastbeat dashboard --root /shared/runs --port 8321
 
-The dashboard writes only the silences that people make on the page, which takes a token. It sends no requests to the
-store while no page is open. Unless a token is set, every user of this machine can open it. With --host, other machines
-can open it with the token. The connection is not encrypted: over a network that you share, use an ssh tunnel or a
-proxy with TLS.
+The dashboard writes only the silences and acknowledgements that people make on the page, which takes a token. It sends
+no requests to the store while no page is open. Unless a token is set, every user of this machine can open it. With
+--host, other machines can open it with the token. The connection is not encrypted: over a network that you share, use
+an ssh tunnel or a proxy with TLS.
 """
 
 
@@ -163,14 +163,14 @@ def _app(settings: Settings, door: Door, interval_s: float) -> tuple[App, FleetL
     def samples() -> Sequence[Sample]:
         return of_view(fleet.last_view(), asked.counts, logs.redact)
 
-    silences = StoredSilences(opening.store(settings, tally=asked))
+    changes = StoredChanges(opening.store(settings, tally=asked))
     reader = LossReader(opening.store(settings, tally=asked), where, settings.redactor)
 
     def losses() -> Mapping[str, object]:
         found = reader.read(LOSSES_SINCE_S, until=time.monotonic() + _LOSSES_S, most=_MOST_RECORDS)
         return {name: masked_throughout(each, logs.redact) for name, each in losses_document(found).items()}
 
-    return App(page(), fleet, runs, Scrapes(samples, where), silences, door, losses=LossLooks(losses)), fleet
+    return App(page(), fleet, runs, Scrapes(samples, where), changes, door, losses=LossLooks(losses)), fleet
 
 
 def _tell(address: str, *, as_json: bool) -> None:

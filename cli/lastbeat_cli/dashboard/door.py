@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Final
 from urllib.parse import parse_qs
 
-CHANGES: Final = "/api/silences"
+CHANGES: Final = "/api/changes"
 """The only path that accepts changes."""
 HEADER: Final = "X-Lastbeat"
 """Header that the page sends with a change. Browsers do not let pages of other sites send custom headers."""

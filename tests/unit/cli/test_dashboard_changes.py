@@ -19,7 +19,7 @@ def sent(door: Door = DOOR, **changed: str | None) -> tuple[Got, list[tuple[byte
     content = b'{"lift": "1"}'
     environ: dict[str, Any] = {
         "REQUEST_METHOD": "POST",
-        "PATH_INFO": "/api/silences",
+        "PATH_INFO": "/api/changes",
         "REMOTE_ADDR": "10.0.0.7",
         "HTTP_HOST": HOST,
         "HTTP_COOKIE": COOKIE,

@@ -29,6 +29,7 @@ SCRIPTS: Final = (
     "choice.js",
     "around.js",
     "silencing.js",
+    "acknowledging.js",
     "points.js",
     "plot.js",
     "curves.js",

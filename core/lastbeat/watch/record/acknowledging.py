@@ -9,18 +9,23 @@ from lastbeat.stores.port import Store, StoreError
 from lastbeat.watch.record.repository import RecordRepository
 
 
+class NotAcknowledgedError(StoreError):
+    """There is nothing of what its author saw to acknowledge."""
+
+
 def acknowledge(store: Store, run_id: str, given: Acknowledgement) -> None:
     """Record ``given``, with the conditions of now. A later one takes its place.
 
-    Raises :class:`StoreError`, also if no watcher has seen the run, or if it has had another transition since.
+    Raises :class:`NotAcknowledgedError` if no watcher has seen the run, or if it has had another transition since, and
+    :class:`StoreError`.
     """
 
     def change(record: Record | None) -> Record:
         if record is None or record.status is None:
-            raise StoreError(f"no watcher has seen {run_id} yet", "acknowledge it after its first alert")
+            raise NotAcknowledgedError(f"no watcher has seen {run_id} yet", "acknowledge it after its first alert")
         if record.transitions != given.transition:
             now = f"{run_id} is {record.status} since: {record.reason}"
-            raise StoreError(f"what you saw is over; {now}", "acknowledge that, if you look after it")
+            raise NotAcknowledgedError(f"what you saw is over; {now}", "acknowledge that, if you look after it")
         return replace(record, acknowledgement=replace(given, conditions=tuple(record.conditions)))
 
     _repository(store, run_id).update(change)

@@ -20,7 +20,7 @@
  *   Data.want(ids)                   which runs people see right now; the server reads those first
  *   Data.pause(yes), Data.again()    stop and go on; ask now
  *   Data.maySilence                  whether this browser was let in by the dashboard's token
- *   Data.silence(asked)              → Promise of what became of it: { silences, matches, notes }; rejects as Data.run
+ *   Data.change(asked)               → Promise of what became of it, as dashboard/changes.py answers; rejects as Data.run
  */
 const Data = (() => {
   const TIMEOUT_MS = 60000;
@@ -110,7 +110,7 @@ const Data = (() => {
   const get = (path) => ask(path, { headers: { Accept: "application/json" } });
 
   /** The mode stays "cors": in any other one browsers hide the origin that the server compares. */
-  const silence = (asked) => ask("api/silences", { method: "POST", body: JSON.stringify(asked),
+  const change = (asked) => ask("api/changes", { method: "POST", body: JSON.stringify(asked),
     headers: { Accept: "application/json", "Content-Type": "application/json", "X-Lastbeat": "page" } });
 
   async function ask(path, options) {
@@ -270,7 +270,7 @@ const Data = (() => {
   }
 
   return Object.freeze({
-    Fault, start, run, causes, command, again, pause, now, age, subscribe, silence,
+    Fault, start, run, causes, command, again, pause, now, age, subscribe, change,
     want: (ids) => { wanted = ids.slice(0, MOST_WANTED); },
     row: (id) => rows.get(id) ?? null,
     get rows() { return list; },

@@ -97,6 +97,7 @@ const Run = (() => {
     const sections = Sections.ALL.map(([name, words]) => section(name, words));
     const contents = el("nav", { class: "contents", "aria-label": "On this page" });
     const quiet = Silencing.make(id);
+    const known = Acknowledging.make(id);
     sections.find((each) => each.id === "curves").body.append(curves.element);
     const all = el("div", { class: "run-sections" }, ...sections.map((each) => each.element));
     const root = el(
@@ -105,7 +106,7 @@ const Run = (() => {
       el("header", { class: "run-head" }, el("a", { class: "back", href: "#/" }, "← All runs"), title),
       banner,
       loading,
-      el("div", { class: "run-body" }, contents, el("div", { class: "run-main" }, state, quiet.element, all)),
+      el("div", { class: "run-body" }, contents, el("div", { class: "run-main" }, state, known.element, quiet.element, all)),
     );
     state.hidden = contents.hidden = true;
     main.replaceChildren(root);
@@ -157,6 +158,7 @@ const Run = (() => {
     function showSilence() {
       const row = Data.row(id);
       quiet.update([row === null ? doc?.run.silenced : row.silenced]);
+      if (doc !== null) known.update(doc.run, doc.transitions);
     }
 
     function take(next) {

@@ -16,7 +16,7 @@ const Silencing = (() => {
   const SHOWN_BY_MS = 90000;
   /** What the server said, by the silence's id: { silence, at }, or { silence: null, at } for one that was lifted. */
   const told = new Map();
-  let made = 0, name = "";
+  let made = 0;
 
   const until = (silence) => `until ${Format.time(silence.until, Date.now())}`;
 
@@ -39,6 +39,45 @@ const Silencing = (() => {
     return `${lead} ${fault.message} ${fault.advice ?? ""}`.trim();
   }
 
+  /** What asks the server for one change at a time, and says in `said` what becomes of it; then calls `show`. The button
+   * stays where the focus is: one that cannot be pressed would lose it. */
+  function asker(form, said, show) {
+    let working = false;
+    function say(text, bad) {
+      said.classList.toggle("bad", bad);
+      setText(said, text);
+    }
+    async function ask(asked, words, done) {
+      if (working) return;
+      working = true;
+      form.setAttribute("aria-busy", "true");
+      say(words, false);
+      try {
+        say(done(await Data.change(asked)), false);
+        Data.again();
+      } catch (fault) {
+        if (!(fault instanceof Data.Fault)) console.error(fault);
+        say(fault instanceof Data.Fault ? refused(fault) : "Not known to be done. The answer cannot be read.", true);
+      } finally {
+        working = false;
+        form.removeAttribute("aria-busy");
+      }
+      show();
+    }
+    return ask;
+  }
+
+  const field = (words, control) => el("label", { class: "field" }, el("span", {}, words), control);
+
+  /** Where people enter a name; the next form has what they entered here. */
+  function nameInput() {
+    const input = el("input", { type: "text", name: "by", maxlength: NAME_LIMIT, autocomplete: "name",
+      on: { focus: () => { if (input.value === "") input.value = name; }, change: () => { name = input.value; } } });
+    input.value = name;
+    return input;
+  }
+  let name = "";
+
   function became(answer, silence) {
     const many = answer.matches;
     const covers = many === null || many === undefined ? ""
@@ -48,15 +87,13 @@ const Silencing = (() => {
 
   function make(id = null) {
     const key = (made += 1);
-    const field = (words, control) => el("label", { class: "field" }, el("span", {}, words), control);
     const runs = el("input", { type: "text", name: "runs", required: true, maxlength: GLOB_LIMIT, autocomplete: "off",
       spellcheck: "false", autocapitalize: "none", placeholder: "mistral-*" });
     const length = el("select", { name: "for" }, LENGTHS.map(([hours, words]) =>
       el("option", { value: hours }, words)));
     const why = el("input", { type: "text", name: "why", maxlength: WHY_LIMIT, autocomplete: "off",
       placeholder: "node repair" });
-    const by = el("input", { type: "text", name: "by", maxlength: NAME_LIMIT, autocomplete: "name" });
-    by.value = name;
+    const by = nameInput();
     const button = el("button", { type: "submit", class: "quiet" }, "Silence");
     const said = el("p", { class: "said", role: "status", "aria-live": "polite" });
     const list = el("ul", { class: "plain silences", "aria-label": "Silences" });
@@ -71,7 +108,8 @@ const Silencing = (() => {
       const pressed = event.target.closest("button");
       if (pressed !== null) lift(pressed);
     });
-    let given = [], working = false;
+    const ask = asker(form, said, show);
+    let given = [];
 
     function show() {
       element.hidden = Data.embedded || !Data.maySilence;
@@ -85,39 +123,14 @@ const Silencing = (() => {
           "aria-label": `Lift the silence of ${one.runs}` }, "Lift"))));
     }
 
-    function say(text, bad) {
-      said.classList.toggle("bad", bad);
-      setText(said, text);
-    }
-
-    /** Asks for one thing at a time. The button stays where the focus is: one that cannot be pressed would lose it. */
-    async function ask(asked, words, done) {
-      if (working) return;
-      working = true;
-      form.setAttribute("aria-busy", "true");
-      say(words, false);
-      try {
-        done(await Data.silence(asked));
-        Data.again();
-      } catch (fault) {
-        if (!(fault instanceof Data.Fault)) console.error(fault);
-        say(fault instanceof Data.Fault ? refused(fault) : "Not known to be done. The answer cannot be read.", true);
-      } finally {
-        working = false;
-        form.removeAttribute("aria-busy");
-      }
-      show();
-    }
-
     function silence(event) {
       event.preventDefault();
-      name = by.value;
       const asked = { runs: id ?? runs.value.trim(), for_s: Number(length.value) * 3600, why: why.value, by: by.value };
       ask(asked, "Silencing …", (answer) => {
         const [stands] = answer.silences;
         told.set(stands.id, { silence: stands, at: Date.now() });
         why.value = "";
-        say([became(answer, stands), ...(answer.notes ?? []).map((note) => Format.clip(note, 300))].join(" "), false);
+        return [became(answer, stands), ...(answer.notes ?? []).map((note) => Format.clip(note, 300))].join(" ");
       });
     }
 
@@ -127,7 +140,7 @@ const Silencing = (() => {
         for (const one of answer.silences) told.set(one.id, { silence: null, at: Date.now() });
         // Its button goes.
         summary.focus();
-        say(`The silence of ${Format.clip(glob, 120)} is lifted. Watchers heed that within a minute.`, false);
+        return `The silence of ${Format.clip(glob, 120)} is lifted. Watchers heed that within a minute.`;
       });
     }
 
@@ -140,5 +153,5 @@ const Silencing = (() => {
     };
   }
 
-  return Object.freeze({ make });
+  return Object.freeze({ make, asker, field, nameInput });
 })();

@@ -1,4 +1,4 @@
-"""Makes and lifts silences for the page: checks each request, carries it out and answers with the result."""
+"""Silences and acknowledges runs for the page: checks each request, carries it out and answers with the result."""
 
 import json
 import logging
@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from lastbeat.model.record import Acknowledgement
+from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.silence import (
     LEAST_S,
     MOST_S,
-    WHY_LIMIT,
     InvalidSilenceError,
     Silence,
     check_glob,
@@ -20,8 +21,9 @@ from lastbeat.model.silence import (
 )
 from lastbeat.model.text import fit, one_line
 from lastbeat.stores.port import Store, StoreError, UnreachableError
-from lastbeat.views.documents import silence_document
+from lastbeat.views.documents import acknowledgement_document, silence_document
 from lastbeat.views.fleet_index import shown_silence
+from lastbeat.watch.record.acknowledging import NotAcknowledgedError, acknowledge, withdraw
 from lastbeat_cli import logs
 from lastbeat_cli.dashboard.answer import Response, json_body, refusal
 from lastbeat_cli.silencing import NoSuchSilenceError, SilenceWish, lift_silence, make_silence
@@ -42,16 +44,26 @@ class InvalidChangeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change that the page requests: the new silence ``wish``, or else the end of the silence with id ``lift``."""
+    """A change that the page requests: one of the first four."""
 
     wish: SilenceWish | None = None
+    """A new silence."""
     lift: str = ""
+    """The id of a silence that is to end."""
+    run: str = ""
+    """The id of a run that is to be acknowledged."""
+    withdraw: str = ""
+    """The id of a run that is no longer to be acknowledged."""
+    transition: int = 0
+    """Number of the last transition of ``run`` that the user saw."""
+    note: str = ""
     name: str = ""
     """Name that the user entered, unchecked; may be empty."""
 
 
 def read_change(body: bytes) -> Change:
-    """The change in ``{"runs", "for_s", "why", "by"}`` or ``{"lift"}``. Raises :class:`InvalidChangeError`."""
+    """The change in ``{"runs", "for_s", "why", "by"}``, ``{"lift"}``, ``{"withdraw"}`` or
+    ``{"acknowledge", "transition", "note", "by"}``. Raises :class:`InvalidChangeError`."""
     try:
         asked = json.loads(body)
     except (ValueError, RecursionError):
@@ -63,34 +75,59 @@ def read_change(body: bytes) -> Change:
         if not isinstance(which, str) or not 0 < len(which) <= 200:
             raise InvalidChangeError("which silence is to be lifted has to be said by its id")
         return Change(lift=which)
+    if set(asked) == {"withdraw"}:
+        return Change(withdraw=_run(asked["withdraw"]))
+    if "acknowledge" in asked:
+        if not set(asked) <= {"acknowledge", "transition", "note", "by"}:
+            raise InvalidChangeError("an acknowledgement has a run, transition, note and by, and nothing else")
+        transition = asked.get("transition")
+        if not isinstance(transition, int) or isinstance(transition, bool) or not 0 <= transition <= 10**9:
+            raise InvalidChangeError("which transition was seen has to be said by its number")
+        note, name = _said(asked.get("note", ""), asked.get("by", ""))
+        return Change(run=_run(asked["acknowledge"]), transition=transition, note=note, name=name)
     if not {"runs", "for_s"} <= set(asked) <= {"runs", "for_s", "why", "by"}:
         raise InvalidChangeError("a silence has runs and for_s, perhaps why and by, and nothing else")
     return _wished(asked["runs"], asked["for_s"], asked.get("why", ""), asked.get("by", ""))
 
 
-def _wished(runs: object, for_s: object, why: object, name: object) -> Change:
-    if not (isinstance(runs, str) and isinstance(why, str) and isinstance(name, str)):
-        raise InvalidChangeError("runs, why and by have to be texts")
-    if not isinstance(for_s, int) or isinstance(for_s, bool) or not LEAST_S <= for_s <= MOST_S:
-        raise InvalidChangeError(f"for_s has to be a whole number of seconds from {LEAST_S:.0f} to {MOST_S:.0f}")
-    if len(one_line(why)) > WHY_LIMIT:
-        raise InvalidChangeError(f"the reason has {len(one_line(why))} characters; {WHY_LIMIT} is the most")
+def _run(run_id: object) -> str:
     try:
-        wish = SilenceWish(check_glob(runs), timedelta(seconds=for_s), check_why(why))
-    except InvalidSilenceError as fault:
+        return check_run_id(run_id if isinstance(run_id, str) else "")
+    except InvalidRunIdError as fault:
         raise InvalidChangeError(str(fault)) from None
+
+
+def _said(why: object, name: object) -> tuple[str, str]:
+    """The reason or note, and the name, each in one line."""
+    if not (isinstance(why, str) and isinstance(name, str)):
+        raise InvalidChangeError("a reason, a note and a name have to be texts")
     if len(one_line(name)) > NAME_LIMIT:
         raise InvalidChangeError(f"the name has {len(one_line(name))} characters; {NAME_LIMIT} is the most")
-    return Change(wish, name=one_line(name))
+    try:
+        return check_why(why), one_line(name)
+    except InvalidSilenceError as fault:
+        raise InvalidChangeError(str(fault)) from None
+
+
+def _wished(runs: object, for_s: object, why: object, name: object) -> Change:
+    if not isinstance(runs, str):
+        raise InvalidChangeError("runs has to be a text")
+    why, name = _said(why, name)
+    if not isinstance(for_s, int) or isinstance(for_s, bool) or not LEAST_S <= for_s <= MOST_S:
+        raise InvalidChangeError(f"for_s has to be a whole number of seconds from {LEAST_S:.0f} to {MOST_S:.0f}")
+    try:
+        return Change(SilenceWish(check_glob(runs), timedelta(seconds=for_s), why), name=name)
+    except InvalidSilenceError as fault:
+        raise InvalidChangeError(str(fault)) from None
 
 
 def page_author(name: str, address: str) -> str:
-    """The author of a silence made on the page. The name is unchecked, so the client's address is always shown."""
+    """The author of a change made on the page. The name is unchecked, so the client's address is always shown."""
     return fit(one_line(f"{logs.redact(name) or 'token holder'}, on the page from {address or 'somewhere'}"), 100)
 
 
-class StoredSilences:
-    """Changes the silences in ``store`` for all browsers."""
+class StoredChanges:
+    """Changes silences and acknowledgements in ``store`` for all browsers."""
 
     def __init__(self, store: Store, *, wait_s: float = WAIT_S) -> None:
         self._store = store
@@ -115,7 +152,7 @@ class StoredSilences:
                 self._places.release()
 
         # In a thread of its own, because a store may never answer and the server has few threads.
-        working = threading.Thread(target=work, name="lastbeat-silence", daemon=True)
+        working = threading.Thread(target=work, name="lastbeat-change", daemon=True)
         working.start()
         working.join(self._wait_s)
         if not got:
@@ -125,6 +162,15 @@ class StoredSilences:
     def _done(self, change: Change, address: str) -> Response:
         try:
             now = self._store.clock()
+            if change.withdraw:
+                withdraw(self._store, change.withdraw)
+                log.info("the acknowledgement of %s was withdrawn on the page from %s", change.withdraw, address)
+                return Response("200 OK", json_body({"acknowledged": None}))
+            if change.run:
+                by, note = page_author(change.name, address), logs.redact(change.note)
+                given = Acknowledgement(now, by, note, change.transition)
+                acknowledge(self._store, change.run, given)
+                return Response("200 OK", json_body({"acknowledged": acknowledgement_document(given)}))
             if change.wish is None:
                 lifted = lift_silence(self._store, change.lift, now)
                 for each in lifted:
@@ -134,12 +180,14 @@ class StoredSilences:
             return _changed((made.silence,), made.covered, made.notes)
         except NoSuchSilenceError:
             return refusal("404 Not Found", "There is no such silence any more: it is over, or was lifted.", data=True)
+        except NotAcknowledgedError as fault:
+            return refusal("409 Conflict", _sentence(_masked(str(fault))), _masked(fault.advice), data=True)
         except UnreachableError as fault:
             return _unsure(_masked(str(fault)), _masked(fault.advice))
         except StoreError as fault:
             return refusal("503 Service Unavailable", _masked(str(fault)), _masked(fault.advice), data=True)
         except Exception:
-            log.exception("a silence could not be changed")
+            log.exception("a change could not be made")
             return refusal("500 Internal Server Error", "This is a defect of lastbeat.", data=True)
 
 

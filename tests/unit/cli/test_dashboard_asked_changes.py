@@ -1,4 +1,4 @@
-"""Silences made and lifted on the page: what may be asked for, what is kept of it, and what is told of its end."""
+"""Silences and acknowledgements of the page: what may be asked for, what is kept of it, and what is answered."""
 
 import json
 import threading
@@ -8,19 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.model.record import Record
 from lastbeat.model.silence import SILENCES
+from lastbeat.model.state import State
+from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from lastbeat.watch.record.codec import decode_record, encode
 from lastbeat.watch.record.silences import Silences
-from lastbeat_cli.dashboard.silences import InvalidChangeError, StoredSilences, page_author, read_change
+from lastbeat_cli.dashboard.changes import InvalidChangeError, StoredChanges, page_author, read_change
 from support.memory import MemoryStore
 
 FROM = "10.0.0.7"
+SEEN = {"acknowledge": "mistral-1", "transition": 3}
 WISH = {"runs": "mistral-*", "for_s": 3600, "why": "node repair"}
 
 
 def ask(store: MemoryStore, **asked: object) -> tuple[int, Any]:
-    got = StoredSilences(store, wait_s=60.0).answer(json.dumps(asked).encode(), FROM)
+    got = StoredChanges(store, wait_s=60.0).answer(json.dumps(asked).encode(), FROM)
     return int(got.status.split()[0]), json.loads(got.body.plain)
 
 
@@ -58,6 +63,36 @@ def test_that_it_matches_no_run_is_said() -> None:
     assert "matches 0 runs" in told["notes"][0]
 
 
+def failed(store: MemoryStore, transitions: int) -> None:
+    record = Record("mistral-1", State(Status.FAILED, "boom"), transitions=transitions)
+    store.put_text("mistral-1/_watchdog.json", encode(record).decode())
+
+
+def acknowledged(store: MemoryStore) -> tuple[str, str] | None:
+    blob = store.read("mistral-1/_watchdog.json", 10**6)
+    assert blob is not None
+    given = decode_record(blob.body).acknowledged
+    return None if given is None else (given.by, given.note)
+
+
+def test_a_run_is_acknowledged_and_that_is_withdrawn() -> None:
+    store = MemoryStore()
+    failed(store, 3)
+    status, told = ask(store, **SEEN, note="bad node", by="Ada")
+    assert (status, told["acknowledged"]["by"]) == (200, f"Ada, on the page from {FROM}")
+    assert acknowledged(store) == (f"Ada, on the page from {FROM}", "bad node")
+    assert ask(store, withdraw="mistral-1") == (200, {"acknowledged": None})
+    assert acknowledged(store) is None
+
+
+def test_a_transition_that_nobody_saw_is_not_acknowledged() -> None:
+    store = MemoryStore()
+    failed(store, 4)
+    status, told = ask(store, **SEEN)
+    assert (status, acknowledged(store)) == (409, None)
+    assert told["error"] == "What you saw is over; mistral-1 is FAILED since: boom."
+
+
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
@@ -74,6 +109,13 @@ def test_that_it_matches_no_run_is_said() -> None:
         pytest.param({**WISH, "for_s": 30 * 86400 + 1}, "from 60 to 2592000", id="too long"),
         pytest.param({**WISH, "for_s": 3600.5}, "whole number", id="a part of a second"),
         pytest.param({**WISH, "for_s": "3600"}, "whole number", id="a number as a text"),
+        pytest.param({"withdraw": "../x"}, "un id", id="a run that cannot be"),
+        pytest.param({**SEEN, "acknowledge": 7}, "un id", id="a run that is no text"),
+        pytest.param({**SEEN, "runs": "*"}, "nothing else", id="an acknowledgement of many"),
+        pytest.param({**SEEN, "transition": None}, "by its number", id="no transition"),
+        pytest.param({**SEEN, "transition": True}, "by its number", id="a transition that is no number"),
+        pytest.param({**SEEN, "note": "x" * 201}, "200 is the most", id="a long note"),
+        pytest.param({**SEEN, "by": 7}, "have to be texts", id="a name that is no text"),
     ],
 )
 def test_what_cannot_be_done_is_refused_and_said(asked: dict[str, object], says: str) -> None:
@@ -132,7 +174,7 @@ def test_a_store_that_hangs_keeps_nobody_waiting_for_good() -> None:
         go.wait(60)
 
     store.before = hang
-    silences = StoredSilences(store, wait_s=0.01)
+    silences = StoredChanges(store, wait_s=0.01)
     body = json.dumps(WISH).encode()
     statuses = [silences.answer(body, FROM).status[:3] for _ in range(6)]
     go.set()
