@@ -43,7 +43,9 @@ def failed(outcome: "Outcome") -> int:
 def clean(value: object) -> object:
     """``value`` without lone surrogates, which strict parsers refuse and UTF-8 cannot hold."""
     if isinstance(value, str):
-        return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in value)
+        return (
+            value if value.isascii() else "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in value)
+        )
     if isinstance(value, dict):
         return {clean(key): clean(part) for key, part in value.items()}
     if isinstance(value, list):

@@ -13,6 +13,8 @@ from lastbeat.views.known_run import DocumentRequest
 
 _IN_A_ROW: Final = 3
 """Reads in a row without an answer after which the store counts as unreachable."""
+_TASK_MOST: Final = 16
+"""Most documents that one task of a thread reads, one after another."""
 Answer = Blob | StoreError | None
 """The content of a document, or why it cannot be read; None: it is gone."""
 
@@ -41,10 +43,13 @@ class Fetching:
                 self._one(request)
                 _tell(on_progress, done, len(requests))
             return
+        # Of thousands, several a task: a task of its own would cost more than to read a small file.
+        size = min(_TASK_MOST, max(1, len(requests) // (threads * 8)))
+        tasks = [requests[start : start + size] for start in range(0, len(requests), size)]
         with ThreadPoolExecutor(threads, "lastbeat-look") as pool:
             try:
-                for done, _ in enumerate(pool.map(self._one, requests), 1):
-                    _tell(on_progress, done, len(requests))
+                for done, _ in enumerate(pool.map(self._some, tasks), 1):
+                    _tell(on_progress, min(done * size, len(requests)), len(requests))
             finally:
                 # Whatever ended this, Ctrl-C perhaps: nothing that waits is begun any more.
                 self._over = True
@@ -52,6 +57,10 @@ class Fetching:
     @property
     def _ended(self) -> bool:
         return self._over or self.trouble is not None or time.monotonic() >= self.until
+
+    def _some(self, requests: Sequence[DocumentRequest]) -> None:
+        for request in requests:
+            self._one(request)
 
     def _one(self, request: DocumentRequest) -> None:
         if self._ended:
