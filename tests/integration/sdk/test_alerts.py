@@ -12,14 +12,14 @@ from lastbeat.watch.configured import configured_watch
 from support import monitor
 from support.channel import ListChannel
 from support.row_by_row import labelled
-from support.training import Site
+from support.training import STALE_MINUTES, Site
 from support.waiting import until
 
 
 def told(site: Site, watchers: int = 2) -> list[tuple[str, str, str]]:
     """What people get by looks of so many watchers that share nothing but the run."""
     channel = ListChannel()
-    env = monitor.environment(site.folder, {"MONITORING_ROOT": site.root, "STALE_MINUTES": "10", **site.env})
+    env = monitor.environment(site.folder, {"MONITORING_ROOT": site.root, "STALE_MINUTES": STALE_MINUTES, **site.env})
     settings = configuration.load({}, env, site.folder, watching=True)
     for _ in range(watchers):
         configured_watch(settings, "run-1", [channel], clock=steady_clock()).tick()

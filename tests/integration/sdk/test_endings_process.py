@@ -1,7 +1,6 @@
 """How a process with ``lastbeat.start()`` ends, and what the watchdog then says."""
 
 import signal
-from dataclasses import replace
 
 import pytest
 
@@ -59,7 +58,7 @@ def test_a_death_that_nobody_tells_of_is_a_time_out(directory: Site) -> None:
     # As where its guardian goes down with it, or is switched off. Before the first heartbeat there is no run to miss.
     trained = directory.train(f"{START}written(run)\nos.kill(os.getpid(), 9)\n", LASTBEAT_GUARDIAN="off")
     assert trained.exit == -signal.SIGKILL, trained.said
-    found = directory.look_until("TIMED_OUT")
+    found = directory.impatient().look_until("TIMED_OUT")
     assert (found["reason"], found["step"]) == ("Both heartbeats stale (>0.05m)", 2)
     assert directory.read("_error") is None
     assert directory.read("_complete") is None
@@ -111,7 +110,6 @@ def test_a_run_that_nobody_ends_does_not_disturb_the_end_of_the_interpreter(site
             run.step(steps)
     sys.exit(5)
     """
-    site = replace(site, env={**site.env, "STALE_MINUTES": "10"})
     trained = site.train(script, LASTBEAT_BEAT_SECONDS="0.001")
     assert (trained.exit, trained.said) == (5, "")
     for n in range(3):

@@ -81,7 +81,7 @@ def test_a_thread_that_died_outside_of_a_block_is_not_its_own(directory: Site) -
 def test_a_training_that_falls_silent_has_said_what_may_be_the_reason(directory: Site) -> None:
     script = PROCESS + "written(run)\ndie()\nrun.step(2)\nwritten(run)\nos.kill(os.getpid(), signal.SIGKILL)\n"
     directory.train(script, LASTBEAT_GUARDIAN="off")
-    assert directory.look_until("TIMED_OUT")["reason"] == f"Both heartbeats stale (>0.05m); {NOTE}"
+    assert directory.impatient().look_until("TIMED_OUT")["reason"] == f"Both heartbeats stale (>0.05m); {NOTE}"
 
 
 def test_a_training_that_hangs_since_says_so_at_once(directory: Site) -> None:

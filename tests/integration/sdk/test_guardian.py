@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,22 +39,18 @@ ASLEEP = BLOCK + "    print('asleep', os.getpid(), flush=True)\n    time.sleep(6
 RANK = ASLEEP.replace("    written(run)\n", GUARDED)
 
 
-def patient(site: Site) -> Site:
-    """Where no run is silent for long enough to be called so: what is told is not told by silence."""
-    return replace(site, env={**site.env, "STALE_MINUTES": "10"})
-
-
-@pytest.fixture
-def here(directory: Site) -> Site:
-    return patient(directory)
-
-
 @contextmanager
 def asleep(site: Site, script: str = ASLEEP, **env: str) -> "Iterator[subprocess.Popen[str]]":
     """Training that sleeps, and is killed with the end of the block."""
     with site.running(script, **env) as process:
         until(lambda: "asleep" in site.said())
         yield process
+
+
+def only_guardian(site: Site) -> int:
+    """The process that watches this training. For a moment it is the shell that starts it."""
+    (found,) = until(lambda: guardians(site.folder), lambda found: len(found) == 1)
+    return found
 
 
 def _gone(site: Site) -> None:
@@ -82,45 +77,45 @@ ENDS = [
 
 
 @pytest.mark.parametrize("case", ENDS, ids=["SIGKILL", "os._exit(3)"])
-def test_an_end_is_told_at_once(here: Site, case: End) -> None:
-    trained = here.train(f"{BLOCK}{GUARDED}    {case.script}\n")
+def test_an_end_is_told_at_once(directory: Site, case: End) -> None:
+    trained = directory.train(f"{BLOCK}{GUARDED}    {case.script}\n")
     assert trained.exit == case.exit, trained.said
-    found = here.look_until("FAILED")
+    found = directory.look_until("FAILED")
     assert case.reason in found["reason"]
     assert case.cause in {None, found["cause"]}, found
-    assert case.error in (here.read("_error") or "")
+    assert case.error in (directory.read("_error") or "")
     # But for the frames of its own that a crash or a trace shows.
     said = [line for line in trained.said.splitlines() if not line.startswith("  ")]
     assert not any("lastbeat" in line for line in said), trained.said
-    _gone(here)
+    _gone(directory)
 
 
 def test_an_end_is_told_at_once_in_s3(in_s3: Site) -> None:
-    test_an_end_is_told_at_once(patient(in_s3), SEGFAULT)
+    test_an_end_is_told_at_once(in_s3, SEGFAULT)
 
 
-def test_a_reader_of_its_output_is_not_kept_waiting(here: Site) -> None:
+def test_a_reader_of_its_output_is_not_kept_waiting(directory: Site) -> None:
     # Not even while the guardian cannot reach the store: it says so to nobody, and gives up.
     hangs = {"MONITORING_ROOT": "s3://hangs/runs", "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "PYTHONPATH": CORE}
     keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
     script = START + 'with lastbeat.run("run-1") as run:\n    print("asleep", flush=True)\n    time.sleep(600)\n'
-    here.folder.mkdir(parents=True)
-    environment = monitor.environment(here.folder, {**hangs, **keys})
+    directory.folder.mkdir(parents=True)
+    environment = monitor.environment(directory.folder, {**hangs, **keys})
     with subprocess.Popen(
         [sys.executable, "-c", script],
-        cwd=here.folder,
+        cwd=directory.folder,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"asleep\n"
-        until(lambda: guardians(here.folder))
+        until(lambda: guardians(directory.folder))
         process.kill()
         # Whoever holds the other end of the pipe would keep this from ending.
         process.stdout.read()
     # It has 15 s.
-    _gone(here)
+    _gone(directory)
 
 
 def _files(process: int) -> set[str]:
@@ -132,7 +127,7 @@ def _files(process: int) -> set[str]:
     return {name for name in opened if not name.startswith(("socket:", "anon_inode:[pidfd]", "pidfd:"))}
 
 
-def test_the_guardian_is_small_and_holds_nothing(here: Site) -> None:
+def test_the_guardian_is_small_and_holds_nothing(directory: Site) -> None:
     script = """\
     import os, sys, time
     held = open("held.txt", "w")
@@ -143,9 +138,9 @@ def test_the_guardian_is_small_and_holds_nothing(here: Site) -> None:
         while not os.path.exists("seen"):
             time.sleep(0.01)
     """
-    with here.running(script) as process:
-        until(lambda: here.read("progress.json"))
-        (guardian,) = guardians(here.folder)
+    with directory.running(script) as process:
+        until(lambda: directory.read("progress.json"))
+        guardian = only_guardian(directory)
         folder = Path(f"/proc/{guardian}")
         until(lambda: "lastbeat-guard" in (folder / "comm").read_text())
         until(lambda: len(list((folder / "fd").iterdir())) >= 6)
@@ -156,56 +151,56 @@ def test_the_guardian_is_small_and_holds_nothing(here: Site) -> None:
         assert (folder / "stat").read_text().rpartition(")")[2].split()[1] != str(process.pid)
         assert resident_bytes(guardian) < 25 * 1024 * 1024
         assert b"run-1" not in (folder / "cmdline").read_bytes()
-        (here.folder / "seen").touch()
+        (directory.folder / "seen").touch()
         assert process.wait(LIMIT_S) == 0
-    _gone(here)
+    _gone(directory)
 
 
-def test_signals_to_everybody_do_not_reach_it(here: Site) -> None:
-    with asleep(here):
-        (guardian,) = guardians(here.folder)
+def test_signals_to_everybody_do_not_reach_it(directory: Site) -> None:
+    with asleep(directory):
+        guardian = only_guardian(directory)
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
             os.kill(guardian, number)
-    assert "killed by SIGKILL" in here.look_until("FAILED")["reason"]
+    assert "killed by SIGKILL" in directory.look_until("FAILED")["reason"]
 
 
-def test_training_that_lets_sigpipe_end_it_outlives_its_guardian(here: Site) -> None:
+def test_training_that_lets_sigpipe_end_it_outlives_its_guardian(directory: Site) -> None:
     script = (
         BLOCK + "    signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n" + GUARDED + "    print('asleep', flush=True)\n"
         "    while not os.path.exists('../runs/go'):\n        time.sleep(0.02)\n"
     )
-    with asleep(here, script) as process:
-        (guardian,) = guardians(here.folder)
+    with asleep(directory, script) as process:
+        guardian = only_guardian(directory)
         os.kill(guardian, signal.SIGKILL)
-        _gone(here)
+        _gone(directory)
         # Now it tells a guardian that is dead how it ends.
-        (Path(here.root) / "go").touch()
-        assert process.wait(LIMIT_S) == 0, here.said()
-    assert here.look_until("SUCCEEDED")["status"] == "SUCCEEDED"
+        (Path(directory.root) / "go").touch()
+        assert process.wait(LIMIT_S) == 0, directory.said()
+    assert directory.look_until("SUCCEEDED")["status"] == "SUCCEEDED"
 
 
-def test_training_has_no_child_that_it_did_not_start(here: Site) -> None:
+def test_training_has_no_child_that_it_did_not_start(directory: Site) -> None:
     script = START + (
         'run = lastbeat.start("run-1")\n'
         "try:\n    print('found', os.wait())\nexcept ChildProcessError:\n    print('alone', flush=True)\n"
         "run.step(1)\nwritten(run)\nos._exit(5)\n"
     )
-    assert here.train(script).said == "alone\n"
-    assert "exit status 5" in here.look_until("FAILED")["reason"]
+    assert directory.train(script).said == "alone\n"
+    assert "exit status 5" in directory.look_until("FAILED")["reason"]
 
 
-def test_a_child_made_by_fork_neither_has_one_nor_ends_the_run(here: Site) -> None:
+def test_a_child_made_by_fork_neither_has_one_nor_ends_the_run(directory: Site) -> None:
     script = BLOCK + (
         "    if os.fork() == 0:\n        os.kill(os.getpid(), signal.SIGKILL)\n"
         "    os.wait()\n    print('asleep', flush=True)\n    time.sleep(600)\n"
     )
-    with asleep(here, script):
-        assert len(guardians(here.folder)) == 1
-        assert here.look()["status"] == "RUNNING"
-    assert "SIGKILL" in here.look_until("FAILED")["reason"]
+    with asleep(directory, script):
+        only_guardian(directory)
+        assert directory.look()["status"] == "RUNNING"
+    assert "SIGKILL" in directory.look_until("FAILED")["reason"]
 
 
-def test_a_fork_that_outlives_training_keeps_nothing_back(here: Site) -> None:
+def test_a_fork_that_outlives_training_keeps_nothing_back(directory: Site) -> None:
     # It holds training's end of the connection, as a DataLoader's worker does.
     script = BLOCK + (
         "    if os.fork() == 0:\n"
@@ -214,89 +209,89 @@ def test_a_fork_that_outlives_training_keeps_nothing_back(here: Site) -> None:
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     try:
-        assert here.train(script).exit == -signal.SIGKILL
-        assert "SIGKILL" in here.look_until("FAILED")["reason"]
-        _gone(here)
+        assert directory.train(script).exit == -signal.SIGKILL
+        assert "SIGKILL" in directory.look_until("FAILED")["reason"]
+        _gone(directory)
     finally:
-        (here.folder / "seen").touch()
+        (directory.folder / "seen").touch()
 
 
-def test_runs_of_one_process_have_one(here: Site) -> None:
+def test_runs_of_one_process_have_one(directory: Site) -> None:
     script = START + (
         'with lastbeat.run("one") as one:\n    one.step(1)\n'
         'two = lastbeat.run("two")\nthree = lastbeat.run("three")\n'
         "two.step(2)\nthree.step(3)\nwritten(two)\nwritten(three)\nthree.complete()\n"
         "print('asleep', flush=True)\ntime.sleep(600)\n"
     )
-    with asleep(here, script):
-        until(lambda: len(guardians(here.folder)) == 1)
-    assert "SIGKILL" in here.look_until("FAILED", "two")["reason"]
-    _gone(here)
-    assert [here.look(run)["status"] for run in ("one", "three")] == ["SUCCEEDED", "SUCCEEDED"]
+    with asleep(directory, script):
+        only_guardian(directory)
+    assert "SIGKILL" in directory.look_until("FAILED", "two")["reason"]
+    _gone(directory)
+    assert [directory.look(run)["status"] for run in ("one", "three")] == ["SUCCEEDED", "SUCCEEDED"]
 
 
-def test_it_leaves_with_the_last_run(here: Site) -> None:
-    with asleep(here, BLOCK + "print('asleep', flush=True)\ntime.sleep(600)\n"):
-        _gone(here)
-    assert here.look()["status"] == "SUCCEEDED"
+def test_it_leaves_with_the_last_run(directory: Site) -> None:
+    with asleep(directory, BLOCK + "print('asleep', flush=True)\ntime.sleep(600)\n"):
+        _gone(directory)
+    assert directory.look()["status"] == "SUCCEEDED"
 
 
-def test_starts_and_ends_leave_no_process(here: Site) -> None:
+def test_starts_and_ends_leave_no_process(directory: Site) -> None:
     script = START + (
         "for n in range(4):\n"
         '    with lastbeat.run("run-1") as run:\n        run.step(n)\n'
         "try:\n    os.waitpid(-1, os.WNOHANG)\n    print('a child')\nexcept ChildProcessError:\n    pass\n"
     )
-    trained = here.train(script)
+    trained = directory.train(script)
     assert (trained.exit, trained.said) == (0, "")
-    assert here.look_until("SUCCEEDED")["attempt"] == 4
-    _gone(here)
+    assert directory.look_until("SUCCEEDED")["attempt"] == 4
+    _gone(directory)
 
 
 @pytest.fixture
-def ranks(here: Site) -> Iterator["list[subprocess.Popen[str]]"]:
+def ranks(directory: Site) -> Iterator["list[subprocess.Popen[str]]"]:
     with ExitStack() as open_:
         started = []
         for n in range(2):
             log, number = f"rank{n}.log", str(n)
-            rank = here.running(RANK, log=log, RANK=number, LOCAL_RANK=number, WORLD_SIZE="2")
+            rank = directory.running(RANK, log=log, RANK=number, LOCAL_RANK=number, WORLD_SIZE="2")
             started.append(open_.enter_context(rank))
-            until(lambda log=log: "asleep" in here.said(log))  # type: ignore[misc]
+            until(lambda log=log: "asleep" in directory.said(log))  # type: ignore[misc]
         yield started
 
 
-def test_a_killed_rank_is_named(here: Site, ranks: "list[subprocess.Popen[str]]") -> None:
-    until(lambda: len(guardians(here.folder)) == 1)
+def test_a_killed_rank_is_named(directory: Site, ranks: "list[subprocess.Popen[str]]") -> None:
+    only_guardian(directory)
     ranks[1].kill()
-    found = here.look_until("FAILED")
+    found = directory.look_until("FAILED")
     assert f"rank 1 on {platform.node()} was killed by SIGKILL" in found["reason"]
-    assert f"process {ranks[1].pid}, attempt 1" in (here.read("_error") or "").splitlines()[1]
+    assert f"process {ranks[1].pid}, attempt 1" in (directory.read("_error") or "").splitlines()[1]
     # The other one is watched on, and what becomes of it is no news of the run's.
-    assert guardians(here.folder)
+    assert guardians(directory.folder)
     ranks[0].kill()
     ranks[0].wait(LIMIT_S)
-    until(lambda: here.read("ranks/0.error"))
-    assert "rank 1 on" in (here.read("_error") or "")
-    _gone(here)
+    until(lambda: directory.read("ranks/0.error"))
+    assert "rank 1 on" in (directory.read("_error") or "")
+    _gone(directory)
 
 
-def test_ranks_that_are_told_to_stop_leave_it_to_rank_0(here: Site, ranks: "list[subprocess.Popen[str]]") -> None:
+def test_ranks_that_are_told_to_stop_leave_it_to_rank_0(directory: Site, ranks: "list[subprocess.Popen[str]]") -> None:
     ranks[1].terminate()
     ranks[1].wait(LIMIT_S)
     ranks[0].terminate()
     ranks[0].wait(LIMIT_S)
-    assert here.look_until("FAILED")["cause"] == "cancelled"
-    assert (here.read("_error") or "").splitlines()[1].startswith("rank 0 of 2")
-    _gone(here)
-    assert here.read("ranks/1.error") is None
+    assert directory.look_until("FAILED")["cause"] == "cancelled"
+    assert (directory.read("_error") or "").splitlines()[1].startswith("rank 0 of 2")
+    _gone(directory)
+    assert directory.read("ranks/1.error") is None
 
 
-def test_it_is_switched_off(here: Site) -> None:
-    with asleep(here, LASTBEAT_GUARDIAN="off"):
-        assert guardians(here.folder) == []
+def test_it_is_switched_off(directory: Site) -> None:
+    with asleep(directory, LASTBEAT_GUARDIAN="off"):
+        assert guardians(directory.folder) == []
 
 
-def test_lastbeat_exec_sees_the_end_itself(here: Site) -> None:
+def test_lastbeat_exec_sees_the_end_itself(directory: Site) -> None:
     script = START + (
         "import subprocess\n"
         "if sys.argv[1:] == []:\n"
@@ -304,11 +299,11 @@ def test_lastbeat_exec_sees_the_end_itself(here: Site) -> None:
         "    sys.exit(subprocess.call([*command, sys.executable, __file__, 'inner']))\n"
     )
     inner = ASLEEP.removeprefix(START)
-    with asleep(here, script + inner, PYTHONPATH=f"{CORE}:{ROOT / 'cli'}") as process:
-        assert guardians(here.folder) == []
-        os.kill(int(here.said().partition("asleep ")[2]), signal.SIGKILL)
+    with asleep(directory, script + inner, PYTHONPATH=f"{CORE}:{ROOT / 'cli'}") as process:
+        assert guardians(directory.folder) == []
+        os.kill(int(directory.said().partition("asleep ")[2]), signal.SIGKILL)
         process.wait(LIMIT_S)
-    assert "SIGKILL" in here.look_until("FAILED")["reason"]
+    assert "SIGKILL" in directory.look_until("FAILED")["reason"]
 
 
 LIMIT_BYTES = 256 * 1024 * 1024
@@ -330,17 +325,15 @@ def _inside(cgroup: Path, script: str) -> str:
     return f"open({str(cgroup / 'cgroup.procs')!r}, 'w').write('0')\n" + script
 
 
-def test_the_oom_killer_is_named(here: Site, cgroup: Path) -> None:
-    # On a busy machine its beats may be stale before the guardian has written.
-    here = replace(here, env={**here.env, "STALE_MINUTES": "5"})
-    trained = here.train(_inside(cgroup, BLOCK + EATS))
+def test_the_oom_killer_is_named(directory: Site, cgroup: Path) -> None:
+    trained = directory.train(_inside(cgroup, BLOCK + EATS))
     assert trained.exit == -signal.SIGKILL
-    found = here.look_until("FAILED")
+    found = directory.look_until("FAILED")
     assert "the kernel's OOM killer (oom-kill)" in found["reason"]
     assert found["cause"] == "oom"
 
 
-def test_training_close_to_its_memory_limit_is_not_killed_for_its_guardian(here: Site, cgroup: Path) -> None:
+def test_training_close_to_its_memory_limit_is_not_killed_for_its_guardian(directory: Site, cgroup: Path) -> None:
     # All but 64 MB of what it may have.
     script = BLOCK + (
         f"    most = {LIMIT_BYTES - 64 * 1024 * 1024}\n"
@@ -348,17 +341,17 @@ def test_training_close_to_its_memory_limit_is_not_killed_for_its_guardian(here:
         "    whole = b'x' * (most - used)\n"
         "    run.step(3)\n    written(run)\n"
     )
-    trained = here.train(_inside(cgroup, script))
+    trained = directory.train(_inside(cgroup, script))
     assert trained.exit == 0, trained.said
-    assert here.look()["status"] == "SUCCEEDED"
+    assert directory.look()["status"] == "SUCCEEDED"
 
 
-def test_a_sentinel_that_could_not_be_written_in_time_is_written_for_it(here: Site) -> None:
+def test_a_sentinel_that_could_not_be_written_in_time_is_written_for_it(directory: Site) -> None:
     # Training holds the lock that its own beat thread needs, so nothing can be written before it has ended.
     script = BLOCK + (
         "    import fcntl\n    held = open('../runs/run-1/.lastbeat.lock', 'a')\n"
         "    fcntl.flock(held, fcntl.LOCK_EX)\n    run.fail('no data', wait_s=0.5)\n    os._exit(1)\n"
     )
-    trained = here.train(script)
+    trained = directory.train(script)
     assert trained.exit == 1
-    assert (until(lambda: here.read("_error")) or "").startswith("no data")
+    assert (until(lambda: directory.read("_error")) or "").startswith("no data")

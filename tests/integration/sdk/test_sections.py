@@ -5,9 +5,6 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-
-import pytest
 
 from support.training import Site
 from support.waiting import LIMIT_S, until
@@ -49,34 +46,28 @@ def trained(site: Site, **env: str) -> Iterator[list["subprocess.Popen[str]"]]:
         yield started
 
 
-@pytest.fixture
-def site(directory: Site) -> Site:
-    """Where late beats of a busy machine are no trouble."""
-    return replace(directory, env={"STALE_MINUTES": "5"})
-
-
-def test_a_rank_that_hangs_in_a_checkpoint_and_goes_on(site: Site) -> None:
-    hang = site.folder / "hang-2"
-    with trained(site) as ranks:
-        assert site.look()["status"] == "RUNNING"
+def test_a_rank_that_hangs_in_a_checkpoint_and_goes_on(directory: Site) -> None:
+    hang = directory.folder / "hang-2"
+    with trained(directory) as ranks:
+        assert directory.look()["status"] == "RUNNING"
         hang.touch()
-        found = until(site.look, lambda each: each["status"] == "TIMED_OUT")
+        found = until(directory.look, lambda each: each["cause"] == "hang")
+        assert found["status"] == "TIMED_OUT"
         assert found["reason"].startswith("rank 2: checkpointing for ")
         assert found["reason"].endswith("(limit 5s)")
-        assert found["cause"] == "hang"
         hang.unlink()
-        until(site.look, lambda each: each["status"] == "RUNNING")
-        until(lambda: site.read("ranks/2.late") is None)
-        (site.folder / "hang-end").touch()
+        until(directory.look, lambda each: each["status"] == "RUNNING")
+        until(lambda: directory.read("ranks/2.late") is None)
+        (directory.folder / "hang-end").touch()
         for process in ranks:
             assert process.wait(LIMIT_S) == 0
-        assert site.look()["status"] == "SUCCEEDED"
+        assert directory.look()["status"] == "SUCCEEDED"
 
 
-def test_a_rank_that_is_stopped_is_named_while_the_others_beat_and_no_more_when_it_goes_on(site: Site) -> None:
-    with trained(site, LASTBEAT_SECTION_TIMEOUTS="checkpointing:3600") as ranks:
+def test_a_rank_that_is_stopped_is_named_while_the_others_beat_and_no_more_when_it_goes_on(directory: Site) -> None:
+    with trained(directory, LASTBEAT_SECTION_TIMEOUTS="checkpointing:3600") as ranks:
         os.kill(ranks[2].pid, signal.SIGSTOP)
-        found = until(site.look, lambda each: "rank_silent" in each["conditions"])
+        found = until(directory.look, lambda each: "rank_silent" in each["conditions"])
         assert found["status"] == "RUNNING"
         os.kill(ranks[2].pid, signal.SIGCONT)
-        until(site.look, lambda each: each["status"] == "RUNNING" and "rank_silent" not in each["conditions"])
+        until(directory.look, lambda each: each["status"] == "RUNNING" and "rank_silent" not in each["conditions"])

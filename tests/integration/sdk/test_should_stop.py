@@ -35,8 +35,7 @@ CANCELLED = "Cancelled: received signal 15 (SIGTERM)"
 
 @pytest.fixture
 def patient(directory: Site) -> Site:
-    """A directory in which no heartbeat turns stale."""
-    return replace(directory, env={"STALE_MINUTES": "10", "LASTBEAT_OWN_LOG": "info"})
+    return replace(directory, env={"LASTBEAT_OWN_LOG": "info"})
 
 
 @contextmanager

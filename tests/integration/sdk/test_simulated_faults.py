@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
 
 import pytest
 
@@ -73,21 +72,18 @@ def test_a_preemption(directory: Site) -> None:
 
 
 def test_a_hang_answers_no_signal_and_is_late_in_its_step(directory: Site) -> None:
-    # On a busy machine beats are late, which is another matter.
-    directory = replace(directory, env={"STALE_MINUTES": "5"})
     script = "import signal\nsignal.signal(signal.SIGTERM, lambda *_: print('handled', flush=True))\n" + SECTIONS
     with started(directory, script, "rank_hung:0:0.5", LASTBEAT_SECTION_TIMEOUTS="step:1") as process:
         until(lambda: "FT: Simulating fault: rank_hung" in directory.said())
         os.kill(process.pid, signal.SIGTERM)
-        found = directory.look_until("TIMED_OUT")
-        assert found["reason"].startswith("step for")
-        assert found["cause"] == "hang"
+        # Where the machine stood still, its beats are old at first: then nobody can say that it hangs.
+        found = until(directory.look, lambda found: found["cause"] == "hang")
+        assert (found["status"], found["reason"].partition(" for")[0]) == ("TIMED_OUT", "step")
         assert "handled" not in directory.said()
         assert process.poll() is None
 
 
 def test_a_loss_that_is_not_a_number(directory: Site) -> None:
-    directory = replace(directory, env={"STALE_MINUTES": "5"})
     with started(directory, STEPS, "nan:0:0.5") as process:
         until(lambda: "loss_nan" in directory.look()["conditions"])
         assert process.poll() is None
@@ -101,14 +97,10 @@ def test_a_slow_rank_is_slow_where_no_other_waits_for_it(directory: Site) -> Non
     )
     with started(directory, script, "slow_rank:0:1"):
         until(lambda: directory.said().partition("FT: Simulating")[2].count("computed") > 10)
-    before, _, after = directory.said().partition("as asked, FT: Simulating")
-    assert least(after, "computed") > 2 * least(before, "computed"), "all that it is late by"
-
-
-def least(text: str, what: str) -> float:
-    """The least that it says of ``what``, but for the first: that one may have begun before the fault."""
-    found = [float(line.split()[1]) for line in text.splitlines() if line.startswith(what)]
-    return min(found[1:] or found)
+    after = directory.said().partition("as asked, FT: Simulating")[2]
+    computed = [float(line.split()[1]) for line in after.splitlines() if line.startswith("computed")]
+    # The first may have begun before the fault. Any other takes its own 0.05 s, and once more what a step takes.
+    assert min(computed[1:]) >= 0.15, "all that it is late by"
 
 
 def test_where_training_has_sections_a_full_disk_happens_in_one(directory: Site) -> None:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,11 +24,6 @@ with lastbeat.run("run-1") as run:
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes are told apart by /proc")
 
 
-@pytest.fixture
-def site(directory: Site) -> Site:
-    return replace(directory, env={"STALE_MINUTES": "10"})
-
-
 @contextmanager
 def training(site: Site, before: str = "", **env: str) -> "Iterator[subprocess.Popen[str]]":
     with site.running(ASLEEP.format(before=before), **env) as process:
@@ -42,29 +36,29 @@ def stop(site: Site, *more: str) -> "subprocess.CompletedProcess[str]":
 
 
 @LINUX
-def test_on_its_own_machine_it_ends_at_once(site: Site) -> None:
-    with training(site, LASTBEAT_BEAT_SECONDS="60") as process:
-        done = stop(site, "--why", "wrong data", "--wait")
+def test_on_its_own_machine_it_ends_at_once(directory: Site) -> None:
+    with training(directory, LASTBEAT_BEAT_SECONDS="60") as process:
+        done = stop(directory, "--why", "wrong data", "--wait")
         assert done.returncode == 0, done.stderr
         assert "Asked for the end of run run-1 (attempt 1)." in done.stdout
         assert f"Its process {process.pid} on this machine got SIGINT" in done.stdout
         assert done.stdout.endswith("Run run-1: CANCELLED\n")
         assert process.wait(LIMIT_S) == -signal.SIGINT
-    found = site.look()
+    found = directory.look()
     assert (found["status"], found["exit"], found["cause"]) == ("CANCELLED", 2, "cancelled")
     assert found["reason"].startswith("Stopped by ")
     assert found["reason"].endswith(": wrong data")
-    assert json.loads(site.read("_watchdog.json") or "")["stopped_by"] in found["reason"]
+    assert json.loads(directory.read("_watchdog.json") or "")["stopped_by"] in found["reason"]
     assert found["alerts"]["pending"] == 0
 
 
 @LINUX
-def test_what_a_script_started_in_the_background_ignores_ctrl_c_and_gets_sigterm(site: Site) -> None:
-    with training(site, "signal.signal(signal.SIGINT, signal.SIG_IGN)", LASTBEAT_BEAT_SECONDS="60") as process:
-        done = stop(site, "--why", "wrong data", "--wait")
+def test_what_a_script_started_in_the_background_ignores_ctrl_c_and_gets_sigterm(directory: Site) -> None:
+    with training(directory, "signal.signal(signal.SIGINT, signal.SIG_IGN)", LASTBEAT_BEAT_SECONDS="60") as process:
+        done = stop(directory, "--why", "wrong data", "--wait")
         assert (done.returncode, "got SIGTERM, since it ignores Ctrl-C" in done.stdout) == (0, True), done.stdout
         assert process.wait(LIMIT_S) == -signal.SIGTERM
-    assert site.look()["reason"].endswith(": wrong data")
+    assert directory.look()["reason"].endswith(": wrong data")
 
 
 ELSEWHERE = [
@@ -77,46 +71,48 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize(("before", "more", "status"), ELSEWHERE)
-def test_elsewhere_the_training_sees_the_request(site: Site, before: str, more: tuple[str, ...], status: int) -> None:
+def test_elsewhere_the_training_sees_the_request(
+    directory: Site, before: str, more: tuple[str, ...], status: int
+) -> None:
     hidden = "import lastbeat.training.sdk.documents as documents\ndocuments.process_mark = lambda number: None\n"
-    with training(site, hidden + before, LASTBEAT_GUARDIAN="off") as process:
-        done = stop(site, "--why", "wrong data", *more)
+    with training(directory, hidden + before, LASTBEAT_GUARDIAN="off") as process:
+        done = stop(directory, "--why", "wrong data", *more)
         assert done.returncode == 0, done.stderr
         assert "The training looks for this each " in done.stdout
         assert process.wait(LIMIT_S) == status
-    assert "KeyboardInterrupt (stopped by " in (site.read("_error") or "")
-    found = site.look()
+    assert "KeyboardInterrupt (stopped by " in (directory.read("_error") or "")
+    found = directory.look()
     assert (found["status"], found["reason"].endswith(": wrong data")) == ("CANCELLED", True)
 
 
-def test_a_request_of_an_earlier_attempt_stops_nobody(site: Site) -> None:
+def test_a_request_of_an_earlier_attempt_stops_nobody(directory: Site) -> None:
     old = {"by": "ann", "at": "2001-01-01T00:00:00Z", "start_time": "2001-01-01T00:00:00Z", "attempt": 1}
-    run = Path(site.root) / "run-1"
+    run = Path(directory.root) / "run-1"
     run.mkdir(parents=True)
     (run / "_stop").write_text(json.dumps(old), "utf-8")
     # Each beat looks for requests.
     beats = "for step in range(2, 7):\n        run.step(step)\n        written(run)\n    raise ValueError('bad')"
     script = ASLEEP.format(before=WRITTEN).replace("time.sleep(600)", beats)
-    trained = site.train(script)
+    trained = directory.train(script)
     assert (trained.exit, "lastbeat ends this training" in trained.said) == (1, False)
-    found = site.look()
+    found = directory.look()
     assert (found["status"], found["reason"]) == ("FAILED", "ValueError: bad")
 
 
 @LINUX
-def test_exec_ends_what_its_command_has_started(site: Site) -> None:
-    site.folder.mkdir(parents=True)
-    command = [*LASTBEAT, "exec", "--run-id", "run-1", "--root", site.root, "--"]
+def test_exec_ends_what_its_command_has_started(directory: Site) -> None:
+    directory.folder.mkdir(parents=True)
+    command = [*LASTBEAT, "exec", "--run-id", "run-1", "--root", directory.root, "--"]
     shell = "echo step 1/9 loss 1; sleep 600; exit 7"
-    process = start([*command, "sh", "-c", shell], cwd=site.folder, LASTBEAT_BEAT_SECONDS="0.2")
+    process = start([*command, "sh", "-c", shell], cwd=directory.folder, LASTBEAT_BEAT_SECONDS="0.2")
     try:
-        until(lambda: "wraps" in (site.read("metadata.json") or ""))
-        done = stop(site, "--why", "enough", "--wait")
+        until(lambda: "wraps" in (directory.read("metadata.json") or ""))
+        done = stop(directory, "--why", "enough", "--wait")
         assert done.returncode == 0, done.stderr
         process.communicate(timeout=LIMIT_S)
     finally:
         end(process)
-    found = site.look()
+    found = directory.look()
     assert (found["status"], found["reason"].endswith(": enough")) == ("CANCELLED", True)
 
 
@@ -129,30 +125,30 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("files", "said"), REFUSED)
-def test_what_cannot_be_stopped_is_refused_in_words(site: Site, files: dict[str, str], said: str) -> None:
-    site.folder.mkdir(parents=True)
-    Path(site.root).mkdir()
+def test_what_cannot_be_stopped_is_refused_in_words(directory: Site, files: dict[str, str], said: str) -> None:
+    directory.folder.mkdir(parents=True)
+    Path(directory.root).mkdir()
     for name, text in files.items():
-        path = Path(site.root) / name
+        path = Path(directory.root) / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
-    done = stop(site)
+    done = stop(directory)
     assert (done.returncode, said in done.stderr) == (3, True), done.stderr
-    assert not (Path(site.root) / "run-1" / "_stop").exists()
+    assert not (Path(directory.root) / "run-1" / "_stop").exists()
 
 
-def test_a_script_that_does_not_look_is_said_so_and_its_end_is_cancelled_all_the_same(site: Site) -> None:
-    site.folder.mkdir(parents=True)
-    run = Path(site.root) / "run-1"
+def test_a_script_that_does_not_look_is_said_so_and_its_end_is_cancelled_all_the_same(directory: Site) -> None:
+    directory.folder.mkdir(parents=True)
+    run = Path(directory.root) / "run-1"
     run.mkdir(parents=True)
     (run / "metadata.json").write_text(json.dumps({"run_id": "run-1", "attempt": 3}), "utf-8")
-    done = stop(site, "--why", "enough")
+    done = stop(directory, "--why", "enough")
     assert done.returncode == 1
     assert "does not look for requests" in done.stdout
-    again = stop(site)
+    again = stop(directory)
     assert "has asked for that" in again.stdout
     (run / "_error").write_text("line 3: sleep 600 failed with exit code 143\n", "utf-8")
-    found = site.look()
+    found = directory.look()
     assert (found["status"], found["reason"].endswith(": enough")) == ("CANCELLED", True)
     (run / "_stop").unlink()
-    assert site.look()["status"] == "CANCELLED", "what people were told stands"
+    assert directory.look()["status"] == "CANCELLED", "what people were told stands"
