@@ -163,14 +163,13 @@ class FleetLook:
                 # A request may have arrived meanwhile; the next round of this loop sees it.
                 if self._steady() - self._asked_at > ASKED_INTERVALS * self._interval_s:
                     self._wake.wait()
-                # Skipped intervals are not made up for: one interval pays for one read.
-                due = max(due, self._steady())
                 continue
             if now < due:
                 time.sleep(min(0.2, due - now))
                 continue
             self.look()
-            due = max(due + self._interval_s, self._steady())
+            # Skipped intervals are not made up for: one interval pays for one read.
+            due = max(due, now) + self._interval_s
 
     def look(self) -> None:
         """Read the fleet once, if this interval is the fleet's. Errors are logged; the next interval tries again."""

@@ -1,7 +1,7 @@
 """One look at the fleet for all browsers: what each is told, and what the store is asked for it."""
 
 import json
-import time
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,17 +17,35 @@ from lastbeat.model.view import FleetView, Row, StoreOutage
 from lastbeat.views.documents import Delta, fleet_document
 from lastbeat_cli.dashboard.fleet import DocumentQuery, FleetLook
 from support.memory import START
-from support.waiting import LIMIT_S, until
+from support.waiting import until
 
 
 class Clock:
     """Turned by hand."""
 
     def __init__(self) -> None:
-        self.now = 100.0
+        self._now = 100.0
+        self._read = 0
+        """How often other threads have read it since it was turned."""
+        self._lock = threading.Lock()
 
     def __call__(self) -> float:
-        return self.now
+        with self._lock:
+            self._read += threading.current_thread() is not threading.main_thread()
+            return self._now
+
+    @property
+    def now(self) -> float:
+        return self._now
+
+    @now.setter
+    def now(self, now: float) -> None:
+        with self._lock:
+            self._now, self._read = now, 0
+
+    def wait_for_reads(self, count: int) -> None:
+        """Wait until other threads have read it so often since it was turned."""
+        until(lambda: self._read >= count)
 
 
 class Watching:
@@ -289,34 +307,57 @@ def test_whose_turn_it_is_not_asks_nothing(watching: Watching, clock: Clock) -> 
     assert watching.asked == ["open"]
 
 
-def test_while_nobody_looks_nothing_is_asked_and_who_comes_back_is_served(watching: Watching, clock: Clock) -> None:
-    look = FleetLook(watching, document, interval_s=5, epoch="e", steady=clock)
+@pytest.fixture
+def asked_at(watching: Watching, clock: Clock) -> list[float]:
+    """When the fleet was asked."""
+    times: list[float] = []
+    watching.on_ask = lambda: times.append(clock.now)
+    return times
+
+
+RESTS = 2
+"""The thread reads the clock this often, and rests. While it works, it goes on reading."""
+WORKS = 10
+
+
+def test_while_nobody_looks_nothing_is_asked_and_who_comes_back_is_served(
+    look: FleetLook, asked_at: list[float], clock: Clock
+) -> None:
     look.start()
-    until(lambda: len(watching.asked) == 1)
+    until(lambda: len(asked_at) == 1)
     clock.now += 5
-    until(lambda: len(watching.asked) == 2)
+    until(lambda: len(asked_at) == 2)
+    clock.wait_for_reads(WORKS)
     clock.now += 1000
-    # If it looked, it would within a fifth of a second.
-    time.sleep(0.6)
-    assert len(watching.asked) == 2
+    clock.wait_for_reads(RESTS)
+    clock.now += 1000
     look.document(None, None, ())
-    until(lambda: len(watching.asked) > 2)
-    time.sleep(0.6)
-    assert len(watching.asked) == 3, "the intervals in which nobody looked are not made up for"
+    until(lambda: len(asked_at) == 3)
+    clock.wait_for_reads(WORKS)
+    assert asked_at == [100, 105, 2105], "the intervals in which nobody looked are not made up for"
 
 
-def test_a_scrape_does_not_keep_up_the_looking() -> None:
-    watching = Watching("a")
-    look = FleetLook(watching, document, interval_s=0.05, epoch="e")
+def test_intervals_for_which_the_thread_got_no_processor_are_not_made_up_for(
+    look: FleetLook, asked_at: list[float], clock: Clock
+) -> None:
     look.start()
-    end = time.monotonic() + LIMIT_S
-    quiet_since = time.monotonic()
-    asked = 0
+    until(lambda: len(asked_at) == 1)
+    clock.wait_for_reads(WORKS)
+    clock.now += 12
+    clock.wait_for_reads(WORKS)
+    assert asked_at == [100, 112]
+
+
+def test_a_scrape_does_not_keep_up_the_looking(look: FleetLook, asked_at: list[float], clock: Clock) -> None:
+    look.start()
     # Nobody ever opened the page, so it rests after three intervals, however often it is scraped.
-    while time.monotonic() - quiet_since < 0.5:
-        assert time.monotonic() < end, "it goes on looking"
+    for count in range(1, 5):
+        until(lambda count=count: len(asked_at) == count)  # type: ignore[misc]
+        clock.wait_for_reads(WORKS)
         look.last_view()
-        if len(watching.asked) != asked:
-            asked, quiet_since = len(watching.asked), time.monotonic()
-        time.sleep(0.01)
-    assert asked >= 1
+        clock.now += 5
+    clock.wait_for_reads(RESTS)
+    look.last_view()
+    clock.now += 5
+    look.last_view()
+    assert asked_at == [100, 105, 110, 115]
