@@ -237,7 +237,8 @@ class DirectoryStore:
             os.close(handle)
 
     def _make_folder(self, parts: Sequence[str]) -> None:
-        self._root.mkdir(mode=0o700 if self._private else 0o777, parents=True, exist_ok=True)
+        if self._create:
+            self._root.mkdir(mode=0o700 if self._private else 0o777, parents=True, exist_ok=True)
         for depth, name in enumerate(parts):
             with self._beneath.folder(parts[:depth]) as above, suppress(FileExistsError):
                 os.mkdir(name, dir_fd=above)

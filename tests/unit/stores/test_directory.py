@@ -152,6 +152,22 @@ def test_a_directory_that_is_not_there_is_no_fleet_without_runs(tmp_path: Path, 
     assert is_file or not missing.exists()
 
 
+def test_a_directory_that_goes_away_before_a_write_is_not_made_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    real = os.mkdir
+
+    def noting(path: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        made.append(str(path))
+        real(path, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "mkdir", noting)
+    DirectoryStore(root).write("run-1/_watchdog.json", b"")
+    # At no moment could it go away, and be found again as a fleet without runs.
+    assert made == ["run-1"]
+
+
 def test_a_state_directory_is_empty_until_it_is_made_by_the_first_write(tmp_path: Path) -> None:
     state = tmp_path / "a" / "state"
     store = DirectoryStore(state, create=True)
