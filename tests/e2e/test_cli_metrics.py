@@ -131,10 +131,14 @@ def test_a_disk_that_is_full_is_told_once_and_the_old_file_stays_whole(
     sweep: Sweep, root: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "lastbeat.prom"
+    for number in range(40):
+        RunFolder(root, f"more-{number}").metadata()
     call(LASTBEAT, "sweep", "--once", "--metrics-file", str(path), cwd=tmp_path)
     before = path.read_bytes()
-    # No file may grow beyond 4 KiB: the records fit, the metrics do not, and neither would a pass's JSON after a while.
-    sweeping = sweep("--metrics-file", str(path), shell="ulimit -f 8", form="")
+    assert len(before) > 20_000
+    # No file may grow beyond 16 KiB: the records and the mark of any number of passes fit, the metrics do not, and
+    # neither would a pass's JSON after a while.
+    sweeping = sweep("--metrics-file", str(path), shell="ulimit -f 32", form="")
     sweeping.wait_for(lambda: "cannot be written" in sweeping.said)
     for _ in range(5):
         last = mark_of(root)

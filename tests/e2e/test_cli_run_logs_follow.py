@@ -134,7 +134,7 @@ def test_a_log_goes_on_after_it_was(how: str, run: RunFolder, tails: list[Tail])
         os.truncate(path, 0)
         add(run, "new line\n")
     elif how == "written anew":
-        run.put(LOG, "new line\n" + "and others\n" * 500)
+        path.write_text("new line\n" + "and others\n" * 500)
     else:
         run.put(LOG, old[len(old) // 2 :] + "new line\n")
     tail.until("new line")

@@ -287,7 +287,7 @@ def test_a_job_that_failed_and_is_kept_can_be_stopped_and_its_run_is_not_forgott
     command = begin("python", "train.py", "linger", "9", OOM, options=("--on-permanent", "leave"))
     process = in_background(folder, *command)
     under_way(folder)
-    until(lambda: record(folder).get("status") == "FAILED", limit_s=120)
+    until(lambda: record(folder).get("status") == "FAILED")
     kept = supervise(folder, "forget", "run", "--yes")
     assert (kept.returncode, "job run-r0 still runs" in kept.stderr) == (3, True), kept
     said = supervise(folder, "stop", "run")

@@ -96,9 +96,12 @@ class RunFolder:
     def put(self, name: str, text: str = "", *, minutes_old: float = 0.0) -> None:
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", errors="surrogatepass")
+        # In one step, as training writes: whoever watches may look at any moment.
+        new = path.with_name(f".{path.name}.new")
+        new.write_text(text, encoding="utf-8", errors="surrogatepass")
         then = time.time() - minutes_old * 60
-        os.utime(path, (then, then))
+        os.utime(new, (then, then))
+        new.replace(path)
 
     def metadata(self, *, minutes_old: float = 0.0, **fields: Any) -> None:
         at = _ago(minutes_old)
