@@ -1,6 +1,5 @@
 """Four ranks of torchrun's agent, one of them slow: it is named with its node, and a slow job names nobody."""
 
-import os
 import platform
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ ROWS = [
     pytest.param(
         "0", "sleep", "hooks", {"LASTBEAT_BEAT_SECONDS": "0.1,ranks:0"}, id="rank 0, over torch's store alone"
     ),
-    pytest.param("1", "pressure", "section", {}, id="others compute on its CPU"),
+    pytest.param("1", "pressure", "section", {}, id="it is kept from its CPU most of the time"),
 ]
 
 
@@ -38,8 +37,6 @@ ROWS = [
 def test_the_slow_rank_of_four_is_named_with_its_node(
     who: str, how: str, measured: str, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    if how == "pressure" and len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("needs two CPUs")
     trained = four(tmp_path, who, how, measured, **environ)
     found = report(trained)
     assert (found["ranks"][0]["rank"], found["ranks"][0]["node"]) == (int(who), platform.node()), trained.output

@@ -1,6 +1,6 @@
 """Four ranks that compute, and then reduce, in step; ``stragglers.py WHO HOW MEASURED``.
 
-WHO is the rank that is slow, ``all`` or ``none``. HOW is ``sleep`` or ``pressure`` (others compute on its CPU).
+WHO is the rank that is slow, ``all`` or ``none``. HOW is ``sleep`` or ``pressure`` (it is kept from its CPU).
 MEASURED is ``section``, or ``hooks``: then what collectives leave of a step counts. Training ends once the run's
 heartbeat says what is expected, or after many reports.
 """
@@ -8,6 +8,7 @@ heartbeat says what is expected, or after many reports.
 import json
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -25,17 +26,15 @@ rank = int(os.environ["RANK"])
 is_slow = who in {"all", str(rank)}
 
 
-def burn() -> None:
-    while True:
-        pass
-
-
-def press() -> None:
-    """The slow rank shares its CPU with twenty processes that compute, more than a busy machine has for the others."""
-    cpus = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cpus[:1] if is_slow else cpus[1:2])
-    for _ in range(20 if is_slow else 0):
-        multiprocessing.get_context("fork").Process(target=burn, daemon=True).start()
+def hold_up(process: int) -> None:
+    """Let ``process`` run for a quarter of the time, in pieces shorter than a step. What else a busy machine has to do
+    holds all ranks up alike, so it stays the slow one."""
+    # Told to end, it leaves none stopped.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    while signal.sigtimedwait({signal.SIGTERM}, 0.02) is None and os.getppid() == process:
+        os.kill(process, signal.SIGSTOP)
+        time.sleep(0.06)
+        os.kill(process, signal.SIGCONT)
 
 
 def compute(windows: float) -> None:
@@ -58,8 +57,8 @@ def told() -> dict[str, Any]:
     return found
 
 
-if how == "pressure":
-    press()
+if how == "pressure" and is_slow:
+    multiprocessing.get_context("fork").Process(target=hold_up, args=(os.getpid(),), daemon=True).start()
 dist.init_process_group("gloo")
 with lastbeat.run("stragglers", stragglers=os.environ.get("WORD", "on")) as run:
     watch_steps(run)
