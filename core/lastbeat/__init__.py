@@ -13,7 +13,7 @@ from lastbeat.model.version import __version__
 # Not imported from typing, which takes longer than all the rest; type checkers know the name.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
     from os import PathLike
     from typing import SupportsFloat, SupportsInt, TypedDict
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
         stall_minutes: SupportsFloat | str | None
         owner: str | None
         team: str | None
+        config: object
+        tags: Iterable[str] | str | None
+        notes: str | None
         exit_signal: int | str | None
         sections: Mapping[str, float] | None
         out_of_section: SupportsFloat | None
@@ -95,6 +98,10 @@ def run(run_id: "str | None" = None, **options: "Unpack[RunOptions]") -> "Run":
 
     ``owner`` (a name, an address, a chat handle; else LASTBEAT_OWNER or SLURM_JOB_USER) and ``team`` (else
     LASTBEAT_TEAM) own the run. Alerts name them, and routes use them.
+
+    ``config`` is what training was configured with: a mapping, argparse's namespace, a dataclass, OmegaConf's or
+    pydantic's. ``tags`` are short texts, and ``notes`` is a sentence. People see them, and find runs by their tags. At
+    most 64 keys and 20 tags are kept; secrets are masked.
 
     ``exit_signal`` (``"SIGUSR1"``, ``signal.SIGTERM``; else LASTBEAT_EXIT_SIGNAL) only sets ``run.should_stop``. So
     does the first SIGTERM, if ``exit_signal`` is given or training has read ``run.should_stop``.

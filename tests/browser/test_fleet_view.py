@@ -85,14 +85,18 @@ FOUND_BY = {
     "its conditions": ("clock_skew", scenes.STALLED),
     "why its status may be out of date": ("judged", scenes.SILENT),
     "what could not be read of it": ("unterminated string", scenes.DAMAGED),
+    "its cause in its own field": ("cause:oom", scenes.OOM),
+    "a glob of its name": ("Q*-rlhf", scenes.OOM),
+    "all but what a word matches": ("status:failed -cause:oom", scenes.BY_ERROR),
+    "none, where a field says something else": ("host:oom",),
 }
 
 
 def test_words_find_a_run(page: Page) -> None:
-    for by, (words, run_id) in FOUND_BY.items():
+    for by, (words, *found) in FOUND_BY.items():
         filter_box(page).fill(words)
-        expect(page.locator("tbody tr")).to_have_count(1)
-        assert rows(page) == [run_id], by
+        expect(page.locator("tbody tr")).to_have_count(len(found))
+        assert rows(page) == found, by
 
 
 def test_a_run_that_seems_to_have_fallen_silent_does_not_look_calm(page: Page) -> None:

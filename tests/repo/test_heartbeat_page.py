@@ -62,6 +62,7 @@ def written() -> dict[str, dict[str, Any]]:
     identity = RunIdentity(
         Instance("i-0abc", "us-east-1a", "p5.48xlarge", "node-1"), "1.2.3", 30.0, 10.0,
         {"stale_minutes": 15.0, "stall_minutes": 60.0}, "ann", "nlp", ("LASTBEAT_LEARN='banana'",),
+        {"config": {"lr": 1e-4, "model.name": "gpt"}, "tags": ["sweep3"], "notes": "with the new data"},
     )  # fmt: skip
     attempt = AttemptIdentity(identity, 2, AT - 60, 4711)
     metadata = {

@@ -3,12 +3,14 @@
 import logging
 import sys
 import time
+from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
+from functools import partial
 from typing import Final
 
 import click
 
-from lastbeat.model.view import FleetView
+from lastbeat.model.view import FleetView, Row
 from lastbeat.settings import Settings
 from lastbeat.views.documents import fleet_document
 from lastbeat.views.order import select
@@ -24,6 +26,8 @@ log = logging.getLogger(__name__)
 WHICH = "Which runs"
 _LIMIT_S: Final = 900.0
 """Longest time, in seconds, to read the fleet with --once. The output says what was not read by then."""
+Chosen = Callable[[Iterable[Row]], tuple[Row, ...]]
+"""The rows that the user asked for."""
 EPILOG = """\
 \b
 Exit status:
@@ -36,6 +40,7 @@ For a check that fails when a run fails, use lastbeat sweep --once or lastbeat w
 Examples:
   lastbeat fleet
   lastbeat fleet 'mistral-*' --status FAILED,WARNING --since 7d
+  lastbeat fleet --filter 'tag:sweep3 cause:oom'
   lastbeat fleet --once --json
 
 This command is read-only. On a terminal, ? lists the keys. Each interval costs at most one listing of the store; while
@@ -56,16 +61,25 @@ and keeps their causes in LASTBEAT_STATE_DIR.
     group=WHICH,
     help="Only runs that were alive within this time: 7d [24h].",
 )
+@options.option(
+    "--filter",
+    "text",
+    metavar="WORDS",
+    default="",
+    group=WHICH,
+    help="Only runs that all words match: 'tag:sweep3 owner:ana -seed1'.",
+)
 @options.option("--once", is_flag=True, help="Print one plain table with reasons and advice, as into a pipe.")
 @options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two reads of the store [5].")
 @options.stale_minutes()
 @options.place
 @options.form
-def command(
+def command(  # noqa: PLR0913 - each is an option
     *,
     globs: tuple[str, ...],
     named: tuple[str, ...],
     since: str,
+    text: str,
     once: bool,
     pace: str,
     as_json: bool,
@@ -85,8 +99,8 @@ def command(
         log.warning("%s", warning)
     watch = fleet_watch(settings, since_s=since_s, explains=True)
     if once or as_json or not live.possible():
-        return _once(settings, watch, globs, wanted, as_json=as_json)
-    return fleet.look.follow(settings, watch, globs, wanted, interval_s)
+        return _once(settings, watch, partial(select, globs=globs, statuses=wanted, text=text), as_json=as_json)
+    return fleet.look.follow(settings, watch, globs, wanted, text, interval_s)
 
 
 def statuses(named: tuple[str, ...], faults: list[str]) -> tuple[str, ...]:
@@ -103,22 +117,20 @@ def statuses(named: tuple[str, ...], faults: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _once(
-    settings: Settings, watch: FleetWatch, globs: tuple[str, ...], wanted: tuple[str, ...], *, as_json: bool
-) -> int:
+def _once(settings: Settings, watch: FleetWatch, chosen: Chosen, *, as_json: bool) -> int:
     with ProgressLine() as progress:
         view = watch.open(time.monotonic() + _LIMIT_S, progress.runs)
     if as_json:
-        _print_document(settings, view, globs, wanted)
+        _print_document(settings, view, chosen)
     else:
-        _print_table(view, globs, wanted)
+        _print_table(view, chosen)
     return exits.OK if view.at is not None and view.fault is None else exits.UNKNOWN
 
 
-def _print_document(settings: Settings, view: FleetView, globs: tuple[str, ...], wanted: tuple[str, ...]) -> None:
+def _print_document(settings: Settings, view: FleetView, chosen: Chosen) -> None:
     now = datetime.now(timezone.utc)
     told = fleet_document(view, made_at=now, stale_s=settings.policy.stale_s)
-    shown = {row.run_id for row in select(view.rows, globs, wanted)}
+    shown = {row.run_id for row in chosen(view.rows)}
     runs = told["runs"]
     if isinstance(runs, list):
         # Counts and order stay those of the whole fleet.
@@ -126,6 +138,6 @@ def _print_document(settings: Settings, view: FleetView, globs: tuple[str, ...],
     print(dump(told))
 
 
-def _print_table(view: FleetView, globs: tuple[str, ...], wanted: tuple[str, ...]) -> None:
-    rows = select(view.rows, globs, wanted)
+def _print_table(view: FleetView, chosen: Chosen) -> None:
+    rows = chosen(view.rows)
     paint.show(lines(view, rows, paint.width(sys.stdout), signs.of(sys.stdout)))

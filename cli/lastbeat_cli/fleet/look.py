@@ -2,11 +2,11 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from lastbeat.model.view import FleetView
+from lastbeat.model.view import FleetView, Row
 from lastbeat.settings import Settings, opening
 from lastbeat.views.one_run import run_watch
 from lastbeat.views.order import select
@@ -30,12 +30,16 @@ _OPENING_S: Final = 0.5
 
 
 def follow(
-    settings: Settings, watch: FleetWatch, globs: Sequence[str], statuses: Sequence[str], interval_s: float
+    settings: Settings, watch: FleetWatch, globs: Sequence[str], statuses: Sequence[str], text: str, interval_s: float
 ) -> int:
-    """Show the fleet until the user quits. Returns the exit status."""
+    """Show the fleet until the user quits. Returns the exit status. What is typed as a filter adds to ``text``."""
     # Short, so that the thread that reads thousands of documents does not delay a key.
     sys.setswitchinterval(_SWITCH_S)
-    table = FleetScreen(lambda rows, named, text: select(rows, globs, named, text), signs.of(sys.stdout), statuses)
+
+    def chosen(rows: Iterable[Row], named: Sequence[str], typed: str) -> tuple[Row, ...]:
+        return select(rows, globs, named, f"{text} {typed}")
+
+    table = FleetScreen(chosen, signs.of(sys.stdout), statuses)
     with Screen() as screen, live.quiet():
         look = _Look(watch, screen)
         feed = Feed(look.look, interval_s, screen.wake)

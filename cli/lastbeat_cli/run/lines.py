@@ -9,7 +9,7 @@ from lastbeat.explain.signals.hints import restart_hint, shortened
 from lastbeat.model.cause import CERTAIN
 from lastbeat.model.state import RecordedCause
 from lastbeat.model.status import Status
-from lastbeat.model.text import one_line
+from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_time
 from lastbeat.model.view import Excerpt, RunView
 from lastbeat.views.account import Account, account, trimmed
@@ -22,6 +22,8 @@ from lastbeat_cli.terminal.signs import middle_cut
 INDENT: Final = "  "
 _MARKED_ROWS: Final = 6
 _LATE_S: Final = 120.0
+_CONFIG_CHARS: Final = 600
+"""Most characters of a configuration; the page has all of it."""
 """If an event was seen this many seconds later than it happened, both times are shown."""
 _STYLES: Final = {
     Status.RUNNING: "good",
@@ -106,6 +108,13 @@ def _whose(view: RunView) -> Iterator[Line]:
     whose = facts.whose(view.row.owner, view.row.team)
     if whose:
         yield line(f"Owner: {one_line(whose)}")
+    if view.row.tags:
+        yield line(f"Tags: {one_line(', '.join(view.row.tags))}")
+    if view.told:
+        yield line(f"Notes: {one_line(view.told)}")
+    if view.config:
+        told = (f"{name}={value}" for name, value in view.config.items())
+        yield line(f"Configuration: {fit(one_line(' '.join(told)), _CONFIG_CHARS)}")
 
 
 def _detail(view: RunView) -> str:

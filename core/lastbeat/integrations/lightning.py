@@ -46,7 +46,8 @@ class LastbeatCallback(ContextCallback, Callback):
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Begin an attempt, before any long operation."""
         if stage == "fit":
-            self._session.begin(None, trainer.global_rank, trainer.world_size)
+            config = getattr(pl_module, "hparams", None)
+            self._session.begin(None, trainer.global_rank, trainer.world_size, config or None)
             self._total_known = False
             self._stops, self._asked_step = False, -1
             self._session.set_phase("setup")

@@ -85,12 +85,14 @@ class Session:
         """Whether a run has begun and not ended."""
         return self.run is not None and not self.run.ended
 
-    def begin(self, total_steps: Any, rank: int | None = None, world_size: int | None = None) -> Run:
-        """Begin a run. A previous one that has not ended fails."""
+    def begin(
+        self, total_steps: Any, rank: int | None = None, world_size: int | None = None, config: object = None
+    ) -> Run:
+        """Begin a run. A previous one that has not ended fails. ``config`` holds where the options have none."""
         self._unwrap()
         if self.run is not None and not self.run.ended:
             self.run.fail(REPLACED)
-        options = {"rank": rank, "world_size": world_size} | self._options
+        options: dict[str, Any] = {"rank": rank, "world_size": world_size, "config": config} | self._options
         self.run = lastbeat.start(self._run_id, total_steps=total_steps, **options)
         self.run.set_phase("training")
         self._stopping, self._saved = False, None

@@ -42,7 +42,7 @@ class LastbeatCallback(ContextCallback, TrainerCallback):
         if self._session.active and args.auto_find_batch_size and self._session.run is not None:
             self._session.run.total_steps = total
         else:
-            self._session.begin(total, args.process_index, args.world_size)
+            self._session.begin(total, args.process_index, args.world_size, args)
 
     @never_raises
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:

@@ -25,6 +25,8 @@ _LIMIT_MIN: Final = 30 * 24 * 60
 _TEXT_CHARS: Final = 200
 _MARK_CHARS: Final = 200
 NAME_CHARS: Final = 100
+_MOST_TEXTS: Final = 20
+"""How many items of a list of texts are read."""
 _KEY: Final = "document_field"
 _declared: dict[type[Any], Mapping[str, "DocumentField"]] = {}
 T = TypeVar("T")
@@ -221,6 +223,11 @@ def _share(value: object, _: Reading) -> float | None:
     return share if share is not None and 0 <= share <= 1 else None
 
 
+def _texts(value: object, reading: Reading) -> tuple[str, ...]:
+    texts = (reading.name(text) for text in (value[:_MOST_TEXTS] if isinstance(value, list) else ()))
+    return tuple(text for text in texts if text is not None)
+
+
 def _mark(value: object, _: Reading) -> str | None:
     return value if isinstance(value, str) and len(value) <= _MARK_CHARS else None
 
@@ -249,6 +256,8 @@ PERSON: Final = FieldType(lambda value, reading: owner_name(reading.text(value))
 """A person's name or a team's."""
 NAME: Final = FieldType(lambda value, reading: reading.name(value), {"type": "string"})
 """As TEXT, but shorter, and nothing else than text."""
+TEXTS: Final = FieldType(_texts, array_of({"type": "string"}))
+"""A list of texts."""
 MARK: Final = FieldType(_mark, {"type": "string"})
 """Compared and never shown, so it is not masked."""
 FLAG: Final = FieldType(lambda value, _: value is True, {"type": "boolean"})

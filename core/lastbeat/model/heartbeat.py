@@ -27,6 +27,7 @@ from lastbeat.model.document_field import (
     RUN_ID,
     SPAN,
     TEXT,
+    TEXTS,
     TIME,
     WHOLE,
     WORD,
@@ -199,6 +200,10 @@ class Heartbeat:
         "owner", PERSON, "Whose run it is: a name, an address or a chat handle.", label="owner"
     )
     team: str | None = document_field("team", PERSON, "The owner's team.", label="team")
+    tags: tuple[str, ...] = document_field(
+        "tags", TEXTS, "Short texts by which people find the run.", default=(), apart=True
+    )
+    notes: str | None = document_field("notes", TEXT, "What people should know of the run.", apart=True)
     phase: str | None = document_field(
         "phase",
         TEXT,

@@ -96,6 +96,8 @@ class Row(HasFigures, HasShownState):
     owner: str | None = None
     """Whose run it is, as metadata.json says."""
     team: str | None = None
+    tags: tuple[str, ...] = ()
+    """By which people find it, as metadata.json says."""
     strip: tuple[Span, ...] = ()
     """The last :data:`STRIP_S`, oldest first; the first span begins where what is known begins."""
     watched_since: datetime | None = None
@@ -368,6 +370,10 @@ class RunView:
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     learning_rate: float | None = None
     epoch: float | None = None
+    config: Mapping[str, str | float | bool] = field(default_factory=dict)
+    """What training was configured with."""
+    told: str | None = None
+    """What training notes about it."""
     resources: Resources | None = None
     node: NodeCurves | None = None
     phases: tuple[PhaseSpan, ...] = ()

@@ -73,6 +73,9 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     stall_minutes: object = None,
     owner: object = None,
     team: object = None,
+    config: object = None,
+    tags: object = None,
+    notes: object = None,
     exit_signal: object = None,
     sections: object = None,
     out_of_section: object = None,
@@ -123,6 +126,7 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
             ("learn", learn, as_bool),
         ]
         given_rank, given_size, stale, stall, whose, of_team, learns = reader.read(asked)
+        described = _described(reader, config, tags, notes)
         section_limits = _section_limits(settings, sections, out_of_section, reader)
         reader.close()
         learns = settings[LEARN] if learns is None else learns
@@ -133,6 +137,7 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
             own_limits={"stale_minutes": stale, "stall_minutes": stall},
             owner=_owner(whose) or environment.identity.owner,
             team=_owner(of_team) or environment.identity.team,
+            described=described,
         )
         return replace(environment, identity=identity, sharing=sharing, resume=resume)
 
@@ -262,6 +267,21 @@ def _section_limits(settings: Settings, sections: object, outside: object, reade
 
 def _is_span(seconds: object) -> bool:
     return isinstance(seconds, (int, float)) and 0 <= seconds <= LONGEST_LIMIT_MINUTES * 60
+
+
+def _described(reader: ValueReader, config: object, tags: object, notes: object) -> dict[str, object]:
+    """What training says of its run, for metadata.json."""
+    if config is None and tags is None and notes is None:
+        return {}
+    asked = [
+        ("config", config, sdk.configuration.as_config),
+        ("tags", tags, sdk.configuration.as_tags),
+        ("notes", notes, as_text),
+    ]
+    found = dict(zip(("config", "tags", "notes"), reader.read(asked), strict=True))
+    if found["notes"] is not None:
+        found["notes"] = model.secrets.mask_tokens(found["notes"])
+    return {name: value for name, value in found.items() if value}
 
 
 def _owner(given: str | None) -> str | None:

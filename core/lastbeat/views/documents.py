@@ -106,6 +106,7 @@ def row_document(row: Row, rank: int | None = None) -> dict[str, object]:
         "host": clean(row.host),
         "owner": clean(row.owner),
         "team": clean(row.team),
+        "tags": [clean(tag) for tag in row.tags],
         "strip": [span_document(span) for span in row.strip],
         "watched_since": _time(row.watched_since),
         "pending": row.pending,

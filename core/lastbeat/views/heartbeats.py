@@ -11,6 +11,7 @@ from lastbeat.model.document_field import (
     ANY_NUMBER,
     NAME_CHARS,
     NUMBER,
+    TEXTS,
     WHOLE,
     DocumentField,
     FieldType,
@@ -40,23 +41,26 @@ CURVES_LIMIT: Final = 8
 CURVE_POINTS: Final = 120
 PHASES_LIMIT: Final = 100
 METRICS_LIMIT: Final = 50
+CONFIG_LIMIT: Final = 64
 FACTS_LIMIT: Final = 12
 NAME_LIMIT: Final = NAME_CHARS
 _LEAST_REPORTS: Final = 4
 """Fewer waits between reported steps show no usual one: the first steps compile."""
 _SPEED_POINTS: Final = 8
 """Points, the latest, that show the speed where the document does not state it."""
-_MOST_TEXTS: Final = 8
-"""How many items of a list of texts are read."""
 _NODE_SERIES: Final = ("gpu", "gpu_memory", "gpu_temperature_c", "gpu_power_w", "cpu", "memory", "disk")
 _MOST_VALUES: Final = 240
 _LONGEST_STEP_S: Final = 86400.0
 Item = TypeVar("Item")
 
 
-def _texts(value: object, reading: Reading) -> tuple[str, ...]:
-    texts = (reading.name(text) for text in (value[:_MOST_TEXTS] if isinstance(value, list) else ()))
-    return tuple(text for text in texts if text is not None)
+def _config(value: object, reading: Reading) -> dict[str, str | float | bool]:
+    if not isinstance(value, dict):
+        return {}
+    known = ((name, each) for name, each in value.items() if isinstance(each, (str, bool, int, float)))
+    shown = ((_named(name, reading), reading.name(each) if isinstance(each, str) else each) for name, each in known)
+    usual = ((name, each) for name, each in shown if each is not None)
+    return dict(islice(usual, CONFIG_LIMIT))
 
 
 def _metrics(value: object, reading: Reading) -> dict[str, float | None]:
@@ -148,13 +152,20 @@ class HeartbeatFields:
         apart=True,
     )
     """At most :data:`PHASES_LIMIT`."""
+    config: Mapping[str, str | float | bool] = document_field(
+        "config",
+        FieldType(_config, map_of({"type": ["string", "number", "boolean"]})),
+        "What training was configured with, flat: `model.layers` and its value.",
+        default={},
+        apart=True,
+    )
     resources: Resources | None = document_field(
         "resources", RESOURCES, "What training uses of its machine.", apart=True
     )
     node: NodeCurves | None = None
     ignored_settings: tuple[str, ...] = document_field(
         "ignored_settings",
-        FieldType(_texts, array_of({"type": "string"})),
+        TEXTS,
         "Settings that are wrong and left at their default, each as `LASTBEAT_LEARN='banana'`; secrets by name alone.",
         default=(),
         apart=True,

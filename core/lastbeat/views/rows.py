@@ -88,6 +88,7 @@ def row(  # noqa: PLR0913 - all that a row depends on
         host=_either(second.instance_id, second.host) if second else None,
         owner=second.owner if second else None,
         team=second.team if second else None,
+        tags=second.tags if second else (),
         strip=strip(standing.spans, at),
         pending=standing.pending,
         doubt=doubt,

@@ -27,7 +27,7 @@ FLEET_KEYS = {
 ROW_KEYS = {
     "run_id", "status", "shown", "recorded", "rank", "reason", "cause", "action", "conditions", "since", "attempt",
     "phase", "step", "total_steps", "eta_s", "loss", "losses", "steps_per_s", "tokens_per_s", "beat_at", "host",
-    "owner", "team", "strip", "pending", "doubt", "fault", "complete", "silenced", "acknowledged", "job",
+    "owner", "team", "tags", "strip", "pending", "doubt", "fault", "complete", "silenced", "acknowledged", "job",
     "step_at", "stands_still", "stall_limited", "watched_since",
 }  # fmt: skip
 

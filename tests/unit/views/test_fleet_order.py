@@ -66,6 +66,12 @@ def test_without_a_time_a_failure_is_a_failure() -> None:
         pytest.param({"statuses": ["WARNING", "STANDS_STILL"]}, {"llama-1", "llama-2"}, id="standing still"),
         pytest.param({"text": "OOM"}, {"vit"}, id="a cause, in capitals or not"),
         pytest.param({"text": "llama stall"}, {"llama-2"}, id="every word stands somewhere"),
+        pytest.param({"text": "cause:OOM"}, {"vit"}, id="a cause in its own field"),
+        pytest.param({"text": "host:oom"}, set(), id="not what stands in another field"),
+        pytest.param({"text": "llama -stall"}, {"llama-1"}, id="all but those that a word matches"),
+        pytest.param({"text": "LLAMA-*"}, {"llama-1", "llama-2"}, id="a glob of ids, in capitals or not"),
+        pytest.param({"text": "tag:sweep"}, {"vit"}, id="a part of a tag"),
+        pytest.param({"text": "nofield:oom"}, set(), id="a field that is none is a text like others"),
         pytest.param({"globs": ["llama-*"], "text": "oom"}, set(), id="all that is asked for at once"),
     ],
 )  # fmt: skip
@@ -73,7 +79,7 @@ def test_people_get_what_they_ask_for(asked: dict[str, Any], expected: set[str])
     rows = [
         run("llama-1", stands_still=True),
         run("llama-2", state=ShownState(Status.RUNNING, conditions=("stalled",))),
-        run("vit", state=ShownState(Status.FAILED, cause="oom")),
+        run("vit", state=ShownState(Status.FAILED, cause="oom"), tags=("sweep3",)),
         run("Bert", Status.SUCCEEDED),
     ]
     found = select(rows, **asked)

@@ -5,6 +5,7 @@ from lastbeat.model.lazy_face import lazy_face
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastbeat.training.sdk import agreement as agreement
+    from lastbeat.training.sdk import configuration as configuration
     from lastbeat.training.sdk import exec_in_place as exec_in_place
     from lastbeat.training.sdk import exit_signals as exit_signals
     from lastbeat.training.sdk import flight_recorder as flight_recorder
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy_face(
     __name__,
     "agreement",
+    "configuration",
     "exec_in_place",
     "exit_signals",
     "flight_recorder",

@@ -60,6 +60,8 @@ class RunIdentity:
     team: str | None = None
     ignored: tuple[str, ...] = ()
     """Invalid settings that keep their default, such as ``LASTBEAT_LEARN='banana'``."""
+    described: Mapping[str, object] = field(default_factory=dict)
+    """What training says of its run: config, tags and notes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ def metadata_document(
         **identity.own_limits,
         "owner": identity.owner,
         "team": identity.team,
+        **identity.described,
         "ignored_settings": list(identity.ignored[:IGNORED_LIMIT]) or None,
         "start_time": iso_time(attempt.start_time),
         "attempt": attempt.number,

@@ -220,7 +220,7 @@ class ValueReader:
         late = set(slow[len(answers) :])
         for index, (name, value, read_as) in enumerate(asked):
             if found[index] is None and value is not None and self._warnings is not None:
-                reason = timeout_reason if index in late else _REASONS[read_as]
+                reason = timeout_reason if index in late else _REASONS.get(read_as, "cannot be read")
                 if name and reason:
                     self._warnings.warn(name, "lastbeat leaves %s out: %s %s", name, value_label(value), reason)
         return found

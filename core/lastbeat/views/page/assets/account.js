@@ -134,6 +134,8 @@ const Account = (() => {
         ["Host", run.host ?? null],
         ["Owner", run.owner ?? null],
         ["Team", run.team ?? null],
+        ["Tags", run.tags?.length ? run.tags.join(", ") : null],
+        ["Notes", doc.told ?? null],
         [
           "Alerts",
           some(doc.alerts?.pending)

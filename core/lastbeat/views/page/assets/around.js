@@ -2,8 +2,8 @@
 /* Around: what is said below the table of a fleet, and in its place where there is nothing to show. */
 const Around = (() => {
   const { el } = Draw;
-  const SEARCHED = "All words must be in a run's name, status, conditions, phase, host, cause or reason, or in " +
-    "why its status may be out of date.";
+  const SEARCHED = "All words must be in a run's name, status, conditions, phase, host, owner, tags, cause or reason, or " +
+    "in why its status may be out of date. In one field: tag:sweep3, owner:ana, cause:oom. A glob: *-seed1. -word: without.";
 
   /** How people begin, of a fleet without runs. */
   function beginning(root) {

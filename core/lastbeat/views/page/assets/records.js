@@ -299,5 +299,12 @@ const Records = (() => {
     ];
   }
 
-  return Object.freeze({ table, beats, alerts, transitions, job, logs, files });
+  /** What training was configured with; null where it said nothing. */
+  function config(doc) {
+    const rows = Object.entries(doc.config ?? {});
+    if (rows.length === 0) return null;
+    return table("Configuration", ["Key", "Value"], rows.map(([key, each]) => ({ key, cells: [key, String(each)] })));
+  }
+
+  return Object.freeze({ table, config, beats, alerts, transitions, job, logs, files });
 })();

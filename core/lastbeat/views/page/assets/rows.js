@@ -31,7 +31,7 @@ const Rows = (() => {
   function text(row) {
     let known = texts.get(row);
     if (known === undefined) {
-      known = [row.run_id, row.shown, row.cause, row.reason, row.phase, row.host, row.owner, row.team, row.doubt,
+      known = [row.run_id, row.shown, row.cause, row.reason, row.phase, row.host, row.owner, row.team, row.doubt, ...(row.tags ?? []),
         row.fault, row.job && row.job.text, ...row.conditions].filter(Boolean).join("\n").toLowerCase();
       texts.set(row, known);
     }
@@ -147,6 +147,7 @@ const Rows = (() => {
     if (troubled(row) && row.action) told.push(el("p", { class: "todo" }, Format.clip(row.action, 600)));
     const facts = [row.conditions.length > 0 && row.conditions.join(", "), row.phase && `phase ${Format.clip(row.phase, 120)}`, row.host && Format.clip(row.host, 200),
       row.owner && `owner ${Format.clip(row.owner, 120)}`, row.team && `team ${Format.clip(row.team, 120)}`,
+      row.tags?.length && `tags ${Format.clip(row.tags.join(", "), 200)}`,
       `attempt ${Format.integer(row.attempt)}`, row.job && `${Format.clip(row.job.launcher, 40)} job ${Format.clip(row.job.text, 60)}`].filter(Boolean);
     told.push(el("p", { class: "muted" }, facts.join(" · ")));
     return told;

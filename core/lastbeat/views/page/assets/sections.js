@@ -40,6 +40,7 @@ const Sections = (() => {
     ["hangs", "Where it hangs", (doc, now, view) => (hangs(doc) ? stacks(doc, now, view.whole) : null)],
     ["progress", "Progress", (doc, now) => Progress.progress(doc, now)],
     ["curves", "Curves", null],
+    ["config", "Configuration", (doc) => Records.config(doc)],
     ["timeline", "Timeline", (doc) => Timeline.build(doc)],
     ["goodput", "Time spent", (doc, now) => Goodput.build(doc, now)],
     ["ranks", "Ranks", (doc, now, view) => Ranks.build(doc, view.rank)],
