@@ -19,7 +19,7 @@ from lastbeat.stores import registry
 from lastbeat.stores.port import DeniedError, Entry, Store, StoreError
 from lastbeat.stores.selftest import honours_conditions
 from lastbeat.views.heartbeats import read_told
-from lastbeat.views.limits import limits_shown
+from lastbeat.views.judging import limits_shown
 from lastbeat.views.page.writing import KEY
 from lastbeat.watch.observe.fleet import FleetListing
 from lastbeat.watch.record import routes

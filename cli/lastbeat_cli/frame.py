@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from lastbeat.model.secrets import Redactor, mask_tokens
-from lastbeat.model.spelling import did_you_mean, near_names
+from lastbeat.model.text import did_you_mean, near_names
 from lastbeat.settings import SettingsError, secrets_in
 from lastbeat.stores.port import StoreError
 from lastbeat_cli import exits, logs, options

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
-from lastbeat.model.spelling import did_you_mean, near_names
+from lastbeat.model.text import did_you_mean, near_names
 from lastbeat_cli import options
 
 if TYPE_CHECKING:

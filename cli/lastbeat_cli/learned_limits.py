@@ -31,7 +31,7 @@ from lastbeat.stores.port import Blob, Store
 from lastbeat.training.sdk.learning import EVERY_S
 from lastbeat.training.sdk.sections import STEP
 from lastbeat.watch.decide import step_waits
-from lastbeat.watch.record import compare_and_set
+from lastbeat.watch.record import fleet_document
 from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import exits, report, values
@@ -163,7 +163,7 @@ def _change(store: Store, key: str, *, removes: bool) -> LearnedState:
             new = replace(_state(blob) or LearnedState(), applied=True)
         return encode_state(new)
 
-    compare_and_set.update(store, key, LIMIT_BYTES, change)
+    fleet_document.update(store, key, LIMIT_BYTES, change)
     return new
 
 

@@ -17,7 +17,7 @@ from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time
 from lastbeat.settings import opening
 from lastbeat.stores.port import Store, StoreError
-from lastbeat.views.limits import in_force, limits_shown
+from lastbeat.views.judging import in_force, limits_shown
 from lastbeat.watch.record.limits import FleetLimits, check_minutes
 from lastbeat.watch.record.limits_file import faults_of
 from lastbeat_cli import exits, logs, options, values

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar, cast
 import click
 
 from lastbeat.explain.launchers.traits import LAUNCHERS, launcher_traits
-from lastbeat.model.spelling import nearest
+from lastbeat.model.text import nearest
 from lastbeat_cli import options
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -11,7 +11,7 @@ import pytest
 from lastbeat.jobs.restarts.compiling import compiled
 from lastbeat.jobs.restarts.loading import load
 from lastbeat.model.codec import codec
-from lastbeat.model.compiled_policy import CompiledPolicy
+from lastbeat.model.restart import CompiledPolicy
 from support.checkout import ROOT
 
 HEAVY = (
@@ -103,7 +103,7 @@ NOT_FOR_A_HEALTHY_RUN = (
     "lastbeat.jobs", "lastbeat.explain.launchers",
     "lastbeat.training.exec.in_place",
     "lastbeat.watch.decide.goodput", "lastbeat.watch.decide.reactions", "lastbeat.watch.decide.restart",
-    "lastbeat.watch.decide.similar",
+    "lastbeat.watch.decide.past_run",
     # what reads and explains logs
     "lastbeat.explain.causes.explaining", "lastbeat.watch.observe.logs", "lastbeat.explain.scanning",
     "lastbeat.explain.signals.loading",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lastbeat.model.action import Action
-from lastbeat.watch.effects.executor import ExecutorError
+from lastbeat.watch.effects.actions import ExecutorError
 
 LIMIT_S = 60.0
 

@@ -10,10 +10,10 @@ from typing import Final
 from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.fleet.all_records import FleetRecords
 from lastbeat.lab.backtest import Backtest, Hindsight, PastDecision, Worth
-from lastbeat.model.past_run import PastEnd
 from lastbeat.model.status import Status
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_time
+from lastbeat.watch.decide.past_run import PastEnd
 from lastbeat_cli.terminal.paint import Line, cells, cut, line, wrapped
 
 SCHEMA: Final = 1

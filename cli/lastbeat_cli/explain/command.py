@@ -13,8 +13,7 @@ from lastbeat.explain.causes import exit_codes
 from lastbeat.explain.causes.fingerprint import fingerprint_of
 from lastbeat.model import runid
 from lastbeat.model.secrets import mask_tokens
-from lastbeat.model.spelling import did_you_mean, near_names
-from lastbeat.model.text import clean
+from lastbeat.model.text import clean, did_you_mean, near_names
 from lastbeat.settings import Settings, SettingsError, opening, table
 from lastbeat.stores import registry
 from lastbeat.stores.port import MissingStoreError, StoreError

@@ -11,7 +11,7 @@ from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.times import format_time
 from lastbeat.settings import Settings, opening, table
 from lastbeat.stores.port import Entry, Store, StoreError
-from lastbeat.watch.decide.similar import aftermath
+from lastbeat.watch.decide.past_run import aftermath
 from lastbeat.watch.observe import log_files
 from lastbeat.watch.observe.flight_recorders import DumpFile, dumps_of_run
 from lastbeat.watch.observe.listing import run_files

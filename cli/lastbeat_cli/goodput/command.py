@@ -9,8 +9,7 @@ import click
 from lastbeat.model.times import format_time
 from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import MissingStoreError, StoreError
-from lastbeat.views.fleet_goodput import fleet_goodput
-from lastbeat.views.goodput import SCHEMA, goodput_document, spent_document, times_document
+from lastbeat.views.goodput import SCHEMA, fleet_goodput, goodput_document, spent_document, times_document
 from lastbeat.views.one_run import run_watch
 from lastbeat.views.order import select
 from lastbeat.views.watching import fleet_watch
@@ -22,7 +21,7 @@ from lastbeat_cli.terminal import paint, signs
 
 if TYPE_CHECKING:
     from lastbeat.model.view import FleetView
-    from lastbeat.views.fleet_goodput import FleetGoodput
+    from lastbeat.views.goodput import FleetGoodput
 
 WHICH: Final = "Which runs"
 _LIMIT_S: Final = 300.0

@@ -7,7 +7,7 @@ from lastbeat.model.goodput import MEANINGS, Goodput, TimeSpent
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.model.timesheet import AttemptTimes, TimeUse
-from lastbeat.views.fleet_goodput import FleetGoodput, RunGoodput
+from lastbeat.views.goodput import FleetGoodput, RunGoodput
 from lastbeat_cli.terminal.paint import Line, line, sentence
 from lastbeat_cli.terminal.signs import Signs, harmless, name, padded
 

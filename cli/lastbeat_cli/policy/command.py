@@ -11,7 +11,7 @@ from lastbeat import settings as configuration
 from lastbeat.jobs.restarts import loading
 from lastbeat.jobs.restarts.names import KnownNames
 from lastbeat.model.restart import JobEnd, Mode, Reaction, RestartDecision, RestartEntry, RestartPolicy, RestartRule
-from lastbeat.model.spelling import nearest
+from lastbeat.model.text import nearest
 from lastbeat.model.times import format_duration
 from lastbeat.settings import SettingsError, catalogues, table
 from lastbeat.watch.decide.restart import decide_restart

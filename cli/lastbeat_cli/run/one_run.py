@@ -4,8 +4,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from lastbeat.model.spelling import did_you_mean, near_names
 from lastbeat.model.status import Status
+from lastbeat.model.text import did_you_mean, near_names
 from lastbeat.settings import Settings
 from lastbeat.stores.port import MissingStoreError, Store, StoreError
 from lastbeat_cli import exits, options, values

@@ -7,8 +7,7 @@ import click
 from lastbeat.explain.signals import loading
 from lastbeat.model.error_type import ErrorType
 from lastbeat.model.signal import Absence, Catalogue, Signal
-from lastbeat.model.spelling import nearest
-from lastbeat.model.text import counted
+from lastbeat.model.text import counted, nearest
 from lastbeat.settings import SettingsError
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump

@@ -22,7 +22,7 @@ from lastbeat.jobs.restarts.names import KnownNames
 from lastbeat.model.document import clean
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.secrets import is_secret
-from lastbeat.model.spelling import nearest
+from lastbeat.model.text import nearest
 from lastbeat.settings import SettingsError, catalogues, table
 from lastbeat_cli.supervise import manifest
 

@@ -5,7 +5,7 @@ import click
 from lastbeat.jobs.supervision.configured import supervise
 from lastbeat.model.record import Record
 from lastbeat.model.restart import Supervision
-from lastbeat.model.spelling import near_names
+from lastbeat.model.text import near_names
 from lastbeat.settings import Settings, SettingsError
 from lastbeat.stores.port import MissingStoreError
 from lastbeat_cli import options, values

@@ -21,12 +21,10 @@ from urllib.parse import unquote, urlsplit
 
 from lastbeat.alerts import web
 from lastbeat.alerts.extra import demand, install, is_missing, within
-from lastbeat.alerts.facts import headline
-from lastbeat.alerts.log_lines import log_lines
+from lastbeat.alerts.facts import headline, log_lines
 from lastbeat.alerts.plain import lines
 from lastbeat.alerts.port import DeliveryError, Receipt
-from lastbeat.alerts.web.limits import HttpTimeouts
-from lastbeat.alerts.weburl import LIMITS, fingerprint
+from lastbeat.alerts.weburl import LIMITS, HttpTimeouts, fingerprint
 from lastbeat.model.alert import Message
 from lastbeat.model.data import dataclass
 from lastbeat.model.secrets import SHORTEST, Redactor

@@ -28,8 +28,7 @@ from lastbeat.alerts import web
 from lastbeat.alerts.document import document
 from lastbeat.alerts.facts import cause
 from lastbeat.alerts.port import DeliveryError, Receipt
-from lastbeat.alerts.web.limits import HttpTimeouts
-from lastbeat.alerts.weburl import LIMITS, check_address, fingerprint, host
+from lastbeat.alerts.weburl import LIMITS, HttpTimeouts, check_address, fingerprint, host
 from lastbeat.model.alert import Message
 from lastbeat.model.data import dataclass
 from lastbeat.model.secrets import MASK, Redactor

@@ -17,6 +17,7 @@ from lastbeat.alerts.facts import (
     facts,
     frames,
     headline,
+    log_lines,
     members,
     shared,
     similar,
@@ -33,7 +34,6 @@ from lastbeat.alerts.first_lines import (
     sentence,
     since,
 )
-from lastbeat.alerts.log_lines import log_lines
 from lastbeat.model.alert import NAMES_LIMIT, Message
 from lastbeat.model.text import fit, newest, one_line
 

@@ -7,8 +7,7 @@ from urllib.parse import urlsplit
 
 from lastbeat.alerts import web
 from lastbeat.alerts.port import Receipt
-from lastbeat.alerts.web.limits import HttpTimeouts
-from lastbeat.alerts.weburl import LIMITS, check_address, fingerprint, host
+from lastbeat.alerts.weburl import LIMITS, HttpTimeouts, check_address, fingerprint, host
 from lastbeat.model.alert import Message
 from lastbeat.model.data import dataclass
 from lastbeat.model.secrets import Redactor

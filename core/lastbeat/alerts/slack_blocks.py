@@ -30,6 +30,7 @@ from lastbeat.alerts.facts import (
     facts,
     frames,
     headline,
+    log_lines,
     members,
     moment,
     shared,
@@ -47,7 +48,6 @@ from lastbeat.alerts.first_lines import (
     sentence,
     since,
 )
-from lastbeat.alerts.log_lines import log_lines
 from lastbeat.model.alert import NAMES_LIMIT, MentionedPerson, Message
 from lastbeat.model.text import fit, newest, one_line
 from lastbeat.model.version import __version__

@@ -20,8 +20,7 @@ from lastbeat.alerts import web
 from lastbeat.alerts.extra import demand, install, is_missing, within
 from lastbeat.alerts.port import DeliveryError, Receipt
 from lastbeat.alerts.slack_blocks import head, payload
-from lastbeat.alerts.web.limits import HttpTimeouts
-from lastbeat.alerts.weburl import LIMITS, check_address
+from lastbeat.alerts.weburl import LIMITS, HttpTimeouts, check_address
 from lastbeat.model.alert import Message
 from lastbeat.model.data import dataclass
 from lastbeat.model.secrets import Redactor

@@ -7,7 +7,17 @@ import hashlib
 import ipaddress
 from urllib.parse import SplitResult, urlsplit
 
-from lastbeat.alerts.web.limits import HttpTimeouts
+from lastbeat.model.data import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTimeouts:
+    """Seconds: to connect, between two pieces of the answer, and for the whole call (but name resolution)."""
+
+    connect_s: float = 3.0
+    read_s: float = 5.0
+    total_s: float = 15.0
+
 
 LIMITS = HttpTimeouts()
 """Time limits for every webhook. Their total stays below the lease of a claimed delivery, or another pass would send

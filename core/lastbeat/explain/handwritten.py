@@ -26,7 +26,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.resolver import Resolver
 
 from lastbeat.model.file_fault import FileFault
-from lastbeat.model.spelling import nearest
+from lastbeat.model.text import nearest
 
 SIZE_LIMIT: Final = 1_000_000
 """Most characters of a file."""

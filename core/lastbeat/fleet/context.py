@@ -14,7 +14,7 @@ from lastbeat.fleet.worker_pool import WorkerPool
 from lastbeat.model.fleet import Shard
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.stores.limited import TimelyStore
-from lastbeat.watch.effects.dispatch import SEND_LIMIT_S
+from lastbeat.watch.effects.runner import SEND_LIMIT_S
 from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits
 from lastbeat.watch.watchdog import Watch, WatchContext
 

@@ -43,7 +43,7 @@ from lastbeat.watch.effects.deferral import (
 from lastbeat.watch.effects.outbox import DeliveryClaim, claim, pending
 from lastbeat.watch.effects.runner import EffectRunner
 from lastbeat.watch.record.codec import LEDGER_LIMIT_BYTES
-from lastbeat.watch.record.compare_and_set import RACES
+from lastbeat.watch.record.fleet_document import RACES
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat.watch.watchdog import Watch, WatchContext
 

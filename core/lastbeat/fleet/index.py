@@ -25,8 +25,8 @@ from lastbeat.model.text import fit, one_line
 from lastbeat.stores.port import Entry
 from lastbeat.watch.decide.evidence import last_alive
 from lastbeat.watch.decide.flapping import settles_at
+from lastbeat.watch.decide.freshness import learned_limit_s, silence_limit_s
 from lastbeat.watch.decide.late_sections import when_late
-from lastbeat.watch.decide.silence import learned_limit_s, silence_limit_s
 from lastbeat.watch.decide.silent_ranks import seeming_silent
 from lastbeat.watch.observe.run import newest_log
 

@@ -24,7 +24,7 @@ from lastbeat.model.codec import codec
 from lastbeat.model.fleet import WHOLE, Shard
 from lastbeat.model.text import owner_name
 from lastbeat.stores.port import Blob, ConflictError, DeniedError, Entry, Store, StoreError
-from lastbeat.watch.record import compare_and_set
+from lastbeat.watch.record import fleet_document
 
 log = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ def drop_from_index(store: Store, run_ids: Collection[str]) -> None:
     for key in (entry.key for entry in page.entries if entry.key.endswith(".json.z")):
         # A sweep that keeps winning the write notices the removal itself.
         with suppress(ConflictError):
-            compare_and_set.update(store, key, LIMIT_BYTES, partial(_drop_runs, run_ids, key, store.url))
+            fleet_document.update(store, key, LIMIT_BYTES, partial(_drop_runs, run_ids, key, store.url))
 
 
 def _drop_runs(run_ids: Collection[str], key: str, url: str, blob: Blob | None) -> bytes | None:

@@ -21,8 +21,7 @@ from lastbeat.watch.decide.leaving import back, taken_out
 from lastbeat.watch.effects.blindness import state_key
 from lastbeat.watch.observe.listing import run_files
 from lastbeat.watch.record.codec import LEDGER_LIMIT_BYTES
-from lastbeat.watch.record.forgotten import drop_old_words, leave_word
-from lastbeat.watch.record.repository import RecordRepository
+from lastbeat.watch.record.repository import RecordRepository, drop_old_words, leave_word
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from collections.abc import Callable
 
 from lastbeat.alerts import web
 from lastbeat.alerts.port import DeliveryError
-from lastbeat.alerts.web.limits import HttpTimeouts
-from lastbeat.alerts.weburl import host
+from lastbeat.alerts.weburl import HttpTimeouts, host
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.secrets import Redactor
 from lastbeat.model.text import counted, fit, one_line

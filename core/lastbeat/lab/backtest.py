@@ -11,8 +11,8 @@ from datetime import timedelta
 from enum import Enum
 from typing import Final
 
-from lastbeat.model.past_run import PastEnd, PastRun
 from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy
+from lastbeat.watch.decide.past_run import PastEnd, PastRun
 from lastbeat.watch.decide.restart import decide_restart, entry
 
 MEAN_CHANCE: Final = 0.5

@@ -10,12 +10,11 @@ if TYPE_CHECKING:
     from lastbeat.model import posix_signals as posix_signals
     from lastbeat.model import preemption as preemption
     from lastbeat.model import simulated_fault as simulated_fault
-    from lastbeat.model import spelling as spelling
     from lastbeat.model import stop_request as stop_request
     from lastbeat.model import stragglers as stragglers
     from lastbeat.model import text as text
 
 # Few runs need these.
 __getattr__ = lazy_face(
-    __name__, "posix_signals", "preemption", "simulated_fault", "spelling", "stop_request", "stragglers", "text"
+    __name__, "posix_signals", "preemption", "simulated_fault", "stop_request", "stragglers", "text"
 )

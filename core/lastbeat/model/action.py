@@ -1,4 +1,4 @@
-"""An action as data: what is to be done to the world, and how far it has got."""
+"""What follows from a decision, as data: an alert to send, or an action and how far it has got."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -6,6 +6,7 @@ from datetime import datetime
 
 from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Persisted
+from lastbeat.model.status import Event
 
 
 @dataclass(frozen=True)
@@ -53,3 +54,14 @@ class Action(Persisted):
     def settled(self) -> bool:
         """Whether it is done or never will be."""
         return self.done_at is not None or self.failed is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """An alert of ``event``: at least once on each channel, see ``effects.outbox``."""
+
+    event: Event
+
+
+Effect = Notify | Action
+"""An action changes the world: at most once, see ``effects.actions``."""

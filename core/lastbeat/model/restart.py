@@ -4,14 +4,54 @@ from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
 from enum import Enum
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from lastbeat.model.action import Action
 from lastbeat.model.cause import UNDECIDED
-from lastbeat.model.compiled_policy import CompiledPolicy
 from lastbeat.model.data import dataclass
 from lastbeat.model.job import JobSpec
-from lastbeat.model.persisted import Persisted
+from lastbeat.model.persisted import Form, Persisted
+
+
+@dataclass(frozen=True)
+class CompiledRule(Persisted):
+    """What one mode leads to, see :class:`lastbeat.model.restart.RestartRule`."""
+
+    mode: Literal["crash", "stall", "timeout", "success", "preempted"]
+    kind: Literal["never", "always", "selective"]
+    max_retries: int | None = 0
+    otherwise: Literal["restart", "stop"] = "stop"
+    error_types: tuple[str, ...] = ()
+    subsystems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    signals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    excluded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CompiledPolicy(Persisted):
+    """A :class:`lastbeat.model.restart.RestartPolicy` without its reactions, which the supervisor carries out from the
+    file."""
+
+    FORM: ClassVar = Form.SPARSE
+
+    name: str
+    rules: tuple[CompiledRule, ...]
+    type_budgets: Mapping[str, int]
+    cause_budget: int | None
+    window_restarts: int | None
+    window_s: float
+    same_step_times: int
+    least_confidence: float
+    longest_delay_s: float
+    exclude_stragglers: bool = False
+    on_permanent: Literal["end", "leave"] = "end"
+    also: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def understood(self) -> bool:
+        """Whether this version knows all of it. What is left of it otherwise might restart what its author excluded."""
+        return not self.unknown and not any(rule.unknown for rule in self.rules)
+
 
 DEFAULT_LEAST_CONFIDENCE = UNDECIDED
 RESTART_KIND = "restart"

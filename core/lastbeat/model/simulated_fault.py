@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, get_args
 
-from lastbeat.model.spelling import did_you_mean, near_names
-from lastbeat.model.text import fit, one_line
+from lastbeat.model.text import did_you_mean, fit, near_names, one_line
 from lastbeat.model.times import format_time
 
 RANDOM: Final = "random"

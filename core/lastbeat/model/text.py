@@ -1,9 +1,10 @@
-"""Makes hostile text harmless: what came from training is shown, never interpreted.
+"""Text for people: what came from training is made harmless, so that it is shown and never interpreted; a mistyped name
+gets advice.
 
 Nothing here knows a channel. A channel then escapes what is special to it, and measures after that.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from lastbeat.model.pattern import Pattern
 
@@ -98,3 +99,21 @@ def _newest_first(lines: tuple[str, ...]) -> Iterator[str]:
     # An entry may hold newlines of its own. Lazily, because a few lines fill any channel.
     for entry in reversed(lines):
         yield from (line.rstrip() for line in reversed(clean(entry).removesuffix("\n").split("\n")))
+
+
+def near_names(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> Sequence[str]:
+    """Those of ``known`` that are nearly ``name``, the nearest first; ``cutoff`` is how alike, from 0 to 1."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for who mistyped
+
+    return get_close_matches(name[:100], list(known), n=most, cutoff=cutoff)
+
+
+def did_you_mean(names: Sequence[object]) -> str:
+    """``Did you mean x or y?``: a sentence of its own. Empty where there are none."""
+    return f"Did you mean {' or '.join(map(str, names))}?" if names else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'x'?)`` within a fault, or nothing."""
+    near = near_names(name, known)
+    return f" (did you mean '{near[0]}'?)" if near else ""

@@ -125,7 +125,7 @@ class _Names:
 
 
 def _close(name: str, candidates: Iterable[str], cutoff: float) -> str | None:
-    return next(iter(model.spelling.near_names(name, candidates, cutoff=cutoff)), None)
+    return next(iter(model.text.near_names(name, candidates, cutoff=cutoff)), None)
 
 
 def _alike(word: str, right: str) -> bool:

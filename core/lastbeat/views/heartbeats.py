@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from datetime import datetime
 from itertools import islice, pairwise
 from typing import Final, TypeVar
 
+from lastbeat.model import runid
 from lastbeat.model.data import dataclass
 from lastbeat.model.document_field import (
     AMOUNT,
@@ -27,12 +29,15 @@ from lastbeat.model.document_field import (
 )
 from lastbeat.model.heartbeat import OTHER_FIELDS, OWN_TIMES, Heartbeat, StoredFile, heartbeat_of, parsed
 from lastbeat.model.numbers import amount, finite, number, whole
+from lastbeat.model.observation import Seen
 from lastbeat.model.resources import RESOURCES, Resources
 from lastbeat.model.runid import PROGRESS
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import fit, one_line
-from lastbeat.model.view import NodeCurves, PhaseSpan, Point
-from lastbeat.views.safe import shown
+from lastbeat.model.times import format_time
+from lastbeat.model.view import HeartbeatFile, NodeCurves, PhaseSpan, Point
+from lastbeat.views.file_cache import CachedFile, FileCache
+from lastbeat.views.safe import Safe, shown
 
 POINTS_LIMIT: Final = 240
 """Points of a run's curves that are kept at most, the first and the newest among them."""
@@ -315,3 +320,72 @@ def _remaining_s(heartbeat: Heartbeat, steps_per_s: float | None) -> float | Non
     if step is None or total is None or not steps_per_s or total < step:
         return None
     return float(round((total - step) / steps_per_s))
+
+
+NAMES = (runid.METADATA, runid.PROGRESS)
+_MOST_RANKS: Final = 10**7
+"""A larger world is a mistake."""
+
+
+@dataclass(frozen=True)
+class Beats:
+    """What both heartbeats say."""
+
+    metadata: HeartbeatFields | None = None
+    progress: HeartbeatFields | None = None
+    """The source of progress: progress.json, or a metadata.json with a step. None if it is of an earlier attempt."""
+    shown: tuple[HeartbeatFile, ...] = ()
+    world_size: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+def heartbeat_fields(cache: FileCache, mask: Callable[[str], str]) -> dict[str, HeartbeatFields]:
+    """What each heartbeat says that ``cache`` could read, by name."""
+    found = {name: cache.understood(name, lambda blob: read_told(blob, mask)) for name in NAMES}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def beats_of(
+    got: Mapping[str, CachedFile], told: Mapping[str, HeartbeatFields], seen: Seen | None, safe: Safe
+) -> Beats:
+    """``told`` is what the heartbeats in ``got`` say. ``seen`` is what counts for this attempt; None if that could not
+    be found out, so all of it may."""
+    metadata, progress = told.get(runid.METADATA), told.get(runid.PROGRESS)
+    notes = []
+    if seen is not None:
+        if metadata is not None and seen.metadata is None:
+            notes.append("metadata.json was written by an earlier attempt, and does not count.")
+            metadata = None
+        if progress is not None and seen.progress is None:
+            notes.append("progress.json was written by an earlier attempt, and does not count.")
+            progress = None
+    shown = tuple(_beat(name, got[name], told.get(name), safe) for name in NAMES if name in got)
+    return Beats(metadata, progress or metadata, shown, _world_size(metadata), tuple(notes))
+
+
+def _beat(name: str, read: CachedFile, told: HeartbeatFields | None, safe: Safe) -> HeartbeatFile:
+    fault = None if read.fault is None else safe.name(f"it could not be read: {read.fault}")
+    if told is None:
+        return HeartbeatFile(name, read.entry.modified, None, fault or "it went away while it was read")
+    beat = told.heartbeat
+    return HeartbeatFile(name, beat.modified, beat.own_time, fault or beat.fault, _shown_facts(told))
+
+
+def _world_size(metadata: HeartbeatFields | None) -> int | None:
+    size = metadata.heartbeat.world_size if metadata is not None else None
+    return size if size is not None and 0 <= size < _MOST_RANKS else None
+
+
+def _shown_facts(told: HeartbeatFields) -> dict[str, str]:
+    """What people see of it beside its name: the fields that have a label, then others as they stand there."""
+    labelled = {
+        each.label: _fact(value)
+        for part in (told.heartbeat, told)
+        for attribute, each in declared(type(part)).items()
+        if each.label and (value := getattr(part, attribute)) is not None
+    }
+    return {**labelled, **{name: text for name, text in told.facts.items() if name not in labelled}}
+
+
+def _fact(value: object) -> str:
+    return str(format_time(value.replace(microsecond=0)) if isinstance(value, datetime) else value)

@@ -1,6 +1,6 @@
 """What a run is, as its record says; where there is none, as one look decides."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Final
 from lastbeat.model import runid
 from lastbeat.model.codec import DamagedError, NewerError
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, Heartbeat
+from lastbeat.model.limits import LEARNED
 from lastbeat.model.observation import NeverSeen, Seen
-from lastbeat.model.policy import Policy
+from lastbeat.model.policy import HERE, Policy
 from lastbeat.model.preemption import LIMIT_BYTES as PREEMPTED_LIMIT_BYTES
 from lastbeat.model.raised_alert import LIMIT_BYTES as ALERTS_LIMIT_BYTES
-from lastbeat.model.record import Attempt, Record
+from lastbeat.model.record import Attempt, LimitName, Record
 from lastbeat.model.state import HasState, State
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
 from lastbeat.model.timesheet import Timesheet
+from lastbeat.model.view import LimitInForce
 from lastbeat.stores.port import Blob, ConflictError, Entry, StoreError
 from lastbeat.views.excerpts import STACKS_LIMIT_BYTES
 from lastbeat.views.file_cache import FileCache, FilePiece
 from lastbeat.views.standing import NOTHING, Standing, of_decision, of_record
+from lastbeat.watch.decide.freshness import learned_limit_s
 from lastbeat.watch.decide.transition import Decision, decide, with_explanation
 from lastbeat.watch.observe.log_observer import LogObserver, LogSettings
 from lastbeat.watch.observe.run import ERROR_LIMIT_BYTES, Observer
@@ -29,7 +32,7 @@ from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
 if TYPE_CHECKING:
     from lastbeat.model.cause import Explanation
 
-LIMITS: Final = {
+READ_LIMITS: Final = {
     runid.RECORD: RECORD_LIMIT_BYTES,
     runid.METADATA: DOCUMENT_LIMIT_BYTES,
     runid.PROGRESS: DOCUMENT_LIMIT_BYTES,
@@ -193,8 +196,8 @@ class Judge:
 def documents(files: Mapping[str, Entry]) -> dict[str, FilePiece]:
     """What of ``files`` a run is judged by, besides its logs."""
     ended = bool({runid.ERROR, runid.PREEMPTED} & files.keys())
-    names = (name for name in LIMITS if name in files and (ended or name != runid.STOP))
-    return {name: FilePiece(files[name], LIMITS[name]) for name in names}
+    names = (name for name in READ_LIMITS if name in files and (ended or name != runid.STOP))
+    return {name: FilePiece(files[name], READ_LIMITS[name]) for name in names}
 
 
 def _decoded(blob: Blob) -> tuple[Record | None, str, bool]:
@@ -214,3 +217,41 @@ def _timesheet(record: Record, decision: Decision) -> Timesheet | None:
     news = decision.transition is None or decision.verdict.by_sentinel
     new_attempt = decision.record.attempt.number != record.attempt.number
     return decision.record.timesheet if news or new_attempt else record.timesheet
+
+
+def in_force(policy: Policy, beat: Heartbeat | None, record: Record | None) -> Policy:
+    """``policy``, which has the fleet's limits, with those that the run states in ``beat``, its metadata.json; while
+    that cannot be read, with those that it last stated."""
+    if beat is not None and beat.fault is None:
+        return policy.of_run(beat.stale_s, beat.stall_s)
+    known = record.metadata if record is not None else None
+    return policy if known is None else policy.of_run(known.stale_s, known.stall_s)
+
+
+def limits_shown(policy: Policy, beat: Heartbeat | None) -> Iterator[LimitInForce]:
+    """The limits of ``policy``, which has all of them, for people."""
+    learned_s = learned_limit_s(beat) if policy.learned else None
+    if learned_s is not None and learned_s < policy.stale_s:
+        yield LimitInForce(LEARNED, learned_s, policy.learned_from)
+    yield LimitInForce(LimitName.STALE.value, policy.stale_s, policy.stale_from)
+    if policy.stall_s is None and policy.inactivity_s is not None:
+        yield LimitInForce(LimitName.INACTIVITY.value, policy.inactivity_s, HERE)
+    else:
+        yield LimitInForce(LimitName.STALL.value, policy.stall_s, policy.stall_from)
+    if policy.start_grace_s > 0 or policy.start_from != HERE:
+        yield LimitInForce(LimitName.START.value, policy.start_grace_s, policy.start_from)
+
+
+def exceeded(record: Record | None, clean: Callable[[str], str]) -> LimitInForce | None:
+    """The limit by which the run was TIMED_OUT; None where the record does not tell. ``clean`` makes text of a record
+    fit to be shown."""
+    limit = record.exceeded if record is not None else None
+    if limit is None:
+        return None
+    return LimitInForce(limit.name.value, limit.limit_s, clean(limit.source) or "whose is not recorded")
+
+
+def worry_s(shown: Iterable[LimitInForce]) -> float | None:
+    """The shortest limit for silence among those ``shown``."""
+    spans = (each.limit_s for each in shown if each.name in {LimitName.STALE.value, LEARNED})
+    return min((span for span in spans if span is not None), default=None)

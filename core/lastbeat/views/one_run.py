@@ -18,16 +18,14 @@ from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
 from lastbeat.views import excerpts, recorded
 from lastbeat.views.alerts import alerts, pending
-from lastbeat.views.beats import Beats, beats_of, heartbeat_fields
 from lastbeat.views.evidence import EvidenceReader
 from lastbeat.views.evidence import alone as evidence_alone
 from lastbeat.views.file_cache import CachedFile, FileCache, FilePiece
 from lastbeat.views.fleet_index import shown_silence, watched
 from lastbeat.views.goodput import with_log
-from lastbeat.views.heartbeats import HeartbeatFields, ignoring
-from lastbeat.views.judging import Judge, Judged, documents
+from lastbeat.views.heartbeats import Beats, HeartbeatFields, beats_of, heartbeat_fields, ignoring
+from lastbeat.views.judging import Judge, Judged, documents, exceeded, in_force, limits_shown, worry_s
 from lastbeat.views.known_run import KnownRun, UnreadableDocument, gist_of, token
-from lastbeat.views.limits import exceeded, in_force, limits_shown, worry_s
 from lastbeat.views.ranks import RankReader, standing_out
 from lastbeat.views.rows import doubt_of, row, unjudged_end
 from lastbeat.views.safe import Safe

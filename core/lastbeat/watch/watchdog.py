@@ -34,9 +34,9 @@ from lastbeat.watch.decide.ranks import failed_rank, suspects
 from lastbeat.watch.decide.supervised_ends import defer_until, undecided_restart, with_decider
 from lastbeat.watch.decide.transition import Decision, decide, with_explanation, with_silence, with_similar
 from lastbeat.watch.effects import actions
+from lastbeat.watch.effects.actions import Executor
 from lastbeat.watch.effects.blindness import BlindnessAlert, state_key
 from lastbeat.watch.effects.deferral import DeliveryCounts, defer, failed_deliveries
-from lastbeat.watch.effects.executor import Executor
 from lastbeat.watch.effects.message import Excerpts, RunLocation, compose, hangs, ranks_matter
 from lastbeat.watch.effects.outbox import failures
 from lastbeat.watch.effects.routing import Routing
@@ -45,10 +45,9 @@ from lastbeat.watch.observe.log_observer import LogObserver, LogSettings
 from lastbeat.watch.observe.ranks import SilentRankReader, look_at_ranks, rank_in_error
 from lastbeat.watch.observe.run import Observer
 from lastbeat.watch.record.fleet_document import GOOD_FOR_S
-from lastbeat.watch.record.forgotten import forgotten
 from lastbeat.watch.record.known_failures import KnownFailures
 from lastbeat.watch.record.limits import FleetLimits
-from lastbeat.watch.record.repository import RecordRepository
+from lastbeat.watch.record.repository import RecordRepository, forgotten
 from lastbeat.watch.record.silences import Silences
 
 log = logging.getLogger(__name__)
@@ -424,7 +423,7 @@ class Watch:
         if failures is None or not fingerprint:
             return decision
         attempt = decision.record.attempt.number
-        similar = failures.similar(fingerprint, self.run_id, attempt, now, watch.decide.similar.aftermath)
+        similar = failures.similar(fingerprint, self.run_id, attempt, now, watch.decide.past_run.aftermath)
         return decision if similar is None else with_similar(decision, similar)
 
     def _marked(self, decision: Decision, record: Record) -> Record:

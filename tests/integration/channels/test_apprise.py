@@ -15,7 +15,7 @@ from aiosmtpd.smtp import SMTP
 
 from lastbeat.alerts.apprise_urls import AppriseUrl
 from lastbeat.alerts.port import DeliveryError
-from lastbeat.alerts.web.limits import HttpTimeouts
+from lastbeat.alerts.weburl import HttpTimeouts
 from lastbeat.model.status import Event, Status
 from support.http_sink import Answer, HttpSink, closed_port, http_sink
 from support.messages import FAILED, TIMED_OUT

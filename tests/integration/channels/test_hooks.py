@@ -13,8 +13,8 @@ import pytest
 from lastbeat import __version__
 from lastbeat.alerts.port import DeliveryError
 from lastbeat.alerts.slack import Slack
-from lastbeat.alerts.web.limits import HttpTimeouts
 from lastbeat.alerts.webhook import Webhook
+from lastbeat.alerts.weburl import HttpTimeouts
 from support.http_sink import Answer, HttpSink, http_sink
 from support.messages import FAILED
 

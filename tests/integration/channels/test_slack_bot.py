@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from lastbeat.alerts.port import DeliveryError, Receipt
 from lastbeat.alerts.slack_blocks import head
 from lastbeat.alerts.slack_bot import SlackBot
-from lastbeat.alerts.web.limits import HttpTimeouts
+from lastbeat.alerts.weburl import HttpTimeouts
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
 from support.http_sink import Answer

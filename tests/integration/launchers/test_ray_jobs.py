@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lastbeat.alerts.web.limits import HttpTimeouts
+from lastbeat.alerts.weburl import HttpTimeouts
 from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
 from lastbeat.jobs.launchers.ray import jobs as ray_jobs
 from lastbeat.jobs.launchers.ray import launcher as launchers

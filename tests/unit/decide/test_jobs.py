@@ -6,8 +6,7 @@ from datetime import datetime, timezone
 import pytest
 
 from lastbeat.model.job import JobMemory, JobReport, JobSight, JobState
-from lastbeat.watch.decide.job_conditions import remedy
-from lastbeat.watch.decide.jobs import judge
+from lastbeat.watch.decide.jobs import judge, remedy
 from support.there import there
 
 MEMORY = JobMemory("local", "run-r0", "run-r0", 0, datetime(2026, 1, 1, tzinfo=timezone.utc))

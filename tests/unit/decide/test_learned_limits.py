@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.policy import Policy
-from lastbeat.watch.decide.silence import learned_limit_s, silence_limit_s
+from lastbeat.watch.decide.freshness import learned_limit_s, silence_limit_s
 from support.laws import examples
 from support.memory import START
 from support.world import World

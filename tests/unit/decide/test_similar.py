@@ -11,7 +11,7 @@ from lastbeat.model.restart import RESTART_KIND
 from lastbeat.model.similar import FAILED_AGAIN, GOT_FURTHER, NOT_STARTED, WENT_ON
 from lastbeat.model.state import State
 from lastbeat.model.status import Status
-from lastbeat.watch.decide.similar import aftermath
+from lastbeat.watch.decide.past_run import aftermath
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
 RUNNING, FAILED, SUCCEEDED = Status.RUNNING, Status.FAILED, Status.SUCCEEDED

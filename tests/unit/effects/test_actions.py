@@ -9,8 +9,18 @@ from lastbeat.model.action import Action
 from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
-from lastbeat.watch.effects.actions import KEPT, MOST_OPEN, Performed, claim, request, settle, wake_at
-from lastbeat.watch.effects.executor import ExecutorError, NotDoneError, RefusedError
+from lastbeat.watch.effects.actions import (
+    KEPT,
+    MOST_OPEN,
+    ExecutorError,
+    NotDoneError,
+    Performed,
+    RefusedError,
+    claim,
+    request,
+    settle,
+    wake_at,
+)
 from lastbeat.watch.effects.outbox import enqueue
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

@@ -15,8 +15,7 @@ from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
 from lastbeat.stores.port import ConflictError, StoreError, UnreachableError
-from lastbeat.watch.effects.actions import request
-from lastbeat.watch.effects.executor import ExecutorError, NotDoneError
+from lastbeat.watch.effects.actions import ExecutorError, NotDoneError, request
 from lastbeat.watch.effects.outbox import enqueue
 from lastbeat.watch.effects.runner import ACTION_LEASE_S, EffectRunner
 from lastbeat.watch.record.repository import RecordRepository

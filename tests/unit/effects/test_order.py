@@ -11,8 +11,8 @@ from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
 from lastbeat.watch.effects.deferral import defer, deferred_numbers, release, settle_as_told
-from lastbeat.watch.effects.dispatch import dispatch
 from lastbeat.watch.effects.outbox import OUTBOX_LIMIT, DeliveryClaim, claim, enqueue, pending, settle
+from lastbeat.watch.effects.runner import dispatch
 from support.channel import ListChannel
 from support.laws import examples
 

@@ -9,8 +9,8 @@ from lastbeat.alerts.port import DeliveryError, Receipt
 from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
-from lastbeat.watch.effects.dispatch import dispatch
 from lastbeat.watch.effects.outbox import RECEIPTS_LIMIT, claim, enqueue, pending, settle
+from lastbeat.watch.effects.runner import dispatch
 from support.channel import ListChannel
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lastbeat.alerts.web.limits import HttpTimeouts
+from lastbeat.alerts.weburl import HttpTimeouts
 from lastbeat.fleet.ping import Ping, ping_pass, trouble
 from lastbeat.model.fleet import PassReport
 from support.http_sink import Answer, HttpSink, closed_port, http_sink

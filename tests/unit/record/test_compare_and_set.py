@@ -10,9 +10,9 @@ from lastbeat.model.record import Record
 from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.stores.port import Blob, ConflictError, StoreError, UnreachableError
-from lastbeat.watch.record import compare_and_set
+from lastbeat.watch.record import fleet_document
 from lastbeat.watch.record.codec import decode_record
-from lastbeat.watch.record.compare_and_set import RACES
+from lastbeat.watch.record.fleet_document import RACES
 from lastbeat.watch.record.repository import RecordRepository
 from support.memory import Killed, MemoryStore
 from support.waiting import LIMIT_S
@@ -35,7 +35,7 @@ def add_to_document(store: MemoryStore, word: str) -> None:
         words = blob.body.decode().split() if blob is not None else []
         return None if word in words else " ".join([*words, word]).encode()
 
-    compare_and_set.update(store, KEY, 4096, change)
+    fleet_document.update(store, KEY, 4096, change)
 
 
 @dataclass
@@ -173,5 +173,5 @@ def test_an_error_of_the_change_itself_comes_through_and_writes_nothing(scene: W
     with pytest.raises(LookupError):
         RecordRepository(scene.store, KEY, "me").update(refuse)
     with pytest.raises(LookupError):
-        compare_and_set.update(scene.store, KEY, 4096, refuse)
+        fleet_document.update(scene.store, KEY, 4096, refuse)
     assert scene.writes == 0

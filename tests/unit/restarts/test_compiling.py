@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from lastbeat.jobs.restarts import loading
 from lastbeat.jobs.restarts.compiling import compiled, policy_of
 from lastbeat.model.codec import codec
-from lastbeat.model.compiled_policy import CompiledPolicy
-from lastbeat.model.restart import Mode, RestartPolicy, RestartRule
+from lastbeat.model.restart import CompiledPolicy, Mode, RestartPolicy, RestartRule
 from support.row_by_row import labelled
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=8)

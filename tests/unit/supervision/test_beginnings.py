@@ -13,7 +13,7 @@ from lastbeat.model.job import JobSpec, JobState
 from lastbeat.model.restart import RESUME_FROM, RESUME_STEP
 from lastbeat.model.status import Status
 from lastbeat.stores.port import UnreachableError
-from lastbeat.watch.effects.executor import NotDoneError
+from lastbeat.watch.effects.actions import NotDoneError
 from support.jobs import RUN, SupervisedScene
 from support.memory import Killed
 from support.row_by_row import labelled

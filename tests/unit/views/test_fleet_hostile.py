@@ -8,8 +8,7 @@ import pytest
 from lastbeat.model.view import SPARK_POINTS
 from lastbeat.views.documents import row_document
 from lastbeat.views.rows import FAULTS_LIMIT
-from lastbeat.views.standing import CONDITIONS_LIMIT
-from lastbeat.views.strip import SPANS_LIMIT
+from lastbeat.views.standing import CONDITIONS_LIMIT, SPANS_LIMIT
 from support.fleet_views import Looked
 
 SECRET = "hunter2hunter2hunter2"

@@ -14,8 +14,8 @@ from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import AttemptTimes, Timesheet
 from lastbeat.stores.port import StoreError, UnreachableError
-from lastbeat.views.fleet_goodput import fleet_goodput
 from lastbeat.views.fleet_losses import MOST_FINGERPRINTS, MOST_GROUPS, LossReader, losses_document
+from lastbeat.views.goodput import fleet_goodput
 from lastbeat.watch.record.codec import encode
 from support.fleet_views import Looked
 from support.memory import START, MemoryStore

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lastbeat.model.record import Transition
 from lastbeat.model.status import Status
 from lastbeat.model.view import Span
-from lastbeat.views.strip import SPANS_LIMIT, spans_of, strip
+from lastbeat.views.standing import SPANS_LIMIT, spans_of, strip
 
 NOW = datetime(2026, 1, 2, 12, 0, tzinfo=timezone.utc)
 R, T, F, S = Status.RUNNING, Status.TIMED_OUT, Status.FAILED, Status.SUCCEEDED

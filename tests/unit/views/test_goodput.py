@@ -6,7 +6,7 @@ import pytest
 
 from lastbeat.model.timesheet import TimeUse
 from lastbeat.stores.port import UnreachableError
-from lastbeat.views.fleet_goodput import fleet_goodput
+from lastbeat.views.goodput import fleet_goodput
 from lastbeat.views.run_document import run_document
 from support.looked import view_of
 from support.world import RUN, World

@@ -8,8 +8,8 @@ import pytest
 from lastbeat.alerts.port import DeliveryError, Receipt
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
-from lastbeat.watch.effects.dispatch import dispatch
 from lastbeat.watch.effects.outbox import DeliveryClaim
+from lastbeat.watch.effects.runner import dispatch
 from support.channel import ListChannel, down, refusing
 from support.memory import START
 from support.world import World

@@ -12,7 +12,7 @@ import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 
-from lastbeat.alerts.web.limits import HttpTimeouts
+from lastbeat.alerts.weburl import HttpTimeouts
 from lastbeat.model.secrets import Redactor
 from lastbeat.model.text import fit, one_line
 

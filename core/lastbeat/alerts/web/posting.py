@@ -25,7 +25,7 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH, select_proxy
 
 from lastbeat.alerts.port import DeliveryError
 from lastbeat.alerts.web.calls import NO_ANSWER, in_words, one_call
-from lastbeat.alerts.web.limits import HttpTimeouts
+from lastbeat.alerts.weburl import HttpTimeouts
 from lastbeat.model.secrets import Redactor
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.version import __version__

@@ -9,7 +9,7 @@ from lastbeat.explain.signals.hints import STANDING, fields_of
 from lastbeat.model.error_type import ErrorType
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.signal import Absence, Catalogue, Signal
-from lastbeat.model.spelling import nearest
+from lastbeat.model.text import nearest
 
 MOST_SIGNALS: Final = 2000
 """Most signals of a catalogue."""

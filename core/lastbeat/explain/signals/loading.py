@@ -16,7 +16,7 @@ from lastbeat.explain import signals
 from lastbeat.explain.signals.composing import CHECKED, Draft, DraftEntry, compose, in_order
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.signal import Catalogue, Signal
-from lastbeat.model.spelling import nearest
+from lastbeat.model.text import nearest
 
 DEFAULT: Final = "default"
 COMPILED: Final = Path(__file__).with_name("catalog") / "compiled.json"

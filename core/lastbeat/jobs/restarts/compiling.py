@@ -1,7 +1,6 @@
 """Restart policies ↔ their form in the record, which is read without pydantic and YAML."""
 
-from lastbeat.model.compiled_policy import CompiledPolicy, CompiledRule
-from lastbeat.model.restart import Mode, RestartPolicy, RestartRule
+from lastbeat.model.restart import CompiledPolicy, CompiledRule, Mode, RestartPolicy, RestartRule
 
 
 def compiled(policy: RestartPolicy) -> CompiledPolicy:

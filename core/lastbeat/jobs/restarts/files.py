@@ -12,7 +12,7 @@ from lastbeat.jobs.restarts.names import CONDITIONS, TRANSITIONS, KnownNames
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.reaction import CHECKPOINT_SAVED
 from lastbeat.model.restart import Mode, Reaction, RestartPolicy, RestartRule
-from lastbeat.model.spelling import nearest
+from lastbeat.model.text import nearest
 
 VALUES: Final = ("run_id", "attempt", "status", "reason", "error_type", "signal", "step", "checkpoint", "job_id")
 """What ``{name}`` may stand for in a command or a note."""

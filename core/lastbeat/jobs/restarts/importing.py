@@ -21,7 +21,7 @@ from lastbeat.jobs.restarts.loading import RestartPolicyError, names, shipped_te
 from lastbeat.jobs.restarts.names import TRANSITIONS, KnownNames
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.reaction import CHECKPOINT_SAVED
-from lastbeat.model.spelling import nearest
+from lastbeat.model.text import nearest
 
 RETRIES: Final = 3
 """Restarts in a row, for a file that has actions and no policy."""

@@ -9,7 +9,7 @@ from lastbeat.jobs.restarts import files
 from lastbeat.jobs.restarts.names import KnownNames
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.restart import RestartPolicy
-from lastbeat.model.spelling import nearest
+from lastbeat.model.text import nearest
 
 FOLDER: Final = Path(__file__).with_name("shipped")
 RECOMMENDED: Final = "megatron_transient"

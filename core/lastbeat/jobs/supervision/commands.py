@@ -25,7 +25,7 @@ from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.watch.decide.reactions import AT, ON, PLACE, arguments, values_of
-from lastbeat.watch.effects.executor import ExecutorError, NotDoneError, RefusedError
+from lastbeat.watch.effects.actions import ExecutorError, NotDoneError, RefusedError
 
 log = logging.getLogger(__name__)
 

@@ -22,9 +22,8 @@ from lastbeat.jobs.supervision.restart_decisions import add_late_alert
 from lastbeat.jobs.supervision.restarting import OLD_JOB
 from lastbeat.jobs.supervision.stopping import StopExecutor
 from lastbeat.model import status as names
-from lastbeat.model.action import Action
+from lastbeat.model.action import Action, Notify
 from lastbeat.model.checkpoint import Checkpoint
-from lastbeat.model.effect import Notify
 from lastbeat.model.job import JobSight, JobState
 from lastbeat.model.reaction import CHECKPOINT_SAVED, STOP_KIND, ReactionMemory
 from lastbeat.model.restart import FoundCheckpoint, JobEnd, Mode, RestartPolicy, RestartRuling
@@ -33,7 +32,7 @@ from lastbeat.model.status import Event, Status
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.watch.decide.reactions import CONDITION, Occasion, Reacted, answered_occasions, is_new, react
 from lastbeat.watch.decide.transition import Decision
-from lastbeat.watch.effects.executor import Executor
+from lastbeat.watch.effects.actions import Executor
 
 log = logging.getLogger(__name__)
 

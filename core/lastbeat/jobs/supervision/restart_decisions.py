@@ -16,9 +16,8 @@ from lastbeat.jobs.supervision.restarting import (
     job_name,
 )
 from lastbeat.model import runid
-from lastbeat.model.action import Action
+from lastbeat.model.action import Action, Notify
 from lastbeat.model.checkpoint import CheckpointSurvey, Completeness, Quarantine
-from lastbeat.model.effect import Notify
 from lastbeat.model.job import JobMemory, JobReport, JobSight, JobState
 from lastbeat.model.record import Record
 from lastbeat.model.restart import (

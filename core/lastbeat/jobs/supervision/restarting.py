@@ -15,7 +15,7 @@ from lastbeat.model.runid import RECORD
 from lastbeat.model.times import format_time
 from lastbeat.stores.clock import AGREES_S
 from lastbeat.stores.port import Store, StoreError
-from lastbeat.watch.effects.executor import ExecutorError, NotDoneError, RefusedError
+from lastbeat.watch.effects.actions import ExecutorError, NotDoneError, RefusedError
 
 OLD_JOB: Final = "old_job"
 """In an action's details: the id of the job that must be dead before the new one starts."""

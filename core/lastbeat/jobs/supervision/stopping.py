@@ -7,7 +7,7 @@ from lastbeat.jobs.supervision.restarting import OLD_JOB, confirm_dead
 from lastbeat.model.action import Action
 from lastbeat.model.job import JobState
 from lastbeat.model.reaction import STOP_KIND
-from lastbeat.watch.effects.executor import NotDoneError
+from lastbeat.watch.effects.actions import NotDoneError
 
 FAILED: Final = "failed"
 """In an action's details: the job failed for good, so its end is asked for until it is dead."""

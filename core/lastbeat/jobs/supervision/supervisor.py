@@ -58,13 +58,13 @@ from lastbeat.model.restart import RESTART_KIND, RestartPolicy
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
 from lastbeat.stores.port import Store, StoreError
-from lastbeat.watch.decide.job_conditions import idle_since
+from lastbeat.watch.decide.jobs import idle_since
 from lastbeat.watch.decide.quarantine import quarantined
 from lastbeat.watch.decide.reactions import Occasion
 from lastbeat.watch.decide.supervised_ends import job_ends_by
 from lastbeat.watch.decide.transition import Decision
 from lastbeat.watch.effects import actions
-from lastbeat.watch.effects.executor import Executor
+from lastbeat.watch.effects.actions import Executor
 
 log = logging.getLogger(__name__)
 

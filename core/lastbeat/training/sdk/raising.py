@@ -123,7 +123,7 @@ def new_alert(title: str, text: str, level: str) -> RaisedAlert:
 def add_alerts(store: Store, run_id: str, alerts: Sequence[RaisedAlert]) -> None:
     """Add ``alerts`` to the document beside the run, also while other ranks do. Raises :class:`StoreError`."""
     key = f"{run_id}/{runid.ALERTS}"
-    # Not by record.compare_and_set, which training does not load. Here a refused read does not end the loop, and a lost
+    # Not by record.fleet_document, which training does not load. Here a refused read does not end the loop, and a lost
     # answer is left to the next beat.
     for tried in range(_RACES):
         try:

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from lastbeat.watch.decide import goodput as goodput
     from lastbeat.watch.decide import levels as levels
     from lastbeat.watch.decide import pace as pace
-    from lastbeat.watch.decide import similar as similar
+    from lastbeat.watch.decide import past_run as past_run
 
 # A pass over a healthy run without a curve loads none of these.
-__getattr__ = lazy_face(__name__, "goodput", "levels", "pace", "similar")
+__getattr__ = lazy_face(__name__, "goodput", "levels", "pace", "past_run")

@@ -1,22 +1,23 @@
 """What the launcher's report on a run's job means for the run."""
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from lastbeat import explain
 from lastbeat.explain.causes import exit_codes
 from lastbeat.explain.signals import hints
 from lastbeat.explain.signals.error_types import TIMEOUT, TYPES
+from lastbeat.model import status as names
 from lastbeat.model.action import Action
-from lastbeat.model.job import JobMemory, JobSight, JobState
+from lastbeat.model.job import JobMemory, JobReport, JobSight, JobState
 from lastbeat.model.record import Finding, Record
 from lastbeat.model.restart import RESTART_KIND
 from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_duration
-from lastbeat.watch.decide.job_conditions import launcher_traits
 
 QUEUED_S: Final = 86400.0
 """How long, in seconds, a job last seen pending excuses a run without output while its launcher cannot be asked."""
@@ -160,3 +161,50 @@ def _how(sight: JobSight) -> str:
     if report.failed_node:
         told.append(f"node {one_line(report.failed_node)}")
     return ", ".join(told)
+
+
+if TYPE_CHECKING:
+    from lastbeat.explain.launchers.traits import LauncherTraits
+
+HOPELESS_S: Final = 300.0
+"""A job that cannot start as it is raises an alert after this many seconds: waiting longer changes nothing."""
+IDLE_S: Final = 600.0
+"""Idle GPUs raise an alert after this many seconds: loading data and a model may take minutes."""
+
+
+_NO_LOG: Final = "Without its log the cause of a failure stays unknown."
+
+
+def launcher_traits(job: JobMemory) -> "LauncherTraits":
+    """The traits of the launcher that runs the job."""
+    return explain.launchers.traits.launcher_traits(job.launcher)
+
+
+def idle_since(known: datetime | None, report: JobReport, now: datetime) -> datetime | None:
+    """Since when the job has run without using any of its GPUs, or None if it uses them. ``known`` is the last look's
+    answer for the same state. It stands while GPU use is unknown: unknown is neither use nor idleness."""
+    if report.state is not JobState.RUNNING:
+        return None
+    if report.gpus is None:
+        return known
+    return (known or now) if report.gpus.idle else None
+
+
+def remedy(raised: Collection[str], job: JobMemory | None) -> str | None:
+    """What to do about the conditions ``raised`` of the job, or None."""
+    if job is None:
+        return None
+    traits = launcher_traits(job)
+    if names.JOB_PENDING in raised:
+        parts = (traits.wait_reason(job.reason).remedy, traits.pending_remedy)
+        return "; ".join(part.replace("ID", job.id) for part in parts if part)
+    if names.JOB_LOG_MISSING in raised:
+        look = traits.log_remedy(job.id)
+        if traits.remote:
+            # lastbeat fetches the log itself, so another path for it does not help.
+            return f"{look} by hand says the same. {_NO_LOG}"
+        return (
+            f"{look}; make that folder, writable for the job on its nodes, or give --output (and --log) a path that "
+            f"this machine sees, too. {_NO_LOG}"
+        )
+    return traits.idle_gpus_remedy if names.GPU_IDLE in raised else None

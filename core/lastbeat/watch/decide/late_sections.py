@@ -19,7 +19,7 @@ from lastbeat.model.observation import Seen
 from lastbeat.model.record import Attempt
 from lastbeat.model.text import counted, fit, one_line
 from lastbeat.model.times import format_duration
-from lastbeat.watch.decide.silence import silence_limit_s
+from lastbeat.watch.decide.freshness import silence_limit_s
 from lastbeat.watch.decide.silent_ranks import is_of_attempt
 
 _LIMIT: Final = 200

@@ -10,12 +10,11 @@ from datetime import datetime
 
 from lastbeat.explain.signals.error_types import TYPES
 from lastbeat.model.losses import CountedFailure, Loss
-from lastbeat.model.past_run import PastEnd
 from lastbeat.model.record import Record, Transition
 from lastbeat.model.status import UNWELL
 from lastbeat.model.timesheet import AttemptTimes
 from lastbeat.watch.decide.goodput import AttemptUse, attempt_uses
-from lastbeat.watch.decide.past_run import past_run
+from lastbeat.watch.decide.past_run import PastEnd, past_run
 from lastbeat.watch.decide.timesheet import restart_waits, watched_from
 
 

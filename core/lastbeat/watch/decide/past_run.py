@@ -1,4 +1,4 @@
-"""A run's recorded history → how its attempts ended. Pure."""
+"""A run's recorded history → how its attempts ended, and whether starting it again helped. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -8,12 +8,52 @@ from typing import Final
 
 from lastbeat.explain.launchers.traits import launcher_traits
 from lastbeat.explain.signals.error_types import CANCELLED, HANG, TIMEOUT, UNKNOWN, traits_of
-from lastbeat.model.past_run import PastEnd, PastRun
 from lastbeat.model.record import Record, Transition
 from lastbeat.model.restart import JobEnd, Mode, RestartEntry
-from lastbeat.model.status import STALLED, Status
+from lastbeat.model.similar import FAILED_AGAIN, GOT_FURTHER, NOT_STARTED, WENT_ON
+from lastbeat.model.status import STALLED, UNWELL, Status
 from lastbeat.model.timesheet import AttemptTimes
 from lastbeat.watch.decide.recovery import STOOD_STILL
+from lastbeat.watch.decide.timesheet import restart_waits
+
+
+@dataclass(frozen=True, slots=True)
+class PastEnd:
+    """How an attempt ended, as far as its run's record tells."""
+
+    attempt: int
+    at: datetime
+    """When a watchdog saw it: when a policy would have been asked."""
+    status: Status
+    end: JobEnd
+    died_at: datetime
+    """When it happened, as far as is known."""
+    began_at: datetime | None = None
+    """When the attempt began."""
+    first_step: int | None = None
+    steps_per_s: float | None = None
+    """How fast the attempt was, as far as its steps are known."""
+    resumed_at: datetime | None = None
+    """When the next attempt was submitted or began; None if that is unknown or there was none."""
+    reached: int | None = None
+    """How far the next attempt got, as far as is known."""
+    came_back: bool = False
+    """The same attempt came back, or ended well after all."""
+    restarted: RestartEntry | None = None
+    """What lastbeat itself decided then."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """The ends of a run, oldest first."""
+
+    run_id: str
+    ends: tuple[PastEnd, ...] = ()
+    cut: bool = False
+    """There were more transitions than the record keeps."""
+    thin: bool = False
+    """Its record keeps no transition: nothing can be said of it."""
+
 
 _EXIT: Final = re.compile(r"\bexit (?:status|code) (\d{1,3})\b")
 
@@ -172,3 +212,30 @@ def _mode(record: Record, each: Transition) -> Mode:
     hangs = each.cause is not None and traits_of(each.cause).condition == STALLED
     stood = STOOD_STILL in each.reason or hangs
     return Mode.STALL if stood or record.supervision is not None else Mode.TIMEOUT
+
+
+def aftermath(record: Record, attempt: int, fingerprint: str) -> str:
+    """What happened to the run after ``attempt`` failed with ``fingerprint``, as a word of ``model.similar``; empty if
+    the record does not show it.
+
+    1. The run was not started again, and has not come back by itself. A restart that waits in a queue counts as one.
+    2. The next attempt failed with the same fingerprint: it failed again, however far it got.
+    3. A later attempt ended well: it went on.
+    4. The next attempt got further and has not failed since: it went on. A step more and another failure is no success.
+    """
+    ends = past_run(record).ends
+    failed = next((each for each in reversed(ends) if each.attempt == attempt), None)
+    if failed is None or failed.came_back:
+        return ""
+    later = [each for each in record.history if each.attempt > attempt]
+    if not later:
+        return NOT_STARTED if record.attempt.number == attempt and not restart_waits(record) else ""
+    following = later[0].attempt
+    if fingerprint in {each.fingerprint for each in later if each.attempt == following}:
+        return FAILED_AGAIN
+    if any(each.after is Status.SUCCEEDED for each in later):
+        return WENT_ON
+    if failed.reached is None or failed.reached <= (failed.end.step if failed.end.step is not None else -1):
+        return ""
+    died = any(each.attempt == following and not each.came_back and each.status in UNWELL for each in ends)
+    return GOT_FURTHER if died else WENT_ON

@@ -14,7 +14,7 @@ from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.observation import RanksSeen
 from lastbeat.model.text import counted, fit, one_line
 from lastbeat.model.times import format_duration
-from lastbeat.watch.decide.silence import silent_after_s
+from lastbeat.watch.decide.freshness import silent_after_s
 
 _NAMED: Final = 3
 _LIMIT: Final = 400

@@ -13,7 +13,7 @@ from lastbeat.model.observation import RankFiles, Seen
 from lastbeat.model.record import Attempt
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration
-from lastbeat.watch.decide.silence import silence_limit_s, silent_after_s
+from lastbeat.watch.decide.freshness import silence_limit_s, silent_after_s
 
 _NAMED: Final = 3
 _NAME_LIMIT: Final = 80

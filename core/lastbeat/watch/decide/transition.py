@@ -6,9 +6,9 @@ from datetime import datetime
 
 from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.model import status as names
+from lastbeat.model.action import Effect, Notify
 from lastbeat.model.cause import Explanation
 from lastbeat.model.data import dataclass
-from lastbeat.model.effect import Effect, Notify
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.job import JobState
 from lastbeat.model.learned_limits import IDLE_FLOOR_S

@@ -22,11 +22,11 @@ from lastbeat.watch.decide.conditions.beats import silence
 from lastbeat.watch.decide.conditions.condition import Check, Condition
 from lastbeat.watch.decide.conditions.stall import stall, stall_hint
 from lastbeat.watch.decide.evidence import METADATA, PROGRESS, AttemptEvidence
+from lastbeat.watch.decide.freshness import learned_limit_s, silence_limit_s
 from lastbeat.watch.decide.headline import failure_line, headline, thread_note
 from lastbeat.watch.decide.in_place import in_charge, still_late
 from lastbeat.watch.decide.late_sections import late_sections, told_of
 from lastbeat.watch.decide.recovery import NEVER_BEGAN, STOOD_STILL
-from lastbeat.watch.decide.silence import learned_limit_s, silence_limit_s
 
 REASON_LIMIT = 300
 _BY_A_PERSON: Final = Pattern(r"(?:Cancelled: .{0,40}\b)?KeyboardInterrupt\b")

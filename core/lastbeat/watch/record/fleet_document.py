@@ -9,8 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from lastbeat.model.codec import DamagedError, codec
 from lastbeat.model.persisted import Persisted
-from lastbeat.stores.port import Blob, Store, StoreError
-from lastbeat.watch.record import compare_and_set
+from lastbeat.stores.port import Blob, ConflictError, Expect, Store, StoreError, UnreachableError
 
 LIMIT_BYTES: Final = 64 * 1024
 SCHEMA: Final = 1
@@ -78,7 +77,7 @@ def parse(blob: Blob, key: str, example: str) -> dict[str, object]:
 def change(store: Store, key: str, wanted: Callable[[Blob | None], Persisted | None], too_large: str) -> None:
     """Write what ``wanted`` makes of the document ``key``, or nothing if it returns None. Raises :class:`StoreError`.
 
-    ``wanted`` may be called several times; see :func:`compare_and_set.update`. ``too_large`` is the advice for a
+    ``wanted`` may be called several times; see :func:`update`. ``too_large`` is the advice for a
     document that would become too large.
     """
 
@@ -91,4 +90,41 @@ def change(store: Store, key: str, wanted: Callable[[Blob | None], Persisted | N
             raise StoreError(f"{key} would become larger than {LIMIT_BYTES // 1024} KB", too_large)
         return body
 
-    compare_and_set.update(store, key, LIMIT_BYTES, change_body)
+    update(store, key, LIMIT_BYTES, change_body)
+
+
+RACES: Final = 20
+"""A change is tried this many times while other writers are faster: as many of them may write at once."""
+
+
+def always_overtaken(key: str) -> ConflictError:
+    """The error for a change that lost :data:`RACES` races."""
+    return ConflictError(f"{key} was changed by others every time", "try again in a moment")
+
+
+def update(store: Store, key: str, limit_bytes: int, change: Callable[[Blob | None], bytes | None]) -> None:
+    """Write what ``change`` makes of the document ``key``, or nothing if it returns None.
+
+    ``change`` gets at most ``limit_bytes`` of the document, or None if there is none. It is called again after a lost
+    race, and after a lost answer: then it may find its own result, so it has to be safe to repeat.
+
+    Raises :class:`ConflictError` after :data:`RACES` lost races, and :class:`StoreError` if the write is not known to
+    have happened.
+    """
+    unsure = False
+    for _ in range(RACES):
+        blob = store.read(key, limit_bytes)
+        body = change(blob)
+        if body is None:
+            return
+        try:
+            store.write(key, body, blob.version if blob is not None else Expect.NOTHING)
+        except ConflictError:
+            continue
+        except UnreachableError:
+            if unsure:
+                raise
+            unsure = True
+        else:
+            return
+    raise always_overtaken(key)

@@ -22,7 +22,7 @@ from lastbeat.model.codec import DamagedError
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.limits import FIXED, LEARNED, LIMITS, MOST_MINUTES
 from lastbeat.model.silence import check_glob
-from lastbeat.model.spelling import nearest
+from lastbeat.model.text import nearest
 from lastbeat.model.times import parse_time
 from lastbeat.stores.port import Store
 from lastbeat.watch.record.fleet_document import LIMIT_BYTES

@@ -1,13 +1,16 @@
-"""Keeps a record: reads it, changes it by compare-and-set, and finds out who won if the answer was lost."""
+"""Keeps a record: reads it, changes it by compare-and-set, and finds out who won if the answer was lost. The record of
+a run without files lies elsewhere, and so does the mark of one that was forgotten."""
 
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from lastbeat.model.codec import DamagedError, NewerError
 from lastbeat.model.record import Record
+from lastbeat.model.runid import RECORD, waiting_record
 from lastbeat.stores.limited import LimitedStore
 from lastbeat.stores.port import (
     Blob,
@@ -20,8 +23,8 @@ from lastbeat.stores.port import (
     UnreachableError,
 )
 from lastbeat.stores.selftest import honours_conditions
-from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode, encode
-from lastbeat.watch.record.compare_and_set import RACES, always_overtaken
+from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode, decode_record, encode
+from lastbeat.watch.record.fleet_document import RACES, always_overtaken
 
 log = logging.getLogger(__name__)
 
@@ -324,3 +327,33 @@ class RecordRepository:
         except StoreError as error:
             # It names the version it continues, so it will not be taken for a newer one.
             log.debug("the copy of the record in %s could not be removed: %s", self.fallback.url, error)
+
+
+_KEPT: Final = timedelta(days=1)
+"""A mark is kept for this long: every pass has seen it by then."""
+_FOLDER: Final = "_watchdog/unseen/"
+
+
+def forgotten(store: Store, run_id: str) -> Record | None:
+    """The mark of the run, or None if there is none or it cannot be read."""
+    try:
+        blob = store.read(waiting_record(run_id), RECORD_LIMIT_BYTES)
+        record = decode_record(blob.body) if blob is not None else None
+    except (StoreError, DamagedError) as error:
+        log.debug("whether %s was forgotten is not known: %s", run_id, error)
+        return None
+    return record if record is not None and record.left_out is not None and record.left_out.forgotten else None
+
+
+def leave_word(store: Store, record: Record) -> None:
+    """Write ``record``, that of a run to be forgotten, where the record of an unseen run waits. Raises
+    :class:`StoreError`."""
+    store.write(waiting_record(record.run_id), encode(record))
+
+
+def drop_old_words(store: Store, now: datetime) -> None:
+    """Delete marks that every pass has seen by now, at most a page of them. Raises :class:`StoreError`."""
+    for entry in store.list(_FOLDER).entries:
+        run_id = entry.key.removeprefix(_FOLDER).removesuffix(f"/{RECORD}")
+        if now - entry.modified > _KEPT and "/" not in run_id and forgotten(store, run_id) is not None:
+            store.delete(entry.key)

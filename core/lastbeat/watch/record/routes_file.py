@@ -13,9 +13,8 @@ from lastbeat.explain.handwritten import UNSAID, HandwrittenModel, Name
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.route import ALL, DAYS, DEFAULT, NOBODY, ROUTES, ROUTES_FILE, THE_OWNER, Person, Route, RouteTable
 from lastbeat.model.silence import InvalidSilenceError, check_glob
-from lastbeat.model.spelling import nearest
 from lastbeat.model.status import Event
-from lastbeat.model.text import NAME_LIMIT, one_line
+from lastbeat.model.text import NAME_LIMIT, nearest, one_line
 from lastbeat.stores.port import Store
 from lastbeat.watch.decide.routes import check_zone, window
 from lastbeat.watch.record.routes import FILE_LIMIT_BYTES, digest, encode

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from lastbeat.alerts import web
-from lastbeat.alerts.web.limits import HttpTimeouts
+from lastbeat.alerts.weburl import HttpTimeouts
 from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, TooLongError
 from lastbeat.jobs.launchers.ray.reports import STATES
 from lastbeat.jobs.launchers.ray.resources import resources_of

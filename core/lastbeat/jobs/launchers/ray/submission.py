@@ -18,7 +18,7 @@ from typing import Any, Final
 from lastbeat.jobs.launchers.port import JobRefusedError
 from lastbeat.model.job import JobSpec
 from lastbeat.model.secrets import is_secret
-from lastbeat.model.spelling import nearest
+from lastbeat.model.text import nearest
 
 ADDRESS: Final = "--ray-address"
 RUNTIME_ENV: Final = "--runtime-env"

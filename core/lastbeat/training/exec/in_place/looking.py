@@ -20,8 +20,8 @@ from lastbeat.training.exec.in_place.hangs import SILENT_S, Hang, SaidOfItself
 from lastbeat.training.sdk.exec_in_place import reported_by_training
 from lastbeat.training.sdk.first_error import is_leftover
 from lastbeat.training.sdk.safe_log import WarnOnce, fault_text
+from lastbeat.watch.decide.freshness import silent_after_s
 from lastbeat.watch.decide.late_sections import LateSection, behind, late_sections, leader_step, told_of
-from lastbeat.watch.decide.silence import silent_after_s
 from lastbeat.watch.observe.ranks import SilentRankReader, look_at_ranks
 from lastbeat.watch.observe.run import Observer
 

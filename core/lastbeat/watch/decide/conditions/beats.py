@@ -7,10 +7,9 @@ from lastbeat.model import status as names
 from lastbeat.model.record import LimitName
 from lastbeat.model.times import format_duration, format_minutes
 from lastbeat.watch.decide import logs
-from lastbeat.watch.decide.conditions.condition import Check, Condition
-from lastbeat.watch.decide.conditions.sources import LOGGED_STEPS, NEW_BEAT, NEW_PROGRESS
+from lastbeat.watch.decide.conditions.condition import LOGGED_STEPS, NEW_BEAT, NEW_PROGRESS, Check, Condition
 from lastbeat.watch.decide.evidence import LOG_STEP, METADATA, PROGRESS
-from lastbeat.watch.decide.silence import silence_limit_s
+from lastbeat.watch.decide.freshness import silence_limit_s
 
 
 def silence(check: Check) -> str | None:

@@ -9,7 +9,7 @@ from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
 from lastbeat.watch.decide.conditions import log_text, stall
 from lastbeat.watch.decide.conditions.condition import Check, Condition, Source
-from lastbeat.watch.decide.job_conditions import HOPELESS_S, IDLE_S, launcher_traits, remedy
+from lastbeat.watch.decide.jobs import HOPELESS_S, IDLE_S, launcher_traits, remedy
 
 
 def _is_asked(check: Check) -> bool:

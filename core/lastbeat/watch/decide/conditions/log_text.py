@@ -15,9 +15,8 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.record import Finding, LimitName
 from lastbeat.model.times import format_duration
 from lastbeat.watch.decide import jobs, logs
-from lastbeat.watch.decide.conditions.condition import Check, Condition, Found
+from lastbeat.watch.decide.conditions.condition import LOGS, NETWORK, Check, Condition, Found
 from lastbeat.watch.decide.conditions.documents import NOT_FINITE_HINT
-from lastbeat.watch.decide.conditions.sources import LOGS, NETWORK
 from lastbeat.watch.decide.conditions.stall import stall_hint
 from lastbeat.watch.decide.headline import thread_note
 from lastbeat.watch.decide.in_place import in_charge, may_get_over

@@ -15,8 +15,7 @@ from lastbeat.model.observation import IllNode, Seen
 from lastbeat.model.pattern import Pattern
 from lastbeat.model.record import Attempt
 from lastbeat.model.text import fit, one_line
-from lastbeat.watch.decide.conditions.condition import Check, Condition
-from lastbeat.watch.decide.conditions.sources import METADATA, NODES
+from lastbeat.watch.decide.conditions.condition import METADATA, NODES, Check, Condition
 from lastbeat.watch.decide.silent_ranks import is_of_attempt
 
 _LIMIT: Final = 300

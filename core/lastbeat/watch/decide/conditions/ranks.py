@@ -5,8 +5,7 @@ from typing import Final
 
 from lastbeat.model import status as names
 from lastbeat.model.stragglers_told import StragglersTold
-from lastbeat.watch.decide.conditions.condition import Check, Condition
-from lastbeat.watch.decide.conditions.sources import METADATA, RANKS
+from lastbeat.watch.decide.conditions.condition import METADATA, RANKS, Check, Condition
 from lastbeat.watch.decide.silent_ranks import silent_ranks
 
 

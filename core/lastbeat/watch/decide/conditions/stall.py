@@ -7,10 +7,9 @@ from lastbeat.model import status as names
 from lastbeat.model.record import LimitName
 from lastbeat.model.times import format_duration, format_minutes
 from lastbeat.watch.decide import logs
-from lastbeat.watch.decide.conditions.condition import Check, Condition
-from lastbeat.watch.decide.conditions.sources import LOGGED_PROGRESS, NEW_STEP
+from lastbeat.watch.decide.conditions.condition import LOGGED_PROGRESS, NEW_STEP, Check, Condition
+from lastbeat.watch.decide.freshness import silence_limit_s
 from lastbeat.watch.decide.headline import thread_note
-from lastbeat.watch.decide.silence import silence_limit_s
 
 _LIVELY_S: Final = 120.0
 """A run that does not say how often it beats counts as alive for this long after a beat."""
