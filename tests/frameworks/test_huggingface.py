@@ -20,7 +20,10 @@ def test_a_training_that_ends_is_complete(trained: Trained) -> None:
     assert progress["learning_rate"] >= 0
     assert progress["epoch"] == 0.5
     assert {"grad_norm", "eval_loss"} <= set(progress["metrics"])
-    assert trained.document("completes", "metadata.json")["status"] == "completed"
+    metadata = trained.document("completes", "metadata.json")
+    assert metadata["status"] == "completed"
+    assert metadata["config"]["max_steps"] == 8
+    assert metadata["config"].get("hub_token", "***") == "***"
 
 
 def test_evaluating_and_saving_are_phases(trained: Trained) -> None:
