@@ -27,7 +27,7 @@ COMMANDS: Final = {
         "explain.command", "Say why a run failed, from its logs, and what to do.", "Understand a failure"
     ),
     "signals": CommandEntry("signals.command", "Signals found in logs; try your own.", "Understand a failure"),
-    "report": CommandEntry("commands:report", "Causes, goodput, the cost of watching.", "Understand a failure"),
+    "report": CommandEntry("commands:report", "Runs compared; causes, goodput, cost.", "Understand a failure"),
     "stop": CommandEntry("stop", "End a run wherever it runs, and record why.", "Stop and restart"),
     "restart": CommandEntry("commands:restart", "Run jobs that are restarted when that helps.", "Stop and restart"),
     "init": CommandEntry("init", "Write .env: where the runs are, and who gets alerts.", "Set up"),
@@ -57,6 +57,7 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
     "checkpoints": ("restart", "checkpoints"),
     "cost": ("report", "cost"),
     "doctor": ("check", "setup"),
+    "compare": ("report", "compare"),
     "drill": ("restart", "drill"),
     "goodput": ("report", "goodput"),
     "health": ("check", "run"),
@@ -85,6 +86,7 @@ check: Final = LazyGroup(
 report: Final = LazyGroup(
     "report",
     {
+        "compare": CommandEntry("compare", "Runs beside each other: configurations, figures and losses."),
         "causes": CommandEntry("causes.command", "Which failures to fix first: hours lost by cause."),
         "goodput": CommandEntry(
             "goodput.command", "How much of the wall time was productive, and where the rest went."
@@ -92,7 +94,7 @@ report: Final = LazyGroup(
         "cost": CommandEntry("cost", "The measured cost of watching."),
         "backtest": CommandEntry("backtest.command", "Replay a restart policy, or learned limits, on a fleet's past."),
     },
-    help="Show what the past of a fleet was like: failures, productive time, and the cost of watching it.",
+    help="Compare runs, or show what the past of a fleet was like: failures, productive time, and what watching costs.",
 )
 restart: Final = LazyGroup(
     "restart",

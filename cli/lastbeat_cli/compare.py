@@ -1,0 +1,138 @@
+"""``report compare``: several runs beside each other."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import click
+
+from lastbeat.model.numbers import json_number
+from lastbeat.model.text import counted, one_line
+from lastbeat.model.view import RunView
+from lastbeat.settings import SettingsError, opening
+from lastbeat.views.comparison import ComparedRun, Comparison, Reached, compare
+from lastbeat.views.documents import row_document
+from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli.document import dump
+from lastbeat_cli.fleet import cells
+from lastbeat_cli.taken_out import choose
+from lastbeat_cli.terminal import paint, signs
+from lastbeat_cli.terminal.paint import Line
+from lastbeat_cli.terminal.signs import Signs, harmless, middle_cut, padded
+
+RUNS_MOST: Final = 20
+"""Most runs that are compared."""
+_SPARK: Final = 16
+_LEAST_COLUMNS: Final = 12
+"""Least columns of a run in the table. Where the terminal has less room, further runs follow below."""
+EPILOG = """\
+\b
+Exit status:
+  0  done
+  3  fewer than two runs, or one that could not be read; also wrong settings or arguments
+
+\b
+Examples:
+  lastbeat compare llama-lr1e-4 llama-lr3e-4
+  lastbeat compare 'llama-*'
+  lastbeat compare 'llama-*' --json | jq '.runs[] | [.run_id, .figures.loss.least]'
+
+Figures are those that a run keeps: its latest points, and the last values. Of each, the table has the last and the
+least value.
+"""
+
+
+@click.command("compare", cls=options.Grouped, epilog=EPILOG)
+@options.argument("runs", "RUN RUN...", "Ids or quoted globs, at most 20 runs.", group="Which runs")
+@options.place
+@options.form
+def command(*, runs: tuple[str, ...], as_json: bool, **given: str | None) -> int:
+    """Show runs beside each other: what their configurations do not share, their figures and their losses."""
+    faults: list[str] = []
+    values.check_globs(runs, faults)
+    settings = values.settings(given, faults)
+    views = [run.view for run in choose(settings, opening.store(settings), runs) if run.view is not None]
+    if not 2 <= len(views) <= RUNS_MOST:
+        raise SettingsError([f"2 to {RUNS_MOST} runs can be compared, and these are {counted(len(views), 'run')}"])
+    found = compare(views)
+    if as_json:
+        print(dump(_document(found)))
+    else:
+        paint.show(list(_lines(found, paint.width(sys.stdout), signs.of(sys.stdout))))
+    return exits.OK
+
+
+def _document(found: Comparison) -> dict[str, object]:
+    runs = [
+        {
+            **row_document(run.view.row),
+            "config": run.config,
+            "figures": {name: _reached(figure) for name, figure in run.figures.items()},
+            "curve": [[point.step, _number(point.loss)] for point in run.view.points if point.loss is not None],
+        }
+        for run in found.runs
+    ]
+    return {"schema": 1, "keys": list(found.keys), "same": found.same, "figures": list(found.figures), "runs": runs}
+
+
+def _reached(figure: Reached) -> dict[str, object]:
+    return {"last": _number(figure.last), "least": _number(figure.least), "greatest": _number(figure.greatest)}
+
+
+def _number(value: float | None) -> float | str | None:
+    return None if value is None else json_number(value)
+
+
+def _lines(found: Comparison, columns: int, made_of: Signs) -> Iterator[Line]:
+    """The table: a line for each fact and a column for each run; as many tables as the width asks for."""
+    rows = [(name, of) for name, of in _rows(found, made_of) if any(map(of, found.runs))]
+    first = min(max(paint.cells(name) for name, _ in rows), columns // 3)
+    room = max(1, (columns - first) // (_LEAST_COLUMNS + 2))
+    for start in range(0, len(found.runs), room):
+        some = found.runs[start : start + room]
+        wide = (columns - first) // len(some) - 2
+        if start:
+            yield ()
+        yield (
+            (" " * first, ""),
+            *((f"  {padded(middle_cut(harmless(run.view.row.run_id), wide), wide)}", "heading") for run in some),
+        )
+        for name, of in rows:
+            told = (paint.cut(logs.redact(one_line(of(run))), wide) for run in some)
+            yield ((padded(middle_cut(name, first), first), "dim"), *((f"  {padded(text, wide)}", "") for text in told))
+    if found.same:
+        yield paint.line(f"{counted(found.same, 'key of the configuration is', 'keys are')} the same", "dim")
+
+
+def _rows(found: Comparison, made_of: Signs) -> Iterator[tuple[str, Callable[[ComparedRun], str]]]:
+    """Name of a fact → how it is told of a run."""
+    yield "status", lambda run: f"{made_of.of(signs.word(run.view.row))} {signs.word(run.view.row)}"
+    yield "step", lambda run: _step(run.view)
+    yield "speed", lambda run: _speed(run.view)
+    yield "loss curve", lambda run: signs.spark([point.loss for point in run.view.points], _SPARK, made_of)
+    for name in found.figures:
+        yield harmless(name, 100), lambda run, name=name: _figure(run.figures.get(name))  # type: ignore[misc]
+    for key in found.keys:
+        yield harmless(key, 100), lambda run, key=key: harmless(str(run.config.get(key, "")), 100)  # type: ignore[misc]
+    if any(run.view.row.tags for run in found.runs):
+        yield "tags", lambda run: harmless(", ".join(run.view.row.tags))
+
+
+def _step(view: RunView) -> str:
+    return cells.steps(view.row, cells.Sight(view.at, signs.ascii_only()))[0]
+
+
+def _speed(view: RunView) -> str:
+    row = view.row
+    told: Sequence[str] = [
+        *([f"{cells.si(row.tokens_per_s)} tokens/s"] if row.tokens_per_s is not None else []),
+        *([f"{cells.number(row.steps_per_s, 3)} steps/s"] if row.steps_per_s is not None else []),
+    ]
+    return told[0] if told else ""
+
+
+def _figure(figure: Reached | None) -> str:
+    if figure is None or figure.last is None:
+        return ""
+    least = "" if figure.least is None or figure.least == figure.last else f" (least {cells.number(figure.least)})"
+    return f"{cells.number(figure.last)}{least}"

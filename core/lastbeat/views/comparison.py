@@ -1,0 +1,72 @@
+"""Several runs beside each other: in what their configurations differ, and how far their figures came. Pure."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lastbeat.model.view import RunView
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """One figure of one run, over the points that it keeps."""
+
+    last: float | None = None
+    least: float | None = None
+    greatest: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """What a comparison tells of one run."""
+
+    view: RunView
+    config: Mapping[str, str | float | bool] = field(default_factory=dict)
+    """The keys in which the compared runs differ, as far as it has them."""
+    figures: Mapping[str, Reached] = field(default_factory=dict)
+    """``loss``, ``learning_rate`` and training's own figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """At least one run."""
+
+    runs: tuple[ComparedRun, ...]
+    keys: tuple[str, ...]
+    """Of the configurations, in which they differ, in the order of the first run that has it."""
+    same: int
+    """Number of keys that are the same in all of them."""
+    figures: tuple[str, ...]
+
+
+def compare(views: Sequence[RunView]) -> Comparison:
+    """Compare ``views``, which keep their order."""
+    every = list(dict.fromkeys(key for view in views for key in view.config))
+    keys = tuple(key for key in every if len({_told(view, key) for view in views}) > 1)
+    runs = tuple(
+        ComparedRun(view, {key: view.config[key] for key in keys if key in view.config}, dict(_figures(view)))
+        for view in views
+    )
+    figures = tuple(dict.fromkeys(name for run in runs for name in run.figures))
+    return Comparison(runs, keys, len(every) - len(keys), figures)
+
+
+def _told(view: RunView, key: str) -> tuple[str, str]:
+    """A value with its type: 1 and true are not the same."""
+    value = view.config.get(key)
+    return type(value).__name__ if isinstance(value, bool) else "", str(value)
+
+
+def _figures(view: RunView) -> Iterator[tuple[str, Reached]]:
+    losses = [point.loss for point in view.points]
+    if view.row.loss is not None or any(loss is not None for loss in losses):
+        yield "loss", _reached(view.row.loss, losses)
+    if view.learning_rate is not None:
+        yield "learning_rate", _reached(view.learning_rate, (point.learning_rate for point in view.points))
+    for name, last in view.metrics.items():
+        yield name, _reached(last, (point.metrics.get(name) for point in view.points))
+
+
+def _reached(last: float | None, points: Iterable[float | None]) -> Reached:
+    finite = [value for value in (*points, last) if value is not None and math.isfinite(value)]
+    return Reached(last, min(finite, default=None), max(finite, default=None))
