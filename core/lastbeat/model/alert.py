@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import field, fields, replace
 from datetime import datetime
+from typing import Any, Final
 
 from lastbeat.model.cause import Evidence
 from lastbeat.model.data import dataclass
@@ -108,38 +109,9 @@ class Message(HasFigures, Persisted):
     """Whom routes have mentioned."""
 
     def masked(self, mask: Callable[[str], str]) -> "Message":
-        """A copy with ``mask`` applied to all text except run id, status and event."""
-
-        def maybe(text: str | None) -> str | None:
-            return None if text is None else mask(text)
-
-        return replace(
-            self,
-            reason=mask(self.reason),
-            cause=maybe(self.cause),
-            second_cause=maybe(self.second_cause),
-            evidence=self.evidence.masked(mask) if self.evidence is not None else None,
-            frames=tuple(map(mask, self.frames)),
-            ranks=maybe(self.ranks),
-            also_seen=tuple(map(mask, self.also_seen)),
-            similar=maybe(self.similar),
-            action=maybe(self.action),
-            restart=maybe(self.restart),
-            checkpoint=maybe(self.checkpoint),
-            member_notes=tuple(map(mask, self.member_notes)),
-            conditions={name: mask(detail) for name, detail in self.conditions.items()},
-            instance_id=maybe(self.instance_id),
-            phase=maybe(self.phase),
-            log_tail=tuple(map(mask, self.log_tail)),
-            log_name=mask(self.log_name),
-            stack=tuple(map(mask, self.stack)),
-            notes=tuple(map(mask, self.notes)),
-            where=mask(self.where),
-            link=maybe(self.link),
-            shared={name: mask(value) for name, value in self.shared.items()},
-            owner=maybe(self.owner),
-            team=maybe(self.team),
-        )
+        """A copy with ``mask`` applied to all text, except ids and words of lastbeat's own."""
+        texts = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _UNMASKED}
+        return replace(self, **{name: _masked(value, mask) for name, value in texts.items()})
 
     @property
     def severity(self) -> str:
@@ -170,6 +142,20 @@ class Message(HasFigures, Persisted):
             return self.members[0]
         # A larger number comes from a damaged document.
         return f"{min(self.member_count, 10**9)} runs"
+
+
+_UNMASKED: Final = frozenset({"run_id", "event", "status", "level", "key", "members", "mentions", "unknown"})
+"""Ids, and words of lastbeat's own or of trusted people."""
+
+
+def _masked(value: Any, mask: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, tuple):
+        return tuple(map(mask, value))
+    if isinstance(value, Mapping):
+        return {name: mask(text) for name, text in value.items()}
+    return value.masked(mask) if isinstance(value, Evidence) else value
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,17 @@ class NewerError(DamagedError):
     """A word that this version does not know. A newer one must have added it."""
 
 
+def without_schema(document: Json, newest: int, name: str = "it") -> dict[str, Json]:
+    """A parsed document without its schema number; errors call it ``name``. Raises :class:`DamagedError` for one without
+    such a number, and :class:`NewerError` if it is greater than ``newest``."""
+    schema = document.pop("schema", None) if isinstance(document, dict) else None
+    if not isinstance(document, dict) or schema.__class__ is not int:
+        raise DamagedError("it is not a JSON object with a schema number")
+    if schema > newest:
+        raise NewerError(f"{name} has schema {schema}, written by a newer lastbeat; this one reads {newest}")
+    return document
+
+
 class Codec(Generic[T]):
     """Reads and writes one dataclass; :func:`codec` makes them."""
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from lastbeat.model.codec import DamagedError, NewerError, codec
+from lastbeat.model.codec import DamagedError, codec, without_schema
 from lastbeat.model.record import SCHEMA, Record
 
 R = TypeVar("R", bound=Record)
@@ -41,12 +41,7 @@ def decode(body: bytes, kind: type[R], skipped: list[str] | None = None) -> R:
         document = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"it is not JSON ({type(error).__name__})") from error
-    schema = document.pop("schema", None) if isinstance(document, dict) else None
-    if not isinstance(schema, int) or isinstance(schema, bool):
-        raise DamagedError("it is not a JSON object with a schema number")
-    if schema > SCHEMA:
-        raise NewerError(f"it has schema {schema}, written by a newer lastbeat; this one reads {SCHEMA}")
-    record = codec(kind).read(document, skipped)
+    record = codec(kind).read(without_schema(document, SCHEMA), skipped)
     return _without_remote_ruling(record) if record.ruling is not None and record.ruling.afar else record
 
 

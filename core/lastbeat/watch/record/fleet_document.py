@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final, Generic, TypeVar
 
-from lastbeat.model.codec import DamagedError, codec
+from lastbeat.model.codec import DamagedError, NewerError, codec, without_schema
 from lastbeat.model.persisted import Persisted
 from lastbeat.stores.port import Blob, ConflictError, Expect, Store, StoreError, UnreachableError
 
@@ -63,15 +63,12 @@ def parse(blob: Blob, key: str, example: str) -> dict[str, object]:
         raise DamagedError(f"it is not JSON: {error.msg} at line {error.lineno} column {error.colno}") from error
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"it is not JSON ({type(error).__name__})") from error
-    schema = document.pop("schema", None) if isinstance(document, dict) else None
-    if not isinstance(document, dict) or not isinstance(schema, int) or isinstance(schema, bool):
-        raise DamagedError(f"it is not a JSON object with a schema number: {example}")
-    if schema > SCHEMA:
-        raise StoreError(
-            f"{key} has schema {schema}, written by a newer lastbeat; this one reads {SCHEMA}",
-            "upgrade lastbeat on this machine",
-        )
-    return document
+    try:
+        return without_schema(document, SCHEMA, key)
+    except NewerError as error:
+        raise StoreError(str(error), "upgrade lastbeat on this machine") from error
+    except DamagedError as error:
+        raise DamagedError(f"{error}: {example}") from error
 
 
 def change(store: Store, key: str, wanted: Callable[[Blob | None], Persisted | None], too_large: str) -> None:

@@ -9,7 +9,7 @@ import json
 import logging
 from datetime import datetime
 
-from lastbeat.model.codec import DamagedError, NewerError, codec
+from lastbeat.model.codec import DamagedError, NewerError, codec, without_schema
 from lastbeat.model.data import dataclass
 from lastbeat.model.route import ROUTES, ROUTES_FILE, InvalidRouteError, RouteTable
 from lastbeat.model.text import fit, one_line
@@ -146,12 +146,7 @@ def decode(blob: Blob) -> RouteTable:
         document = json.loads(blob.body)
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"it is not JSON ({type(error).__name__})") from error
-    schema = document.pop("schema", None) if isinstance(document, dict) else None
-    if not isinstance(schema, int) or isinstance(schema, bool):
-        raise DamagedError("it is not a JSON object with a schema number")
-    if schema > SCHEMA:
-        raise NewerError(f"it has schema {schema}, written by a newer lastbeat; this one reads {SCHEMA}")
-    return codec(RouteTable).read(document)
+    return codec(RouteTable).read(without_schema(document, SCHEMA))
 
 
 def digest(body: bytes) -> str:
