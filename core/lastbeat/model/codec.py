@@ -72,8 +72,10 @@ class NewerError(DamagedError):
 
 
 def without_schema(document: Json, newest: int, name: str = "it") -> dict[str, Json]:
-    """A parsed document without its schema number; errors call it ``name``. Raises :class:`DamagedError` for one without
-    such a number, and :class:`NewerError` if it is greater than ``newest``."""
+    """A parsed document without its schema number; errors call it ``name``.
+
+    Raises :class:`DamagedError` without such a number, and :class:`NewerError` if it is greater than ``newest``.
+    """
     schema = document.pop("schema", None) if isinstance(document, dict) else None
     if not isinstance(document, dict) or schema.__class__ is not int:
         raise DamagedError("it is not a JSON object with a schema number")
