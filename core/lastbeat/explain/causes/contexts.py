@@ -16,7 +16,10 @@ _HEAD: Final = 200
 # The first of these in a line is its level.
 _LEVEL: Final = Pattern(
     r"(?P<info>\bNCCL (?:INFO|TRACE)\b|\bUCX {1,3}(?:DIAG|INFO|DEBUG|TRACE|REQ|DATA)\b|"
-    r"(?<![\w=\"\'-])(?:INFO|DEBUG|TRACE|Info|Debug)(?!: task )(?=[\]\s:|,-])|^\[?[IDV]\d{3,4} \d\d:\d\d|"
+    # A logger may pass on another program's line, which has a level of its own.
+    r"(?<![\w=\"\'-])(?:INFO|DEBUG|TRACE|Info|Debug)(?!: task )"
+    r"(?![\]\s:|-]{1,4}(?:ERROR|FATAL|CRITICAL|WARNING)\b[ :])(?=[\]\s:|,-])|"
+    r"^\[?[IDV]\d{3,4} \d\d:\d\d|"
     r"^.{0,40}?\[[ID]\] )|"
     r"(?P<warning>\bNCCL WARN\b|^\[W \w{1,40}\.cpp:|\w{0,60}Warning: |^\[?W\d{3,4} \d\d:\d\d|<warn>|: W [a-z]\w{1,30}/|"
     r"(?<![\w=\"\'-])(?:WARNING|WARN|Warning|warning)(?=[\]\s:|,-]))|"
@@ -65,7 +68,7 @@ _TOOL: Final = Pattern(
 )
 RETRY: Final = Pattern(
     r"\bretry(?:ing|-?able)?\b|\bretries\b|\bretried\b|try(?:ing)? again|\breconnect|(?<!\d, )\battempt #?\d{1,5}\b|"
-    r"back(?:ing)?[- ]?off(?! restarting failed)|"
+    r"(?<!loop)back(?:ing)?[- ]?off(?! (?:\w{1,8} )?restarting failed)|"
     r"fall(?:ing)?[- ]?back|\bskip(?:ping|ped)\b|\bignor(?:ed|ing)\b|\bcontinuing\b|\bwill continue\b|"
     r"\brecovered\b|\bresolved\b|"
     r"\bfrom scratch\b|\bstart(?:ing|ed)? (?:fresh|over|anew)\b|\btrying (?:another|the next)\b|\w{4,12}ing again\b|"
@@ -92,7 +95,7 @@ SPENT: Final = Pattern(
     re.IGNORECASE,
 )
 SPENT_WORDS: Final = ("retr", "tries", "attempt", "restart", "giv")
-_ADVICE: Final = Pattern(r"[.!] {1,2}(?:try|consider) (?!again)")
+_ADVICE: Final = Pattern(r"[.!] {1,2}(?:try|consider) (?!again)|^\s{0,40}(?:solution|hint|suggestion|please)\b")
 _ATTEMPT: Final = Pattern(
     r"(?:attempt|retry(?:ing)?|try|trial)\s{0,2}[#=:(]?\s{0,2}(?P<now>\d{1,5})\s{0,2}(?:/|of)\s{0,2}(?P<all>\d{1,5})",
     re.IGNORECASE,
@@ -103,6 +106,8 @@ _FAILS: Final = Pattern(
     r"[Aa]bort(?:ed|ing)|[Nn]o such file|does(?: not|n't) exist|not found|[Ee]xiting)\b"
 )
 _QUOTES: Final = "\"'`\u201c\u2018\u00ab"
+# What is in quotation marks behind it is the message itself.
+_STATED: Final = Pattern(r"(?:message|msg|err(?:or)?|reason|detail|exception)[\"']?\s{0,3}[:=]\s{0,3}$", re.IGNORECASE)
 _CLOSING: Final = {"\u201c": "\u201d", "\u2018": "\u2019", "\u00ab": "\u00bb"}
 
 
@@ -206,7 +211,8 @@ def _is_quoted(text: str, start: int, end: int) -> bool:
         mark = text[index]
         if mark in _QUOTES:
             opened = index == 0 or text[index - 1] in " \t([{=:,|"
-            return opened and _CLOSING.get(mark, mark) in text[end : end + 200]
+            stated = _STATED.search(text, max(0, index - 20), index) is not None
+            return opened and not stated and _CLOSING.get(mark, mark) in text[end : end + 200]
     return text[start] in _QUOTES and text[start] in text[start + 1 : end + 200]
 
 

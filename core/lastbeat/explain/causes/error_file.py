@@ -16,7 +16,14 @@ MOST_LINES: Final = 200
 
 # The specific before the general.
 _WORDS: Final = (
-    ("oom", r"out[- ]of[- ]memory|outofmemory|\boom\b|\boom[-_ ]?kill|cannot allocate memory|bus error|shared memory"),
+    (
+        "oom",
+        (
+            r"out[- ]of[- ]memory|outofmemory|\boom\b|\boom[-_ ]?kill|cannot allocate memory|bus error|shared memory|"
+            r"memory (?:allocation|limit|budget)\b.{0,20}\b(?:fail|exceed|reach)|"
+            r"(?:fail\w{0,3} to allocate|exceed\w{0,3}|over)\b.{0,30}\bmemory\b"
+        ),
+    ),
     ("storage", r"no space left|disk (?:is )?full|quota exceeded|read-only file system|input/output error|stale file"),
     ("hardware", r"\bxid\b|uncorrectable|\becc error|nvlink|fallen off the bus|gpu (?:is |was )?(?:lost|fail|broken)"),
     ("time_limit", r"time ?limit|wall ?time|wall ?clock"),

@@ -257,12 +257,20 @@ class _Diagnosis:
             return self._explanation(replace(first, tier=Tier.WORDS), None)
         logs = [replace(log, mentions=log.restarted) for log in self._logs if log.restarted]
         if logs:
-            return _Diagnosis(logs, self._catalogue, None, None).explanation()
+            return _Diagnosis(logs, self._catalogue, None, None).explanation_or_warning()
         said = candidates_of([replace(log, mentions=_stated_in(log)) for log in self._logs], self._signals)
         words = sorted(
             [*said, *filter(_are_last_words, self._candidates)], key=lambda each: (each.log_index, each.mention.order)
         )
         return self._explanation(replace(words[0], tier=Tier.WORDS), None) if words else None
+
+    def explanation_or_warning(self) -> Explanation:
+        """The explanation, or that by the first warning of a failure: what ends a worker may be a warning to its
+        launcher."""
+        found = self.explanation()
+        warned = (each for each in self._candidates if each.tier > Tier.CASCADE and not each.mention.quiet)
+        first = next(warned, None) if found.cause is None else None
+        return found if first is None else self._explanation(replace(first, tier=Tier.WORDS), None)
 
     def missing_ranks(self, world_size: int | None) -> MissingRanks | None:
         """The ranks that the others waited for, once :meth:`explanation` has found a timeout as the cause."""

@@ -71,6 +71,9 @@ _AFTERMATH: Final = Pattern(
     r"sys)\b[: \t]|"
     r"\S{1,80}:\d{1,8}:\d{1,8} \[\d{1,3}\] NCCL |(?:INFO|WARNING|ERROR):torch\.distributed|"
     r"/\S{1,200}\.py:\d{1,6}: \w{1,40}Warning|Sending process|Killing subprocess|\+ |##\[|Failures:|Root Cause|"
+    # Traces of other languages, and advice below a message.
+    r"[Ss]tack ?(?:trace|backtrace)\b|\[bt\] |Caused by: |note: run with|goroutine \d|"
+    r"(?:Please|If you|See|Hint|HINT|Try|To (?:fix|resolve|avoid)|For more|The current PyTorch install)\b|"
     r"\[\d{1,5}\]:|<N|File \"|Extension modules:|Stalled (?:ranks|ops)|(?:\d{1,6}: )?\[\w[\w./]{0,80}(?:, |\]$)"
 )
 
@@ -341,7 +344,7 @@ class LogParser:
             self._summary.success = self._mention(line, rank, kinds["done"], {})
             self._note_end(line.number, whole=True)
         elif "restart" in kinds:
-            restarted = self._window.mentions[:_MOST_RESTARTED]
+            restarted = [*self._summary.restarted, *self._window.mentions][:_MOST_RESTARTED]
             self._advance(ENOUGH_STEPS)
             self._summary.restarted = [replace(each, steps=self._window.steps) for each in restarted]
             # Nor do they explain the end if the next attempt dies without a report.

@@ -21,6 +21,8 @@ _EXCEPTION: Final = Pattern(r"[A-Za-z_][\w.]{0,200}(?:\[[^\]]{0,80}\]|\([^)]{0,8
 _NAMED_EXCEPTION: Final = Pattern(
     r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Failure|Fault)(?::\s|\s*$)"
 )
+_NOTEBOOK: Final = Pattern(r"\s{0,8}(?P<class>[A-Za-z_]\w{0,80}) {4,}$")
+"""Text before the header in a notebook."""
 _CARETS: Final = Pattern(r"[\^~]{1,400}$")
 _OPEN_LIMIT: Final = 32
 """Most open tracebacks."""
@@ -144,6 +146,8 @@ class OpenTraceback:
     """Whether the innermost frame so far is at a ``raise`` statement."""
     words: str = ""
     """File names, functions and code of the traceback, shortened."""
+    named: str = ""
+    """The class of its exception, if the header names it, as in a notebook."""
     quiet: bool = False
     """Whether it was announced as one to ignore."""
     detail_of: int = -1
@@ -203,14 +207,16 @@ class TracebackParser:
         prefix = text[: text.find(HEADER)]
         # A terminal echoes the keys that ended the program.
         prefix = prefix.removesuffix("Original ").removesuffix("^C").removesuffix("^\\")
-        indent = 0
-        if prefix.strip(" |+") == "" or len(prefix) > _PREFIX_LIMIT:
-            indent, prefix = len(prefix), ""
+        indent, notebook = 0, _NOTEBOOK.match(prefix)
+        if notebook is not None or prefix.strip(" |+") == "" or len(prefix) > _PREFIX_LIMIT:
+            indent, prefix = 0 if notebook is not None else len(prefix), ""
         if len(self.open) >= _OPEN_LIMIT:
             self.open.pop(next(iter(self.open)))
         self.open[_key(rank, prefix)] = OpenTraceback(
             number, text[-_HEADER_LIMIT:], prefix, indent=indent, quiet=quiet, detail_of=detail_of, logged=logged
         )
+        if notebook is not None:
+            self.open[_key(rank, prefix)].named = notebook["class"]
 
     def unfinished(self) -> OpenTraceback | None:
         """The first traceback whose exception is not there yet, or None."""
@@ -301,6 +307,8 @@ class TracebackParser:
             if traceback.frames and not _LIBRARY.search(traceback.file):
                 self._note(traceback, stripped)
             return False
+        if traceback.named and not stripped.startswith(traceback.named):
+            return None
         if _EXCEPTION.match(stripped):
             return True
         return False if stripped.startswith("[Previous line repeated") else None
