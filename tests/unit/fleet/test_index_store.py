@@ -23,7 +23,7 @@ TOLD = ["run-1", "FAILED", "out of memory", "cuda_oom", "Use a smaller batch.", 
 TIMES = [
     1767268761.0, 1767268762.0, 1767268740.0, None, 1767268741.5, True, False, None, None, None, None, 0, None, 0,
 ]  # fmt: skip
-COUNTS = [1, None, 4, 5, False, None, None, None]
+COUNTS = [1, None, 4, 5, False, None, None, None, False]
 FILES = [[1767268700.0, '"e"'], None, [1767268740.0, '"m"'], [1767268741.5, '"p"'], [1767268750.25, '"w"'], None]
 DOCUMENT: dict[str, Any] = {
     "schema": 1,
