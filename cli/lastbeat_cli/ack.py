@@ -1,13 +1,12 @@
 """``ack``: say that a person looks after a run that needs attention."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import click
 
 from lastbeat.model.record import Acknowledgement
 from lastbeat.model.silence import InvalidSilenceError, check_why
-from lastbeat.model.text import one_line
 from lastbeat.model.view import RunView
 from lastbeat.settings import opening
 from lastbeat.stores.port import StoreError
@@ -15,17 +14,15 @@ from lastbeat.views.order import NEEDS_PEOPLE, need
 from lastbeat.watch.record.acknowledging import acknowledge, withdraw
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
-from lastbeat_cli.document import dump
+from lastbeat_cli.document import tell
 from lastbeat_cli.taken_out import ChosenRun, choose
 
 WHAT = "What to acknowledge"
 EPILOG = """\
-\b
 Exit status:
   0  done
   3  not done because of an error; also wrong settings or arguments
 
-\b
 Examples:
   lastbeat ack mistral-20250804-171621 --note 'bad node, moving it'
   lastbeat ack 'mistral-*'
@@ -35,8 +32,8 @@ Examples:
 
 @click.command("ack", cls=options.Grouped, epilog=EPILOG)
 @options.argument("runs", "RUN...", "Ids or quoted globs.", group=WHAT)
-@options.option("--note", metavar="TEXT", default="", group=WHAT, help="What you found, or do about it [none].")
-@options.option("--remove", "undo", is_flag=True, group=WHAT, help="Withdraw the acknowledgement of these runs.")
+@options.option("--note TEXT", "What you found, or do about it [none].", WHAT, default="")
+@options.option("--remove", "Withdraw the acknowledgement of these runs.", WHAT, name="undo")
 @options.place
 @options.form
 def command(*, runs: tuple[str, ...], note: str, undo: bool, as_json: bool, **given: str | None) -> int:
@@ -60,15 +57,17 @@ def command(*, runs: tuple[str, ...], note: str, undo: bool, as_json: bool, **gi
         done = [run.run_id for run in chosen if withdraw(store, run.run_id)]
         if not done:
             raise StoreError("none of these runs is acknowledged", "'lastbeat fleet' shows which are")
-        return _print(done, "Withdrawn", {"withdrawn": done}, as_json=as_json)
+        tell({"withdrawn": done}, (f"Withdrawn: {name}" for name in done), as_json=as_json)
+        return exits.OK
     needy = _needy(chosen, runs)
     # The note is read in the record and on the page, so secrets are masked before it is stored.
     about = Acknowledgement(store.clock(), author(), logs.redact(check_why(note)))
     for run_id, view in needy.items():
         acknowledge(store, run_id, replace(about, transition=view.transitions or 0))
     names = list(needy)
-    document = {"acknowledged": names, "by": logs.redact(about.by), "note": about.note}
-    return _print(names, "Acknowledged", document, as_json=as_json)
+    document = {"acknowledged": names, "by": about.by, "note": about.note}
+    tell(document, (f"Acknowledged: {name}" for name in names), as_json=as_json)
+    return exits.OK
 
 
 def _needy(chosen: Sequence[ChosenRun], asked: Sequence[str]) -> dict[str, RunView]:
@@ -84,8 +83,3 @@ def _needy(chosen: Sequence[ChosenRun], asked: Sequence[str]) -> dict[str, RunVi
     if not needy:
         raise StoreError("none of these runs needs attention", "'lastbeat fleet' shows first the runs that do")
     return needy
-
-
-def _print(names: Sequence[str], word: str, document: Mapping[str, object], *, as_json: bool) -> int:
-    print(dump(document) if as_json else "\n".join(one_line(f"{word}: {name}") for name in names))
-    return exits.OK

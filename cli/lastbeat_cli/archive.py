@@ -9,24 +9,22 @@ from lastbeat.model.codec import DamagedError
 from lastbeat.model.record import Record
 from lastbeat.model.runid import RECORD
 from lastbeat.model.silence import is_pattern
-from lastbeat.model.text import counted, one_line
+from lastbeat.model.text import counted
 from lastbeat.model.times import format_time
 from lastbeat.settings import opening
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
-from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli import exits, options, values
 from lastbeat_cli.author import author
-from lastbeat_cli.document import dump
+from lastbeat_cli.document import tell
 from lastbeat_cli.taken_out import choose, confirm, refuse_the_living
 
 WHAT = "What to archive"
 EPILOG = """\
-\b
 Exit status:
   0  done, or not confirmed
   3  not done because of an error; also wrong settings or arguments
 
-\b
 Examples:
   lastbeat archive mistral-20250804-171621
   lastbeat archive 'mistral-2025*' --yes
@@ -36,10 +34,10 @@ Examples:
 
 @click.command("archive", cls=options.Grouped, epilog=EPILOG)
 @options.argument("runs", "[RUN]...", "Ids or quoted globs.", group=WHAT)
-@options.option("--remove", "undo", also=("--undo",), is_flag=True, group=WHAT, help="Return these runs to the fleet.")
-@options.option("--list", "listed", is_flag=True, group=WHAT, help="List the archived runs.")
-@options.option("--force", is_flag=True, help="Include runs that are alive.")
-@options.option("--yes", is_flag=True, help="Do not ask.")
+@options.option("--remove", "Return these runs to the fleet.", WHAT, name="undo", also=("--undo",))
+@options.option("--list", "List the archived runs.", WHAT, name="listed")
+@options.option("--force", "Include runs that are alive.")
+@options.option("--yes", "Do not ask.")
 @options.place
 @options.form
 def command(
@@ -71,7 +69,8 @@ def command(
         done = [run.run_id for run in chosen if leaving.undo(run.run_id)]
         if not done:
             raise StoreError("none of these runs is archived", "see what is: lastbeat archive --list")
-        return _tell([f"Back in the fleet: {run_id}" for run_id in done], {"undone": done}, as_json=as_json)
+        tell({"undone": done}, (f"Back in the fleet: {run_id}" for run_id in done), as_json=as_json)
+        return exits.OK
     unseen = [run.run_id for run in chosen if run.view is None]
     if unseen:
         raise StoreError(f"no watcher has seen {unseen[0]}: there is nothing to keep", f"lastbeat forget {unseen[0]}")
@@ -85,7 +84,8 @@ def command(
         dropped = leaving.archive(run.run_id, alive=run.beat_s is not None)
         unsent = f"; {counted(dropped, 'alert that waited is', 'alerts that waited are')} not sent" if dropped else ""
         told.append(f"Archived: {run.run_id} ({run.status}){unsent}")
-    return _tell(told, {"archived": [run.run_id for run in chosen]}, as_json=as_json)
+    tell({"archived": [run.run_id for run in chosen]}, told, as_json=as_json)
+    return exits.OK
 
 
 def _list(store: Store, *, as_json: bool) -> int:
@@ -100,11 +100,7 @@ def _list(store: Store, *, as_json: bool) -> int:
     with ThreadPoolExecutor(8) as pool:
         records = [record for record in pool.map(read, names) if record is not None]
     held = [(each.run_id, each.left_out) for each in records if each.left_out and not each.left_out.forgotten]
-    told = [f"{run_id}  since {format_time(left.at.replace(microsecond=0))}, by {left.by}" for run_id, left in held]
-    rows = [{"run_id": run_id, "at": format_time(left.at), "by": logs.redact(left.by)} for run_id, left in held]
-    return _tell(told or [f"no run in {store.url} is archived"], {"archived": rows}, as_json=as_json)
-
-
-def _tell(lines: list[str], document: dict[str, object], *, as_json: bool) -> int:
-    print(dump(document) if as_json else "\n".join(one_line(logs.redact(line)) for line in lines))
+    told = [f"{run_id} since {format_time(left.at.replace(microsecond=0))}, by {left.by}" for run_id, left in held]
+    rows = [{"run_id": run_id, "at": format_time(left.at), "by": left.by} for run_id, left in held]
+    tell({"archived": rows}, told or [f"no run in {store.url} is archived"], as_json=as_json)
     return exits.OK

@@ -1,6 +1,5 @@
 """``checkpoints``: list the checkpoints in a folder, and the one that a restart would take."""
 
-import os
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -10,29 +9,27 @@ import click
 
 from lastbeat import settings as configuration
 from lastbeat.jobs.checkpoints.survey import survey
-from lastbeat.model import runid
 from lastbeat.model.checkpoint import Checkpoint, CheckpointSurvey
 from lastbeat.model.record import Record
+from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import counted
-from lastbeat.model.times import format_duration, format_time, parse_time
+from lastbeat.model.times import format_duration, parse_time
 from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.stores.port import MissingStoreError
+from lastbeat.views.as_json import picked
 from lastbeat.watch.decide.quarantine import quarantined
 from lastbeat.watch.record.repository import RecordRepository
-from lastbeat_cli import exits, options, places, report, values
-from lastbeat_cli.document import dump, masked_throughout
+from lastbeat_cli import exits, logs, options, places, values
+from lastbeat_cli.document import tell
 from lastbeat_cli.lines import size
-from lastbeat_cli.terminal.signs import harmless
 
 SHOWN = 20
 _EPILOG = """\
-\b
 Exit status:
   0  there is a complete checkpoint
   1  there is none: a restart would begin at step 0
   3  the folder could not be read; also wrong settings or arguments
 
-\b
 Examples:
   lastbeat restart checkpoints /scratch/run-7/checkpoints
   lastbeat restart checkpoints s3://bucket/run-7/ckpt --json | jq -r .chosen.url
@@ -43,20 +40,15 @@ Examples:
 @click.command("checkpoints", cls=options.Grouped, epilog=_EPILOG)
 @click.argument("place", metavar="PATH-OR-URL|RUN", required=False)
 @options.option(
-    "--run-id",
-    metavar="ID",
-    help="A supervised run: its checkpoint folder, unless one is given, and its quarantined checkpoints.",
+    "--run-id ID", "A supervised run: its checkpoint folder, unless one is given, and its quarantined checkpoints."
 )
+@options.option("--crashed-at TIME", "When training died: a checkpoint being written at that time does not count.")
+@options.option("--all", f"Show all checkpoints, not only the newest {SHOWN}.", name="everything")
 @options.option(
-    "--crashed-at", metavar="TIME", help="When training died: a checkpoint being written at that time does not count."
-)
-@options.option("--all", "everything", is_flag=True, help=f"Show all checkpoints, not only the newest {SHOWN}.")
-@options.option(
-    "--settle",
+    "--settle SECONDS",
+    "Time between two checks of files that were just written [2].",
     type=options.DurationRange(0, 600),
     default=2.0,
-    metavar="SECONDS",
-    help="Time between two checks of files that were just written [2].",
 )
 @options.place
 @options.form
@@ -81,7 +73,7 @@ def command(
     if crashed_at is not None and crashed is None:
         raise SettingsError([f"--crashed-at: {crashed_at!r} is no time; write it as 2026-01-31T12:00:00Z"])
     faults: list[str] = []
-    name = report.run_id(run_id, faults) if run_id is not None else None
+    name = values.run_id(run_id, faults) if run_id is not None else None
     if name is not None:
         settings = values.settings(given, faults)
     else:
@@ -97,11 +89,9 @@ def command(
     kept_from = quarantined(record.restarts) if record is not None else {}
     with places.named_by("name another place"):
         found = survey(store, crashed_at=crashed, quarantined=kept_from, settle_s=settle)
-    if as_json:
-        print(dump(masked_throughout(document(found), settings.redactor)))
-    else:
-        shown = len(found.checkpoints) if everything else SHOWN
-        print("\n".join(harmless(settings.redactor(each)) for each in lines(found, store.clock(), shown)))
+    logs.hide(settings.redactor)
+    shown = len(found.checkpoints) if everything else SHOWN
+    tell(document(found), map(mask_tokens, lines(found, store.clock(), shown)), as_json=as_json)
     return exits.OK if found.chosen is not None else exits.WARNING
 
 
@@ -111,9 +101,8 @@ def _may_be_run(place: str) -> bool:
 
 def _supervised(settings: Settings, run_id: str, *, is_word: bool) -> Record:
     """The record of a supervised run. ``is_word`` says that ``run_id`` may have meant a folder."""
-    key = f"{run_id}/{runid.RECORD}"
     try:
-        record = RecordRepository(opening.store(settings), key, os.urandom(6).hex()).reload()
+        record = RecordRepository.of_run(opening.store(settings), run_id).reload()
     except MissingStoreError:
         if not is_word:
             raise
@@ -136,17 +125,7 @@ def document(found: CheckpointSurvey) -> dict[str, Any]:
 
 
 def _checkpoint_document(each: Checkpoint) -> dict[str, Any]:
-    return {
-        "name": each.name,
-        "url": each.url,
-        "step": each.step,
-        "layout": each.layout,
-        "completeness": each.completeness.value,
-        "why": each.why,
-        "saved_at": format_time(each.saved_at),
-        "bytes": each.size_bytes,
-        "files": each.files,
-    }
+    return {**picked(each, "name url step layout completeness why saved_at files"), "bytes": each.size_bytes}
 
 
 def lines(found: CheckpointSurvey, now: datetime, most: int) -> list[str]:

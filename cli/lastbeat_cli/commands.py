@@ -8,10 +8,10 @@ from lastbeat_cli.lazy_group import CommandEntry, LazyGroup
 
 COMMANDS: Final = {
     "exec": CommandEntry("exec_", "Run a command and report it as a run.", "Report a run"),
-    "beat": CommandEntry("beat", "Report that a run is alive, and its progress.", "Report a run"),
-    "fail": CommandEntry("fail", "Report that a run failed, and why.", "Report a run"),
-    "complete": CommandEntry("complete", "Report that a run succeeded.", "Report a run"),
-    "preempted": CommandEntry("preempted", "Report that a run ended early, with a checkpoint.", "Report a run"),
+    "beat": CommandEntry("report:beat", "Report that a run is alive, and its progress.", "Report a run"),
+    "fail": CommandEntry("report:fail", "Report that a run failed, and why.", "Report a run"),
+    "complete": CommandEntry("report:complete", "Report that a run succeeded.", "Report a run"),
+    "preempted": CommandEntry("report:preempted", "Report that a run ended early, with a checkpoint.", "Report a run"),
     "watch": CommandEntry("watch.command", "Watch one run or, without RUN, every run.", "Watch runs"),
     "silence": CommandEntry("silence", "Send no alerts about some runs for a while.", "Watch runs"),
     "ack": CommandEntry("ack", "Say that you look after a run that needs attention.", "Watch runs"),
@@ -87,10 +87,8 @@ report: Final = LazyGroup(
     "report",
     {
         "compare": CommandEntry("compare", "Runs beside each other: configurations, figures and losses."),
-        "causes": CommandEntry("causes.command", "Which failures to fix first: hours lost by cause."),
-        "goodput": CommandEntry(
-            "goodput.command", "How much of the wall time was productive, and where the rest went."
-        ),
+        "causes": CommandEntry("causes", "Which failures to fix first: hours lost by cause."),
+        "goodput": CommandEntry("goodput", "How much of the wall time was productive, and where the rest went."),
         "cost": CommandEntry("cost", "The measured cost of watching."),
         "backtest": CommandEntry("backtest.command", "Replay a restart policy, or learned limits, on a fleet's past."),
     },

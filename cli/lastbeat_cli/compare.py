@@ -26,12 +26,10 @@ _SPARK: Final = 16
 _LEAST_COLUMNS: Final = 12
 """Least columns of a run in the table. Where the terminal has less room, further runs follow below."""
 EPILOG = """\
-\b
 Exit status:
   0  done
   3  fewer than two runs, or one that could not be read; also wrong settings or arguments
 
-\b
 Examples:
   lastbeat compare llama-lr1e-4 llama-lr3e-4
   lastbeat compare 'llama-*'

@@ -13,13 +13,12 @@ from lastbeat.settings import Settings, opening, table
 from lastbeat.stores import registry
 from lastbeat.stores.kind import S3_LIST, Charge, Prices
 from lastbeat.stores.port import StoreError
-from lastbeat_cli import exits, logs, options, values
-from lastbeat_cli.document import dump
+from lastbeat_cli import exits, options, values
+from lastbeat_cli.document import tell
 
 FEW_PASSES = 15
 """Fewer passes give a poor estimate: the first one reads the whole fleet, and some work occurs once in ten minutes."""
 EPILOG = """\
-\b
 Exit status:
   0  the costs were printed
   3  no pass was made yet, or its mark could not be read; also wrong settings or arguments
@@ -43,11 +42,7 @@ def command(*, as_json: bool, **given: str | None) -> int:
             f"{where}: no pass over this fleet was made yet ({runid.SWEEP_MARK} is missing, or has none)",
             "Make one with 'lastbeat sweep --once', better many: what watching costs is measured.",
         )
-    if as_json:
-        print(logs.redact(dump(_document(settings, mark, measured))))
-        return exits.OK
-    for line in _lines(settings, mark, measured):
-        print(logs.redact(line))
+    tell(_document(settings, mark, measured), _lines(settings, mark, measured), as_json=as_json)
     return exits.OK
 
 

@@ -28,13 +28,11 @@ from lastbeat_cli import exits, options, values
 
 WHAT = "What to deploy"
 EPILOG = """\
-\b
 Exit status:
   0  it was deployed
   2  building or deploying failed; the output above says why
   3  something is missing here, or wrong settings or arguments
 
-\b
 Example:
   lastbeat deploy --guided --root s3://my-bucket/training-runs
 """
@@ -65,19 +63,18 @@ _INFRA: Final = ("template.yaml", "package.sh", "bundle.py", "requirements.txt",
 
 
 @click.command("deploy", cls=options.Grouped, epilog=EPILOG)
-@options.option("--guided", is_flag=True, group=WHAT, help="Let SAM ask for each parameter, and remember the answers.")
-@options.option("--stack", metavar="NAME", default="lastbeat", group=WHAT, help="Name of the stack [lastbeat].")
-@options.option("--architecture", metavar="A", default="arm64", group=WHAT, help="arm64 or x86_64 [arm64].")
-@options.option("--runtime", metavar="R", default="python3.13", group=WHAT, help="Lambda's Python [python3.13].")
-@options.option("--set", "parameters", metavar="NAME=VALUE", multiple=True, group=WHAT, help="A parameter; repeatable.")
+@options.option("--guided", "Let SAM ask for each parameter, and remember the answers.", WHAT)
+@options.option("--stack NAME", "Name of the stack [lastbeat].", WHAT, default="lastbeat")
+@options.option("--architecture A", "arm64 or x86_64 [arm64].", WHAT, default="arm64")
+@options.option("--runtime R", "Lambda's Python [python3.13].", WHAT, default="python3.13")
+@options.option("--set NAME=VALUE", "A parameter; repeatable.", WHAT, name="parameters", multiple=True)
 @options.option(
-    "--signals",
-    "own",
-    metavar="NAMES-OR-PATHS",
-    group=WHAT,
-    help="Signals to find in logs: built-in catalogues, and your own files, which are compiled into the zip.",
+    "--signals NAMES-OR-PATHS",
+    "Signals to find in logs: built-in catalogues, and your own files, which are compiled into the zip.",
+    WHAT,
+    name="own",
 )
-@options.option("--dry-run", is_flag=True, help="Run nothing; print the commands.")
+@options.option("--dry-run", "Run nothing; print the commands.")
 @options.place
 @options.verbose
 def command(  # noqa: PLR0913 - one for each option

@@ -1,25 +1,47 @@
-"""JSON output for programs: one object on one line."""
+"""A command's answer: JSON for programs, one object on one line, or lines of text for people."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
 
+from lastbeat.model.check_result import CheckResult
 from lastbeat.model.document import clean
+from lastbeat.model.text import one_line
+from lastbeat_cli import exits, logs
 
 
-def masked(document: dict[str, object], redact: Callable[[str], str]) -> dict[str, object]:
-    """``document`` with secrets masked in the fields that hold free text."""
-    free = ("reason", "action")
-    return {key: redact(text) if key in free and isinstance(text, str) else text for key, text in document.items()}
+def tell(document: Mapping[str, object], lines: Iterable[str], *, as_json: bool) -> None:
+    """Print ``document`` as JSON, or else ``lines``. Secrets are masked in both, before anything is escaped."""
+    if as_json:
+        print(dump(masked(document, logs.redact)), flush=True)
+    else:
+        for line in lines:
+            print(logs.shown(line), flush=True)
 
 
-def masked_throughout(value: object, redact: Callable[[str], str]) -> object:
-    """``value`` with secrets masked in every text except field names."""
+def tell_checks(checks: Iterable[CheckResult], *, as_json: bool) -> int:
+    """Print each check as it is made, or all of them as JSON. Returns the exit status."""
+    made: list[CheckResult] = []
+    for check in checks:
+        made.append(check)
+        if not as_json:
+            remedy = f" → {check.remedy}" if check.remedy else ""
+            print(f"{check.word:<4}  {one_line(logs.redact(f'{check.name}: {check.detail}{remedy}'))}", flush=True)
+    if as_json:
+        tell({"checks": [asdict(check) for check in made]}, (), as_json=True)
+    words = {check.word for check in made}
+    return exits.CRITICAL if "fail" in words else exits.WARNING if "warn" in words else exits.OK
+
+
+def masked(value: object, redact: Callable[[str], str], names: Collection[str] = ()) -> Any:
+    """``value`` with secrets masked in every text, except field names and the fields that ``names`` lists."""
     if isinstance(value, str):
         return redact(value)
-    if isinstance(value, dict):
-        return {key: masked_throughout(part, redact) for key, part in value.items()}
-    if isinstance(value, list):
-        return [masked_throughout(part, redact) for part in value]
+    if isinstance(value, Mapping):
+        return {key: part if key in names else masked(part, redact, names) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [masked(part, redact, names) for part in value]
     return value
 
 

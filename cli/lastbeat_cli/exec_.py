@@ -2,6 +2,7 @@
 
 import logging
 import os
+import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ import click
 
 from lastbeat import settings as configuration
 from lastbeat.jobs import restarts
+from lastbeat.model import runid
 from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.settings.table import MONITORING_BUCKET, MONITORING_PREFIX, MONITORING_ROOT
 from lastbeat.training import entry as training
@@ -19,6 +21,8 @@ from lastbeat.training.exec import in_place
 from lastbeat.training.exec.child.descriptors import open_streams
 from lastbeat.training.exec.once import run_once
 from lastbeat.training.exec.wrapped import WrappedCommand
+from lastbeat.training.sdk.ranks import Rank
+from lastbeat.training.sdk.run_ids import own_run_id
 from lastbeat_cli import logs, options, report, values
 
 if TYPE_CHECKING:
@@ -38,14 +42,12 @@ _CONTAINERS: Final = frozenset({"docker", "nerdctl", "podman", "kubectl"})
 """Programs that let a service start processes in containers, which cannot be ended from here either."""
 
 EPILOG = """\
-\b
 Exit status: that of the command, and
   126  the command could not be started
   127  the command was not found
   3    wrong arguments; nothing was started
 If a signal kills the command, lastbeat exits by the same signal, which shells show as 128 + its number.
 
-\b
 Examples:
   lastbeat exec --run-id mistral-20250804-171621 -- torchrun --nproc-per-node 8 train.py
   lastbeat exec --max-restarts 3 --section-timeouts setup:900,step:180 -- torchrun --nproc-per-node 8 train.py
@@ -63,47 +65,34 @@ lines like 'step 100/1000 loss 2.5'. A store that is down neither delays the com
     context_settings={"allow_interspersed_args": False},
     no_args_is_help=False,
 )
-@options.option("--run-id", metavar="ID", group=report.WHAT, help="The run: its folder's name [made from job or time].")
-@options.option("--phase", metavar="P", default="training", group=report.WHAT, help="What it does [training].")
-@options.option("--total-steps", metavar="N", group=report.WHAT, help="How many steps it will take.")
+@options.option("--run-id ID", "The run: its folder's name [made from job or time].", report.WHAT)
+@options.option("--phase P", "What it does [training].", report.WHAT, default="training")
+@options.option("--total-steps N", "How many steps it will take.", report.WHAT)
 @options.hidden("--owner", "--team")
 @options.option(
-    "--time-margin",
-    metavar="SECONDS",
-    group=report.WHAT,
-    help="Send SIGTERM, or LASTBEAT_EXIT_SIGNAL, this long before the command's Slurm job ends [never].",
+    "--time-margin SECONDS",
+    "Send SIGTERM, or LASTBEAT_EXIT_SIGNAL, this long before the command's Slurm job ends [never].",
+    report.WHAT,
 )
 @options.option(
-    "--max-restarts",
-    metavar="N",
-    group=IN_PLACE,
-    help="Restart the command up to N times within this job when it hangs or fails and the policy allows it [0].",
+    "--max-restarts N",
+    "Restart the command up to N times within this job when it hangs or fails and the policy allows it [0].",
+    IN_PLACE,
 )
 @options.option(
-    "--section-timeouts",
-    metavar="NAME:SECONDS,…",
-    group=IN_PLACE,
-    help="The command hangs if a section takes longer: setup:600,step:180 [LASTBEAT_SECTION_TIMEOUTS].",
+    "--section-timeouts NAME:SECONDS,…",
+    "The command hangs if a section takes longer: setup:600,step:180 [LASTBEAT_SECTION_TIMEOUTS].",
+    IN_PLACE,
 )
 @options.option(
-    "--policy",
-    metavar="NAME-OR-PATH",
-    group=IN_PLACE,
-    help="Restart policy; 'lastbeat policy list' shows them [megatron_transient].",
+    "--policy NAME-OR-PATH", "Restart policy; 'lastbeat policy list' shows them [megatron_transient].", IN_PLACE
 )
 @options.checkpoint_dir(IN_PLACE)
+@options.option("--grace SECONDS", "Time between SIGTERM and SIGKILL of a hung command [15].", IN_PLACE)
+@options.option("--nodes N", "Number of nodes that restart together [from the launcher, else 1].", IN_PLACE)
+@options.option("--node-rank K", "Number of this node, from 0 [from the launcher].", IN_PLACE)
 @options.option(
-    "--grace", metavar="SECONDS", group=IN_PLACE, help="Time between SIGTERM and SIGKILL of a hung command [15]."
-)
-@options.option(
-    "--nodes", metavar="N", group=IN_PLACE, help="Number of nodes that restart together [from the launcher, else 1]."
-)
-@options.option("--node-rank", metavar="K", group=IN_PLACE, help="Number of this node, from 0 [from the launcher].")
-@options.option(
-    "--launch-id",
-    metavar="WORD",
-    group=IN_PLACE,
-    help="A word that all nodes share and that differs for each launch [the scheduler's job].",
+    "--launch-id WORD", "A word that all nodes share and that differs for each launch [the scheduler's job].", IN_PLACE
 )
 @options.place
 @options.verbose
@@ -130,7 +119,7 @@ def command(  # noqa: PLR0913 - its options
     streams = open_streams()
     arguments = options.arguments(given)
     faults: list[str] = []
-    name, renamed = report.named_run_id(run_id, _script(command) if command else "")
+    name, renamed = _named(run_id, command)
     steps = values.whole("--total-steps", total_steps, faults, least=1)
     if not command:
         faults.append("the command is missing; use for example -- ./train.sh")
@@ -239,6 +228,14 @@ def _tell(line: str) -> None:
     """Write a line to stderr. A full disk or a closed pipe is ignored."""
     with suppress(OSError):
         os.write(2, f"{logs.redact(line)}\n".encode("utf-8", "backslashreplace"))
+
+
+def _named(text: str | None, command: Sequence[str]) -> tuple[str, str]:
+    """The run id made from ``text``, or from job and script if it is blank, and a note if it was changed."""
+    if text is not None and text.strip():
+        return runid.safe_run_id(text)
+    program = _script(command) if command else ""
+    return runid.safe_run_id(own_run_id(os.environ, program, platform.node(), Rank()))
 
 
 def _script(command: Sequence[str]) -> str:

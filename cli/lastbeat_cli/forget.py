@@ -14,12 +14,10 @@ from lastbeat_cli.taken_out import choose, confirm, refuse_the_living
 
 WHAT = "What to forget"
 EPILOG = """\
-\b
 Exit status:
   0  done, or not confirmed
   3  not done because of an error; also wrong settings or arguments
 
-\b
 Examples:
   lastbeat forget mistral-20250804-171612
   lastbeat forget 'test-*' --delete
@@ -28,11 +26,9 @@ Examples:
 
 @click.command("forget", cls=options.Grouped, epilog=EPILOG)
 @options.argument("runs", "RUN...", "Ids or quoted globs.", group=WHAT)
-@options.option(
-    "--delete", is_flag=True, group=WHAT, help="Delete training's files, too: the whole folder of each run."
-)
-@options.option("--force", is_flag=True, help="Include runs that are alive.")
-@options.option("--yes", is_flag=True, help="Do not ask.")
+@options.option("--delete", "Delete training's files, too: the whole folder of each run.", WHAT)
+@options.option("--force", "Include runs that are alive.")
+@options.option("--yes", "Do not ask.")
 @options.place
 @options.form
 def command(

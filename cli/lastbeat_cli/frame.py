@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from lastbeat.model.secrets import Redactor, mask_tokens
+from lastbeat.model.secrets import Redactor
 from lastbeat.model.text import did_you_mean, near_names
 from lastbeat.settings import SettingsError, secrets_in
 from lastbeat.stores.port import StoreError
@@ -108,7 +108,7 @@ def _message(fault: click.UsageError) -> str:
 
 def _say(what: str, advice: str = "") -> None:
     if sys.stderr is not None:
-        print(mask_tokens(logs.redact(f"Error: {what}" + (f"\n{advice}" if advice else ""))), file=sys.stderr)
+        print(logs.masked(f"Error: {what}" + (f"\n{advice}" if advice else "")), file=sys.stderr)
 
 
 def hush() -> None:

@@ -1,7 +1,5 @@
 """``health``: check the health of a training run, on its Ray cluster or as a run of the fleet."""
 
-import os
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -12,14 +10,12 @@ from lastbeat.jobs.health.lines import lines
 from lastbeat.jobs.health.runs import run_health
 from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.launchers.ray_exec.cluster import reach as reached
-from lastbeat.model import runid
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.settings import Settings, SettingsError, opening
-from lastbeat.stores.port import MissingStoreError
 from lastbeat.views.one_run import run_watch
 from lastbeat.watch.record.repository import RecordRepository
-from lastbeat_cli import exits, logs, options, reach, values
-from lastbeat_cli.document import dump, masked_throughout
+from lastbeat_cli import exits, options, reach, values
+from lastbeat_cli.document import tell
 from lastbeat_cli.run import one_run
 
 if TYPE_CHECKING:
@@ -29,14 +25,12 @@ WHOSE = "What to check"
 KINDS = ("ray", "ray-pod")
 """Launchers whose words for a place name a Ray cluster."""
 EPILOG = """\
-\b
 Exit status, by the convention of monitoring plug-ins:
   0  healthy
   1  healthy, but there are warnings
   2  not healthy: GPUs missing or unused, or a run that failed or is silent
   3  it could not be observed; also wrong settings or arguments
 
-\b
 Examples:
   lastbeat check run llama
   lastbeat check cluster --at address=http://10.0.0.7:8265 --checkpoint-dir s3://bucket/llama
@@ -50,9 +44,7 @@ This command is read-only. For a RUN it reads record and heartbeats, and for a s
 @click.command("health", cls=options.Grouped, epilog=EPILOG)
 @options.argument("run", "[RUN]", "A run of the fleet; for a cluster use --at.", group=WHOSE)
 @reach.at(WHOSE, "The Ray cluster, as --at head-pod=ray-head", KINDS)
-@options.option(
-    "--pod", "pods", multiple=True, metavar="POD", group=WHOSE, help="A pod with GPUs; may be repeated [the head's]."
-)
+@options.option("--pod POD", "A pod with GPUs; may be repeated [the head's].", WHOSE, name="pods", multiple=True)
 @options.checkpoint_dir(WHOSE)
 @options.place
 @options.form
@@ -96,22 +88,15 @@ def command(
             found = health_of(reached(head, pods), checkpoint_dir)
         except LauncherError as error:
             raise SettingsError([error.told]) from None
-    if as_json:
-        print(dump(masked_throughout(dict(found), logs.redact)))
-    else:
-        print("\n".join(mask_tokens(logs.redact(each)) for each in lines(found)))
-    sys.stdout.flush()
+    tell(found, map(mask_tokens, lines(found)), as_json=as_json)
     return {"OK": exits.OK, "WARNING": exits.WARNING, "CRITICAL": exits.CRITICAL}.get(found.level, exits.UNKNOWN)
 
 
 def _of_run(settings: Settings, run: str, checkpoint_dir: str | None) -> "TrainingHealth":
 
     store = opening.store(settings)
-    try:
-        view = run_watch(settings, run, at=store, places=True).look(log_lines=1)
-    except MissingStoreError as fault:
-        raise one_run.missing(fault) from None
+    view = run_watch(settings, run, at=store, places=True).look(log_lines=1)
     if view is None:
         raise one_run.unknown(store, run)
-    record = RecordRepository(store, f"{run}/{runid.RECORD}", os.urandom(6).hex()).reload()
+    record = RecordRepository.of_run(store, run).reload()
     return run_health(view, record.supervision if record is not None else None, checkpoint_dir)

@@ -15,7 +15,9 @@ from lastbeat import settings as configuration
 from lastbeat.settings import Settings, SettingsError, opening, table
 from lastbeat.settings.channels import configured_channels
 from lastbeat.stores import registry
-from lastbeat_cli import doctor, exits, logs, options, test_alert, whole_file
+from lastbeat_cli import exits, logs, options, test_alert, whole_file
+from lastbeat_cli.doctor import checks
+from lastbeat_cli.document import tell_checks
 
 _FILE: Final = ".env"
 _MODE: Final = 0o600
@@ -31,14 +33,12 @@ _CHANNELS: Final = (
 )
 """How the address of a channel begins → the setting that takes it."""
 _EPILOG: Final = """\
-\b
 Exit status:
   0  everything is fine
   1  watching works, but there are warnings
   2  something does not work: a check failed, or a channel did not take the test message
   3  wrong settings or arguments; nothing was written
 
-\b
 Examples:
   lastbeat init
   lastbeat init --root s3://my-bucket/training-runs --sns-topic arn:aws:sns:us-east-1:123456789012:runs --yes
@@ -48,7 +48,7 @@ Examples:
 @click.command("init", cls=options.Grouped, epilog=_EPILOG)
 @options.place
 @options.people
-@options.option("--yes", is_flag=True, help="Ask nothing, and replace settings that .env has already.")
+@options.option("--yes", "Ask nothing, and replace settings that .env has already.")
 @options.verbose
 def command(*, yes: bool, **given: str | None) -> int:
     """Set lastbeat up: write .env in this folder, check everything, and send a test alert.
@@ -189,7 +189,7 @@ def _checked(wanted: Mapping[str, str]) -> int:
     settings = configuration.load(watching=True)
     logs.follow(settings)
     _make_folder(settings)
-    status = doctor.check(settings, as_json=False)
+    status = tell_checks(checks(settings), as_json=False)
     if configured_channels(settings):
         status = max(status, test_alert.send(settings, as_json=False))
     return status

@@ -14,26 +14,23 @@ from lastbeat.fleet.index import FleetIndex
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_duration
 from lastbeat.settings import opening
-from lastbeat.stores.port import MissingStoreError
 from lastbeat.views.jobs import JobRow, in_order, job_row, jobs_document
 from lastbeat.views.safe import Safe
 from lastbeat.watch.observe.fleet import RunFiles
 from lastbeat.watch.record.agent_mark import agent_at_work
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
-from lastbeat_cli.run import one_run
 from lastbeat_cli.terminal import paint
-from lastbeat_cli.terminal.paint import Line, cells, cut, line
+from lastbeat_cli.terminal.paint import Line, cut, line
+from lastbeat_cli.terminal.paint import columns as columns_of
 
 WHICH = "Which jobs"
 _LIMIT_S: Final = 300.0
 _EPILOG = """\
-\b
 Exit status:
   0  the jobs were printed, even if there are none
   3  the fleet could not be read; also wrong settings or arguments
 
-\b
 Examples:
   lastbeat restart jobs
   lastbeat restart jobs --all --json
@@ -42,7 +39,7 @@ Examples:
 
 
 @click.command("jobs", cls=options.Grouped, epilog=_EPILOG)
-@options.option("--all", "every", is_flag=True, group=WHICH, help="Include runs that are over.")
+@options.option("--all", "Include runs that are over.", WHICH, name="every")
 @options.place
 @options.form
 def command(*, every: bool, as_json: bool, **given: str | None) -> int:
@@ -54,10 +51,7 @@ def command(*, every: bool, as_json: bool, **given: str | None) -> int:
     settings = values.settings(given, faults)
     store = opening.store(settings)
     until = time.monotonic() + _LIMIT_S
-    try:
-        found = all_records(store, until=until, skip=never_supervised if every else _not_running)
-    except MissingStoreError as fault:
-        raise one_run.missing(fault) from None
+    found = all_records(store, until=until, skip=never_supervised if every else _not_running)
     agents = cache(lambda launcher: agent_at_work(store, launcher, found.at))
     safe = Safe(settings.redactor)
     rows = [row for record in found.read(until) if (row := job_row(record, found.at, agents, safe)) is not None]
@@ -77,22 +71,20 @@ def _not_running(index: FleetIndex, run: RunFiles) -> bool:
     return never_supervised(index, run) or ended_long_ago(index, run)
 
 
-_COLUMNS: Final = ("RUN", "STATUS", "JOB", "STATE", "ATTEMPT", "RESTARTS", "BUDGET LEFT", "NEXT", "SUPERVISED BY")
+_NEXT: Final = "NEXT"
+"""A column that is left out if no job waits for its start."""
+_COLUMNS: Final = ("RUN", "STATUS", "JOB", "STATE", "ATTEMPT", "RESTARTS", "BUDGET LEFT", _NEXT, "SUPERVISED BY")
 
 
 def _table(rows: Sequence[JobRow], at: datetime, columns: int) -> Iterator[Line]:
-    filled = [_cells(row, at) for row in rows]
-    if not filled:
+    if not rows:
         return
-    kept = [index for index, name in enumerate(_COLUMNS) if name != "NEXT" or any(each[index] for each in filled)]
-    widths = [max(cells(_COLUMNS[index]), *(cells(each[index]) for each in filled)) for index in kept]
-    heading = "  ".join(f"{_COLUMNS[index]:<{width}}" for index, width in zip(kept, widths, strict=True))
-    yield line(cut(heading.rstrip(), columns), "dim")
-    for row, each in zip(rows, filled, strict=True):
-        text = "  ".join(
-            f"{each[index]}{' ' * (width - cells(each[index]))}" for index, width in zip(kept, widths, strict=True)
-        )
-        yield line(cut(text.rstrip(), columns), "mark" if row.alone else "")
+    filled = [_cells(row, at) for row in rows]
+    starts = any(each[_COLUMNS.index(_NEXT)] for each in filled)
+    shown = columns_of([[name if starts or name != _NEXT else "" for name in _COLUMNS], *filled])
+    yield line(cut(shown[0], columns), "dim")
+    for row, text in zip(rows, shown[1:], strict=True):
+        yield line(cut(text, columns), "mark" if row.alone else "")
         if row.resume is not None:
             yield line(f"    → {row.resume}", "mark")
 

@@ -1,6 +1,5 @@
 """``limits --learned``: the limits that a run has learned from itself, and the data behind them."""
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,7 +24,7 @@ from lastbeat.model.learned_limits import (
 from lastbeat.model.record import Record, StepWaits
 from lastbeat.model.text import fit
 from lastbeat.model.times import format_duration, parse_time
-from lastbeat.settings import Settings, opening
+from lastbeat.settings import opening
 from lastbeat.settings.table import LEARN, OUT_OF_SECTION, SECTION_TIMEOUTS
 from lastbeat.stores.port import Blob, Store
 from lastbeat.training.sdk.learning import EVERY_S
@@ -34,8 +33,8 @@ from lastbeat.watch.decide import step_waits
 from lastbeat.watch.record import fleet_document
 from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.watch.record.repository import RecordRepository
-from lastbeat_cli import exits, report, values
-from lastbeat_cli.document import dump, masked_throughout
+from lastbeat_cli import exits, values
+from lastbeat_cli.document import tell
 from lastbeat_cli.run import one_run
 from lastbeat_cli.terminal.signs import harmless
 
@@ -52,7 +51,7 @@ def show_learned(
     """
     if run is None:
         faults.append("--learned is of one run; use for example lastbeat limits my-run --learned")
-    name = report.run_id(run, faults) if run is not None else ""
+    name = values.run_id(run, faults) if run is not None else ""
     if applies and removes:
         faults.append("--apply and --remove: name one of them")
     settings = values.settings(given, faults)
@@ -69,17 +68,15 @@ def show_learned(
     if removes:
         _have_watchers_forget(store, name)
     seen = _seen_by_watchers(store, name)
-    if as_json:
-        print(dump(masked_throughout(document(name, state, seen, learner), settings.redactor)))
-    else:
-        shown = replace(state, learned={_masked(key, settings): known for key, known in state.learned.items()})
-        print("\n".join(lines(name, shown, seen, learner, applies=applies, removes=removes)))
+    shown = replace(state, learned={_masked(key): known for key, known in state.learned.items()})
+    told = lines(name, shown, seen, learner, applies=applies, removes=removes)
+    tell(document(name, state, seen, learner), told, as_json=as_json)
     known = [each.limit_s for each in state.learned.values()] + [seen.limit_s if seen is not None else None]
     return exits.OK if any(each is not None for each in known) else exits.WARNING
 
 
-def _masked(key: SpanKey, settings: Settings) -> SpanKey:
-    return SpanKey(key.kind, harmless(settings.redactor(key.name)))
+def _masked(key: SpanKey) -> SpanKey:
+    return SpanKey(key.kind, harmless(key.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +140,7 @@ def _have_watchers_forget(store: Store, run_id: str) -> None:
         progress = None if record.progress is None else replace(record.progress, waits=None)
         return replace(record, progress=progress, earlier_step_limit_s=None)
 
-    RecordRepository(store, f"{run_id}/{runid.RECORD}", os.urandom(6).hex()).update(change)
+    RecordRepository.of_run(store, run_id).update(change)
 
 
 def _state(blob: Blob | None) -> LearnedState | None:
@@ -167,13 +164,11 @@ def _change(store: Store, key: str, *, removes: bool) -> LearnedState:
     return new
 
 
-def document(
-    run_id: str, state: LearnedState, seen: SeenByWatchers | None = None, learner: Learner | None = None
-) -> dict[str, Any]:
+def document(run_id: str, state: LearnedState, seen: SeenByWatchers | None, learner: Learner) -> dict[str, Any]:
     """``state`` as a JSON document."""
     return {
         "run_id": run_id,
-        "learning": learner.is_on if learner is not None and not _was_reset(state) else None,
+        "learning": None if _was_reset(state) else learner.is_on,
         "applied": state.applied,
         "limits": [
             {
@@ -201,11 +196,11 @@ def document(
 def lines(
     run_id: str,
     state: LearnedState,
-    seen: SeenByWatchers | None = None,
-    learner: Learner | None = None,
+    seen: SeenByWatchers | None,
+    learner: Learner,
     *,
-    applies: bool = False,
-    removes: bool = False,
+    applies: bool,
+    removes: bool,
 ) -> Iterator[str]:
     """``state``, and what watchers have learned, as lines for people."""
     if removes:
@@ -233,11 +228,11 @@ def _was_reset(state: LearnedState) -> bool:
     return bool(state.forgotten_at) and not state.attempt
 
 
-def _nothing_line(run_id: str, state: LearnedState, learner: Learner | None) -> str:
+def _nothing_line(run_id: str, state: LearnedState, learner: Learner) -> str:
     """A line that says why a run has learned nothing."""
     if _was_reset(state):
         return f"Run {run_id} has learned nothing since it was reset ({harmless(state.forgotten_at)})"
-    if learner is None or not learner.is_on:
+    if not learner.is_on:
         how = f"training learns with {LEARN.name}=on in its environment, or lastbeat.run(…, learn=True)"
         return f"Run {run_id} has learned nothing: learning is off in its latest attempt; {how}"
     if learner.is_over:

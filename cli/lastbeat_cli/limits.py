@@ -13,16 +13,16 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.runid import METADATA
 from lastbeat.model.setting import number
 from lastbeat.model.silence import is_pattern
-from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time
 from lastbeat.settings import opening
 from lastbeat.stores.port import Store, StoreError
+from lastbeat.views.as_json import picked
 from lastbeat.views.judging import in_force, limits_shown
 from lastbeat.watch.record.limits import FleetLimits, check_minutes
 from lastbeat.watch.record.limits_file import faults_of
-from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli import exits, options, values
 from lastbeat_cli.author import author
-from lastbeat_cli.document import dump
+from lastbeat_cli.document import tell
 from lastbeat_cli.learned_limits import show_learned
 from lastbeat_cli.run import one_run
 
@@ -31,22 +31,18 @@ WHICH: Final = "Which limits; 'default' takes one back"
 LEARNED_LIMITS: Final = "What a run has learned (LASTBEAT_LEARN)"
 DEFAULT: Final = "default"
 _OFF: Final = "off"
-_NAMES: Final = ("stale_minutes", "stall_minutes", "start_minutes")
 EPILOG = """\
-\b
 The limit for a run is the first of these that is set, for each kind of limit:
   1. the run's own: stale_minutes and stall_minutes in lastbeat.run or metadata.json
   2. the fleet's, kept here: the run's id outranks a glob, and a glob with more literal characters
      outranks one with fewer ('mistral-7b-*' before 'mistral-*' before '*')
   3. the watcher's settings: STALE_MINUTES, LASTBEAT_STALL_MINUTES, LASTBEAT_START_MINUTES
 
-\b
 Exit status:
   0  the limits were shown or changed
   1  with --learned: no limit was learned yet
   3  not done because of an error or a damaged limits file; also wrong settings or arguments
 
-\b
 Examples:
   lastbeat limits
   lastbeat limits --stale-minutes 20
@@ -62,46 +58,22 @@ Examples:
 @options.argument(
     "runs", "[PATTERN]", "Runs that the limits apply to, quoted; to set or clear limits: every run ['*'].", group=WHAT
 )
-@options.option("--stale-minutes", "stale_minutes", metavar="N", group=WHICH, help="A longer silence is TIMED_OUT.")
+@options.option("--stale-minutes N", "A longer silence is TIMED_OUT.", WHICH, name="stale_minutes")
+@options.option("--stale HOW", "learned: sooner, if a run's usual heartbeats show that it has died; or fixed.", WHICH)
 @options.option(
-    "--stale",
-    metavar="HOW",
-    group=WHICH,
-    help="learned: sooner, if a run's usual heartbeats show that it has died; or fixed.",
+    "--stall-minutes N", "No new step for this long is a warning, for twice as long TIMED_OUT; off: not watched.", WHICH
 )
-@options.option(
-    "--stall-minutes",
-    metavar="N",
-    group=WHICH,
-    help="No new step for this long is a warning, for twice as long TIMED_OUT; off: not watched.",
-)
-@options.option("--start-minutes", metavar="N", group=WHICH, help="Longest time to a run's first heartbeat.")
+@options.option("--start-minutes N", "Longest time to a run's first heartbeat.", WHICH)
 @options.option(
     "--remove",
-    "clear",
+    "Remove the limits of exactly this PATTERN; with --learned what RUN has learned, so that it learns again.",
+    WHICH,
+    name="clear",
     also=("--clear", "--reset"),
-    is_flag=True,
-    group=WHICH,
-    help="Remove the limits of exactly this PATTERN; with --learned what RUN has learned, so that it learns again.",
 )
-@options.option(
-    "--remove-all",
-    "clear_all",
-    also=("--clear-all",),
-    is_flag=True,
-    group=WHICH,
-    help="Remove all limits, even damaged ones.",
-)
-@options.option(
-    "--learned", is_flag=True, group=LEARNED_LIMITS, help="Show the limits that RUN has learned from itself."
-)
-@options.option(
-    "--apply",
-    "applies",
-    is_flag=True,
-    group=LEARNED_LIMITS,
-    help="With --learned: freeze them; print them as settings.",
-)
+@options.option("--remove-all", "Remove all limits, even damaged ones.", WHICH, name="clear_all", also=("--clear-all",))
+@options.option("--learned", "Show the limits that RUN has learned from itself.", LEARNED_LIMITS)
+@options.option("--apply", "With --learned: freeze them; print them as settings.", LEARNED_LIMITS, name="applies")
 @options.place
 @options.form
 def command(  # noqa: PLR0913 - one for each option
@@ -251,40 +223,24 @@ def _tell_run(store: Store, run_id: str, policy: Policy, notes: list[str], *, as
     elif beat.fault:
         notes = [*notes, f"metadata.json of {run_id} cannot be read, so its own limits are not known: {beat.fault}"]
     shown = list(limits_shown(in_force(policy, beat, None), beat))
-    if as_json:
-        holds = [
-            {"name": each.name, "limit_s": each.limit_s, "source": each.source, "text": each.text} for each in shown
-        ]
-        print(logs.redact(dump({"run_id": run_id, "holds": holds, "notes": notes})))
-        return
-    for each in shown:
-        print(one_line(logs.redact(f"{run_id}: {each.text}")))
-    _notes(notes)
+    holds = [picked(each, "name limit_s source text") for each in shown]
+    told = [f"{run_id}: {each.text}" for each in shown]
+    document = {"run_id": run_id, "holds": holds, "notes": notes}
+    tell(document, [*told, *(f"Note: {note}" for note in notes)], as_json=as_json)
 
 
 def _tell(entries: Sequence[LimitEntry], notes: Sequence[str], *, here: Policy | None = None, as_json: bool) -> None:
-    if as_json:
-        document: dict[str, Any] = {"limits": [_document(each) for each in entries]}
-        if here is not None:
-            document["settings_here"] = {
-                "stale_minutes": here.stale_s / 60,
-                "stall_minutes": None if here.stall_s is None else here.stall_s / 60,
-                "start_minutes": here.start_grace_s / 60,
-            }
-        print(logs.redact(dump({**document, "notes": list(notes)})))
-        return
-    for entry in entries:
-        if not entry.says_nothing:
-            print(one_line(logs.redact(f"{entry.runs}: {_words(entry)}{_set_by(entry)}")))
+    document: dict[str, Any] = {"limits": [_document(each) for each in entries]}
+    told = [f"{entry.runs}: {_words(entry)}{_set_by(entry)}" for entry in entries if not entry.says_nothing]
     if here is not None:
-        told = ", ".join(each.what for each in limits_shown(here, None))
-        print(f"Settings here, for what is not said above: {told}")
-    _notes(notes)
-
-
-def _notes(notes: Sequence[str]) -> None:
-    for note in notes:
-        print(one_line(logs.redact(f"Note: {note}")))
+        document["settings_here"] = {
+            "stale_minutes": here.stale_s / 60,
+            "stall_minutes": None if here.stall_s is None else here.stall_s / 60,
+            "start_minutes": here.start_grace_s / 60,
+        }
+        limits = ", ".join(each.what for each in limits_shown(here, None))
+        told.append(f"Settings here, for what is not said above: {limits}")
+    tell({**document, "notes": notes}, [*told, *(f"Note: {note}" for note in notes)], as_json=as_json)
 
 
 def _words(entry: LimitEntry) -> str:
@@ -309,10 +265,4 @@ def _set_by(entry: LimitEntry) -> str:
 
 
 def _document(entry: LimitEntry) -> dict[str, Any]:
-    return {
-        "runs": entry.runs,
-        **{name: getattr(entry, name) for name in _NAMES},
-        "stale": entry.stale,
-        "by": entry.by or None,
-        "at": format_time(entry.at),
-    }
+    return {**picked(entry, "runs stale_minutes stall_minutes start_minutes stale at"), "by": entry.by or None}

@@ -18,13 +18,6 @@ def percent(step: int, total: int) -> str:
     return f"{max(0, min(step * 100 // total, 100))}%" if total > 0 else "?"
 
 
-def bar(step: int, total: int, width: int, *, ascii_only: bool) -> str:
-    """A bar of ``width`` characters without colour; full only when the run is done."""
-    done = max(0, min(step * width // total, width)) if total > 0 else 0
-    full, empty = ("#", ".") if ascii_only else ("█", "░")
-    return full * done + empty * (width - done)
-
-
 def age(now: datetime, then: datetime) -> str:
     """The time since ``then``; never negative, even if a clock runs ahead."""
     return f"{format_duration(now - then)} ago"

@@ -3,7 +3,8 @@
 import logging
 import sys
 
-from lastbeat.model.secrets import Redactor
+from lastbeat.model.secrets import Redactor, mask_tokens
+from lastbeat.model.text import clean
 from lastbeat.settings import Settings, own_log
 from lastbeat.settings.table import OWN_LOG
 
@@ -60,6 +61,16 @@ def hide(secrets: Redactor) -> None:
 def redact(text: str) -> str:
     """``text`` with every known secret masked."""
     return _format.redactor(text)
+
+
+def masked(text: str) -> str:
+    """``text`` with every known secret masked, and whatever looks like a token."""
+    return mask_tokens(redact(text))
+
+
+def shown(text: str) -> str:
+    """``text`` as one line for people: without terminal escapes and known secrets, its spaces as they are."""
+    return redact(clean(text).replace("\n", " "))
 
 
 def _set_level(level: int) -> None:

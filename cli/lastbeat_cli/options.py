@@ -38,8 +38,14 @@ _UNLISTED = "Rarer options, and older names: docs/options.md."
 class Grouped(click.Command):
     """A command whose options are listed under headings; an option's heading is its ``group``."""
 
-    def __init__(self, name: str | None = None, context_settings: Mapping[str, Any] | None = None, **more: Any) -> None:
-        super().__init__(name, {**HELP, **(context_settings or {})}, **more)
+    def __init__(
+        self,
+        name: str | None = None,
+        context_settings: Mapping[str, Any] | None = None,
+        epilog: str | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(name, {**HELP, **(context_settings or {})}, epilog=as_written(epilog), **more)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -68,6 +74,13 @@ class Grouped(click.Command):
         return [each for each in super().shell_complete(ctx, incomplete) if each.value not in older]
 
 
+def as_written(text: str | None) -> str | None:
+    """``text`` with click's mark before each paragraph that has indented lines, so that it is not wrapped."""
+    if text is None:
+        return None
+    return "\n\n".join(f"\b\n{part}" if "\n  " in part else part for part in text.split("\n\n"))
+
+
 def listed(command: click.Command, ctx: click.Context) -> list[str]:
     """The names of the options that the help of ``command`` lists."""
     shown = [each for each in command.get_params(ctx) if isinstance(each, click.Option) and not each.hidden]
@@ -94,9 +107,20 @@ class Option(click.Option):
         return click.Option.get_help_record(shown, ctx)
 
 
-def option(*names: str, group: str = HOW, also: tuple[str, ...] = (), **more: Any) -> Callable[[F], F]:
-    """An option under the heading ``group``. ``also`` are other names, which the help does not list."""
-    return click.option(*names, *also, cls=Option, group=group, also=also, **more)
+def option(
+    spelling: str, what: str, group: str = HOW, name: str | None = None, *, also: tuple[str, ...] = (), **more: Any
+) -> Callable[[F], F]:
+    """An option under the heading ``group``: ``option("-n --lines N", "Number of last lines.", WHICH)``.
+
+    ``spelling`` is as in the help; without a value's name or a ``type`` it is a flag. The command gets it as ``name``,
+    by default made of its spelling. ``also`` are other names, which the help does not list.
+    """
+    words = spelling.split()
+    metavar = words.pop() if not words[-1].startswith("-") else None
+    if metavar is None and "type" not in more:
+        more["is_flag"] = True
+    names = [*words, *also, *([name] if name is not None else [])]
+    return click.option(*names, cls=Option, group=group, also=also, metavar=metavar, help=what, **more)
 
 
 class DurationRange(click.FloatRange):
@@ -147,6 +171,22 @@ def run(
     return add
 
 
+def fleet(group: str) -> Callable[[F], F]:
+    """The fleet as ROOT: the command gets the root among its settings, as by ``--root``."""
+
+    def add(command: F) -> F:
+        @wraps(command)
+        def with_root(*, place: str | None, **rest: Any) -> object:
+            if place is not None and any(rest.get(each) for each in ("root", "bucket")):
+                raise click.UsageError("ROOT and --root name two fleets; leave one of them out")
+            return command(**rest if place is None else {**rest, "root": place})
+
+        what = "The fleet: a directory, s3://…, gs://… or az://… [as set]."
+        return cast("F", argument("place", "[ROOT]", what, group=group)(with_root))
+
+    return add
+
+
 def one_run(word: str | None, run_id: str | None, option: str = "--run-id") -> str | None:
     """The run that a word and ``option`` name. Raises :class:`click.UsageError` if they name two."""
     if word is not None and run_id is not None and word != run_id:
@@ -162,12 +202,12 @@ def missing_run(ctx: click.Context | None = None) -> str:
 
 def stale_minutes(group: str = HOW) -> Callable[[F], F]:
     """The option for the age at which a heartbeat is stale."""
-    return option("--stale-minutes", metavar="N", group=group, help="A heartbeat older than this is stale [10].")
+    return option("--stale-minutes N", "A heartbeat older than this is stale [10].", group)
 
 
 def checkpoint_dir(group: str) -> Callable[[F], F]:
     """The option for the place of checkpoints."""
-    return option("--checkpoint-dir", metavar="PATH-OR-URL", group=group, help="Where training saves its checkpoints.")
+    return option("--checkpoint-dir PATH-OR-URL", "Where training saves its checkpoints.", group)
 
 
 def _log_actions(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -176,12 +216,7 @@ def _log_actions(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 verbose = option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    expose_value=False,
-    callback=_log_actions,
-    help="Log each action to stderr, with tracebacks.",
+    "-v --verbose", "Log each action to stderr, with tracebacks.", expose_value=False, callback=_log_actions
 )
 """The option for a log of each action, which begins at once."""
 
@@ -196,32 +231,23 @@ def hidden(*names: str) -> Callable[[F], F]:
     return together(*(click.option(name, hidden=True) for name in names))
 
 
-_root: Final = option(
-    "--root",
-    metavar="URL-OR-DIR",
-    group=WHERE,
-    help=f"Fleet root: {registry.beginnings()}bucket/prefix, or a directory.",
-)
+_root: Final = option("--root URL-OR-DIR", f"Fleet root: {registry.beginnings()}bucket/prefix, or a directory.", WHERE)
 place: Final = together(_root, hidden("--bucket", "--region"))
 """The options that say where the runs are."""
 whole_place: Final = together(
     _root,
-    option("--bucket", metavar="B", group=WHERE, help="S3 bucket; the prefix is MONITORING_PREFIX [training-runs]."),
-    option("--region", metavar="R", group=WHERE, help="AWS region of the bucket [us-east-1]."),
+    option("--bucket B", "S3 bucket; the prefix is MONITORING_PREFIX [training-runs].", WHERE),
+    option("--region R", "AWS region of the bucket [us-east-1].", WHERE),
 )
 """As :data:`place`; the help also lists the bucket."""
-signals: Final = option(
-    "--signals", metavar="NAMES-OR-PATHS", group=LOGS, help="Catalogues of signals to find in logs [default]."
-)
+signals: Final = option("--signals NAMES-OR-PATHS", "Catalogues of signals to find in logs [default].", LOGS)
 """The option for signal catalogues."""
 people: Final = together(
-    option("--slack-webhook", metavar="U", group=WHO, help="Slack Incoming Webhook. Prefer SLACK_WEBHOOK_URL."),
-    option("--sns-topic", metavar="ARN", group=WHO, help="SNS topic."),
+    option("--slack-webhook U", "Slack Incoming Webhook. Prefer SLACK_WEBHOOK_URL.", WHO),
+    option("--sns-topic ARN", "SNS topic.", WHO),
 )
 """The options for the recipients of alerts."""
-form: Final = together(
-    option("--json", "as_json", is_flag=True, help="Print one JSON object on one line instead of text."), verbose
-)
+form: Final = together(option("--json", "Print one JSON object on one line instead of text.", name="as_json"), verbose)
 """The options that every command has."""
 
 

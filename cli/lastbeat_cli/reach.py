@@ -22,7 +22,7 @@ _OLDER: Final = {
 def launcher(group: str, **more: Any) -> Callable[[F], F]:
     """The option for the kind of launcher."""
     kinds = click.Choice(sorted(LAUNCHERS))
-    return options.option("--launcher", type=kinds, group=group, help="What runs the jobs.", **more)
+    return options.option("--launcher", "What runs the jobs.", group, type=kinds, **more)
 
 
 def missing_launcher() -> str:
@@ -46,9 +46,7 @@ def at(
 
         keys = {kind: ", ".join(launcher_traits(kind).reach) for kind in kinds}
         told = "; ".join(f"{kind}: {each}" for kind, each in keys.items() if each)
-        said = options.option(
-            "--at", multiple=True, metavar="KEY=VALUE", group=group, help=f"{what}; may be repeated. {told}."
-        )
+        said = options.option("--at KEY=VALUE", f"{what}; may be repeated. {told}.", group, multiple=True)
         hidden = options.hidden(*(f"--{name.replace('_', '-')}" for name in _OLDER))
         return cast("F", said(hidden(with_older)))
 

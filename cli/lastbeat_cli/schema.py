@@ -15,11 +15,9 @@ DOCUMENTS = {
     "limits": "_watchdog/limits.json, the limits of a fleet",
 }
 _EPILOG = """\
-\b
 Documents:
 {documents}
 
-\b
 Example, for an editor that knows the YAML language server:
   lastbeat schema catalogue > catalogue.schema.json
   # yaml-language-server: $schema=catalogue.schema.json     (first line of the catalogue)

@@ -1,28 +1,31 @@
-"""``silence``: send no alerts about some runs for a while."""
+"""``silence``: send no alerts about some runs for a while. The page makes and lifts silences by the same functions."""
 
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 
 import click
 
-from lastbeat.model.silence import LEAST_S, MOST_S, InvalidSilenceError, Silence, check_why
-from lastbeat.model.text import counted, one_line
+from lastbeat.model.silence import LEAST_S, MOST_S, SILENCES, InvalidSilenceError, Silence, check_why, is_pattern
+from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.settings import opening
+from lastbeat.stores.port import Store, StoreError
+from lastbeat.views.as_json import picked
 from lastbeat.watch.record.silences import Silences
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
-from lastbeat_cli.document import dump
-from lastbeat_cli.silencing import SilenceWish, lift_silence, make_silence
+from lastbeat_cli.document import tell
+from lastbeat_cli.run import one_run
 
 WHAT = "What to silence"
 EPILOG = """\
-\b
 Exit status:
   0  done
   3  not done because of an error; also wrong settings or arguments
 
-\b
 Examples:
   lastbeat silence 'mistral-*' --for 2h
   lastbeat silence 'mistral-*' --for 2h --why 'moving to the new cluster'
@@ -31,20 +34,75 @@ Examples:
 """
 
 
+class NoSuchSilenceError(StoreError):
+    """The silence to lift is over, already lifted, or never existed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SilenceWish:
+    """A new silence as the user wants it, checked; its times depend on the store's clock."""
+
+    runs: str
+    length: timedelta
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SilenceOutcome:
+    """The result of making a silence."""
+
+    silence: Silence
+    covered: int | None
+    """Number of runs that it covers now, or None if runs could not be listed."""
+    notes: tuple[str, ...] = ()
+    """Notes for the user; if it covers no run, the last one is a warning."""
+
+
+def make_silence(store: Store, wish: SilenceWish, by: str, now: datetime) -> SilenceOutcome:
+    """Silence these runs, or extend their silence. Raises :class:`StoreError`."""
+    # The reason ends up in every watcher's log and record, so secrets are masked before it is stored.
+    why = logs.redact(wish.why)
+    silence = Silence(os.urandom(4).hex(), wish.runs, now, now + wish.length, why, by)
+    made = Silences(store).add(silence, now)
+    notes = [made.note] if made.note else []
+    if made.extended is not None:
+        until = format_time(made.extended.until.replace(microsecond=0))
+        longer = "is silenced for longer now" if made.silence.until > made.extended.until else "stays silenced as long"
+        notes.append(f"{wish.runs} was silenced until {until} by {made.extended.by}, and {longer}")
+    names = one_run.run_names(store)
+    if names is None:
+        unseen = f"whether it covers any run could not be seen in {store.url}"
+        return SilenceOutcome(made.silence, None, (*notes, unseen))
+    covered = sum(fnmatchcase(name, wish.runs) for name in names)
+    if not covered:
+        none = (
+            f"matches 0 runs in {store.url}" if is_pattern(wish.runs) else f"there is no run {wish.runs} in {store.url}"
+        )
+        near = one_run.near_glob(wish.runs, names)
+        notes.append(f"{none} yet; the silence stands. {near}".rstrip())
+    return SilenceOutcome(made.silence, covered, tuple(notes))
+
+
+def lift_silence(store: Store, which: str, now: datetime) -> tuple[Silence, ...]:
+    """End the silence with this id, or those of exactly this glob. Raises :class:`NoSuchSilenceError` if there is none,
+    and :class:`StoreError`."""
+    lifted = Silences(store).lift(which, now)
+    if not lifted:
+        where = f"{store.url}/{SILENCES}"
+        raise NoSuchSilenceError(
+            f"there is no silence {which[:80]!r} in {where}", "see what there is: lastbeat silence --list"
+        )
+    return lifted
+
+
 @click.command("silence", cls=options.Grouped, epilog=EPILOG)
 @options.argument("runs", "[PATTERN]", "Which runs to silence, quoted.", group=WHAT)
-@options.option("--for", "duration", metavar="DURATION", group=WHAT, help="Duration: 30m, 2h, 1d, 1h30m; at most 30d.")
+@options.option("--for DURATION", "Duration: 30m, 2h, 1d, 1h30m; at most 30d.", WHAT, name="duration")
 @options.option(
-    "--why",
-    also=("--reason",),
-    metavar="TEXT",
-    group=WHAT,
-    help="A reason for others to read [none]; each run's record keeps it, too.",
+    "--why TEXT", "A reason for others to read [none]; each run's record keeps it, too.", WHAT, also=("--reason",)
 )
-@options.option("--list", "listed", is_flag=True, group=WHAT, help="List the silences in force.")
-@options.option(
-    "--remove", "lift", also=("--lift",), metavar="ID", group=WHAT, help="End a silence now, by its id or by its glob."
-)
+@options.option("--list", "List the silences in force.", WHAT, name="listed")
+@options.option("--remove ID", "End a silence now, by its id or by its glob.", WHAT, name="lift", also=("--lift",))
 @options.place
 @options.form
 def command(
@@ -115,29 +173,20 @@ def _tell(
     as_json: bool,
     covered: int | None = None,
 ) -> None:
-    # Masked before escaping: otherwise a secret with a quote in it would not be recognized.
-    if as_json:
-        shown = [{key: logs.redact(text) for key, text in _document(each).items()} for each in silences]
-        matches = {} if covered is None else {"matches": covered}
-        print(dump({"silences": shown, **matches, "notes": list(map(logs.redact, notes))}))
-        return
-    for each in silences:
-        until = f"{format_time(each.until.replace(microsecond=0))} ({format_duration(each.until - now)} left)"
-        print(one_line(logs.redact(f"{word}: {each.runs} until {until}, id {each.id}, by {each.author}")))
-    if covered:
-        print(f"Covers {counted(covered, 'run')} now")
-    for note in notes:
-        # The glob may be mistyped, and then no run would be silenced.
-        word = "Warning" if covered == 0 and note is notes[-1] else "Note"
-        print(one_line(logs.redact(f"{word}: {note}")))
-
-
-def _document(silence: Silence) -> dict[str, str]:
-    return {
-        "id": silence.id,
-        "runs": silence.runs,
-        "starts_at": format_time(silence.starts_at) or "",
-        "until": format_time(silence.until) or "",
-        "why": silence.why,
-        "by": silence.by,
+    matches = {} if covered is None else {"matches": covered}
+    document = {
+        "silences": [picked(each, "id runs starts_at until why by") for each in silences],
+        **matches,
+        "notes": list(notes),
     }
+    told = [f"{word}: {each.runs} until {_until(each, now)}, id {each.id}, by {each.author}" for each in silences]
+    if covered:
+        told.append(f"Covers {counted(covered, 'run')} now")
+    # The glob may be mistyped, and then no run would be silenced.
+    words = ["Note"] * (len(notes) - 1) + ["Warning" if covered == 0 else "Note"] * bool(notes)
+    told += [f"{word}: {note}" for word, note in zip(words, notes, strict=True)]
+    tell(document, told, as_json=as_json)
+
+
+def _until(silence: Silence, now: datetime) -> str:
+    return f"{format_time(silence.until.replace(microsecond=0))} ({format_duration(silence.until - now)} left)"

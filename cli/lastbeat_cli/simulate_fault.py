@@ -27,20 +27,18 @@ from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, parse_span
 from lastbeat.settings import opening
 from lastbeat.stores.port import Store, StoreError
-from lastbeat_cli import exits, options, report, values
+from lastbeat_cli import exits, options, values
 from lastbeat_cli.document import dump
 from lastbeat_cli.held_process import hold
 from lastbeat_cli.run import one_run
 
 WHAT: Final = "Which fault"
 _EPILOG: Final = """\
-\b
 Exit status:
   0  the fault was injected
   1  the process had ended before
   3  there is no such rank on this machine; also wrong settings or arguments
 
-\b
 Examples:
   lastbeat restart simulate-fault llama --type rank_killed --rank 2 --after 30
   lastbeat restart simulate-fault llama --type random
@@ -70,21 +68,14 @@ class _Target:
 @click.command("simulate-fault", cls=options.Grouped, epilog=_EPILOG)
 @options.run(WHAT)
 @options.option(
-    "--type",
-    "kind",
-    metavar="TYPE",
-    group=WHAT,
+    "--type TYPE",
+    f"{', '.join(_BY_SIGNAL)} or random [random]. Faults inside training need LASTBEAT_SIMULATE_FAULT.",
+    WHAT,
+    name="kind",
     default=RANDOM,
-    help=f"{', '.join(_BY_SIGNAL)} or random [random]. Faults inside training need LASTBEAT_SIMULATE_FAULT.",
 )
-@options.option("--rank", metavar="N", group=WHAT, default=RANDOM, help="The rank, or random [random].")
-@options.option(
-    "--after",
-    metavar="SECONDS",
-    group=WHAT,
-    default=RANDOM,
-    help="Seconds until the fault, or random: 10 to 60 [random].",
-)
+@options.option("--rank N", "The rank, or random [random].", WHAT, default=RANDOM)
+@options.option("--after SECONDS", "Seconds until the fault, or random: 10 to 60 [random].", WHAT, default=RANDOM)
 @options.place
 @options.form
 def command(*, run_id: str | None, kind: str, rank: str, after: str, as_json: bool, **given: str | None) -> int:
@@ -95,7 +86,7 @@ def command(*, run_id: str | None, kind: str, rank: str, after: str, as_json: bo
     simulated by training itself: set LASTBEAT_SIMULATE_FAULT where it is started.
     """
     faults: list[str] = []
-    name = report.named_run(run_id, faults)
+    name = values.named_run(run_id, faults)
     asked = _read_request(kind, rank, after, faults)
     settings = values.settings(given, faults)
     store = opening.store(settings)

@@ -9,7 +9,6 @@ import click
 
 from lastbeat.jobs.stopping import RunningJob, RunningTraining, leave_request, running_training, supervised_job
 from lastbeat.jobs.supervision.calling_off import CalledOff, TooLateError, call_off
-from lastbeat.model import runid
 from lastbeat.model.status import Status
 from lastbeat.model.stop_request import GRACE_S, WHY_LIMIT, StopRequest
 from lastbeat.model.text import fit, one_line
@@ -17,23 +16,22 @@ from lastbeat.model.times import format_duration
 from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.training.node.resources import send_to_tree
+from lastbeat.views.as_json import Json
 from lastbeat.views.one_run import RunWatch, run_watch
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
-from lastbeat_cli.document import dump
+from lastbeat_cli.document import tell
 from lastbeat_cli.held_process import hold
 from lastbeat_cli.run import one_run
 
 WHAT = "What to stop"
 EPILOG = """\
-\b
 Exit status:
   0  the stop was requested; with --wait: the run has ended
   1  the stop was requested, but this run does not check for requests; with --wait: the run continues
   3  there is no such run, or it is over; also wrong settings or arguments
 
-\b
 Examples:
   lastbeat stop mistral-20250804-171621 --why 'wrong data' --wait
   lastbeat stop mistral-20250804-171621 --after-checkpoint --why maintenance
@@ -46,17 +44,12 @@ _FREE_S, _PAID_S = 0.5, 5.0
 
 @click.command("stop", cls=options.Grouped, epilog=EPILOG)
 @options.argument("run_id", "RUN", "Its id.", group=WHAT)
+@options.option("--why TEXT", "The reason, shown in alerts and in the record.", WHAT, also=("--reason",))
+@options.option("--grace DURATION", "Time between SIGINT and SIGTERM [1m].", WHAT)
 @options.option(
-    "--why", also=("--reason",), metavar="TEXT", group=WHAT, help="The reason, shown in alerts and in the record."
+    "--after-checkpoint", "Let the run save a checkpoint and end by itself: run.should_stop becomes true.", WHAT
 )
-@options.option("--grace", metavar="DURATION", group=WHAT, help="Time between SIGINT and SIGTERM [1m].")
-@options.option(
-    "--after-checkpoint",
-    is_flag=True,
-    group=WHAT,
-    help="Let the run save a checkpoint and end by itself: run.should_stop becomes true.",
-)
-@options.option("--wait", is_flag=True, group=WHAT, help="Wait until the run has ended, for at most an hour.")
+@options.option("--wait", "Wait until the run has ended, for at most an hour.", WHAT)
 @options.place
 @options.form
 def command(
@@ -117,10 +110,8 @@ def command(
         _say(said)
     status = _wait(settings, name, store, training.job) if wait else None
     if as_json:
-        known = status.value if status is not None else None
-        print(dump({"run_id": name, "by": request.by, "why": request.why, "attempt": request.attempt,
-                    "signalled": process is not None, "looks_each_s": training.looks_s, "called_off": None,
-                    "status": known}))  # fmt: skip
+        known = {"signalled": process is not None, "looks_each_s": training.looks_s}
+        tell({**_document(request.attempt, name, request.why, status), **known}, (), as_json=True)
     elif status is not None:
         _say([f"Run {name}: {status}" if status.finished else f"Run {name} goes on after {_WAIT_S / 60:g} minutes."])
     if status is not None:
@@ -131,7 +122,7 @@ def command(
 def _call_off(store: Store, name: str) -> CalledOff | None:
     """Call off the next job of the run, if one is waiting."""
     try:
-        return call_off(RecordRepository(store, f"{name}/{runid.RECORD}", os.urandom(6).hex()), author())
+        return call_off(RecordRepository.of_run(store, name), author())
     except TooLateError as late:
         raise StoreError(str(late), f"lastbeat stop {name}") from None
 
@@ -145,14 +136,15 @@ def _told_off(settings: Settings, store: Store, off: CalledOff, why: str, *, as_
         training = _training_of(store, name)
         leave_request(store, name, StopRequest(author(), store.clock(), why, training.start_time, training.attempt))
         said.append(RunningJob.of(off.record, job).end(settings.state_dir))
-    if as_json:
-        status = off.record.status
-        print(dump({"run_id": name, "by": author(), "why": why, "attempt": off.record.attempt.number,
-                    "signalled": False, "looks_each_s": None, "called_off": off.action.name,
-                    "status": status.value if status is not None else None}))  # fmt: skip
-    else:
-        print("\n".join(one_line(logs.redact(line)) for line in said))
+    tell(_document(off.record.attempt.number, name, why, off.record.status, off.action.name), said, as_json=as_json)
     return exits.OK
+
+
+def _document(attempt: int | None, name: str, why: str, status: Status | None, off: str | None = None) -> Json:
+    """The answer for programs; ``off`` is the job that was called off."""
+    known = status.value if status is not None else None
+    return {"run_id": name, "by": author(), "why": why, "attempt": attempt, "signalled": False, "looks_each_s": None,
+            "called_off": off, "status": known}  # fmt: skip
 
 
 def _grace_s(text: str | None, faults: list[str]) -> float:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 
 from lastbeat.model.stuck_collective import WAITS, StuckCollective
 from lastbeat.model.text import one_line
-from lastbeat_cli.terminal.paint import Line, cells, cut, line
+from lastbeat_cli.terminal.paint import Line, cut, line
+from lastbeat_cli.terminal.paint import columns as columns_of
 
 
 def stuck_lines(stuck: StuckCollective, columns: int, mask: Callable[[str], str] = str) -> Iterator[Line]:
@@ -14,9 +15,6 @@ def stuck_lines(stuck: StuckCollective, columns: int, mask: Callable[[str], str]
         (row.name, row.does, f"{row.since:%H:%M:%S}" if row.since is not None else "", row.call, row.frame)
         for row in stuck.rows
     ]
-    shown = [tuple(one_line(mask(part)) for part in row) for row in rows]
-    widths = [max(cells(row[column]) for row in shown) for column in range(4)] if shown else []
-    for row, parts in zip(stuck.rows, shown, strict=True):
-        known = [f"{part}{' ' * (wide - cells(part))}" for part, wide in zip(parts, widths, strict=False) if wide]
-        text = f"  {'  '.join(known)}  {parts[4]}".rstrip()
-        yield ((cut(text, columns), "" if row.does == WAITS else "mark"),)
+    shown = columns_of([[one_line(mask(part)) for part in row] for row in rows])
+    for row, text in zip(stuck.rows, shown, strict=True):
+        yield ((cut(f"  {text}", columns), "" if row.does == WAITS else "mark"),)

@@ -13,10 +13,9 @@ from lastbeat.model.text import one_line
 from lastbeat.settings import Settings, opening
 from lastbeat.settings.channels import configured_channels
 from lastbeat_cli import exits, logs, options, values
-from lastbeat_cli.document import dump
+from lastbeat_cli.document import tell
 
 EPILOG = """\
-\b
 Exit status:
   0  every channel accepted the message
   2  at least one channel did not
@@ -47,13 +46,9 @@ def send(settings: Settings, *, as_json: bool) -> int:
     channels = configured_channels(settings)
     message = _message(opening.root_url(settings))
     results = [_send(channel, message) for channel in channels]
-    if as_json:
-        print(dump({"channels": [asdict(result) for result in results]}))
-    else:
-        for result in results:
-            print(f"{'ok  ' if result.ok else 'fail'}  {named(result.channel, result.detail)}")
-        if not results:
-            print("No channel is set up; set for example SLACK_WEBHOOK_URL or SNS_TOPIC_ARN.")
+    lines = [f"{'ok  ' if each.ok else 'fail'}  {named(each.channel, each.detail)}" for each in results]
+    none = ["No channel is set up; set for example SLACK_WEBHOOK_URL or SNS_TOPIC_ARN."]
+    tell({"channels": [asdict(result) for result in results]}, lines or none, as_json=as_json)
     if not results:
         return exits.UNKNOWN
     return exits.OK if all(result.ok for result in results) else exits.CRITICAL

@@ -1,6 +1,7 @@
 """Options of the command line as values. Each function adds what is wrong to ``faults``, so that all faults are
 reported at once."""
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -12,6 +13,7 @@ from lastbeat.model.times import parse_span
 from lastbeat.settings import Settings, SettingsError
 from lastbeat_cli import logs, options
 
+log = logging.getLogger(__name__)
 _NUMBER: Final = re.compile(
     r"[+-]?(?:(?:\d{1,40}\.?\d{0,40}|\.\d{1,40})(?:e[+-]?\d{1,3})?|nan|inf(?:inity)?)", re.IGNORECASE
 )
@@ -21,11 +23,21 @@ _UNITS: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"))
 
 
 def settings(
-    given: Mapping[str, str | None], faults: list[str], *, watching: bool = False, training: bool = False
+    given: Mapping[str, str | None],
+    faults: list[str],
+    *,
+    watching: bool = False,
+    training: bool = False,
+    warns: bool = False,
 ) -> Settings:
-    """As :func:`load`. From now on logs follow these settings, and their secrets are masked."""
+    """As :func:`load`. From now on logs follow these settings, and their secrets are masked.
+
+    ``warns`` logs the doubts about these settings, too.
+    """
     found = load(given, faults, watching=watching, training=training)
     logs.follow(found)
+    for warning in found.warnings if warns else ():
+        log.warning("%s", warning)
     return found
 
 
@@ -58,6 +70,14 @@ def run_id(text: str, faults: list[str]) -> str:
     except InvalidRunIdError as fault:
         faults.append(str(fault))
         return ""
+
+
+def named_run(text: str | None, faults: list[str]) -> str:
+    """As :func:`run_id`, of a run that has to be named."""
+    if text is None:
+        faults.append(options.missing_run())
+        return ""
+    return run_id(text, faults)
 
 
 def whole(name: str, text: str | None, faults: list[str], *, least: int = 0) -> int | None:

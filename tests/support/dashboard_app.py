@@ -8,7 +8,7 @@ from typing import Any
 from lastbeat.stores.port import UnreachableError
 from lastbeat.views.page.assembling import HtmlPage
 from lastbeat_cli.dashboard.answer import Body, Response, body, json_body
-from lastbeat_cli.dashboard.app import App, TooManyOpenError
+from lastbeat_cli.dashboard.app import App, DataSources, TooManyOpenError
 from lastbeat_cli.dashboard.door import Door
 
 TOKEN = "a-token-of-some-length"
@@ -24,27 +24,16 @@ class Fleet:
         return json_body({"runs": ["x" * 1000]})
 
 
-class Losses:
-    def document(self) -> Body:
-        return json_body({"causes": []})
-
-
-class Runs:
-    def document(self, run_id: str) -> Body | None:
-        if run_id == "broken":
-            raise ValueError("secrets of the inside")
-        if run_id == "unreachable":
-            raise UnreachableError("s3://b: no\nanswer", "try\tagain")
-        if run_id == "colourful":
-            raise UnreachableError(f"refused: hf_{'a' * 10}\x1b[31m{'a' * 24}")
-        if run_id == "busy":
-            raise TooManyOpenError
-        return json_body({"run": run_id}) if run_id == "run-1" else None
-
-
-class Metrics:
-    def answer(self, accept: str) -> Response:
-        return Response("200 OK", body(f"lastbeat_up 1\n# {accept}\n".encode(), "text/plain"))
+def run_document(run_id: str) -> Body | None:
+    if run_id == "broken":
+        raise ValueError("secrets of the inside")
+    if run_id == "unreachable":
+        raise UnreachableError("s3://b: no\nanswer", "try\tagain")
+    if run_id == "colourful":
+        raise UnreachableError(f"refused: hf_{'a' * 10}\x1b[31m{'a' * 24}")
+    if run_id == "busy":
+        raise TooManyOpenError
+    return json_body({"run": run_id}) if run_id == "run-1" else None
 
 
 @dataclass
@@ -66,7 +55,14 @@ def app(
     silences: Silences | None = None,
 ) -> App:
     opens = door or Door(local, token, name)
-    return App(PAGE, fleet or Fleet(), Runs(), Metrics(), silences or Silences(), opens, losses=Losses())
+    sources = DataSources(
+        fleet=(fleet or Fleet()).document,
+        run=run_document,
+        losses=lambda: json_body({"causes": []}),
+        metrics=lambda accept: Response("200 OK", body(f"lastbeat_up 1\n# {accept}\n".encode(), "text/plain")),
+        change=(silences or Silences()).answer,
+    )
+    return App(PAGE, sources, opens)
 
 
 @dataclass

@@ -8,20 +8,17 @@ from typing import Final
 
 import click
 
-from lastbeat.fleet.all_records import FleetRecords, all_records
+from lastbeat.fleet.all_records import all_records
 from lastbeat.jobs.restarts import loading
 from lastbeat.lab.backtest import Backtest, backtest
 from lastbeat.model.restart import RestartPolicy
 from lastbeat.settings import Settings, opening, table
-from lastbeat.stores.port import MissingStoreError
 from lastbeat.watch.decide.past_run import past_run
 from lastbeat_cli import exits, logs, options, values
-from lastbeat_cli.backtest.kept_times import FleetTimeouts, read_timeouts
+from lastbeat_cli.backtest.timeouts import FleetTimeouts, read_timeouts, timeout_document, timeout_lines
 from lastbeat_cli.backtest.told import FleetBacktest, backtest_document, backtest_lines
-from lastbeat_cli.backtest.told_timeouts import timeout_document, timeout_lines
-from lastbeat_cli.document import dump, masked_throughout
+from lastbeat_cli.document import dump, masked
 from lastbeat_cli.policy.command import load
-from lastbeat_cli.run import one_run
 from lastbeat_cli.terminal import paint
 
 WHICH = "Which policies"
@@ -30,12 +27,10 @@ _MOST_POLICIES: Final = 6
 MOST_DECISIONS: Final = 10_000
 """Most decisions listed one by one; all are counted."""
 _EPILOG = """\
-\b
 Exit status:
   0  the result was printed
   3  the fleet could not be read, or a policy cannot be used; also wrong settings or arguments
 
-\b
 What the words mean:
   saved    the policy restarts; in the history a user restarted later, with success: the downtime
   wasted   the policy restarts; the next attempt failed with the same cause and no progress: its time
@@ -43,7 +38,6 @@ What the words mean:
   spared   the policy stops; in the history a user restarted in vain: the time of that attempt
   unknown  the run was not restarted, or the progress of the next attempt was not recorded
 
-\b
 Examples:
   lastbeat report backtest s3://bucket/training-runs --policy megatron_transient
   lastbeat report backtest --policy megatron_conservative --policy mine.yaml --decisions
@@ -52,27 +46,20 @@ Examples:
 
 
 @click.command("backtest", cls=options.Grouped, epilog=_EPILOG)
-@options.argument("place", "[ROOT]", "The fleet: a directory, s3://…, gs://… or az://… [as set].", group=WHICH)
+@options.fleet(WHICH)
 @options.option(
-    "--policy",
-    "named",
-    multiple=True,
-    metavar="NAME-OR-PATH",
-    group=WHICH,
-    help=f"May be repeated, to compare [{loading.RECOMMENDED}].",
+    "--policy NAME-OR-PATH", f"May be repeated, to compare [{loading.RECOMMENDED}].", WHICH, name="named", multiple=True
 )
-@options.option("--decisions", "listed", is_flag=True, help="List each decision, too, the latest first.")
+@options.option("--decisions", "List each decision, too, the latest first.", name="listed")
 @options.option(
     "--timeouts",
-    "limits",
-    is_flag=True,
-    help="Replay learned limits (LASTBEAT_LEARN) instead: which hangs they would have found, and false alarms.",
+    "Replay learned limits (LASTBEAT_LEARN) instead: which hangs they would have found, and false alarms.",
+    name="limits",
 )
 @options.place
 @options.form
 def command(
     *,
-    place: str | None,
     named: tuple[str, ...],
     listed: bool,
     limits: bool,
@@ -85,42 +72,33 @@ def command(
     command is read-only and reads only the records of runs. Budgets and windows are applied as in reality.
     """
     faults: list[str] = []
-    if place is not None and any(given.get(each) for each in ("root", "bucket")):
-        faults.append("ROOT and --root name two fleets; leave one of them out")
     if len(named) > _MOST_POLICIES:
         faults.append(f"--policy may be given {_MOST_POLICIES} times at most")
     if limits and (named or listed):
         faults.append("--timeouts is about limits, not policies: leave --policy and --decisions out")
-    settings = values.settings(given if place is None else {**given, "root": place}, faults)
+    settings = values.settings(given, faults)
     if limits:
         return _limits(settings, as_json=as_json)
     policies = [load(each) for each in dict.fromkeys(named or (loading.RECOMMENDED,))]
     found = _tested(settings, _apart(policies))
     if as_json:
-        print(dump(masked_throughout(backtest_document(found), logs.redact)))
+        print(dump(masked(backtest_document(found), logs.redact)))
         return exits.OK
     told = backtest_lines(found, paint.width(sys.stdout), decisions=listed)
-    paint.show([tuple((logs.redact(text), style) for text, style in each) for each in told])
+    paint.show(told, logs.redact)
     return exits.OK
 
 
 def _limits(settings: Settings, *, as_json: bool) -> int:
     until = time.monotonic() + _LIMIT_S
-    found = FleetTimeouts(opening.root_url(settings), _records(settings, until))
+    found = FleetTimeouts(opening.root_url(settings), all_records(opening.store(settings), until=until))
     read_timeouts(found, until)
     if as_json:
-        print(dump(masked_throughout(timeout_document(found), logs.redact)))
+        print(dump(masked(timeout_document(found), logs.redact)))
         return exits.OK
     told = timeout_lines(found, paint.width(sys.stdout))
-    paint.show([tuple((logs.redact(text), style) for text, style in each) for each in told])
+    paint.show(told, logs.redact)
     return exits.OK
-
-
-def _records(settings: Settings, until: float) -> FleetRecords:
-    try:
-        return all_records(opening.store(settings), until=until)
-    except MissingStoreError as fault:
-        raise one_run.missing(fault) from None
 
 
 def _apart(policies: Sequence[RestartPolicy]) -> list[RestartPolicy]:
@@ -134,7 +112,7 @@ def _apart(policies: Sequence[RestartPolicy]) -> list[RestartPolicy]:
 
 def _tested(settings: Settings, policies: Sequence[RestartPolicy]) -> FleetBacktest:
     until = time.monotonic() + _LIMIT_S
-    records = _records(settings, until)
+    records = all_records(opening.store(settings), until=until)
     found = FleetBacktest(opening.root_url(settings), records, {each.name: Backtest(each.name) for each in policies})
     delay_s = settings[table.RESTART_DELAY_SECONDS]
     for record in records.read(until):

@@ -13,22 +13,16 @@ from lastbeat.lab.backtest import Backtest, Hindsight, PastDecision, Worth
 from lastbeat.model.status import Status
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_time
+from lastbeat.views.as_json import picked
 from lastbeat.watch.decide.past_run import PastEnd
-from lastbeat_cli.terminal.paint import Line, cells, cut, line, wrapped
+from lastbeat_cli.terminal.paint import Line, cut, line, paragraph
+from lastbeat_cli.terminal.paint import columns as columns_of
 
 SCHEMA: Final = 1
 _SHOWN: Final = 40
 _REASONS: Final = 12
 _RESTARTS: Final = (Hindsight.SAVED, Hindsight.WASTED, Hindsight.UNKNOWN, Hindsight.BACK)
 _STOPS: Final = (Hindsight.MISSED, Hindsight.SPARED, Hindsight.UNKNOWN, Hindsight.BACK)
-_WORDS: Final = {
-    Hindsight.SAVED: "saved",
-    Hindsight.WASTED: "wasted",
-    Hindsight.MISSED: "missed",
-    Hindsight.SPARED: "spared",
-    Hindsight.UNKNOWN: "unknown",
-    Hindsight.BACK: "it came back by itself",
-}
 
 
 @dataclass
@@ -107,7 +101,7 @@ def backtest_lines(found: FleetBacktest, columns: int, *, decisions: bool) -> It
     if notes:
         yield line("")
     for note in notes:
-        yield from (line(part, "dim") for part in wrapped(note, columns, ""))
+        yield from paragraph(note, columns, "", style="dim")
 
 
 def _head(found: FleetBacktest, columns: int) -> Iterator[Line]:
@@ -117,12 +111,11 @@ def _head(found: FleetBacktest, columns: int) -> Iterator[Line]:
             f", {format_time(found.first.replace(microsecond=0))} to {format_time(found.last.replace(microsecond=0))}"
         )
     many = f"{found.ends:,} ends of attempts in {found.runs:,} recorded runs, {found.failures:,} of them failures"
-    yield from (line(part, "heading") for part in wrapped(f"{found.root}: {many}{when}", columns, ""))
+    yield from paragraph(f"{found.root}: {many}{when}", columns, "", style="heading")
 
 
 def _table(found: FleetBacktest, columns: int) -> Iterator[Line]:
-    names = list(found.tests)
-    rows: list[tuple[str, list[str]]] = [("", names)]
+    rows: list[tuple[str, list[str]]] = [("", list(found.tests))]
     tests = list(found.tests.values())
     rows.append(("would restart", [f"{_count(test.restarts):,}" for test in tests]))
     rows += [_row(each, [test.restarts for test in tests]) for each in _RESTARTS]
@@ -130,15 +123,16 @@ def _table(found: FleetBacktest, columns: int) -> Iterator[Line]:
     rows += [_row(each, [test.stops for test in tests]) for each in _STOPS]
     rows.append(("ended by a person", [str(_worth_of(test, Hindsight.ASKED)) for test in tests]))
     rows.append(("ended well", [str(_worth_of(test, Hindsight.DONE)) for test in tests]))
-    first = max(cells(label) for label, _ in rows)
-    widths = [max(cells(each[index]) for _, each in rows) for index in range(len(names))]
-    for number, (label, told) in enumerate(rows):
-        padded = "  ".join(f"{text}{' ' * (width - cells(text))}" for text, width in zip(told, widths, strict=True))
-        yield line(cut(f"{label}{' ' * (first - cells(label))}  {padded}".rstrip(), columns), "" if number else "dim")
+    for number, text in enumerate(columns_of([(label, *told) for label, told in rows])):
+        yield line(cut(text, columns), "" if number else "dim")
 
 
 def _row(what: Hindsight, tallies: list[dict[Hindsight, Worth]]) -> tuple[str, list[str]]:
-    return f"  {_WORDS[what]}", [_tally_text(each.get(what)) for each in tallies]
+    return f"  {_word(what)}", [_tally_text(each.get(what)) for each in tallies]
+
+
+def _word(what: Hindsight) -> str:
+    return "it came back by itself" if what is Hindsight.BACK else what.value
 
 
 def _tally_text(tally: Worth | None) -> str:
@@ -183,14 +177,14 @@ def _decisions(found: FleetBacktest, columns: int) -> Iterator[Line]:
         at = format_time(past.at.replace(microsecond=0))
         step = f", step {past.end.step:,}" if past.end.step is not None else ""
         told = f"{at}  {each.run_id}, attempt {past.attempt}, {past.status}{step}: {who}{what}: {each.decision.reason}"
-        yield from map(line, wrapped(f"{one_line(told)} ({worth})", columns, "  "))
+        yield from paragraph(f"{one_line(told)} ({worth})", columns, "  ")
     more = len(found.listed) - _SHOWN * len(found.tests)
     if more > 0:
         yield line(f"  … and {more:,} earlier ones (--json has them)", "dim")
 
 
 def _worth(each: PastDecision) -> str:
-    said = str(_WORDS.get(each.hindsight, each.hindsight))
+    said = _word(each.hindsight)
     hours = f" {each.seconds / 3600:,.1f} h" if each.seconds is not None else ""
     steps = f", {counted(each.steps, 'step')}" if each.steps is not None else ""
     return f"{said}{hours}{steps}"
@@ -198,7 +192,6 @@ def _worth(each: PastDecision) -> str:
 
 def _notes(found: FleetBacktest) -> Iterator[str]:
     """The limits of the result: missing runs, causes and steps."""
-    records = found.records
     if found.thin:
         yield f"Too thin to judge: {counted(found.thin, 'run')}, of which no change of status is kept."
     if found.cut:
@@ -212,6 +205,11 @@ def _notes(found: FleetBacktest) -> Iterator[str]:
             "Where no checkpoint was recorded, restarts in a row are never given back: budgets look tighter than they "
             "would have been."
         )
+    yield from record_notes(found.records)
+
+
+def record_notes(records: FleetRecords) -> Iterator[str]:
+    """What is not known of the fleet's runs, because their records are missing or were not read."""
     if records.unrecorded:
         yield f"No watchdog has looked at {counted(records.unrecorded, 'run')}."
     if records.partial is not None:
@@ -219,24 +217,21 @@ def _notes(found: FleetBacktest) -> Iterator[str]:
     if records.unread:
         yield f"{counted(records.unread, 'record')} not read: there are too many, or no time was left."
     if records.unusable:
-        run_id, why = next(iter(records.faults.items()))
-        yield f"{counted(records.unusable, 'run')} could not be looked at; {run_id}: {why}"
+        yield unusable_note(records.faults, records.unusable)
+
+
+def unusable_note(faults: Mapping[str, str], many: int) -> str:
+    """A sentence about ``many`` runs that could not be looked at, the first of ``faults`` with the reason."""
+    run_id, why = next(iter(faults.items()))
+    return f"{counted(many, 'run')} could not be looked at; {run_id}: {why}"
 
 
 def backtest_document(found: FleetBacktest) -> dict[str, object]:
     """The result as a document: the documented keys, always all of them; unknown values are null."""
     return {
         "schema": SCHEMA,
-        "root": found.root,
-        "at": format_time(found.records.at),
-        "runs": found.runs,
-        "thin": found.thin,
-        "cut": found.cut,
-        "unrecorded": found.records.unrecorded,
-        "unread": found.records.unread,
-        "unusable": found.records.unusable,
-        "ends": found.ends,
-        "failures": found.failures,
+        **picked(found, "root runs thin cut ends failures unlisted"),
+        **picked(found.records, "at unrecorded unread unusable"),
         "without_cause": found.causeless,
         "without_step": found.stepless,
         "first_at": format_time(found.first),
@@ -252,7 +247,6 @@ def backtest_document(found: FleetBacktest) -> dict[str, object]:
             for name, test in found.tests.items()
         ],
         "decisions": [_decision(policy, each) for policy, each in found.listed],
-        "unlisted": found.unlisted,
     }
 
 
@@ -274,21 +268,13 @@ def _decision(policy: str, each: PastDecision) -> dict[str, object]:
     past, end = each.past, each.past.end
     return {
         "policy": policy,
-        "run_id": each.run_id,
-        "attempt": past.attempt,
-        "at": format_time(past.at),
-        "died_at": format_time(past.died_at),
-        "status": past.status.value,
-        "mode": end.mode.value,
-        "error_type": end.error_type,
+        **picked(each, "run_id hindsight steps"),
+        **picked(past, "attempt at died_at status resumed_at"),
+        **picked(end, "mode error_type step"),
         "confidence": round(end.confidence, 3),
-        "step": end.step,
         "action": "restart" if each.decision.restart else "stop",
         "reason": each.decision.reason,
         "budget": each.decision.attempt or None,
         "delay_s": each.decision.delay_s,
-        "resumed_at": format_time(past.resumed_at),
-        "hindsight": str(each.hindsight),
         "hours": None if each.seconds is None else round(each.seconds / 3600, 3),
-        "steps": each.steps,
     }

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from lastbeat.model.text import one_line
+from lastbeat_cli import logs
+
 Environ = Mapping[str, object]
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
 
@@ -98,6 +101,12 @@ _PLAIN_PAGE = (
     '<meta name="viewport" content="width=device-width, initial-scale=1">'
     '<meta name="color-scheme" content="light dark"><title>lastbeat</title>'
 )
+
+
+def masked(text: str) -> str:
+    """``text`` on one line, without terminal escapes and secrets."""
+    # Escape sequences go first: a pattern cannot match a secret that has a colour code in its middle.
+    return logs.masked(one_line(text))
 
 
 def takes_packed(accept_encoding: str) -> bool:

@@ -2,16 +2,15 @@
 
 import hashlib
 import logging
-from collections.abc import Iterable, Sequence
-from typing import BinaryIO, Final, Protocol, cast
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Final, cast
 from urllib.parse import parse_qs
 
 from lastbeat.model.runid import InvalidRunIdError, check_run_id, is_run_id
-from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import fit, one_line
 from lastbeat.stores.port import StoreError
 from lastbeat.views.page.assembling import HtmlPage
-from lastbeat_cli import logs
 from lastbeat_cli.dashboard.answer import (
     HTML,
     Body,
@@ -19,6 +18,7 @@ from lastbeat_cli.dashboard.answer import (
     Response,
     StartResponse,
     body,
+    masked,
     redirect,
     refusal,
     send,
@@ -44,66 +44,31 @@ class TooManyOpenError(Exception):
     """Too many runs are being read at the same time."""
 
 
-class Fleet(Protocol):
-    """Serves the fleet's document: :class:`lastbeat_cli.dashboard.fleet.FleetLook`."""
+@dataclass(frozen=True)
+class DataSources:
+    """What the application answers from. Several threads may call each of these at once."""
 
-    def document(self, since: int | None, epoch: str | None, look: Sequence[str]) -> Body: ...
-
-
-class Runs(Protocol):
-    """Serves the document of one run: :class:`lastbeat_cli.dashboard.runs.RunLooks`."""
-
-    def document(self, run_id: str) -> Body | None:
-        """The run's document, or None if there is no such run. Raises :class:`StoreError` and
-        :class:`TooManyOpenError`."""
-        ...
-
-
-class Losses(Protocol):
-    """Serves what failures cost: :class:`lastbeat_cli.dashboard.losses.LossLooks`."""
-
-    def document(self) -> Body:
-        """The document of all losses. Raises :class:`StoreError`."""
-        ...
-
-
-class Metrics(Protocol):
-    """Serves the metrics: :class:`lastbeat_cli.metrics.scrapes.Scrapes`."""
-
-    def answer(self, accept: str) -> Response: ...
-
-
-class ChangeRequests(Protocol):
-    """Silences and acknowledges runs: :class:`lastbeat_cli.dashboard.changes.StoredChanges`."""
-
-    def answer(self, asked: bytes, address: str) -> Response:
-        """Apply the change in the request body ``asked``. ``address`` is the client's."""
-        ...
+    fleet: Callable[[int | None, str | None, Sequence[str]], Body]
+    """The fleet's document since a snapshot of an epoch, for a browser that shows these runs."""
+    run: Callable[[str], Body | None]
+    """A run's document, or None if there is no such run. Raises :class:`StoreError` and :class:`TooManyOpenError`."""
+    losses: Callable[[], Body]
+    """What failures cost. Raises :class:`StoreError`."""
+    metrics: Callable[[str], Response]
+    """The answer to a scrape with this Accept header."""
+    change: Callable[[bytes, str], Response]
+    """Applies the change in this request body, from the client at this address."""
 
 
 class App:
     """Answers GET and HEAD for the page and its data, and POST for changes and the token. Refuses all other
     requests."""
 
-    def __init__(  # noqa: PLR0913 - what it answers from, each by its name
-        self,
-        page: HtmlPage,
-        fleet: Fleet,
-        runs: Runs,
-        metrics: Metrics,
-        changes: ChangeRequests,
-        door: Door,
-        *,
-        losses: Losses,
-    ) -> None:
+    def __init__(self, page: HtmlPage, sources: DataSources, door: Door) -> None:
         self._page = body(page.html, HTML)
         self._tag = f'W/"{hashlib.sha256(page.html).hexdigest()[:32]}"'
         self._policy = page.policy
-        self._fleet = fleet
-        self._runs = runs
-        self._metrics = metrics
-        self._losses = losses
-        self._changes = changes
+        self._sources = sources
         self._door = door
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -140,9 +105,9 @@ class App:
         if path.startswith(_RUNS):
             return self._run_answer(path.removeprefix(_RUNS))
         if path == _CAUSES:
-            return self._losses_answer()
+            return _read(self._sources.losses)
         if path == METRICS:
-            return self._metrics.answer(str(environ.get("HTTP_ACCEPT", "")))
+            return self._sources.metrics(str(environ.get("HTTP_ACCEPT", "")))
         return refusal("404 Not Found", "There is nothing here.", "The page is at /.", data=data)
 
     def _fleet_answer(self, environ: Environ) -> Response:
@@ -154,7 +119,7 @@ class App:
         look = [run_id for run_id in ",".join(asked.get("look", ())).split(",")[:_LOOK_MOST] if is_run_id(run_id)]
         number = int(since) if since.isascii() and since.isdigit() and len(since) <= 15 else None
         may = {MAY: "silence"} if self._door.may_change(environ) else {}
-        return Response("200 OK", self._fleet.document(number, asked.get("epoch", [None])[-1], look), may)
+        return Response("200 OK", self._sources.fleet(number, asked.get("epoch", [None])[-1], look), may)
 
     def _change_answer(self, method: str, environ: Environ) -> Response:
         if method != "POST":
@@ -166,7 +131,7 @@ class App:
         asked = _content(environ, data=True)
         if isinstance(asked, Response):
             return asked
-        return self._changes.answer(asked, str(environ.get("REMOTE_ADDR") or ""))
+        return self._sources.change(asked, str(environ.get("REMOTE_ADDR") or ""))
 
     def _login_answer(self, environ: Environ) -> Response:
         given = _content(environ, data=False)
@@ -183,32 +148,28 @@ class App:
             return token_form(_WRONG if any(tokens_in(given)) else _CLOSED, _CHALLENGE)
         return _refused(said, data=data)
 
-    def _losses_answer(self) -> Response:
-        try:
-            return Response("200 OK", self._losses.document())
-        except StoreError as fault:
-            return _unavailable(fault)
-
     def _run_answer(self, run_id: str) -> Response:
         try:
             check_run_id(run_id)
         except InvalidRunIdError as fault:
             return refusal("400 Bad Request", str(fault), data=True)
-        try:
-            found = self._runs.document(run_id)
-        except StoreError as fault:
-            return _unavailable(fault)
-        except TooManyOpenError:
-            advice = "The page asks again by itself."
-            return refusal("503 Service Unavailable", "Other runs are being read first.", advice, data=True)
-        if found is None:
-            advice = "Its folder may have been deleted; the fleet's page shows what there is."
-            return refusal("404 Not Found", f"There is no run {run_id}.", advice, data=True)
-        return Response("200 OK", found)
+        missing = (
+            f"There is no run {run_id}.",
+            "Its folder may have been deleted; the fleet's page shows what there is.",
+        )
+        return _read(lambda: self._sources.run(run_id), missing)
 
 
-def _unavailable(fault: StoreError) -> Response:
-    return refusal("503 Service Unavailable", _masked(str(fault)), _masked(fault.advice), data=True)
+def _read(source: Callable[[], Body | None], missing: tuple[str, str] = ("", "")) -> Response:
+    """The document of ``source``, or why it cannot be read, or ``missing``: what is not there, and advice."""
+    try:
+        found = source()
+    except StoreError as fault:
+        return refusal("503 Service Unavailable", masked(str(fault)), masked(fault.advice), data=True)
+    except TooManyOpenError:
+        advice = "The page asks again by itself."
+        return refusal("503 Service Unavailable", "Other runs are being read first.", advice, data=True)
+    return refusal("404 Not Found", *missing, data=True) if found is None else Response("200 OK", found)
 
 
 def _content(environ: Environ, *, data: bool) -> bytes | Response:
@@ -260,11 +221,6 @@ _REFUSED: Final = {
 def _refused(said: Admission, *, data: bool) -> Response:
     headers = _CHALLENGE if said is Admission.STRANGER else {}
     return refusal(*_REFUSED[said], data=data, headers=headers)
-
-
-def _masked(text: str) -> str:
-    # Escape sequences go first: a pattern cannot match a secret that has a colour code in its middle.
-    return mask_tokens(logs.redact(one_line(text)))
 
 
 def _shown(text: str) -> str:

@@ -10,7 +10,6 @@ from typing import Final
 
 from lastbeat.model.record import Acknowledgement
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
-from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.silence import (
     LEAST_S,
     MOST_S,
@@ -21,12 +20,13 @@ from lastbeat.model.silence import (
 )
 from lastbeat.model.text import fit, one_line
 from lastbeat.stores.port import Store, StoreError, UnreachableError
+from lastbeat.training.sdk.timed_calls import call_with_timeout
 from lastbeat.views.documents import acknowledgement_document, silence_document
 from lastbeat.views.fleet_index import shown_silence
 from lastbeat.watch.record.acknowledging import NotAcknowledgedError, acknowledge, withdraw
 from lastbeat_cli import logs
-from lastbeat_cli.dashboard.answer import Response, json_body, refusal
-from lastbeat_cli.silencing import NoSuchSilenceError, SilenceWish, lift_silence, make_silence
+from lastbeat_cli.dashboard.answer import Response, json_body, masked, refusal
+from lastbeat_cli.silence import NoSuchSilenceError, SilenceWish, lift_silence, make_silence
 
 log = logging.getLogger(__name__)
 
@@ -143,21 +143,16 @@ class StoredChanges:
         if not self._places.acquire(blocking=False):
             advice = "The store takes long to answer; try again in a moment."
             return refusal("503 Service Unavailable", "Other changes are under way.", advice, data=True)
-        got: list[Response] = []
 
-        def work() -> None:
+        def work() -> Response:
             try:
-                got.append(self._done(change, address))
+                return self._done(change, address)
             finally:
                 self._places.release()
 
         # In a thread of its own, because a store may never answer and the server has few threads.
-        working = threading.Thread(target=work, name="lastbeat-change", daemon=True)
-        working.start()
-        working.join(self._wait_s)
-        if not got:
-            return _unsure(f"The store has not answered for {self._wait_s:.0f} s.", "Check that it answers.")
-        return got[0]
+        silent = _unsure(f"The store has not answered for {self._wait_s:.0f} s.", "Check that it answers.")
+        return call_with_timeout(work, self._wait_s, silent)
 
     def _done(self, change: Change, address: str) -> Response:
         try:
@@ -181,11 +176,11 @@ class StoredChanges:
         except NoSuchSilenceError:
             return refusal("404 Not Found", "There is no such silence any more: it is over, or was lifted.", data=True)
         except NotAcknowledgedError as fault:
-            return refusal("409 Conflict", _sentence(_masked(str(fault))), _masked(fault.advice), data=True)
+            return refusal("409 Conflict", _sentence(masked(str(fault))), masked(fault.advice), data=True)
         except UnreachableError as fault:
-            return _unsure(_masked(str(fault)), _masked(fault.advice))
+            return _unsure(masked(str(fault)), masked(fault.advice))
         except StoreError as fault:
-            return refusal("503 Service Unavailable", _masked(str(fault)), _masked(fault.advice), data=True)
+            return refusal("503 Service Unavailable", masked(str(fault)), masked(fault.advice), data=True)
         except Exception:
             log.exception("a change could not be made")
             return refusal("500 Internal Server Error", "This is a defect of lastbeat.", data=True)
@@ -195,7 +190,7 @@ def _changed(silences: Sequence[Silence], covered: int | None = None, notes: Seq
     document: Mapping[str, object] = {
         "silences": [silence_document(shown_silence(each, logs.redact)) for each in silences],
         "matches": covered,
-        "notes": [_masked(note) for note in notes],
+        "notes": [masked(note) for note in notes],
     }
     return Response("200 OK", json_body(document))
 
@@ -207,8 +202,3 @@ def _unsure(error: str, advice: str) -> Response:
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
-
-
-def _masked(text: str) -> str:
-    # Escape sequences go first: a pattern cannot match a secret that has a colour code in its middle.
-    return mask_tokens(logs.redact(one_line(text)))

@@ -23,17 +23,17 @@ from lastbeat.views.run_document import run_document
 from lastbeat.views.watching import fleet_watch
 from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits
 from lastbeat_cli import document, exits, logs, options, values
-from lastbeat_cli.dashboard.app import App
+from lastbeat_cli.dashboard.app import App, DataSources
 from lastbeat_cli.dashboard.changes import StoredChanges
 from lastbeat_cli.dashboard.door import Door, is_loopback
 from lastbeat_cli.dashboard.fleet import DocumentQuery, FleetLook
 from lastbeat_cli.dashboard.losses import LossLooks
 from lastbeat_cli.dashboard.runs import RunLooks
 from lastbeat_cli.dashboard.server import Server, address_of, listen
-from lastbeat_cli.document import masked_throughout
+from lastbeat_cli.document import masked
 from lastbeat_cli.loop import Stop
+from lastbeat_cli.metrics.endpoint import Scrapes
 from lastbeat_cli.metrics.samples import Sample, of_view
-from lastbeat_cli.metrics.scrapes import Scrapes
 
 log = logging.getLogger(__name__)
 
@@ -43,12 +43,10 @@ _LOSSES_S = 120.0
 _MOST_RECORDS = 2000
 """Most records that one request reads for what failures cost. The next request reads the rest."""
 EPILOG = """\
-\b
 Exit status:
   0  it served until Ctrl-C or SIGTERM
   3  it could not listen, or could not go on; also wrong settings or arguments
 
-\b
 Examples:
   lastbeat dashboard --root s3://my-bucket/training-runs --open
   ssh -L 8321:localhost:8321 cluster lastbeat dashboard --root /shared/runs --port 8321
@@ -61,16 +59,11 @@ an ssh tunnel or a proxy with TLS.
 
 
 @click.command("dashboard", cls=options.Grouped, epilog=EPILOG)
-@options.option("--port", metavar="N", default="0", group=SERVING, help="Port to listen on; 0 is any that is free [0].")
-@options.option("--host", metavar="H", default="127.0.0.1", group=SERVING, help="Address to listen on [127.0.0.1].")
-@options.option(
-    "--token",
-    metavar="T",
-    group=SERVING,
-    help="Allows viewing and silencing. Prefer LASTBEAT_DASHBOARD_TOKEN.",
-)
-@options.option("--open", "opens", is_flag=True, group=SERVING, help="Open it in this machine's browser.")
-@options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two reads of the store [5].")
+@options.option("--port N", "Port to listen on; 0 is any that is free [0].", SERVING, default="0")
+@options.option("--host H", "Address to listen on [127.0.0.1].", SERVING, default="127.0.0.1")
+@options.option("--token T", "Allows viewing and silencing. Prefer LASTBEAT_DASHBOARD_TOKEN.", SERVING)
+@options.option("--open", "Open it in this machine's browser.", SERVING, name="opens")
+@options.option("--interval SECONDS", "Time between two reads of the store [5].", name="pace", default="5")
 @options.stale_minutes()
 @options.place
 @options.signals
@@ -85,9 +78,7 @@ def command(*, port: str, host: str, opens: bool, pace: str, as_json: bool, **gi
     if number is not None and number > 65535:
         faults.append(f"--port={number} is no port: 65535 is the most; use 0 for any that is free")
     interval_s = values.interval(pace, faults)
-    settings = values.settings(given, faults, watching=True)
-    for warning in settings.warnings:
-        log.warning("%s", warning)
+    settings = values.settings(given, faults, watching=True, warns=True)
     if given["token"]:
         log.warning(
             "everybody on this machine can read --token in the list of processes; LASTBEAT_DASHBOARD_TOKEN hides it"
@@ -163,14 +154,20 @@ def _app(settings: Settings, door: Door, interval_s: float) -> tuple[App, FleetL
     def samples() -> Sequence[Sample]:
         return of_view(fleet.last_view(), asked.counts, logs.redact)
 
-    changes = StoredChanges(opening.store(settings, tally=asked))
     reader = LossReader(opening.store(settings, tally=asked), where, settings.redactor)
 
     def losses() -> Mapping[str, object]:
         found = reader.read(LOSSES_SINCE_S, until=time.monotonic() + _LOSSES_S, most=_MOST_RECORDS)
-        return {name: masked_throughout(each, logs.redact) for name, each in losses_document(found).items()}
+        return {name: masked(each, logs.redact) for name, each in losses_document(found).items()}
 
-    return App(page(), fleet, runs, Scrapes(samples, where), changes, door, losses=LossLooks(losses)), fleet
+    sources = DataSources(
+        fleet=fleet.document,
+        run=runs.document,
+        losses=LossLooks(losses).document,
+        metrics=Scrapes(samples, where).answer,
+        change=StoredChanges(opening.store(settings, tally=asked)).answer,
+    )
+    return App(page(), sources, door), fleet
 
 
 def _tell(address: str, *, as_json: bool) -> None:

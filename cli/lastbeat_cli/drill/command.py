@@ -50,7 +50,6 @@ def _table() -> str:
 
 
 _EPILOG = f"""\
-\b
 Scenarios, with the approximate time of each on this machine and on an idle cluster:
 {_table()}
 
@@ -59,13 +58,11 @@ Up to --at-once scenarios run at the same time. Time in the queue comes on top; 
 waits two minutes. The drill touches only its own jobs and ends them by their ids, also on Ctrl-C. It sends no alerts.
 If a scenario fails, the jobs' output and the supervisors' logs are kept.
 
-\b
 Exit status:
   0  every scenario passed
   1  a scenario failed
   3  wrong settings or arguments; or nothing could be drilled
 
-\b
 Examples:
   lastbeat restart drill --launcher local
   lastbeat restart drill --launcher slurm --scenario scancel --option=--partition=gpu --option=--account=lab
@@ -93,50 +90,37 @@ class DrillResult:
 @reach.launcher(WHAT, required=True)
 @options.option(
     "--scenario",
-    "named",
+    "The scenario to play; may be repeated [all].",
+    WHAT,
+    name="named",
     type=click.Choice([*SCENARIOS, ALL]),
     multiple=True,
     default=(ALL,),
-    group=WHAT,
-    help="The scenario to play; may be repeated [all].",
 )
-@options.option("--iterations", metavar="N", default="1", group=WHAT, help="Rehearsals of each scenario [1].")
-@options.option(
-    "--policy",
-    metavar="NAME-OR-PATH",
-    default=loading.RECOMMENDED,
-    group=WHAT,
-    help=f"Restart policy [{loading.RECOMMENDED}].",
-)
+@options.option("--iterations N", "Rehearsals of each scenario [1].", WHAT, default="1")
+@options.option("--policy NAME-OR-PATH", f"Restart policy [{loading.RECOMMENDED}].", WHAT, default=loading.RECOMMENDED)
 @options.hidden("--signals")
 @options.option(
-    "--node-loss-command",
-    metavar="COMMAND",
-    group=WHAT,
-    help="Command that takes the node {node} down, without a shell; node_lost needs it.",
+    "--node-loss-command COMMAND", "Command that takes the node {node} down, without a shell; node_lost needs it.", WHAT
 )
 @reach.at(WHERE)
 @options.option(
-    "--option",
-    "launcher_options",
+    "--option ARG",
+    "An option for the launcher, as --option=--partition=gpu; may be repeated.",
+    WHERE,
+    name="launcher_options",
     multiple=True,
-    metavar="ARG",
-    group=WHERE,
-    help="An option for the launcher, as --option=--partition=gpu; may be repeated.",
 )
 @options.option(
-    "--root",
-    metavar="DIR",
-    group=WHERE,
-    help="Folder for runs, output and evidence; Slurm: on a shared file system [drill in LASTBEAT_STATE_DIR].",
+    "--root DIR",
+    "Folder for runs, output and evidence; Slurm: on a shared file system [drill in LASTBEAT_STATE_DIR].",
+    WHERE,
 )
-@options.option("--keep", is_flag=True, group=WHERE, help="Keep the evidence of passed scenarios, too.")
-@options.option(
-    "--interval", metavar="SECONDS", help="Time between two passes of a supervisor [local: 0.5, elsewhere: 5]."
-)
-@options.option("--stall", metavar="SECONDS", help="Stall limit; a hang takes twice that [local: 4, elsewhere: 20].")
-@options.option("--patience", metavar="MINUTES", default="15", help="Longest time that a job may queue [15].")
-@options.option("--at-once", metavar="N", default="4", help="Number of scenarios that run at the same time [4].")
+@options.option("--keep", "Keep the evidence of passed scenarios, too.", WHERE)
+@options.option("--interval SECONDS", "Time between two passes of a supervisor [local: 0.5, elsewhere: 5].")
+@options.option("--stall SECONDS", "Stall limit; a hang takes twice that [local: 4, elsewhere: 20].")
+@options.option("--patience MINUTES", "Longest time that a job may queue [15].", default="15")
+@options.option("--at-once N", "Number of scenarios that run at the same time [4].", default="4")
 @options.form
 def command(  # noqa: PLR0913 - each is an option
     *,

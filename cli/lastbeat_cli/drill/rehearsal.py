@@ -17,7 +17,6 @@ from typing import Final, TypeVar
 from lastbeat.explain.launchers.traits import launcher_traits
 from lastbeat.jobs.launchers.port import Launcher, LauncherError
 from lastbeat.jobs.supervision.restarting import CLOCKS, job_name
-from lastbeat.model import runid
 from lastbeat.model.job import JobState
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND, RestartRuling
@@ -122,7 +121,7 @@ class Rehearsal:
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         store = opening.store(self.ground.settings)
-        self._repository = RecordRepository(store, f"{self.run_id}/{runid.RECORD}", os.urandom(6).hex())
+        self._repository = RecordRepository.of_run(store, self.run_id)
         self._begun = store.clock()
         self._ahead_s = self._begun.timestamp() - time.time()
 

@@ -4,8 +4,7 @@ from lastbeat.model.lazy_face import lazy_face
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastbeat_cli.explain import rank_facts as rank_facts
     from lastbeat_cli.explain import run as run
 
 # A log that is a file needs no store.
-__getattr__ = lazy_face(__name__, "rank_facts", "run")
+__getattr__ = lazy_face(__name__, "run")

@@ -12,7 +12,6 @@ from lastbeat import settings as configuration
 from lastbeat.explain.causes import exit_codes
 from lastbeat.explain.causes.fingerprint import fingerprint_of
 from lastbeat.model import runid
-from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean, did_you_mean, near_names
 from lastbeat.settings import Settings, SettingsError, opening, table
 from lastbeat.stores import registry
@@ -21,26 +20,23 @@ from lastbeat.watch.observe import local_dumps
 from lastbeat_cli import exits, explain, logs, options
 from lastbeat_cli.document import dump
 from lastbeat_cli.explain import log_sources, reading
-from lastbeat_cli.explain.document import story_document
 from lastbeat_cli.explain.lines import story_lines
 from lastbeat_cli.explain.log_bytes import UnreadableLogError
 from lastbeat_cli.explain.log_sources import LogInput
-from lastbeat_cli.explain.story import ExplainReport
+from lastbeat_cli.explain.story import ExplainReport, story_document
 from lastbeat_cli.signals.command import catalogue
 from lastbeat_cli.terminal import paint
 
 if TYPE_CHECKING:
     from lastbeat.watch.observe.flight_recorders import DumpFile
-    from lastbeat_cli.explain.rank_facts import RankFacts
+    from lastbeat_cli.explain.run import RankFacts
 
 WHAT = "What to explain"
 EPILOG = """\
-\b
 Exit status:
   0  everything was read, whether or not a cause was found
   3  something could not be read (the rest is explained anyway); also wrong arguments
 
-\b
 Examples:
   lastbeat explain train.log
   lastbeat explain logs/rank*.log slurm-4711.out --exit-code 137
@@ -57,19 +53,10 @@ Examples:
     group=WHAT,
 )
 @options.option(
-    "--signals",
-    "given_signals",
-    metavar="NAMES-OR-PATHS",
-    group=WHAT,
-    help="Catalogues of signals [LASTBEAT_SIGNALS, else default].",
+    "--signals NAMES-OR-PATHS", "Catalogues of signals [LASTBEAT_SIGNALS, else default].", WHAT, name="given_signals"
 )
-@options.option("--exit-code", type=click.IntRange(-255, 255), metavar="N", group=WHAT, help="The run's exit code.")
-@options.option(
-    "--scheduler-state",
-    metavar="WORD",
-    group=WHAT,
-    help="The job's state as the scheduler calls it: OUT_OF_MEMORY, TIMEOUT.",
-)
+@options.option("--exit-code N", "The run's exit code.", WHAT, type=click.IntRange(-255, 255))
+@options.option("--scheduler-state WORD", "The job's state as the scheduler calls it: OUT_OF_MEMORY, TIMEOUT.", WHAT)
 @options.place
 @options.form
 def command(
@@ -114,7 +101,7 @@ def command(
 
 def mask(text: str) -> str:
     """``text`` without terminal escapes and secrets."""
-    return mask_tokens(logs.redact(clean(text)))
+    return logs.masked(clean(text))
 
 
 def _settings(given: Mapping[str, str | None]) -> tuple[Settings | None, SettingsError | None]:
@@ -241,8 +228,8 @@ class _Looking:
     def ranks(self) -> "RankFacts | None":
         """World size and hosts from the run's folder, or None if neither a run nor its folder was named."""
         if self._run_id is not None and self._settings is not None:
-            return explain.rank_facts.RankFacts(opening.store(self._settings), self._run_id, mask)
-        return None if self._folder is None else explain.rank_facts.RankFacts.of_folder(self._folder, mask)
+            return explain.run.RankFacts(opening.store(self._settings), self._run_id, mask)
+        return None if self._folder is None else explain.run.RankFacts.of_folder(self._folder, mask)
 
     def compared(self, story: ExplainReport) -> ExplainReport:
         """``story`` with its fingerprint and, if the user named a run, with the fleet's last similar failure."""

@@ -16,7 +16,8 @@ from lastbeat_cli.explain.story import ExplainReport, LogRead, hint, place, rest
 from lastbeat_cli.explain.timeline import CAUSE, DONE, FOLLOWED, PERHAPS, TimelineRow, bare, events, ranks_told
 from lastbeat_cli.lines import percent
 from lastbeat_cli.stuck import stuck_lines
-from lastbeat_cli.terminal.paint import Line, cells, cut, folded, line, wrapped
+from lastbeat_cli.terminal.paint import Line, cells, cut, folded, line, paragraph, wrapped
+from lastbeat_cli.terminal.paint import columns as columns_of
 
 MOST_EVENTS = 20
 MOST_ALTERNATIVES = 4
@@ -112,14 +113,14 @@ def _nothing(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> I
     told = "Nothing in it ended the run" + ("." if success is None else ": it says that it is done.")
     yield line(told, "good")
     if success is not None:
-        yield from map(line, wrapped(f"{names.short(success)}: {bare(one_line(mask(success.text)))}", columns))
+        yield from paragraph(f"{names.short(success)}: {bare(one_line(mask(success.text)))}", columns)
     yield from map(line, _attempt(story, names, columns))
     for log in _furthest(story.logs):
-        yield from map(line, wrapped(f"Last: {_progress(log)} ({names.file(log.name)})", columns))
+        yield from paragraph(f"Last: {_progress(log)} ({names.file(log.name)})", columns)
     finished = any(log.step is not None and log.step == log.total_steps for log in story.logs)
     if success is None and not finished:
         for advice in _NOTHING_FOUND:
-            yield from map(line, wrapped(advice, columns))
+            yield from paragraph(advice, columns)
 
 
 def _furthest(logs: Sequence[LogRead]) -> list[LogRead]:
@@ -147,19 +148,19 @@ def _head(story: ExplainReport, cause: Cause, names: _Names, columns: int, mask:
     where = [one_line(place(cause.evidence)), *_whose(cause.evidence)]
     if cause.evidence.time is not None:
         where.append(str(format_time(cause.evidence.time.replace(microsecond=0))))
-    yield from map(line, wrapped("At: " + ", ".join(where), columns))
+    yield from paragraph("At: " + ", ".join(where), columns)
     yield from map(line, _attempt(story, names, columns))
     if story.explanation.peer is not None:
         peer = replace(story.explanation.peer, log=names.file(story.explanation.peer.log))
         told = one_line(mask(peer.told))
-        yield from map(line, wrapped(f"{told[0].upper()}{told[1:]}.", columns))
+        yield from paragraph(f"{told[0].upper()}{told[1:]}.", columns)
     if story.explanation.idle is not None:
-        yield from map(line, wrapped(f"After that the job {story.explanation.idle.told}.", columns))
+        yield from paragraph(f"After that the job {story.explanation.idle.told}.", columns)
     if story.similar is not None:
-        yield from map(line, wrapped(f"{SIMILAR}{story.similar}", columns))
+        yield from paragraph(f"{SIMILAR}{story.similar}", columns)
     if not story.explanation.ended:
         told = "The log does not show that the run ended with it: it may still be alive."
-        yield from map(line, wrapped(told, columns))
+        yield from paragraph(told, columns)
 
 
 def _meaning(story: ExplainReport, cause: Cause) -> str:
@@ -182,7 +183,7 @@ def _warned(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> It
         yield line("Warnings beside", "heading")
     for each in story.explanation.warned:
         told = f"{names.short(each.evidence)}: {bare(one_line(mask(each.evidence.text)))}"
-        yield from map(line, wrapped(told, columns))
+        yield from paragraph(told, columns)
         yield from map(line, wrapped(mask(each.hint), columns) if each.hint else ())
 
 
@@ -248,9 +249,9 @@ def one_row(text: str) -> str:
 def _action(story: ExplainReport, cause: Cause, columns: int, mask: Mask) -> Iterator[Line]:
     yield line("What to do", "heading")
     if text := mask(hint(cause, story.error_types)):
-        yield from map(line, wrapped(text, columns))
+        yield from paragraph(text, columns)
     again = restart_hint(restartable(cause, story.error_types), cause.confidence)
-    yield from map(line, wrapped(f"Restart: {again}", columns))
+    yield from paragraph(f"Restart: {again}", columns)
 
 
 def _missing_log(story: ExplainReport, columns: int, names: _Names) -> Iterator[Line]:
@@ -293,7 +294,7 @@ def _reading(
         f"Restart: {restart_hint(restartable(cause, story.error_types), cause.confidence)}",
     ]
     for text in filter(None, told):
-        yield from map(line, wrapped(text, columns))
+        yield from paragraph(text, columns)
 
 
 def _same_or(cause: Cause, first: Cause, where: Sequence[str]) -> str:
@@ -310,7 +311,7 @@ def _others(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> It
     yield line("It may also be", "heading")
     for other in others[:MOST_ALTERNATIVES]:
         where = ", ".join([names.short(other.evidence), *_whose(other.evidence)])
-        yield from map(line, wrapped(f"{other.error_type} ({sureness(other.confidence)}): {where}", columns))
+        yield from paragraph(f"{other.error_type} ({sureness(other.confidence)}): {where}", columns)
         yield line(cut(_INDENT * 2 + bare(one_line(mask(other.evidence.text))), columns))
     if len(others) > MOST_ALTERNATIVES:
         yield line(f"{_INDENT}… and {len(others) - MOST_ALTERNATIVES} more (--json has all)")
@@ -339,7 +340,6 @@ def _timeline(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> 
     form = "%m-%d %H:%M:%S" if len(days) > 1 else "%H:%M:%S"
     table = [
         (
-            row.sign,
             row.evidence.time.strftime(form) if row.evidence.time is not None else "",
             ranks_told(row.ranks),
             _tail(names.short(row.evidence), max(16, columns // 3)),
@@ -347,11 +347,8 @@ def _timeline(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> 
         )
         for row in shown
     ]
-    widths = [max(cells(row[column]) for row in table) for column in range(1, 4)]
-    for sign, *parts, what in table:
-        columns_of = [f"{part}{' ' * (wide - cells(part))}" for part, wide in zip(parts, widths, strict=True) if wide]
-        start = f"{sign} {'  '.join(columns_of)}  "
-        yield ((cut(start + what, columns), "mark" if sign == CAUSE else ""),)
+    for row, text in zip(shown, columns_of(table), strict=True):
+        yield ((cut(f"{row.sign} {text}", columns), "mark" if row.sign == CAUSE else ""),)
     if len(shown) < len(rows):
         yield line(f"{_INDENT}… and {len(rows) - len(shown)} more (--json has all)")
 
@@ -380,7 +377,7 @@ def _foot(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> Iter
     if cause is not None:
         told += "".join(f"; last {_progress(log)}" for log in _furthest(logs))
     for text in (told, *(f"Note: {one_line(mask(note))}" for note in story.notes[:MOST_NOTES])):
-        yield from ((((part), "dim"),) for part in wrapped(text, columns, ""))
+        yield from paragraph(text, columns, "", style="dim")
     if len(story.notes) > MOST_NOTES:
         yield line(f"Note: … and {len(story.notes) - MOST_NOTES} more (--json has all)", "dim")
 

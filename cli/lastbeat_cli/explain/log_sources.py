@@ -1,19 +1,21 @@
-"""Arguments of the command line → logs to read: files, standard input, and the logs of a directory."""
+"""Arguments of the command line → logs to read: files, standard input, the logs of a directory; and their ranks."""
 
 import os
+import re
 import select
 import stat
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Final, cast
 
 from lastbeat.model import runid
-from lastbeat_cli.explain import log_names
+from lastbeat.model.text import counted
+from lastbeat.watch.observe import log_files
 from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError, text_chunks
 
 STDIN: Final = "-"
@@ -28,6 +30,15 @@ _ROOT_ENTRIES: Final = 5_000
 _ROOT_SHOWN: Final = 5
 """Most runs of a fleet root that an error message names."""
 _OF_A_RUN: Final = (runid.METADATA, runid.PROGRESS, runid.RECORD)
+MOST_FILES: Final = 4096
+"""Most logs read from one folder: as many as a large run has ranks."""
+# Endings of logs that training scripts, schedulers (job.o123) and launchers write.
+_LOG = re.compile(r".+\.(?:log|txt|out|err|stdout|stderr|[oe]\d{1,12}(?:[.-]\d{1,8})?)(?:\.gz)?|stdout|stderr|log")
+_OLDER_PART = re.compile(r".+\.(?:log|txt|out|err)(?:\.\d{1,4}|-\d{8}(?:-\d{1,10})?)(?:\.gz)?")
+_NO_LOG = re.compile(r"requirements.*\.txt|readme.*|licen[cs]e.*|cmakelists\.txt|vocab\.txt|merges\.txt", re.IGNORECASE)
+_RANK_ERROR = re.compile(r"(?:.*/)?ranks/(\d{1,6})\.error")
+# torchrun --log-dir DIR writes DIR/none_x1y2/attempt_0/3/stderr.log: the folder is the local rank.
+_TORCHRUN = re.compile(r"(?P<base>.*/|)attempt_(?P<attempt>\d{1,6})/(?P<rank>\d{1,6})/(?:stdout|stderr)\.log")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +86,7 @@ def file(path: Path, name: str | None = None) -> LogInput:
         if stat.S_ISREG(kind) or str(path) == os.devnull:
             # Opened once in advance: a missing permission is reported before the other logs take hours.
             path.open("rb").close()
-            return LogInput(name, lambda note: _read(path, name, note), log_names.rank_of(name), about.st_size, written)
+            return LogInput(name, lambda note: _read(path, name, note), rank_of(name), about.st_size, written)
         if stat.S_ISFIFO(kind):
             return _from(name, path.open("rb"))
     except FileNotFoundError:
@@ -92,7 +103,7 @@ def directory(
     recorders are among them. Raises :class:`UnreadableLogError` if it has neither, or holds several runs."""
     _refuse_root(path)
     files = _walk(path, note)
-    names = log_names.chosen(files, lambda text: note(f"{path}: {text}"))
+    names = chosen(files, lambda text: note(f"{path}: {text}"))
     if not take_dumps(path, files) and not names:
         advice = f"Name the files that the job printed into: lastbeat explain {path}/FILE…"
         raise UnreadableLogError(f"{path} has no logs (*.log, *.out, *.err, *.txt, also .gz; _error)", advice)
@@ -230,3 +241,59 @@ def unreadable(name: str, fault: OSError) -> UnreadableLogError:
         "PermissionError": "Ask its owner, or read it as a user who may: sudo cat FILE | lastbeat explain -",
     }
     return UnreadableLogError(f"{name}: {fault.strerror or fault}", advice.get(type(fault).__name__, ""))
+
+
+def rank_of(path: str) -> int | None:
+    """The rank in a path such as ``rank3.log``, ``train-rank_12.out.gz`` or ``attempt_0/3/stderr.log``, or None."""
+    if found := _TORCHRUN.fullmatch(path):
+        return int(found["rank"])
+    if found := _RANK_ERROR.fullmatch(path):
+        return int(found[1])
+    name = _last(path).removesuffix(".gz")
+    # A bare number is a rank only in a run's own folder; elsewhere it is more likely a job id.
+    return None if name.split(".", 1)[0].isdecimal() else log_files.rank_of(name)
+
+
+def chosen(paths: Iterable[str], note: Callable[[str], None]) -> list[str]:
+    """The logs among ``paths``, which are relative to one folder. In a run's own folder the error files of its ranks
+    and its ``_error`` count as logs. Calls ``note`` with what is left out."""
+    paths = list(paths)
+    newest = _newest_attempts(paths)
+    if older := len(paths) - len(newest):
+        note(f"{counted(older, 'log')} of earlier attempts left out: name what is to be read")
+    if older := sum(_OLDER_PART.fullmatch(_last(path)) is not None and not _is_log(path) for path in newest):
+        note(f"{counted(older, 'older part')} of rotated logs left out: name what is to be read")
+    logs = sorted(filter(_is_log, newest), key=_natural)
+    if len(logs) > MOST_FILES:
+        note(f"there are {len(logs):,} logs; the first {MOST_FILES:,} by name are read")
+    return logs[:MOST_FILES]
+
+
+def _is_log(path: str) -> bool:
+    if path in {runid.ERROR, runid.STACKS}:
+        # Stacks are in lastbeat's own format, and are not output of training.
+        return path == runid.ERROR
+    name = _last(path)
+    named = _LOG.fullmatch(name) is not None and not _NO_LOG.fullmatch(name)
+    hidden = any(part.startswith(".") for part in path.split("/"))
+    return (named and not hidden) or _RANK_ERROR.fullmatch(path) is not None
+
+
+def _newest_attempts(paths: list[str]) -> list[str]:
+    """``paths`` without the logs of torchrun's earlier attempts, which ended for reasons of their own."""
+    matches = {path: match for path in paths if (match := _TORCHRUN.fullmatch(path)) is not None}
+    last: dict[str, int] = {}
+    for match in matches.values():
+        last[match["base"]] = max(last.get(match["base"], 0), int(match["attempt"]))
+    return [
+        path for path in paths if (match := matches.get(path)) is None or int(match["attempt"]) == last[match["base"]]
+    ]
+
+
+def _last(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """A sort key that puts ``rank10`` after ``rank9``."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d{1,18})", text)]

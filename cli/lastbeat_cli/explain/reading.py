@@ -1,6 +1,7 @@
-"""Reads logs of any size from beginning to end and explains them."""
+"""Reads logs of any size from beginning to end and explains them; then reads the lines around the evidence again."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -15,10 +16,9 @@ from lastbeat.explain.scanning.splitting import line_of
 from lastbeat.model import runid
 from lastbeat.model.cause import Evidence
 from lastbeat.model.signal import Catalogue
-from lastbeat.model.text import one_line
+from lastbeat.model.text import clean, one_line
 from lastbeat.watch.observe.flight_recorders import DumpFile, DumpsRead, read_dumps
 from lastbeat.watch.observe.log_times import last_time
-from lastbeat_cli.explain import context
 from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError
 from lastbeat_cli.explain.log_sources import LogInput
 from lastbeat_cli.explain.story import ExplainReport, LogRead
@@ -26,13 +26,22 @@ from lastbeat_cli.terminal.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from lastbeat.explain.causes.log_summary import LogSummary
-    from lastbeat_cli.explain.rank_facts import RankFacts
+    from lastbeat_cli.explain.run import RankFacts
 
 MOST_NOTES: Final = 100
 _TAIL_BYTES: Final = 8192
 _HEAD_BYTES: Final = 64 * 1024
 _LONG: Final = timedelta(days=300)
 """Longest time from the first date in a log to its end: longer than any run, and less than a year."""
+BEFORE = 4
+"""Number of lines shown before the evidence."""
+BEFORE_IN_TRACEBACK = 9
+"""Most lines shown before the evidence of a traceback: three frames, as Python prints them."""
+AFTER = 3
+"""Number of lines shown after the evidence."""
+LINE_BYTES = 4096
+"""Longer lines are cut to this many bytes."""
+_BARE = re.compile(r"^(?:\[[a-z]{1,20}\d{1,6}\]: ?|\d{1,5}: )+")
 
 
 class StatedEnd(NamedTuple):
@@ -170,7 +179,54 @@ def _around(
     if source is None:
         return ()
     try:
-        return context.around(source.chunks(lambda _: None), evidence, mask)
+        return around(source.chunks(lambda _: None), evidence, mask)
     except UnreadableLogError:
         # The log is gone, or was kept only in part: the evidence itself is still shown.
         return ()
+
+
+def around(chunks: Iterable[bytes], evidence: Evidence, mask: Callable[[str], str]) -> tuple[tuple[int, str], ...]:
+    """The evidence's line with the lines around it, each with its number; empty if the evidence has no line number.
+
+    Only these lines of ``chunks`` are kept in memory, each cut at :data:`LINE_BYTES`.
+    """
+    if evidence.line < 1:
+        return ()
+    first, last = max(1, evidence.line - BEFORE_IN_TRACEBACK), evidence.line + AFTER
+    wanted: dict[int, bytes] = {}
+    number = 1  # The line that the next byte belongs to.
+    for chunk in chunks:
+        newlines = chunk.count(b"\n")
+        if number + newlines >= first:
+            at = 0
+            # Lines before the first wanted one are skipped without splitting: there may be millions.
+            while number < first:
+                at = chunk.index(b"\n", at) + 1
+                number += 1
+            while number <= last:
+                end = chunk.find(b"\n", at)
+                piece = chunk[at : end if end >= 0 else len(chunk)]
+                if piece or end >= 0:  # An empty piece behind the last newline is not a line.
+                    so_far = wanted.get(number, b"")
+                    wanted[number] = so_far + piece[: max(0, LINE_BYTES - len(so_far))]
+                if end < 0:
+                    break
+                at, number = end + 1, number + 1
+            if number > last:
+                break
+        else:
+            number += newlines
+    shown = {line: mask(_shown(data, line, evidence)) for line, data in wanted.items()}
+    start = evidence.line - BEFORE
+    if _BARE.sub("", shown.get(evidence.line - 1, "")).startswith("    "):
+        began = [line for line, text in shown.items() if _BARE.sub("", text).startswith("Traceback (")]
+        start = max([line for line in began if line < evidence.line], default=0)
+    return tuple((line, text) for line, text in shown.items() if line >= start)
+
+
+def _shown(data: bytes, number: int, evidence: Evidence) -> str:
+    text = clean(data.decode("utf-8", "replace")).rstrip()
+    if number == evidence.line and b"\r" in data.rstrip(b"\r"):
+        # The line was overwritten with carriage returns, and the evidence may be one of its earlier states.
+        return clean(evidence.text).rstrip()
+    return text

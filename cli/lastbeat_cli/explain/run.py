@@ -1,21 +1,25 @@
-"""A run's id → its logs below the fleet root, and the last similar failure there."""
+"""A run's id → its logs below the fleet root, the facts of its ranks, and the last similar failure there."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from lastbeat.model import runid
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
+from lastbeat.model.record import Attempt
 from lastbeat.model.times import format_time
 from lastbeat.settings import Settings, opening, table
+from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat.watch.decide.past_run import aftermath
 from lastbeat.watch.observe import log_files
 from lastbeat.watch.observe.flight_recorders import DumpFile, dumps_of_run
 from lastbeat.watch.observe.listing import run_files
 from lastbeat.watch.observe.local_logs import local_logs
+from lastbeat.watch.observe.ranks import rank_hosts
 from lastbeat.watch.record.known_failures import KnownFailures
 from lastbeat_cli.explain import log_sources
 from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError, text_chunks
@@ -149,3 +153,30 @@ class _Ranges:
         self._version = blob.version
         self._at += len(blob.body)
         return blob.body
+
+
+@dataclass(frozen=True, slots=True)
+class RankFacts:
+    """Reads world size and hosts of the run ``run_id`` in ``store``."""
+
+    store: Store
+    run_id: str
+    mask: Callable[[str], str]
+
+    @classmethod
+    def of_folder(cls, folder: Path, mask: Callable[[str], str]) -> "RankFacts":
+        """The facts of the run in ``folder``; unknown if the folder holds no run."""
+        place = folder.resolve()
+        return cls(DirectoryStore(place.parent), place.name, mask)
+
+    def world_size(self) -> int | None:
+        """The number of ranks in metadata.json, or None if unknown."""
+        try:
+            blob = self.store.read(f"{self.run_id}/{runid.METADATA}", DOCUMENT_LIMIT_BYTES)
+        except StoreError:
+            return None
+        return None if blob is None else read_heartbeat(blob).world_size
+
+    def hosts(self, ranks: Collection[int]) -> Mapping[int, str]:
+        """Rank → host, for those of ``ranks`` whose host is known."""
+        return rank_hosts(self.store, self.run_id, self.mask, ranks, Attempt())

@@ -1,9 +1,8 @@
-"""``fleet``: every run at a glance, live on a terminal, or once."""
+"""``fleet``: every run at a glance, live on a terminal, or once as a plain table."""
 
-import logging
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from functools import partial
 from typing import Final
@@ -13,15 +12,16 @@ import click
 from lastbeat.model.view import FleetView, Row
 from lastbeat.settings import Settings
 from lastbeat.views.documents import fleet_document
-from lastbeat.views.order import select
+from lastbeat.views.order import NEEDS_PEOPLE, need, select
 from lastbeat.views.watching import FleetWatch, fleet_watch
 from lastbeat_cli import exits, fleet, options, values
 from lastbeat_cli.document import dump
-from lastbeat_cli.fleet.once import lines
+from lastbeat_cli.fleet import cells, head
+from lastbeat_cli.fleet.table import table
 from lastbeat_cli.terminal import live, paint, signs
+from lastbeat_cli.terminal.paint import Line, line, rendered, sentence
 from lastbeat_cli.terminal.progress_line import ProgressLine
-
-log = logging.getLogger(__name__)
+from lastbeat_cli.terminal.signs import Signs, harmless
 
 WHICH = "Which runs"
 _LIMIT_S: Final = 900.0
@@ -29,14 +29,12 @@ _LIMIT_S: Final = 900.0
 Chosen = Callable[[Iterable[Row]], tuple[Row, ...]]
 """The rows that the user asked for."""
 EPILOG = """\
-\b
 Exit status:
   0  the fleet was read, whatever the state of its runs
   3  the fleet could not be read; also wrong settings or arguments
   141  the reader closed the pipe, as head does
 For a check that fails when a run fails, use lastbeat sweep --once or lastbeat watch --once.
 
-\b
 Examples:
   lastbeat fleet
   lastbeat fleet 'mistral-*' --status FAILED,WARNING --since 7d
@@ -47,30 +45,23 @@ This command is read-only. On a terminal, ? lists the keys. Each interval costs 
 a run is open, only that run is read. For up to 5 seconds, fleet also reads the logs of runs that no pass has recorded,
 and keeps their causes in LASTBEAT_STATE_DIR.
 """
+MOST_TOLD: Final = 25
+"""Most runs shown with reason and advice."""
+_INDENT: Final = "    "
+_LINES: Final = 2
+_MOST: Final = 5
+"""Most lines of a sentence above or below the table."""
 
 
 @click.command("fleet", cls=options.Grouped, epilog=EPILOG)
 @options.argument("globs", "[PATTERN]...", "Only runs whose ids match, quoted: 'mistral-*' [all].", group=WHICH)
+@options.option("--status NAMES", f"Only these: {', '.join(options.STATUSES)}.", WHICH, name="named", multiple=True)
+@options.option("--since DURATION", "Only runs that were alive within this time: 7d [24h].", WHICH, default="24h")
 @options.option(
-    "--status", "named", multiple=True, metavar="NAMES", group=WHICH, help=f"Only these: {', '.join(options.STATUSES)}."
+    "--filter WORDS", "Only runs that all words match: 'tag:sweep3 owner:ana -seed1'.", WHICH, name="text", default=""
 )
-@options.option(
-    "--since",
-    metavar="DURATION",
-    default="24h",
-    group=WHICH,
-    help="Only runs that were alive within this time: 7d [24h].",
-)
-@options.option(
-    "--filter",
-    "text",
-    metavar="WORDS",
-    default="",
-    group=WHICH,
-    help="Only runs that all words match: 'tag:sweep3 owner:ana -seed1'.",
-)
-@options.option("--once", is_flag=True, help="Print one plain table with reasons and advice, as into a pipe.")
-@options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two reads of the store [5].")
+@options.option("--once", "Print one plain table with reasons and advice, as into a pipe.")
+@options.option("--interval SECONDS", "Time between two reads of the store [5].", name="pace", default="5")
 @options.stale_minutes()
 @options.place
 @options.form
@@ -94,9 +85,7 @@ def command(  # noqa: PLR0913 - each is an option
     wanted = statuses(named, faults)
     since_s = values.since(since, faults)
     interval_s = values.interval(pace, faults)
-    settings = values.settings(given, faults)
-    for warning in settings.warnings:
-        log.warning("%s", warning)
+    settings = values.settings(given, faults, warns=True)
     watch = fleet_watch(settings, since_s=since_s, explains=True)
     if once or as_json or not live.possible():
         return _once(settings, watch, partial(select, globs=globs, statuses=wanted, text=text), as_json=as_json)
@@ -141,3 +130,45 @@ def _print_document(settings: Settings, view: FleetView, chosen: Chosen) -> None
 def _print_table(view: FleetView, chosen: Chosen) -> None:
     rows = chosen(view.rows)
     paint.show(lines(view, rows, paint.width(sys.stdout), signs.of(sys.stdout)))
+
+
+def lines(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs) -> list[Line]:
+    """``rows`` of ``view`` as a table, with the lines above and below it."""
+    body: list[Line] = []
+    if rows:
+        body = [line(""), *_table(view, rows, columns, signs_of)]
+    elif text := head.none(view):
+        body = [line(""), *(line(part, "dim") for part in sentence(text, columns, _MOST))]
+    return [
+        *head.head(view, view.at, columns, signs_of, _MOST),
+        *body,
+        *head.notes(view, columns, signs_of, _MOST),
+    ]
+
+
+def _table(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs) -> Iterator[Line]:
+    heading, *shown = table(rows, columns, view.at, signs_of, whole_ids=True)
+    yield heading
+    told = 0
+    for row, each in zip(rows, shown, strict=True):
+        yield each
+        if need(row, view.at) > NEEDS_PEOPLE:
+            continue
+        told += 1
+        if told <= MOST_TOLD:
+            yield from map(signs_of.line, _why(row, view.at, rendered(each, colours=False), columns))
+    if told > MOST_TOLD:
+        text = f"Why, and what to do, is shown for the first {MOST_TOLD} of {told:,} that need people; "
+        yield from (
+            line(part, "dim") for part in sentence(f"{text}lastbeat show RUN tells it of any.", columns, _LINES)
+        )
+
+
+def _why(row: Row, at: datetime | None, shown: str, columns: int) -> Iterator[Line]:
+    """Reason and advice, unless the run's line in the table shows them already."""
+    room = columns - len(_INDENT)
+    why = cells.reason(row, at)
+    if why and why not in shown:
+        yield from (line(_INDENT + part) for part in sentence(why, room, _LINES))
+    if row.action:
+        yield from (line(_INDENT + part) for part in sentence(f"→ {harmless(row.action)}", room, _LINES))

@@ -15,7 +15,7 @@ from lastbeat_cli import exits
 from lastbeat_cli.fleet.screen import FleetScreen
 from lastbeat_cli.run import page as run_page
 from lastbeat_cli.terminal import live, signs
-from lastbeat_cli.terminal.feed import Feed
+from lastbeat_cli.terminal.live import Feed
 from lastbeat_cli.terminal.screen import Screen
 
 if TYPE_CHECKING:

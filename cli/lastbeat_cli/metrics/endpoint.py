@@ -1,19 +1,81 @@
-"""``/metrics`` of a sweep: a server in threads of its own, for Prometheus to scrape."""
+"""``/metrics``: the answers to scrapes, and the server of a sweep, in threads of its own."""
 
 import logging
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from typing import Final
 
-from lastbeat_cli.dashboard.answer import Environ, Response, StartResponse, refusal, send
+from lastbeat_cli import metrics
+from lastbeat_cli.dashboard.answer import Body, Environ, Response, StartResponse, body, refusal, send
 from lastbeat_cli.dashboard.door import METRICS, Admission, Door, is_loopback
 from lastbeat_cli.dashboard.server import CannotListenError, Server, address_of, listen
-from lastbeat_cli.metrics.scrapes import Scrapes
+from lastbeat_cli.metrics.samples import Sample
 
 log = logging.getLogger(__name__)
 
 _THREADS: Final = 4
 """Enough threads for two Prometheus servers. An idle connection holds no thread."""
+
+
+MISSING: Final = "prometheus-client is not installed; install it with: pip install 'lastbeat[metrics]'"
+_STAYS_S: Final = 1.0
+"""How long, in seconds, a rendered answer is given to further clients."""
+_STRANGER: Final = refusal(
+    "401 Unauthorized",
+    "These metrics can only be read with the token.",
+    "Send the header 'Authorization: Bearer' with what LASTBEAT_DASHBOARD_TOKEN is where this sweep runs; "
+    "in Prometheus that is 'authorization: {credentials_file: …}' of the scrape.",
+    data=True,
+    headers={"WWW-Authenticate": 'Bearer realm="lastbeat"'},
+)
+_REFUSED: Final = {
+    Admission.ELSEWHERE: refusal(
+        "403 Forbidden",
+        "These metrics answer to the names of their own machine only.",
+        "Scrape localhost, or say the address to listen on: --metrics 0.0.0.0:9108",
+        data=True,
+    ),
+    Admission.INTRUDER: refusal("403 Forbidden", "Pages of other origins get no metrics.", data=True),
+}
+
+
+def is_installed() -> bool:
+    """Whether prometheus-client is installed; does not import it."""
+    return find_spec("prometheus_client") is not None
+
+
+def wants_strict(accept: str) -> bool:
+    """Whether the Accept header asks for OpenMetrics. The library's own function fails on malformed headers."""
+    return "application/openmetrics-text" in accept.lower()
+
+
+class Scrapes:
+    """Renders what ``samples`` returns; ``samples`` must not do I/O. Thread-safe."""
+
+    def __init__(
+        self, samples: Callable[[], Sequence[Sample]], fleet: str, steady: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._samples = samples
+        self._fleet = fleet
+        self._steady = steady
+        self._lock = threading.Lock()
+        self._made: dict[bool, tuple[float, Body]] = {}
+        """Whether it is OpenMetrics → when it was rendered, and the body."""
+
+    def answer(self, accept: str) -> Response:
+        """The metrics in the format that the Accept header ``accept`` asks for."""
+        if not is_installed():
+            return refusal("501 Not Implemented", "There are no metrics here.", f"{MISSING}.", data=True)
+        strict = wants_strict(accept)
+        # One at a time: a hundred scrapes at once must not take the processor from a pass.
+        with self._lock:
+            made = self._made.get(strict)
+            if made is None or self._steady() - made[0] >= _STAYS_S:
+                text, kind = metrics.exposition.render(self._samples(), self._fleet, strict=strict)
+                made = self._made[strict] = self._steady(), body(text, kind)
+        return Response("200 OK", made[1])
 
 
 class Endpoint:
@@ -77,22 +139,3 @@ class Endpoint:
         if said is Admission.WELCOME:
             return self._scrapes.answer(str(environ.get("HTTP_ACCEPT", "")))
         return _REFUSED.get(said, _STRANGER)
-
-
-_STRANGER: Final = refusal(
-    "401 Unauthorized",
-    "These metrics can only be read with the token.",
-    "Send the header 'Authorization: Bearer' with what LASTBEAT_DASHBOARD_TOKEN is where this sweep runs; "
-    "in Prometheus that is 'authorization: {credentials_file: …}' of the scrape.",
-    data=True,
-    headers={"WWW-Authenticate": 'Bearer realm="lastbeat"'},
-)
-_REFUSED: Final = {
-    Admission.ELSEWHERE: refusal(
-        "403 Forbidden",
-        "These metrics answer to the names of their own machine only.",
-        "Scrape localhost, or say the address to listen on: --metrics 0.0.0.0:9108",
-        data=True,
-    ),
-    Admission.INTRUDER: refusal("403 Forbidden", "Pages of other origins get no metrics.", data=True),
-}

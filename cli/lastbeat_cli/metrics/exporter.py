@@ -9,9 +9,8 @@ from lastbeat.model.fleet import PassReport
 from lastbeat.settings import Settings, opening, table
 from lastbeat_cli import logs, metrics
 from lastbeat_cli.dashboard.door import is_loopback
-from lastbeat_cli.metrics.endpoint import Endpoint
+from lastbeat_cli.metrics.endpoint import MISSING, Endpoint, Scrapes, is_installed
 from lastbeat_cli.metrics.samples import PassMetrics
-from lastbeat_cli.metrics.scrapes import MISSING, Scrapes, is_installed
 
 log = logging.getLogger(__name__)
 

@@ -14,10 +14,12 @@ from lastbeat.model.restart import JobEnd, Mode, Reaction, RestartDecision, Rest
 from lastbeat.model.text import nearest
 from lastbeat.model.times import format_duration
 from lastbeat.settings import SettingsError, catalogues, table
+from lastbeat.views.as_json import picked
 from lastbeat.watch.decide.restart import decide_restart
 from lastbeat_cli import exits, options
-from lastbeat_cli.document import dump
+from lastbeat_cli.document import tell
 from lastbeat_cli.lazy_group import CommandGroup
+from lastbeat_cli.terminal import paint
 
 _TRANSITIONS = {
     Mode.CRASH: ("failed",),
@@ -34,18 +36,16 @@ _LINGERING: Final = {
 WHICH = "Which policy"
 END = "How the job ended"
 _EPILOG = """\
-\b
 Exit status:
   0  the answer was printed
   3  there is no such policy, or it cannot be used: every fault is listed with its file and line
 """
 _policy = options.option(
-    "--policy",
-    "named",
+    "--policy NAME-OR-PATH",
+    f"A policy that comes with lastbeat, or a file [{loading.RECOMMENDED}].",
+    WHICH,
+    name="named",
     default=loading.RECOMMENDED,
-    metavar="NAME-OR-PATH",
-    group=WHICH,
-    help=f"A policy that comes with lastbeat, or a file [{loading.RECOMMENDED}].",
 )
 
 
@@ -59,11 +59,7 @@ def command() -> None:
 def listing(*, as_json: bool) -> int:
     """List the policies that come with lastbeat."""
     found = {name: loading.description(name) for name in loading.names()}
-    if as_json:
-        print(dump({"policies": found}))
-    else:
-        width = max(map(len, found))
-        print("\n".join(f"{name:<{width}}  {what}" for name, what in found.items()))
+    tell({"policies": found}, paint.columns(list(found.items())), as_json=as_json)
     return exits.OK
 
 
@@ -73,12 +69,8 @@ def listing(*, as_json: bool) -> int:
 def show(*, name: str, as_json: bool) -> int:
     """Show what a policy does in each mode. For a built-in policy, prints its file, to start your own with."""
     found = load(name)
-    if as_json:
-        print(dump(document(found)))
-    elif name in loading.names():
-        print(loading.shipped_text(name), end="")
-    else:
-        print("\n".join(_lines(found)))
+    shipped = loading.shipped_text(name).splitlines() if name in loading.names() else None
+    tell(document(found), shipped or _lines(found), as_json=as_json)
     return exits.OK
 
 
@@ -88,10 +80,7 @@ def show(*, name: str, as_json: bool) -> int:
 def check(*, file: str, as_json: bool) -> int:
     """Check the policy at PATH; every fault is listed."""
     found = load(file)
-    if as_json:
-        print(dump({"file": file, "policy": document(found)}))
-    else:
-        print("\n".join([f"{file} can be used:", *_lines(found)]))
+    tell({"file": file, "policy": document(found)}, [f"{file} can be used:", *_lines(found)], as_json=as_json)
     return exits.OK
 
 
@@ -99,31 +88,17 @@ def check(*, file: str, as_json: bool) -> int:
 @_policy
 @options.option(
     "--mode",
+    "How the job ended [crash].",
+    END,
     type=click.Choice([each.value for each in Mode]),
     default=Mode.CRASH.value,
-    group=END,
-    help="How the job ended [crash].",
 )
-@options.option("--error-type", default="unknown", metavar="NAME", group=END, help="Error type of the cause [unknown].")
-@options.option("--subsystem", metavar="NAME", group=END, help="Subsystem of the cause.")
-@options.option("--signal", metavar="NAME", group=END, help="Signal that revealed the cause.")
-@options.option(
-    "--confidence",
-    type=click.FloatRange(0, 1),
-    default=1.0,
-    metavar="0..1",
-    group=END,
-    help="Confidence of the cause [1].",
-)
-@options.option("--exit-code", type=click.IntRange(0, 255), metavar="N", group=END, help="The job's exit status.")
-@options.option(
-    "--attempt",
-    type=click.IntRange(1, 1000),
-    default=1,
-    metavar="N",
-    group=END,
-    help="Number of this restart in a row [1].",
-)
+@options.option("--error-type NAME", "Error type of the cause [unknown].", END, default="unknown")
+@options.option("--subsystem NAME", "Subsystem of the cause.", END)
+@options.option("--signal NAME", "Signal that revealed the cause.", END)
+@options.option("--confidence 0..1", "Confidence of the cause [1].", END, type=click.FloatRange(0, 1), default=1.0)
+@options.option("--exit-code N", "The job's exit status.", END, type=click.IntRange(0, 255))
+@options.option("--attempt N", "Number of this restart in a row [1].", END, type=click.IntRange(1, 1000), default=1)
 @options.form
 def explain(*, named: str, attempt: int, as_json: bool, **end: Any) -> int:
     """Explain what a policy decides when a job ends in this way."""
@@ -141,11 +116,9 @@ def explain(*, named: str, attempt: int, as_json: bool, **end: Any) -> int:
     stops = next((on for on in happened for each in policy.reactions.get(on, ()) if each.action == "stop"), None)
     if stops is not None:
         decision = RestartDecision(restart=False, reason=f"stopped by the policy {policy.name} on {stops}")
-    if as_json:
-        print(dump({**decision_document(decision), "on_permanent": policy.on_permanent, "on": reactions}))
-    else:
-        lingering = _lingering_lines(policy, decision, mode) if stops is None else []
-        print("\n".join([*decision_lines(decision), *lingering, *reactions]))
+    lingering = _lingering_lines(policy, decision, mode) if stops is None else []
+    said = {**decision_document(decision), "on_permanent": policy.on_permanent, "on": reactions}
+    tell(said, [*decision_lines(decision), *lingering, *reactions], as_json=as_json)
     return exits.OK
 
 
@@ -175,12 +148,7 @@ def document(policy: RestartPolicy) -> dict[str, Any]:
             "same_cause": policy.cause_budget,
             "window": {"restarts": policy.window_restarts, "hours": policy.window_s / 3600},
         },
-        "same_step_times": policy.same_step_times,
-        "least_confidence": policy.least_confidence,
-        "longest_delay_s": policy.longest_delay_s,
-        "exclude_stragglers": policy.exclude_stragglers,
-        "also": list(policy.also),
-        "on_permanent": policy.on_permanent,
+        **picked(policy, "same_step_times least_confidence longest_delay_s exclude_stragglers also on_permanent"),
         "on": {event: [asdict(each) for each in found] for event, found in policy.reactions.items()},
     }
 
@@ -191,7 +159,7 @@ def decision_document(decision: RestartDecision) -> dict[str, Any]:
         "action": "restart" if decision.restart else "stop",
         "reason": decision.reason,
         "attempt": decision.attempt or None,
-        "budgets": [{"name": each.name, "used": each.used, "limit": each.limit} for each in decision.budgets],
+        "budgets": [picked(each, "name used limit") for each in decision.budgets],
         "longest_delay_s": decision.delay_s,
         "other_hardware": decision.other_hardware,
     }

@@ -1,7 +1,6 @@
 """``routes``: choose which channels an alert goes to, and whom it mentions."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -13,23 +12,23 @@ from lastbeat.model.alert import Message
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.route import ROUTES_FILE, RouteTable
 from lastbeat.model.status import Event, Status
-from lastbeat.model.text import clean, counted, owner_name
-from lastbeat.model.times import format_time, parse_time
+from lastbeat.model.text import counted, owner_name
+from lastbeat.model.times import parse_time
 from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.settings.channels import configured_channels
 from lastbeat.stores.port import Store, StoreError
+from lastbeat.views.as_json import picked
 from lastbeat.watch.decide.routes import choose
 from lastbeat.watch.effects.routing import applied
 from lastbeat.watch.record import routes
 from lastbeat.watch.record.routes_file import compiled, put_routes
-from lastbeat_cli import exits, logs, options, values
-from lastbeat_cli.document import dump, masked_throughout
+from lastbeat_cli import exits, options, values
+from lastbeat_cli.document import tell
 from lastbeat_cli.lazy_group import CommandGroup
 from lastbeat_cli.routes.lines import absent, described, table_document
 
 WHICH = "Which alert"
 EPILOG = """\
-\b
 Exit status:
   0  done
   1  the routes can be used, but name a channel that is not set up here
@@ -37,7 +36,6 @@ Exit status:
 """
 EPILOG_TEST = f"""\
 {EPILOG}
-\b
 Examples:
   lastbeat routes test --run mistral-7b --status failed
   lastbeat routes test --run mistral-7b --status timed_out --owner alice --at 2026-01-31T03:00:00+01:00
@@ -67,16 +65,15 @@ def command() -> None:
 def check(*, file: str | None, as_json: bool, **given: str | None) -> int:
     """Check the routes at PATH, or those of the fleet; every fault is listed."""
     settings = values.settings(given, [])
-    found = _asked_for(settings, file)
-    if found.table is None:
+    name, table = _asked_for(settings, file)
+    if table is None:
         note = f"{opening.root_url(settings)} has no routes: every alert goes to every channel"
-        _print({"file": found.name, "routes": None, "notes": [note]}, [note], as_json=as_json)
+        tell({"file": name, "routes": None, "notes": [note]}, [note], as_json=as_json)
         return exits.OK
-    notes = absent(found.table, configured_channels(settings))
-    count = len(found.table.routes) - 1
-    told = f"{found.name} can be used: {counted(count, 'route')} and the default"
-    document = {"file": found.name, "routes": [route.name for route in found.table.routes], "notes": notes}
-    _print(document, [told, *(f"Note: {note}" for note in notes)], as_json=as_json)
+    notes = absent(table, configured_channels(settings))
+    told = f"{name} can be used: {counted(len(table.routes) - 1, 'route')} and the default"
+    document = {"file": name, "routes": [route.name for route in table.routes], "notes": notes}
+    tell(document, [told, *(f"Note: {note}" for note in notes)], as_json=as_json)
     return exits.WARNING if notes else exits.OK
 
 
@@ -86,15 +83,15 @@ def check(*, file: str | None, as_json: bool, **given: str | None) -> int:
 def show(*, as_json: bool, **given: str | None) -> int:
     """Show the routes of the fleet in order, and the channels that are set up here."""
     settings = values.settings(given, [])
-    found, channels = _asked_for(settings, None), configured_channels(settings)
-    if found.table is None:
+    (_, table), channels = _asked_for(settings, None), configured_channels(settings)
+    if table is None:
         note = f"{opening.root_url(settings)} has no routes: every alert goes to every channel"
-        _print({"routes": None, "people": {}, "channels": _named(channels), "notes": [note]}, [note], as_json=as_json)
+        tell({"routes": None, "people": {}, "channels": _named(channels), "notes": [note]}, [note], as_json=as_json)
         return exits.OK
-    notes = absent(found.table, channels)
-    document = {**table_document(found.table), "channels": _named(channels), "notes": notes}
-    told = [*described(found.table), *_channel_lines(channels), *(f"Note: {note}" for note in notes)]
-    _print(document, told, as_json=as_json)
+    notes = absent(table, channels)
+    document = {**table_document(table), "channels": _named(channels), "notes": notes}
+    told = [*described(table), *_channel_lines(channels), *(f"Note: {note}" for note in notes)]
+    tell(document, told, as_json=as_json)
     return exits.WARNING if notes else exits.OK
 
 
@@ -112,7 +109,7 @@ def put(*, file: str, as_json: bool, **given: str | None) -> int:
     notes = absent(table, configured_channels(settings))
     told = f"{file} holds for {store.url} now: {ROUTES_FILE}"
     document = {"file": f"{store.url}/{ROUTES_FILE}", "routes": [route.name for route in table.routes], "notes": notes}
-    _print(document, [told, *(f"Note: {note}" for note in notes)], as_json=as_json)
+    tell(document, [told, *(f"Note: {note}" for note in notes)], as_json=as_json)
     return exits.WARNING if notes else exits.OK
 
 
@@ -124,18 +121,18 @@ def remove(*, as_json: bool, **given: str | None) -> int:
     store = opening.store(values.settings(given, []))
     were = routes.remove(store)
     told = f"{store.url} has no routes any more" if were else f"{store.url} had no routes"
-    _print({"removed": were}, [told], as_json=as_json)
+    tell({"removed": were}, [told], as_json=as_json)
     return exits.OK
 
 
 @command.command("test", cls=options.Grouped, epilog=EPILOG_TEST)
-@options.option("--run", metavar="RUN", group=WHICH, help="The run; owner and team are read from it, if it names them.")
-@options.option("--status", metavar="S", group=WHICH, help=f"Event of the alert: {', '.join(_EVENTS)}.")
-@options.option("--owner", "whose", metavar="NAME", group=WHICH, help="The run's owner [as the run says].")
-@options.option("--team", "of_team", metavar="NAME", group=WHICH, help="The owner's team [as the run says].")
-@options.option("--cause", metavar="TYPE", group=WHICH, help="Error type of the cause [unknown].")
-@options.option("--at", metavar="TIME", group=WHICH, help="Time of the alert: 2026-01-31T03:00:00+01:00 [now].")
-@options.option("--file", metavar="PATH", group=WHICH, help="Test the routes at PATH [those of the fleet].")
+@options.option("--run RUN", "The run; owner and team are read from it, if it names them.", WHICH)
+@options.option("--status S", f"Event of the alert: {', '.join(_EVENTS)}.", WHICH)
+@options.option("--owner NAME", "The run's owner [as the run says].", WHICH, name="whose")
+@options.option("--team NAME", "The owner's team [as the run says].", WHICH, name="of_team")
+@options.option("--cause TYPE", "Error type of the cause [unknown].", WHICH)
+@options.option("--at TIME", "Time of the alert: 2026-01-31T03:00:00+01:00 [now].", WHICH)
+@options.option("--file PATH", "Test the routes at PATH [those of the fleet].", WHICH)
 @options.place
 @options.form
 def test(  # noqa: PLR0913 - one for each option
@@ -154,7 +151,7 @@ def test(  # noqa: PLR0913 - one for each option
     faults: list[str] = []
     run_id, event, when = _run(run, faults), _event(status, faults), _time(at, faults)
     settings = values.settings(given, faults)
-    found, channels = _asked_for(settings, file), configured_channels(settings)
+    (_, table), channels = _asked_for(settings, file), configured_channels(settings)
     store = opening.store(settings)
     owner, team, notes = owner_name(whose), owner_name(of_team), list[str]()
     if owner is None and team is None:
@@ -163,92 +160,68 @@ def test(  # noqa: PLR0913 - one for each option
         run_id, event, _STATUSES.get(event, Status.RUNNING), "", when or store.clock(),
         cause=cause, owner=owner, team=team,
     )  # fmt: skip
-    _tell(_answer(found.table, message, channels), message, notes, as_json=as_json)
+    _tell(table, message, channels, notes, as_json=as_json)
     return exits.OK
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    routes: tuple[str, ...]
-    dropped: bool
-    goes: tuple[Channel, ...]
-    left_out: tuple[Channel, ...]
-    message: Message
-
-
-def _answer(table: RouteTable | None, message: Message, channels: Sequence[Channel]) -> _Answer:
-    if table is None:
-        return _Answer((), dropped=False, goes=tuple(channels), left_out=(), message=message)
-    choice = choose(table, message)
-    routed, told = applied(choice, message, [channel.identity for channel in channels])
-    spared = routed.left_out if routed is not None else ()
-    return _Answer(
-        choice.by,
-        not choice.to,
-        tuple(channel for channel in channels if channel.identity not in spared),
-        tuple(channel for channel in channels if channel.identity in spared),
-        told,
-    )
-
-
-def _tell(answer: _Answer, message: Message, notes: Sequence[str], *, as_json: bool) -> None:
-    told = answer.message
-    mentions = [{"name": each.name, "slack": each.slack, "email": each.email, "pagerduty": each.pagerduty}
-                for each in told.mentions]  # fmt: skip
+def _tell(
+    table: RouteTable | None, message: Message, channels: Sequence[Channel], notes: Sequence[str], *, as_json: bool
+) -> None:
+    taken, dropped, told, spared = list[str](), False, message, tuple[str, ...]()
+    if table is not None:
+        choice = choose(table, message)
+        routed, told = applied(choice, message, [channel.identity for channel in channels])
+        taken, dropped, spared = list(choice.by), not choice.to, routed.left_out if routed is not None else ()
+    goes = [channel for channel in channels if channel.identity not in spared]
+    left_out = [channel for channel in channels if channel.identity in spared]
+    mentions = [picked(each, "name slack email pagerduty") for each in told.mentions]
     remarks = [*told.notes, *notes]
     document: dict[str, object] = {
-        "run_id": message.run_id,
         "status": message.event.value,
-        "severity": message.severity,
-        "owner": told.owner,
-        "team": told.team,
-        "at": format_time(message.at),
-        "routes": list(answer.routes),
-        "dropped": answer.dropped,
-        "channels": _named(answer.goes),
-        "left_out": _named(answer.left_out),
+        **picked(message, "run_id severity at"),
+        **picked(told, "owner team"),
+        "routes": taken,
+        "dropped": dropped,
+        "channels": _named(goes),
+        "left_out": _named(left_out),
         "mentions": mentions,
         "notes": remarks,
     }
     whose = f"{told.owner or 'nobody known'}, team {told.team or 'not known'}"
     lines = [
         f"Alert: {message.event.value} ({message.severity}) of {message.run_id}, owner {whose}",
-        f"Taken by: {', '.join(answer.routes) or 'no route, as there are none'}",
-        f"Goes to: {_listed(answer.goes) if not answer.dropped else 'nobody: it is recorded, and not sent'}",
+        f"Taken by: {', '.join(taken) or 'no route, as there are none'}",
+        f"Goes to: {_listed(goes) if not dropped else 'nobody: it is recorded, and not sent'}",
     ]
-    if answer.left_out and not answer.dropped:
-        lines.append(f"Left out: {_listed(answer.left_out)}")
+    if left_out and not dropped:
+        lines.append(f"Left out: {_listed(left_out)}")
     if mentions:
         lines.append(f"Mentions: {', '.join(' '.join(filter(None, each.values())) for each in mentions)}")
-    _print(document, [*lines, *(f"Note: {note}" for note in remarks)], as_json=as_json)
+    tell(document, [*lines, *(f"Note: {note}" for note in remarks)], as_json=as_json)
 
 
 # Arguments.
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    name: str
-    table: RouteTable | None
-    """None if the fleet has no routes."""
+def _asked_for(settings: Settings, file: str | None) -> tuple[str, RouteTable | None]:
+    """The name and the routes of ``file``, else of the fleet's file, which may have none.
 
-
-def _asked_for(settings: Settings, file: str | None) -> _Found:
-    """The routes in ``file``, else those of the fleet. Raises :class:`SettingsError` with all faults in them."""
+    Raises :class:`SettingsError` with all faults in them.
+    """
     if file is not None:
         body, name = _read(file), file
     else:
         store = opening.store(settings)
         name, blob = f"{store.url}/{ROUTES_FILE}", routes.read_file(store)
         if blob is None:
-            return _Found(name, None)
+            return name, None
         if blob.size_bytes > len(blob.body):
             raise SettingsError([f"{name} has {blob.size_bytes:,} bytes; {routes.FILE_LIMIT_BYTES:,} is the most"])
         body = blob.body
     table, faults = compiled(body, name)
     if table is None:
         raise SettingsError(list(map(str, faults)))
-    return _Found(name, table)
+    return name, table
 
 
 def _read(file: str) -> bytes:
@@ -307,11 +280,3 @@ def _named(channels: Sequence[Channel]) -> list[str]:
 def _channel_lines(channels: Sequence[Channel]) -> list[str]:
     told = [f"  {name:<20} {channel.describe}" for name, channel in zip(_named(channels), channels, strict=True)]
     return ["", "Channels that are set up here", *(told or ["  none"])]
-
-
-def _print(document: Mapping[str, object], lines: Sequence[str], *, as_json: bool) -> None:
-    if as_json:
-        print(dump(masked_throughout(dict(document), logs.redact)))
-        return
-    for line in lines:
-        print(clean(logs.redact(line)).replace("\n", " "))

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from lastbeat.alerts.port import Channel
 from lastbeat.model.route import ALL, DAYS, NOBODY, THE_OWNER, Route, RouteTable
+from lastbeat.views.as_json import picked
 from lastbeat.watch.effects.outbox import answers_to
 
 _SPECIAL = frozenset({ALL, NOBODY})
@@ -65,34 +66,20 @@ def table_document(table: RouteTable) -> dict[str, object]:
     """The table as a document, in the keys of the file."""
     return {
         "routes": [_route(route) for route in table.routes],
-        "people": {
-            name: {
-                "slack": person.slack,
-                "email": person.email,
-                "pagerduty": person.pagerduty,
-                "team": person.team,
-                "also": list(person.also),
-            }
-            for name, person in table.people.items()
-        },
+        "people": {name: picked(person, "slack email pagerduty team also") for name, person in table.people.items()},
     }
 
 
 def _route(route: Route) -> dict[str, object]:
     return {
-        "name": route.name,
+        **picked(route, "name to mention"),
         "when": {
-            "runs": list(route.runs),
+            **picked(route, "runs hours days zone"),
             "owner": list(route.owners),
             "team": list(route.teams),
             "status": [event.lower() for event in route.events],
             "severity": list(route.severities),
             "cause": list(route.causes),
-            "hours": list(route.hours),
-            "days": list(route.days),
-            "zone": route.zone,
         },
-        "to": list(route.to),
-        "mention": list(route.mention),
         "continue": route.goes_on,
     }

@@ -9,7 +9,7 @@ from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.model.view import RunView, SentAlert
 from lastbeat_cli.lines import age, size
-from lastbeat_cli.terminal.paint import Line, cut, line, wrapped
+from lastbeat_cli.terminal.paint import Line, cut, line, paragraph
 
 MOST_TRANSITIONS: Final = 8
 MOST_ALERTS: Final = 6
@@ -62,23 +62,23 @@ def job(view: RunView, columns: int) -> Iterator[Line]:
             f"{each.name} {'no limit' if each.limit is None else f'{each.left} of {each.limit}'}"
             for each in view.job.budgets
         )
-        yield from map(line, wrapped(f"Budget left: {', '.join(left)}", columns, _INDENT))
+        yield from paragraph(f"Budget left: {', '.join(left)}", columns, _INDENT)
     found = view.job.checkpoint
     if found is not None:
         step = f"step {found.step:,}, " if found.step is not None else ""
         saved = f"saved {age(view.at, found.saved_at)}, " if found.saved_at is not None else ""
         seen = f"found {age(view.at, found.found_at)}" if found.found_at is not None else ""
-        yield from map(line, wrapped(f"Last complete checkpoint: {step}{saved}{seen}: {found.url}", columns, _INDENT))
+        yield from paragraph(f"Last complete checkpoint: {step}{saved}{seen}: {found.url}", columns, _INDENT)
     # That a successful run is not restarted goes without saying.
     if ruling is not None and (ruling.restart or view.row.status is not Status.SUCCEEDED):
         what = f"restart, attempt {ruling.attempt}" if ruling.restart else "not restarted"
         step = f", from step {ruling.resume_step}" if ruling.resume_step is not None else ""
         told = f"Decided {age(view.at, ruling.at)}: {what}{step}: {one_line(ruling.reason)}"
-        yield from map(line, wrapped(told, columns, _INDENT))
+        yield from paragraph(told, columns, _INDENT)
         if ruling.job:
-            yield from map(line, wrapped(f"Its {one_line(ruling.job)}", columns, _INDENT))
+            yield from paragraph(f"Its {one_line(ruling.job)}", columns, _INDENT)
         if ruling.passed_over:
-            yield from map(line, wrapped(f"Not from {one_line(ruling.passed_over)}", columns, _INDENT))
+            yield from paragraph(f"Not from {one_line(ruling.passed_over)}", columns, _INDENT)
     yield from _reactions(view, columns)
     if view.job.next_job is not None:
         at = view.job.starts_at
@@ -92,11 +92,11 @@ def _reactions(view: RunView, columns: int) -> Iterator[Line]:
         return
     for note in reversed(view.job.notes[-_MOST_NOTES:]):
         told = f"Note {age(view.at, note.at)}, on {one_line(note.on)}: {one_line(note.text)}"
-        yield from map(line, wrapped(told, columns, _INDENT))
+        yield from paragraph(told, columns, _INDENT)
     for run in reversed(view.job.commands[-_MOST_NOTES:]):
         how = f"{one_line(run.how)}, {age(view.at, run.ended_at)}" if run.ended_at else f"runs, {age(view.at, run.at)}"
         output = f"; output: {one_line(run.output)}" if run.output else ""
-        yield from map(line, wrapped(f"{one_line(run.name)}: {how}{output}", columns, _INDENT))
+        yield from paragraph(f"{one_line(run.name)}: {how}{output}", columns, _INDENT)
 
 
 def _transition(each: Transition) -> str:
@@ -129,7 +129,7 @@ def _alert(alert: SentAlert, columns: int) -> Iterator[Line]:
     fate = ", ".join(fates) if fates else "not sent: no channel was set up"
     yield line(cut(f"{_INDENT}{when}  {alert.event}: {fate}", columns))
     if alert.error:
-        yield from ((((row), "mark"),) for row in wrapped(f"! {alert.error}", columns, _INDENT * 2))
+        yield from paragraph(f"! {alert.error}", columns, _INDENT * 2, style="mark")
 
 
 def files(view: RunView, columns: int) -> Iterator[Line]:

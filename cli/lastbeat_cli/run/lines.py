@@ -16,7 +16,7 @@ from lastbeat.views.account import Account, account, trimmed
 from lastbeat_cli.lines import age, standstill
 from lastbeat_cli.run import history, state
 from lastbeat_cli.stuck import stuck_lines
-from lastbeat_cli.terminal.paint import Line, cut, folded, line, wrapped
+from lastbeat_cli.terminal.paint import Line, cut, folded, line, paragraph, wrapped
 from lastbeat_cli.terminal.signs import middle_cut
 
 INDENT: Final = "  "
@@ -172,9 +172,9 @@ def _action(view: RunView, columns: int) -> Iterator[Line]:
         return
     yield line("What to do", "heading")
     if hint or row.action:
-        yield from map(line, wrapped(hint or row.action or "", columns))
+        yield from paragraph(hint or row.action or "", columns)
     if again is not None:
-        yield from map(line, wrapped(f"Restart: {again}", columns))
+        yield from paragraph(f"Restart: {again}", columns)
 
 
 def excerpt(found: Excerpt, columns: int, title: str = "") -> Iterator[Line]:
@@ -230,7 +230,7 @@ def _log(view: RunView, told: Account, columns: int, around: tuple[int, int] | N
 
 
 def _notice(note: str, columns: int) -> Iterator[Line]:
-    yield from ((((part), "dim"),) for part in wrapped(f"({note})", columns))
+    yield from paragraph(f"({note})", columns, style="dim")
 
 
 def _notes(view: RunView, columns: int) -> Iterator[Line]:

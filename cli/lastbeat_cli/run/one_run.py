@@ -1,13 +1,13 @@
 """The run named on the command line: its exit status, and the error message if there is no such run."""
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lastbeat.model.status import Status
 from lastbeat.model.text import did_you_mean, near_names
 from lastbeat.settings import Settings
-from lastbeat.stores.port import MissingStoreError, Store, StoreError
+from lastbeat.stores.port import Store, StoreError
+from lastbeat.training.sdk.timed_calls import call_with_timeout
 from lastbeat_cli import exits, options, values
 
 if TYPE_CHECKING:
@@ -86,22 +86,8 @@ def _suggestion(run_id: str, names: Sequence[str]) -> str:
     return did_you_mean([*begun, *(name for name in near_names(run_id, names, most=3) if name not in begun)][:3])
 
 
-def missing(fault: MissingStoreError) -> StoreError:
-    """The error for a missing fleet root, with advice."""
-    return StoreError(str(fault), fault.advice or "--root, or MONITORING_ROOT, says where the runs are")
-
-
 def run_names(store: Store) -> list[str] | None:
     """The folders below the fleet root that may be runs, or None if they cannot be listed within some seconds."""
-    found: list[Sequence[str]] = []
-
-    def ask() -> None:
-        try:
-            found.append(store.folders()[:_MOST_NAMES])
-        except StoreError:
-            return
-
-    asking = threading.Thread(target=ask, name="names", daemon=True)
-    asking.start()
-    asking.join(_PATIENCE_S)
-    return [name for name in found[0] if not name.startswith("_")] if found else None
+    none: list[str] | None = None
+    names = call_with_timeout(lambda: list(store.folders()[:_MOST_NAMES]), _PATIENCE_S, none)
+    return None if names is None else [name for name in names if not name.startswith("_")]

@@ -13,7 +13,7 @@ from lastbeat_cli.explain import command as explain
 from lastbeat_cli.run.lines import show_lines
 from lastbeat_cli.run.screen import top_lines
 from lastbeat_cli.terminal import scrolled, signs
-from lastbeat_cli.terminal.feed import Feed
+from lastbeat_cli.terminal.live import Feed
 from lastbeat_cli.terminal.paint import Line, broken, cut, line
 from lastbeat_cli.terminal.screen import Screen
 from lastbeat_cli.terminal.signs import Signs, harmless

@@ -1,18 +1,20 @@
-"""One run on one screen: its figures, and its curves as large as there is room. Pure."""
+"""One run on one screen: its curves, as large as there is room, and its figures. Pure."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Final
 
 from lastbeat.alerts import facts
+from lastbeat.model.resources import Gpu, Resources
 from lastbeat.model.status import Status, steps_done
+from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration, format_time
-from lastbeat.model.view import RunView
+from lastbeat.model.view import Point, RankLine, RunView
 from lastbeat_cli import lines
 from lastbeat_cli.fleet import cells as fleet_cells
-from lastbeat_cli.run.figures import figures
-from lastbeat_cli.run.figures import speeds as speeds_of
+from lastbeat_cli.lines import cores, size
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import Line, cells, cut, line, sentence
 from lastbeat_cli.terminal.plot import Points, plot
@@ -26,6 +28,11 @@ _GAP: Final = 3
 _SAME: Final = 60
 _TALL: Final = 36
 """Least number of screen lines for sentences of two lines."""
+_MOST_METRICS: Final = 6
+_MOST_GPUS: Final = 16
+_SPARK: Final = 24
+_SILENT_S: Final = 600.0
+_INDENT: Final = 10
 
 
 def top_lines(
@@ -116,7 +123,7 @@ def _progress(view: RunView, columns: int, now: datetime, signs_of: Signs) -> It
 
 def _curves(view: RunView, columns: int, height: int, signs_of: Signs) -> list[Line]:
     losses: Points = [(point.step, point.loss) for point in view.points]
-    speeds: Points = speeds_of(view.points)
+    speeds: Points = speeds_at(view.points)
     two = columns >= _SIDE_BY_SIDE and sum(1 for _, speed in speeds if speed is not None) > 1
     left = (columns - _GAP) * 3 // 5 if two else columns
     first = _titled("Loss", losses, left, height, signs_of)
@@ -155,3 +162,153 @@ def _finite(value: float | None) -> bool:
 
 def _step(value: float) -> str:
     return f"step {int(value):,}"
+
+
+def figures(view: RunView, columns: int, now: datetime, signs_of: Signs, *, short: bool = False) -> Iterator[Line]:
+    """One line for each known kind of figure. GPUs get a line each, or one line for all if ``short``."""
+    for label, parts in (
+        ("Speed", list(_speed(view, signs_of))),
+        ("Training", list(_training(view))),
+        ("Beats", list(_beats(view, now))),
+        ("Ranks", list(_ranks(view, now))),
+        ("Uses", list(_uses(view.resources))),
+    ):
+        if parts:
+            yield _labelled(label, parts, columns)
+    if view.resources is not None and short and len(view.resources.gpus) > 2:
+        yield _labelled("GPUs", list(_all_gpus(view.resources.gpus)), columns)
+    elif view.resources is not None:
+        for text in _gpus(view.resources.gpus, columns - _INDENT, signs_of):
+            yield ((" " * _INDENT, ""), (text, ""))
+    for note in view.notes[:2]:
+        yield line(cut(f"Note: {harmless(note)}", columns), "dim")
+
+
+def _labelled(label: str, parts: Sequence[str], columns: int) -> Line:
+    return ((f"{label:<{_INDENT}}", "dim"), (cut("  ".join(parts), max(columns - _INDENT, 1)), ""))
+
+
+def speeds_at(points: Sequence[Point]) -> list[tuple[float, float | None]]:
+    """Step and steps per second, for each pair of neighbouring points at the later one's step."""
+    found: list[tuple[float, float | None]] = []
+    for before, here in pairwise(points):
+        seconds = (here.at - before.at).total_seconds()
+        steps = here.step - before.step
+        if seconds > 0 and steps >= 0:
+            found.append((here.step, steps / seconds))
+        elif steps < 0:
+            # The run restarted, so earlier speeds say nothing about the current ones.
+            found.clear()
+    return found
+
+
+def _speed(view: RunView, signs_of: Signs) -> Iterator[str]:
+    row = view.row
+    if row.steps_per_s is not None and row.steps_per_s > 0:
+        yield f"{fleet_cells.number(row.steps_per_s, 3)} steps/s"
+        yield f"{_seconds(1 / row.steps_per_s)} a step"
+    if row.tokens_per_s is not None:
+        yield f"{fleet_cells.si(row.tokens_per_s)} tokens/s"
+    known = row.steps_per_s is not None or row.tokens_per_s is not None
+    drawn = signs.spark([speed for _, speed in speeds_at(view.points)], _SPARK, signs_of, 0.0) if known else ""
+    if len(drawn) > 1:
+        yield drawn
+
+
+def _seconds(value: float) -> str:
+    if not math.isfinite(value) or value >= 100:
+        return format_duration(value) if math.isfinite(value) else fleet_cells.number(value)
+    return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.3g} s"
+
+
+def _training(view: RunView) -> Iterator[str]:
+    if view.learning_rate is not None:
+        yield f"learning rate {fleet_cells.number(view.learning_rate, 3)}"
+    if view.epoch is not None:
+        yield f"epoch {fleet_cells.number(view.epoch, 4)}"
+    for name, value in list(view.metrics.items())[:_MOST_METRICS]:
+        yield f"{harmless(name, 40)} {'?' if value is None else fleet_cells.number(value, 4)}"
+
+
+def _beats(view: RunView, now: datetime) -> Iterator[str]:
+    for beat in view.beats:
+        fault = f" ({harmless(beat.fault, 80)})" if beat.fault else ""
+        yield f"{harmless(beat.name, 40)} {format_duration(now - beat.modified)} ago{fault}"
+    if not view.beats:
+        yield "no heartbeat file"
+
+
+def _ranks(view: RunView, now: datetime) -> Iterator[str]:
+    if not view.ranks:
+        return
+    told = len(view.ranks) + view.ranks_left_out
+    yield f"{told} of {view.world_size}" if view.world_size else str(told)
+    last = max((rank for rank in view.ranks if rank.behind), key=_behind, default=None)
+    yield f"rank {last.rank} is {counted(_behind(last), 'step')} behind" if last is not None else "none is behind"
+    silent = [rank for rank in view.ranks if (now - rank.modified).total_seconds() > _SILENT_S]
+    if silent and not view.row.status.finished:
+        oldest = min(silent, key=lambda rank: rank.modified)
+        yield f"{len(silent)} silent, rank {oldest.rank} for {format_duration(now - oldest.modified)}"
+    if faults := sum(1 for rank in view.ranks if rank.fault):
+        yield f"{faults} unreadable"
+
+
+def _behind(rank: RankLine) -> int:
+    return rank.behind or 0
+
+
+def _uses(resources: Resources | None) -> Iterator[str]:
+    if resources is None:
+        return
+    if resources.cpu is not None:
+        yield f"{cores(resources.cpu)} CPU cores"
+    if resources.rss_bytes is not None:
+        yield f"{size(resources.rss_bytes)} resident"
+    free, total = resources.memory_available_bytes, resources.memory_total_bytes
+    if free is not None:
+        yield f"{size(free)} memory free" + (f" of {size(total)}" if total is not None else "")
+
+
+def _gpus(gpus: Sequence[Gpu], columns: int, signs_of: Signs) -> Iterator[str]:
+    told = [_gpu(index, gpu, signs_of) for index, gpu in enumerate(gpus[:_MOST_GPUS])]
+    if len(gpus) > _MOST_GPUS:
+        told.append(f"and {len(gpus) - _MOST_GPUS} more")
+    used = ""
+    for each in told:
+        joined = f"{used}   {each}" if used else each
+        if used and cells(joined) > columns:
+            yield cut(used, columns)
+            joined = each
+        used = joined
+    if used:
+        yield cut(used, columns)
+
+
+def _all_gpus(gpus: Sequence[Gpu]) -> Iterator[str]:
+    """``8  89-98% busy  68.9-69.8 of 80 GiB``."""
+    yield str(len(gpus))
+    busy = [gpu.utilization * 100 for gpu in gpus if gpu.utilization is not None and math.isfinite(gpu.utilization)]
+    if busy:
+        yield f"{_range(min(busy), max(busy), '.0f')}% busy"
+    used = [gpu.memory_used_bytes / 2**30 for gpu in gpus if gpu.memory_used_bytes is not None]
+    total = {gpu.memory_total_bytes for gpu in gpus}
+    if used:
+        whole = next(iter(total)) if len(total) == 1 else None
+        yield _range(min(used), max(used), ".3g") + (f" of {whole / 2**30:.3g} GiB" if whole else " GiB")
+
+
+def _range(least: float, most: float, how: str) -> str:
+    low, high = f"{least:{how}}", f"{most:{how}}"
+    return low if low == high else f"{low}-{high}"
+
+
+def _gpu(index: int, gpu: Gpu, signs_of: Signs) -> str:
+    """``GPU 0 ████░ 81% 70/80 GiB``."""
+    told = [f"GPU {index}"]
+    if gpu.utilization is not None and math.isfinite(gpu.utilization):
+        share = max(0, min(round(gpu.utilization * 100), 100))
+        told += [signs.bar(share, 100, 5, signs_of), f"{share:>3}%"]
+    used, total = gpu.memory_used_bytes, gpu.memory_total_bytes
+    if used is not None:
+        told.append(f"{used / 2**30:.3g}/{total / 2**30:.3g} GiB" if total else size(used))
+    return " ".join(told)

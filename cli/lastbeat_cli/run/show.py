@@ -8,7 +8,6 @@ import click
 
 from lastbeat.model.view import RunView
 from lastbeat.settings import opening
-from lastbeat.stores.port import MissingStoreError
 from lastbeat.views.one_run import RunWatch, run_watch
 from lastbeat.views.run_document import run_document
 from lastbeat_cli import exits, logs, options, values
@@ -22,11 +21,9 @@ from lastbeat_cli.terminal.screen import Screen
 MOST_LINES = 1000
 LIVE = "Curves and figures, live"
 EPILOG = f"""\
-\b
 Exit status, by the convention of monitoring plug-ins:
 {one_run.EXITS}
 
-\b
 Examples:
   lastbeat show mistral-20250804-171621
   lastbeat show mistral-20250804-171621 --json | jq .explained
@@ -39,13 +36,11 @@ Keys of --live: t shows everything about the run, q quits.
 
 @click.command("show", cls=options.Grouped, epilog=EPILOG)
 @one_run.argument
-@options.option("--live", is_flag=True, group=LIVE, help="Show loss curve, speed, steps and resources, live.")
-@options.option("--once", is_flag=True, group=LIVE, help="With --live: print one picture, as into a pipe.")
-@options.option(
-    "--interval", "pace", metavar="SECONDS", group=LIVE, help="With --live: time between two reads of the store [5]."
-)
+@options.option("--live", "Show loss curve, speed, steps and resources, live.", LIVE)
+@options.option("--once", "With --live: print one picture, as into a pipe.", LIVE)
+@options.option("--interval SECONDS", "With --live: time between two reads of the store [5].", LIVE, name="pace")
 @options.place
-@options.option("-n", "--lines", metavar="N", help="Number of last lines of the newest log [15].")
+@options.option("-n --lines N", "Number of last lines of the newest log [15].")
 @options.stale_minutes()
 @options.form
 def command(
@@ -73,10 +68,7 @@ def command(
     settings = one_run.read(run, given, faults)
     store = opening.store(settings)
     watch = run_watch(settings, run, at=store, places=True)
-    try:
-        view = watch.look(log_lines=most)
-    except MissingStoreError as fault:
-        raise one_run.missing(fault) from None
+    view = watch.look(log_lines=most)
     if view is None:
         raise one_run.unknown(store, run)
     if as_json:

@@ -11,8 +11,9 @@ from lastbeat.model.resources import Gpu, Resources
 from lastbeat.model.status import Status, steps_done
 from lastbeat.model.times import format_duration
 from lastbeat.model.view import HeartbeatFile, RankLine, RunView
-from lastbeat_cli.lines import age, bar, cores, percent, size, step_age
-from lastbeat_cli.terminal.paint import Line, cells, cut, line, wrapped
+from lastbeat_cli.lines import age, cores, percent, size, step_age
+from lastbeat_cli.terminal import signs
+from lastbeat_cli.terminal.paint import Line, cells, cut, line, paragraph, wrapped
 
 MOST_RANKS: Final = 8
 """Most ranks shown one by one, the worst first."""
@@ -68,7 +69,7 @@ def _beat(beat: HeartbeatFile, at: datetime, columns: int) -> Iterator[Line]:
     for index, row in enumerate(rows):
         yield line(cut((start if index == 0 else " " * len(start)) + row, columns).rstrip())
     if beat.fault:
-        yield from ((((row), "mark"),) for row in wrapped(f"! {beat.fault}", columns, " " * 17))
+        yield from paragraph(f"! {beat.fault}", columns, " " * 17, style="mark")
 
 
 def limits(view: RunView, columns: int) -> Iterator[Line]:
@@ -91,20 +92,14 @@ def progress(view: RunView, columns: int) -> Iterator[Line]:
     yield line("Progress", "heading")
     if row.step is not None and row.total_steps and row.total_steps > 0:
         step = steps_done(row.step, row.total_steps, row.status)
-        yield line(
-            f"{_INDENT}{bar(step, row.total_steps, _BAR_WIDTH, ascii_only=_ascii())} {step:,} of "
-            f"{row.total_steps:,} ({percent(step, row.total_steps)}){step_age(row, view.at)}"
-        )
+        bar = signs.bar(step, row.total_steps, _BAR_WIDTH, signs.of(sys.stdout))
+        done = percent(step, row.total_steps)
+        yield line(f"{_INDENT}{bar} {step:,} of {row.total_steps:,} ({done}){step_age(row, view.at)}")
     yield from _listed(told, columns)
     yield from _listed(used, columns)
     if view.phases:
         latest = [f"{each.phase} {age(view.at, each.since)}" for each in view.phases[-4:]]
         yield from _listed([f"phases: {', then '.join(latest)}"], columns)
-
-
-def _ascii() -> bool:
-    """Whether stdout is limited to ASCII."""
-    return not (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
 
 
 def _pace(view: RunView) -> Iterator[str]:
@@ -167,7 +162,7 @@ def _gpus(gpus: Sequence[Gpu]) -> Iterator[str]:
 def _listed(told: Iterable[str], columns: int) -> Iterator[Line]:
     text = ", ".join(told)
     if text:
-        yield from map(line, wrapped(text, columns, _INDENT))
+        yield from paragraph(text, columns, _INDENT)
 
 
 def ranks(view: RunView, columns: int) -> Iterator[Line]:

@@ -8,7 +8,6 @@ from lastbeat.explain.scanning import matching
 from lastbeat.explain.signals import pattern_checks
 from lastbeat.model.signal import Signal
 from lastbeat.settings import opening
-from lastbeat.stores.port import MissingStoreError
 from lastbeat_cli import exits, options, values
 from lastbeat_cli.run import one_run
 from lastbeat_cli.run_logs import showing
@@ -28,13 +27,11 @@ files each line begins with its file's name.
 is only silent may come back, so -f waits for it until Ctrl-C. Rotated, rewritten and windowed logs are followed, and so
 are log files that appear later. -F continues after the end of the run, as 'tail -F' does, and follows the next attempt.
 
-\b
 Exit status:
   0  the lines were printed, even if there were none
   3  there is no such run or log, or the log cannot be read; also wrong settings or arguments
   141  the reader closed the pipe, as head does
 
-\b
 Examples:
   lastbeat logs mistral-20250804-171621 -f
   lastbeat logs mistral-20250804-171621 --grep 'loss (nan|inf)' -i -n 5
@@ -44,24 +41,15 @@ Examples:
 
 @click.command("logs", cls=options.Grouped, epilog=EPILOG)
 @one_run.argument
-@options.option("-n", "--lines", metavar="N|all", group=WHICH, help=f"Number of last lines [{LINES}; all with --grep].")
-@options.option("-f", "--follow", is_flag=True, group=WHICH, help="Print new lines, too, until the run is over.")
-@options.option("-F", "follow_on", is_flag=True, group=WHICH, help="As -f, but continue after the run is over.")
-@options.option("--grep", metavar="RE", group=WHICH, help="Only lines that match this regular expression.")
-@options.option("-i", "--ignore-case", is_flag=True, group=WHICH, help="--grep ignores upper and lower case.")
-@options.option(
-    "--interval", metavar="SECONDS", default="2", group=WHICH, help="Time between two reads while following [2]."
-)
-@options.option(
-    "--file",
-    "named",
-    metavar="NAME",
-    multiple=True,
-    group=FILES,
-    help="A log by its name, also with * and ?; repeatable.",
-)
-@options.option("--rank", metavar="N", multiple=True, group=FILES, help="The logs of this rank; repeatable.")
-@options.option("--list", "listing", is_flag=True, group=FILES, help="List the files, the newest first.")
+@options.option("-n --lines N|all", f"Number of last lines [{LINES}; all with --grep].", WHICH)
+@options.option("-f --follow", "Print new lines, too, until the run is over.", WHICH)
+@options.option("-F", "As -f, but continue after the run is over.", WHICH, name="follow_on")
+@options.option("--grep RE", "Only lines that match this regular expression.", WHICH)
+@options.option("-i --ignore-case", "--grep ignores upper and lower case.", WHICH)
+@options.option("--interval SECONDS", "Time between two reads while following [2].", WHICH, default="2")
+@options.option("--file NAME", "A log by its name, also with * and ?; repeatable.", FILES, name="named", multiple=True)
+@options.option("--rank N", "The logs of this rank; repeatable.", FILES, multiple=True)
+@options.option("--list", "List the files, the newest first.", FILES, name="listing")
 @options.place
 @options.form
 def command(  # noqa: PLR0913 - each is an option
@@ -89,16 +77,13 @@ def command(  # noqa: PLR0913 - each is an option
     store = opening.store(settings)
     asked = showing.Asked(settings, store, run, choice)
     printer = Printer(as_json=as_json, grep=looked_for)
-    try:
-        if listing:
-            showing.list_files(asked, as_json=as_json)
-        elif follow or follow_on:
-            showing.follow(asked, printer, most, interval_s, ends=not follow_on)
-        else:
-            showing.show(asked.meant(), printer, most)
-        printer.flush()
-    except MissingStoreError as fault:
-        raise one_run.missing(fault) from None
+    if listing:
+        showing.list_files(asked, as_json=as_json)
+    elif follow or follow_on:
+        showing.follow(asked, printer, most, interval_s, ends=not follow_on)
+    else:
+        showing.show(asked.meant(), printer, most)
+    printer.flush()
     return exits.OK
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import CUT, clean
 from lastbeat_cli import logs
 from lastbeat_cli.document import dump
@@ -70,7 +69,7 @@ class Printer:
         else:
             # Nearly every line is plain ASCII, needs no cleaning, and takes this faster path.
             text = data.decode("ascii")
-        text = mask_tokens(logs.redact(text)).rstrip()
+        text = logs.masked(text).rstrip()
         return text if self.grep is None or self.grep.matches(text) else None
 
     def show(self, file: str, text: str) -> None:
@@ -111,7 +110,7 @@ def short_name(file: str) -> str:
 def note(text: str) -> None:
     """Print a message about the logs to stderr."""
     if sys.stderr is not None:
-        print(mask_tokens(logs.redact(f"lastbeat: {clean(text)}")), file=sys.stderr, flush=True)
+        print(logs.masked(f"lastbeat: {clean(text)}"), file=sys.stderr, flush=True)
 
 
 class Lines:

@@ -8,11 +8,10 @@ from lastbeat_cli.lazy_group import CommandEntry, LazyGroup
 
 WHICH = "Which signals"
 which = options.option(
-    "--signals",
-    "given",
-    metavar="NAMES-OR-PATHS",
-    group=WHICH,
-    help="Catalogues, comma separated, each on top of those before it [LASTBEAT_SIGNALS, else default].",
+    "--signals NAMES-OR-PATHS",
+    "Catalogues, comma separated, each on top of those before it [LASTBEAT_SIGNALS, else default].",
+    WHICH,
+    name="given",
 )
 
 command = LazyGroup(

@@ -14,22 +14,21 @@ from lastbeat.lab.calibration import brier, calibration_error, diagnosed, reliab
 from lastbeat.lab.scoring import Score, ScoreCounts, ScoredCase
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.signal import Catalogue
-from lastbeat.model.text import clean, counted
+from lastbeat.model.text import counted
 from lastbeat.settings import SettingsError
+from lastbeat.views.as_json import picked
 from lastbeat_cli import exits, logs, options
-from lastbeat_cli.document import dump
+from lastbeat_cli.document import tell
 from lastbeat_cli.signals import command as signals
 from lastbeat_cli.signals.labelled_folders import AllFolders, FolderScorer, ScoredFolder, together, without_repeats
 
 EPILOG = """\
-\b
 The index has one JSON object a line:
   id, file (below DIR), label (an error type, or none for a healthy log),
   first_cause_lineno (from 1, of the line that shows the cause);
   optional acceptable_labels, provenance, cascade, and for --unseen and --rules
   source (owner/name of the repository that it comes from) and framework.
 
-\b
 Exit status:
   0  the catalogue was scored
   3  the index or a log of some DIR could not be read (the other folders are
@@ -41,13 +40,9 @@ Exit status:
 @click.argument("named", metavar="DIR…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @signals.which
 @options.option(
-    "--unseen",
-    is_flag=True,
-    help="Also score each repository's logs without the signals that no other repository's logs need.",
+    "--unseen", "Also score each repository's logs without the signals that no other repository's logs need."
 )
-@options.option(
-    "--rules", is_flag=True, help="List the signals that revealed a cause, with the number of logs and repositories."
-)
+@options.option("--rules", "List the signals that revealed a cause, with the number of logs and repositories.")
 @options.form
 def evaluate(*, named: tuple[Path, ...], given: str | None, unseen: bool, rules: bool, as_json: bool) -> int:
     """Score a catalogue on the labelled logs of each DIR, which DIR/index.jsonl lists.
@@ -69,13 +64,12 @@ def evaluate(*, named: tuple[Path, ...], given: str | None, unseen: bool, rules:
     left_out = [f"{folder} could not be read, so its logs count nowhere" for folder, _ in unread]
     notes = [*notes, *every.twice, *left_out]
     more = _More(scorer.unseen(every) if unseen else None, scorer.rules(every) if rules else None)
-    if as_json:
-        print(dump(_document(scored, every, more, notes, catalogue)))
-    else:
-        print("\n".join(_shown(line) for line in _lines(scored, every, more, notes, catalogue)))
+    # Names of folders and logs are as untrusted as logs.
+    document = _document(scored, every, more, notes, catalogue)
+    tell(document, map(mask_tokens, _lines(scored, every, more, notes, catalogue)), as_json=as_json)
     for folder, faults in unread:
-        print(_shown(f"Error: {folder} was not scored:"), file=sys.stderr)
-        print("\n".join(_shown(f"  {fault}") for fault in faults), file=sys.stderr)
+        for line in (f"Error: {folder} was not scored:", *(f"  {fault}" for fault in faults)):
+            print(mask_tokens(logs.shown(line)), file=sys.stderr)
     return exits.UNKNOWN if unread else exits.OK
 
 
@@ -92,11 +86,6 @@ class _More:
 
     unseen: Score | None
     rules: list[SignalUse] | None
-
-
-def _shown(text: str) -> str:
-    """``text`` cleaned and masked: names of folders and logs are as untrusted as logs."""
-    return mask_tokens(logs.redact(clean(text)))
 
 
 def _lines(
@@ -246,17 +235,11 @@ def _unseen(ours: Score, unseen: Score) -> dict[str, object]:
 
 
 def _rule(use: SignalUse) -> dict[str, object]:
-    return {
-        "signal": use.name,
-        "logs": list(use.logs),
-        "repositories": list(use.repositories),
-        "matched_logs": use.matched_logs,
-        "matched_repositories": use.matched_repositories,
-    }
+    return {"signal": use.name, **picked(use, "logs repositories matched_logs matched_repositories")}
 
 
-def _tally(tally: ScoreCounts) -> dict[str, int]:
-    return {"logs": tally.count, "right": tally.right, "accepted": tally.accepted, "near": tally.near}
+def _tally(tally: ScoreCounts) -> dict[str, object]:
+    return {"logs": tally.count, **picked(tally, "right accepted near")}
 
 
 def _row(row: ScoredCase) -> dict[str, object]:

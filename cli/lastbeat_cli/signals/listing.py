@@ -9,14 +9,15 @@ from lastbeat.model.error_type import ErrorType
 from lastbeat.model.signal import Absence, Catalogue, Signal
 from lastbeat.model.text import counted, nearest
 from lastbeat.settings import SettingsError
-from lastbeat_cli import exits, logs, options
-from lastbeat_cli.document import dump
+from lastbeat.views.as_json import picked
+from lastbeat_cli import exits, options
+from lastbeat_cli.document import tell
 from lastbeat_cli.signals import command as signals
+from lastbeat_cli.terminal import paint
 
 ROWS = ("signal", "means", "severity", "role", "catalogue")
 LIMITS = {"inactivity_s": "stall after", "inactivity_check_s": "checked every", "poll_s": "logs read every"}
 EPILOG = """\
-\b
 Exit status:
   0  the signals were printed
   3  there is no such signal; also a catalogue that cannot be used, wrong settings or arguments
@@ -25,20 +26,18 @@ Exit status:
 
 @click.command("list", cls=options.Grouped, epilog=EPILOG)
 @signals.which
-@options.option("--catalogues", is_flag=True, group=signals.WHICH, help="List the built-in catalogues instead.")
+@options.option("--catalogues", "List the built-in catalogues instead.", signals.WHICH)
 @options.form
 def listing(*, given: str | None, catalogues: bool, as_json: bool) -> int:
     """List the signals of a catalogue. If several match a line, the first one counts."""
     if catalogues:
         found = {name: loading.description(name) for name in loading.names()}
-        _print(dump({"catalogues": found}) if as_json else "\n".join(_columns(list(found.items()))))
+        tell({"catalogues": found}, paint.columns(list(found.items())), as_json=as_json)
         return exits.OK
     catalogue = signals.catalogue(given)
-    if as_json:
-        _print(dump({"catalogue": catalogue.name, "signals": [signal_document(each) for each in catalogue.signals]}))
-        return exits.OK
+    document = {"catalogue": catalogue.name, "signals": [signal_document(each) for each in catalogue.signals]}
     rows = [(s.name, meaning(s), s.severity, s.role if failure(s) else "-", s.source) for s in catalogue.signals]
-    _print("\n".join([*_head(catalogue), "", *_columns([ROWS, *rows])]))
+    tell(document, [*_head(catalogue), "", *paint.columns([ROWS, *rows])], as_json=as_json)
     return exits.OK
 
 
@@ -56,10 +55,8 @@ def show(*, name: str, given: str | None, as_json: bool) -> int:
         if _named(loading.load(loading.DEFAULT), name):
             hint = f"; {loading.DEFAULT} has it, so it was silenced or its catalogue is not extended"
         raise SettingsError([f"{name!r} is neither a signal nor an error type of {catalogue.name}{hint}"])
-    if as_json:
-        _print(dump({key: value for key, (value, _) in found.items()}))
-        return exits.OK
-    _print("\n\n".join("\n".join(lines) for _, lines in found.values()))
+    lines = [line for number, (_, each) in enumerate(found.values()) for line in (*([""] if number else ()), *each)]
+    tell({key: value for key, (value, _) in found.items()}, lines, as_json=as_json)
     return exits.OK
 
 
@@ -75,7 +72,8 @@ def _named(catalogue: Catalogue, name: str) -> dict[str, tuple[object, list[str]
     if name in catalogue.error_types:
         error_type = catalogue.error_types[name]
         theirs = [signal.name for signal in catalogue.signals if signal.error_type == name]
-        found["error_type"] = {**_type_document(error_type), "signals": theirs}, list(_type(error_type, theirs))
+        facts = {**picked(error_type, "name restartable meaning hint"), "signals": theirs}
+        found["error_type"] = facts, list(_type(error_type, theirs))
     if name in loading.names():
         built_in = loading.load(name)
         document = {
@@ -104,31 +102,16 @@ def meaning(signal: Signal) -> str:
 def signal_document(signal: Signal) -> dict[str, object]:
     """A signal as a document."""
     return {
-        "name": signal.name,
-        "pattern": signal.pattern,
-        "substring": signal.substring,
-        "ignore_case": signal.ignore_case,
-        "verdict": signal.verdict,
-        "kind": signal.kind,
-        "error_type": signal.error_type,
-        "subsystem": signal.subsystem,
-        "severity": signal.severity,
-        "role": signal.role,
-        "envelope": signal.envelope,
-        "extract": dict(signal.extract),
+        **picked(signal, "name pattern substring ignore_case verdict kind error_type subsystem severity role envelope"),
+        **picked(signal, "extract restartable"),
         "hint": signal.hint or None,
-        "restartable": signal.restartable,
         "catalogue": signal.source,
     }
 
 
 def absence_document(absence: Absence) -> dict[str, object]:
     """An absence rule as a document."""
-    return {key: getattr(absence, key) for key in ("name", "signal", "within_s", "every_s", "hint")}
-
-
-def _type_document(error_type: ErrorType) -> dict[str, object]:
-    return {key: getattr(error_type, key) for key in ("name", "restartable", "meaning", "hint")}
+    return picked(absence, "name signal within_s every_s hint")
 
 
 def _signal(signal: Signal, catalogue: Catalogue) -> Iterator[str]:
@@ -194,13 +177,3 @@ def absence_rules(catalogue: Catalogue) -> str:
     """The number of absence rules, as text."""
     count = len(catalogue.absences)
     return counted(count, "absence rule")
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
-def _print(text: str) -> None:
-    print(logs.redact(text))

@@ -8,17 +8,14 @@ import click
 from lastbeat.explain.signals import loading
 from lastbeat.jobs.restarts.importing import ImportedConfiguration, import_configuration
 from lastbeat.jobs.restarts.loading import RestartPolicyError
-from lastbeat.model.secrets import mask_tokens
 from lastbeat.settings import SettingsError
 from lastbeat_cli import exits, logs, options
 
 EPILOG = """\
-\b
 Exit status:
   0  the files were written; stderr lists what has no counterpart
   3  PATH has neither a monitor nor a restart policy, or something is wrong with it
 
-\b
 Examples:
   lastbeat signals import megatron_production.yaml -o cluster.yaml
   lastbeat signals import experiment.yaml -o cluster.yaml --policy-out restarts.yaml
@@ -29,16 +26,8 @@ Examples:
 
 @click.command("import", cls=options.Grouped, epilog=EPILOG)
 @click.argument("file", metavar="PATH", type=click.Path(path_type=Path))
-@options.option(
-    "-o",
-    "--out",
-    metavar="PATH",
-    type=click.Path(path_type=Path),
-    help="Write the catalogue to this file, not to stdout.",
-)
-@options.option(
-    "--policy-out", metavar="PATH", type=click.Path(path_type=Path), help="Write the restart policy to this file."
-)
+@options.option("-o --out PATH", "Write the catalogue to this file, not to stdout.", type=click.Path(path_type=Path))
+@options.option("--policy-out PATH", "Write the restart policy to this file.", type=click.Path(path_type=Path))
 @options.verbose
 def command(*, file: Path, out: Path | None, policy_out: Path | None) -> int:
     """Convert PATH, a configuration of another launcher, to a catalogue and a restart policy.
@@ -57,7 +46,7 @@ def command(*, file: Path, out: Path | None, policy_out: Path | None) -> int:
         raise SettingsError(str(fault).splitlines()) from None
     _check_places(file, found, out, policy_out)
     for note in found.notes:
-        print(mask_tokens(logs.redact(note)), file=sys.stderr)
+        print(logs.masked(note), file=sys.stderr)
     if policy_out is None and found.policy and found.catalogue:
         what = f"{file}: it also makes a restart policy, with {found.reactions} reactions under on:"
         print(f"{what}; --policy-out PATH writes it", file=sys.stderr)

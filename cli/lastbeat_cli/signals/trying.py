@@ -16,8 +16,9 @@ from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.signal import Catalogue, Signal
 from lastbeat.model.text import counted, one_line
 from lastbeat.settings import SettingsError
-from lastbeat_cli import exits, logs, options
-from lastbeat_cli.document import dump
+from lastbeat.views.as_json import picked
+from lastbeat_cli import exits, options
+from lastbeat_cli.document import tell
 from lastbeat_cli.explain import log_sources
 from lastbeat_cli.explain.log_bytes import UnreadableLogError
 from lastbeat_cli.signals import command as signals
@@ -27,19 +28,16 @@ SHOWN: Final = 3
 MOST_SHOWN: Final = 1000
 _TEXT: Final = 200
 EPILOG_TEST = """\
-\b
 Exit status:
   0  the log was read, whatever matched
   3  the log or a catalogue could not be read; also wrong settings or arguments
 
-\b
 Examples:
   lastbeat signals test slurm-4711.out
   lastbeat signals test train.log --signals cluster.yaml --only licence_denied --most 100
   lastbeat signals test cluster.yaml          # a catalogue file: as 'signals check' does
 """
 EPILOG_CHECK = """\
-\b
 Exit status:
   0  the catalogue can be used
   3  the catalogue has faults
@@ -60,10 +58,8 @@ class _Hits:
 @click.command("test", cls=options.Grouped, epilog=EPILOG_TEST)
 @click.argument("file", metavar="PATH")
 @signals.which
-@options.option("--only", metavar="NAME", group=signals.WHICH, help="Only this signal.")
-@options.option(
-    "--most", type=click.IntRange(0, MOST_SHOWN), default=SHOWN, metavar="N", help=f"Lines shown a signal [{SHOWN}]."
-)
+@options.option("--only NAME", "Only this signal.", signals.WHICH)
+@options.option("--most N", f"Lines shown a signal [{SHOWN}].", type=click.IntRange(0, MOST_SHOWN), default=SHOWN)
 @options.form
 def test(*, file: str, given: str | None, only: str | None, most: int, as_json: bool) -> int:
     """Show which lines of the log PATH each signal matches; - is standard input.
@@ -86,10 +82,8 @@ def test(*, file: str, given: str | None, only: str | None, most: int, as_json: 
         raise SettingsError([f"there is no file {file}"]) from None
     except UnreadableLogError as fault:
         raise SettingsError([f"{fault}{f'; {fault.advice}' if fault.advice else ''}"]) from None
-    if as_json:
-        print(dump(_document(catalogue, file, count, hits, notes)))
-    else:
-        print("\n".join(_mask(line) for line in _lines(catalogue, file, count, hits, notes)))
+    document, lines = _document(catalogue, file, count, hits, notes), _lines(catalogue, file, count, hits, notes)
+    tell(document, map(mask_tokens, lines), as_json=as_json)
     return exits.OK
 
 
@@ -107,11 +101,10 @@ def _check(file: str, *, as_json: bool) -> int:
     rules = {each.name for each in found.absences if each.name == each.signal}
     named = [each for each in found.signals if each.name not in rules]
     own = [each.name for each in named if is_path(each.source)]
-    if as_json:
-        print(dump({"file": file, "signals": len(named), "own": own, "absences": len(found.absences)}))
-    else:
-        more = f", {absence_rules(found)}" if found.absences else ""
-        print(_mask(f"{file} can be used: {counted(len(named), 'signal')}, {len(own)} of them its own{more}"))
+    document = {"file": file, "signals": len(named), "own": own, "absences": len(found.absences)}
+    more = f", {absence_rules(found)}" if found.absences else ""
+    can = f"{file} can be used: {counted(len(named), 'signal')}, {len(own)} of them its own{more}"
+    tell(document, [can], as_json=as_json)
     return exits.OK
 
 
@@ -153,17 +146,14 @@ def _document(
         "signals": [
             {
                 "name": name,
-                "error_type": hit.signal.error_type,
-                "kind": hit.signal.kind,
-                "severity": hit.signal.severity,
-                "role": hit.signal.role,
+                **picked(hit.signal, "error_type kind severity role"),
                 "count": hit.count,
-                "matches": [{"line": number, "text": _mask(text)} for number, text in hit.lines],
-                "hint": _mask(hit.hint) or None,
+                "matches": [{"line": number, "text": mask_tokens(text)} for number, text in hit.lines],
+                "hint": mask_tokens(hit.hint) or None,
             }
             for name, hit in hits.items()
         ],
-        "notes": [_mask(note) for note in notes],
+        "notes": [mask_tokens(note) for note in notes],
     }
 
 
@@ -181,8 +171,3 @@ def _lines(catalogue: Catalogue, file: str, count: int, hits: dict[str, _Hits], 
             yield f"  Hint: {hit.hint}"
     for note in notes:
         yield f"Note: {note}"
-
-
-def _mask(text: str) -> str:
-    """``text`` without secrets; text from a log has been cleaned before."""
-    return mask_tokens(logs.redact(text))

@@ -33,12 +33,10 @@ from lastbeat_cli.supervise import asked, following
 WHICH: Final = "Which runs"
 _log = logging.getLogger(__name__)
 _EPILOG = """\
-\b
 Exit status:
   0  the last pass looked after its runs
   3  it could not; also wrong settings or arguments
 
-\b
 Examples:
   lastbeat restart agent --launcher slurm --interval 60
   lastbeat restart agent --launcher kubernetes --at namespace=ml --once
@@ -52,8 +50,8 @@ _LEAST_PAUSE_S = 0.2
 @reach.launcher(WHICH)
 @reach.at(WHICH)
 @options.place
-@options.option("--interval", metavar="SECONDS", help="Time between two passes [30].")
-@options.option("--once", is_flag=True, help="Make one pass, for cron.")
+@options.option("--interval SECONDS", "Time between two passes [30].")
+@options.option("--once", "Make one pass, for cron.")
 @asked.overrides
 @options.form
 def command(

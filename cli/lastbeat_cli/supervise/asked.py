@@ -1,7 +1,6 @@
 """The supervision that the user asks for, and the one that is recorded: checked, completed, and as settings."""
 
 import logging
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,6 @@ from lastbeat.explain.launchers.traits import launcher_traits
 from lastbeat.jobs.restarts import loading
 from lastbeat.jobs.restarts.compiling import compiled
 from lastbeat.jobs.restarts.names import KnownNames
-from lastbeat.model import runid
 from lastbeat.model.job import JobSpec
 from lastbeat.model.restart import RestartPolicy, Supervision
 from lastbeat.model.runid import InvalidRunIdError, safe_run_id
@@ -172,7 +170,7 @@ def not_supervised(run_id: str) -> str:
 
 def repository(settings: Settings, run_id: str) -> RecordRepository:
     """The repository of the run's record."""
-    return RecordRepository(opening.store(settings), f"{run_id}/{runid.RECORD}", os.urandom(6).hex())
+    return RecordRepository.of_run(opening.store(settings), run_id)
 
 
 def restart_policy(settings: Settings, supervision: Supervision) -> RestartPolicy | None:

@@ -43,7 +43,6 @@ A file (--config) sets the same as the options, in YAML, and more: docs/supervis
 _EPILOG = f"""\
 {following.EXITS}
 {_FILLED_IN}
-\b
 Examples:
   lastbeat restart supervise --run-id demo --launcher local --policy megatron_transient \\
       --checkpoint-dir ckpt -- python train.py --resume={{resume_from}}
@@ -54,7 +53,6 @@ Examples:
 _EPILOG_ADOPT = f"""\
 {following.EXITS}
 {_FILLED_IN}
-\b
 Examples:
   lastbeat restart adopt llama 4711 --launcher slurm --policy megatron_transient
   lastbeat restart adopt llama job/llama --launcher kubernetes --at namespace=ml --policy default
@@ -65,38 +63,25 @@ Examples:
 def _wish(command: F) -> F:
     """The options that say what is supervised, and how."""
     return options.together(
-        options.option("--config", "file", metavar="PATH", group=WHAT, help="YAML file with a whole supervision."),
+        options.option("--config PATH", "YAML file with a whole supervision.", WHAT, name="file"),
         reach.launcher(WHAT),
         reach.at(WHAT),
         options.option(
-            "--option",
-            "launcher_options",
+            "--option ARG",
+            "An option for the launcher, as --option=--partition=gpu; may be repeated.",
+            WHAT,
+            name="launcher_options",
             multiple=True,
-            metavar="ARG",
-            group=WHAT,
-            help="An option for the launcher, as --option=--partition=gpu; may be repeated.",
         ),
-        options.option(
-            "--output", metavar="PATH", group=WHAT, help="File for the job's output [local: below the run]."
-        ),
-        options.option(
-            "--policy", metavar="NAME-OR-PATH", group=RESTARTS, help="Restart policy [none: nothing is restarted]."
-        ),
+        options.option("--output PATH", "File for the job's output [local: below the run].", WHAT),
+        options.option("--policy NAME-OR-PATH", "Restart policy [none: nothing is restarted].", RESTARTS),
         options.checkpoint_dir(RESTARTS),
         options.place,
-        options.option(
-            "--log",
-            multiple=True,
-            metavar="PATH",
-            group=options.LOGS,
-            help="The job's log; may be repeated [its output].",
-        ),
-        options.option("--interval", metavar="SECONDS", help="Time between two passes [30]."),
-        options.option(
-            "--submit-only", is_flag=True, help="Exit once the job runs; 'restart RUN', or an agent, goes on with it."
-        ),
+        options.option("--log PATH", "The job's log; may be repeated [its output].", options.LOGS, multiple=True),
+        options.option("--interval SECONDS", "Time between two passes [30]."),
+        options.option("--submit-only", "Exit once the job runs; 'restart RUN', or an agent, goes on with it."),
         following.cancel_on_exit,
-        options.option("--dry-run", is_flag=True, help="Print the command, policy and checkpoint, and start nothing."),
+        options.option("--dry-run", "Print the command, policy and checkpoint, and start nothing."),
         asked.overrides,
         options.form,
     )(command)
@@ -131,7 +116,7 @@ class _Wish:
 
 
 @click.command("supervise", cls=options.Grouped, epilog=_EPILOG)
-@options.option("--run-id", metavar="ID", group=WHAT, help="The run: its folder's name below the fleet root.")
+@options.option("--run-id ID", "The run: its folder's name below the fleet root.", WHAT)
 @_wish
 @click.argument("job", nargs=-1, type=click.UNPROCESSED, metavar="-- JOB [ARG]...")
 def command(*, run_id: str | None, job: tuple[str, ...], **wish: Any) -> int:

@@ -18,7 +18,6 @@ from lastbeat.jobs.supervision.calling_off import TooLateError, call_off
 from lastbeat.jobs.supervision.lease import SupervisorLease
 from lastbeat.jobs.supervision.restart_decisions import present_job
 from lastbeat.jobs.supervision.supervisor import SupervisedRun
-from lastbeat.model import runid
 from lastbeat.model.job import JobMemory
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record
@@ -40,7 +39,6 @@ from lastbeat_cli.supervise import asked
 
 DEFAULT_INTERVAL_S: Final = 30.0
 EXITS: Final = """\
-\b
 Exit status:
   0  the run SUCCEEDED
   1  it SUCCEEDED with a loss that is no number, or was PREEMPTED and is not restarted
@@ -48,7 +46,7 @@ Exit status:
   3  wrong settings or arguments; or it was left while it ran (Ctrl-C)
 """
 """Exit statuses of a supervisor, for the help."""
-cancel_on_exit = options.option("--cancel-on-exit", is_flag=True, hidden=True, help="On Ctrl-C, end the job.")
+cancel_on_exit = options.option("--cancel-on-exit", "On Ctrl-C, end the job.", hidden=True)
 _log = logging.getLogger(__name__)
 _WHY = "Ctrl-C at its supervisor, with --cancel-on-exit"
 
@@ -245,8 +243,7 @@ def _ends_job(supervised: SupervisedRun, record: Record) -> bool:
     run_id, store = supervised.run_id, supervised.store
     wanted = True
     try:
-        repository = RecordRepository(store, f"{run_id}/{runid.RECORD}", os.urandom(6).hex())
-        off = call_off(repository, author())
+        off = call_off(RecordRepository.of_run(store, run_id), author())
     except (TooLateError, StoreError) as error:
         _say(f"{error}; lastbeat stop {run_id} does that")
     else:

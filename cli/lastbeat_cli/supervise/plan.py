@@ -16,6 +16,7 @@ from lastbeat.model.job import JobSpec
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND, RESUME_FROM, RESUME_STEP, Budget, Supervision
 from lastbeat.settings import Settings, SettingsError, opening, table
+from lastbeat.views.as_json import picked
 from lastbeat.watch.decide.restart import budgets_used
 from lastbeat_cli import exits, places
 from lastbeat_cli.policy.command import document as policy_document
@@ -57,7 +58,7 @@ def show(
             "resume_from": chosen.url if chosen is not None else None,
             "resume_step": chosen.step if chosen is not None else None,
             "policy": None if policy is None else policy_document(policy),
-            "budgets": [{"name": each.name, "used": each.used, "limit": each.limit} for each in budgets],
+            "budgets": [picked(each, "name used limit") for each in budgets],
         }
         said["plan"] |= preview.fields
         print(config.dump(said))

@@ -16,7 +16,6 @@ from lastbeat_cli.supervise.following import Manner
 
 _EPILOG = f"""\
 {following.EXITS}
-\b
 Examples:
   lastbeat restart llama
   lastbeat restart llama --dry-run
@@ -26,10 +25,10 @@ Examples:
 @click.command("resume", cls=options.Grouped, epilog=_EPILOG)
 @options.run(one_run.WHAT, "The supervised run.", older="--resume")
 @options.place
-@options.option("--interval", metavar="SECONDS", help="Time between two passes [as it was begun].")
+@options.option("--interval SECONDS", "Time between two passes [as it was begun].")
 @click.option("--submit-only", is_flag=True, hidden=True)
 @following.cancel_on_exit
-@options.option("--dry-run", is_flag=True, help="Print the next job and its checkpoint, and start nothing.")
+@options.option("--dry-run", "Print the next job and its checkpoint, and start nothing.")
 @asked.overrides
 @options.form
 def command(

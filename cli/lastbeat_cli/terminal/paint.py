@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Final, TextIO
@@ -54,12 +54,19 @@ def rendered(pieces: Line, *, colours: bool) -> str:
     )
 
 
-def show(lines: list[Line], stream: TextIO | None = None) -> None:
-    """Print ``lines`` to ``stream`` (default: stdout), in colours if it shows them."""
-    to = sys.stdout if stream is None else stream
-    colours = coloured(to)
-    if to is not None:
-        to.write("".join(rendered(each, colours=colours) + "\n" for each in lines))
+def show(lines: Iterable[Line], mask: Callable[[str], str] = str) -> None:
+    """Print ``lines``, each piece of them masked, in colours if stdout shows them."""
+    colours = coloured(sys.stdout)
+    if sys.stdout is not None:
+        masked = (tuple((mask(text), style) for text, style in each) for each in lines)
+        sys.stdout.write("".join(rendered(each, colours=colours) + "\n" for each in masked))
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """``rows`` as a table: the cells of a column begin below each other. A column without any text is left out."""
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    placed = [[(text, wide) for text, wide in zip(row, widths, strict=True) if wide] for row in rows]
+    return ["  ".join(text + " " * (wide - cells(text)) for text, wide in row).rstrip() for row in placed]
 
 
 def cells(text: str) -> int:
@@ -133,6 +140,11 @@ def wrapped(text: str, columns: int, indent: str = "  ") -> Iterator[str]:
     for part in text.splitlines() or [""]:
         for short in _words(part, columns - len(indent)):
             yield (indent + short).rstrip()
+
+
+def paragraph(text: str, columns: int, indent: str = "  ", style: str = "") -> Iterator[Line]:
+    """:func:`wrapped` text as lines of one style."""
+    return (line(part, style) for part in wrapped(text, columns, indent))
 
 
 def _words(text: str, columns: int) -> Iterator[str]:

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from lastbeat_cli.terminal.paint import cells
-from lastbeat_cli.terminal.ranges import share, usual
-from lastbeat_cli.terminal.signs import Signs
+from lastbeat_cli.terminal.signs import Signs, share, usual
 
 # The dots of a braille character: two columns of four, from the top.
 _DOTS: Final = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))

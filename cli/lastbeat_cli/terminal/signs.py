@@ -1,37 +1,22 @@
-"""The characters of pictures in a terminal, and their substitutes without UTF-8."""
+"""The characters of pictures in a terminal, their substitutes without UTF-8, and the ranges of their axes."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Final, TextIO
 
-from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
 from lastbeat.model.view import Row
 from lastbeat_cli import logs
 from lastbeat_cli.terminal.paint import Line, cells, cut
-from lastbeat_cli.terminal.ranges import share, usual
 
 WARNING = "WARNING"
 _ENOUGH = 6
 _LEAST_ENDS = 5
-_PLAIN = str.maketrans(
-    {
-        "…": "~",
-        "·": "-",
-        "—": "-",
-        "→": ">",
-        "│": "|",
-        "└": "+",
-        "─": "-",
-        "┤": "+",
-        "≥": ">",
-        "↑": "^",
-        "↓": "v",
-        "\u00d7": "x",
-    }
-)
+_PLAIN = str.maketrans("…·—→│└─┤≥↑↓\u00d7", "~-->|+-+>^vx")
+_BEYOND: Final = 3.0
+"""Values beyond this multiple of the span of the lower nine tenths are outliers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +173,29 @@ def line_cut(pieces: Line, columns: int) -> Line:
 
 def harmless(text: str, most: int = 1000) -> str:
     """Text from training on one line, without terminal escapes and secrets."""
-    return mask_tokens(logs.redact(one_line(text[: most * 4])))[:most]
+    return logs.masked(one_line(text[: most * 4]))[:most]
 
 
 def name(text: str, most: int = 200) -> str:
     """A name on one line. It is not masked, because people have to type it."""
     return one_line(text[: most * 4])[:most]
+
+
+def usual(values: Sequence[float], *, least_count: int) -> tuple[float, float, bool]:
+    """The lower and upper end of the axis for finite ``values``, and whether some values lie above.
+
+    Fewer than ``least_count`` values are all shown.
+    """
+    ordered = sorted(values)
+    low, most = ordered[0], ordered[-1]
+    common = ordered[(len(ordered) - 1) * 9 // 10]
+    # Computed with halves, because the difference of two huge numbers may be infinite.
+    if len(ordered) >= least_count and common > low and most / 2 - low / 2 > _BEYOND * (common / 2 - low / 2):
+        return low, low + (common - low) * _BEYOND / 2, True
+    return low, most, False
+
+
+def share(value: float, low: float, high: float) -> float:
+    """The position of ``value`` between ``low`` and ``high``, from 0 to 1; 0.5 if they are equal."""
+    span = high / 2 - low / 2
+    return max(0.0, min((value / 2 - low / 2) / span, 1.0)) if span > 0 else 0.5

@@ -2,12 +2,11 @@
 
 import click
 
-from lastbeat_cli import options, sweep, watch
+from lastbeat_cli import options, watch
 
 WHAT = "What to watch"
 METRICS = "Metrics of a fleet, for Prometheus"
 EPILOG = """\
-\b
 Exit status, by the convention of monitoring plug-ins; of a fleet the worst of
 the last pass, of runs that are running or ended within a day:
   0  RUNNING without conditions, or SUCCEEDED
@@ -15,7 +14,6 @@ the last pass, of runs that are running or ended within a day:
   2  FAILED, TIMED_OUT or CANCELLED
   3  UNKNOWN: it could not be observed; also wrong settings or arguments
 
-\b
 Example:
   lastbeat watch mistral-20250804-171621 --bucket my-bucket --once
   lastbeat watch --bucket my-bucket
@@ -29,31 +27,19 @@ lists them all.
 
 @click.command("watch", cls=options.Grouped, epilog=EPILOG)
 @options.run(WHAT, "The run: its folder's name below the fleet root [every run of the fleet].")
-@options.option("--once", is_flag=True, group=WHAT, help="Make one pass, for cron and Nagios.")
-@options.option(
-    "--interval", metavar="SECONDS", group=WHAT, help="Time between two passes [60]; of a fleet with --once, two calls."
-)
+@options.option("--once", "Make one pass, for cron and Nagios.", WHAT)
+@options.option("--interval SECONDS", "Time between two passes [60]; of a fleet with --once, two calls.", WHAT)
 @options.stale_minutes(WHAT)
 @options.whole_place
-@options.option(
-    "--log", multiple=True, metavar="PATH", group=options.LOGS, help="A log file of RUN on this machine; repeatable."
-)
+@options.option("--log PATH", "A log file of RUN on this machine; repeatable.", options.LOGS, multiple=True)
 @options.signals
 @options.people
 @options.option(
-    "--metrics",
-    "metrics_at",
-    metavar="[HOST:]PORT",
-    group=METRICS,
-    help="Serve /metrics, only to this machine unless HOST is given.",
+    "--metrics [HOST:]PORT", "Serve /metrics, only to this machine unless HOST is given.", METRICS, name="metrics_at"
 )
+@options.option("--metrics-file PATH", "Write a .prom file for node-exporter's textfile collector.", METRICS)
 @options.option(
-    "--metrics-file", metavar="PATH", group=METRICS, help="Write a .prom file for node-exporter's textfile collector."
-)
-@options.option(
-    "--dry-run",
-    is_flag=True,
-    help="Write and send nothing; print the alerts, or with --json their payloads. Of a fleet: one pass.",
+    "--dry-run", "Write and send nothing; print the alerts, or with --json their payloads. Of a fleet: one pass."
 )
 @options.form
 def command(  # noqa: PLR0913 - each is an option
@@ -79,7 +65,7 @@ def command(  # noqa: PLR0913 - each is an option
     if run_id is None and click.get_current_context().parent is not None:
         if log:
             faults.append("--log is a log of one run; name the run, too")
-        return sweep.sweeping.sweep_fleet(
+        return watch.sweeping.sweep_fleet(
             {**told, "interval": interval},
             faults,
             metrics_at,

@@ -1,23 +1,18 @@
 """The work of ``watch``: checks one run, once or until it is over."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lastbeat.alerts.port import Channel
 from lastbeat.model.observation import NeverSeen
 from lastbeat.model.outcome import Outcome
 from lastbeat.settings import Settings, opening
 from lastbeat.settings.channels import configured_channels
 from lastbeat.stores.clock import steady_clock
 from lastbeat.watch.configured import configured_watch
-from lastbeat_cli import exits, run, values
+from lastbeat_cli import exits, run, values, watch
 from lastbeat_cli.loop import Stop, follow
 from lastbeat_cli.plain import Plain
-
-if TYPE_CHECKING:
-    from lastbeat_cli.preview import Preview
 
 _log = logging.getLogger(__name__)
 
@@ -38,13 +33,11 @@ def watch_run(  # noqa: PLR0913 - each is an option
     """
     name = _checked(run_id, faults)
     interval_s = values.interval(interval, faults, least=0.001, most=86400.0)
-    settings = values.settings(given, faults, watching=True)
-    for warning in settings.warnings:
-        _log.warning("%s", warning)
+    settings = values.settings(given, faults, watching=True, warns=True)
     channels = configured_channels(settings)
-    watch = configured_watch(settings, name, channels, clock=steady_clock(), dry_run=dry_run)
-    tick = _suggesting(watch.tick, settings, name)
-    plain = Plain(as_json=as_json, preview=_preview(channels) if dry_run else None)
+    checking = configured_watch(settings, name, channels, clock=steady_clock(), dry_run=dry_run)
+    tick = _suggesting(checking.tick, settings, name)
+    plain = Plain(as_json=as_json, preview=watch.preview.Preview(channels) if dry_run else None)
     if not channels and not once:
         _log.warning("no channel is set up, so no alert will be sent; set for example SLACK_WEBHOOK_URL")
     if once:
@@ -55,12 +48,6 @@ def watch_run(  # noqa: PLR0913 - each is an option
         plain.left = stop.ask
         outcome = follow(tick, plain.show, stop, interval_s, dry_run=dry_run)
     return exits.of(outcome)
-
-
-def _preview(channels: Sequence[Channel]) -> "Preview":
-    from lastbeat_cli.preview import Preview  # noqa: PLC0415 - only for a dry run
-
-    return Preview(channels)
 
 
 def _suggesting(tick: Callable[[], Outcome], settings: Settings, run_id: str) -> Callable[[], Outcome]:

@@ -34,7 +34,7 @@ from lastbeat.model.job import AdoptedJob, JobSpec
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND, LeaseHolder, RestartPolicy, Supervision
-from lastbeat.model.runid import RECORD, InvalidRunIdError, check_run_id
+from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.model.secrets import is_secret, mask_tokens
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
@@ -160,7 +160,7 @@ class _Restarts:
         with translated():
             # If checkpoints cannot be read now, no job could resume from them later.
             surveyed(self._checkpoints, self._cluster, stop_at_first=True)
-        repository = RecordRepository(opening.store(self._settings), f"{self._run_id}/{RECORD}", os.urandom(6).hex())
+        repository = RecordRepository.of_run(opening.store(self._settings), self._run_id)
         # If the record cannot be read now, that is an error. Later the loop waits for it.
         repository.reload()
         lease = SupervisorLease(_BY, os.urandom(6).hex())

@@ -5,19 +5,19 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.explain.signals.hints import restart_hint
-from lastbeat.model.cause import Cause, MissingRanks
+from lastbeat.model.cause import Cause
 from lastbeat.model.document import clean
 from lastbeat.model.reaction import CommandRun
 from lastbeat.model.restart import RestartRuling
 from lastbeat.model.similar import SimilarFailure
 from lastbeat.model.state import RecordedCause
-from lastbeat.model.stuck_collective import StuckCollective
 from lastbeat.model.times import format_time
 from lastbeat.model.view import JobLine, LimitInForce, Point, RunView
 from lastbeat.views.account import account
 from lastbeat.views.as_json import Json, as_json, picked, rounded, shortened
 from lastbeat.views.documents import row_document
 from lastbeat.views.goodput import goodput_document
+from lastbeat.views.rank_documents import missing_document, stuck_document
 
 SCHEMA: Final = 1
 _SPEEDS: Final = 300
@@ -116,8 +116,8 @@ def _explained(explained: RecordedCause | None, now: datetime) -> Json | None:
         "also_seen": list(explained.also_seen),
         # What it may be as well, where it is undecided which of the two.
         "second": None if explained.second is None else _cause(explained.second),
-        "missing": None if missing is None else _missing(missing),
-        "stuck": None if explained.stuck is None else _stuck(explained.stuck),
+        "missing": None if missing is None else missing_document(missing),
+        "stuck": None if explained.stuck is None else stuck_document(explained.stuck),
         "similar": None if explained.similar is None else _similar(explained.similar, now),
     }
 
@@ -130,33 +130,6 @@ def _cause(cause: Cause) -> Json:
         "hint": cause.hint or None,
         "restart": restart_hint(cause.restartable, cause.confidence),
     }
-
-
-def _missing(missing: MissingRanks) -> Json:
-    ranks = [
-        {
-            **picked(each, "rank host step"),
-            "log": each.log or None,
-            "last_line_at": format_time(each.time),
-            "stack": each.stack or None,
-        }
-        for each in missing.ranks
-    ]
-    return {"ranks": ranks, **picked(missing, "count world_size"), "text": missing.sentence}
-
-
-def _stuck(stuck: StuckCollective) -> Json:
-    ranks = [
-        {
-            **picked(row, "ranks count does host"),
-            "call": row.call or None,
-            "since": format_time(row.since),
-            "frame": row.frame or None,
-        }
-        for row in stuck.rows
-    ]
-    head = {**picked(stuck, "call group size root circular"), "since": format_time(stuck.since)}
-    return {**head, "ranks": ranks, "text": stuck.sentence}
 
 
 def _similar(found: SimilarFailure, now: datetime) -> Json:

@@ -4,8 +4,9 @@ import json
 import os
 from pathlib import Path
 
+from lastbeat.model.check_result import CheckResult
 from lastbeat.settings import load
-from lastbeat_cli.checks import CheckResult, checks
+from lastbeat_cli.doctor import checks
 
 DAY_S = 86_400
 

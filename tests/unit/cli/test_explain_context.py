@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.cause import Evidence
-from lastbeat_cli.explain.context import AFTER, BEFORE, BEFORE_IN_TRACEBACK, LINE_BYTES, around
+from lastbeat_cli.explain.reading import AFTER, BEFORE, BEFORE_IN_TRACEBACK, LINE_BYTES, around
 
 
 def at(line: int, text: str = "") -> Evidence:

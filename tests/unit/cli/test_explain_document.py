@@ -5,8 +5,7 @@ from datetime import datetime, timezone
 
 from lastbeat.explain.signals.error_types import TYPES
 from lastbeat.model.cause import AttemptInFile, Cause, Evidence, Explanation, Idle, LostPeer
-from lastbeat_cli.explain.document import story_document
-from lastbeat_cli.explain.story import ExplainReport
+from lastbeat_cli.explain.story import ExplainReport, story_document
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 LINE = Evidence("rank3.log", 14, "CUDA out of memory", 3, None, AT)

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 
 from lastbeat.stores.port import UnreachableError
-from lastbeat_cli.terminal.feed import Feed
+from lastbeat_cli.terminal.live import Feed
 
 LIMIT_S = 30.0
 

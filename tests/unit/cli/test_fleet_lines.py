@@ -1,6 +1,7 @@
 """What a pass over a fleet looks like: the head that counts, the runs that need people, and silence without news."""
 
 import json
+import sys
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,9 +15,10 @@ from lastbeat.model.record import Transition
 from lastbeat.model.secrets import Redactor
 from lastbeat.model.status import Status
 from lastbeat_cli import logs
-from lastbeat_cli.sweep import lines, show
-from lastbeat_cli.sweep.lines import MOST_ROWS, StatusLine
-from lastbeat_cli.sweep.show import SIGN_OF_LIFE_S, Shown
+from lastbeat_cli.terminal import paint
+from lastbeat_cli.watch import pass_lines
+from lastbeat_cli.watch.pass_lines import MOST_ROWS, StatusLine
+from lastbeat_cli.watch.passes import SIGN_OF_LIFE_S, Shown
 from support.memory import START
 
 WHERE = "s3://b/p"
@@ -54,7 +56,7 @@ HEADS = [
 
 @pytest.mark.parametrize(("seen", "told"), HEADS)
 def test_the_head_counts(seen: PassReport, told: str) -> None:
-    assert lines.head(seen, WHERE) == f"Fleet {WHERE}: {told}"
+    assert pass_lines.head(seen, WHERE) == f"Fleet {WHERE}: {told}"
 
 
 def test_the_runs_that_need_people_come_first_and_once() -> None:
@@ -68,14 +70,14 @@ def test_the_runs_that_need_people_come_first_and_once() -> None:
         ),
         unreadable={"run-6": "access denied"},
     )
-    assert lines.rows(seen, everything=True) == [
+    assert pass_lines.rows(seen, everything=True) == [
         StatusLine("FAILED", "run-3", "boom (2h 05m ago)"),
         StatusLine("TIMED_OUT", "run-2", "Both stale"),
         StatusLine("UNKNOWN", "run-6", "access denied"),
         StatusLine("RUNNING (WARNING)", "run-5", "stalled: no step"),
         StatusLine("SUCCEEDED", "run-1", "done"),
     ]
-    assert [row.run_id for row in lines.rows(seen, everything=False)] == ["run-2", "run-6", "run-1"]
+    assert [row.run_id for row in pass_lines.rows(seen, everything=False)] == ["run-2", "run-6", "run-1"]
 
 
 def warned(reason: str, **fields: Any) -> RunLine:
@@ -96,19 +98,19 @@ WARNINGS = [
 
 @pytest.mark.parametrize(("line", "text"), WARNINGS)
 def test_a_warning_says_what_it_is_and_since_when(line: RunLine, text: str) -> None:
-    assert lines.rows(report(lines=(line,)), everything=True) == [StatusLine("RUNNING (WARNING)", "a", text)]
+    assert pass_lines.rows(report(lines=(line,)), everything=True) == [StatusLine("RUNNING (WARNING)", "a", text)]
 
 
 def test_a_run_that_begins_is_news_but_to_the_first_pass() -> None:
     begun = Transition(1, START, None, Status.RUNNING, "Heartbeats: metadata.json 3s ago", 1)
     seen = report(transitions=(("run-1", begun),))
-    assert lines.rows(seen, everything=True) == []
-    assert lines.rows(seen, everything=False) == [StatusLine("RUNNING", "run-1", begun.reason)]
+    assert pass_lines.rows(seen, everything=True) == []
+    assert pass_lines.rows(seen, everything=False) == [StatusLine("RUNNING", "run-1", begun.reason)]
 
 
 def test_a_silenced_transition_says_that_nobody_was_told() -> None:
     seen = report(transitions=(("run-1", moved(Status.FAILED, "boom", silenced="node repair")),))
-    assert lines.rows(seen, everything=False)[0].text == "boom (silenced: node repair)"
+    assert pass_lines.rows(seen, everything=False)[0].text == "boom (silenced: node repair)"
 
 
 class Printed:
@@ -241,4 +243,4 @@ def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     for name, text in (("TERM", "dumb"), ("NO_COLOR", "1")):
         monkeypatch.setenv(name, text)
-        assert not show._coloured()
+        assert not paint.coloured(sys.stdout)

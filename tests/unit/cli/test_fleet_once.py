@@ -8,7 +8,7 @@ from lastbeat.model.figures import Figures
 from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row, StoreOutage, WatchState
-from lastbeat_cli.fleet import once
+from lastbeat_cli.fleet import command
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import cells, rendered
 
@@ -20,7 +20,7 @@ FAILED = Row("oom-1", ShownState(Status.FAILED, LONG, "oom", "Reduce the batch s
 
 def shown(*rows: Row, columns: int = 80, made_of: signs.Signs = signs.UTF8) -> list[str]:
     view = FleetView("s3://bucket/training-runs", NOW, rows, watching=WatchState(NOW, 60.0))
-    told = [rendered(each, colours=False) for each in once.lines(view, rows, columns, made_of)]
+    told = [rendered(each, colours=False) for each in command.lines(view, rows, columns, made_of)]
     assert max(map(cells, told)) <= columns
     return told
 
@@ -60,7 +60,7 @@ def test_no_run_id_is_cut(length: int, columns: int) -> None:
     name = "qwen2.5-14b-" + "x" * (length - 18) + "-seed1"
     rows = [Row(name, ShownState(Status.RUNNING), figures=Figures(5, 10, 2.5), beat_at=NOW), FAILED]
     view = FleetView("s3://bucket/training-runs", NOW, tuple(rows), watching=WatchState(NOW, 60.0))
-    told = [rendered(each, colours=False) for each in once.lines(view, rows, columns, signs.UTF8)]
+    told = [rendered(each, colours=False) for each in command.lines(view, rows, columns, signs.UTF8)]
     line = next(line for line in told if name in line)
     assert cells(line) <= max(columns, length + len("● RUNNING ") + 14)
 
@@ -68,7 +68,7 @@ def test_no_run_id_is_cut(length: int, columns: int) -> None:
 def test_it_is_told_of_so_many_and_no_more() -> None:
     many = [Row(f"oom-{n:03}", ShownState(Status.FAILED, LONG, action="→" * 5), since=NOW - HOUR) for n in range(300)]
     lines = shown(*many)
-    assert sum(line.startswith("    ") for line in lines) == once.MOST_TOLD * 3
+    assert sum(line.startswith("    ") for line in lines) == command.MOST_TOLD * 3
     assert "of 300 that need people" in lines[-1] + lines[-2]
 
 
@@ -81,7 +81,7 @@ def test_what_is_said_round_the_table_is_told_whole() -> None:
     view = FleetView(
         "s3://bucket/x", NOW, (FAILED,), fault=StoreOutage("access denied", advice), notes=("Of note. " * 12,)
     )
-    told = [rendered(each, colours=False) for each in once.lines(view, (FAILED,), 60, signs.UTF8)]
+    told = [rendered(each, colours=False) for each in command.lines(view, (FAILED,), 60, signs.UTF8)]
     assert max(map(cells, told)) <= 60
     text = " ".join(" ".join(told).split())
     assert advice in text
@@ -97,5 +97,5 @@ NONE = [
 @pytest.mark.parametrize(("rows", "text"), NONE)
 def test_where_there_is_no_row_people_read_what_to_do(rows: tuple[Row, ...], text: str) -> None:
     view = FleetView("s3://bucket/x", NOW, rows, watching=WatchState(NOW, 60.0))
-    told = [rendered(each, colours=False) for each in once.lines(view, (), 80, signs.UTF8)]
+    told = [rendered(each, colours=False) for each in command.lines(view, (), 80, signs.UTF8)]
     assert text in "\n".join(told)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lastbeat.model.goodput import Goodput, TimeSpent
 from lastbeat.model.timesheet import TimeUse
 from lastbeat.views.goodput import FleetGoodput, RunGoodput
-from lastbeat_cli.goodput.lines import bar, ettr, fleet_lines, run_lines
+from lastbeat_cli.goodput import bar, ettr, fleet_lines, run_lines
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import rendered
 from support.laws import examples

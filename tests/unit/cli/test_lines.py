@@ -20,8 +20,9 @@ from lastbeat.model.state import RecordedCause, State
 from lastbeat.model.status import Event, Status
 from lastbeat_cli import exits
 from lastbeat_cli.document import dump
-from lastbeat_cli.lines import bar, percent
-from lastbeat_cli.outcome_lines import lines
+from lastbeat_cli.lines import percent
+from lastbeat_cli.plain import lines
+from lastbeat_cli.terminal import signs
 from support.states import with_state
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 250000, tzinfo=timezone.utc)
@@ -151,12 +152,10 @@ def test_how_far_a_run_is(step: int, total: int, told: str) -> None:
     assert percent(step, total) == told
 
 
-def test_the_bar_needs_no_colour_and_is_full_only_at_the_end() -> None:
-    assert bar(1, 2, 4, ascii_only=True) == "##.."
-    assert bar(999, 1000, 4, ascii_only=True) == "###."
-    assert bar(5, 2, 4, ascii_only=True) == "####"
-    assert bar(-5, 2, 4, ascii_only=True) == "...."
-    assert set(bar(1, 2, 4, ascii_only=False)) == {"█", "░"}
+def test_the_bar_is_full_only_at_the_end() -> None:
+    plain = signs.ascii_only()
+    bars = [signs.bar(step, total, 4, plain) for step, total in ((1, 2), (999, 1000), (5, 2), (-5, 2))]
+    assert bars == ["##..", "###.", "####", "...."]
 
 
 def test_a_run_without_total_or_anything_seen_has_short_lines() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lastbeat_cli.explain.log_names import MOST_FILES, chosen, rank_of
+from lastbeat_cli.explain.log_sources import MOST_FILES, chosen, rank_of
 
 RANKS = [
     pytest.param("rank3.log", 3, id="a rank in the name"),

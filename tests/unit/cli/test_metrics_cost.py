@@ -4,8 +4,8 @@ from collections import Counter
 from pathlib import Path
 
 from lastbeat.model.fleet import PassReport
+from lastbeat_cli.metrics.endpoint import Scrapes
 from lastbeat_cli.metrics.samples import PassMetrics
-from lastbeat_cli.metrics.scrapes import Scrapes
 from lastbeat_cli.metrics.textfile import TextFile
 from support.scraped import values
 from support.waiting import LIMIT_S

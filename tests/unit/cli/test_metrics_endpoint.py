@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lastbeat_cli.metrics import table
-from lastbeat_cli.metrics.endpoint import Endpoint
+from lastbeat_cli.metrics.endpoint import Endpoint, Scrapes
 from lastbeat_cli.metrics.samples import Sample
-from lastbeat_cli.metrics.scrapes import Scrapes
 
 TOKEN = "a-token-of-some-length"
 

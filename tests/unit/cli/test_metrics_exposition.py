@@ -20,9 +20,9 @@ from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row
 from lastbeat_cli.metrics import table
+from lastbeat_cli.metrics.endpoint import wants_strict
 from lastbeat_cli.metrics.exposition import read, render
 from lastbeat_cli.metrics.samples import PassMetrics, Sample, of_view
-from lastbeat_cli.metrics.scrapes import wants_strict
 from support.memory import START
 
 FLEET = "s3://bucket/training-runs"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from lastbeat.alerts.webhook import Webhook
-from lastbeat_cli.preview import Preview, payloads, shown
+from lastbeat_cli.watch.preview import Preview, payloads, shown
 from support.channel import ListChannel
 from support.messages import FAILED
 from support.world import World

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat_cli.run.names import beginning_with, from_bucket
+from lastbeat_cli.completion.takes import beginning_with, from_bucket
 from support.memory import MemoryStore
 
 NAMES = st.text(alphabet="ab-.:@=+_09Z", min_size=1, max_size=4).filter(lambda name: name not in {".", ".."})

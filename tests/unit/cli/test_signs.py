@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat_cli.terminal import ranges, signs
+from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import cells
 from lastbeat_cli.terminal.signs import UTF8, ascii_only, harmless, middle_cut, name, padded, spark
 
@@ -43,7 +43,7 @@ def test_a_sparkline_is_never_wider_than_asked(values: list[float | None], colum
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1), st.integers(0, 40))
 def test_a_range_holds_the_least(values: list[float], least_count: int) -> None:
-    low, high, beyond = ranges.usual(values, least_count=least_count)
+    low, high, beyond = signs.usual(values, least_count=least_count)
     assert low == min(values)
     assert high <= max(values) or not beyond
     assert beyond == (high < max(values))

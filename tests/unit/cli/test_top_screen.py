@@ -12,8 +12,7 @@ from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import HeartbeatFile, Point, RankLine, Row, RunView
 from lastbeat_cli.lines import size
-from lastbeat_cli.run.figures import speeds
-from lastbeat_cli.run.screen import top_lines
+from lastbeat_cli.run.screen import speeds_at, top_lines
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import cells, rendered
 
@@ -148,7 +147,7 @@ def test_losses_that_are_no_numbers_are_counted() -> None:
 
 def test_a_run_that_began_again_is_as_fast_as_since_then() -> None:
     again = (Point(NOW, 0), Point(NOW + timedelta(seconds=10), 50))
-    assert speeds([*POINTS, *again]) == [(50, 5.0)]
+    assert speeds_at([*POINTS, *again]) == [(50, 5.0)]
 
 
 SIZES = [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (80 * GIB, "80 GiB"), (5 * 1024 * GIB, "5 TiB")]

@@ -4,7 +4,7 @@ import pytest
 
 from lastbeat.model.document import outcome_document
 from lastbeat.model.policy import Policy
-from lastbeat_cli.outcome_lines import lines
+from lastbeat_cli.plain import lines
 from support.there import there
 from support.world import World
 

@@ -9,7 +9,7 @@ from lastbeat.alerts.document import document
 from lastbeat.alerts.plain import render
 from lastbeat.alerts.slack_blocks import payload
 from lastbeat.model.document import outcome_document
-from lastbeat_cli.outcome_lines import lines
+from lastbeat_cli.plain import lines
 from support.world import World
 
 

@@ -13,10 +13,9 @@ from lastbeat.explain.signals.loading import load
 from lastbeat.model.stuck_collective import StuckCollective
 from lastbeat.watch.observe import local_dumps
 from lastbeat_cli.explain import log_sources, reading
-from lastbeat_cli.explain.document import story_document
 from lastbeat_cli.explain.lines import story_lines
-from lastbeat_cli.explain.rank_facts import RankFacts
-from lastbeat_cli.explain.story import ExplainReport
+from lastbeat_cli.explain.run import RankFacts
+from lastbeat_cli.explain.story import ExplainReport, story_document
 from support import missing_ranks
 from support.flight_dumps import WORLD, Step, dumps, write
 from support.row_by_row import check_each

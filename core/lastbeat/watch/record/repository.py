@@ -2,6 +2,7 @@
 a run without files lies elsewhere, and so does the mark of one that was forgotten."""
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -63,6 +64,11 @@ class RecordRepository:
     _elsewhere: str | None = None
     """Version in the fallback, if the record is kept there."""
     _writes: int = 0
+
+    @classmethod
+    def of_run(cls, store: Store, run_id: str) -> "RecordRepository":
+        """The record of a run, for a process that is no watcher of it."""
+        return cls(store, f"{run_id}/{RECORD}", os.urandom(6).hex())
 
     @property
     def version(self) -> str | None:

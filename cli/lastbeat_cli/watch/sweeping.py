@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lastbeat.fleet.configured import configured_sweep, dry_sweep
 from lastbeat.model.fleet import PassReport
@@ -13,25 +13,19 @@ from lastbeat.settings.channels import configured_channels
 from lastbeat.settings.table import PAGE_MINUTES
 from lastbeat.stores.clock import next_due, steady_clock
 from lastbeat.views import page
-from lastbeat_cli import metrics, sweep, values
+from lastbeat_cli import metrics, values, watch
 from lastbeat_cli.loop import Stop
-from lastbeat_cli.sweep.show import Shown
 from lastbeat_cli.terminal.progress_line import ProgressLine
+from lastbeat_cli.watch.passes import Shown
 
 if TYPE_CHECKING:
-    from lastbeat.fleet.one_pass import Progress
+    from lastbeat.fleet.sweep import Sweep
     from lastbeat_cli.metrics.exporter import Exporter
 
 log = logging.getLogger(__name__)
 
 PASS_LIMIT_S = 900.0
 """Longest time of one pass, in seconds."""
-
-
-class Sweeper(Protocol):
-    """Makes passes: :class:`lastbeat.fleet.sweep.Sweep`."""
-
-    def run(self, *, deadline: float | None = None, progress: "Progress | None" = None) -> PassReport: ...
 
 
 def sweep_fleet(  # noqa: PLR0913 - each is an option
@@ -74,10 +68,10 @@ def sweep_fleet(  # noqa: PLR0913 - each is an option
 
 
 def _dry_run(given: Mapping[str, str | None], faults: list[str], *, as_json: bool) -> int:
-    settings = _loaded(given, faults)
+    settings = values.settings(given, faults, watching=True, warns=True)
     channels = configured_channels(settings)
-    report = _run(dry_sweep(settings, channels or (sweep.planned.Nobody(),), clock=steady_clock()))
-    Shown(opening.root_url(settings), as_json=as_json, planned=sweep.planned.Planned(channels)).show(report)
+    report = _run(dry_sweep(settings, channels or (watch.preview.Nobody(),), clock=steady_clock()))
+    Shown(opening.root_url(settings), as_json=as_json, planned=watch.preview.Planned(channels)).show(report)
     return report.exit_status
 
 
@@ -86,20 +80,13 @@ def _prepared(
 ) -> "tuple[Settings, Exporter | None]":
     """The settings, and the exporter for Prometheus or None. Raises :class:`SettingsError`."""
     if metrics_at is None and metrics_file is None:
-        return _loaded(given, faults), None
+        return values.settings(given, faults, watching=True, warns=True), None
     exports = metrics.exporter.wanted(metrics_at, metrics_file, faults, once=once)
-    settings = _loaded(given, faults)
+    settings = values.settings(given, faults, watching=True, warns=True)
     metrics.exporter.check_token(exports, settings, faults)
     if faults:
         raise SettingsError(faults)
     return settings, metrics.exporter.Exporter(exports, settings)
-
-
-def _loaded(given: Mapping[str, str | None], faults: list[str]) -> Settings:
-    settings = values.settings(given, faults, watching=True)
-    for warning in settings.warnings:
-        log.warning("%s", warning)
-    return settings
 
 
 def _follow(make: Callable[[], PassReport], shown: Shown, stop: Stop, interval_s: float) -> PassReport:
@@ -108,20 +95,18 @@ def _follow(make: Callable[[], PassReport], shown: Shown, stop: Stop, interval_s
         report = make()
         shown.show(report)
         due = next_due(due, time.monotonic(), interval_s)
-        if stop.asked:
-            return report
         if stop.wait(due - time.monotonic()):
             return report
 
 
-def _pass(sweeper: Sweeper, exporter: "Exporter | None") -> PassReport:
+def _pass(sweeper: "Sweep", exporter: "Exporter | None") -> PassReport:
     report = _run(sweeper)
     if exporter is not None:
         exporter.tell(report)
     return report
 
 
-def _run(sweeper: Sweeper) -> PassReport:
+def _run(sweeper: "Sweep") -> PassReport:
     # A hanging read must not block the sweep. Runs that this pass had no time for come first in the next one.
     with ProgressLine() as progress:
         return sweeper.run(deadline=time.monotonic() + PASS_LIMIT_S, progress=progress.runs)

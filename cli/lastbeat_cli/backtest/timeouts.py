@@ -1,19 +1,99 @@
-"""The alarms that learned limits would have raised in a fleet, as lines for people and as a document."""
+"""The alarms that learned limits would have raised: read from three bounded files a run, as lines and as a document."""
 
 import statistics
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
-from lastbeat.lab.past_timeouts import Came, LongWait, PastTimeouts
+from lastbeat.fleet.all_records import FleetRecords
+from lastbeat.lab.past_timeouts import Came, KeptTimes, LongWait, PastTimeouts, StepPoint, past_timeouts
+from lastbeat.model import runid
+from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
+from lastbeat.model.learned_limits import LIMIT_BYTES, read_state
+from lastbeat.model.record import Record
 from lastbeat.model.text import counted, fit, one_line
 from lastbeat.model.times import format_duration, format_time
-from lastbeat_cli.backtest.kept_times import FleetTimeouts
-from lastbeat_cli.terminal.paint import Line, cut, line, wrapped
+from lastbeat.stores.port import Store, StoreError
+from lastbeat.views.as_json import picked
+from lastbeat.views.heartbeats import read_told
+from lastbeat_cli.backtest.told import record_notes, unusable_note
+from lastbeat_cli.terminal.paint import Line, cut, line, paragraph
 
+_THREADS: Final = 16
 SCHEMA: Final = 1
 _SHOWN: Final = 60
 _NAME: Final = 60
 _MOST_TOLD: Final = 100
+
+
+@dataclass
+class FleetTimeouts:
+    """The alarms that learned limits would have raised in a fleet."""
+
+    root: str
+    records: FleetRecords
+    runs: list[PastTimeouts] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    """Run → why its files could not be read."""
+
+    @property
+    def judged(self) -> list[PastTimeouts]:
+        """The runs with enough recorded data."""
+        return [each for each in self.runs if each.why_not is None]
+
+    def count(self, came: Came) -> int:
+        """The number of alarms with that outcome."""
+        return sum(told.came is came for run in self.judged for told in run.told)
+
+
+def kept_times(store: Store, record: Record) -> KeptTimes:
+    """The recorded times of the run. Raises :class:`StoreError` if they cannot be read."""
+    folder = f"{record.run_id}/"
+    progress = store.read(folder + runid.PROGRESS, DOCUMENT_LIMIT_BYTES)
+    metadata = store.read(folder + runid.METADATA, DOCUMENT_LIMIT_BYTES)
+    state = store.read(folder + runid.LEARNED, LIMIT_BYTES)
+    points = read_told(progress).points if progress is not None else ()
+    beat = read_heartbeat(metadata) if metadata is not None else None
+    return KeptTimes(
+        [StepPoint(each.at, each.step) for each in points],
+        record.progress.skew_s if record.progress is not None else 0.0,
+        beat.start_time if beat is not None else None,
+        beat.modified if beat is not None else None,
+        beat.sections if beat is not None else (),
+        read_state(state.body) if state is not None else None,
+    )
+
+
+def read_timeouts(found: FleetTimeouts, until: float) -> None:
+    """Judge each run. ``until`` is a time of ``time.monotonic()``."""
+    records, store = found.records, found.records.store
+
+    def one(record: Record) -> PastTimeouts | str:
+        if time.monotonic() >= until:
+            return "no time was left"
+        try:
+            return past_timeouts(record, kept_times(store, record), records.at)
+        except StoreError as error:
+            return str(error)
+
+    wanted = _wanted(records, until)
+    with ThreadPoolExecutor(_THREADS, "lastbeat-times") as pool:
+        while some := list(islice(wanted, 4 * _THREADS)):
+            for record, told in zip(some, pool.map(one, some), strict=True):
+                if isinstance(told, PastTimeouts):
+                    found.runs.append(told)
+                else:
+                    found.unreadable[record.run_id] = told
+    found.runs.sort(key=lambda each: each.run_id)
+
+
+def _wanted(records: FleetRecords, until: float) -> Iterator[Record]:
+    for record in records.read(until):
+        if record.left_out is None or not record.left_out.forgotten:
+            yield record
 
 
 def timeout_lines(found: FleetTimeouts, columns: int) -> Iterator[Line]:
@@ -22,7 +102,7 @@ def timeout_lines(found: FleetTimeouts, columns: int) -> Iterator[Line]:
     hours = sum(each.watched_s for each in judged) / 3600
     runs = f"{len(judged):,} of {len(found.runs) + len(found.unreadable):,} recorded runs"
     head = f"{found.root}: learned limits on the latest attempt of {runs}, {hours:,.1f} h of known steps"
-    yield from (line(part, "heading") for part in wrapped(head, columns, ""))
+    yield from paragraph(head, columns, "", style="heading")
     if judged:
         yield line("")
         yield from (line(cut(each, columns)) for each in _sums(found))
@@ -32,7 +112,7 @@ def timeout_lines(found: FleetTimeouts, columns: int) -> Iterator[Line]:
     if notes:
         yield line("")
     for note in notes:
-        yield from (line(part, "dim") for part in wrapped(note, columns, ""))
+        yield from paragraph(note, columns, "", style="dim")
 
 
 def _sums(found: FleetTimeouts) -> Iterator[str]:
@@ -62,7 +142,7 @@ def _run_by_run(judged: list[PastTimeouts], columns: int) -> Iterator[Line]:
     ranked = sorted(judged, key=lambda each: (not (each.told or each.missed), each.run_id))
     for run in ranked[:_SHOWN]:
         for told in list(_run_lines(run))[:_MOST_TOLD]:
-            yield from map(line, wrapped(f"{one_line(run.run_id)}: {told}", columns, "  "))
+            yield from paragraph(f"{one_line(run.run_id)}: {told}", columns, "  ")
     if len(ranked) > _SHOWN:
         yield line(f"  … and {len(ranked) - _SHOWN:,} more runs (--json has them)", "dim")
 
@@ -95,7 +175,7 @@ def _kept_steps(run: PastTimeouts) -> str:
 
 def _notes(found: FleetTimeouts) -> Iterator[str]:
     """The limits of the result: missing runs and step times."""
-    records, thin = found.records, [each for each in found.runs if each.why_not is not None]
+    thin = [each for each in found.runs if each.why_not is not None]
     for each in thin[:_SHOWN]:
         yield f"Too little to judge: {one_line(each.run_id)}: {each.why_not}."
     if len(thin) > _SHOWN:
@@ -111,16 +191,9 @@ def _notes(found: FleetTimeouts) -> Iterator[str]:
         yield f"Of {counted(earlier, 'earlier attempt')} no step times are kept."
     if found.judged:
         yield "Only rank 0 is looked at. What lies between two steps in no section, such as a save, counts as a step."
-    if records.unrecorded:
-        yield f"No watchdog has looked at {counted(records.unrecorded, 'run')}."
-    if records.partial is not None:
-        yield f"Not all runs are known: {records.partial}."
-    if records.unread:
-        yield f"{counted(records.unread, 'record')} not read: there are too many, or no time was left."
-    for faults, many in ((records.faults, records.unusable), (found.unreadable, len(found.unreadable))):
-        if many:
-            run_id, why = next(iter(faults.items()))
-            yield f"{counted(many, 'run')} could not be looked at; {run_id}: {why}"
+    yield from record_notes(found.records)
+    if found.unreadable:
+        yield unusable_note(found.unreadable, len(found.unreadable))
 
 
 def timeout_document(found: FleetTimeouts) -> dict[str, object]:
@@ -148,16 +221,10 @@ def timeout_document(found: FleetTimeouts) -> dict[str, object]:
 
 def _run(run: PastTimeouts) -> dict[str, object]:
     return {
-        "run_id": run.run_id,
+        **picked(run, "run_id steps limit_s hung missed unclear earlier_attempts"),
         "too_little": run.why_not,
         "hours": round(run.watched_s / 3600, 3),
-        "steps": run.steps,
         "longest_s": round(run.longest_s, 3) if run.steps else None,
-        "limit_s": run.limit_s,
-        "hung": run.hung,
-        "missed": run.missed,
-        "unclear": run.unclear,
-        "earlier_attempts": run.earlier_attempts,
         "told": [
             {
                 "section": each.name or None,

@@ -1,6 +1,5 @@
 """Prints the report of each pass: text for people and files, JSON for programs."""
 
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -12,16 +11,18 @@ from lastbeat.fleet.report import pass_document
 from lastbeat.model.fleet import LINES_LIMIT, PassReport
 from lastbeat.model.text import one_line
 from lastbeat_cli import frame, logs
-from lastbeat_cli.document import dump
-from lastbeat_cli.sweep import lines
-from lastbeat_cli.sweep.lines import MOST_ROWS, WARNING, StatusLine
+from lastbeat_cli.document import dump, masked
+from lastbeat_cli.terminal import paint
+from lastbeat_cli.watch import pass_lines
+from lastbeat_cli.watch.pass_lines import MOST_ROWS, WARNING, StatusLine
 
 if TYPE_CHECKING:
-    from lastbeat_cli.sweep.planned import Planned
+    from lastbeat_cli.watch.preview import Planned
 
 SIGN_OF_LIFE_S = 900.0
 """While nothing is new, one line is printed in this many seconds."""
 _NAMES = frozenset({"run_id", "status", "before", "after", "plan", "at", "since", "conditions"})
+"""Fields that are not masked: names that people type, and words of lastbeat itself."""
 _COLOURS = {"FAILED": "red", "TIMED_OUT": "red", "UNKNOWN": "magenta", WARNING: "yellow"}
 
 
@@ -45,7 +46,7 @@ class Shown:
         self._steady = steady
         self._last: list[str] | None = None
         self._last_at = 0.0
-        self._colour = _coloured()
+        self._colour = paint.coloured(sys.stdout)
         self._planned = planned
 
     def show(self, report: PassReport) -> None:
@@ -64,13 +65,13 @@ class Shown:
         document = pass_document(report)
         if self._planned is not None:
             document["would_send"] = self._planned.documents(report)
-        return dump(masked(document))
+        return dump(masked(document, logs.redact, _NAMES))
 
     def _text(self, report: PassReport) -> list[str]:
         first, now = self._last is None, self._steady()
-        found = lines.rows(report, everything=first)
-        notes = [one_line(logs.redact(note)) for note in lines.notes(report)]
-        head = one_line(lines.head(report, self._where))
+        found = pass_lines.rows(report, everything=first)
+        notes = [one_line(logs.redact(note)) for note in pass_lines.notes(report)]
+        head = one_line(pass_lines.head(report, self._where))
         # Unreadable runs are printed when their set changes.
         said = [head, *notes, *sorted(report.unreadable)]
         new = said != self._last or bool(report.transitions)
@@ -80,7 +81,7 @@ class Shown:
         # A report's lines are bounded as well; a full report may lack some.
         full = first and len(report.lines) >= LINES_LIMIT
         body = [*self._rows(found, all_of_them=not full), *notes] if new else []
-        return [*([] if first else [""]), head, *body, lines.foot(report)]
+        return [*([] if first else [""]), head, *body, pass_lines.foot(report)]
 
     def _rows(self, found: Sequence[StatusLine], *, all_of_them: bool = True) -> list[str]:
         shown = found[:MOST_ROWS]
@@ -98,19 +99,3 @@ class Shown:
     def _styled(self, status: str, width: int) -> str:
         word = f"{status:<{width}}"
         return click.style(word, fg=_COLOURS.get(status, "green"), bold=True) if self._colour else word
-
-
-def masked(value: object) -> object:
-    """``value`` with texts from people and stores masked. Names are not masked."""
-    if isinstance(value, str):
-        return logs.redact(value)
-    if isinstance(value, dict):
-        return {key: part if key in _NAMES else masked(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [masked(part) for part in value]
-    return value
-
-
-def _coloured() -> bool:
-    terminal = sys.stdout is not None and sys.stdout.isatty()
-    return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in {None, "", "dumb"}

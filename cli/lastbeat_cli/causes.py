@@ -1,15 +1,47 @@
-"""The cost of failures as lines for people: one table each for causes, nodes, users and ranges of steps."""
+"""``causes``: hours lost to failures, by cause, node, user and step, as one table each."""
 
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import Final
+
+import click
 
 from lastbeat.model.losses import CountedFailure, Dimension, LossGroup, by_loss
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_time
-from lastbeat.views.fleet_losses import MOST_FINGERPRINTS, FleetLosses, notes
-from lastbeat_cli.terminal.paint import Line, cut, line, wrapped
+from lastbeat.settings import opening
+from lastbeat.views.fleet_losses import MOST_FINGERPRINTS, FleetLosses, LossReader, losses_document, notes
+from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli.document import dump, masked
+from lastbeat_cli.terminal import paint, signs
+from lastbeat_cli.terminal.paint import Line, cut, line, paragraph, wrapped
 from lastbeat_cli.terminal.signs import Signs, harmless
 
+WHICH: Final = "Which failures"
+_LIMIT_S: Final = 300.0
+"""Longest time, in seconds, to read the records."""
+EPILOG = """\
+Words:
+  thrown away  training since the step from which the next attempt continued, else since the last complete checkpoint
+  dead         time from a failure until it was detected; if a restart may help, until the next attempt. Time before
+               a watcher first looked does not count
+  last         date of the last failure
+  +            at least this: data of some of these failures is missing, and does not count
+  ?            not known
+
+Exit status:
+  0  the figures were printed
+  3  the fleet could not be read; also wrong settings or arguments
+
+Examples:
+  lastbeat report causes s3://bucket/training-runs --since 30d
+  lastbeat report causes --by node --since 7d
+  lastbeat report causes --by cause --fingerprints
+  lastbeat report causes --json | jq '.causes[0]'
+
+Hours are wall time, whatever the number of GPUs. This command is read-only and reads only the records of runs.
+"""
 _SHOWN: Final = {Dimension.CAUSE: 8}
 _SHOWN_BESIDE: Final = 5
 _MOST: Final = 50
@@ -20,17 +52,51 @@ _HEADINGS: Final = {
     Dimension.USER: "Whose runs",
     Dimension.STEPS: "At which steps",
 }
-_WHAT: Final = {
-    Dimension.CAUSE: "CAUSE",
-    Dimension.NODE: "NODE",
-    Dimension.USER: "USER",
-    Dimension.STEPS: "STEPS",
-}
 _NAMELESS: Final = {
     Dimension.NODE: "not known",
     Dimension.USER: "no owner is named",
     Dimension.STEPS: "not known",
 }
+
+
+@click.command("causes", cls=options.Grouped, epilog=EPILOG)
+@options.fleet(WHICH)
+@options.option("--since DURATION", "Only failures within this time [30d].", WHICH, default="30d")
+@options.option(
+    "--by",
+    "Show only this table, in full [all four, shortened].",
+    WHICH,
+    type=click.Choice([str(each) for each in Dimension]),
+)
+@options.option("--fingerprints", "Split each cause by fingerprint: one line for each distinct error.", WHICH)
+@options.place
+@options.form
+def command(
+    *,
+    since: str,
+    by: str | None,
+    fingerprints: bool,
+    as_json: bool,
+    **given: str | None,
+) -> int:
+    """Show which failures to fix first: hours lost by cause, node, user and step, the most expensive first.
+
+    Lost hours are lost training plus downtime.
+    """
+    faults: list[str] = []
+    since_s = values.since(since, faults)
+    settings = values.settings(given, faults)
+    store = opening.store(settings)
+    reader = LossReader(store, opening.root_url(settings), settings.redactor)
+    found = reader.read(since_s, until=time.monotonic() + _LIMIT_S)
+    if as_json:
+        print(dump(masked(losses_document(found), logs.redact)))
+        return exits.OK
+    only = Dimension(by) if by is not None else None
+    columns, made_of = paint.width(sys.stdout), signs.of(sys.stdout)
+    told = loss_lines(found, only, columns, made_of, fingerprints=fingerprints)
+    paint.show(told, logs.redact)
+    return exits.OK
 
 
 def loss_lines(
@@ -60,7 +126,7 @@ def _head(found: FleetLosses, columns: int) -> Iterator[Line]:
         lost = "not known" if total.lost_s is None else f"{hours(total.lost_s)}{' at least' if total.at_least else ''}"
         failures, runs = counted(total.failures, "failure"), counted(len(total.runs), "run")
         text = f"{found.root}: {failures} of {runs} since {since}, lost: {lost}"
-    yield from (line(part, "heading") for part in wrapped(harmless(text), columns, ""))
+    yield from paragraph(harmless(text), columns, "", style="heading")
 
 
 def hours(seconds: float) -> str:
@@ -73,7 +139,7 @@ def _table(
     by: Dimension, groups: Sequence[LossGroup], most: int, columns: int, signs: Signs, *, fingerprints: bool
 ) -> Iterator[Line]:
     yield line(_HEADINGS[by], "heading")
-    heads = f"{'THROWN AWAY ':>12} {'DEAD ':>10} {'FAILED':>6} {'RUNS':>5} {'LAST':<6} {_WHAT[by]}"
+    heads = f"{'THROWN AWAY ':>12} {'DEAD ':>10} {'FAILED':>6} {'RUNS':>5} {'LAST':<6} {by.name}"
     yield line(f"{'LOST ':>11} {'':<{_BAR}} {heads}", "dim")
     top = max((group.lost_s or 0.0 for group in groups), default=0.0)
     for group in groups[:most]:

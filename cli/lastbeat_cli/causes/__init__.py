@@ -1,1 +1,0 @@
-"""``causes``: the cost of a fleet's failures."""

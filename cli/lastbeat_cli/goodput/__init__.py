@@ -1,1 +1,0 @@
-"""``goodput``: where a run's wall time went."""
