@@ -35,9 +35,10 @@ from lastbeat.training.exec.in_place.following import (
     GPU_S,
     EndRuling,
     InPlaceTerms,
-    StartOrder,
     common_pause_s,
+    first_starts,
     next_starts,
+    resume_variables,
     rule,
 )
 from lastbeat.training.exec.in_place.gpu_memory import MemoryWatch
@@ -127,7 +128,7 @@ class CommandInPlace:
             begin_thread(self._prepare, "lastbeat-before")
             self._signals, self._group = signals, group
             self._attention = Attention(signals, self._more_stops)
-            state: State = Starting(StartOrder.first(os.environ))
+            state: State = Starting(first_starts(self._terms, os.environ))
             while not isinstance(state, Over):
                 state = self._next(state)
             return exit_by_signal(-state.status) if state.status < 0 else state.status
@@ -136,24 +137,20 @@ class CommandInPlace:
         """The state after ``state``. The terminal is restored when a start has ended."""
         if isinstance(state, Starting):
             return self._started(state)
+        following: State | None = None
         try:
-            following = self._after(state)
+            if isinstance(state, Running):
+                following = self._ended(state)
+            elif isinstance(state, Ended):
+                following = self._judged(state)
+            else:
+                following = self._gathered(state)
         except (StoppedError, AskedToEndError) as stop:
             following = self._stopped(state.start, stop)
-        except BaseException:
-            state.child.restore_terminals()
-            raise
-        if isinstance(following, (Starting, Over)):
-            state.child.restore_terminals()
+        finally:
+            if following is None or isinstance(following, Starting | Over):
+                state.child.restore_terminals()
         return following
-
-    def _after(self, state: Running | Ended | Restarting) -> State:
-        """Raises :class:`StoppedError` and :class:`AskedToEndError`."""
-        if isinstance(state, Running):
-            return self._ended(state)
-        if isinstance(state, Ended):
-            return self._judged(state)
-        return self._gathered(state)
 
     @property
     def _more_stops(self) -> frozenset[int]:
@@ -170,7 +167,7 @@ class CommandInPlace:
 
     def _started(self, state: Starting) -> Running | Over:
         """Report the start as an attempt of the run, and start the command."""
-        start = self._begin(state.order)
+        start = self._begin(state.starts)
         try:
             return Running(start, self._launch(start, state.before))
         except child_process.NotStartedError as fault:
@@ -181,9 +178,9 @@ class CommandInPlace:
         except (StoppedError, AskedToEndError) as stop:
             return self._stopped(start, stop)
 
-    def _begin(self, order: StartOrder) -> CommandStart:
+    def _begin(self, starts: StartsInPlace) -> CommandStart:
         terms, began = self._terms, time.monotonic()
-        identity = identity_of(terms, order)
+        identity = identity_of(terms, starts)
         summary, printed, meter = OutputSummary(), Capture(), ResourceMeter(wraps=True)
 
         def adapt(environment: RunEnvironment) -> RunEnvironment:
@@ -201,10 +198,10 @@ class CommandInPlace:
 
         reports = reporter(self._settings, printed, summary, meter, adapt, self._wrapped.dumps)
         if self._together is not None:
-            self._together.number = order.number
+            self._together.number = starts.number
         watch = StoreWatch(look) if self._together is None else StoreWatch(look, self._together.look)
         run = Run(self._name, None, self._wrapped.steps)
-        start = CommandStart(order, identity, run, reports, meter, summary, OutputTail(), printed, watch, began)
+        start = CommandStart(starts, identity, run, reports, meter, summary, OutputTail(), printed, watch, began)
         # Only now, because its beat thread asks the start at once.
         start.run = run = Run(self._name, reports, self._wrapped.steps)
         run.set_phase(self._wrapped.phase)
@@ -215,8 +212,8 @@ class CommandInPlace:
     def _launch(self, start: CommandStart, before: StoreLook | None) -> ChildProcess:
         """Start the command. ``before`` reads the store for the previous start. Raises :class:`NotStartedError`,
         :class:`StoppedError` and :class:`AskedToEndError`."""
-        order = start.order
-        if order.number:
+        given = start.starts
+        if given.number:
             # Training continues the attempt that it finds, so wait until this one is there.
             self._attention.until(lambda: start.reporter.begun, _BEGIN_S)
             # A stop request made until now can only mean the previous attempt.
@@ -226,9 +223,9 @@ class CommandInPlace:
             **os.environ,
             WRAPPED: self._name,
             VARIABLE: start.identity.variable(),
-            RESTARTS_VARIABLE: str(order.number),
+            RESTARTS_VARIABLE: str(given.number),
         }
-        for name, value in order.environment().items():
+        for name, value in resume_variables(given).items():
             if value is None:
                 environment.pop(name, None)
             else:
@@ -292,11 +289,11 @@ class CommandInPlace:
                 child.abandon()
         start.meter.root = None
         child.let_go(_OUTPUT_S)
-        order, lived_s = start.order, time.monotonic() - start.began
+        given, lived_s = start.starts, time.monotonic() - start.began
         why = hang.why if hang is not None else None
         how = HowItEnded(
             ended, why, text or start.tail.text(), "", LeftBehind(), lived_s, start.step,
-            order.resume_from, order.resume_step, os.uname().nodename,
+            given.resume_from, given.resume_step, os.uname().nodename,
             Path(dumps) if (dumps := self._wrapped.dumps) is not None else None, time.time() - lived_s,
         )  # fmt: skip
         return Ended(start, child, how, called)
@@ -329,16 +326,16 @@ class CommandInPlace:
         ended, still_there = self._rest_ended(start, child, ended)
         ended = self._with_evidence(start, ended)
         wanted = start.run.stop_wanted or (None if told_by is None else signal_name(told_by))
-        judge = partial(rule, self._settings, self._terms, start.order, ended, wanted)
+        judge = partial(rule, self._settings, self._terms, start.starts, ended, wanted)
         ruling = self._attention.while_doing(judge, _JUDGE_S, EndRuling(_UNDECIDED, _UNKNOWN_END))
         if ruling.decision.restart and still_there:
             return self._finished(start, child, ended, _LEFT)
         if not ruling.decision.restart:
             return self._finished(start, child, ended, ruling.decision)
-        starts = next_starts(self._terms, start.order, ended, ruling)
+        starts = next_starts(self._terms, start.starts, ended, ruling)
         if self._together is not None:
             return Restarting(start, child, ended, self._agree(self._together, starts))
-        pause_s = ends.pause_s(start.order.history, ruling.end, ended.lived_s)
+        pause_s = ends.pause_s(start.starts.restarts, ruling.end, ended.lived_s)
         return Restarting(start, child, ended, starts, pause_s)
 
     def _with_evidence(self, start: CommandStart, ended: HowItEnded) -> HowItEnded:
@@ -406,7 +403,7 @@ class CommandInPlace:
                 return replace(state, starts=agreed)
         start.store.stop()
         start.reporter.leave()
-        return Starting(StartOrder.of(starts), start.store.look)
+        return Starting(starts, start.store.look)
 
     def _make_ready(self, start: CommandStart, starts: StartsInPlace, pause_s: float) -> None:
         """Wait until the memory of the GPUs is free, and then for ``pause_s``."""
@@ -429,8 +426,8 @@ class CommandInPlace:
             return
         over = StartsInPlace(
             self._terms.launch,
-            start.order.number,
-            start.order.history,
+            start.starts.number,
+            start.starts.restarts,
             by=self._terms.node,
             over=fit(one_line(why), 300),
         )
@@ -456,7 +453,7 @@ class CommandInPlace:
         if self._together is None:
             store.write(f"{self._name}/{KEY}", encode_starts(starts))
         told = self._settings.redactor(f"{ended.error}\n{self._stacks(start, store)}")
-        which = f"{start.order.number}-{own.number}" if own.count > 1 else f"{start.order.number}"
+        which = f"{start.starts.number}-{own.number}" if own.count > 1 else f"{start.starts.number}"
         store.write(f"{self._name}/{FOLDER}{which}.txt", told.encode("utf-8", "replace"))
 
     def _store(self) -> Store:
@@ -483,7 +480,7 @@ class CommandInPlace:
         asked = exited.cancelled or child.told_by is not None or run.stopped is not None or run.stop_wanted is not None
         if decision is not None and not asked:
             before = (
-                f"restarted in place {start.order.number} of {self._terms.most} times; " if start.order.number else ""
+                f"restarted in place {start.starts.number} of {self._terms.most} times; " if start.starts.number else ""
             )
             note = f"{before}not restarted in place: {decision.reason}"
             text = f"{ended.error.rstrip()}\n\n{note}\n"

@@ -9,7 +9,7 @@ from typing import Final
 from lastbeat.jobs.checkpoints.survey import survey
 from lastbeat.model.checkpoint import CheckpointSurvey
 from lastbeat.model.in_place import RESUME_FROM, RESUME_STEP
-from lastbeat.model.restart import JobEnd, RestartDecision, RestartEntry, RestartPolicy
+from lastbeat.model.restart import JobEnd, RestartDecision, RestartPolicy
 from lastbeat.model.starts_in_place import KEPT, StartsInPlace
 from lastbeat.settings import Settings, catalogues, opening
 from lastbeat.settings.table import SIGNALS
@@ -65,34 +65,23 @@ class InPlaceTerms:
         return host if self.own.count == 1 else f"{host}, {self.own.number} of {self.own.count}"
 
 
-@dataclass(frozen=True, slots=True)
-class StartOrder:
-    """The order for one start of the command."""
+def first_starts(terms: InPlaceTerms, environ: Mapping[str, str]) -> StartsInPlace:
+    """The first start, with the checkpoint from the job's environment."""
+    step = environ.get(RESUME_STEP, "")
+    known = step.isascii() and step.isdigit() and len(step) < _STEP_DIGITS
+    resume_step = int(step) if known else None
+    return StartsInPlace(terms.launch, resume_from=environ.get(RESUME_FROM) or None, resume_step=resume_step)
 
-    number: int = 0
-    history: tuple[RestartEntry, ...] = ()
-    resume_from: str | None = None
-    resume_step: int | None = None
 
-    @classmethod
-    def first(cls, environ: Mapping[str, str]) -> "StartOrder":
-        """The first start, with the checkpoint from the job's environment."""
-        step = environ.get(RESUME_STEP, "")
-        known = step.isascii() and step.isdigit() and len(step) < _STEP_DIGITS
-        return cls(resume_from=environ.get(RESUME_FROM) or None, resume_step=int(step) if known else None)
-
-    @classmethod
-    def of(cls, starts: StartsInPlace) -> "StartOrder":
-        """The order for ``starts``, which all commands of the job share."""
-        return cls(starts.number, starts.restarts, starts.resume_from, starts.resume_step)
-
-    def environment(self) -> dict[str, str | None]:
-        """Environment variables for training; None removes a variable. Empty for the first start, which keeps the
-        variables of the job."""
-        if not self.number:
-            return {}
-        step = None if self.resume_step is None else str(self.resume_step)
-        return {RESUME_FROM: self.resume_from, RESUME_STEP: step}
+def resume_variables(starts: StartsInPlace) -> dict[str, str | None]:
+    """Environment variables for training; None removes a variable. Empty for the first start, which keeps the
+    variables of the job."""
+    if not starts.number:
+        return {}
+    return {
+        RESUME_FROM: starts.resume_from,
+        RESUME_STEP: None if starts.resume_step is None else str(starts.resume_step),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +94,9 @@ class EndRuling:
 
 
 def rule(
-    settings: Settings, terms: InPlaceTerms, order: StartOrder, ended: HowItEnded, stop_wanted: str | None
+    settings: Settings, terms: InPlaceTerms, starts: StartsInPlace, ended: HowItEnded, stop_wanted: str | None
 ) -> EndRuling:
-    """The policy's decision after the start ``order``. ``stop_wanted`` names the origin of a request to end early.
+    """The policy's decision after the start of ``starts``. ``stop_wanted`` names the origin of a request to end early.
 
     Reads the checkpoints, which may take as long as their store takes. Raises :class:`StoreError` if the run's store
     cannot be opened.
@@ -118,7 +107,7 @@ def rule(
     found = None
     if terms.checkpoints and end.asked_by is None:
         # The checkpoint on which this start died counts too.
-        kept_from = quarantined((*order.history, entry(end, now)))
+        kept_from = quarantined((*starts.restarts, entry(end, now)))
         try:
             place = opening.place(settings, terms.checkpoints)
             found = survey(place, crashed_at=place.clock(), quarantined=kept_from, stop_at_first=True)
@@ -127,16 +116,16 @@ def rule(
             decision = RestartDecision(restart=False, reason=f"its checkpoints cannot be looked at: {fault}")
             return EndRuling(decision, end)
         end = replace(end, checkpoint_step=found.newest_step)
-    decision = ends.ruled(terms.policy, ended, end, order.history, now)
-    return EndRuling(ends.within(decision, order.number, terms.most), end, found)
+    decision = ends.ruled(terms.policy, ended, end, starts.restarts, now)
+    return EndRuling(ends.within(decision, starts.number, terms.most), end, found)
 
 
-def next_starts(terms: InPlaceTerms, order: StartOrder, ended: HowItEnded, ruling: EndRuling) -> StartsInPlace:
-    """The start after ``order``, which has ``ended``."""
-    resume_from, resume_step = ends.resumes(ruling.found, order.resume_from, order.resume_step)
-    history = (*order.history, entry(ruling.end, datetime.now(timezone.utc)))[-KEPT:]
+def next_starts(terms: InPlaceTerms, starts: StartsInPlace, ended: HowItEnded, ruling: EndRuling) -> StartsInPlace:
+    """The start after that of ``starts``, which has ``ended``."""
+    resume_from, resume_step = ends.resumes(ruling.found, starts.resume_from, starts.resume_step)
+    history = (*starts.restarts, entry(ruling.end, datetime.now(timezone.utc)))[-KEPT:]
     why = ended.hang or ruling.decision.reason
-    return StartsInPlace(terms.launch, order.number + 1, history, why, terms.node, resume_from, resume_step)
+    return StartsInPlace(terms.launch, starts.number + 1, history, why, terms.node, resume_from, resume_step)
 
 
 def common_pause_s(starts: StartsInPlace) -> float:

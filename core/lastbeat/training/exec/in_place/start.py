@@ -10,7 +10,7 @@ from lastbeat.model.starts_in_place import StartsInPlace
 from lastbeat.training.exec.child.output_summary import OutputSummary
 from lastbeat.training.exec.child.process import ChildProcess
 from lastbeat.training.exec.in_place.ends import HowItEnded
-from lastbeat.training.exec.in_place.following import InPlaceTerms, StartOrder
+from lastbeat.training.exec.in_place.following import InPlaceTerms
 from lastbeat.training.exec.in_place.looking import StoreLook, StoreWatch
 from lastbeat.training.exec.in_place.output_tail import OutputTail
 from lastbeat.training.node.resources import ResourceMeter
@@ -24,7 +24,8 @@ from lastbeat.training.sdk.run import Run
 class CommandStart:
     """One start of the command, from its begin to its end."""
 
-    order: StartOrder
+    starts: StartsInPlace
+    """The starts of this job, of which this is the present one."""
     identity: InPlace
     """How training and ``exec`` recognize this start."""
     run: Run
@@ -54,11 +55,11 @@ class CommandStart:
         return not self.over and look is not None and look.sees_report()
 
 
-def identity_of(terms: InPlaceTerms, order: StartOrder) -> InPlace:
-    """The identity of the start ``order``, which names this process as its starter."""
-    left = max(0, terms.most - order.number)
-    token, own = f"{terms.launch}-{order.number}", os.getpid()
-    return InPlace(token, order.number, left, terms.takes_s, own, process_mark(own))
+def identity_of(terms: InPlaceTerms, starts: StartsInPlace) -> InPlace:
+    """The identity of the start of ``starts``, which names this process as its starter."""
+    left = max(0, terms.most - starts.number)
+    token, own = f"{terms.launch}-{starts.number}", os.getpid()
+    return InPlace(token, starts.number, left, terms.takes_s, own, process_mark(own))
 
 
 # The states, in the order in which a start goes through them.
@@ -68,7 +69,7 @@ def identity_of(terms: InPlaceTerms, order: StartOrder) -> InPlace:
 class Starting:
     """The command is to be started."""
 
-    order: StartOrder
+    starts: StartsInPlace
     before: StoreLook | None = None
     """Reads the store for the previous start; None before the first."""
 
