@@ -22,7 +22,7 @@ _LEVEL: Final = Pattern(
     r"^\[?[IDV]\d{3,4} \d\d:\d\d|"
     r"^.{0,40}?\[[ID]\] )|"
     r"(?P<warning>\bNCCL WARN\b|^\[W \w{1,40}\.cpp:|\w{0,60}Warning: |^\[?W\d{3,4} \d\d:\d\d|<warn>|: W [a-z]\w{1,30}/|"
-    r"(?<![\w=\"\'-])(?:WARNING|WARN|Warning|warning)(?=[\]\s:|,-]))|"
+    r"(?<![\w=\"\'-])(?:(?:WARNING|WARN|Warning)(?=[\]\s:|,-])|warning(?=[\]:|]| - )))|"
     r"(?P<error>(?<![\w-])(?:ERROR|FATAL|CRITICAL|Error|FAILED)(?=[\]\s:|,-])|^\[?[EF]\d{3,4} \d\d:\d\d)"
 )
 _JSON_LEVEL: Final = Pattern(
@@ -103,8 +103,10 @@ _ATTEMPT: Final = Pattern(
 _FAILS: Final = Pattern(
     r"\b(?:ERROR|FATAL|CRITICAL|[Ee]rror|[Ff]atal)\b\s{0,2}[:(\]](?!\s{0,4}[-+]?\d)|"
     r"\b(?:[Ff]ail(?:ed|ure)|FAILED|[Uu]nable to|[Cc]annot|[Cc]an't|[Cc]ould(?: not|n't)|not present|refused|"
-    r"[Aa]bort(?:ed|ing)|[Nn]o such file|does(?: not|n't) exist|not found|[Ee]xiting)\b"
+    r"[Aa]bort(?:ed|ing)|[Nn]o such file|does(?: not|n't) exist|not found|[Ee]xiting|"
+    r"invalid status code)\b"
 )
+_CROSS: Final = Pattern(r"\s{0,4}[\u2718\u2717\u2716\u274c] ")
 _QUOTES: Final = "\"'`\u201c\u2018\u00ab"
 # What is in quotation marks behind it is the message itself.
 _STATED: Final = Pattern(r"(?:message|msg|err(?:or)?|reason|detail|exception)[\"']?\s{0,3}[:=]\s{0,3}$", re.IGNORECASE)
@@ -183,7 +185,7 @@ def weight_of(text: str, start: int, end: int, signal: Signal, *, exception: boo
 
 def states_failure(text: str) -> bool:
     """Whether the line says in any words that something failed, and that it is not tried again."""
-    found = _FAILS.search(text)
+    found = _FAILS.search(text) or _CROSS.match(text)
     if found is None or level_of(text) in {"info", "warning"} or retries(text):
         return False
     return weight_of(text, found.start(), found.end(), error_file.OTHER) != "none"

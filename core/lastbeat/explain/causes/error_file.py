@@ -44,7 +44,7 @@ _WORDS: Final = (
         ),
     ),
     ("slurm_failure", r"node fail(?:ure|ed)|prolog"),
-    ("cancelled", r"\bcancell?ed\b|keyboard ?interrupt|\binterrupted\b|sigterm|sigint|scancel|preempt|\breclaimed\b"),
+    ("cancelled", r"\bcancell?ed\b|keyboard ?interrupt|\binterrupted\b|sigterm|sigint|scancel|pre-?empt|\breclaimed\b"),
     (
         "environment",
         (

@@ -21,6 +21,8 @@ _EXCEPTION: Final = Pattern(r"[A-Za-z_][\w.]{0,200}(?:\[[^\]]{0,80}\]|\([^)]{0,8
 _NAMED_EXCEPTION: Final = Pattern(
     r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Failure|Fault)(?::\s|\s*$)"
 )
+# An exception of another thread behind a line of code, without a line break.
+_GLUED: Final = Pattern(r".{0,200}\)(?P<said>[A-Z]\w{2,60}(?:Error|Exception): .+)$")
 _NOTEBOOK: Final = Pattern(r"\s{0,8}(?P<class>[A-Za-z_]\w{0,80}) {4,}$")
 """Text before the header in a notebook."""
 _CARETS: Final = Pattern(r"[\^~]{1,400}$")
@@ -237,7 +239,10 @@ class TracebackParser:
         traceback.seen += 1
         if is_last or traceback.seen > _LINES_LIMIT:
             del self.open[key]
-        return (traceback, body.strip()) if is_last else True
+        if not is_last:
+            return True
+        glued = _GLUED.match(body) if body[:1].isspace() else None
+        return traceback, (body.strip() if glued is None else glued["said"])
 
     def _age(self) -> None:
         for each in list(self.open):
@@ -306,7 +311,7 @@ class TracebackParser:
                 traceback.shows_code(stripped)
             if traceback.frames and not _LIBRARY.search(traceback.file):
                 self._note(traceback, stripped)
-            return False
+            return traceback.frames > 0 and _GLUED.match(stripped) is not None
         if traceback.named and not stripped.startswith(traceback.named):
             return None
         if _EXCEPTION.match(stripped):
