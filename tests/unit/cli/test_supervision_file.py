@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lastbeat import settings as configuration
 from lastbeat.jobs.restarts import loading
 from lastbeat.settings import table
 from lastbeat_cli import exits
 from lastbeat_cli.commands import meant
 from lastbeat_cli.supervise import config
+from lastbeat_cli.supervise.asked import supervision
 from lastbeat_cli.supervise.config import WantedSupervision
 from support.checkout import ROOT
 from support.laws import examples
@@ -208,3 +210,11 @@ def test_the_service_in_the_docs_is_one_that_leaves_jobs_alone() -> None:
     assert (Path(program).name, meant(words)) == ("lastbeat", ["restart", "resume", "llama"])
     ended = {str(status) for status in (exits.WARNING, exits.CRITICAL)}
     assert (service["Restart"], set(service["SuccessExitStatus"].split())) == ("on-failure", ended)
+
+
+def test_a_record_says_nothing_of_the_root_in_which_it_lies(tmp_path: Path) -> None:
+    # Whoever goes on with the run may know that by another name, or have moved it.
+    root = {table.MONITORING_ROOT.name: str(tmp_path)}
+    asked = WantedSupervision("llama", "local", ("true",), settings={**root, table.SIGNALS.name: "default"})
+    found = supervision(configuration.load({}, root, tmp_path), asked)
+    assert found.settings == {table.SIGNALS.name: "default"}

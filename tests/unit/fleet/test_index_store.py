@@ -165,3 +165,15 @@ def test_a_bomb_is_not_unpacked() -> None:
     store = MemoryStore()
     store.write(KEY, zlib.compress(b" " * 200_000_000))
     assert FleetIndexStore(store).load() == FleetIndex()
+
+
+def test_what_another_sweep_takes_for_ended_has_not_if_this_one_has_seen_it_since() -> None:
+    store = MemoryStore()
+    store.put_text(KEY, encode(replace(INDEX, finished={})))
+    mine = FleetIndexStore(store)
+    index = mine.load()
+    before = replace(RUN, line=replace(RUN.line, run_id="run-0"), seen_at=RUN.seen_at - 60)
+    ended = {"run-1": 1767000000, "old-1": 1767000000}
+    store.put_text(KEY, encode(replace(INDEX, runs={"run-0": before}, finished=ended)))
+    mine.refresh()
+    assert (set(index.runs), set(index.finished)) == ({"run-0", "run-1"}, {"old-1"})

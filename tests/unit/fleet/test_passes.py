@@ -18,6 +18,7 @@ from lastbeat.model.runid import SWEEP_MARK
 from lastbeat.stores.counting import CountingStore, Tally
 from lastbeat.stores.port import StoreError, UnreachableError
 from support.http_sink import Answer, HttpSink, http_sink
+from support.paged import PagedStore
 from support.waiting import until
 from support.world import World, running
 
@@ -81,6 +82,23 @@ def test_a_pass(sink: HttpSink, how: str, told: list[str], marked: bool) -> None
     assert [request.path for request in sink.requests] == told
     assert (SWEEP_MARK in world.store.held) is marked
     assert len(page.asked) == marked
+
+
+def test_the_beginning_of_a_pass_is_told_when_the_store_has_answered_not_when_all_is_listed(sink: HttpSink) -> None:
+    world = World(store=PagedStore(20))
+    for number in range(30):
+        world.run(f"run-{number:04}").both(1)
+    pages = 0
+
+    def second_page_waits(operation: str, _key: str) -> None:
+        nonlocal pages
+        pages += operation == "list"
+        if operation == "list" and pages == 2:
+            until(lambda: sink.requests)
+
+    world.store.before = second_page_waits
+    assert sweep_of(world, ping=f"{sink.url}/x").run().statuses == {"RUNNING": 30}
+    assert sink.requests[0].path == "/x/start"
 
 
 def test_the_progress_is_told_while_looks_go_on() -> None:

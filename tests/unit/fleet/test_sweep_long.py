@@ -193,6 +193,24 @@ def test_a_run_that_could_not_be_seen_from_the_start_is_told_of_each_time() -> N
         assert world.told("bad") == told
 
 
+def test_a_process_that_takes_over_knows_since_when_a_run_could_not_be_seen() -> None:
+    world = World()
+    # What the first process remembers is lost with it, but for the fleet's index.
+    world.options["state"] = None
+    for name in ("ok", "bad"):
+        world.run(name).both(1)
+    world.sweep()
+    world.store.refuse("read", DeniedError("403"), under="bad/")
+    told = []
+    for minute in range(1, 14):
+        world.after(60)
+        for name in ("ok", "bad"):
+            world.run(name).both(minute)
+        world.sweep(restarted=minute == 9)
+        told.append(world.told("bad"))
+    assert (told[8], told[-1]) == ([], ["BLIND"])
+
+
 def test_what_a_look_found_after_its_pass_outlasts_a_pass_that_cannot_see() -> None:
     world = World()
     world.run("slow").both(1)

@@ -128,6 +128,26 @@ def test_more_than_may_be_read_is_skipped_but_for_its_end() -> None:
     assert log.text.endswith(lines(9990, 11))
 
 
+def test_of_a_rotated_file_more_than_may_be_read_is_skipped(tmp_path: Path) -> None:
+    path, readers = tmp_path / "train.log", recorders()[0]
+    file = TailedLog(str(path))
+
+    def look() -> None:
+        source = local_log(path)
+        assert source is not None
+        follow(file, source, 100_000, None, readers)
+
+    path.write_text(lines(0, 10))
+    look()
+    path.write_text(lines(0, 10_000))
+    path.rename(path.with_name("train.log.1"))
+    path.write_text("new\n")
+    look()
+    before, _, after = said(file, readers).partition(GAP)
+    assert before.startswith(lines(0, 1000))
+    assert after == "new\n"
+
+
 def test_a_line_counts_when_it_has_ended_or_stands_still() -> None:
     log = Followed()
     log.put("step 1\nste")

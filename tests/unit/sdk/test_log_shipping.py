@@ -165,6 +165,13 @@ def test_of_a_large_file_the_end_is_read(path: Path) -> None:
     assert shown.startswith("line ")
 
 
+def test_of_a_large_file_the_line_is_left_out_in_whose_middle_it_begins(path: Path) -> None:
+    # It may begin in the middle of a secret. These lines are cut, so that there is room for it.
+    path.write_text("".join(f"{n:03d}{'y' * 20_000}\n" for n in range(200)))
+    shown = read(FileFeed(path), LogWindow())
+    assert {line[:3].isdecimal() for line in shown.splitlines()} == {True}
+
+
 def test_a_sparse_file_of_a_terabyte_costs_no_more(path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(2**40)

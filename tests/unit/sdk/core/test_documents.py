@@ -260,6 +260,18 @@ def test_points_are_in_order_of_time_whatever_the_clock_does() -> None:
         assert set_back or times == sorted(times)
 
 
+def test_a_clock_that_was_set_back_a_little_puts_no_step_before_the_last_beat() -> None:
+    run, pace = Run("run-1", None), ProgressHistory()
+    for step in range(1, 4):
+        run.step(step, loss=1.0)
+        if step == 1:
+            read(pace.document(run, AT))
+    # Step 2 is longer ago than the clock says that the last beat is.
+    time.sleep(0.01)
+    found = read(pace.document(run, AT + 0.001))
+    assert [point[:2] for point in found["recent"]] == [[AT, 1], [AT, 2], [AT + 0.001, 3]]
+
+
 def test_a_metric_that_is_slow_to_read_moves_no_later_point_before_it() -> None:
     class Slow:
         def __float__(self) -> float:
