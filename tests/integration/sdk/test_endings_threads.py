@@ -39,6 +39,8 @@ ENDS = [
                  f"Cancelled: received signal 15 (SIGTERM); {NOTE}", "cancelled", id="somebody ends what hangs since"),
     pytest.param("threading.Thread(target=sys.exit, args=(3,)).start()", 0, "SUCCEEDED", SUCCEEDED, None,
                  id="a thread that only exits says nothing"),
+    pytest.param("die = threading.Thread(target=sys.exit, args=(3,)); die.start(); die.join(); raise SystemExit", 0,
+                 "SUCCEEDED", SUCCEEDED, None, id="nor where the main thread leaves without a word"),
 ]  # fmt: skip
 
 

@@ -58,7 +58,7 @@ class _ProcessExit:
         """``exit_before``, wrapped so that it notes its code first."""
 
         def leave(code: Any = None, /) -> Any:
-            if self._in_own_process and threading.current_thread() is threading.main_thread():
+            if threading.current_thread() is threading.main_thread():
                 self.error = None if is_success(code) else SystemExit(code)
             return exit_before(code)
 
