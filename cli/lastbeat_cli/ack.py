@@ -63,7 +63,7 @@ def command(*, runs: tuple[str, ...], note: str, undo: bool, as_json: bool, **gi
     # The note is read in the record and on the page, so secrets are masked before it is stored.
     about = Acknowledgement(store.clock(), author(), logs.redact(check_why(note)))
     for run_id, view in needy.items():
-        acknowledge(store, run_id, replace(about, transition=view.transitions or 0))
+        acknowledge(store, run_id, replace(about, transition=view.transitions or 0, conditions=tuple(view.conditions)))
     names = list(needy)
     document = {"acknowledged": names, "by": about.by, "note": about.note}
     tell(document, (f"Acknowledged: {name}" for name in names), as_json=as_json)

@@ -1,19 +1,19 @@
 """``report compare``: several runs beside each other."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import click
 
-from lastbeat.model.numbers import json_number
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.view import RunView
 from lastbeat.settings import SettingsError, opening
+from lastbeat.views.as_json import picked, rounded
 from lastbeat.views.comparison import ComparedRun, Comparison, Reached, compare
 from lastbeat.views.documents import row_document
 from lastbeat_cli import exits, logs, options, values
-from lastbeat_cli.document import dump
+from lastbeat_cli.document import tell
 from lastbeat_cli.fleet import cells
 from lastbeat_cli.taken_out import choose
 from lastbeat_cli.terminal import paint, signs
@@ -41,7 +41,7 @@ least value.
 
 
 @click.command("compare", cls=options.Grouped, epilog=EPILOG)
-@options.argument("runs", "RUN RUN...", "Ids or quoted globs, at most 20 runs.", group="Which runs")
+@options.argument("runs", "RUN...", "Ids or quoted globs, at most 20 runs.", group="Which runs")
 @options.place
 @options.form
 def command(*, runs: tuple[str, ...], as_json: bool, **given: str | None) -> int:
@@ -51,10 +51,11 @@ def command(*, runs: tuple[str, ...], as_json: bool, **given: str | None) -> int
     settings = values.settings(given, faults)
     views = [run.view for run in choose(settings, opening.store(settings), runs) if run.view is not None]
     if not 2 <= len(views) <= RUNS_MOST:
-        raise SettingsError([f"2 to {RUNS_MOST} runs can be compared, and these are {counted(len(views), 'run')}"])
+        what = f"2 to {RUNS_MOST} runs can be compared, and these are {counted(len(views), 'run')}"
+        raise SettingsError([f"{what}; name others, or use a glob: lastbeat compare 'llama-*'"])
     found = compare(views)
     if as_json:
-        print(dump(_document(found)))
+        tell(_document(found), (), as_json=True)
     else:
         paint.show(list(_lines(found, paint.width(sys.stdout), signs.of(sys.stdout))))
     return exits.OK
@@ -64,21 +65,12 @@ def _document(found: Comparison) -> dict[str, object]:
     runs = [
         {
             **row_document(run.view.row),
-            "config": run.config,
-            "figures": {name: _reached(figure) for name, figure in run.figures.items()},
-            "curve": [[point.step, _number(point.loss)] for point in run.view.points if point.loss is not None],
+            **picked(run, "config figures"),
+            "curve": [[point.step, rounded(point.loss)] for point in run.view.points if point.loss is not None],
         }
         for run in found.runs
     ]
-    return {"schema": 1, "keys": list(found.keys), "same": found.same, "figures": list(found.figures), "runs": runs}
-
-
-def _reached(figure: Reached) -> dict[str, object]:
-    return {"last": _number(figure.last), "least": _number(figure.least), "greatest": _number(figure.greatest)}
-
-
-def _number(value: float | None) -> float | str | None:
-    return None if value is None else json_number(value)
+    return {"schema": 1, **picked(found, "keys same figures"), "runs": runs}
 
 
 def _lines(found: Comparison, columns: int, made_of: Signs) -> Iterator[Line]:
@@ -96,16 +88,19 @@ def _lines(found: Comparison, columns: int, made_of: Signs) -> Iterator[Line]:
             *((f"  {padded(middle_cut(harmless(run.view.row.run_id), wide), wide)}", "heading") for run in some),
         )
         for name, of in rows:
-            told = (paint.cut(logs.redact(one_line(of(run))), wide) for run in some)
-            yield ((padded(middle_cut(name, first), first), "dim"), *((f"  {padded(text, wide)}", "") for text in told))
+            texts = (paint.cut(logs.redact(one_line(of(run))), wide) for run in some)
+            yield (
+                (padded(middle_cut(name, first), first), "dim"),
+                *((f"  {padded(text, wide)}", "") for text in texts),
+            )
     if found.same:
         yield paint.line(f"{counted(found.same, 'key of the configuration is', 'keys are')} the same", "dim")
 
 
 def _rows(found: Comparison, made_of: Signs) -> Iterator[tuple[str, Callable[[ComparedRun], str]]]:
-    """Name of a fact → how it is told of a run."""
+    """Name of a fact → its text for a run."""
     yield "status", lambda run: f"{made_of.of(signs.word(run.view.row))} {signs.word(run.view.row)}"
-    yield "step", lambda run: _step(run.view)
+    yield "step", lambda run: cells.steps(run.view.row, cells.Sight(run.view.at, made_of))[0]
     yield "speed", lambda run: _speed(run.view)
     yield "loss curve", lambda run: signs.spark([point.loss for point in run.view.points], _SPARK, made_of)
     for name in found.figures:
@@ -116,17 +111,11 @@ def _rows(found: Comparison, made_of: Signs) -> Iterator[tuple[str, Callable[[Co
         yield "tags", lambda run: harmless(", ".join(run.view.row.tags))
 
 
-def _step(view: RunView) -> str:
-    return cells.steps(view.row, cells.Sight(view.at, signs.ascii_only()))[0]
-
-
 def _speed(view: RunView) -> str:
     row = view.row
-    told: Sequence[str] = [
-        *([f"{cells.si(row.tokens_per_s)} tokens/s"] if row.tokens_per_s is not None else []),
-        *([f"{cells.number(row.steps_per_s, 3)} steps/s"] if row.steps_per_s is not None else []),
-    ]
-    return told[0] if told else ""
+    if row.tokens_per_s is not None:
+        return f"{cells.si(row.tokens_per_s)} tokens/s"
+    return "" if row.steps_per_s is None else f"{cells.number(row.steps_per_s, 3)} steps/s"
 
 
 def _figure(figure: Reached | None) -> str:

@@ -40,6 +40,7 @@ def test_show_has_it_and_no_secret(runs: Path) -> None:
     ):
         assert f"\n{line}\n" in shown
     document = json.loads(call(LASTBEAT, "show", "llama", "--json", cwd=runs).stdout)
+    assert document["training_notes"] == "with the new data"
     assert document["config"] == {"lr": 0.0003, "layers": 24, "api_key": "***", "data.name": "wiki"}
     assert "hush" not in (runs / "training-runs" / "llama" / "metadata.json").read_text(encoding="utf-8")
     assert "Configuration" not in call(LASTBEAT, "show", "plain", cwd=runs).stdout

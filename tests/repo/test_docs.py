@@ -13,6 +13,7 @@ from lastbeat import __version__, settings
 from lastbeat.jobs.launchers.ray import submission as ray_submission
 from lastbeat.jobs.supervision.restarting import JOB_VARIABLES
 from lastbeat.model.in_place import RESTARTS_VARIABLE
+from lastbeat.views.order import FILTER_FIELDS
 from support.checkout import ROOMS, ROOT, TOP_FILES, documents
 from support.markdown import Document
 
@@ -122,3 +123,11 @@ def options() -> set[str]:
     )
     done = subprocess.run([sys.executable, "-c", probe], env=environment, capture_output=True, text=True, check=True)
     return {option for option in json.loads(done.stdout) if option.startswith("--")}
+
+
+def test_page_and_terminal_filter_by_the_same_fields_and_docs_name_them() -> None:
+    script = (ROOT / "core/lastbeat/views/page/assets/choice.js").read_text(encoding="utf-8")
+    fields = script.partition("const FIELDS = {")[2].partition("};")[0]
+    assert sorted(re.findall(r"(\w+): \(row\)", fields)) == sorted(FILTER_FIELDS)
+    page = (ROOT / "docs/look.md").read_text(encoding="utf-8")
+    assert [name for name in FILTER_FIELDS if f"`{name}`" not in page and f"{name}:" not in page] == []

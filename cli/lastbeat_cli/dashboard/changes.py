@@ -56,6 +56,8 @@ class Change:
     """The id of a run that is no longer to be acknowledged."""
     transition: int = 0
     """Number of the last transition of ``run`` that the user saw."""
+    conditions: tuple[str, ...] = ()
+    """Names of the conditions of ``run`` that the user saw."""
     note: str = ""
     name: str = ""
     """Name that the user entered, unchecked; may be empty."""
@@ -63,7 +65,7 @@ class Change:
 
 def read_change(body: bytes) -> Change:
     """The change in ``{"runs", "for_s", "why", "by"}``, ``{"lift"}``, ``{"withdraw"}`` or
-    ``{"acknowledge", "transition", "note", "by"}``. Raises :class:`InvalidChangeError`."""
+    ``{"acknowledge", "transition", "conditions", "note", "by"}``. Raises :class:`InvalidChangeError`."""
     try:
         asked = json.loads(body)
     except (ValueError, RecursionError):
@@ -78,13 +80,18 @@ def read_change(body: bytes) -> Change:
     if set(asked) == {"withdraw"}:
         return Change(withdraw=_run(asked["withdraw"]))
     if "acknowledge" in asked:
-        if not set(asked) <= {"acknowledge", "transition", "note", "by"}:
-            raise InvalidChangeError("an acknowledgement has a run, transition, note and by, and nothing else")
+        if not set(asked) <= {"acknowledge", "transition", "conditions", "note", "by"}:
+            what = "an acknowledgement has a run, transition, conditions, note and by, and nothing else"
+            raise InvalidChangeError(what)
         transition = asked.get("transition")
         if not isinstance(transition, int) or isinstance(transition, bool) or not 0 <= transition <= 10**9:
             raise InvalidChangeError("which transition was seen has to be said by its number")
+        conditions = asked.get("conditions", [])
+        if not isinstance(conditions, list) or not all(isinstance(each, str) for each in conditions):
+            raise InvalidChangeError("which conditions were seen has to be said by their names")
         note, name = _said(asked.get("note", ""), asked.get("by", ""))
-        return Change(run=_run(asked["acknowledge"]), transition=transition, note=note, name=name)
+        run = _run(asked["acknowledge"])
+        return Change(run=run, transition=transition, conditions=tuple(conditions), note=note, name=name)
     if not {"runs", "for_s"} <= set(asked) <= {"runs", "for_s", "why", "by"}:
         raise InvalidChangeError("a silence has runs and for_s, perhaps why and by, and nothing else")
     return _wished(asked["runs"], asked["for_s"], asked.get("why", ""), asked.get("by", ""))
@@ -163,8 +170,9 @@ class StoredChanges:
                 return Response("200 OK", json_body({"acknowledged": None}))
             if change.run:
                 by, note = page_author(change.name, address), logs.redact(change.note)
-                given = Acknowledgement(now, by, note, change.transition)
+                given = Acknowledgement(now, by, note, change.transition, change.conditions)
                 acknowledge(self._store, change.run, given)
+                log.info("%s was acknowledged on the page from %s", change.run, address)
                 return Response("200 OK", json_body({"acknowledged": acknowledgement_document(given)}))
             if change.wish is None:
                 lifted = lift_silence(self._store, change.lift, now)

@@ -41,7 +41,7 @@ def none(view: FleetView) -> str:
     if view.at is None or (view.fault is not None and not view.rows):
         return ""
     if others := len(view.rows):
-        return f"no run is like that; {counted(others, 'other')} can be seen without globs or --status"
+        return f"no run is like that; {counted(others, 'other')} can be seen without globs, --status and --filter"
     if view.older:
         return "no run lives, or did within that time; --since 30d goes further back"
     return (

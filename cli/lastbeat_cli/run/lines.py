@@ -110,11 +110,11 @@ def _whose(view: RunView) -> Iterator[Line]:
         yield line(f"Owner: {one_line(whose)}")
     if view.row.tags:
         yield line(f"Tags: {one_line(', '.join(view.row.tags))}")
-    if view.told:
-        yield line(f"Notes: {one_line(view.told)}")
+    if view.training_notes:
+        yield line(f"Notes: {one_line(view.training_notes)}")
     if view.config:
-        told = (f"{name}={value}" for name, value in view.config.items())
-        yield line(f"Configuration: {fit(one_line(' '.join(told)), _CONFIG_CHARS)}")
+        pairs = (f"{name}={value}" for name, value in view.config.items())
+        yield line(f"Configuration: {fit(one_line(' '.join(pairs)), _CONFIG_CHARS)}")
 
 
 def _detail(view: RunView) -> str:

@@ -1,7 +1,7 @@
 """The record: the watchdog's whole memory of one run, a small versioned document beside the run's evidence."""
 
-from collections.abc import Mapping
-from dataclasses import field
+from collections.abc import Collection, Mapping
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import Enum
 
@@ -213,7 +213,11 @@ class Acknowledgement(Persisted):
     transition: int = 0
     """Number of the run's last transition then."""
     conditions: tuple[str, ...] = ()
-    """Names of the conditions that stood then."""
+    """Names of the conditions that stood then and have not ended since."""
+
+    def without_ended(self, standing: Collection[str]) -> "Acknowledgement":
+        """The same, for those of its conditions that are ``standing``: one that comes back is new."""
+        return replace(self, conditions=tuple(name for name in self.conditions if name in standing))
 
     @property
     def text(self) -> str:

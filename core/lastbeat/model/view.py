@@ -372,8 +372,8 @@ class RunView:
     epoch: float | None = None
     config: Mapping[str, str | float | bool] = field(default_factory=dict)
     """What training was configured with."""
-    told: str | None = None
-    """What training notes about it."""
+    training_notes: str | None = None
+    """What training says that people should know of it."""
     resources: Resources | None = None
     node: NodeCurves | None = None
     phases: tuple[PhaseSpan, ...] = ()

@@ -206,7 +206,7 @@ class RunWatch:
             learning_rate=told.learning_rate if told is not None else None,
             epoch=told.epoch if told is not None else None,
             config=beats.metadata.config if beats.metadata is not None else {},
-            told=beats.metadata.heartbeat.notes if beats.metadata is not None else None,
+            training_notes=beats.metadata.heartbeat.notes if beats.metadata is not None else None,
             resources=beats.metadata.resources if beats.metadata is not None else None,
             node=beats.metadata.node if beats.metadata is not None else None,
             phases=beats.metadata.phases if beats.metadata is not None else (),

@@ -86,8 +86,8 @@ def _matches(row: Row, word: str) -> bool:
     unwanted = len(word) > 1 and word.startswith("-")
     word = word.removeprefix("-") if unwanted else word
     name, colon, part = word.partition(":")
-    if colon and name in _FIELDS:
-        found = any(part in text.casefold() for text in _FIELDS[name](row) if text)
+    if colon and name in FILTER_FIELDS:
+        found = any(part in text.casefold() for text in FILTER_FIELDS[name](row) if text)
     elif "*" in word or "?" in word:
         found = fnmatchcase(row.run_id.casefold(), word)
     else:
@@ -95,7 +95,7 @@ def _matches(row: Row, word: str) -> bool:
     return found is not unwanted
 
 
-_FIELDS: Final[Mapping[str, Callable[[Row], tuple[str | None, ...]]]] = {
+FILTER_FIELDS: Final[Mapping[str, Callable[[Row], tuple[str | None, ...]]]] = {
     "cause": lambda row: (row.cause,),
     "condition": lambda row: row.conditions,
     "host": lambda row: (row.host,),

@@ -114,6 +114,8 @@ def test_a_transition_that_nobody_saw_is_not_acknowledged() -> None:
         pytest.param({**SEEN, "runs": "*"}, "nothing else", id="an acknowledgement of many"),
         pytest.param({**SEEN, "transition": None}, "by its number", id="no transition"),
         pytest.param({**SEEN, "transition": True}, "by its number", id="a transition that is no number"),
+        pytest.param({**SEEN, "conditions": [7]}, "by their names", id="a condition that is no text"),
+        pytest.param({**SEEN, "conditions": "slow"}, "by their names", id="conditions that are no list"),
         pytest.param({**SEEN, "note": "x" * 201}, "200 is the most", id="a long note"),
         pytest.param({**SEEN, "by": 7}, "have to be texts", id="a name that is no text"),
     ],

@@ -12,6 +12,7 @@ from lastbeat.stores.port import StoreError
 from lastbeat.watch.record.acknowledging import acknowledge, withdraw
 from lastbeat.watch.record.codec import decode_record, encode
 from support.memory import MemoryStore
+from support.world import RUN, World
 
 NOW = datetime(2026, 11, 26, 8, tzinfo=timezone.utc)
 GIVEN = Acknowledgement(NOW, "ana@desk", "mine", transition=3)
@@ -36,10 +37,10 @@ def test_what_ends_one(record: Record, holds: bool) -> None:
     assert (replace(record, acknowledgement=given).acknowledged == given) is holds
 
 
-def test_it_is_for_the_conditions_that_stand() -> None:
+def test_it_is_for_the_conditions_that_stand_and_were_seen() -> None:
     store = MemoryStore()
     store.write("r/_watchdog.json", encode(Record("r", state("slow"), transitions=3)))
-    acknowledge(store, "r", GIVEN)
+    acknowledge(store, "r", replace(GIVEN, conditions=("slow", "over")))
     blob = store.read("r/_watchdog.json", 10**6)
     assert blob is not None
     assert decode_record(blob.body).acknowledged == replace(GIVEN, conditions=("slow",))
@@ -52,8 +53,9 @@ def test_it_is_for_the_conditions_that_stand() -> None:
     [
         (None, "no watcher has seen r yet"),
         (Record("r", state(), transitions=4), "what you saw is over; r is RUNNING since: as it was"),
+        (Record("r", state("slow"), transitions=3), "r has a new warning: slow"),
     ],
-    ids=["a run that was never seen", "one that has had a transition meanwhile"],
+    ids=["a run that was never seen", "one that has had a transition meanwhile", "one that has a new warning"],
 )
 def test_what_is_not_acknowledged(record: Record | None, told: str) -> None:
     store = MemoryStore()
@@ -62,3 +64,22 @@ def test_what_is_not_acknowledged(record: Record | None, told: str) -> None:
     with pytest.raises(StoreError, match=told):
         acknowledge(store, "r", GIVEN)
     assert not withdraw(store, "r")
+
+
+def test_a_warning_that_ends_and_comes_back_is_not_acknowledged() -> None:
+    world = World()
+
+    def look(step: int, loss: float | str) -> Record:
+        world.after(60)
+        world.beat()
+        world.progress(step, loss=loss)
+        return world.record_after_look()
+
+    look(1, 2.5)
+    warned = look(2, "NaN")
+    assert list(warned.conditions) == ["loss_nan"]
+    acknowledge(world.store, RUN, replace(GIVEN, transition=warned.transitions, conditions=("loss_nan",)))
+    assert look(3, "NaN").acknowledged is not None
+    look(4, 2.5)
+    again = look(5, "NaN")
+    assert (list(again.conditions), again.acknowledged) == (["loss_nan"], None)

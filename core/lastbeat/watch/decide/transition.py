@@ -448,6 +448,7 @@ def _conclude(
         before,
         in_place_told=match.attempt.number if resumed is not None else before.in_place_told,
         state=verdict.state,
+        acknowledgement=before.acknowledgement and before.acknowledgement.without_ended(verdict.conditions),
         stopped_by=verdict.stopped_by,
         exceeded=_exceeded(before, match, evidence, verdict),
         attempt=match.attempt,

@@ -14,10 +14,10 @@ class NotAcknowledgedError(StoreError):
 
 
 def acknowledge(store: Store, run_id: str, given: Acknowledgement) -> None:
-    """Record ``given``, with the conditions of now. A later one takes its place.
+    """Record ``given``, which has the transition and the conditions that its author saw. A later one takes its place.
 
-    Raises :class:`NotAcknowledgedError` if no watcher has seen the run, or if it has had another transition since, and
-    :class:`StoreError`.
+    Raises :class:`NotAcknowledgedError` if no watcher has seen the run, or if it has had another transition or warning
+    since, and :class:`StoreError`.
     """
 
     def change(record: Record | None) -> Record:
@@ -26,7 +26,10 @@ def acknowledge(store: Store, run_id: str, given: Acknowledgement) -> None:
         if record.transitions != given.transition:
             now = f"{run_id} is {record.status} since: {record.reason}"
             raise NotAcknowledgedError(f"what you saw is over; {now}", "acknowledge that, if you look after it")
-        return replace(record, acknowledgement=replace(given, conditions=tuple(record.conditions)))
+        unseen = [name for name in record.conditions if name not in given.conditions]
+        if unseen:
+            raise NotAcknowledgedError(f"{run_id} has a new warning: {', '.join(unseen)}", "look at that first")
+        return replace(record, acknowledgement=given.without_ended(record.conditions))
 
     _repository(store, run_id).update(change)
 

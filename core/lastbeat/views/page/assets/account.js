@@ -135,7 +135,7 @@ const Account = (() => {
         ["Owner", run.owner ?? null],
         ["Team", run.team ?? null],
         ["Tags", run.tags?.length ? run.tags.join(", ") : null],
-        ["Notes", doc.told ?? null],
+        ["Notes", doc.training_notes ?? null],
         [
           "Alerts",
           some(doc.alerts?.pending)

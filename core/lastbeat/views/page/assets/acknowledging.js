@@ -3,7 +3,7 @@
  *
  *   const known = Acknowledging.make(id)
  *   known.element                 hidden where there is nothing to acknowledge, or nothing may be changed
- *   known.update(run, transition) with each answer: the run's row, and the number of its last transition
+ *   known.update(doc)             with each answer about the run
  */
 const Acknowledging = (() => {
   const { el } = Draw;
@@ -22,7 +22,7 @@ const Acknowledging = (() => {
       el("p", { class: "muted" }, "Says that you look after it, until something new happens to it. That is alerted as always."),
       form, undo, said);
     const ask = Silencing.asker(form, said, show);
-    let row = null, seen = null;
+    let row = null, seen = null, conditions = [];
 
     function show() {
       const held = row !== null && row.acknowledged !== null;
@@ -33,7 +33,7 @@ const Acknowledging = (() => {
 
     function acknowledge(event) {
       event.preventDefault();
-      ask({ acknowledge: id, transition: seen, note: note.value, by: by.value }, "Acknowledging …", (answer) => {
+      ask({ acknowledge: id, transition: seen, conditions, note: note.value, by: by.value }, "Acknowledging …", (answer) => {
         note.value = "";
         row = { ...row, acknowledged: answer.acknowledged };
         return `Acknowledged by ${Format.clip(answer.acknowledged.by, 100)}.`;
@@ -51,8 +51,8 @@ const Acknowledging = (() => {
 
     return {
       element,
-      update(run, transition) {
-        [row, seen] = [run, transition];
+      update(doc) {
+        [row, seen, conditions] = [doc.run, doc.transitions, Object.keys(doc.conditions ?? {})];
         show();
       },
     };

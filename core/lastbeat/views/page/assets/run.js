@@ -158,7 +158,7 @@ const Run = (() => {
     function showSilence() {
       const row = Data.row(id);
       quiet.update([row === null ? doc?.run.silenced : row.silenced]);
-      if (doc !== null) known.update(doc.run, doc.transitions);
+      if (doc !== null) known.update(doc);
     }
 
     function take(next) {
