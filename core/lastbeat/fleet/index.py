@@ -111,7 +111,7 @@ class IndexedRun:
     stood_at: tuple[int, UnixTime] | None = field(default=None, metadata=_COUNTS)
     """Its step and when it reached that, if the last look found it there for longer than :data:`STOOD_S`."""
     acknowledged: bool = field(default=False, metadata=_COUNTS)
-    """Whether a person looks after what it came to."""
+    """Whether a person said that they look after it."""
     progressed: float = field(default=0.0, metadata=TRANSIENT)
     """When the last progress.json that this process saw was stored, read or not."""
     step_source: Heartbeat | None = field(default=None, metadata=TRANSIENT)

@@ -204,7 +204,7 @@ class LeftOut(Persisted):
 
 @dataclass(frozen=True)
 class Acknowledgement(Persisted):
-    """A person looks after what a run came to."""
+    """A person looks after a run that needs attention."""
 
     at: datetime
     by: str
@@ -222,8 +222,8 @@ class Acknowledgement(Persisted):
     @property
     def text(self) -> str:
         """Who looks after the run, since when, and the note: ``ana@desk, 2026-11-26T08:00:00Z: moving it``."""
-        told = f"{self.by}, {format_time(self.at.replace(microsecond=0))}"
-        return f"{told}: {self.note}" if self.note else told
+        who = f"{self.by}, {format_time(self.at.replace(microsecond=0))}"
+        return f"{who}: {self.note}" if self.note else who
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ class Row(HasFigures, HasShownState):
     silence: Silence | None = None
     """Why people are not told of it now."""
     acknowledged: Acknowledgement | None = None
-    """Who looks after what it came to."""
+    """Who looks after it, if a person said so."""
     job: JobGist | None = None
     """The job of a supervised run."""
 

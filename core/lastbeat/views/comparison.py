@@ -42,7 +42,7 @@ class Comparison:
 def compare(views: Sequence[RunView]) -> Comparison:
     """Compare ``views``, which keep their order."""
     every = list(dict.fromkeys(key for view in views for key in view.config))
-    keys = tuple(key for key in every if len({_told(view, key) for view in views}) > 1)
+    keys = tuple(key for key in every if len({_comparable(view, key) for view in views}) > 1)
     runs = tuple(
         ComparedRun(view, {key: view.config[key] for key in keys if key in view.config}, dict(_figures(view)))
         for view in views
@@ -51,7 +51,7 @@ def compare(views: Sequence[RunView]) -> Comparison:
     return Comparison(runs, keys, len(every) - len(keys), figures)
 
 
-def _told(view: RunView, key: str) -> tuple[str, str]:
+def _comparable(view: RunView, key: str) -> tuple[str, str]:
     """A value with its type: 1 and true are not the same."""
     value = view.config.get(key)
     return type(value).__name__ if isinstance(value, bool) else "", str(value)

@@ -81,7 +81,7 @@ class Standing(HasShownState):
     left_out: LeftOut | None = None
     """A user took it out of the fleet."""
     acknowledged: Acknowledgement | None = None
-    """Who looks after what it came to."""
+    """Who looks after it, if a person said so."""
     job: JobGist | None = None
     """The job of a supervised run."""
 

@@ -73,6 +73,7 @@ ROWS = [
     ("an enumeration", {"kind": Kind.COSINE}, {"kind": "COSINE"}),
     ("what is None or private", {"seed": None, "_internal": 1}, {}),
     ("a secret by its name", {"wandb": {"api_key": "abc"}}, {"wandb.api_key": "***"}),
+    ("a secret by the name of what it lies in", {"password": {"of": "hush"}}, {"password.of": "***"}),
     ("a secret by its shape", {"login": "hf_" + "a" * 30}, {"login": "***"}),
     ("a count of tokens", {"max_tokens": 4096}, {"max_tokens": 4096}),
     ("numbers that JSON has not", {"a": float("nan"), "b": 2**80}, {"a": "nan", "b": str(2**80)}),

@@ -35,15 +35,15 @@ def as_config(value: object) -> dict[str, str | float | bool] | None:
     try:
         if _members(value) is None:
             return None
-        return {key[:KEY_CHARS]: _told(key, each) for key, each in islice(_flat("", value, _DEPTH_MOST), KEYS_MOST)}
+        return {key[:KEY_CHARS]: _harmless(key, each) for key, each in islice(_flat("", value, _DEPTH_MOST), KEYS_MOST)}
     except BaseException:  # noqa: BLE001 - it is training's code, which may raise anything
         return None
 
 
-def _told(key: str, value: str | float | bool) -> str | float | bool:
+def _harmless(key: str, value: str | float | bool) -> str | float | bool:
     if not isinstance(value, str):
         return value
-    return MASK if is_secret(key.rpartition(".")[2], value) else value[:VALUE_CHARS]
+    return MASK if is_secret(key.replace(".", "_"), value) else value[:VALUE_CHARS]
 
 
 def as_tags(value: object) -> list[str] | None:

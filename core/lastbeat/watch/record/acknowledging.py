@@ -1,4 +1,4 @@
-"""Acknowledges what a run came to, in its record, so that passes and views of all machines know who looks after it."""
+"""Acknowledges a run in its record, so that passes and views on every machine know who looks after it."""
 
 import os
 from dataclasses import replace
