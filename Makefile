@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 # Two of these at once would install into one .venv while the other runs from it.
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-servers hunt laws check docs bench matrix pictures package clean
+.PHONY: help demo test test-all test-servers hunt laws check docs pages bench matrix pictures package clean
 MAKEFLAGS += --no-print-directory
 export PYTHON
 # Else each of the thousands of processes that tests start would compile all of lastbeat, and each worker all tests.
@@ -24,6 +24,7 @@ help:
 	@echo "make hunt    run the tests three times beside 12 busy processes, and list what failed even once"
 	@echo "make laws    run the tests of laws on new random examples and far more of them"
 	@echo "make check   format, lint, types, import rules, docs"
+	@echo "make pages   rewrite the pages of docs/ that are made from the code"
 	@echo "make docs    build the site of docs/ into build/site (ARGS=… goes to mkdocs)"
 	@echo "make bench   measure requests, start-up and imports; prints the tables of docs/performance*.md"
 	@echo "make matrix  let real PyTorch trainings end in twelve ways; prints the tables of docs/training-ends.md"
@@ -63,6 +64,10 @@ check:
 	.venv/bin/mypy
 	PYTHONPATH=lambda .venv/bin/lint-imports
 	.venv/bin/python -m pytest -q tests/repo
+
+pages:
+	@.ci/venv dev
+	@PYTHONPATH=core:cli:tests .venv/bin/python -m support.pages
 
 docs:
 	@.ci/venv docs

@@ -85,7 +85,7 @@ lines like 'step 100/1000 loss 2.5'. A store that is down neither delays the com
     IN_PLACE,
 )
 @options.option(
-    "--policy NAME-OR-PATH", "Restart policy; 'lastbeat policy list' shows them [megatron_transient].", IN_PLACE
+    "--policy NAME-OR-PATH", "Restart policy; 'lastbeat restart policy list' shows them [megatron_transient].", IN_PLACE
 )
 @options.checkpoint_dir(IN_PLACE)
 @options.option("--grace SECONDS", "Time between SIGTERM and SIGKILL of a hung command [15].", IN_PLACE)

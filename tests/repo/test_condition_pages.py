@@ -4,15 +4,8 @@ from lastbeat.explain.signals.error_types import TYPES
 from lastbeat.model.health import HEALTH_CONDITIONS
 from lastbeat.watch.decide.conditions import table
 from lastbeat.watch.decide.conditions.condition import Condition
-from support.condition_pages import PAGE, filled
 
-COMMAND = "to update it: PYTHONPATH=core:cli:tests .venv/bin/python -m support.condition_pages"
 NAMES = {row.name for row in table.TABLE}
-
-
-def test_the_table_is_in_step_with_the_code() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert filled(text) == text, COMMAND
 
 
 def test_whatever_raises_a_condition_has_a_row() -> None:

@@ -29,15 +29,9 @@ from lastbeat.training.sdk.ranks import Rank, rank_document, rank_zero_fields
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.sections import OpenSpan, SectionLimits, section_fields
 from lastbeat.views.heartbeats import HeartbeatFields, fields_of, read_told
-from support.heartbeat_pages import PAGE, page
 
 AT = 1_767_268_800.0
 FILES = (*HEARTBEATS, RANK)
-
-
-def test_the_page_is_in_step_with_the_code() -> None:
-    recipe = "rewrite it: PYTHONPATH=core:cli:tests .venv/bin/python -m support.heartbeat_pages"
-    assert PAGE.read_text(encoding="utf-8") == page(), recipe
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -1,7 +1,5 @@
 """The pages about signals, and how sure causes are, against the code and the labelled logs: one scoring for all."""
 
-from pathlib import Path
-
 import pytest
 
 from lastbeat.explain.causes.confidence import MEASURED, Grounds
@@ -11,15 +9,6 @@ from lastbeat.lab.calibration import brier, calibration_error
 from support.checkout import ROOT
 from support.confidence_levels import MODULE, Measurement, measured, written
 from support.markdown import Document
-from support.signal_pages import PAGES, filled
-
-ANEW = "write them anew: PYTHONPATH=core:cli:tests .venv/bin/python -m support.signal_pages"
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_its_tables_are_in_step_with_the_code(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    assert filled(text) == text, ANEW
 
 
 def test_its_example_of_a_file_is_one() -> None:

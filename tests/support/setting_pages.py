@@ -1,12 +1,8 @@
-"""``.env.example``, the tables of docs/settings.md and one of docs/stores.md, made from the settings.
-
-    PYTHONPATH=core:cli:tests .venv/bin/python -m support.setting_pages
-
-rewrites them; a test holds that they are in step.
-"""
+"""``.env.example``, the tables of docs/settings.md and one of docs/stores.md, made from the settings."""
 
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 
 from lastbeat.alerts import registry
 from lastbeat.model.setting import Setting
@@ -93,7 +89,6 @@ def _told(setting: Setting[object]) -> str:
     return " ".join(told).replace("|", "\\|")
 
 
-if __name__ == "__main__":
-    EXAMPLE.write_text(example(), encoding="utf-8")
-    PAGE.write_text(page(), encoding="utf-8")
-    STORES.write_text(filled(STORES.read_text(encoding="utf-8")), encoding="utf-8")
+def written() -> dict[Path, str]:
+    """Each file → its text."""
+    return {EXAMPLE: example(), PAGE: page(), STORES: filled(STORES.read_text(encoding="utf-8"))}

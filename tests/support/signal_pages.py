@@ -1,12 +1,8 @@
-"""The tables of docs/signals.md and docs/accuracy.md, made from the code and from the labelled logs.
-
-    PYTHONPATH=core:cli:tests .venv/bin/python -m support.signal_pages
-
-writes them anew; a test holds that they are in step.
-"""
+"""The tables of docs/signals.md and docs/accuracy.md, made from the code and from the labelled logs."""
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from lastbeat.explain.causes.confidence import LEVELS, MEASURED, Grounds
 from lastbeat.explain.signals import loading
@@ -133,11 +129,6 @@ def _share(part: int, tally: ScoreCounts) -> str:
     return f"{part} ({part * 100 // tally.count}%)" if tally.count else "0"
 
 
-def write() -> None:
-    """Update the blocks of the pages."""
-    for page in PAGES:
-        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write()
+def written() -> dict[Path, str]:
+    """Each page → its text."""
+    return {page: filled(page.read_text(encoding="utf-8")) for page in PAGES}

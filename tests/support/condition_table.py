@@ -1,11 +1,7 @@
-"""The table of conditions in docs/statuses.md, made from the table in the code.
-
-    PYTHONPATH=core:cli:tests .venv/bin/python -m support.condition_pages
-
-writes it; a test holds that it is in step.
-"""
+"""The table of conditions in docs/statuses.md, made from the table in the code."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from lastbeat.model.policy import Policy
 from lastbeat.model.signal import Absence
@@ -36,5 +32,6 @@ def _rows() -> Iterator[str]:
         yield f"| `{name}`{', …' if name == RULE else ''} | {'; or '.join(ways)} |"
 
 
-if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+def written() -> dict[Path, str]:
+    """The page → its text."""
+    return {PAGE: filled(PAGE.read_text(encoding="utf-8"))}

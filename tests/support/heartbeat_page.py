@@ -1,11 +1,7 @@
-"""docs/heartbeats.md, made from the table of the fields of heartbeats.
-
-    PYTHONPATH=core:cli:tests .venv/bin/python -m support.heartbeat_pages
-
-rewrites it; a test holds that it is in step.
-"""
+"""docs/heartbeats.md, made from the table of the fields of heartbeats."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from lastbeat.model.document_field import ANY_NUMBER, HEARTBEATS, RANK, TIME, properties
@@ -68,5 +64,6 @@ def _type(schema: Mapping[str, Any]) -> str:
     return _WORDS.get(known["type"], {"array": "row", "object": "object"}.get(known["type"], ""))
 
 
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+def written() -> dict[Path, str]:
+    """The page → its text."""
+    return {PAGE: page()}
