@@ -21,7 +21,7 @@ from lastbeat.model.silence import (
 from lastbeat.model.text import fit, one_line
 from lastbeat.stores.port import Store, StoreError, UnreachableError
 from lastbeat.training.sdk.timed_calls import call_with_timeout
-from lastbeat.views.documents import acknowledgement_document, silence_document
+from lastbeat.views.documents import plain
 from lastbeat.views.fleet_index import shown_silence
 from lastbeat.watch.record.acknowledging import NotAcknowledgedError, acknowledge, withdraw
 from lastbeat_cli import logs
@@ -173,7 +173,7 @@ class StoredChanges:
                 given = Acknowledgement(now, by, note, change.transition, change.conditions)
                 acknowledge(self._store, change.run, given)
                 log.info("%s was acknowledged on the page from %s", change.run, address)
-                return Response("200 OK", json_body({"acknowledged": acknowledgement_document(given)}))
+                return Response("200 OK", json_body({"acknowledged": plain(given)}))
             if change.wish is None:
                 lifted = lift_silence(self._store, change.lift, now)
                 for each in lifted:
@@ -196,7 +196,7 @@ class StoredChanges:
 
 def _changed(silences: Sequence[Silence], covered: int | None = None, notes: Sequence[str] = ()) -> Response:
     document: Mapping[str, object] = {
-        "silences": [silence_document(shown_silence(each, logs.redact)) for each in silences],
+        "silences": [plain(shown_silence(each, logs.redact)) for each in silences],
         "matches": covered,
         "notes": [masked(note) for note in notes],
     }

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.model import status as names
+from lastbeat.model.figures import FIGURES
 from lastbeat.model.status import Status, steps_done
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration
@@ -92,10 +93,17 @@ def eta(row: Row, sight: Sight) -> Cell:
     return (format_duration(row.eta_s) if sight.wide else short_duration(row.eta_s)), ""
 
 
-def loss(row: Row, sight: Sight) -> Cell:
-    if row.loss is None:
-        return "", ""
-    return number(row.loss, 4 if sight.wide else 3), "" if math.isfinite(row.loss) else "mark"
+def _figure(name: str) -> Callable[[Row, Sight], Cell]:
+    """The cells of a figure's column."""
+
+    def cell(row: Row, sight: Sight) -> Cell:
+        value: float | None = getattr(row.figures, name)
+        if value is None:
+            return "", ""
+        text = f"{value:,}" if isinstance(value, int) else number(value, 4 if sight.wide else 3)
+        return text, "" if math.isfinite(value) else "mark"
+
+    return cell
 
 
 def spark(row: Row, sight: Sight) -> Cell:
@@ -232,6 +240,11 @@ VITAL: Final = 130
 """To show columns of at least this worth, a live screen cuts long run ids."""
 ALWAYS: Final = 200
 """Columns of this worth are shown at any width."""
+_FIGURES: Final = tuple(
+    Column(each.label.upper(), _figure(each.name), 115 - 35 * place, right=True)
+    for place, each in enumerate(each for each in FIGURES if each.label)
+)
+"""The loss, then any other: without room, those give way first."""
 COLUMNS: Final = (
     Column("STATUS", status, ALWAYS),
     Column("RUN", run, ALWAYS, least=10, first=True),
@@ -241,8 +254,9 @@ COLUMNS: Final = (
     Column("DONE", percent, 130, right=True),
     Column("AGE", step_age, 135, right=True),
     Column("ETA", eta, 120, right=True),
-    Column("LOSS", loss, 115, right=True),
+    *_FIGURES[:1],
     Column("", spark, 105),
+    *_FIGURES[1:],
     Column("SPEED", _text(lambda row: "" if row.steps_per_s is None else rate(row.steps_per_s)), 80, right=True),
     Column(
         "TOKENS", _text(lambda row: "" if row.tokens_per_s is None else f"{si(row.tokens_per_s)}/s"), 50, right=True

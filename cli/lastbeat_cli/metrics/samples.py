@@ -172,10 +172,8 @@ def _of_run(run: RunFigures, name: str, mask: Mask) -> Iterator[Sample]:
         table.SINCE: None if line.since is None else line.since.timestamp(),
         table.ATTEMPT: line.attempt,
         table.BEAT_AGE: run.beat_age_s if line.status in _BEATS else None,
-        table.STEP: run.step,
-        table.TOTAL_STEPS: run.total_steps,
+        **{table.FIGURE[name]: value for name, value in run.figures.named().items()},
         table.STEP_AT: None if run.step_at is None else run.step_at.timestamp(),
-        table.LOSS: run.loss,
         table.RUN_PENDING: run.pending,
     }
     for metric, value in numbers.items():

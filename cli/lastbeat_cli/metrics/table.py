@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from lastbeat.model.figures import FIGURES
+
 FLEET: Final = "fleet"
 """Label of every metric: the fleet root. One machine may watch several fleets, and only this label separates them."""
 
@@ -70,14 +72,13 @@ BEAT_AGE: Final = Metric(
     "How old the last heartbeat of a RUNNING or TIMED_OUT run was, by the store's clock, when it was last looked at.",
     ("run_id",),
 )
-STEP: Final = Metric("lastbeat_run_step", "Training step as last read.", ("run_id",))
-TOTAL_STEPS: Final = Metric("lastbeat_run_total_steps", "Steps that the run is to make.", ("run_id",))
+FIGURE: Final = {each.name: Metric(f"lastbeat_run_{each.name}", each.help, ("run_id",)) for each in FIGURES}
+"""Name of a figure → its metric."""
 STEP_AT: Final = Metric(
     "lastbeat_run_step_timestamp_seconds",
     "When the document was stored that step and loss were last read from, by the store's clock.",
     ("run_id",),
 )
-LOSS: Final = Metric("lastbeat_run_loss", "Training loss as last read; NaN if training says NaN.", ("run_id",))
 RUN_PENDING: Final = Metric(
     "lastbeat_run_alert_deliveries_pending",
     "Of the run: alerts times channels that still have to be sent.",
@@ -86,5 +87,5 @@ RUN_PENDING: Final = Metric(
 
 METRICS: Final = (
     BUILD_INFO, UP, SEEN, WATCHED, RUNS, OLDER, LEFT_OUT, PENDING, DELIVERIES, TRANSITIONS, PASSES, INTERVAL, DURATION,
-    OLDEST, REQUESTS, COST, STATUS, CONDITION, SINCE, ATTEMPT, BEAT_AGE, STEP, TOTAL_STEPS, STEP_AT, LOSS, RUN_PENDING,
+    OLDEST, REQUESTS, COST, STATUS, CONDITION, SINCE, ATTEMPT, BEAT_AGE, *FIGURE.values(), STEP_AT, RUN_PENDING,
 )  # fmt: skip

@@ -130,10 +130,8 @@ def _without_members(message: Message) -> dict[str, object]:
         "instance_id": _text(message.instance_id, _SHORT),
         "phase": _text(message.phase, _SHORT),
         "duration_s": message.duration_s if _finite(message.duration_s) else None,
-        "step": _integer(message.step),
+        **{name: _figure(value) for name, value in message.figures.named().items()},
         "step_age_s": message.step_age_s if _finite(message.step_age_s) else None,
-        "total_steps": _integer(message.total_steps),
-        "loss": json_number(message.loss),
         "last_beat_at": format_time(message.last_beat_at),
         "log_name": _text(message.log_name or None, _SHORT),
         "log_tail": newest(message.log_tail, _LOG, 2000)[-200:],
@@ -189,6 +187,10 @@ def _json_bytes(char: str) -> int:
 
 def _finite(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
+
+
+def _figure(value: float | None) -> float | str | None:
+    return _integer(value) if isinstance(value, int) else json_number(value)
 
 
 def _integer(value: int | None) -> int | None:

@@ -10,6 +10,7 @@ from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.model.alert import Message
 from lastbeat.model.cause import CERTAIN, FRAMES_LIMIT, Evidence, sureness
 from lastbeat.model.data import dataclass
+from lastbeat.model.figures import FIGURES
 from lastbeat.model.progress_lines import Progress
 from lastbeat.model.status import Event, Status, steps_done
 from lastbeat.model.text import CUT, clean, counted, one_line
@@ -83,7 +84,7 @@ def facts(message: Message) -> tuple[Fact, ...]:
         Fact(_status_label(message), _status(message)),
         _foreign("Cause", cause(message.cause, message.confidence, message.second_cause)),
         _worded("Step", _aged_step(message)),
-        _worded("Loss", None if message.loss is None else number(message.loss)),
+        *(_worded(each.label, _figure(getattr(message.figures, each.name))) for each in FIGURES if each.label),
         _foreign("Phase", message.phase),
         _foreign("Instance", message.instance_id),
         _worded("Last heartbeat", _last_beat(message)),
@@ -194,6 +195,10 @@ def shared(message: Message) -> tuple[Fact, ...]:
 def number(value: float) -> str:
     """A measured number for display: ``2.346``, ``NaN``, ``inf``."""
     return "NaN" if math.isnan(value) else f"{value:.4g}"
+
+
+def _figure(value: float | None) -> str | None:
+    return _count(value) if value is None or isinstance(value, int) else number(value)
 
 
 def _status_label(message: Message) -> str:

@@ -43,7 +43,7 @@ from lastbeat.model.document_field import (
     read_object,
     unread,
 )
-from lastbeat.model.figures import Figures
+from lastbeat.model.figures import FIGURES, Figures
 from lastbeat.model.health import NODE_HEALTH, HealthCondition
 from lastbeat.model.in_place import FIELD as IN_PLACE
 from lastbeat.model.in_place import InPlace, read_in_place
@@ -318,7 +318,7 @@ class Heartbeat:
     @property
     def figures(self) -> Figures:
         """What carriers of a run's progress pass on."""
-        return Figures(self.step, self.total_steps, self.loss)
+        return Figures(*(getattr(self, each.name) for each in FIGURES))
 
     @property
     def stood_s(self) -> float:

@@ -5,17 +5,20 @@ change of a row: in a delta, rows that are not named keep their order among them
 the places that their ranks tell.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final
 
 from lastbeat.model import document
+from lastbeat.model.job import JobState
 from lastbeat.model.numbers import json_number
 from lastbeat.model.record import Acknowledgement
 from lastbeat.model.silence import Silence
+from lastbeat.model.status import Status
 from lastbeat.model.version import __version__
-from lastbeat.model.view import FleetView, JobGist, Row, Span, StoreOutage
+from lastbeat.model.view import FleetView, JobGist, Row, Span, StoreOutage, WatchState
 
 SCHEMA: Final = 1
 
@@ -47,9 +50,8 @@ def fleet_document(  # noqa: PLR0913 - what a document has beside the view, each
         rows = sorted((row for row in delta.changed if row.run_id in ranks), key=lambda row: ranks[row.run_id])
     return {
         "schema": SCHEMA,
-        "root": clean(view.root),
-        "at": _time(view.at),
-        "made_at": _time(made_at if made_at is not None else view.at),
+        **_members(view),
+        "made_at": plain(made_at if made_at is not None else view.at),
         "version": __version__,
         "live": live,
         "interval_s": interval_s,
@@ -57,21 +59,7 @@ def fleet_document(  # noqa: PLR0913 - what a document has beside the view, each
         "since": delta.since if delta is not None else None,
         "epoch": epoch,
         "stale_s": stale_s,
-        "older": view.older,
-        "unread": view.unread,
         "counts": dict(view.counts),
-        "silenced": view.silenced,
-        "silences": [silence_document(each) for each in view.silences],
-        "watching": {
-            "last_pass_at": _time(view.watching.last_pass_at),
-            "interval_s": view.watching.interval_s,
-            "overdue": view.watching.overdue,
-            "known": view.watching.known,
-            "recorded_at": _time(view.watching.recorded_at),
-        },
-        "fault": _fault(view.fault),
-        "ignored": [clean(name) for name in view.ignored],
-        "notes": [clean(note) for note in view.notes],
         "gone": list(delta.gone) if delta is not None else [],
         "runs": [row_document(row, ranks[row.run_id]) for row in rows],
     }
@@ -80,78 +68,21 @@ def fleet_document(  # noqa: PLR0913 - what a document has beside the view, each
 def row_document(row: Row, rank: int | None = None) -> dict[str, object]:
     """One run. ``rank``: its place in the order of need."""
     return {
-        "run_id": row.run_id,
-        "status": row.status.value,
-        "shown": row.shown,
-        "recorded": row.recorded,
+        **_members(row),
+        **{name: _number(value, 6) for name, value in row.figures.named().items()},
         "rank": rank,
-        "reason": clean(row.reason),
-        "cause": clean(row.cause),
-        "action": clean(row.action),
-        "conditions": [clean(name) for name in row.conditions],
-        "since": _time(row.since),
-        "attempt": row.attempt,
-        "phase": clean(row.phase),
-        "step": row.step,
-        "total_steps": row.total_steps,
-        "step_at": _time(row.step_at),
-        "stands_still": row.stands_still,
-        "stall_limited": row.stall_limited,
         "eta_s": None if row.eta_s is None else round(row.eta_s),
-        "loss": _number(row.loss, 6),
         "losses": [_number(loss, 4) if _is_number(loss) else None for loss in row.losses],
         "steps_per_s": _number(row.steps_per_s, 4),
         "tokens_per_s": _number(row.tokens_per_s, 4),
-        "beat_at": _time(row.beat_at),
-        "host": clean(row.host),
-        "owner": clean(row.owner),
-        "team": clean(row.team),
-        "tags": [clean(tag) for tag in row.tags],
-        "strip": [span_document(span) for span in row.strip],
-        "watched_since": _time(row.watched_since),
-        "pending": row.pending,
-        "doubt": clean(row.doubt),
-        "fault": clean(row.fault),
-        "complete": row.complete,
-        "silenced": None if row.silence is None else silence_document(row.silence),
-        "acknowledged": None if row.acknowledged is None else acknowledgement_document(row.acknowledged),
-        "job": None if row.job is None else job_document(row.job),
+        "silenced": plain(row.silence),
     }
 
 
-def silence_document(silence: Silence) -> dict[str, object]:
-    """Why people are not told of a run, and until when."""
-    return {
-        "id": clean(silence.id),
-        "runs": clean(silence.runs),
-        "until": _time(silence.until),
-        "why": clean(silence.why),
-        "by": clean(silence.by),
-    }
-
-
-def acknowledgement_document(given: Acknowledgement) -> dict[str, object]:
-    """Who looks after a run, since when."""
-    return {"at": _time(given.at), "by": clean(given.by), "note": clean(given.note)}
-
-
-def job_document(job: JobGist) -> dict[str, object]:
-    """The job of a supervised run, and its restarts."""
-    return {
-        "launcher": clean(job.launcher),
-        "id": clean(job.id),
-        "state": None if job.state is None else job.state.value,
-        "restarts": job.restarts,
-        "attempt": clean(job.attempt) or None,
-        "waits": job.waits,
-        "starts_at": _time(job.starts_at),
-        "text": clean(job.text),
-    }
-
-
-def span_document(span: Span) -> list[object]:
-    """When, what, and of which attempt."""
-    return [_time(span.since), span.status.value, span.attempt]
+def plain(value: Any) -> Any:
+    """``value`` as JSON can hold it: of a dataclass what people see of it."""
+    how = _PLAIN.get(value.__class__)
+    return value if how is None else how(value)
 
 
 def clean(text: str | None) -> str | None:
@@ -159,17 +90,39 @@ def clean(text: str | None) -> str | None:
     return text if text is None or text.isascii() else str(document.clean(text))
 
 
-def _fault(fault: StoreOutage | None) -> Mapping[str, object] | None:
-    if fault is None:
-        return None
-    return {"reason": clean(fault.reason), "advice": clean(fault.advice), "since": _time(fault.since)}
+_MEMBERS: Final = {
+    FleetView: "root at older unread silenced silences watching fault ignored notes",
+    Row: "run_id status shown recorded reason cause action conditions since attempt phase step_at stands_still "
+    "stall_limited beat_at host owner team tags strip watched_since pending doubt fault complete acknowledged job",
+    Silence: "id runs until why by",
+    Acknowledgement: "at by note",
+    JobGist: "launcher id state restarts attempt waits starts_at text",
+    StoreOutage: "reason advice since",
+    WatchState: "last_pass_at interval_s overdue known recorded_at",
+}
+"""Type → the attributes that its object has, under their names."""
+_NAMES: Final = {kind: names.split() for kind, names in _MEMBERS.items()}
 
 
-def _time(when: datetime | None) -> str | None:
+def _members(value: Any) -> dict[str, object]:
+    return {name: plain(getattr(value, name)) for name in _NAMES[type(value)]}
+
+
+def _time(when: datetime) -> str:
     """Whole seconds: no store is more exact about when a file was written."""
-    if when is None:
-        return None
     return when.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_PLAIN: Final[Mapping[type, Callable[[Any], object]]] = {
+    **dict.fromkeys(_MEMBERS, _members),
+    **dict.fromkeys((Status, JobState), attrgetter("value")),
+    str: clean,
+    datetime: _time,
+    tuple: lambda values: [plain(each) for each in values],
+    Span: lambda span: [plain(span.since), plain(span.status), span.attempt],
+    # Of a job that was never restarted no attempt is known.
+    JobGist: lambda job: {**_members(job), "attempt": clean(job.attempt) or None},
+}
 
 
 def _is_number(value: float | None) -> bool:
@@ -179,7 +132,7 @@ def _is_number(value: float | None) -> bool:
 def _number(value: float | None, digits: int) -> float | str | None:
     """With so many significant digits; as text where JSON has no such number."""
     told = json_number(value)
-    if not isinstance(told, (int, float)):
+    if not isinstance(told, float):
         return told
     short = float(f"{told:.{digits}g}")
     return int(short) if short.is_integer() and abs(short) < 1e15 else short
