@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from support import ray_cluster as ray
 from support import slurm, slurmdbd
 from support.azurite import INSTALL, AzureServer, find_azurite, run_azurite
+from support.compiled import compile_tests
 from support.fake_kubectl import FakeCluster
 from support.fake_kubernetes import FakeKubernetes
 from support.gcs import GoogleServer, run_google
@@ -75,11 +76,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByServer | N
     return ByServer(config, log) if config.getoption("dist") == "loadscope" else None
 
 
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Compile the tests once, before the workers start."""
+    compile_tests(config.args, _cores())
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """What ``-n auto`` means here: three workers a core, since most of what they do is to wait for servers, browsers
     and other processes; four more than there are cores at most."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores + min(2 * cores, 4)
+    return _cores() + min(2 * _cores(), 4)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @pytest.fixture
