@@ -4,16 +4,13 @@ It comes over standard input together with the modules that it needs
 (:mod:`lastbeat.jobs.launchers.ray_pod.pod_python`). So nothing has to be installed there, and neither the request nor a
 secret in it is on a command line. Python 3.8 and its standard library, no more.
 
-Jobs are kept as :mod:`lastbeat.jobs.launchers.local.launcher` keeps them: a folder belongs to a job's name, and the
-process that submits holds its lock and hands it to the keeper. A submission that arrives late, or a second time, finds
-the job that there is.
+Jobs are kept as those of this machine are (:mod:`lastbeat.jobs.launchers.local.folder`).
 """
 
 from __future__ import annotations
 
 import base64
 import errno
-import fcntl
 import json
 import os
 import shutil
@@ -21,32 +18,34 @@ import signal
 import stat
 import subprocess
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lastbeat.jobs.launchers import processes
 from lastbeat.jobs.launchers.local import keeper
-from lastbeat.jobs.launchers.local.keeper import EXIT, JOB, SPEC
+from lastbeat.jobs.launchers.local.folder import (
+    GRACE_S,
+    KEEPER_LOG,
+    OUTPUT,
+    JobFolder,
+    NotDoneError,
+    end_all,
+    with_children,
+)
+from lastbeat.jobs.launchers.local.keeper import SPEC
 from lastbeat.jobs.launchers.processes import ProcessIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     Request = dict[str, Any]
     """Or an answer: an object of JSON."""
 
-_LOCK: Final = "lock"
-_SAID: Final = "keeper.log"
-_OUTPUT: Final = "output.log"
 _ASKED: Final = "asked.json"
-"""When the end of a job without a keeper was first asked for."""
+"""When the end of a job without a keeper was first requested."""
 _ADOPTED: Final = "adopted.json"
 _BEGIN_S: Final = 6.0
-"""How long a keeper may take to its first word, or another submitter to his."""
-_POLL_S: Final = 0.02
-_GRACE_S: Final = 30.0
-"""From SIGTERM to SIGKILL, where no job says."""
+"""Most seconds until a keeper writes that its job begins, and for another submitter to finish."""
 _NVIDIA_S: Final = 5.0
 _HELD_MIB: Final = 512
 """Who holds so much of a GPU's memory uses it, also while it computes nothing."""
@@ -65,7 +64,7 @@ def _answer(request: Request) -> Request:
     """The answer to ``request``. An error is its ``fault``, with ``done`` if the request may have taken effect."""
     try:
         found: Request = REQUESTS[request["do"]](request)
-    except _NotDoneError as error:
+    except NotDoneError as error:
         return {"fault": str(error), "done": error.done}
     except (OSError, ValueError, TypeError, KeyError) as error:
         number = error.errno if isinstance(error, OSError) else None
@@ -74,51 +73,20 @@ def _answer(request: Request) -> Request:
     return found
 
 
-class _NotDoneError(Exception):
-    """``done``: it may have happened."""
-
-    def __init__(self, why: str, *, done: bool) -> None:
-        super().__init__(why)
-        self.done = done
-
-
 # Jobs.
 
 
 def _submit(request: Request) -> Request:
-    folder = _of(request["name"])
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    end = time.monotonic() + _BEGIN_S
-    while True:
-        known = _younger(folder, request["since"])
-        if known is not None:
-            return known
-        # The keeper holds the lock as long as it lives: it has it from this process, of which it is a fork.
-        with _lock(folder) as held:
-            if held is not None:
-                known = _younger(folder, request["since"])
-                if known is not None:
-                    return known
-                _begin(folder, request)
-                break
-        if time.monotonic() > end:
-            raise _NotDoneError("it is being started by another process, or an older job of that name runs", done=True)
-        time.sleep(_POLL_S)
-    return _awaited(folder, request)
+    folder, asked = _of(request["name"]), request["spec"]
+    cwd = asked["cwd"] or os.getcwd()  # noqa: PTH109 - where the container's commands begin
+    output = os.path.join(cwd, asked["output"]) if asked["output"] else str(folder.path / OUTPUT)  # noqa: PTH118 - as given
+    its = {"cwd": cwd, "output": output, "inherited": None, "token": request["token"], "there": _pod_life(request)}
+    folder.submit({**asked, **its}, request["since"], _start_keeper, _BEGIN_S, wait_s=_BEGIN_S)
+    return _known(folder)
 
 
-def _begin(folder: Path, request: Request) -> None:
-    begun = _document(folder / JOB)
-    if begun is not None and any(_survivors(folder, begun)):
-        raise _NotDoneError("an older job of that name lost its keeper, and a part of it still runs", done=False)
-    for name in (JOB, EXIT, _ASKED):
-        _remove(folder / name)
-    keeper.reserve(folder)
-    spec = request["spec"]
-    cwd = spec["cwd"] or os.getcwd()  # noqa: PTH109 - where the container's commands begin
-    output = os.path.join(cwd, spec["output"]) if spec["output"] else str(folder / _OUTPUT)  # noqa: PTH118 - as given
-    its = {"cwd": cwd, "output": output, "inherited": None, "token": request["token"]}
-    (folder / SPEC).write_text(json.dumps({**spec, **its, "there": _pod_life(request)}), encoding="utf-8")
+def _start_keeper(folder: Path, lock: int) -> None:  # noqa: ARG001 - a fork has it
+    (folder / _ASKED).unlink(missing_ok=True)
     child = os.fork()
     if child == 0:
         _become_keeper(folder)
@@ -131,7 +99,7 @@ def _become_keeper(folder: Path) -> None:
         os.setsid()
         if os.fork() == 0:
             # Whoever waits for the end of this request waits for its output's.
-            said = os.open(folder / _SAID, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            said = os.open(folder / KEEPER_LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             nothing = os.open(os.devnull, os.O_RDONLY)
             for number, handle in enumerate((nothing, said, said)):
                 os.dup2(handle, number)
@@ -143,31 +111,15 @@ def _become_keeper(folder: Path) -> None:
         os._exit(0)
 
 
-def _awaited(folder: Path, request: Request) -> Request:
-    """The job, once its keeper has written that it begins."""
-    end = time.monotonic() + _BEGIN_S
-    while True:
-        known = _younger(folder, request["since"])
-        if known is not None:
-            return known
-        with _lock(folder) as held:
-            if held is not None and _document(folder / JOB) is None:
-                said = (folder / _SAID).read_text(encoding="utf-8", errors="replace").strip().splitlines()
-                raise _NotDoneError(f"its keeper ended at once: {said[-1] if said else 'without a word'}", done=False)
-        if time.monotonic() > end:
-            raise _NotDoneError(f"its keeper has not said within {_BEGIN_S:g} s what it started", done=True)
-        time.sleep(_POLL_S)
-
-
 def _find(request: Request) -> Request:
     folder = _of(request["name"])
-    known = _younger(folder, request["since"])
-    if known is None and folder.is_dir():
-        with _lock(folder) as held:
-            known = _younger(folder, request["since"])
-            if held is None and known is None:
-                raise _NotDoneError("it is just being started, or an older job of that name runs", done=True)
-    return known or {"token": None}
+    return _known(folder) if folder.find(request["since"]) else {"token": None}
+
+
+def _known(folder: JobFolder) -> Request:
+    """Which job there is."""
+    spec = folder.document(SPEC) or {}
+    return {"token": spec["token"], "there": spec["there"]}
 
 
 def _pod_life(request: Request) -> str:
@@ -175,28 +127,16 @@ def _pod_life(request: Request) -> str:
     return f"{request['there']}/{_life()}"
 
 
-def _younger(folder: Path, since: float) -> Request | None:
-    """The job there that was begun at ``since`` or later."""
-    begun, spec = _document(folder / JOB), _document(folder / SPEC)
-    if begun is None or spec is None or begun["started_at"] < since:
-        return None
-    return {"token": spec["token"], "there": spec["there"]}
-
-
 def _state(request: Request) -> Request:
     folder = _of(request["name"])
-    spec, begun, ended = (_document(folder / name) for name in (SPEC, JOB, EXIT))
-    if spec is None or begun is None or spec["token"] != request["token"]:
-        another = spec["there"] if spec is not None and spec["token"] != request["token"] else None
-        # Somebody may have cleared this folder away from under a job that runs.
-        runs = another is None and any(processes.of_job(str(folder)))
-        return {"known": False, "another": another, "runs": runs, **_here(request, runs)}
-    runs = ended is None and (processes.lives(_keeper(begun)) or any(_survivors(folder, begun)))
-    if ended is None and not runs:
-        # It may have ended between two looks.
-        ended = _document(folder / EXIT)
-    known = {"known": True, "runs": runs, "begun": begun, "ended": ended}
-    return {**known, **_here(request, runs)}
+    job = folder.look()
+    if job is not None and job.spec["token"] == request["token"]:
+        return {"known": True, "begun": job.begun, "ended": job.ended, **_here(request, job.runs)}
+    spec = folder.document(SPEC)
+    another = spec["there"] if spec is not None and spec["token"] != request["token"] else None
+    # Another process may have cleared this folder away from under a job that runs.
+    runs = another is None and any(processes.of_job(str(folder.path)))
+    return {"known": False, "another": another, **_here(request, runs)}
 
 
 def _states(request: Request) -> Request:
@@ -206,46 +146,41 @@ def _states(request: Request) -> Request:
 
 
 def _here(request: Request, runs: bool) -> Request:
-    return {"node": os.uname().nodename, "life": _life(), "gpus": _gpus() if runs and request["gpus"] else None}
+    gpus = _gpus() if runs and request["gpus"] else None
+    return {"runs": runs, "node": os.uname().nodename, "life": _life(), "gpus": gpus}
 
 
 def _cancel(request: Request) -> Request:
     folder = _of(request["name"])
-    spec, begun, ended = (_document(folder / name) for name in (SPEC, JOB, EXIT))
+    spec = folder.document(SPEC)
     if spec is not None and spec["token"] != request["token"]:
         return {}
-    if begun is None or spec is None:
-        _end(folder, processes.of_job(str(folder)), _GRACE_S)
-    elif ended is None and processes.lives(_keeper(begun)):
-        processes.send(_keeper(begun), signal.SIGTERM)
-        # One that was suspended hears it, too.
-        processes.send(_keeper(begun), signal.SIGCONT)
-    elif ended is None:
-        _end(folder, _survivors(folder, begun), spec["grace_s"])
+    if folder.look() is None:
+        _end(folder, processes.of_job(str(folder.path)), GRACE_S)
+    else:
+        folder.cancel(lambda left, grace_s: _end(folder, left, grace_s))
     return {}
 
 
-def _end(folder: Path, left: Iterator[ProcessIdentity], grace_s: float) -> None:
-    """End a job without a keeper: SIGTERM, then SIGKILL for processes that live ``grace_s`` later. The caller asks
-    again until the job has ended."""
+def _end(folder: JobFolder, left: Iterable[ProcessIdentity], grace_s: float) -> None:
+    """End a job without a keeper: SIGTERM, then SIGKILL for processes that live ``grace_s`` later. The caller repeats
+    the request until the job has ended."""
     now, living = time.time(), list(left)
     if not living:
         return
-    asked = _document(folder / _ASKED)
+    asked = folder.document(_ASKED)
     if asked is None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(folder / _ASKED, {"at": now})
-    late = asked is not None and now - asked["at"] > grace_s
-    for process in living:
-        processes.send(process, signal.SIGKILL if late else signal.SIGTERM)
+        _write(folder, _ASKED, {"at": now})
+    end_all(living, late=asked is not None and now - asked["at"] > grace_s)
 
 
 def _output(request: Request) -> Request:
+    folder = _of(request["name"])
     if "pid" in request:
-        known = _document(_of(request["name"]) / _ADOPTED) or {}
+        known = folder.document(_ADOPTED) or {}
         paths = known.get("outputs", [])
     else:
-        spec = _document(_of(request["name"]) / SPEC)
+        spec = folder.document(SPEC)
         paths = [spec["output"]] if spec is not None and spec["token"] == request["token"] else []
     return _read_at(paths[0], request) if paths else {"size": None}
 
@@ -257,18 +192,17 @@ def _adopt(request: Request) -> Request:
     pid = request["pid"]
     process = processes.identity(pid)
     if process is None:
-        raise _NotDoneError(f"there is no process {pid} in the pod's container", done=False)
+        raise NotDoneError(f"there is no process {pid} in the pod's container", done=False)
     if pid == 1:
-        raise _NotDoneError("process 1 is the container itself: name the process that trains", done=False)
+        raise NotDoneError("process 1 is the container itself: name the process that trains", done=False)
     there = Path(f"/proc/{pid}")
     if os.getuid() not in {0, there.stat().st_uid}:
-        raise _NotDoneError(f"process {pid} is another user's, so it could not be ended", done=False)
+        raise NotDoneError(f"process {pid} is another user's, so it could not be ended", done=False)
     # Path.readlink came with Python 3.9.
     cwd, *links = (os.readlink(there / name) for name in ("cwd", "fd/1", "fd/2"))  # noqa: PTH115
     outputs = sorted({each for each in links if each.startswith("/") and Path(each).is_file()})
     folder = _of(_adopted_name(process))
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _write(folder / _ADOPTED, {"outputs": outputs, "seen": [list(process)]})
+    _write(folder, _ADOPTED, {"outputs": outputs, "seen": [list(process)]})
     began_at = processes.began_at(process).timestamp()
     return {"process": list(process), "cwd": cwd, "began_at": began_at, "there": _pod_life(request)}
 
@@ -276,25 +210,22 @@ def _adopt(request: Request) -> Request:
 def _adopted_state(request: Request) -> Request:
     folder = _of(request["name"])
     runs = bool(_family(folder, request))
-    return {"known": _document(folder / _ADOPTED) is not None, "runs": runs, **_here(request, runs)}
+    return {"known": folder.document(_ADOPTED) is not None, **_here(request, runs)}
 
 
 def _adopted_cancel(request: Request) -> Request:
     folder = _of(request["name"])
-    _end(folder, iter(_family(folder, request)), _GRACE_S)
+    _end(folder, _family(folder, request), GRACE_S)
     return {}
 
 
-def _family(folder: Path, request: Request) -> list[ProcessIdentity]:
-    """What lives of the process, and of all that was ever seen below it."""
-    kept = _document(folder / _ADOPTED) or {"outputs": [], "seen": [request["process"]]}
-    seen = {ProcessIdentity(*each) for each in kept["seen"]}
-    living = {each for each in seen if processes.lives(each)}
-    living |= {child for each in living for child in processes.below(each.pid)}
-    if living and living != seen:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(folder / _ADOPTED, {**kept, "seen": [list(each) for each in sorted(living)]})
-    return sorted(living)
+def _family(folder: JobFolder, request: Request) -> list[ProcessIdentity]:
+    """The living processes among an adopted process and all descendants seen so far."""
+    kept = folder.document(_ADOPTED) or {"outputs": [], "seen": [request["process"]]}
+    living = with_children(ProcessIdentity(*each) for each in kept["seen"])
+    if living and [list(each) for each in living] != kept["seen"]:
+        _write(folder, _ADOPTED, {**kept, "seen": [list(each) for each in living]})
+    return living
 
 
 def _adopted_name(process: ProcessIdentity) -> str:
@@ -446,31 +377,20 @@ def _version(there: os.stat_result) -> str:
 # What all of them need.
 
 
-def _of(name: str) -> Path:
+def _of(name: str) -> JobFolder:
     """The folder of the job ``name``, below one that is this user's alone."""
     root = Path(os.environ.get("TMPDIR") or "/tmp", f"lastbeat-{os.getuid()}")  # noqa: S108 - looked at, right below
     root.mkdir(mode=0o700, exist_ok=True)
     found = os.lstat(root)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise _NotDoneError(f"{root} is no folder of this user's alone, so nothing in it can be trusted", done=False)
-    return root / name
+        raise NotDoneError(f"{root} is no folder of this user's alone, so nothing in it can be trusted", done=False)
+    return JobFolder(root / name)
 
 
 def _life() -> int:
     """Tells this life of the container from its other ones: when its first process began, in clock ticks."""
     first = processes.identity(1)
     return first.started if first is not None else 0
-
-
-def _keeper(begun: Request) -> ProcessIdentity:
-    return ProcessIdentity(begun["keeper"], begun["keeper_started"], begun["boot"])
-
-
-def _survivors(folder: Path, begun: Request) -> Iterator[ProcessIdentity]:
-    """What still runs of a job whose keeper is gone."""
-    if begun["boot"] != processes.boot():
-        return iter(())
-    return processes.of_job(str(folder), begun.get("tag"), begun["keeper_started"])
 
 
 def _gpus() -> list[int] | None:
@@ -489,42 +409,12 @@ def _gpus() -> list[int] | None:
         return None
 
 
-@contextmanager
-def _lock(folder: Path) -> Iterator[int | None]:
-    """The open, locked file of the folder; None if another process holds it."""
-    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        yield None
-        return
-    try:
-        yield handle
-    finally:
-        # The lock belongs to the open file, which the keeper has, too, if it was started.
-        os.close(handle)
-
-
-def _document(path: Path) -> Request | None:
-    try:
-        found: Request = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return found
-
-
-def _write(path: Path, document: Request) -> None:
+def _write(folder: JobFolder, name: str, document: Request) -> None:
+    path = folder.path / name
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_suffix(f".{os.getpid()}")
     fresh.write_text(json.dumps(document), encoding="utf-8")
     fresh.replace(path)
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink()
-    except FileNotFoundError:
-        return
 
 
 REQUESTS: Final[dict[str, Callable[[Request], Request]]] = {

@@ -31,6 +31,7 @@ from lastbeat.jobs.launchers.kubectl import (
     container_status,
     containers,
 )
+from lastbeat.jobs.launchers.local.launcher import LOST, spec_document, with_end
 from lastbeat.jobs.launchers.port import JobPreview, JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.jobs.launchers.ray_pod.pod_files import PodFiles
 from lastbeat.jobs.launchers.ray_pod.pod_python import PodPython, Said, bytes_of
@@ -137,13 +138,8 @@ class RayPodLauncher:
             raise NotLaunchedError(str(error), error.advice) from None
         if "running" not in (status.get("state") or {}):
             raise NotLaunchedError(f"pod {self._python.pod} does not run", _DESCRIBE.format(self._python.pod))
-        its = {
-            "command": list(spec.command),
-            "cwd": spec.cwd,
-            "environment": dict(spec.environment),
-            "output": spec.output,
-            "grace_s": spec.grace_s,
-        }
+        # The environment of this machine is none of the pod's.
+        its = spec_document(replace(spec, inherited=None))
         asked = {**_named(name, since), "do": "submit", "spec": its, "there": there, "token": secrets.token_hex(4)}
         try:
             answer = self._python.ask(asked)
@@ -304,7 +300,7 @@ class RayPodLauncher:
             raise error or LauncherError(f"nothing could be run in pod {self._python.pod}")
         if answer["life"] != job.life:
             raise LauncherError(f"the container of pod {self._python.pod} was started again; why is not known yet")
-        return JobReport(JobState.GONE, "gone", _FORGOTTEN if not answer["known"] else _KEEPER_GONE)
+        return JobReport(JobState.GONE, "gone", _FORGOTTEN if not answer["known"] else LOST)
 
     def _ended_with(self, pod: Mapping[str, Any], state: Mapping[str, Any], lost: JobReport) -> JobReport:
         """How the job's container ended, and the job with it; ``state`` is that of the container then."""
@@ -348,7 +344,6 @@ class RayPodLauncher:
 
 _DESCRIBE: Final = "'kubectl describe pod {}' says why"
 _FORGOTTEN: Final = "nothing in the pod knows of it"
-_KEEPER_GONE: Final = "its keeper is gone, so how it ended is unknown"
 
 
 def _state_request(job: _Job, *, gpus: bool) -> dict[str, Any]:
@@ -398,20 +393,9 @@ def _parsed(job: str) -> _Job | None:
 
 
 def _ended(answer: Mapping[str, Any], node: str) -> JobReport:
-    begun, ended = answer["begun"], answer["ended"]
-    code, number = ended.get("code"), ended.get("signal")
-    # A cancelled process may end with exit status 0.
-    state = JobState.CANCELLED if ended.get("cancelled") else JobState.SUCCEEDED if code == 0 else JobState.FAILED
-    return JobReport(
-        state,
-        f"exit status {int(code)}" if number is None else f"signal {int(number)}",
-        one_line(str(ended.get("reason", "")))[:300],
-        exit_code=code,
-        signal=number,
-        nodes=(node,),
-        started_at=_time(begun["started_at"]),
-        ended_at=_time(ended["ended_at"]),
-    )
+    known = JobReport(JobState.UNKNOWN, nodes=(node,), started_at=_time(answer["begun"]["started_at"]))
+    told = with_end(known, answer["ended"])
+    return replace(told, reason=one_line(told.reason)[:300])
 
 
 def _gpu_use(told: Any) -> GpuUse | None:

@@ -24,7 +24,7 @@ from lastbeat.jobs.launchers.kubectl import Kubectl
 from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
 from lastbeat.model.text import one_line
 
-_MODULES: Final = ("processes", "local.keeper", "ray_pod.in_pod")
+_MODULES: Final = ("processes", "local.keeper", "local.folder", "ray_pod.in_pod")
 """Below ``lastbeat.jobs.launchers``, in the order in which they need each other."""
 _LOADER: Final = """\
 import sys, json, types
