@@ -5,7 +5,6 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from lastbeat.jobs.restarts.compiling import compiled
 from lastbeat.jobs.restarts.loading import load
 from lastbeat.model.job import JobMemory, JobSpec, JobState
 from lastbeat.model.reaction import CommandRun, PolicyNote, ReactionMemory
@@ -28,7 +27,7 @@ def test_a_supervised_run_shows_its_job_its_budget_and_its_checkpoint(tmp_path: 
         "slurm",
         JobSpec(("train.sbatch",), "/work"),
         "megatron_transient",
-        compiled=compiled(load("megatron_transient")),
+        compiled=load("megatron_transient"),
     )
     record = Record(
         "llama",

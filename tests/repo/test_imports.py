@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.jobs.restarts.compiling import compiled
 from lastbeat.jobs.restarts.loading import load
 from lastbeat.model.codec import codec
-from lastbeat.model.restart import CompiledPolicy
+from lastbeat.model.restart import RestartPolicy
 from support.checkout import ROOT
 
 HEAVY = (
@@ -169,7 +168,7 @@ SUPERVISED = """
 
 
 def test_a_pass_over_a_supervised_run_reads_no_yaml(tmp_path: Path) -> None:
-    kept = codec(CompiledPolicy).document(compiled(load("megatron_transient")))
+    kept = codec(RestartPolicy).document(load("megatron_transient"))
     error, record = "RuntimeError: NCCL error: unhandled system error", SUPERVISED % json.dumps(kept)
     run = _run_folder(tmp_path, **{"metadata.json": "{}", "_error": error, "_watchdog.json": record})
     loaded = set(_loaded_by_command(tmp_path, "sweep", "--once", MONITORING_ROOT="runs"))

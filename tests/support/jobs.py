@@ -10,7 +10,6 @@ import pytest
 
 from lastbeat.jobs.checkpoints.survey import survey
 from lastbeat.jobs.launchers.port import LauncherError
-from lastbeat.jobs.restarts.compiling import compiled
 from lastbeat.jobs.restarts.loading import load
 from lastbeat.jobs.supervision.agent import Agent
 from lastbeat.jobs.supervision.beginning import begin
@@ -203,8 +202,7 @@ class SupervisedScene:
 
     @property
     def supervision(self) -> Supervision:
-        kept = None if self.policy is None else compiled(self.policy)
-        return Supervision(self.launcher.kind, JobSpec(("train",), "/tmp"), by="ada@here", compiled=kept)
+        return Supervision(self.launcher.kind, JobSpec(("train",), "/tmp"), by="ada@here", compiled=self.policy)
 
     def remote_watch(self) -> Watch:
         """A watcher that cannot ask the launcher, as a sweep or a Lambda has it."""

@@ -8,7 +8,6 @@ from typing import Final
 
 from lastbeat.explain.launchers.traits import launcher_traits
 from lastbeat.jobs.restarts import loading
-from lastbeat.jobs.restarts.compiling import compiled
 from lastbeat.jobs.restarts.names import KnownNames
 from lastbeat.model.job import JobSpec
 from lastbeat.model.restart import RestartPolicy, Supervision
@@ -121,8 +120,7 @@ def supervision(settings: Settings, asked: WantedSupervision) -> Supervision:
         inactivity_minutes=asked.inactivity_minutes,
         interval_s=asked.interval_s,
     )
-    policy = restart_policy(settings, found)
-    return found if policy is None else replace(found, compiled=compiled(policy))
+    return replace(found, compiled=restart_policy(settings, found))
 
 
 def _with_output(

@@ -20,7 +20,6 @@ from lastbeat.jobs.health.checkpoints import surveyed
 from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.launchers.ray.cluster import RayCluster
 from lastbeat.jobs.restarts import loading
-from lastbeat.jobs.restarts.compiling import compiled
 from lastbeat.jobs.supervision import loop
 from lastbeat.jobs.supervision.beginning import NotBegunError, begin
 from lastbeat.jobs.supervision.configured import supervise, supervised_watch
@@ -223,7 +222,7 @@ class _Restarts:
             policy=self._terms.policy_text,
             checkpoints=self._checkpoints,
             by=_BY,
-            compiled=compiled(self._terms.policy),
+            compiled=self._terms.policy,
             settings={} if self._own else self._terms.settings,
             interval_s=self._terms.interval_s,
         )

@@ -6,7 +6,8 @@ see :class:`lastbeat.model.persisted.Persisted`. Each type's reader and writer a
     datetime       ISO 8601 text, UTC; a number   Enum           its value
                    of seconds as UnixTime
     tuple, list    array                          bytes          text, a character a byte
-    Mapping        object; array of pairs where its keys are numbers; array of values as Columns
+    frozenset      sorted array
+    Mapping        object; array of pairs where its keys are numbers; array of values as Columns, of objects as KeyedBy
     dataclass      object or array, see :class:`lastbeat.model.persisted.Form`
 
 A dataclass checks rules of its own in ``__post_init__``: a ``ValueError`` from there is damage, too.
@@ -37,7 +38,7 @@ from typing import (
 )
 
 from lastbeat.model.numbers import json_number
-from lastbeat.model.persisted import AnyFloat, Base64, Columns, Form, UnixTime
+from lastbeat.model.persisted import AnyFloat, Base64, Columns, Form, KeyedBy, UnixTime
 from lastbeat.model.times import parse_time
 
 T = TypeVar("T")
@@ -142,14 +143,17 @@ def _type(hint: Any) -> _Type:
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated and isinstance(args[1], Columns):
         return _columns(_type(get_args(args[0])[1]), args[1])
+    if origin is Annotated and isinstance(args[1], KeyedBy):
+        key, item = get_args(args[0])
+        return _keyed(args[1].name, _type(key), _type(item))
     if origin in {Union, types.UnionType}:
         return _optional(hint, [each for each in args if each is not types.NoneType])
     if origin is Literal:
         return _literal(args)
     if origin is tuple and args[1:] != (...,):
         return _fixed_array([_type(each) for each in args])
-    if origin in {tuple, list}:
-        return _array(_type(args[0]), tuple if origin is tuple else list)
+    if origin in {tuple, list, frozenset}:
+        return _array(_type(args[0]), origin)
     if origin is not None and issubclass(origin, Mapping):
         return _object(_type(args[1])) if args[0] is str else _pairs(_type(args[0]), _type(args[1]))
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -343,6 +347,7 @@ def _array(item: _Type, kind: Callable[[list[Any]], Any]) -> _Type:
         return kind(made), aside
 
     def write(values: Any) -> Json:
+        values = sorted(values) if kind is frozenset else values
         return list(values) if write_item is None else [write_item(each) for each in values]
 
     def merge(written: Json, aside: Json) -> Json:
@@ -404,6 +409,16 @@ def _pairs(key: _Type, item: _Type) -> _Type:
         return dict(row.read(each, skipped) for each in values)
 
     return _Type(read, lambda values: [_written(row, each) for each in values.items()])
+
+
+def _keyed(name: str, key: _Type, item: _Type) -> _Type:
+    def read(value: Json, skipped: Skipped) -> tuple[Any, Any]:
+        if value.__class__ is not dict or name not in value:
+            raise DamagedError(f"{_shown(value)} is no object with {name}")
+        return key.read(value[name], skipped), item.read({k: v for k, v in value.items() if k != name}, skipped)
+
+    rows = _array(_Type(read, lambda row: {name: _written(key, row[0]), **_written(item, row[1])}), dict)
+    return rows._replace(write=lambda values: _written(rows, values.items()))
 
 
 def _fixed_array(items: Sequence[_Type]) -> _Type:
@@ -620,10 +635,8 @@ def _builder(shape: _Shape) -> Callable[[dict[str, Any]], Any]:
         return checked
     if any("__slots__" in vars(each) for each in kind.__mro__[:-1]) or not all(each.init for each in fields(kind)):
         return lambda values: kind(**values)
-    defaults = {each.name: each.default for each, _ in shape.fields if each.default is not MISSING}
-    factories = [(each.name, each.default_factory) for each, _ in shape.fields if each.default_factory is not MISSING]
-    if shape.keeps_unknown:
-        factories.append(("unknown", dict))
+    defaults = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
+    factories = [(each.name, each.default_factory) for each in fields(kind) if each.default_factory is not MISSING]
 
     def build(values: dict[str, Any]) -> Any:
         # What the dataclass's __init__ does, in a third of the time.
@@ -672,7 +685,8 @@ def _object_writer(shape: _Shape, *, sparse: bool) -> Callable[[Any], Json]:
     plan = [(each.name, kind.write) for each, kind in shape.fields]
     flat = {each.name: _flat_part(each).write for each, _ in shape.fields if each.metadata.get("flat")}
     merge = {each.name: kind.merge for each, kind in shape.fields if kind.merge is not None}
-    usual = _defaults(shape) if sparse else {}
+    omitted = {each.name for each, _ in shape.fields if sparse or each.metadata.get("omitted")}
+    usual = {name: value for name, value in _defaults(shape).items() if name in omitted}
 
     def write(value: Any) -> Json:
         document: dict[str, Json] = {}

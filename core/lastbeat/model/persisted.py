@@ -69,6 +69,13 @@ class Columns:
     absent: int = 0
 
 
+@dataclass(frozen=True)
+class KeyedBy:
+    """Marks a mapping that is written as an array of its objects, each with its key as the field ``name``."""
+
+    name: str
+
+
 def part(name: str) -> Mapping[str, str]:
     """Metadata of fields of a class in :attr:`Form.ROW`: neighbours with the same ``name`` are written as one array.
     New fields are added at the end of a part."""
@@ -77,6 +84,9 @@ def part(name: str) -> Mapping[str, str]:
 
 TRANSIENT: Final = {"transient": True}
 """Metadata of a field that is not written."""
+
+OMITTED: Final = {"omitted": True}
+"""Metadata of a field that is not written while it has its default value."""
 
 FLAT: Final = {"flat": True}
 """Metadata of a field whose own fields are written among its parent's. If it is None, its required

@@ -4,54 +4,13 @@ from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
 from enum import Enum
-from typing import ClassVar, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from lastbeat.model.action import Action
 from lastbeat.model.cause import UNDECIDED
 from lastbeat.model.data import dataclass
 from lastbeat.model.job import JobSpec
-from lastbeat.model.persisted import Form, Persisted
-
-
-@dataclass(frozen=True)
-class CompiledRule(Persisted):
-    """What one mode leads to, see :class:`lastbeat.model.restart.RestartRule`."""
-
-    mode: Literal["crash", "stall", "timeout", "success", "preempted"]
-    kind: Literal["never", "always", "selective"]
-    max_retries: int | None = 0
-    otherwise: Literal["restart", "stop"] = "stop"
-    error_types: tuple[str, ...] = ()
-    subsystems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    signals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    excluded: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class CompiledPolicy(Persisted):
-    """A :class:`lastbeat.model.restart.RestartPolicy` without its reactions, which the supervisor carries out from the
-    file."""
-
-    FORM: ClassVar = Form.SPARSE
-
-    name: str
-    rules: tuple[CompiledRule, ...]
-    type_budgets: Mapping[str, int]
-    cause_budget: int | None
-    window_restarts: int | None
-    window_s: float
-    same_step_times: int
-    least_confidence: float
-    longest_delay_s: float
-    exclude_stragglers: bool = False
-    on_permanent: Literal["end", "leave"] = "end"
-    also: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def understood(self) -> bool:
-        """Whether this version knows all of it. What is left of it otherwise might restart what its author excluded."""
-        return not self.unknown and not any(rule.unknown for rule in self.rules)
-
+from lastbeat.model.persisted import OMITTED, TRANSIENT, KeyedBy, Persisted
 
 DEFAULT_LEAST_CONFIDENCE = UNDECIDED
 RESTART_KIND = "restart"
@@ -84,8 +43,8 @@ class Mode(str, Enum):
     """It ended early on request, and saved a checkpoint first."""
 
 
-@dataclass(frozen=True, slots=True)
-class RestartRule:
+@dataclass(frozen=True)
+class RestartRule(Persisted):
     """What one mode leads to. ``excluded`` wins over everything; then what is named; then ``otherwise``."""
 
     kind: Literal["never", "always", "selective"] = "never"
@@ -116,12 +75,13 @@ class Reaction:
     """How long the command may take."""
 
 
-@dataclass(frozen=True, slots=True)
-class RestartPolicy:
-    """When a job is started again, and how often. Without one nothing is ever restarted."""
+@dataclass(frozen=True)
+class RestartPolicy(Persisted):
+    """When a job is started again, and how often. Without one nothing is ever restarted. The record keeps all of it but
+    the reactions, which the supervisor carries out from the file."""
 
     name: str
-    rules: Mapping[Mode, RestartRule] = field(default_factory=dict)
+    rules: Annotated[Mapping[Mode, RestartRule], KeyedBy("mode")] = field(default_factory=dict)
     """A mode that is missing is never restarted."""
     type_budgets: Mapping[str, int] = field(default_factory=dict)
     """Error type → restarts in a row because of it."""
@@ -136,17 +96,22 @@ class RestartPolicy:
     """A cause that is less sure counts as ``unknown``."""
     longest_delay_s: float = 1800.0
     """Longest back-off in s."""
-    exclude_stragglers: bool = False
+    exclude_stragglers: bool = field(default=False, metadata=OMITTED)
     """A node on which ranks were slow does not get the next job."""
-    on_permanent: OnPermanent = "end"
+    on_permanent: OnPermanent = field(default="end", metadata=OMITTED)
     """What happens to a job that failed, is not restarted, and still runs."""
-    also: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    also: Mapping[str, frozenset[str]] = field(default_factory=dict, metadata=OMITTED)
     """Signals that every selective rule restarts, though it excludes their error type: as the user named them → the
     signals of catalogues that they stand for."""
-    reactions: Mapping[str, tuple[Reaction, ...]] = field(default_factory=dict)
+    reactions: Mapping[str, tuple[Reaction, ...]] = field(default_factory=dict, metadata=TRANSIENT)
     """Signal, transition or ``checkpoint_saved`` → what to do."""
-    reaction_signals: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    reaction_signals: Mapping[str, frozenset[str]] = field(default_factory=dict, metadata=TRANSIENT)
     """The signals among these, as the user named them → the signals of catalogues that they stand for."""
+
+    @property
+    def understood(self) -> bool:
+        """Whether this version knows all of it. What is left of it otherwise might restart what its author excluded."""
+        return not self.unknown and not any(rule.unknown for rule in self.rules.values())
 
     def rule(self, mode: Mode) -> RestartRule:
         """The rule for ``mode``. Without one of its own, a preempted job is started again if any other mode is."""
@@ -265,7 +230,7 @@ class Supervision(Persisted):
     by: str = ""
     """Who began it: ``user@host``."""
     begun_at: datetime | None = None
-    compiled: CompiledPolicy | None = None
+    compiled: RestartPolicy | None = None
     """The same policy, for views, which show its budgets and cannot read its file."""
     place: str = ""
     """The cluster or machine that its jobs run on, as the launcher names it; empty if unknown."""

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from lastbeat.jobs.restarts.compiling import policy_of
 from lastbeat.model.action import Action
 from lastbeat.model.cause import FRAMES_LIMIT, MISSING_LIMIT, TEXT_LIMIT, Cause
 from lastbeat.model.record import Record, Transition
@@ -56,9 +55,8 @@ def is_over(record: Record) -> bool:
 
 def budgets(record: Record, at: datetime) -> tuple[Budget, ...] | None:
     """How much of each budget is used as of ``at``. None: its policy is not known here, or it has none."""
-    kept = record.supervision.compiled if record.supervision is not None else None
-    policy = policy_of(kept) if kept is not None else None
-    if policy is None:
+    policy = record.supervision.compiled if record.supervision is not None else None
+    if policy is None or not policy.understood:
         return None
     last = record.restarts[-1].checkpoint_step if record.restarts else None
     found = record.checkpoint.step if record.checkpoint is not None else last

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from lastbeat.jobs.launchers.port import LauncherError
-from lastbeat.jobs.restarts.compiling import compiled, policy_of
 from lastbeat.jobs.restarts.loading import load_text
 from lastbeat.jobs.supervision.commands import unfinished
+from lastbeat.model.codec import codec
 from lastbeat.model.job import JobState
 from lastbeat.model.restart import RestartPolicy
 from lastbeat.model.status import Event, Status
@@ -447,6 +447,5 @@ def test_a_supervisor_that_is_killed_while_it_stops_a_job_restarts_nothing(which
 
 def test_what_a_sweep_or_a_lambda_knows_of_a_policy_has_no_reactions() -> None:
     own = policy(EVALUATES)
-    kept = policy_of(compiled(own))
-    assert kept is not None
+    kept = codec(RestartPolicy).read(codec(RestartPolicy).document(own))
     assert (bool(own.reactions), kept.reactions, kept.reaction_signals) == (True, {}, {})

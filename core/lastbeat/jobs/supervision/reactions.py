@@ -1,6 +1,6 @@
 """Carries out a policy's ``on:`` for one supervised run.
 
-Only a supervisor or an agent does this. What a record keeps of a policy (``restarts.compiling``) has no reactions, and
+Only a supervisor or an agent does this. What a record keeps of a policy has no reactions, and
 sweeps and Lambdas have no executor that runs a command.
 
 Notes go into the record with the decision that they answer. Commands and stops are actions: claimed in the record, then

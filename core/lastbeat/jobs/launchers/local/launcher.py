@@ -194,12 +194,13 @@ def _report(job: KeptJob, host: str) -> JobReport:
 def with_end(known: JobReport, ended: Mapping[str, Any]) -> JobReport:
     """``known`` with the end that the job's keeper saw."""
     code, number = ended.get("code"), ended.get("signal")
+    said = f"signal {int(number)}" if number is not None else f"exit status {int(ended['code'])}"
     # A cancelled job may still end with exit status 0.
     state = JobState.CANCELLED if ended.get("cancelled") else JobState.SUCCEEDED if code == 0 else JobState.FAILED
     return replace(
         known,
         state=state,
-        said=f"exit status {int(code)}" if number is None else f"signal {int(number)}",
+        said=said,
         reason=str(ended.get("reason", "")),
         exit_code=code,
         signal=number,

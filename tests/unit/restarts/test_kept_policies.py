@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.jobs.restarts import loading
-from lastbeat.jobs.restarts.compiling import compiled, policy_of
 from lastbeat.model.codec import codec
-from lastbeat.model.restart import CompiledPolicy, Mode, RestartPolicy, RestartRule
+from lastbeat.model.restart import Mode, RestartPolicy, RestartRule
 from support.row_by_row import labelled
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -42,28 +41,29 @@ POLICIES = st.builds(
 )
 
 
-def again(kept: CompiledPolicy) -> CompiledPolicy:
+def again(policy: RestartPolicy) -> RestartPolicy:
     """As another process reads it."""
-    return codec(CompiledPolicy).read(json.loads(json.dumps(codec(CompiledPolicy).document(kept))))
+    return codec(RestartPolicy).read(json.loads(json.dumps(codec(RestartPolicy).document(policy))))
 
 
 @given(POLICIES)
 def test_a_policy_survives_the_record(policy: RestartPolicy) -> None:
-    assert policy_of(again(compiled(policy))) == policy
+    kept = again(policy)
+    assert (kept, kept.understood) == (policy, True)
 
 
 @pytest.mark.parametrize("name", loading.names())
 def test_each_shipped_policy_survives_but_for_its_reactions(name: str) -> None:
     policy = loading.load(name)
-    assert policy_of(again(compiled(policy))) == replace(policy, reactions={})
+    assert again(policy) == replace(policy, reactions={}, reaction_signals={})
 
 
 def test_what_was_added_later_keeps_no_older_version_from_understanding_a_policy_without_it() -> None:
     policy = loading.load("megatron_transient")
-    assert not {"exclude_stragglers", "on_permanent", "also"} & set(codec(CompiledPolicy).document(compiled(policy)))
+    assert not {"exclude_stragglers", "on_permanent", "also"} & set(codec(RestartPolicy).document(policy))
     also = {"cuda_device_side_assert": frozenset({"cuda_device_assert"})}
-    with_all = replace(policy, exclude_stragglers=True, on_permanent="leave", also=also, reactions={})
-    assert policy_of(again(compiled(with_all))) == with_all
+    with_all = replace(policy, exclude_stragglers=True, on_permanent="leave", also=also)
+    assert again(with_all) == with_all
 
 
 NEWER = [
@@ -76,7 +76,7 @@ NEWER = [
 
 @pytest.mark.parametrize("change", labelled(NEWER))
 def test_what_a_newer_version_added_makes_it_unusable_here(change: object) -> None:
-    document = codec(CompiledPolicy).document(compiled(loading.load("megatron_transient")))
+    document = codec(RestartPolicy).document(loading.load("megatron_transient"))
     document = json.loads(json.dumps(document))
     change(document)  # type: ignore[operator]
-    assert policy_of(codec(CompiledPolicy).read(document)) is None
+    assert not codec(RestartPolicy).read(document).understood
