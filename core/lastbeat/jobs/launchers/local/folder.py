@@ -40,7 +40,7 @@ GRACE_S: Final = 30.0
 _POLL_S: Final = 0.02
 
 
-class NotDoneError(Exception):
+class JobFolderError(Exception):
     """The request had no effect; ``done`` if it may have had one."""
 
     def __init__(self, why: str, *, done: bool) -> None:
@@ -70,7 +70,7 @@ class JobFolder:
         """Start the job ``spec``, unless one has begun at ``since`` or later. ``start`` starts a keeper that inherits
         the locked file. It has ``begin_s`` to write that the job begins, and another submitter ``wait_s`` to finish.
 
-        Raises :class:`NotDoneError` and ``OSError``.
+        Raises :class:`JobFolderError` and ``OSError``.
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         end = time.monotonic() + wait_s
@@ -80,14 +80,14 @@ class JobFolder:
                     self._begin(spec, start, held)
                     break
             if time.monotonic() > end:
-                raise NotDoneError("another process starts it, or an older job of that name runs", done=True)
+                raise JobFolderError("another process starts it, or an older job of that name runs", done=True)
             time.sleep(_POLL_S)
         self._await(since, begin_s)
 
     def _begin(self, spec: Document, start: Callable[[Path, int], None], held: int) -> None:
         begun = self.document(JOB)
         if begun is not None and any(self._survivors(begun)):
-            raise NotDoneError("an older job of that name lost its keeper, and a part of it still runs", done=False)
+            raise JobFolderError("an older job of that name lost its keeper, and a part of it still runs", done=False)
         for name in (JOB, EXIT):
             (self.path / name).unlink(missing_ok=True)
         keeper.reserve(self.path)
@@ -102,20 +102,20 @@ class JobFolder:
                 if held is not None and not self.has(since):
                     said = (self.path / KEEPER_LOG).read_text(encoding="utf-8", errors="replace").strip().splitlines()
                     why = said[-1] if said else "without a word"
-                    raise NotDoneError(f"its keeper ended at once: {why}", done=False)
+                    raise JobFolderError(f"its keeper ended at once: {why}", done=False)
             if time.monotonic() > end:
-                raise NotDoneError(f"its keeper has not said within {begin_s:g} s what it started", done=True)
+                raise JobFolderError(f"its keeper has not said within {begin_s:g} s what it started", done=True)
             time.sleep(_POLL_S)
 
     def find(self, since: float) -> bool:
-        """Whether a job has begun at ``since`` or later. Raises :class:`NotDoneError` if that is unknown yet."""
+        """Whether a job has begun at ``since`` or later. Raises :class:`JobFolderError` if that is unknown yet."""
         if self.has(since):
             return True
         if not self.path.is_dir():
             return False
         with self._lock() as held:
             if held is None and not self.has(since):
-                raise NotDoneError("it is just being started, or an older job of that name runs", done=True)
+                raise JobFolderError("it is just being started, or an older job of that name runs", done=True)
             return self.has(since)
 
     def has(self, since: float) -> bool:

@@ -18,8 +18,8 @@ from lastbeat.jobs.launchers.local.folder import (
     KEEPER_LOG,
     OUTPUT,
     JobFolder,
+    JobFolderError,
     KeptJob,
-    NotDoneError,
     end_all,
     with_children,
 )
@@ -100,7 +100,7 @@ class LocalLauncher:
         kept = spec_document(replace(spec, output=str(_output(spec, folder.path))))
         try:
             folder.submit(kept, since.timestamp(), _start_keeper, _BEGIN_S)
-        except NotDoneError as error:
+        except JobFolderError as error:
             raise (LauncherError if error.done else NotLaunchedError)(f"{name}: {error}") from None
         except _BROKEN as error:
             raise NotLaunchedError(f"{name}: {folder.path}: {error}", "make room there") from None
@@ -110,7 +110,7 @@ class LocalLauncher:
         folder = self._of(name)
         try:
             return name if folder.find(since.timestamp()) else None
-        except NotDoneError as error:
+        except JobFolderError as error:
             raise LauncherError(f"{name}: {error}") from None
         except _BROKEN as error:
             raise LauncherError(f"{name}: {folder.path}: {error}") from None

@@ -28,7 +28,7 @@ from lastbeat.jobs.launchers.local.folder import (
     KEEPER_LOG,
     OUTPUT,
     JobFolder,
-    NotDoneError,
+    JobFolderError,
     end_all,
     with_children,
 )
@@ -64,7 +64,7 @@ def _answer(request: Request) -> Request:
     """The answer to ``request``. An error is its ``fault``, with ``done`` if the request may have taken effect."""
     try:
         found: Request = REQUESTS[request["do"]](request)
-    except NotDoneError as error:
+    except JobFolderError as error:
         return {"fault": str(error), "done": error.done}
     except (OSError, ValueError, TypeError, KeyError) as error:
         number = error.errno if isinstance(error, OSError) else None
@@ -192,12 +192,12 @@ def _adopt(request: Request) -> Request:
     pid = request["pid"]
     process = processes.identity(pid)
     if process is None:
-        raise NotDoneError(f"there is no process {pid} in the pod's container", done=False)
+        raise JobFolderError(f"there is no process {pid} in the pod's container", done=False)
     if pid == 1:
-        raise NotDoneError("process 1 is the container itself: name the process that trains", done=False)
+        raise JobFolderError("process 1 is the container itself: name the process that trains", done=False)
     there = Path(f"/proc/{pid}")
     if os.getuid() not in {0, there.stat().st_uid}:
-        raise NotDoneError(f"process {pid} is another user's, so it could not be ended", done=False)
+        raise JobFolderError(f"process {pid} is another user's, so it could not be ended", done=False)
     # Path.readlink came with Python 3.9.
     cwd, *links = (os.readlink(there / name) for name in ("cwd", "fd/1", "fd/2"))  # noqa: PTH115
     outputs = sorted({each for each in links if each.startswith("/") and Path(each).is_file()})
@@ -383,7 +383,7 @@ def _of(name: str) -> JobFolder:
     root.mkdir(mode=0o700, exist_ok=True)
     found = os.lstat(root)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise NotDoneError(f"{root} is no folder of this user's alone, so nothing in it can be trusted", done=False)
+        raise JobFolderError(f"{root} is no folder of this user's alone, so nothing in it can be trusted", done=False)
     return JobFolder(root / name)
 
 
