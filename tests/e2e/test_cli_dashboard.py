@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support.cli import LASTBEAT, RunFolder, call, environment
+from support.cli import LASTBEAT, RunFolder, call, environment, popen
 from support.terminal import terminal
 from support.waiting import LIMIT_S, text_in
 
@@ -72,7 +72,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     def begin(*arguments: str, **settings: str) -> Served:
         errors = tmp_path / f"errors-{len(started)}.txt"
         with errors.open("w", encoding="utf-8") as stderr:
-            process = subprocess.Popen(
+            process = popen(
                 [*LASTBEAT, "dashboard", "--interval", "1", *arguments],
                 cwd=tmp_path,
                 env=environment(tmp_path, **settings),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.cli import LASTBEAT, call, environment
+from support.cli import LASTBEAT, call, environment, popen, run
 from support.drilled import ALL_BUT_A_NODE_LOST
 from support.http_sink import http_sink
 from support.waiting import until
@@ -19,14 +19,11 @@ NEVER = "policies:\n  - mode: crash\n    implementation: {class_name: NoRestartP
 
 
 def drill(folder: Path, *arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
+    return run(
         [*LASTBEAT, "drill", "--launcher", "local", "--root", "evidence", *arguments],
         cwd=folder,
         env=environment(folder, LASTBEAT_STATE_DIR=str(folder / "state"), **settings),
-        capture_output=True,
         text=True,
-        timeout=LIMIT_S,
-        check=False,
     )
 
 
@@ -94,9 +91,7 @@ def test_a_policy_that_restarts_nothing_fails_and_leaves_its_evidence(clean: Pat
 def test_ctrl_c_ends_the_jobs(clean: Path) -> None:
     command = [*LASTBEAT, "drill", "--launcher", "local", "--root", "evidence", "--scenario", "hang"]
     env = environment(clean, LASTBEAT_STATE_DIR=str(clean / "state"))
-    with subprocess.Popen(
-        command, cwd=clean, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as it:
+    with popen(command, cwd=clean, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as it:
         assert it.stderr is not None
         said = it.stderr.readline()
         assert "fault hang" in said

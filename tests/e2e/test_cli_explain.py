@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.cli import LASTBEAT, RunFolder, call, environment
+from support.cli import LASTBEAT, RunFolder, call, environment, popen, run
 from support.terminal import terminal
 from support.waiting import LIMIT_S
 
@@ -48,10 +48,7 @@ def explained(*arguments: str, cwd: Path, status: int = 0, **settings: str) -> d
 
 
 def piped(data: bytes, *arguments: str, cwd: Path) -> "subprocess.CompletedProcess[bytes]":
-    return subprocess.run(
-        [*LASTBEAT, "explain", *arguments],
-        input=data, cwd=cwd, env=environment(cwd), capture_output=True, timeout=LIMIT_S, check=False,
-    )  # fmt: skip
+    return run([*LASTBEAT, "explain", *arguments], data=data, cwd=cwd, env=environment(cwd))
 
 
 def test_people_get_the_cause_first_and_what_to_do(log: Path) -> None:
@@ -120,17 +117,13 @@ def test_without_a_log_on_a_terminal_it_says_how_it_is_used(tmp_path: Path) -> N
 
 
 def test_so_it_does_where_nothing_can_be_piped_in(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [*LASTBEAT, "explain"],
-        stdin=subprocess.DEVNULL, cwd=tmp_path, env=environment(tmp_path), capture_output=True,
-        timeout=LIMIT_S, check=False,
-    )  # fmt: skip
+    done = run([*LASTBEAT, "explain"], cwd=tmp_path, env=environment(tmp_path))
     assert (done.returncode, done.stdout) == (3, b"")
     assert done.stderr.startswith(b"Usage: lastbeat explain ")
 
 
 def test_a_pipe_in_which_nothing_comes_is_waited_for_and_that_is_said(tmp_path: Path) -> None:
-    with subprocess.Popen(
+    with popen(
         [*LASTBEAT, "explain"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=environment(tmp_path),
     ) as process:  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import LASTBEAT, call, environment
+from support.cli import LASTBEAT, call, environment, popen
 from support.training import Site, directory_site, end
 from support.waiting import LIMIT_S, until
 
@@ -77,7 +77,7 @@ def test_a_rank_is_asked_to_end(site: Site, ranks: list["subprocess.Popen[str]"]
 
 def test_a_slow_rank_goes_on_when_the_command_ends(site: Site, ranks: list["subprocess.Popen[str]"]) -> None:
     command = [*LASTBEAT, "simulate-fault", "--root", site.root, "--run-id", "run-1", "--after", "0"]
-    slowing = subprocess.Popen([*command, "--type", "slow_rank", "--rank", "1"], env=environment(site.folder))
+    slowing = popen([*command, "--type", "slow_rank", "--rank", "1"], env=environment(site.folder))
     try:
         until(lambda: state(ranks[1].pid), lambda now: now == "T")
         until(lambda: state(ranks[1].pid), lambda now: now != "T")
@@ -93,7 +93,7 @@ def test_a_slow_rank_goes_on_when_the_command_ends(site: Site, ranks: list["subp
 
 def test_a_slow_rank_that_ends_ends_the_command(site: Site, ranks: list["subprocess.Popen[str]"]) -> None:
     command = [*LASTBEAT, "simulate-fault", "--root", site.root, "--run-id", "run-1", "--after", "0"]
-    slowing = subprocess.Popen([*command, "--type", "slow_rank", "--rank", "1"], env=environment(site.folder))
+    slowing = popen([*command, "--type", "slow_rank", "--rank", "1"], env=environment(site.folder))
     try:
         until(lambda: state(ranks[1].pid), lambda now: now == "T")
         end(ranks[1])
@@ -108,7 +108,7 @@ def test_a_command_under_lastbeat_exec_is_no_rank(site: Site) -> None:
     site.folder.mkdir()
     Path(site.root).mkdir()
     command = [*LASTBEAT, "exec", "--run-id", "run-1", "--root", site.root, "--", "sleep", "600"]
-    wrapped = subprocess.Popen(command, env=environment(site.folder, LASTBEAT_BEAT_SECONDS="600"), cwd=site.folder)
+    wrapped = popen(command, env=environment(site.folder, LASTBEAT_BEAT_SECONDS="600"), cwd=site.folder)
     try:
         until(lambda: site.read("metadata.json"))
         done = simulate(site, "--type", "rank_killed", "--rank", "0")

@@ -14,7 +14,7 @@ import pytest
 from lastbeat.jobs.launchers.local import launcher as local
 from lastbeat.model.job import JobState
 from support import checkpoint_files as made
-from support.cli import LASTBEAT, environment
+from support.cli import LASTBEAT, environment, popen
 from support.supervised import NCCL, begun, in_background, record, settings, supervise
 from support.waiting import LIMIT_S, until
 
@@ -120,7 +120,7 @@ def test_of_two_supervisors_one_waits_and_takes_over_when_the_other_is_killed(fo
     first.send_signal(signal.SIGSTOP)
     with (folder / "second.err").open("w") as err:
         env = environment(folder, **settings(folder), LASTBEAT_STALL_MINUTES="0.05")
-        second = subprocess.Popen([*LASTBEAT, *RESUME], cwd=folder, env=env, stderr=err)
+        second = popen([*LASTBEAT, *RESUME], cwd=folder, env=env, stderr=err)
     said = until(
         lambda: (folder / "second.err").read_text(encoding="utf-8"), lambda text: "takes over when that one" in text
     )

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lastbeat.watch.observe.run import innermost
+from support.cli import popen
 from support.waiting import until
 from support.wrapped import exec_command, left, python, settings
 
@@ -22,7 +23,7 @@ def test_a_hang_is_shown_where_it_is(tmp_path: Path) -> None:
     environment = settings(tmp_path, LASTBEAT_STALL_MINUTES="0.02")
     command = exec_command(*python(BELOW))
     null = subprocess.DEVNULL
-    with subprocess.Popen(
+    with popen(
         command, cwd=tmp_path, env=environment, stdin=null, stdout=null, stderr=null, start_new_session=True
     ) as process:
         try:

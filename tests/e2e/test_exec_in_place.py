@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from support.checkpoint_files import torch_file
-from support.cli import LASTBEAT
+from support.cli import LASTBEAT, popen, run
 from support.http_sink import http_sink
 from support.nvml import compiled
 from support.started_in_place import WELL, by_start, document, starts
@@ -257,7 +257,7 @@ def test_a_person_who_ends_the_run_ends_it_for_good(tmp_path: Path) -> None:
     with started(tmp_path, *by_start(act), options=(*ONCE, *DEFAULT)) as process:
         until(lambda: document(tmp_path, "progress.json").get("step") == 7)
         stop = [sys.executable, "-m", "lastbeat_cli", "stop", "run-1", "--why", "wrong data"]
-        subprocess.run(stop, cwd=tmp_path, env=settings(tmp_path), check=False, capture_output=True, timeout=LIMIT_S)
+        run(stop, cwd=tmp_path, env=settings(tmp_path))
         process.wait(LIMIT_S)
     assert starts(tmp_path) == [0]
     said = watched(tmp_path)
@@ -285,7 +285,7 @@ def test_watchers_see_attempts_and_tell_of_them_once(tmp_path: Path) -> None:
         told = settings(tmp_path, LASTBEAT_WEBHOOK_URL=sink.url, ALERT_ON=wanted)
         arguments = [*LASTBEAT, "watch", "--run-id", "run-1", "--interval", "1", "--json"]
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        with subprocess.Popen(arguments, cwd=tmp_path, env=told, **pipes) as watcher:  # type: ignore[call-overload]
+        with popen(arguments, cwd=tmp_path, env=told, **pipes) as watcher:
             try:
                 until(lambda: document(tmp_path, "_watchdog.json").get("status") == "RUNNING")
                 (tmp_path / "fail").touch()
@@ -309,7 +309,7 @@ def supervised(folder: Path, *command: str, options: tuple[str, ...] = ()) -> "s
     outer = ["supervise", "--run-id", "run-1", "--launcher", "local", *DEFAULT, "--interval", "0.3", "--", *inner]
     own = settings(folder, LASTBEAT_RESTART_DELAY_SECONDS="0", LASTBEAT_STATE_DIR=str(folder / "state"))
     (folder / "runs").mkdir()
-    return subprocess.run([*LASTBEAT, *outer], cwd=folder, env=own, capture_output=True, timeout=LIMIT_S, check=False)
+    return run([*LASTBEAT, *outer], cwd=folder, env=own)
 
 
 def test_a_supervisor_leaves_a_hang_to_who_starts_it_in_place(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from support.cli import popen
 from support.started_in_place import by_start, document
 from support.waiting import LIMIT_S, until
 from support.wrapped import exec_command, left, settings, watched
@@ -36,7 +37,7 @@ def on_nodes(
         options = (*OPTIONS, *policy, "--nodes", f"{of}", "--node-rank", f"{node}", "--launch-id", "job-1")
         with (folder / f"stderr-{node}").open("wb") as errors:
             found.append(
-                subprocess.Popen(
+                popen(
                     exec_command(*command, f"{node}", options=options),
                     cwd=folder,
                     env=settings(folder),

@@ -13,7 +13,7 @@ import pytest
 from lastbeat.jobs.launchers import processes
 from lastbeat.model.stop_request import StopRequest, encode_request
 from lastbeat.model.times import parse_time
-from support.cli import LASTBEAT
+from support.cli import LASTBEAT, run
 from support.started_in_place import WELL, by_start, document, starts
 from support.waiting import LIMIT_S, until
 from support.wrapped import exec_command, exec_under_way, left, settings, watched
@@ -140,8 +140,7 @@ def test_it_may_not_be_able_to_say_what_it_does(tmp_path: Path) -> None:
     """Its log is on a disk that is full."""
     command = exec_command(*by_start("os._exit(3)", WELL), options=("--max-restarts", "1", "--policy", "default"))
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(command, cwd=tmp_path, env=settings(tmp_path), stdin=subprocess.DEVNULL,
-                              stdout=subprocess.DEVNULL, stderr=full, timeout=LIMIT_S, check=False)  # fmt: skip
+        done = run(command, cwd=tmp_path, env=settings(tmp_path), stderr=full)
     assert (done.returncode, starts(tmp_path)) == (0, [0, 1])
 
 
@@ -155,15 +154,7 @@ def test_each_start_reads_a_file_from_where_the_first_one_began(tmp_path: Path) 
     )
     command = exec_command(sys.executable, "-", options=("--max-restarts", "2"))
     with script.open("rb") as source:
-        done = subprocess.run(
-            command,
-            cwd=tmp_path,
-            env=settings(tmp_path),
-            stdin=source,
-            capture_output=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
+        done = run(command, cwd=tmp_path, env=settings(tmp_path), stdin=source)
     assert (done.returncode, (tmp_path / "ran").read_text()) == (1, "xxx"), done.stderr.decode()
 
 

@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from support.cli import popen, run
 from support.waiting import LIMIT_S, until
 from support.wrapped import exec_command, left, python, settings, start_exec, watched
 
@@ -25,10 +26,7 @@ for stream, whole in ((1, data), (2, data[::-1])):
 
 
 def piped(folder: Path, *command: str, data: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
-    return subprocess.run(
-        exec_command(*command), cwd=folder, env=settings(folder), input=data, capture_output=True, timeout=LIMIT_S,
-        check=False,
-    )  # fmt: skip
+    return run(exec_command(*command), data=data, cwd=folder, env=settings(folder))
 
 
 def test_megabytes_of_anything_arrive_byte_by_byte_and_apart(tmp_path: Path) -> None:
@@ -124,7 +122,7 @@ def test_a_store_that_hangs_changes_nothing_but_the_report(tmp_path: Path) -> No
         silent.listen(64)
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
         keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
-        wrapper = subprocess.Popen(
+        wrapper = popen(
             exec_command("sh", "-c", "echo begun; exit 9", options=("--bucket", "runs")),
             env=settings(tmp_path, AWS_ENDPOINT_URL=endpoint, **keys),
             cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

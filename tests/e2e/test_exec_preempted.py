@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.checkout import ROOT
-from support.cli import LASTBEAT, call
+from support.cli import LASTBEAT, call, popen
 from support.cloud import fake_cloud
 from support.training import end
 from support.waiting import LIMIT_S, until
@@ -35,7 +35,7 @@ def started(
 ) -> "Iterator[subprocess.Popen[str]]":
     """``exec`` around a command that has made its step."""
     with (folder / "said").open("a") as said:
-        process = subprocess.Popen(
+        process = popen(
             exec_command(*command, options=options),
             cwd=folder,
             env=settings(folder, **env),

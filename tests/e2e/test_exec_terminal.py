@@ -5,7 +5,6 @@ import os
 import select
 import signal
 import struct
-import subprocess
 import termios
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.cli import popen
 from support.started_in_place import by_start, starts
 from support.waiting import LIMIT_S, until
 from support.wrapped import exec_command, left, python, settings, watched
@@ -34,7 +34,7 @@ class Screen:
         streams: list[int] = [theirs] * 3
         if output is not None:
             streams[1] = os.open(output, os.O_WRONLY | os.O_CREAT)
-        self.process = subprocess.Popen(
+        self.process = popen(
             exec_command(*command, options=options),
             cwd=folder,
             env=settings(folder),
@@ -42,7 +42,7 @@ class Screen:
             stdout=streams[1],
             stderr=streams[2],
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0) and None,  # noqa: PLW1509 - one system call
+            controlling=True,
         )
         for descriptor in set(streams):
             os.close(descriptor)

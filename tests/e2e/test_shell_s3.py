@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support import monitor
+from support.checkout import ROOT
 from support.s3 import S3Server
 from support.waiting import LIMIT_S
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.skipif(AWS is None, reason="no AWS command line: .ci/ru
 
 
 def script(bucket: str, training: str) -> str:
-    page = (monitor.ROOT / "docs" / "format.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
     found = re.search(r"cat > train-s3\.sh <<'SH'\n(.*?)\nSH\n", page, re.DOTALL)
     assert found is not None
     assert TRAINING in found[1]

@@ -1,5 +1,6 @@
 """The command line as a process of its own, and a run in a directory for it to look at."""
 
+import fcntl
 import functools
 import json
 import os
@@ -7,13 +8,15 @@ import re
 import subprocess
 import sys
 import tempfile
+import termios
 import time
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import IO, Any
 
 from support.checkout import ROOT
-from support.command_server import CommandServer
+from support.command_server import CommandServer, Forked, finished
 from support.waiting import LIMIT_S
 
 MONITOR = [sys.executable, str(ROOT / "cli" / "monitor.py")]
@@ -35,33 +38,68 @@ def environment(home: Path, **settings: str) -> dict[str, str]:
 
 def call(command: list[str], *arguments: str, cwd: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     """Run to the end, in ``cwd``, which is home too."""
-    whole = [*command, *arguments]
-    for ours in (LASTBEAT, MONITOR):
-        # What Python itself reads of its environment, it reads when it starts.
-        if whole[: len(ours)] == ours and not any(
-            name.startswith(("PYTHON", "LANG", "LC_", "TZ")) for name in settings
-        ):
-            return _server().run([ours[-1], *whole[len(ours) :]], cwd, environment(cwd, **settings), LIMIT_S)
-    return subprocess.run(
-        [*command, *arguments],
-        cwd=cwd,
-        env=environment(cwd, **settings),
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=LIMIT_S,
-        check=False,
-    )
+    return _called([*command, *arguments], cwd, settings)
 
 
 def call_bound(*arguments: str, cwd: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     """``lastbeat`` as a process that the modes of files bind, even if it is root's."""
-    return _server().run([LASTBEAT[-1], *arguments], cwd, environment(cwd, **settings), LIMIT_S, bound=True)
+    return _called([*LASTBEAT, *arguments], cwd, settings, bound=True)
 
 
 def call_as(user: int, *arguments: str, cwd: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     """``lastbeat`` as a process of ``user``, for root."""
-    return _server().run([LASTBEAT[-1], *arguments], cwd, environment(cwd, **settings), LIMIT_S, user=user)
+    return _called([*LASTBEAT, *arguments], cwd, settings, user=user)
+
+
+def _called(command: list[str], cwd: Path, settings: Mapping[str, str], **how: Any) -> subprocess.CompletedProcess[str]:
+    # Files, not pipes: what a command leaves running may keep a pipe open.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with popen(command, cwd=cwd, env=environment(cwd, **settings), stdin=subprocess.DEVNULL, stdout=out,
+                   stderr=err, **how) as process:  # fmt: skip
+            finished(process, LIMIT_S)
+        return subprocess.CompletedProcess(command, process.returncode, _text(out), _text(err))
+
+
+def run(command: Sequence[str], *, data: Any = None, **options: Any) -> "subprocess.CompletedProcess[Any]":
+    """``subprocess.run`` by :func:`popen`: what it reads is ``data``, what it writes is brought along."""
+    if data is not None:
+        options["stdin"] = subprocess.PIPE
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    with popen(command, **pipes) as process:
+        try:
+            out, err = process.communicate(data, LIMIT_S)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _text(file: IO[bytes]) -> str:
+    """As ``subprocess`` decodes text: with line feeds alone."""
+    file.seek(0)
+    return file.read().decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def popen(command: Sequence[str], *, env: Mapping[str, str], **options: Any) -> "subprocess.Popen[Any]":
+    """``Popen``, but without the half second in which ``lastbeat`` would load Python's modules."""
+    for ours in (LASTBEAT, MONITOR):
+        if list(command[: len(ours)]) == ours and _starts_alike(env) and "preexec_fn" not in options:
+            return Forked(_server(), [ours[-1], *command[len(ours) :]], env=env, **options)
+    if options.pop("controlling", False):
+        options["preexec_fn"] = _take_terminal
+    return subprocess.Popen(command, env=env, **options)
+
+
+def _starts_alike(env: Mapping[str, str]) -> bool:
+    """Whether Python and its loader find in ``env`` what they found when the server started: they look only then."""
+    usual = environment(Path())
+    return all(
+        usual.get(name) == text for name, text in env.items() if name.startswith(("PYTHON", "LANG", "LC_", "LD_", "TZ"))
+    )
+
+
+def _take_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 @functools.cache
@@ -73,7 +111,7 @@ def start(
     command: list[str], *arguments: str, cwd: Path, stdout: int | IO[Any] = subprocess.PIPE, **settings: str
 ) -> subprocess.Popen[str]:
     """Start in the background; the caller sees to its end."""
-    return subprocess.Popen(
+    return popen(
         [*command, *arguments],
         cwd=cwd,
         env=environment(cwd, **settings),

@@ -5,20 +5,22 @@ folder, streams, signals and exit status. What it takes to start is tested elsew
 """
 
 import atexit
+import fcntl
 import gc
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 from support.checkout import ROOT
 from support.closed import become, give_rights_away
@@ -51,69 +53,100 @@ class CommandServer:
         ours.settimeout(_READY_S)
         assert ours.recv(1) == b"!", "the server of commands did not start"
 
-    def run(
-        self,
-        arguments: Sequence[str],
-        cwd: Path,
-        environment: Mapping[str, str],
-        limit_s: float,
-        *,
-        bound: bool = False,
-        user: int | None = None,
-    ) -> "subprocess.CompletedProcess[str]":
-        """Run ``lastbeat`` with ``arguments`` to its end; ``bound`` by the modes of files, or as another user."""
-        with (
-            tempfile.TemporaryFile() as request,
-            Path(os.devnull).open("rb") as stdin,
-            tempfile.TemporaryFile() as stdout,
-            tempfile.TemporaryFile() as stderr,
-        ):
-            request.write(json.dumps([list(arguments), str(cwd), dict(environment), bound, user]).encode())
-            request.flush()
+    def fork(self, request: Mapping[str, Any], streams: Sequence[int]) -> tuple[int, IO[bytes]]:
+        """Begin what ``request`` says. Its process id, and where its exit status can be read once it has ended."""
+        with tempfile.TemporaryFile() as asked:
+            asked.write(json.dumps(request).encode())
+            asked.flush()
             reading, writing = os.pipe()
-            with os.fdopen(reading, "rb", buffering=0) as said:
-                try:
-                    files = [each.fileno() for each in (request, stdin, stdout, stderr)]
-                    with self._lock:
-                        socket.send_fds(self._channel, [b"?"], [*files, writing])
-                finally:
-                    os.close(writing)
-                status = _status(said, limit_s, arguments)
-            return subprocess.CompletedProcess(list(arguments), status, _text(stdout), _text(stderr))
+            try:
+                with self._lock:
+                    socket.send_fds(self._channel, [b"?"], [asked.fileno(), *streams, writing])
+            finally:
+                os.close(writing)
+            said = os.fdopen(reading, "rb", buffering=0)
+            return int.from_bytes(_read(said), "big"), said
 
     def _close(self) -> None:
         self._channel.close()
         self._process.wait(_READY_S)
 
 
-def _status(said: IO[bytes], limit_s: float, arguments: Sequence[str]) -> int:
-    """The exit status that the server writes; its process id comes before that, and is ended after ``limit_s``."""
-    pid = int.from_bytes(_read(said, 4), "big")
-    late = threading.Timer(limit_s, os.kill, (pid, signal.SIGKILL))
-    late.start()
-    began = time.monotonic()
+class Forked(subprocess.Popen[Any]):
+    """A command that the server forks. To tests it is as any other ``Popen``."""
+
+    def __init__(
+        self,
+        server: CommandServer,
+        arguments: Sequence[str],
+        *,
+        bound: bool = False,
+        user: int | None = None,
+        controlling: bool = False,
+        **options: Any,
+    ) -> None:
+        """``lastbeat`` with ``arguments``: ``bound`` by the modes of files, as another user, or with its standard input
+        as its controlling terminal. ``options`` are those of ``Popen``."""
+        self._server = server
+        self._how = {"bound": bound, "user": user, "controlling": controlling}
+        super().__init__(arguments, **options)
+
+    def _execute_child(self, args: Sequence[str], *given: Any) -> None:
+        """Where ``Popen`` would fork. ``given`` stands in the order in which it hands it over."""
+        cwd, env, ends, new_session = given[4], given[5], given[9:15], given[20]
+        request = {
+            "arguments": list(args), "cwd": str(cwd or Path.cwd()), "env": dict(os.environ if env is None else env),
+            "new_session": new_session, **self._how,
+        }  # fmt: skip
+        # Of each pipe the end of the child; what has none is inherited.
+        streams = [number if end == -1 else end for number, end in enumerate((ends[0], ends[3], ends[5]))]
+        try:
+            self.pid, self._said = self._server.fork(request, streams)
+            self._child_created = True
+        finally:
+            self._close_pipe_fds(*ends)  # type: ignore[attr-defined]
+
+    def _internal_poll(self, _deadstate: int | None = None) -> int | None:
+        self._settle(0)
+        return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:
+        self._settle(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        return self.returncode
+
+    def _settle(self, timeout: float | None) -> None:
+        """Read the exit status, if it comes in time."""
+        if self.returncode is not None:
+            return
+        watched = select.poll()
+        watched.register(self._said, select.POLLIN)
+        if watched.poll(None if timeout is None else max(timeout, 0) * 1000):
+            with self._waitpid_lock:  # type: ignore[attr-defined]
+                if self.returncode is None:
+                    self.returncode = int.from_bytes(_read(self._said), "big", signed=True)
+                    self._said.close()
+
+
+def finished(process: "subprocess.Popen[Any]", limit_s: float) -> None:
+    """Wait for the end of ``process``; it is killed where that does not come."""
     try:
-        status = int.from_bytes(_read(said, 4), "big", signed=True)
-    finally:
-        late.cancel()
-    if status == -signal.SIGKILL and time.monotonic() - began >= limit_s:
-        raise subprocess.TimeoutExpired(list(arguments), limit_s)
-    return status
+        process.wait(limit_s)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
 
 
-def _read(said: IO[bytes], size: int) -> bytes:
+def _read(said: IO[bytes]) -> bytes:
+    """Four bytes of what the server says."""
     data = b""
-    while len(data) < size:
-        piece = said.read(size - len(data))
+    while len(data) < 4:
+        piece = said.read(4 - len(data))
         assert piece, "the server of commands has ended"
         data += piece
     return data
-
-
-def _text(file: IO[bytes]) -> str:
-    """As ``subprocess`` decodes text: with line feeds alone."""
-    file.seek(0)
-    return file.read().decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
 # In the server.
@@ -157,19 +190,24 @@ def _run(descriptors: Sequence[int]) -> int:
             os._exit(0)
     with os.fdopen(request, "rb") as file:
         file.seek(0)
-        arguments, cwd, environment, bound, user = json.load(file)
+        asked = json.load(file)
     os.close(said)
     for number, each in enumerate(streams):
         os.dup2(each, number)
         os.close(each)
-    os.chdir(cwd)
-    if bound:
+    _begin_streams()
+    if asked["new_session"]:
+        os.setsid()
+    if asked["controlling"]:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    os.chdir(asked["cwd"])
+    if asked["bound"]:
         give_rights_away()
-    if user is not None:
-        become(user)
+    if asked["user"] is not None:
+        become(asked["user"])
     os.environ.clear()
-    os.environ.update(environment)
-    program, *sys.argv[1:] = arguments
+    os.environ.update(asked["env"])
+    program, *sys.argv[1:] = asked["arguments"]
     sys.argv[0] = program
     if Path(program).name == "monitor.py":
         from lastbeat_cli import frame  # noqa: PLC0415 - tests that ask for no command need none of it
@@ -179,6 +217,15 @@ def _run(descriptors: Sequence[int]) -> int:
     from lastbeat_cli.main import main  # noqa: PLC0415
 
     return main()
+
+
+def _begin_streams() -> None:
+    """As Python does when it starts: what it knows of them is of the server's."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        old, mode, lines = getattr(sys, name), "w" if number else "r", 1 if number == 2 else -1
+        new = open(number, mode, lines, old.encoding, old.errors, closefd=False)  # noqa: SIM115 - to the end
+        setattr(sys, name, new)
+        setattr(sys, f"__{name}__", new)
 
 
 def _end(status: int) -> NoReturn:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.cli import LASTBEAT, environment
+from support.cli import LASTBEAT, environment, popen
 from support.waiting import LIMIT_S
 
 INTERVAL_S = 1
@@ -19,7 +19,7 @@ def run_dashboard(root: str | Path, home: Path, *arguments: str, **settings: str
     home.mkdir(parents=True, exist_ok=True)
     with (home / "dashboard.err").open("w+", encoding="utf-8") as said:
         command = ["--root", str(root), "--json", "--port", "0", "--interval", str(INTERVAL_S), *arguments]
-        process = subprocess.Popen(
+        process = popen(
             [*LASTBEAT, "dashboard", *command],
             cwd=home,
             env=environment(home, **settings),

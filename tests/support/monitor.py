@@ -3,14 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from support.cli import MONITOR, popen
 from support.waiting import LIMIT_S
-
-ROOT = Path(__file__).parents[2]
 
 
 def environment(folder: Path, extra: Mapping[str, str]) -> dict[str, str]:
@@ -24,8 +22,8 @@ def environment(folder: Path, extra: Mapping[str, str]) -> dict[str, str]:
 def start(folder: Path, env: Mapping[str, str], *arguments: str) -> "subprocess.Popen[str]":
     """Start the command in ``folder``, where no ``.env`` lies."""
     folder.mkdir(parents=True, exist_ok=True)
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / "cli" / "monitor.py"), *arguments],
+    return popen(
+        [*MONITOR, *arguments],
         cwd=folder,
         env=environment(folder, env),
         stdin=subprocess.DEVNULL,

@@ -3,13 +3,12 @@
 import json
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from support.cli import LASTBEAT, environment
+from support.cli import LASTBEAT, environment, popen
 from support.waiting import LIMIT_S
 
 FAST = ("--interval", "0.2")
@@ -27,7 +26,7 @@ class Sweeping:
             command = ["sh", "-c", f'{shell}; exec "$@"', "sh", *command]
         with self.out.open("wb") as out, self.err.open("wb") as err:
             around = environment(home, LASTBEAT_OWN_LOG="info", ALERT_ON="none", **settings)
-            self.process = subprocess.Popen(command, cwd=home, env=around, stdout=out, stderr=err)
+            self.process = popen(command, cwd=home, env=around, stdout=out, stderr=err)
 
     @property
     def said(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.cli import environment, without_ansi
+from support.cli import environment, popen, without_ansi
 from support.waiting import LIMIT_S
 
 
@@ -85,7 +85,7 @@ def terminal(
     """
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    process = subprocess.Popen(
+    process = popen(
         [*command, *arguments],
         cwd=cwd,
         env=environment(cwd, **settings),
@@ -93,7 +93,7 @@ def terminal(
         stdout=slave,
         stderr=slave,
         start_new_session=True,
-        preexec_fn=_take_terminal if controlling else None,  # noqa: PLW1509 - it only makes one system call
+        controlling=controlling,
     )
     os.close(slave)
     try:
@@ -102,7 +102,3 @@ def terminal(
         process.kill()
         process.wait(LIMIT_S)
         os.close(master)
-
-
-def _take_terminal() -> None:
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

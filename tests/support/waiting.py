@@ -13,14 +13,17 @@ LIMIT_S = 300.0
 def until(look: Callable[[], T], enough: Callable[[T], object] = bool, limit_s: float = LIMIT_S) -> T:
     """What ``look`` finds once that is ``enough``, or anything at all; fails with the last of it after ``limit_s``.
 
-    What takes longer is looked at less often, for a look may cost a listing.
+    What takes longer is looked at less often, for a look may cost a listing; and after a look that took long comes as
+    long a rest.
     """
     began = time.monotonic()
-    while not enough(found := look()):
-        waited_s = time.monotonic() - began
-        assert waited_s < limit_s, f"after {limit_s:g} s still {found!r}"
-        time.sleep(min(max(0.001, waited_s / 10), 0.05))
-    return found
+    while True:
+        looked = time.monotonic()
+        if enough(found := look()):
+            return found
+        now = time.monotonic()
+        assert now - began < limit_s, f"after {limit_s:g} s still {found!r}"
+        time.sleep(max(min(max(0.001, (now - began) / 10), 0.05), min(now - looked, 0.5)))
 
 
 def text_in(path: Path) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lastbeat.jobs.launchers import processes
-from support.cli import LASTBEAT, call, environment
+from support.cli import LASTBEAT, call, environment, popen
 
 RUN_ID = "run-1"
 
@@ -40,7 +40,7 @@ def run_exec(
 def start_exec(folder: Path, *command: str, **more: Any) -> "subprocess.Popen[bytes]":
     """Start in the background; the caller sees to its end."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
-    return subprocess.Popen(exec_command(*command), cwd=folder, env=settings(folder), **pipes)
+    return popen(exec_command(*command), cwd=folder, env=settings(folder), **pipes)
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def exec_under_way(
     """``exec`` in the background, which says what it has to say in ``folder / "stderr"``. In the end all that is below
     it is killed."""
     with (folder / "stderr").open("wb") as errors:
-        process = subprocess.Popen(
+        process = popen(
             exec_command(*command, options=options),
             cwd=folder,
             env=settings(folder, **more),

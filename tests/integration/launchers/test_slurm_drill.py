@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support import slurm
-from support.cli import LASTBEAT, environment
+from support.cli import LASTBEAT, environment, run
 from support.drilled import ALL_BUT_A_NODE_LOST
 from support.slurm import ask
 from support.waiting import until
@@ -58,14 +58,11 @@ def conf() -> Iterator[Path]:
 
 def drill(conf: Path, folder: Path, *arguments: str) -> tuple["subprocess.CompletedProcess[str]", dict[str, Any]]:
     options = ("--launcher", "slurm", "--root", "evidence", "--interval", "1", "--stall", "5", "--json", *arguments)
-    done = subprocess.run(
+    done = run(
         [*LASTBEAT, "drill", *options],
         cwd=folder,
         env=environment(folder, SLURM_CONF=str(conf), LASTBEAT_STATE_DIR=str(folder / "state")),
-        capture_output=True,
         text=True,
-        timeout=LIMIT_S,
-        check=False,
     )
     assert done.stdout, done.stderr
     return done, json.loads(done.stdout)

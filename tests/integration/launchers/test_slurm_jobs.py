@@ -15,7 +15,7 @@ from lastbeat.jobs.launchers.port import JobRefusedError
 from lastbeat.jobs.launchers.slurm import launcher as launchers
 from lastbeat.jobs.launchers.slurm.launcher import SlurmLauncher
 from lastbeat.model.job import JobReport, JobSpec, JobState
-from support.cli import LASTBEAT, environment
+from support.cli import LASTBEAT, environment, popen
 from support.slurm import ask, suspended
 from support.waiting import LIMIT_S, until
 
@@ -82,7 +82,7 @@ def supervise(folder: Path, *arguments: str, **more: str) -> "subprocess.Popen[s
         **more,
     }
     command = [*LASTBEAT, "supervise", *arguments]
-    return subprocess.Popen(
+    return popen(
         command,
         cwd=folder,
         env=environment(folder, **settings),
