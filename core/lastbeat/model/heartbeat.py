@@ -15,6 +15,7 @@ from lastbeat.model.curve import Curve, read_curve
 from lastbeat.model.data import dataclass
 from lastbeat.model.document_field import (
     AGE,
+    AMOUNT,
     COUNT,
     FLAG,
     HEARTBEATS,
@@ -204,6 +205,12 @@ class Heartbeat:
         "tags", TEXTS, "Short texts by which people find the run.", default=(), apart=True
     )
     notes: str | None = document_field("notes", TEXT, "What people should know of the run.", apart=True)
+    steps_per_s: float | None = document_field(
+        "steps_per_second", AMOUNT, "Over the last five minutes.", files=(PROGRESS,), apart=True
+    )
+    tokens_per_s: float | None = document_field(
+        "tokens_per_second", AMOUNT, "Over the last five minutes.", files=(PROGRESS,), apart=True
+    )
     phase: str | None = document_field(
         "phase",
         TEXT,

@@ -76,6 +76,8 @@ class UsualNumbers(Persisted):
     """Level of the loss, as a logarithm."""
     world_size: int | None = None
     """Ranks that shared a step."""
+    tokens: float | None = None
+    """Tokens of a step."""
     node: str | None = None
 
 

@@ -123,13 +123,8 @@ class HeartbeatFields:
     )
     """May be NaN or infinite, as ``epoch`` and ``metrics`` may."""
     epoch: float | None = document_field("epoch", NUMBER, "The epoch of the latest step.", files=_STEPS, apart=True)
-    steps_per_s: float | None = document_field(
-        "steps_per_second", AMOUNT, "Over the last five minutes.", files=_STEPS, apart=True
-    )
+    steps_per_s: float | None = None
     """As the document says; where it does not, as its latest points tell. Never negative, nor endless."""
-    tokens_per_s: float | None = document_field(
-        "tokens_per_second", AMOUNT, "Over the last five minutes.", files=_STEPS, apart=True
-    )
     eta_s: float | None = document_field(
         "eta_s", AMOUNT, "Seconds left, as far as speed tells.", files=_STEPS, apart=True
     )
@@ -209,7 +204,7 @@ def read_told(file: StoredFile, mask: Callable[[str], str] = str, most_points: i
         facts=_facts(document, mask),
         **read_fields(HeartbeatFields, document, reading),
     )
-    speed = told.steps_per_s if told.steps_per_s is not None else _speed(points)
+    speed = heartbeat.steps_per_s if heartbeat.steps_per_s is not None else _speed(points)
     return replace(
         told, steps_per_s=speed, eta_s=told.eta_s if told.eta_s is not None else _remaining_s(heartbeat, speed)
     )

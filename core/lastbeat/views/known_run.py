@@ -219,7 +219,7 @@ class KnownRun:
 def gist_of(told: HeartbeatFields) -> Gist:
     """What a row shows of a heartbeat document."""
     losses = tuple(point.loss for point in thinned(told.points, SPARK_POINTS))
-    return Gist(told.heartbeat, losses, told.steps_per_s, told.tokens_per_s, told.eta_s, told.report_s)
+    return Gist(told.heartbeat, losses, told.steps_per_s, told.heartbeat.tokens_per_s, told.eta_s, told.report_s)
 
 
 def _standing(read: KnownDocument | None) -> Standing | None:

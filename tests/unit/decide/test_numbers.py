@@ -290,6 +290,23 @@ def test_a_watch_sees_the_curve_of_documents_without_points() -> None:
     assert "2 s a step since step 103" in world.channel.sent[0].conditions["slowdown"]
 
 
+@pytest.mark.parametrize(
+    ("tokens_per_s", "warnings"),
+    [
+        pytest.param(8000.0, [], id="twice the batch takes twice the time"),
+        pytest.param(4000.0, ["WARNING"], id="the same batch takes twice the time"),
+        pytest.param(5000.0, ["WARNING"], id="a batch that is a little larger takes twice the time"),
+        pytest.param(None, ["WARNING"], id="training no longer says how many tokens"),
+    ],
+)
+def test_a_larger_batch_is_no_slowdown(tokens_per_s: float | None, warnings: list[str]) -> None:
+    world = World()
+    world.hand_step = 100_000  # type: ignore[attr-defined]
+    go(world, 60, 60, steps_per_second=1.0, tokens_per_second=8000.0)
+    go(world, 15, 30, steps_per_second=0.5, tokens_per_second=tokens_per_s)
+    assert world.channel.events == warnings
+
+
 def test_a_watch_that_has_seen_little_leaves_the_condition_as_it_is() -> None:
     world = slow_world()
     assert "slowdown" in world.record_after_look().conditions

@@ -60,11 +60,12 @@ def judged(before: Record, attempt: Attempt, seen: Seen, *, is_new: bool) -> Num
     stood = {} if is_new else before.conditions
     same = earlier if earlier is not None and earlier.world_size == _world_size(seen) else None
     last = points[-1].step
+    pace = decide.pace.pace(points, same.step_s if same is not None else None, stood=names.SLOWDOWN in stood)
     reached = earlier is not None and earlier.step <= points[0].step
     found = replace(
         known,
         points=tuple(points),
-        pace=decide.pace.pace(points, same.step_s if same is not None else None, stood=names.SLOWDOWN in stood),
+        pace=_by_tokens(pace, _tokens(shown), usual or same, stood=names.SLOWDOWN in stood),
         loss=decide.levels.level(
             points,
             _LOSS_RISE,
@@ -97,10 +98,31 @@ def _is_early(points: list[CurvePoint], total: int | None) -> bool:
     return too_few or (total is not None and steps[-1] < _FIRST * total)
 
 
+def _by_tokens(
+    pace: "StepPace | None", tokens: float | None, usual: UsualNumbers | None, *, stood: bool
+) -> "StepPace | None":
+    """``pace`` without its slowdown if a step takes longer only because it has more tokens: a batch that grew."""
+    if pace is None or pace.slow is None or not tokens or usual is None or not usual.tokens or tokens <= usual.tokens:
+        return pace
+    share = pace.slow.usual_s / pace.slow.step_s * tokens / usual.tokens
+    return pace if share <= (decide.pace.FAST if stood else decide.pace.SLOW) else pace._replace(slow=None)
+
+
+def _tokens(beat: Heartbeat) -> float | None:
+    """Tokens of a step in the last minutes, by the document's own speeds."""
+    if beat.tokens_per_s is None or not beat.steps_per_s:
+        return None
+    return beat.tokens_per_s / beat.steps_per_s
+
+
 def _usual(found: Numbers, number: int, seen: Seen, step: int) -> UsualNumbers | None:
     """What the next attempt is compared with. While the run is slow or its loss high, what was usual before stays."""
-    known, metadata = found.usual, seen.metadata
+    known, metadata, shown = found.usual, seen.metadata, seen.knows_step
     step_s = found.pace.usual_s if found.pace is not None and found.pace.slow is None else None
+    tokens = None
+    if step_s is not None and shown is not None and (shown.steps_per_s or 0.0) * step_s >= decide.pace.FAST:
+        # At another pace a step may have another number of tokens than usual.
+        tokens = _tokens(shown)
     loss = found.loss.usual if found.loss is not None and found.loss.rise is None else None
     if loss is not None and abs(loss) > _MOST_LOGARITHM:
         loss = None
@@ -113,6 +135,7 @@ def _usual(found: Numbers, number: int, seen: Seen, step: int) -> UsualNumbers |
         step_s=fresh.step_s if step_s is None else float(f"{step_s:.4g}"),
         loss=fresh.loss if loss is None else round(loss, 4),
         world_size=_world_size(seen) or fresh.world_size,
+        tokens=fresh.tokens if tokens is None else float(f"{tokens:.2g}"),
         node=_node(metadata) or fresh.node,
     )
 
