@@ -9,6 +9,7 @@ import click
 
 from lastbeat import settings as configuration
 from lastbeat.jobs.checkpoints.survey import survey
+from lastbeat.model.as_json import picked
 from lastbeat.model.checkpoint import Checkpoint, CheckpointSurvey
 from lastbeat.model.record import Record
 from lastbeat.model.secrets import mask_tokens
@@ -16,7 +17,6 @@ from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration, parse_time
 from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.stores.port import MissingStoreError
-from lastbeat.views.as_json import picked
 from lastbeat.watch.decide.quarantine import quarantined
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import exits, logs, options, places, values

@@ -6,10 +6,10 @@ from typing import Final
 
 import click
 
+from lastbeat.model.as_json import picked, rounded
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.view import RunView
 from lastbeat.settings import SettingsError, opening
-from lastbeat.views.as_json import picked, rounded
 from lastbeat.views.comparison import ComparedRun, Comparison, Reached, compare
 from lastbeat.views.documents import row_document
 from lastbeat_cli import exits, logs, options, values

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from lastbeat.model.as_json import picked
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.limits import EVERY_RUN, FIXED, LEARNED, LIMITS, LimitEntry, limits_of
 from lastbeat.model.policy import Policy
@@ -16,7 +17,6 @@ from lastbeat.model.silence import is_pattern
 from lastbeat.model.times import format_time
 from lastbeat.settings import opening
 from lastbeat.stores.port import Store, StoreError
-from lastbeat.views.as_json import picked
 from lastbeat.views.judging import in_force, limits_shown
 from lastbeat.watch.record.limits import FleetLimits, check_minutes
 from lastbeat.watch.record.limits_file import faults_of

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lastbeat.alerts import facts
+from lastbeat.model.alert import ALSO_SEEN_LIMIT
 from lastbeat.model.document import outcome_document
 from lastbeat.model.observation import Seen
 from lastbeat.model.outcome import Outcome
@@ -112,7 +113,7 @@ def _why(outcome: Outcome) -> Iterator[tuple[str, str]]:
     yield "Evidence", f"{facts.place(evidence)}: {one_line(evidence.text)}"
     for raised_at in outcome.explained.cause.frames:
         yield "Raised at", raised_at
-    for also in outcome.explained.also_seen[: facts.ALSO_SEEN_LIMIT]:
+    for also in outcome.explained.also_seen[:ALSO_SEEN_LIMIT]:
         yield "Also seen", also
     if outcome.explained.similar is not None:
         yield "Seen before", outcome.explained.similar.told(outcome.at)

@@ -8,12 +8,12 @@ from fnmatch import fnmatchcase
 
 import click
 
+from lastbeat.model.as_json import picked
 from lastbeat.model.silence import LEAST_S, MOST_S, SILENCES, InvalidSilenceError, Silence, check_why, is_pattern
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.settings import opening
 from lastbeat.stores.port import Store, StoreError
-from lastbeat.views.as_json import picked
 from lastbeat.watch.record.silences import Silences
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author

@@ -9,6 +9,7 @@ import click
 
 from lastbeat.jobs.stopping import RunningJob, RunningTraining, leave_request, running_training, supervised_job
 from lastbeat.jobs.supervision.calling_off import CalledOff, TooLateError, call_off
+from lastbeat.model.as_json import Json
 from lastbeat.model.status import Status
 from lastbeat.model.stop_request import GRACE_S, WHY_LIMIT, StopRequest
 from lastbeat.model.text import fit, one_line
@@ -16,7 +17,6 @@ from lastbeat.model.times import format_duration
 from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.training.node.resources import send_to_tree
-from lastbeat.views.as_json import Json
 from lastbeat.views.one_run import RunWatch, run_watch
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import exits, logs, options, values

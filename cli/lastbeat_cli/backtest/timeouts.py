@@ -11,13 +11,13 @@ from typing import Final
 from lastbeat.fleet.all_records import FleetRecords
 from lastbeat.lab.past_timeouts import Came, KeptTimes, LongWait, PastTimeouts, StepPoint, past_timeouts
 from lastbeat.model import runid
+from lastbeat.model.as_json import picked
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.learned_limits import LIMIT_BYTES, read_state
 from lastbeat.model.record import Record
 from lastbeat.model.text import counted, fit, one_line
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.stores.port import Store, StoreError
-from lastbeat.views.as_json import picked
 from lastbeat.views.heartbeats import read_told
 from lastbeat_cli.backtest.told import record_notes, unusable_note
 from lastbeat_cli.terminal.paint import Line, cut, line, paragraph

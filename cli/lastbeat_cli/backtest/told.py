@@ -10,10 +10,10 @@ from typing import Final
 from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.fleet.all_records import FleetRecords
 from lastbeat.lab.backtest import Backtest, Hindsight, PastDecision, Worth
+from lastbeat.model.as_json import picked
 from lastbeat.model.status import Status
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_time
-from lastbeat.views.as_json import picked
 from lastbeat.watch.decide.past_run import PastEnd
 from lastbeat_cli.terminal.paint import Line, cut, line, paragraph
 from lastbeat_cli.terminal.paint import columns as columns_of

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from lastbeat.model.as_json import Json, as_json, picked
 from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.model.error_type import ErrorType
-from lastbeat.views.as_json import Json, as_json, picked
 from lastbeat.views.rank_documents import missing_document, stuck_document
 from lastbeat_cli.document import masked
 

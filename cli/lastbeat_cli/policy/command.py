@@ -10,11 +10,11 @@ import click
 from lastbeat import settings as configuration
 from lastbeat.jobs.restarts import loading
 from lastbeat.jobs.restarts.names import KnownNames
+from lastbeat.model.as_json import picked
 from lastbeat.model.restart import JobEnd, Mode, Reaction, RestartDecision, RestartEntry, RestartPolicy, RestartRule
 from lastbeat.model.text import nearest
 from lastbeat.model.times import format_duration
 from lastbeat.settings import SettingsError, catalogues, table
-from lastbeat.views.as_json import picked
 from lastbeat.watch.decide.restart import decide_restart
 from lastbeat_cli import exits, options
 from lastbeat_cli.document import tell

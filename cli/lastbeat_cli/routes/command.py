@@ -9,6 +9,7 @@ import click
 from lastbeat.alerts.port import Channel
 from lastbeat.model import runid
 from lastbeat.model.alert import Message
+from lastbeat.model.as_json import picked
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.route import ROUTES_FILE, RouteTable
 from lastbeat.model.status import Event, Status
@@ -17,7 +18,6 @@ from lastbeat.model.times import parse_time
 from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.settings.channels import configured_channels
 from lastbeat.stores.port import Store, StoreError
-from lastbeat.views.as_json import picked
 from lastbeat.watch.decide.routes import choose
 from lastbeat.watch.effects.routing import applied
 from lastbeat.watch.record import routes

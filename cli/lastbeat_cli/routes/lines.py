@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from lastbeat.alerts.port import Channel
+from lastbeat.model.as_json import picked
 from lastbeat.model.route import ALL, DAYS, NOBODY, THE_OWNER, Route, RouteTable
-from lastbeat.views.as_json import picked
 from lastbeat.watch.effects.outbox import answers_to
 
 _SPECIAL = frozenset({ALL, NOBODY})

@@ -6,6 +6,7 @@ from typing import Final
 
 from lastbeat.alerts import facts
 from lastbeat.explain.signals.hints import restart_hint, shortened
+from lastbeat.model.alert import ALSO_SEEN_LIMIT
 from lastbeat.model.cause import CERTAIN
 from lastbeat.model.state import RecordedCause
 from lastbeat.model.status import Status
@@ -151,7 +152,7 @@ def _why(view: RunView, told: Account, columns: int, around: tuple[int, int] | N
 
 
 def _also(explained: RecordedCause, columns: int) -> Iterator[Line]:
-    for text in explained.also_seen[: facts.ALSO_SEEN_LIMIT]:
+    for text in explained.also_seen[:ALSO_SEEN_LIMIT]:
         yield from _labelled("Also seen", one_line(text), columns)
 
 

@@ -12,11 +12,11 @@ from lastbeat.lab import by_repository, scoring
 from lastbeat.lab.by_repository import BoundedShare, SignalUse, shares
 from lastbeat.lab.calibration import brier, calibration_error, diagnosed, reliability
 from lastbeat.lab.scoring import Score, ScoreCounts, ScoredCase
+from lastbeat.model.as_json import picked
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.signal import Catalogue
 from lastbeat.model.text import counted
 from lastbeat.settings import SettingsError
-from lastbeat.views.as_json import picked
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import tell
 from lastbeat_cli.signals import command as signals

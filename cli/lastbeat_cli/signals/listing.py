@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import click
 
 from lastbeat.explain.signals import loading
+from lastbeat.model.as_json import picked
 from lastbeat.model.error_type import ErrorType
 from lastbeat.model.signal import Absence, Catalogue, Signal
 from lastbeat.model.text import counted, nearest
 from lastbeat.settings import SettingsError
-from lastbeat.views.as_json import picked
 from lastbeat_cli import exits, options
 from lastbeat_cli.document import tell
 from lastbeat_cli.signals import command as signals

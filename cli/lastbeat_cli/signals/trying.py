@@ -12,11 +12,11 @@ from lastbeat.explain.scanning.prefilter import Prefilter
 from lastbeat.explain.scanning.splitting import Batch, Splitter
 from lastbeat.explain.signals.hints import filled
 from lastbeat.explain.signals.loading import is_path
+from lastbeat.model.as_json import picked
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.signal import Catalogue, Signal
 from lastbeat.model.text import counted, one_line
 from lastbeat.settings import SettingsError
-from lastbeat.views.as_json import picked
 from lastbeat_cli import exits, options
 from lastbeat_cli.document import tell
 from lastbeat_cli.explain import log_sources

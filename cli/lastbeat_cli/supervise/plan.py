@@ -11,12 +11,12 @@ from lastbeat.jobs.launchers.port import JobPreview, JobRefusedError
 from lastbeat.jobs.supervision.restarting import NUMBER, job_name, spec_of
 from lastbeat.jobs.supervision.supervisor import SupervisedRun
 from lastbeat.model.action import Action
+from lastbeat.model.as_json import picked
 from lastbeat.model.checkpoint import Checkpoint
 from lastbeat.model.job import JobSpec
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND, RESUME_FROM, RESUME_STEP, Budget, Supervision
 from lastbeat.settings import Settings, SettingsError, opening, table
-from lastbeat.views.as_json import picked
 from lastbeat.watch.decide.restart import budgets_used
 from lastbeat_cli import exits, places
 from lastbeat_cli.policy.command import document as policy_document

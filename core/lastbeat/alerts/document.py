@@ -46,20 +46,21 @@ All text is bounded and free of control characters. Training wrote some of it, s
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime
+from enum import Enum
+from typing import Any, Final
 
-from lastbeat.alerts.facts import ALSO_SEEN_LIMIT
-from lastbeat.model.alert import NAMES_LIMIT, Message
-from lastbeat.model.cause import FRAMES_LIMIT, TEXT_LIMIT, Evidence
+from lastbeat.model.alert import BOUND, NAMES_LIMIT, Bound, Message
+from lastbeat.model.cause import TEXT_LIMIT, Evidence
 from lastbeat.model.numbers import json_number
 from lastbeat.model.text import clean, fit, newest, one_line, owner_name
 from lastbeat.model.times import format_time
 
 MAX_BYTES = 250_000
 """Most bytes of the document as UTF-8. SNS accepts 262,144 bytes with the attributes."""
-
-# A character takes at most 4 bytes in UTF-8. With these numbers the worst document has 195,000 bytes without members.
-_LONG, _MEDIUM, _SHORT, _LOG, _STACK = 2500, 1000, 300, 18_000, 4000
-_FRAME = 160
+_LOG, _STACK = 18_000, 4000
+_SHORT: Final = Bound(300)
 _NOTE = 80
 """Most bytes of a member note."""
 _NAME = 200
@@ -101,92 +102,67 @@ def _members(message: Message, room: int) -> list[str]:
 
 
 def _without_members(message: Message) -> dict[str, object]:
+    held = {each.name: _bounded(getattr(message, each.name), each.metadata.get(BOUND, _SHORT)) for each in _PLAIN}
     return {
         "version": 1,
-        "key": fit(one_line(message.key), _MEDIUM),
-        "run_id": fit(one_line(message.run_id), _SHORT),
-        "event": message.event.value,
         "severity": message.severity,
-        "status": message.status.value,
-        "reason": fit(clean(message.reason), _LONG),
-        "cause": _text(message.cause, _SHORT),
-        "confidence": message.confidence if _finite(message.confidence) else None,
-        "second_cause": _text(message.second_cause, _SHORT),
-        "evidence": _evidence(message.evidence),
-        "frames": [fit(one_line(frame), _FRAME) for frame in message.frames[:FRAMES_LIMIT]],
-        "ranks": None if message.ranks is None else fit(one_line(message.ranks), _SHORT),
-        "also_seen": [fit(one_line(line), _SHORT) for line in message.also_seen[:ALSO_SEEN_LIMIT]],
-        "similar": None if message.similar is None else fit(one_line(message.similar), _SHORT),
-        "action": _text(message.action, _LONG),
-        "restart": _text(message.restart, _LONG),
-        "checkpoint": _text(message.checkpoint, _SHORT),
-        "conditions": {
-            fit(one_line(name), 100): fit(one_line(seen), _SHORT)
-            for name, seen in list(message.conditions.items())[:20]
-        },
-        "at": format_time(message.at),
-        "since": format_time(message.since),
-        "attempt": _integer(message.attempt),
-        "instance_id": _text(message.instance_id, _SHORT),
-        "phase": _text(message.phase, _SHORT),
-        "duration_s": message.duration_s if _finite(message.duration_s) else None,
+        **held,
         **{name: _figure(value) for name, value in message.figures.named().items()},
-        "step_age_s": message.step_age_s if _finite(message.step_age_s) else None,
-        "last_beat_at": format_time(message.last_beat_at),
-        "log_name": _text(message.log_name or None, _SHORT),
+        "evidence": _evidence(message.evidence),
+        "log_name": _bounded(message.log_name or None, Bound(300, lines=True)),
         "log_tail": newest(message.log_tail, _LOG, 2000)[-200:],
         "stack": newest(message.stack, _STACK, 500)[-50:],
-        "notes": [fit(one_line(note), _SHORT) for note in message.notes[:10]],
-        "where": fit(one_line(message.where), _MEDIUM),
-        "link": _text(message.link, _LONG),
-        "member_count": _integer(message.member_count),
         "members": [],
         "members_left_out": _integer(max(0, message.member_count)),
         "member_notes": [fit(one_line(note), _NOTE, _json_bytes) for note in message.member_notes[:NAMES_LIMIT]],
         "shared": {
-            fit(one_line(name), 50, _json_bytes): fit(one_line(value), _SHORT, _json_bytes)
+            fit(one_line(name), 50, _json_bytes): fit(one_line(value), _SHORT.chars, _json_bytes)
             for name, value in list(message.shared.items())[:5]
         },
-        "group": _integer(message.group),
-        "still_out": _integer(message.still_out),
-        "level": _text(message.level, _NAME),
-        "owner": _text(owner_name(message.owner), _SHORT),
-        "team": _text(owner_name(message.team), _SHORT),
+        "owner": owner_name(message.owner),
+        "team": owner_name(message.team),
         "mentions": [
-            {
-                "name": owner_name(each.name),
-                "slack": owner_name(each.slack),
-                "email": owner_name(each.email),
-                "pagerduty": owner_name(each.pagerduty),
-            }
+            {name: owner_name(getattr(each, name)) for name in ("name", "slack", "email", "pagerduty")}
             for each in message.mentions[:10]
         ],
     }
 
 
+_APART: Final = {
+    "figures", "evidence", "log_name", "log_tail", "stack", "members", "member_notes", "shared", "owner", "team",
+    "mentions", "unknown",
+}  # fmt: skip
+_PLAIN: Final = tuple(each for each in fields(Message) if each.name not in _APART)
+"""Fields that the document has as they are, within their bounds."""
+
+
 def _evidence(evidence: Evidence | None) -> dict[str, object] | None:
     if evidence is None:
         return None
-    return {
-        "file": fit(one_line(evidence.file), _SHORT),
-        "line": _integer(evidence.line),
-        "text": fit(one_line(evidence.text), TEXT_LIMIT),
-        "rank": _integer(evidence.rank),
-        "host": None if evidence.host is None else fit(one_line(evidence.host), _SHORT),
-        "time": format_time(evidence.time),
-    }
+    held = {name: _bounded(getattr(evidence, name), _SHORT) for name in ("file", "line", "rank", "host", "time")}
+    return {**held, "text": _bounded(evidence.text, Bound(TEXT_LIMIT))}
 
 
-def _text(text: str | None, limit: int) -> str | None:
-    return None if text is None else fit(clean(text), limit)
+def _bounded(value: Any, bound: Bound) -> Any:
+    """``value`` as JSON can hold it; None for a number that it cannot."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, str):
+        return fit(clean(value) if bound.lines else one_line(value), bound.chars)
+    if isinstance(value, tuple):
+        return [_bounded(each, bound) for each in value[: bound.items]]
+    if isinstance(value, Mapping):
+        listed = list(value.items())[: bound.items]
+        return {fit(one_line(name), 100): _bounded(each, bound) for name, each in listed}
+    if isinstance(value, datetime):
+        return format_time(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return _integer(value)
 
 
 def _json_bytes(char: str) -> int:
     return 2 if char in '"\\' else len(char.encode("utf-8", "replace"))
-
-
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
 
 
 def _figure(value: float | None) -> float | str | None:

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Final
 
 from lastbeat.explain.signals.error_types import traits_of
-from lastbeat.model.alert import Message
+from lastbeat.model.alert import ALSO_SEEN_LIMIT, Message
 from lastbeat.model.cause import CERTAIN, FRAMES_LIMIT, Evidence, sureness
 from lastbeat.model.data import dataclass
 from lastbeat.model.figures import FIGURES
@@ -49,7 +49,7 @@ SIMILAR = "Seen before: "
 ALSO_SEEN = "Also seen"
 STACK = "Where it hangs"
 LOG = "Last log lines"
-ALSO_SEEN_LIMIT = 3
+
 _MOST = 10**15  # No step, total or second of a real run; larger numbers come from damaged documents.
 
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from lastbeat.model.cause import Evidence
+from lastbeat.model.cause import FRAMES_LIMIT, Evidence
 from lastbeat.model.data import dataclass
 from lastbeat.model.figures import Figures, HasFigures
 from lastbeat.model.persisted import FLAT, Persisted
@@ -16,6 +16,34 @@ NAMES_LIMIT = 50
 """The most runs that an alert about many names to people; it counts the rest."""
 MEMBERS_LIMIT_BYTES = 250_000
 """The most that their ids take together: no channel takes a larger alert."""
+
+
+ALSO_SEEN_LIMIT = 3
+
+# A character takes at most 4 bytes in UTF-8. With these numbers the worst document has 195,000 bytes without members.
+_LONG, _MEDIUM, _SHORT, _FRAME, _NAME = 2500, 1000, 300, 160, 200
+
+
+class Bound(NamedTuple):
+    """How much of a field the document of an alert has, see :mod:`lastbeat.alerts.document`."""
+
+    chars: int
+    """Most characters of a text in it."""
+    lines: bool = False
+    """It keeps its line breaks."""
+    items: int = 20
+    """Most texts in it."""
+
+
+BOUND: Final = "bound"
+
+
+def _text(chars: int, *, lines: bool = True) -> Any:
+    return field(default=None, metadata={BOUND: Bound(chars, lines)})
+
+
+def _texts(chars: int, items: int, **default: Any) -> Any:
+    return field(metadata={BOUND: Bound(chars, items=items)}, **default or {"default": ()})
 
 
 @dataclass(frozen=True)
@@ -36,34 +64,34 @@ class Message(HasFigures, Persisted):
     Text from training is hostile: it is bounded here and escaped by each channel.
     """
 
-    run_id: str
+    run_id: str = field(metadata={BOUND: Bound(_SHORT)})
     event: Event
     status: Status
-    reason: str
+    reason: str = field(metadata={BOUND: Bound(_LONG, lines=True)})
     at: datetime
     """When it was decided, by the store's clock."""
     since: datetime | None = None
     """Since when the run is what it is, as far as the evidence shows. None: unknown, or it goes on as before."""
     attempt: int = 1
-    cause: str | None = None
+    cause: str | None = _text(_SHORT)
     confidence: float | None = None
     """Confidence in the cause, from 0 to 1; None if unknown."""
-    second_cause: str | None = None
+    second_cause: str | None = _text(_SHORT)
     """What it may be as well, where it is undecided which of the two."""
     evidence: Evidence | None = None
     """The line that shows the cause."""
-    frames: tuple[str, ...] = ()
+    frames: tuple[str, ...] = _texts(_FRAME, FRAMES_LIMIT)
     """Where its exception was raised, see ``Cause.frames``."""
-    ranks: str | None = None
+    ranks: str | None = _text(_SHORT, lines=False)
     """In distributed training: the ranks that stand out, in one line."""
-    also_seen: tuple[str, ...] = ()
+    also_seen: tuple[str, ...] = _texts(_SHORT, ALSO_SEEN_LIMIT)
     """Downstream errors and other candidates, a line each; few."""
-    similar: str | None = None
+    similar: str | None = _text(_SHORT, lines=False)
     """The last failure of the same cause and what became of it, in one line."""
-    action: str | None = None
-    conditions: Mapping[str, str] = field(default_factory=dict)
-    instance_id: str | None = None
-    phase: str | None = None
+    action: str | None = _text(_LONG)
+    conditions: Mapping[str, str] = _texts(_SHORT, 20, default_factory=dict)
+    instance_id: str | None = _text(_SHORT)
+    phase: str | None = _text(_SHORT)
     duration_s: float | None = None
     figures: Figures = field(default_factory=Figures, metadata=FLAT)
     step_age_s: float | None = None
@@ -76,17 +104,17 @@ class Message(HasFigures, Persisted):
     """Which log they are of: that of a missing rank, say. Empty: the run's main log."""
     stack: tuple[str, ...] = ()
     """Innermost frames of the main thread of a training process without progress, the innermost last."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = _texts(_SHORT, 10)
     """Remarks on the alert itself: the log could not be read, earlier alerts were dropped."""
-    where: str = ""
+    where: str = field(default="", metadata={BOUND: Bound(_MEDIUM)})
     """Path or ``s3://`` URL of the run's files."""
-    link: str | None = None
+    link: str | None = _text(_LONG)
     """A web address to look at, when there is one."""
-    restart: str | None = None
+    restart: str | None = _text(_LONG)
     """What happens to its job: ``restarting, attempt 2/3, from step 1500``, or why it is not restarted."""
-    checkpoint: str | None = None
+    checkpoint: str | None = _text(_SHORT)
     """The last complete checkpoint, ``step 1500, saved 12m before``. None: unknown."""
-    key: str = ""
+    key: str = field(default="", metadata={BOUND: Bound(_MEDIUM)})
     """Identifies this alert: the same on every delivery of it."""
     members: tuple[str, ...] = ()
     """In an alert about many runs: their ids, within :data:`MEMBERS_LIMIT_BYTES`."""
@@ -96,7 +124,7 @@ class Message(HasFigures, Persisted):
     """The number of runs in an alert about many. 0: it is about ``run_id`` alone."""
     shared: Mapping[str, str] = field(default_factory=dict)
     """What these runs have in common: ``Zone`` → ``us-east-1a (93 of 97)``."""
-    level: str | None = None
+    level: str | None = _text(_NAME)
     """Level of an alert raised by training: info, warning or error."""
     owner: str | None = None
     """Whose run it is, as training says."""

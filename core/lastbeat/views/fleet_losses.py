@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from lastbeat.fleet.all_records import MOST, FleetRecords, all_records
+from lastbeat.model.as_json import Json, picked
 from lastbeat.model.losses import CountedFailure, Dimension, LossGroup, by_loss, grouped
 from lastbeat.model.record import Record
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_time
 from lastbeat.stores.port import Store
-from lastbeat.views.as_json import Json, picked
 from lastbeat.views.heartbeats import NAME_LIMIT
 from lastbeat.views.safe import shown
 from lastbeat.watch.decide.losses import counted_failures

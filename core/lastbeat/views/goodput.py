@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from lastbeat.model import runid
+from lastbeat.model.as_json import Json, as_json, picked
 from lastbeat.model.codec import DamagedError
 from lastbeat.model.goodput import Goodput, TimeSpent, total
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
@@ -20,7 +21,6 @@ from lastbeat.model.times import format_time
 from lastbeat.model.timesheet import AttemptTimes, Timesheet, TimeUse
 from lastbeat.model.view import Excerpt
 from lastbeat.stores.port import Store, StoreError
-from lastbeat.views.as_json import Json, as_json, picked
 from lastbeat.watch.decide.goodput import goodput
 from lastbeat.watch.decide.timesheet import restart_waits, watched_from, with_step
 from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record

@@ -1,9 +1,9 @@
 """Ranks that are missing or stuck, as JSON can hold them. Pure."""
 
+from lastbeat.model.as_json import Json, picked
 from lastbeat.model.cause import MissingRanks
 from lastbeat.model.stuck_collective import StuckCollective
 from lastbeat.model.times import format_time
-from lastbeat.views.as_json import Json, picked
 
 
 def missing_document(missing: MissingRanks) -> Json:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.explain.signals.hints import restart_hint
+from lastbeat.model.as_json import Json, as_json, picked, rounded, shortened
 from lastbeat.model.cause import Cause
 from lastbeat.model.document import clean
 from lastbeat.model.reaction import CommandRun
@@ -14,7 +15,6 @@ from lastbeat.model.state import RecordedCause
 from lastbeat.model.times import format_time
 from lastbeat.model.view import JobLine, LimitInForce, Point, RunView
 from lastbeat.views.account import account
-from lastbeat.views.as_json import Json, as_json, picked, rounded, shortened
 from lastbeat.views.documents import row_document
 from lastbeat.views.goodput import goodput_document
 from lastbeat.views.rank_documents import missing_document, stuck_document

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from lastbeat import explain
 from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.explain.signals.hints import either
+from lastbeat.model.alert import ALSO_SEEN_LIMIT
 from lastbeat.model.cause import (
     CERTAIN,
     FRAMES_LIMIT,
@@ -52,7 +53,6 @@ WARNED_S: Final = 1800.0
 """A warning stands for this many seconds after its last line."""
 _WARNED_LIMIT: Final = 64
 """At most this many lines that warned are kept: more than one look finds."""
-ALSO_SEEN_LIMIT: Final = 3
 
 
 def fatal(explanation: Explanation) -> bool:
