@@ -1,11 +1,11 @@
 """Events of Lambda → requests to the function. Pure."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus
 
+from lastbeat.model.document_field import json_object
 from lastbeat.model.fleet import Shard
 from lastbeat.model.runid import SENTINELS, check_run_id
 from lastbeat.stores.kind import Root
@@ -72,11 +72,8 @@ def read(event: object, root: Root) -> Request | QueueBatch:
 
 def read_message(body: object, root: Root) -> Request:
     """The request in the body of a message."""
-    try:
-        asked = json.loads(body) if isinstance(body, str) else None
-    except (ValueError, RecursionError):
-        asked = None
-    found = _request(asked, root) or _shard(asked) if isinstance(asked, dict) else None
+    asked = json_object(body) if isinstance(body, str) else None
+    found = _request(asked, root) or _shard(asked) if asked is not None else None
     return found or InvalidRequest('the message\'s body is neither {"run_id": …} nor {"sweep": …} nor an event of S3')
 
 

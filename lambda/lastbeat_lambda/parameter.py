@@ -12,6 +12,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from lastbeat.model.document_field import json_object
 from lastbeat.stores.s3_credentials import keys_in
 from lastbeat_lambda.secret_error import SecretError
 
@@ -43,11 +44,7 @@ def read_secret(place: str, env: Mapping[str, str], region: str) -> str:
 def _only_text(text: str, place: str) -> str:
     if not text.startswith("{"):
         return text
-    try:
-        held = json.loads(text)
-    except (ValueError, RecursionError):
-        held = None
-    texts = [each for each in held.values() if isinstance(each, str)] if isinstance(held, dict) else []
+    texts = [each for each in (json_object(text) or {}).values() if isinstance(each, str)]
     if len(texts) != 1:
         raise SecretError(f"{place} holds a JSON object with {len(texts)} texts; store the address alone")
     return texts[0]
@@ -75,12 +72,9 @@ def _ask(service: str, target: str, asked: Mapping[str, object], env: Mapping[st
     except (requests.RequestException, OSError) as error:
         # Only the error's type is reported, because its text may hold a proxy's password.
         raise SecretError(f"{what}: {service} in {region} could not be reached ({type(error).__name__})") from None
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        answer = None
-    if status != 200 or not isinstance(answer, dict):
-        kind = str(answer.get("__type", "")).rpartition("#")[2] if isinstance(answer, dict) else ""
+    answer = json_object(body)
+    if status != 200 or answer is None:
+        kind = str((answer or {}).get("__type", "")).rpartition("#")[2]
         advice = "check its name and region, and that the function's role may read it"
         raise SecretError(f"{what}: {service} in {region} answered {status} {kind[:80]}; {advice}")
     return answer

@@ -1,6 +1,5 @@
 """Silences and acknowledges runs for the page: checks each request, carries it out and answers with the result."""
 
-import json
 import logging
 import threading
 from collections.abc import Mapping, Sequence
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from lastbeat.model.document_field import json_object
 from lastbeat.model.record import Acknowledgement
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.model.silence import (
@@ -66,11 +66,8 @@ class Change:
 def read_change(body: bytes) -> Change:
     """The change in ``{"runs", "for_s", "why", "by"}``, ``{"lift"}``, ``{"withdraw"}`` or
     ``{"acknowledge", "transition", "conditions", "note", "by"}``. Raises :class:`InvalidChangeError`."""
-    try:
-        asked = json.loads(body)
-    except (ValueError, RecursionError):
-        asked = None
-    if not isinstance(asked, dict):
+    asked = json_object(body)
+    if asked is None:
         raise InvalidChangeError("the request is no JSON object")
     if set(asked) == {"lift"}:
         which = asked["lift"]

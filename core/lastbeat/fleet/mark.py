@@ -18,6 +18,7 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.model import runid
+from lastbeat.model.document_field import json_object
 from lastbeat.model.fleet import PassReport, Shard
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Status
@@ -178,12 +179,7 @@ def read_mark(store: Store) -> PassMark | None:
 
 def parse_mark(body: bytes) -> PassMark | None:
     """The mark in ``body``, which any program may have written; None if it is not a mark."""
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(document, dict):
-        return None
+    document = json_object(body) or {}
     at, every_s, listed = parse_time(document.get("at")), _time_s(document.get("interval_s")), document.get("recent")
     if at is None or every_s is None:
         return None

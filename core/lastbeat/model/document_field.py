@@ -5,16 +5,17 @@ says. :func:`read_fields` reads all of them; each is usable where its neighbours
 docs/heartbeats.md are made from the same declarations.
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, field, fields
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any, Final, TypeVar
 
 from lastbeat.model.data import dataclass
 from lastbeat.model.numbers import amount, finite, number, whole
 from lastbeat.model.runid import METADATA, PROGRESS
-from lastbeat.model.text import fit, owner_name
-from lastbeat.model.times import parse_time
+from lastbeat.model.text import clean, fit, one_line, owner_name
+from lastbeat.model.times import format_time, parse_time
 
 RANK: Final = "ranks/{rank}.json"
 HEARTBEATS: Final = (METADATA, PROGRESS)
@@ -57,6 +58,10 @@ class Reading:
         """``value`` as a time that is plausible for this document."""
         when = parse_time(value)
         return when if when is not None and abs(when - self.modified) < PLAUSIBLE else None
+
+
+UNSTAMPED: Final = Reading(datetime.fromtimestamp(0, timezone.utc), str)
+"""Of a document whose time does not matter, and whose text stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +138,27 @@ def read_object(kind: type[T], value: Mapping[str, object], reading: Reading, **
     return kind(**{**absent, **known}) if complete else None
 
 
+def written(value: object) -> dict[str, Any]:
+    """The fields of a document that ``value`` declares; None for those that are unknown."""
+    held = {each.name: getattr(value, attribute) for attribute, each in declared(type(value)).items()}
+    return {name: format_time(each) if isinstance(each, datetime) else each for name, each in held.items()}
+
+
+def encode(document: Mapping[str, object]) -> bytes:
+    """``document`` without what is unknown in it."""
+    known = {name: value for name, value in document.items() if value is not None}
+    return json.dumps(known, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def json_object(body: bytes | str) -> dict[str, Any] | None:
+    """The JSON object that another program wrote; None if it is none. Never raises."""
+    try:
+        found = json.loads(body.decode("utf-8-sig") if isinstance(body, bytes) else body)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def objects(value: object, most: int) -> list[dict[str, Any]]:
     """The objects among the first ``most`` items of ``value``; none if that is no list."""
     return [each for each in value[:most] if isinstance(each, dict)] if isinstance(value, list) else []
@@ -184,6 +210,29 @@ def nullable(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # Types of fields.
+
+
+def line_of(most: int) -> FieldType:
+    """One line of text, at most ``most`` characters; empty for anything else."""
+    return FieldType(
+        lambda value, reading: fit(one_line(reading.mask(value)), most) if isinstance(value, str) else "",
+        {"type": "string"},
+    )
+
+
+def text_of(most: int) -> FieldType:
+    """Text that keeps its lines, at most ``most`` characters; empty for anything else."""
+    return FieldType(
+        lambda value, reading: fit(clean(reading.mask(value)).strip(), most) if isinstance(value, str) else "",
+        {"type": "string"},
+    )
+
+
+def one_of(words: Iterable[str]) -> FieldType:
+    """One of ``words``."""
+    # An enumeration of texts is equal to them.
+    known = {word: word for word in words}
+    return FieldType(lambda value, _: known.get(value) if isinstance(value, str) else None, {"type": "string"})
 
 
 def unread(schema: Mapping[str, Any]) -> FieldType:
@@ -260,6 +309,8 @@ TEXTS: Final = FieldType(_texts, array_of({"type": "string"}))
 """A list of texts."""
 MARK: Final = FieldType(_mark, {"type": "string"})
 """Compared and never shown, so it is not masked."""
+PLAIN_TIME: Final = FieldType(lambda value, _: parse_time(value), {"type": "string"})
+"""As TIME, where the document's own time is unknown."""
 FLAG: Final = FieldType(lambda value, _: value is True, {"type": "boolean"})
 RUN_ID: Final = unread({"type": "string", "pattern": _RUN_ID})
 """A document's place says whose it is."""

@@ -46,8 +46,8 @@ from lastbeat.model.document_field import (
 )
 from lastbeat.model.figures import FIGURES, Figures
 from lastbeat.model.health import NODE_HEALTH, HealthCondition
-from lastbeat.model.in_place import FIELD as IN_PLACE
-from lastbeat.model.in_place import InPlace, read_in_place
+from lastbeat.model.in_place import FIELD as IN_PLACE_FIELD
+from lastbeat.model.in_place import IN_PLACE, InPlace
 from lastbeat.model.numbers import number, whole
 from lastbeat.model.rerun import FIELD as RERUN
 from lastbeat.model.rerun import RerunReport, read_rerun
@@ -137,22 +137,6 @@ def _left_sections(value: object, reading: Reading) -> tuple[LeftSection, ...]:
 _SECTIONS: Final = FieldType(_sections, array_of(object_of(declared(OpenSection).values())))
 _LEFT_SECTIONS: Final = FieldType(
     _left_sections, array_of(object_of((DocumentField("name", TEXT), *declared(LeftSection).values())))
-)
-_IN_PLACE: Final = FieldType(
-    lambda value, _: read_in_place(value),
-    object_of(
-        (
-            DocumentField("token", TEXT, "Identifies this start.", required=True),
-            DocumentField("restarts", COUNT, "How often it has been started again within its job.", required=True),
-            DocumentField("left", COUNT, "How often it still may be.", required=True),
-            DocumentField(
-                "takes_s",
-                AGE,
-                "From a hang to the next start at most; until then no one else needs to act.",
-                required=True,
-            ),
-        ),
-    ),
 )
 
 
@@ -294,7 +278,7 @@ class Heartbeat:
         "health", NODE_HEALTH, "How the node of rank 0 is, as it says."
     )
     in_place: InPlace | None = document_field(
-        IN_PLACE, _IN_PLACE, "Whether lastbeat exec also ends it when it hangs, and starts it again."
+        IN_PLACE_FIELD, IN_PLACE, "Whether lastbeat exec also ends it when it hangs, and starts it again."
     )
     rerun: RerunReport | None = document_field(
         RERUN,

@@ -4,10 +4,19 @@
 """
 
 import json
-from collections.abc import Mapping
 from typing import Any, Final
 
 from lastbeat.model.data import dataclass
+from lastbeat.model.document_field import (
+    UNSTAMPED,
+    FieldType,
+    declared,
+    document_field,
+    json_object,
+    object_of,
+    read_object,
+    written,
+)
 
 VARIABLE: Final = "_LASTBEAT_IN_PLACE"
 """In the environment of what is started."""
@@ -21,20 +30,39 @@ FIELD: Final = "in_place"
 COUNTS_MOST: Final = 10**6
 LONGEST_S: Final = 3600.0
 _NAME_CHARS: Final = 200
+_TOKEN: Final = FieldType(
+    lambda value, _: value if isinstance(value, str) and 0 < len(value) <= _NAME_CHARS else None, {"type": "string"}
+)
+_COUNT: Final = FieldType(
+    lambda value, _: value if type(value) is int and 0 <= value <= COUNTS_MOST else None,
+    {"type": "integer", "minimum": 0},
+)
+
+
+def _seconds(value: object, _: object) -> float | None:
+    usual = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LONGEST_S
+    return float(value) if usual else None  # type: ignore[arg-type] # a number
+
+
+_SPAN: Final = FieldType(_seconds, {"type": "number", "minimum": 0})
 
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
     """One start."""
 
-    token: str
-    """Identifies this start: the same for all of its processes, and for no other."""
-    restarts: int
-    """How often it has been started again within its job."""
-    left: int
-    """How often it may still be started again."""
-    takes_s: float
-    """Longest time in s from a hang to the next start, if all goes well. Until then nothing else needs to act."""
+    token: str = document_field("token", _TOKEN, "Identifies this start.", required=True)
+    """The same for all of its processes, and for no other."""
+    restarts: int = document_field(
+        "restarts", _COUNT, "How often it has been started again within its job.", required=True
+    )
+    left: int = document_field("left", _COUNT, "How often it still may be.", required=True)
+    takes_s: float = document_field(
+        "takes_s",
+        _SPAN,
+        "From a hang to the next start at most; until then no one else needs to act.",
+        required=True,
+    )
     process: int = 0
     """The process that starts it. Only training gets this, not metadata.json."""
     mark: str | None = None
@@ -42,36 +70,25 @@ class InPlace:
 
     def fields(self) -> dict[str, Any]:
         """For metadata.json."""
-        told = {"token": self.token, "restarts": self.restarts, "left": self.left, "takes_s": self.takes_s}
-        return {FIELD: told}
+        return {FIELD: written(self)}
 
     def variable(self) -> str:
         """For :data:`VARIABLE`."""
-        return json.dumps({**self.fields()[FIELD], "process": self.process, "mark": self.mark})
+        return json.dumps({**written(self), "process": self.process, "mark": self.mark})
 
 
 def read_in_place(value: object) -> InPlace | None:
     """What a document or the variable, decoded, says; None where it does not make sense. Never raises."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return None
-    token, restarts, left, takes_s = (value.get(name) for name in ("token", "restarts", "left", "takes_s"))
     process, mark = value.get("process"), value.get("mark")
-    if not isinstance(token, str) or not 0 < len(token) <= _NAME_CHARS:
-        return None
-    counted = all(type(each) is int and 0 <= each <= COUNTS_MOST for each in (restarts, left))
-    if not counted or not isinstance(takes_s, (int, float)) or isinstance(takes_s, bool):
-        return None
-    if not 0 <= takes_s <= LONGEST_S:
-        return None
     who = process if type(process) is int and 0 < process < 1 << 31 else 0
-    return InPlace(token, restarts, left, float(takes_s), who, mark if isinstance(mark, str) else None)  # type: ignore[arg-type]
+    return read_object(InPlace, value, UNSTAMPED, process=who, mark=mark if isinstance(mark, str) else None)
+
+
+IN_PLACE: Final = FieldType(lambda value, _: read_in_place(value), object_of(declared(InPlace).values()))
 
 
 def in_variable(text: str | None) -> InPlace | None:
     """What :data:`VARIABLE` says. None: it is not there, or makes no sense. Never raises."""
-    if not text:
-        return None
-    try:
-        return read_in_place(json.loads(text))
-    except (ValueError, RecursionError):
-        return None
+    return read_in_place(json_object(text or ""))

@@ -13,6 +13,7 @@ from dataclasses import field, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from lastbeat.model.data import dataclass
+from lastbeat.model.document_field import json_object
 
 FACTOR: Final = 5.0
 """A limit is this many times the longest span."""
@@ -197,11 +198,8 @@ def encode_state(state: LearnedState) -> bytes:
 
 def read_state(body: bytes) -> LearnedState | None:
     """What a file of that form says, as far as it is understood. None: it is none."""
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(document, dict):
+    document = json_object(body)
+    if document is None:
         return None
     return LearnedState(
         _text(document.get("attempt")),

@@ -1,10 +1,10 @@
 """``_preempted``: training ended early because it was asked to, and saved a checkpoint first."""
 
-import json
 import re
 from typing import Final
 
 from lastbeat.model.data import dataclass
+from lastbeat.model.document_field import encode, json_object
 from lastbeat.model.numbers import whole
 from lastbeat.model.pattern import Pattern
 from lastbeat.model.text import fit, one_line
@@ -44,19 +44,14 @@ class Preemption:
 
 def encode_preemption(said: Preemption) -> bytes:
     """The document."""
-    document = {"checkpoint": said.checkpoint or None, "step": said.step, "why": said.why or None}
-    known = {name: value for name, value in document.items() if value is not None}
-    return json.dumps(known, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    return encode({"checkpoint": said.checkpoint or None, "step": said.step, "why": said.why or None})
 
 
 def read_preemption(body: bytes) -> Preemption:
     """The content of an untrusted document: JSON, lines such as ``step: 1500``, or any text."""
     text = body[:LIMIT_BYTES].decode("utf-8-sig", "replace")
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return _of_text(text)
-    if not isinstance(document, dict):
+    document = json_object(text)
+    if document is None:
         return _of_text(text)
     return Preemption(_short(document.get("checkpoint")), _step(document.get("step")), _short(document.get("why")))
 

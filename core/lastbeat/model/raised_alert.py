@@ -5,11 +5,22 @@ Training needs no channel and no secret of one: watchers read the document, and 
 
 import json
 from collections.abc import Sequence
+from dataclasses import MISSING, replace
 from typing import Final
 
 from lastbeat.model.data import dataclass
-from lastbeat.model.numbers import whole
-from lastbeat.model.text import clean, fit, one_line
+from lastbeat.model.document_field import (
+    UNSTAMPED,
+    WHOLE,
+    document_field,
+    json_object,
+    objects,
+    one_of,
+    read_object,
+    text_of,
+    written,
+)
+from lastbeat.model.text import fit, one_line
 
 LIMIT_BYTES: Final = 256 * 1024
 MOST: Final = 20
@@ -25,15 +36,15 @@ _ID_LIMIT: Final = 40
 class RaisedAlert:
     """One alert."""
 
-    id: str
+    id: str = document_field("id", text_of(_ID_LIMIT), required=True)
     """Identifies the alert, even if the document is lost or rewritten."""
-    title: str
-    text: str = ""
-    level: str = LEVELS[0]
-    at: str = ""
+    title: str = document_field("title", text_of(TITLE_LIMIT), default=MISSING)
+    text: str = document_field("text", text_of(TEXT_LIMIT), default="")
+    level: str = document_field("level", one_of(LEVELS), default=LEVELS[0])
+    at: str = document_field("at", text_of(_ID_LIMIT), default="")
     """When, by training's clock, as ISO 8601: for people."""
-    rank: int | None = None
-    attempt: int | None = None
+    rank: int | None = document_field("rank", WHOLE)
+    attempt: int | None = document_field("attempt", WHOLE)
 
     @property
     def line(self) -> str:
@@ -44,44 +55,16 @@ class RaisedAlert:
 
 def encode_alerts(run_id: str, alerts: Sequence[RaisedAlert]) -> bytes:
     """The document with the latest alerts."""
-    entries = [
-        {
-            "id": each.id,
-            "at": each.at,
-            "level": each.level,
-            "title": fit(each.title, TITLE_LIMIT),
-            "text": fit(each.text, TEXT_LIMIT),
-            "rank": each.rank,
-            "attempt": each.attempt,
-        }
-        for each in alerts[-MOST:]
-    ]
-    known = [{name: value for name, value in entry.items() if value not in {None, ""}} for entry in entries]
+    kept = (
+        replace(each, title=fit(each.title, TITLE_LIMIT), text=fit(each.text, TEXT_LIMIT)) for each in alerts[-MOST:]
+    )
+    known = [{name: value for name, value in written(each).items() if value not in {None, ""}} for each in kept]
     return json.dumps({"run_id": run_id, "alerts": known}, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def read_alerts(body: bytes) -> tuple[RaisedAlert, ...]:
     """The alerts in an untrusted document, oldest first; invalid ones are left out. Never raises."""
-    try:
-        document = json.loads(body.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        return ()
-    entries = document.get("alerts") if isinstance(document, dict) else None
-    found = [_alert(entry) for entry in entries[-MOST:]] if isinstance(entries, list) else []
-    return tuple({each.id: each for each in found if each is not None}.values())
-
-
-def _alert(entry: object) -> RaisedAlert | None:
-    if not isinstance(entry, dict):
-        return None
-    name, level = _text(entry.get("id"), _ID_LIMIT), entry.get("level")
-    title, text = _text(entry.get("title"), TITLE_LIMIT), _text(entry.get("text"), TEXT_LIMIT)
-    if not name or not (title or text):
-        return None
-    level = level if isinstance(level, str) and level in LEVELS else LEVELS[0]
-    at = _text(entry.get("at"), _ID_LIMIT)
-    return RaisedAlert(name, title, text, level, at, whole(entry.get("rank")), whole(entry.get("attempt")))
-
-
-def _text(value: object, limit: int) -> str:
-    return fit(clean(value).strip(), limit) if isinstance(value, str) else ""
+    entries = (json_object(body) or {}).get("alerts")
+    latest = objects(entries[-MOST:], MOST) if isinstance(entries, list) else []
+    found = (read_object(RaisedAlert, entry, UNSTAMPED, title="") for entry in latest)
+    return tuple({each.id: each for each in found if each and each.id and (each.title or each.text)}.values())

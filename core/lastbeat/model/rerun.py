@@ -3,14 +3,24 @@
 The exit statuses are Megatron-LM's, so that schedulers' scripts which know them go on working.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, replace
 from enum import Enum
 from typing import Any, Final
 
 from lastbeat.model.data import dataclass
-from lastbeat.model.numbers import whole
+from lastbeat.model.document_field import (
+    UNSTAMPED,
+    WHOLE,
+    document_field,
+    line_of,
+    objects,
+    one_of,
+    read_object,
+    written,
+)
 from lastbeat.model.pattern import Pattern
-from lastbeat.model.text import fit, one_line
+from lastbeat.model.text import fit
 
 EXIT_CODE_RESUME_TO_DISAMBIGUATE: Final = 16
 """A bad result was reproduced: resuming the job on other hardware shows whether this hardware is at fault."""
@@ -21,6 +31,7 @@ FIELD: Final = "rerun"
 MOST_FINDINGS: Final = 8
 """Most findings in metadata.json, the latest ones."""
 TEXT_LIMIT: Final = 120
+_LINE: Final = line_of(TEXT_LIMIT)
 _HOST: Final = Pattern(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -60,14 +71,14 @@ _TOLD: Final = {
 class RerunFinding:
     """One verdict. ``host``, ``device`` and ``what`` are hostile text where they were read."""
 
-    verdict: RerunVerdict
-    rank: int
-    host: str
+    verdict: RerunVerdict = document_field("verdict", one_of(RerunVerdict), required=True)
+    rank: int = document_field("rank", WHOLE, required=True)
+    host: str = document_field("host", _LINE, default=MISSING)
     """The node of the device in doubt."""
-    device: str
+    device: str = document_field("device", _LINE, default=MISSING)
     """The device in doubt: its UUID, where it has one."""
-    iteration: int
-    what: str
+    iteration: int = document_field("iteration", WHOLE, required=True)
+    what: str = document_field("what", _LINE, default=MISSING)
     """What was wrong, and what the re-run gave: ``loss is NaN (nan, then 2.5)``."""
 
     def __str__(self) -> str:
@@ -81,14 +92,8 @@ class RerunFinding:
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
-        return {
-            "verdict": self.verdict.value,
-            "rank": self.rank,
-            "host": fit(self.host, TEXT_LIMIT),
-            "device": fit(self.device, TEXT_LIMIT),
-            "iteration": self.iteration,
-            "what": fit(self.what, TEXT_LIMIT),
-        }
+        texts = {name: fit(getattr(self, name), TEXT_LIMIT) for name in ("host", "device", "what")}
+        return {**written(self), "verdict": self.verdict.value, **texts}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,23 +142,7 @@ def read_rerun(value: object, mask: Callable[[str], str] = str) -> RerunReport |
 
 def read_findings(value: object, mask: Callable[[str], str] = str) -> tuple[RerunFinding, ...]:
     """Those that are understood. Never raises."""
-    entries: Sequence[object] = value[-MOST_FINDINGS:] if isinstance(value, list) else ()
-    found = (_finding(each, mask) for each in entries)
+    reading = replace(UNSTAMPED, mask=mask)
+    entries = objects(value[-MOST_FINDINGS:], MOST_FINDINGS) if isinstance(value, list) else []
+    found = (read_object(RerunFinding, each, reading, host="", device="", what="") for each in entries)
     return tuple(each for each in found if each is not None)
-
-
-def _finding(entry: object, mask: Callable[[str], str]) -> RerunFinding | None:
-    if not isinstance(entry, Mapping):
-        return None
-    rank, iteration = whole(entry.get("rank")), whole(entry.get("iteration"))
-    known = {each.value: each for each in RerunVerdict}
-    named = entry.get("verdict")
-    verdict = known.get(named) if isinstance(named, str) else None
-    if verdict is None or rank is None or iteration is None:
-        return None
-    host, device, what = (_text(entry.get(name), mask) for name in ("host", "device", "what"))
-    return RerunFinding(verdict, rank, host, device, iteration, what)
-
-
-def _text(value: object, mask: Callable[[str], str]) -> str:
-    return fit(one_line(mask(value)), TEXT_LIMIT) if isinstance(value, str) else ""

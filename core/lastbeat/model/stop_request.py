@@ -1,37 +1,55 @@
 """A request to end a run, with its author, time and reason: ``_stop`` beside the run, for training and watchers."""
 
-import json
+from dataclasses import MISSING
 from datetime import datetime
 from typing import Final
 
 from lastbeat.model.data import dataclass
-from lastbeat.model.numbers import finite, whole
-from lastbeat.model.text import fit, one_line
-from lastbeat.model.times import format_time, parse_time
+from lastbeat.model.document_field import (
+    FLAG,
+    PLAIN_TIME,
+    UNSTAMPED,
+    WHOLE,
+    FieldType,
+    document_field,
+    encode,
+    json_object,
+    line_of,
+    read_object,
+    written,
+)
+from lastbeat.model.numbers import finite
 
 WHY_LIMIT: Final = 200
-_BY_LIMIT: Final = 100
 GRACE_S: Final = 60.0
 """Time in s from SIGINT to SIGTERM, unless the request says otherwise."""
 _GRACE_MOST_S: Final = 86400.0
 _SAME_START_S: Final = 1.0
 
 
+def _grace_s(value: object, _: object) -> float | None:
+    grace_s = finite(value)
+    return None if grace_s is None else min(max(grace_s, 0.0), _GRACE_MOST_S)
+
+
+_BY: Final = FieldType(lambda value, reading: line_of(100).read(value, reading) or None, {"type": "string"})
+
+
 @dataclass(frozen=True, slots=True)
 class StopRequest:
     """A request to end one attempt; it never ends another."""
 
-    by: str
-    at: datetime | None
-    why: str = ""
-    start_time: datetime | None = None
+    by: str = document_field("by", _BY, default=MISSING)
+    at: datetime | None = document_field("at", PLAIN_TIME, default=MISSING)
+    why: str = document_field("why", line_of(WHY_LIMIT), default="")
+    start_time: datetime | None = document_field("start_time", PLAIN_TIME)
     """Start of the attempt in its metadata.json. Like ``attempt``, its number, None if that file said nothing."""
-    attempt: int | None = None
-    grace_s: float = GRACE_S
+    attempt: int | None = document_field("attempt", WHOLE)
+    grace_s: float = document_field("grace_s", FieldType(_grace_s, {"type": "number"}), default=GRACE_S)
     """Between SIGINT and SIGTERM."""
-    signalled: bool = False
+    signalled: bool = document_field("signalled", FLAG, default=False)
     """The author sends SIGINT itself, on the machine where training runs."""
-    after_checkpoint: bool = False
+    after_checkpoint: bool = document_field("after_checkpoint", FLAG, default=False)
     """Training is to save a checkpoint first and to end by itself: no signal is sent."""
 
     @property
@@ -50,40 +68,10 @@ class StopRequest:
 
 def encode_request(request: StopRequest) -> bytes:
     """The document."""
-    document = {
-        "by": request.by,
-        "at": format_time(request.at),
-        "why": request.why,
-        "start_time": format_time(request.start_time),
-        "attempt": request.attempt,
-        "grace_s": request.grace_s,
-        "signalled": request.signalled,
-        "after_checkpoint": request.after_checkpoint or None,
-    }
-    known = {name: value for name, value in document.items() if value is not None}
-    return json.dumps(known, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    return encode({**written(request), "after_checkpoint": request.after_checkpoint or None})
 
 
 def read_request(body: bytes) -> StopRequest | None:
     """The request in an untrusted document; None if it holds none."""
-    try:
-        document = json.loads(body.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(document, dict):
-        return None
-    grace_s = finite(document.get("grace_s"))
-    return StopRequest(
-        by=_text(document.get("by"), _BY_LIMIT) or "somebody",
-        at=parse_time(document.get("at")),
-        why=_text(document.get("why"), WHY_LIMIT),
-        start_time=parse_time(document.get("start_time")),
-        attempt=whole(document.get("attempt")),
-        grace_s=min(max(grace_s, 0.0), _GRACE_MOST_S) if grace_s is not None else GRACE_S,
-        signalled=document.get("signalled") is True,
-        after_checkpoint=document.get("after_checkpoint") is True,
-    )
-
-
-def _text(value: object, limit: int) -> str:
-    return fit(one_line(value), limit) if isinstance(value, str) else ""
+    document = json_object(body)
+    return None if document is None else read_object(StopRequest, document, UNSTAMPED, by="somebody", at=None)

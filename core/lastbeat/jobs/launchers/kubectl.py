@@ -4,7 +4,6 @@ kubectl prints its own messages and those of a command in a pod on the same stre
 names the exit status of a command that ran. Without that line, kubectl itself failed.
 """
 
-import json
 import os
 import re
 import shutil
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 
 from lastbeat.jobs.launchers.asking import MOST_BYTES, Answer, ask
 from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
+from lastbeat.model.document_field import json_object
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import one_line
 
@@ -134,11 +134,8 @@ class Kubectl:
         answer = self.run([*arguments, "--output=json"], most=most)
         if answer.code != 0:
             raise self.unanswered(answer)
-        try:
-            found = json.loads(answer.out)
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+        found = json_object(answer.out)
+        if found is None:
             raise LauncherError("kubectl's answer is no JSON object", _CLUSTER)
         return found
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
+from lastbeat.model.document_field import json_object
 from lastbeat.stores.clock import steady
 from lastbeat.stores.port import Expect, Store, StoreError
 from lastbeat.training.sdk.curves import RecentPoints, StepMetrics, StepSampler
@@ -190,11 +191,7 @@ def attempt_of(body: bytes) -> int:
 
 def parsed(body: bytes) -> dict[str, Any]:
     """A document that training wrote; empty where it is none."""
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}
+    return json_object(body) or {}
 
 
 METRICS_LIMIT = 50

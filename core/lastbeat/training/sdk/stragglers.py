@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
+from lastbeat.model.document_field import json_object
 from lastbeat.model.runid import rank_key
 from lastbeat.model.straggler_lines import report_fields, report_json, report_lines
 from lastbeat.model.stragglers import Detector, RankWindow, StragglerReport, Thresholds, read_window, window_fields
@@ -289,8 +290,4 @@ def _window_of(document: Mapping[str, Any], rank: int, attempt: int | None) -> R
 
 def _parsed(body: bytes, most: int) -> dict[str, Any]:
     """The document in ``body``; empty if it is none, or longer than ``most`` bytes."""
-    try:
-        found = json.loads(body) if len(body) <= most else None
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return (json_object(body) or {}) if len(body) <= most else {}

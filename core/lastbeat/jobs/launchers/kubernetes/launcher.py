@@ -28,6 +28,7 @@ from lastbeat.jobs.launchers.kubernetes import manifests, reports
 from lastbeat.jobs.launchers.kubernetes.kinds import JOB, KINDS, RAYJOB, Kind, Object, listed, mapping, text
 from lastbeat.jobs.launchers.kubernetes.reports import Pod
 from lastbeat.jobs.launchers.port import JobPreview, JobRefusedError, LauncherError, NotLaunchedError, TooLongError
+from lastbeat.model.document_field import json_object
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
 from lastbeat.model.text import one_line
 from lastbeat.stores.port import Store
@@ -362,11 +363,8 @@ class KubernetesLauncher:
                 # The kind's operator is not installed, so no object of it exists.
                 return []
             raise self._kubectl.unanswered(answer)
-        try:
-            found = json.loads(answer.out)
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict) or not isinstance(found.get("items"), list):
+        found = json_object(answer.out) or {}
+        if not isinstance(found.get("items"), list):
             raise LauncherError(f"kubectl's answer is no list of {resource}")
         return listed(found, "items")
 

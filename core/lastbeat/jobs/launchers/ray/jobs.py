@@ -20,6 +20,7 @@ from lastbeat.alerts.weburl import HttpTimeouts
 from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, TooLongError
 from lastbeat.jobs.launchers.ray.reports import STATES
 from lastbeat.jobs.launchers.ray.resources import resources_of
+from lastbeat.model.document_field import json_object
 from lastbeat.model.job import JobState
 from lastbeat.model.secrets import Redactor
 from lastbeat.model.text import fit, one_line
@@ -366,11 +367,8 @@ def _read(read: Callable[..., bytes], most: int) -> tuple[bytes, bool]:
 def _given_headers(text: str) -> dict[str, str]:
     if not text.strip():
         return {}
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+    found = json_object(text)
+    if found is None or not all(isinstance(each, str) for each in found.values()):
         raise NotLaunchedError(f"{HEADERS} is no JSON object of texts", """write it as {"Authorization": "Bearer …"}""")
     if any(_SPOILT.search(name) or set("\r\n\0") & set(value) for name, value in found.items()):
         raise NotLaunchedError(f"{HEADERS} has a header that HTTP does not take", "look for line ends in it")
