@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from lastbeat.alerts.facts import number
 from lastbeat.model.as_json import picked, rounded
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.view import RunView
@@ -115,11 +116,11 @@ def _speed(view: RunView) -> str:
     row = view.row
     if row.tokens_per_s is not None:
         return f"{cells.si(row.tokens_per_s)} tokens/s"
-    return "" if row.steps_per_s is None else f"{cells.number(row.steps_per_s, 3)} steps/s"
+    return "" if row.steps_per_s is None else f"{number(row.steps_per_s, 3)} steps/s"
 
 
 def _figure(figure: Reached | None) -> str:
     if figure is None or figure.last is None:
         return ""
-    least = "" if figure.least is None or figure.least == figure.last else f" (least {cells.number(figure.least)})"
-    return f"{cells.number(figure.last)}{least}"
+    least = "" if figure.least is None or figure.least == figure.last else f" (least {number(figure.least)})"
+    return f"{number(figure.last)}{least}"

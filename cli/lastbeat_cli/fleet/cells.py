@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from lastbeat.alerts.facts import number
 from lastbeat.model import status as names
 from lastbeat.model.figures import FIGURES
 from lastbeat.model.status import Status, steps_done
@@ -178,13 +179,6 @@ def _needs_people(row: Row) -> bool:
 
 def _count(value: int | None) -> int | None:
     return value if value is not None and 0 <= value < _MOST else None
-
-
-def number(value: float, digits: int = 4) -> str:
-    """``value`` with ``digits`` significant digits, or ``NaN``, ``inf``, ``-inf``."""
-    if math.isnan(value):
-        return "NaN"
-    return f"{value:.{digits}g}" if math.isfinite(value) else ("inf" if value > 0 else "-inf")
 
 
 def short_duration(seconds: float) -> str:

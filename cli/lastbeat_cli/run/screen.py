@@ -7,14 +7,15 @@ from itertools import pairwise
 from typing import Final
 
 from lastbeat.alerts import facts
-from lastbeat.model.resources import Gpu, Resources
+from lastbeat.model.resources import Gpu
 from lastbeat.model.status import Status, steps_done
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.model.view import Point, RankLine, RunView
 from lastbeat_cli import lines
 from lastbeat_cli.fleet import cells as fleet_cells
-from lastbeat_cli.lines import cores, size
+from lastbeat_cli.lines import size
+from lastbeat_cli.run import state
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import Line, cells, cut, line, sentence
 from lastbeat_cli.terminal.plot import Points, plot
@@ -28,7 +29,6 @@ _GAP: Final = 3
 _SAME: Final = 60
 _TALL: Final = 36
 """Least number of screen lines for sentences of two lines."""
-_MOST_METRICS: Final = 6
 _MOST_GPUS: Final = 16
 _SPARK: Final = 24
 _SILENT_S: Final = 600.0
@@ -145,13 +145,13 @@ def _titled(
     name: str, points: Points, columns: int, height: int, signs_of: Signs, floor: float | None = None
 ) -> list[tuple[str, str]]:
     known = [value for _, value in points if value is not None]
-    drawn = plot(points, columns, height - 1, signs_of, _step, lambda value: fleet_cells.number(value, 4), floor)
+    drawn = plot(points, columns, height - 1, signs_of, _step, lambda value: facts.number(value, 4), floor)
     if not drawn:
         return []
     finite = [value for value in known if _finite(value)]
     odd = f", {len(known) - len(finite)} no number" if len(known) > len(finite) else ""
     least, most, latest = min(finite), max(finite), known[-1]
-    told = [fleet_cells.number(value, 4) for value in (latest, least, most)]
+    told = [facts.number(value, 4) for value in (latest, least, most)]
     title = f"{name} {told[0]} (least {told[1]}, most {told[2]}{odd})"
     return [(cut(title, columns), "heading"), *((text, "") for text in drawn)]
 
@@ -168,15 +168,15 @@ def figures(view: RunView, columns: int, now: datetime, signs_of: Signs, *, shor
     """One line for each known kind of figure. GPUs get a line each, or one line for all if ``short``."""
     for label, parts in (
         ("Speed", list(_speed(view, signs_of))),
-        ("Training", list(_training(view))),
+        ("Training", [harmless(each, 100) for each in state.numbers(view)]),
         ("Beats", list(_beats(view, now))),
         ("Ranks", list(_ranks(view, now))),
-        ("Uses", list(_uses(view.resources))),
+        ("Uses", list(state.used_of(view.resources))),
     ):
         if parts:
             yield _labelled(label, parts, columns)
     if view.resources is not None and short and len(view.resources.gpus) > 2:
-        yield _labelled("GPUs", list(_all_gpus(view.resources.gpus)), columns)
+        yield _labelled("GPUs", [harmless(each, 100) for each in state.gpus(view.resources)], columns)
     elif view.resources is not None:
         for text in _gpus(view.resources.gpus, columns - _INDENT, signs_of):
             yield ((" " * _INDENT, ""), (text, ""))
@@ -205,7 +205,7 @@ def speeds_at(points: Sequence[Point]) -> list[tuple[float, float | None]]:
 def _speed(view: RunView, signs_of: Signs) -> Iterator[str]:
     row = view.row
     if row.steps_per_s is not None and row.steps_per_s > 0:
-        yield f"{fleet_cells.number(row.steps_per_s, 3)} steps/s"
+        yield f"{facts.number(row.steps_per_s, 3)} steps/s"
         yield f"{_seconds(1 / row.steps_per_s)} a step"
     if row.tokens_per_s is not None:
         yield f"{fleet_cells.si(row.tokens_per_s)} tokens/s"
@@ -217,17 +217,8 @@ def _speed(view: RunView, signs_of: Signs) -> Iterator[str]:
 
 def _seconds(value: float) -> str:
     if not math.isfinite(value) or value >= 100:
-        return format_duration(value) if math.isfinite(value) else fleet_cells.number(value)
+        return format_duration(value) if math.isfinite(value) else facts.number(value)
     return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.3g} s"
-
-
-def _training(view: RunView) -> Iterator[str]:
-    if view.learning_rate is not None:
-        yield f"learning rate {fleet_cells.number(view.learning_rate, 3)}"
-    if view.epoch is not None:
-        yield f"epoch {fleet_cells.number(view.epoch, 4)}"
-    for name, value in list(view.metrics.items())[:_MOST_METRICS]:
-        yield f"{harmless(name, 40)} {'?' if value is None else fleet_cells.number(value, 4)}"
 
 
 def _beats(view: RunView, now: datetime) -> Iterator[str]:
@@ -257,18 +248,6 @@ def _behind(rank: RankLine) -> int:
     return rank.behind or 0
 
 
-def _uses(resources: Resources | None) -> Iterator[str]:
-    if resources is None:
-        return
-    if resources.cpu is not None:
-        yield f"{cores(resources.cpu)} CPU cores"
-    if resources.rss_bytes is not None:
-        yield f"{size(resources.rss_bytes)} resident"
-    free, total = resources.memory_available_bytes, resources.memory_total_bytes
-    if free is not None:
-        yield f"{size(free)} memory free" + (f" of {size(total)}" if total is not None else "")
-
-
 def _gpus(gpus: Sequence[Gpu], columns: int, signs_of: Signs) -> Iterator[str]:
     told = [_gpu(index, gpu, signs_of) for index, gpu in enumerate(gpus[:_MOST_GPUS])]
     if len(gpus) > _MOST_GPUS:
@@ -282,24 +261,6 @@ def _gpus(gpus: Sequence[Gpu], columns: int, signs_of: Signs) -> Iterator[str]:
         used = joined
     if used:
         yield cut(used, columns)
-
-
-def _all_gpus(gpus: Sequence[Gpu]) -> Iterator[str]:
-    """``8  89-98% busy  68.9-69.8 of 80 GiB``."""
-    yield str(len(gpus))
-    busy = [gpu.utilization * 100 for gpu in gpus if gpu.utilization is not None and math.isfinite(gpu.utilization)]
-    if busy:
-        yield f"{_range(min(busy), max(busy), '.0f')}% busy"
-    used = [gpu.memory_used_bytes / 2**30 for gpu in gpus if gpu.memory_used_bytes is not None]
-    total = {gpu.memory_total_bytes for gpu in gpus}
-    if used:
-        whole = next(iter(total)) if len(total) == 1 else None
-        yield _range(min(used), max(used), ".3g") + (f" of {whole / 2**30:.3g} GiB" if whole else " GiB")
-
-
-def _range(least: float, most: float, how: str) -> str:
-    low, high = f"{least:{how}}", f"{most:{how}}"
-    return low if low == high else f"{low}-{high}"
 
 
 def _gpu(index: int, gpu: Gpu, signs_of: Signs) -> str:

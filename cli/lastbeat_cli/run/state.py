@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.alerts.facts import number
-from lastbeat.model.resources import Gpu, Resources
+from lastbeat.model.resources import Resources
 from lastbeat.model.status import Status, steps_done
 from lastbeat.model.times import format_duration
 from lastbeat.model.view import HeartbeatFile, RankLine, RunView
@@ -84,8 +84,8 @@ def limits(view: RunView, columns: int) -> Iterator[Line]:
 
 def progress(view: RunView, columns: int) -> Iterator[Line]:
     """Step, loss, speed, time left, and other metrics of training."""
-    told = [*_pace(view), *_numbers(view)]
-    used = _used(view.resources) if view.resources is not None else []
+    told = [*_pace(view), *numbers(view)]
+    used = [*used_of(view.resources), *gpus(view.resources)]
     row = view.row
     if not told and not used and not view.phases and row.step is None:
         return
@@ -118,7 +118,8 @@ def _pace(view: RunView) -> Iterator[str]:
         yield f"about {format_duration(row.eta_s)} left"
 
 
-def _numbers(view: RunView) -> Iterator[str]:
+def numbers(view: RunView) -> Iterator[str]:
+    """The figures of training's own."""
     if view.learning_rate is not None:
         yield f"learning rate {number(view.learning_rate)}"
     if view.epoch is not None:
@@ -129,23 +130,24 @@ def _numbers(view: RunView) -> Iterator[str]:
         yield f"and {len(known) - _MOST_METRICS} more (--json has all)"
 
 
-def _used(found: Resources) -> list[str]:
-    told = []
+def used_of(found: Resources | None) -> Iterator[str]:
+    """What training uses of its machine besides GPUs."""
+    if found is None:
+        return
     if found.cpu is not None:
-        told.append(f"{cores(found.cpu)} CPU cores")
+        yield f"{cores(found.cpu)} CPU cores"
     if found.rss_bytes is not None:
-        told.append(f"{size(found.rss_bytes)} resident")
+        yield f"{size(found.rss_bytes)} resident"
     if found.memory_available_bytes is not None:
         of = f" of {size(found.memory_total_bytes)}" if found.memory_total_bytes is not None else ""
-        told.append(f"{size(found.memory_available_bytes)}{of} memory free")
-    told += _gpus(found.gpus)
-    return told
+        yield f"{size(found.memory_available_bytes)}{of} memory free"
 
 
-def _gpus(gpus: Sequence[Gpu]) -> Iterator[str]:
+def gpus(found: Resources | None) -> Iterator[str]:
     """One text for all GPUs of a model, with the lowest and highest value of each figure."""
-    for name, count in Counter(gpu.name for gpu in gpus).most_common():
-        alike = [gpu for gpu in gpus if gpu.name == name]
+    known = found.gpus if found is not None else ()
+    for name, count in Counter(gpu.name for gpu in known).most_common():
+        alike = [gpu for gpu in known if gpu.name == name]
         text = f"{count} x {name}" if count > 1 else name
         busy = [gpu.utilization for gpu in alike if gpu.utilization is not None]
         if busy:

@@ -192,9 +192,9 @@ def shared(message: Message) -> tuple[Fact, ...]:
     return tuple(fact for fact in known if fact.label)
 
 
-def number(value: float) -> str:
-    """A measured number for display: ``2.346``, ``NaN``, ``inf``."""
-    return "NaN" if math.isnan(value) else f"{value:.4g}"
+def number(value: float, digits: int = 4) -> str:
+    """A measured number for display, with so many significant digits: ``2.346``, ``NaN``, ``inf``."""
+    return "NaN" if math.isnan(value) else f"{value:.{digits}g}"
 
 
 def _figure(value: float | None) -> str | None:

@@ -69,10 +69,10 @@ TOLD = [
     "Step 25,000/100,000 ███",
     "25%  ETA 2h 13m",
     "10 steps/s  100 ms a step  120k tokens/s",
-    "learning rate 0.0003  epoch 1.25  grad_norm 0.5  odd ?",
+    "learning rate 0.0003  epoch 1.25  grad_norm 0.5",
     "metadata.json 12s ago  progress.json 0s ago (it is no JSON)",
     "3 of 64  rank 3 is 60 steps behind  1 silent, rank 3 for 1h 00m  1 unreadable",
-    "3.5 CPU cores  23 GiB resident  310 GiB memory free of 512 GiB",
+    "3.5 CPU cores  23 GiB resident  310 GiB of 512 GiB memory free",
     "GPU 7 ████░  90% 70/80 GiB",
 ]
 
@@ -83,7 +83,9 @@ def test_what_is_known_is_told(text: str) -> None:
 
 
 def test_a_low_terminal_has_all_gpus_in_one_line() -> None:
-    assert "8  90% busy  70 of 80 GiB" in shown(height=24)
+    gpus = tuple(Gpu("H100", 0.9, 70 * GIB, 80 * GIB) for _ in range(8))
+    view = replace(VIEW, resources=Resources(gpus=gpus))
+    assert "8 x H100 90% busy with up to 70 GiB of 80 GiB each" in shown(view, height=24)
     assert "┤" in shown(height=24), "and a curve"
 
 
