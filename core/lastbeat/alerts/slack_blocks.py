@@ -12,42 +12,8 @@ import re
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from lastbeat.alerts.facts import (
-    ACTION,
-    ALSO_SEEN,
-    EVIDENCE,
-    FOR,
-    FRAMES,
-    LOG,
-    MEMBERS,
-    OWNER,
-    SHARED,
-    STACK,
-    Fact,
-    also_seen,
-    conditions,
-    evidence,
-    facts,
-    frames,
-    headline,
-    log_lines,
-    members,
-    moment,
-    shared,
-    similar,
-    whose,
-)
-from lastbeat.alerts.first_lines import (
-    RESTART,
-    action,
-    command,
-    continued,
-    first_facts,
-    named_cause,
-    place,
-    sentence,
-    since,
-)
+from lastbeat.alerts import facts
+from lastbeat.alerts import first_lines as first
 from lastbeat.model.alert import NAMES_LIMIT, MentionedPerson, Message
 from lastbeat.model.text import fit, newest, one_line
 from lastbeat.model.version import __version__
@@ -70,18 +36,18 @@ def payload(message: Message) -> Block:
     blocks = (
         *_first_blocks(message),
         {"type": "context", "elements": [_mrkdwn("In detail")]},
-        _words(similar(message)),
-        *(_words(f"{fact.label}: {fact.value}") for fact in continued(message)),
+        _words(facts.similar(message)),
+        *(_words(f"{fact.label}: {fact.value}") for fact in first.continued(message)),
         _evidence(message),
-        _lines(FRAMES, frames(message)),
-        _also(message),
-        {"type": "section", "fields": [_field(fact) for fact in facts(message)][:10]},
-        _listed("Conditions", conditions(message)),
-        _listed(SHARED, shared(message)),
+        _lines(facts.FRAMES, facts.frames(message)),
+        _listed(facts.ALSO_SEEN, [_code(line, 400) for line in facts.also_seen(message)]),
+        {"type": "section", "fields": [_field(fact) for fact in facts.facts(message)][:10]},
+        _listed("Conditions", _pairs(facts.conditions(message))),
+        _listed(facts.SHARED, _pairs(facts.shared(message))),
         *_members(message),
-        _lines(STACK, message.stack),
-        _lines(LOG, log_lines(message), message.log_name),
-        _files(message),
+        _lines(facts.STACK, message.stack),
+        _lines(facts.LOG, facts.log_lines(message), message.log_name),
+        _section(f"*Files* {_code(message.where, 700)}" if message.where.strip() else ""),
         _context(message),
     )
     return {
@@ -95,8 +61,8 @@ def payload(message: Message) -> Block:
 
 def head(message: Message) -> Block:
     """The head of a thread, with the current state in brief. The alerts are replies below it. Pure."""
-    known = [fact for fact in facts(message) if fact.label in {"Step", "Attempt"}]
-    as_of = f"As of {escape(moment(message.at), 100)} · the alerts are in this thread"
+    known = [fact for fact in facts.facts(message) if fact.label in {"Step", "Attempt"}]
+    as_of = f"As of {escape(facts.moment(message.at), 100)} · the alerts are in this thread"
     blocks = (
         *_first_blocks(message),
         {"type": "section", "fields": [_field(fact) for fact in known]} if known else None,
@@ -107,19 +73,21 @@ def head(message: Message) -> Block:
 
 def _first_blocks(message: Message) -> list[Block | None]:
     """The first lines of an alert, which a phone shows."""
-    began = " · ".join(filter(None, (since(message), named_cause(message))))
-    restart = [f"*{fact.label}* {_code(fact.value, 160)}" for fact in first_facts(message) if fact.label == RESTART]
-    more = [f"`{escape(typed.replace('`', _TICK), 700)}`" for typed in [command(message)] if typed]
+    began = " · ".join(filter(None, (first.since(message), first.named_cause(message))))
+    restart = [
+        f"*{fact.label}* {_code(fact.value, 160)}" for fact in first.first_facts(message) if fact.label == first.RESTART
+    ]
+    more = [f"`{escape(typed.replace('`', _TICK), 700)}`" for typed in [first.command(message)] if typed]
     address = _address(message.link)
     if address is not None:
         more.append(f"🔗 <{address}|Open in the browser>")
     text = "\n".join([*_whose(message), *restart, *more])
     return [
-        {"type": "header", "text": _plain(headline(message), 150)},
-        _words("\n".join(filter(None, (sentence(message), began)))),
-        _words(ACTION + action(message) if action(message) else ""),
-        _words(place(message)),
-        {"type": "section", "text": _mrkdwn(text)} if text else None,
+        {"type": "header", "text": _plain(facts.headline(message), 150)},
+        _words("\n".join(filter(None, (first.sentence(message), began)))),
+        _words(facts.ACTION + first.action(message) if first.action(message) else ""),
+        _words(first.place(message)),
+        _section(text),
     ]
 
 
@@ -153,17 +121,17 @@ def _words(text: str) -> Block | None:
     return {"type": "section", "text": _plain(text, 2000)} if text else None
 
 
-def _field(fact: Fact) -> Block:
+def _field(fact: facts.Fact) -> Block:
     value = escape(fact.value, 200) if fact.ours else _code(fact.value, 200)
     return _mrkdwn(f"*{fact.label}*\n{value}")
 
 
 def _whose(message: Message) -> list[str]:
     """The owner from training, and the people that routes mention. Only text from a route may be a mention."""
-    owner = whose(message.owner, message.team)
-    parts = [f"*{OWNER}* {_code(owner, 250)}"] if owner else []
+    owner = facts.whose(message.owner, message.team)
+    parts = [f"*{facts.OWNER}* {_code(owner, 250)}"] if owner else []
     if message.mentions:
-        parts.append(f"*{FOR}* {' '.join(map(_mention, message.mentions[:10]))}")
+        parts.append(f"*{facts.FOR}* {' '.join(map(_mention, message.mentions[:10]))}")
     return [" · ".join(parts)] if parts else []
 
 
@@ -173,43 +141,38 @@ def _mention(person: MentionedPerson) -> str:
     return str(person.slack) if trusted else _code(person.name, 100)
 
 
-def _listed(title: str, known: tuple[Fact, ...]) -> Block | None:
-    if not known:
-        return None
-    rows = [f"• {_code(fact.label, 60)} {_code(fact.value, 200)}" for fact in known[:9]]
-    if len(known) > len(rows):
-        rows.append(f"• and {len(known) - len(rows)} more")
-    return {"type": "section", "text": _mrkdwn(f"*{title}*\n" + "\n".join(rows))}
+def _pairs(known: tuple[facts.Fact, ...]) -> list[str]:
+    rows = [f"{_code(fact.label, 60)} {_code(fact.value, 200)}" for fact in known[:9]]
+    return [*rows, f"and {len(known) - len(rows)} more"] if len(known) > len(rows) else rows
+
+
+def _listed(title: str, rows: list[str]) -> Block | None:
+    return _section(f"*{title}*\n" + "\n".join(f"• {row}" for row in rows)) if rows else None
+
+
+def _section(text: str) -> Block | None:
+    return {"type": "section", "text": _mrkdwn(text)} if text else None
 
 
 def _evidence(message: Message) -> Block | None:
-    shows = evidence(message)
+    shows = facts.evidence(message)
     if shows is None:
         return None
     said = escape(shows.value.replace("`", _TICK), 1500)
     text = f"\n```\n{said}\n```" if said else ""
-    return {"type": "section", "text": _mrkdwn(f"*{EVIDENCE}* {_code(shows.label, 500)}{text}")}
+    return _section(f"*{facts.EVIDENCE}* {_code(shows.label, 500)}{text}")
 
 
-def _also(message: Message) -> Block | None:
-    rows = [f"• {_code(line, 400)}" for line in also_seen(message)]
-    return {"type": "section", "text": _mrkdwn(f"*{ALSO_SEEN}*\n" + "\n".join(rows))} if rows else None
-
-
-def _members(message: Message) -> list[Block]:
+def _members(message: Message) -> list[Block | None]:
     """At most six sections, because one holds at most ten of the longest rows."""
     if message.member_count <= 0:
         return []
-    named, more = members(message, NAMES_LIMIT)
+    named, more = facts.members(message, NAMES_LIMIT)
     rows = [f"• {_code(each.label, 200)}{f' {_code(each.value, 60)}' if each.value else ''}" for each in named] + (
         [f"• and {more} more"] if more else []
     )
-    starts = range(0, len(rows), _ROWS)
-    blocks = ["\n".join(rows[start : start + _ROWS]) for start in starts]
-    return [
-        {"type": "section", "text": _mrkdwn(f"*{MEMBERS}*\n{block}" if not index else block)}
-        for index, block in enumerate(blocks)
-    ]
+    blocks = ["\n".join(rows[start : start + _ROWS]) for start in range(0, len(rows), _ROWS)]
+    return [_section(block if index else f"*{facts.MEMBERS}*\n{block}") for index, block in enumerate(blocks)]
 
 
 def _lines(title: str, lines: tuple[str, ...], file: str = "") -> Block | None:
@@ -220,12 +183,7 @@ def _lines(title: str, lines: tuple[str, ...], file: str = "") -> Block | None:
     body = "\n".join(shown).translate(_ENTITIES)
     of = f" {_code(file, 100)}" if file else ""
     # Slack collapses long sections.
-    return {"type": "section", "text": _mrkdwn(f"*{title}*{of}\n```\n{body}\n```")}
-
-
-def _files(message: Message) -> Block | None:
-    text = f"*Files* {_code(message.where, 700)}" if message.where.strip() else ""
-    return {"type": "section", "text": _mrkdwn(text)} if text else None
+    return _section(f"*{title}*{of}\n```\n{body}\n```")
 
 
 def _address(link: str | None) -> str | None:
@@ -258,11 +216,11 @@ def _context(message: Message) -> Block:
 
 def _fallback(message: Message) -> str:
     """One paragraph for notifications, screen readers and clients without blocks."""
-    sentences = [headline(message), sentence(message)]
+    sentences = [facts.headline(message), first.sentence(message)]
     if message.cause:
-        sentences.append(named_cause(message))
-    if action(message):
-        sentences.append(f"Action required: {one_line(action(message))}")
+        sentences.append(first.named_cause(message))
+    if first.action(message):
+        sentences.append(f"Action required: {one_line(first.action(message))}")
     if message.where:
         sentences.append(f"Files: {one_line(message.where)}")
     cut = (fit(sentence, 600, cost).rstrip(".") for sentence in sentences if sentence)
