@@ -43,24 +43,40 @@ class InvalidChangeError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A change that the page requests: one of the first four."""
+class NewSilence:
+    """Silence these runs."""
 
-    wish: SilenceWish | None = None
-    """A new silence."""
-    lift: str = ""
-    """The id of a silence that is to end."""
-    run: str = ""
-    """The id of a run that is to be acknowledged."""
-    withdraw: str = ""
-    """The id of a run that is no longer to be acknowledged."""
-    transition: int = 0
-    """Number of the last transition of ``run`` that the user saw."""
-    conditions: tuple[str, ...] = ()
-    """Names of the conditions of ``run`` that the user saw."""
-    note: str = ""
-    name: str = ""
+    wish: SilenceWish
+    name: str
     """Name that the user entered, unchecked; may be empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiftedSilence:
+    """End the silence with this id."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewAcknowledgement:
+    """Acknowledge a run, as of its last transition and the conditions that the user saw."""
+
+    run_id: str
+    transition: int
+    conditions: tuple[str, ...]
+    note: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """Withdraw the acknowledgement of a run."""
+
+    run_id: str
+
+
+Change = NewSilence | LiftedSilence | NewAcknowledgement | Withdrawal
 
 
 def read_change(body: bytes) -> Change:
@@ -73,9 +89,9 @@ def read_change(body: bytes) -> Change:
         which = asked["lift"]
         if not isinstance(which, str) or not 0 < len(which) <= 200:
             raise InvalidChangeError("which silence is to be lifted has to be said by its id")
-        return Change(lift=which)
+        return LiftedSilence(which)
     if set(asked) == {"withdraw"}:
-        return Change(withdraw=_run(asked["withdraw"]))
+        return Withdrawal(_run(asked["withdraw"]))
     if "acknowledge" in asked:
         if not set(asked) <= {"acknowledge", "transition", "conditions", "note", "by"}:
             what = "an acknowledgement has a run, transition, conditions, note and by, and nothing else"
@@ -87,8 +103,7 @@ def read_change(body: bytes) -> Change:
         if not isinstance(conditions, list) or not all(isinstance(each, str) for each in conditions):
             raise InvalidChangeError("which conditions were seen has to be said by their names")
         note, name = _said(asked.get("note", ""), asked.get("by", ""))
-        run = _run(asked["acknowledge"])
-        return Change(run=run, transition=transition, conditions=tuple(conditions), note=note, name=name)
+        return NewAcknowledgement(_run(asked["acknowledge"]), transition, tuple(conditions), note, name)
     if not {"runs", "for_s"} <= set(asked) <= {"runs", "for_s", "why", "by"}:
         raise InvalidChangeError("a silence has runs and for_s, perhaps why and by, and nothing else")
     return _wished(asked["runs"], asked["for_s"], asked.get("why", ""), asked.get("by", ""))
@@ -113,14 +128,14 @@ def _said(why: object, name: object) -> tuple[str, str]:
         raise InvalidChangeError(str(fault)) from None
 
 
-def _wished(runs: object, for_s: object, why: object, name: object) -> Change:
+def _wished(runs: object, for_s: object, why: object, name: object) -> NewSilence:
     if not isinstance(runs, str):
         raise InvalidChangeError("runs has to be a text")
     why, name = _said(why, name)
     if not isinstance(for_s, int) or isinstance(for_s, bool) or not LEAST_S <= for_s <= MOST_S:
         raise InvalidChangeError(f"for_s has to be a whole number of seconds from {LEAST_S:.0f} to {MOST_S:.0f}")
     try:
-        return Change(SilenceWish(check_glob(runs), timedelta(seconds=for_s), why), name=name)
+        return NewSilence(SilenceWish(check_glob(runs), timedelta(seconds=for_s), why), name)
     except InvalidSilenceError as fault:
         raise InvalidChangeError(str(fault)) from None
 
@@ -161,23 +176,25 @@ class StoredChanges:
     def _done(self, change: Change, address: str) -> Response:
         try:
             now = self._store.clock()
-            if change.withdraw:
-                withdraw(self._store, change.withdraw)
-                log.info("the acknowledgement of %s was withdrawn on the page from %s", change.withdraw, address)
-                return Response("200 OK", json_body({"acknowledged": None}))
-            if change.run:
-                by, note = page_author(change.name, address), logs.redact(change.note)
-                given = Acknowledgement(now, by, note, change.transition, change.conditions)
-                acknowledge(self._store, change.run, given)
-                log.info("%s was acknowledged on the page from %s", change.run, address)
-                return Response("200 OK", json_body({"acknowledged": plain(given)}))
-            if change.wish is None:
-                lifted = lift_silence(self._store, change.lift, now)
-                for each in lifted:
-                    log.info("the silence %s of %s was lifted on the page from %s", each.id, each.runs, address)
-                return _changed(lifted)
-            made = make_silence(self._store, change.wish, page_author(change.name, address), now)
-            return _changed((made.silence,), made.covered, made.notes)
+            match change:
+                case Withdrawal(run_id):
+                    withdraw(self._store, run_id)
+                    log.info("the acknowledgement of %s was withdrawn on the page from %s", run_id, address)
+                    return Response("200 OK", json_body({"acknowledged": None}))
+                case NewAcknowledgement(run_id, transition, conditions, note, name):
+                    by = page_author(name, address)
+                    given = Acknowledgement(now, by, logs.redact(note), transition, conditions)
+                    acknowledge(self._store, run_id, given)
+                    log.info("%s was acknowledged on the page from %s", run_id, address)
+                    return Response("200 OK", json_body({"acknowledged": plain(given)}))
+                case LiftedSilence(which):
+                    lifted = lift_silence(self._store, which, now)
+                    for each in lifted:
+                        log.info("the silence %s of %s was lifted on the page from %s", each.id, each.runs, address)
+                    return _changed(lifted)
+                case NewSilence(wish, name):
+                    made = make_silence(self._store, wish, page_author(name, address), now)
+                    return _changed((made.silence,), made.covered, made.notes)
         except NoSuchSilenceError:
             return refusal("404 Not Found", "There is no such silence any more: it is over, or was lifted.", data=True)
         except NotAcknowledgedError as fault:
