@@ -48,7 +48,7 @@ _DATA_OR_CHECKPOINT: Final = frozenset(
 # Names of signals in the catalogue.
 _TERMINATED: Final = "terminated"
 _TIMEOUT: Final = "timeout_error"
-_CONTROL_FLOW: Final = "control_flow"
+CONTROL_FLOW: Final = "control_flow"
 _TEARDOWN: Final = "torchelastic_teardown"
 _LAUNCHER_STOPPED: Final = "torchelastic_stopped"
 _SENT: Final = "signal"
@@ -157,7 +157,7 @@ def candidates_of(logs: Sequence[LogSummary], signals: Mapping[str, Signal]) -> 
                 continue
             error_type, subsystem = _meaning(mention, signal)
             tier = within.tier(mention, error_type, _tier(mention, signal, error_type))
-            if mention.signal == _CONTROL_FLOW and mention.fatal and mention.order not in handled:
+            if mention.signal == CONTROL_FLOW and mention.fatal and mention.order not in handled:
                 error_type, subsystem, tier = "exception", "user_code", Tier.GENERAL
             found.append(Candidate(mention, signal, tier, error_type, subsystem, log, index))
     _date(found, logs)

@@ -33,7 +33,7 @@ _DUMP: Final = Pattern(
     r"^\s{0,8}(?:[\w.]{0,60}(?:Namespace|Arguments|Config|Args|Settings)\(|\+{1,3} |"
     r"#(?!#\[error\])|//|>>> |\$ |frame #\d{1,4}: )|"
     # Source code.
-    r"^\s{0,40}(?:raise \w[\w.]{0,80}\(|except \w[\w.]{0,80}(?: as \w{1,20})?:\s{0,4}$)"
+    r"^\s{0,40}(?:raise \w[\w.]{0,80}(?:\(|\s*$)|except \w[\w.]{0,80}(?: as \w{1,20})?:\s{0,4}$)"
 )
 _ROW: Final = Pattern(r"^\s{0,20}\|.{1,400}\|\s{0,8}$")
 _ITEM: Final = Pattern(r"^\s{0,20}[-*\u2022]\s{1,4}[\"'`*]{0,2}")

@@ -8,6 +8,7 @@ from typing import Final
 
 from lastbeat.explain.causes import contexts, error_file, exit_codes, stack_dumps, survivors
 from lastbeat.explain.causes.candidates import (
+    CONTROL_FLOW,
     Candidate,
     Tier,
     candidates_of,
@@ -124,7 +125,8 @@ def explain(
 def with_last_words(found: Explanation, logs: Sequence[LogSummary], catalogue: Catalogue) -> Explanation:
     """``found``, or the explanation by the last words of ``logs`` if they show nothing better. For texts that a person
     asks about, not for those of a run that is watched: the next line may make last words harmless."""
-    if found.cause is not None or found.success is not None:
+    shown = found.cause is not None and found.cause.signal != CONTROL_FLOW
+    if shown or found.success is not None:
         return found
     words = _Diagnosis(logs, catalogue, None, None).last_words()
     return found if words is None else replace(words, warned=found.warned, attempt=found.attempt)
@@ -249,6 +251,7 @@ class _Diagnosis:
         2. The reports above a launcher's word that it restarts the workers, if nothing follows.
         3. In a short text, the first line about a failure that nothing of a live program follows: a warning, an error
            in a logger's words, or words that an ``_error`` might have. In any text, a traceback without its end.
+        4. Gradients that are not finite at the end of a short text, however few.
         """
         waits = [each for each in self._candidates if _is_suspicion(each.signal)]
         last = waits[-1] if waits else None
@@ -262,7 +265,10 @@ class _Diagnosis:
         words = sorted(
             [*said, *filter(_are_last_words, self._candidates)], key=lambda each: (each.log_index, each.mention.order)
         )
-        return self._explanation(replace(words[0], tier=Tier.WORDS), None) if words else None
+        if words:
+            return self._explanation(replace(words[0], tier=Tier.WORDS), None)
+        nan = self._nan(None, least=1) if all(log.lines <= SHORT for log in self._logs) else None
+        return self._explanation(replace(nan, tier=Tier.WORDS), None) if nan is not None else None
 
     def explanation_or_warning(self) -> Explanation:
         """The explanation, or that by the first warning of a failure: what ends a worker may be a warning to its
@@ -351,12 +357,13 @@ class _Diagnosis:
                 return Candidate(mention, signal, Tier.SYMPTOM, HANG, "stack_dump", log, index, log.last_time)
         return None
 
-    def _nan(self, best: Candidate | None) -> Candidate | None:
-        """Values that stayed non-finite to the end. If they ended the run, a single gradient is enough."""
+    def _nan(self, best: Candidate | None, least: int = _GRADIENTS) -> Candidate | None:
+        """Values that stayed non-finite to the end, of gradients at least ``least``. If they ended the run, a single
+        one is enough."""
         ended_it = best is not None and best.traits.about_values
         for index, log in enumerate(self._logs):
             nan = log.nan
-            if nan is None or nan.signal not in self._signals or (nan.weak and nan.count < _GRADIENTS and not ended_it):
+            if nan is None or nan.signal not in self._signals or (nan.weak and nan.count < least and not ended_it):
                 continue
             signal = self._signals[nan.signal]
             return Candidate(nan, signal, Tier.SPECIFIC, NOT_FINITE, signal.subsystem, log, index, nan.time)

@@ -74,6 +74,8 @@ _AFTERMATH: Final = Pattern(
     # Traces of other languages, and advice below a message.
     r"[Ss]tack ?(?:trace|backtrace)\b|\[bt\] |Caused by: |note: run with|goroutine \d|"
     r"(?:Please|If you|See|Hint|HINT|Try|To (?:fix|resolve|avoid)|For more|The current PyTorch install)\b|"
+    # What a person asks below a paste.
+    r"[A-Za-z][^|{}]{3,200}\?\s{0,4}$|"
     r"\[\d{1,5}\]:|<N|File \"|Extension modules:|Stalled (?:ranks|ops)|(?:\d{1,6}: )?\[\w[\w./]{0,80}(?:, |\]$)"
 )
 
@@ -306,7 +308,8 @@ class LogParser:
     def _plain(self, line: Line, rank: int | None, at: datetime | None) -> None:
         """Parse a line by itself.
 
-        1. A frame right below an envelope begins the traceback of its detail.
+        1. A frame right below an envelope begins the traceback of its detail. One at the beginning of a file is of a
+           traceback that was cut there.
         2. Note its effect on the lines below it: a traceback to ignore, a logged traceback, a restart.
         3. The header of a traceback opens one. The sentence between two chained exceptions is kept for the second.
         4. If training is done, or restarts, earlier reports did not end it.
@@ -320,6 +323,9 @@ class LogParser:
         if envelope is not None and envelope.read == 1 and is_frame(text):
             self._tracebacks.begin(rank, HEADER, line.number, quiet=False, detail_of=envelope.order)
             self._tracebacks.read(rank, text)
+            return
+        if state.order <= SHORT and not self._window.mentions and is_frame(text):
+            self._tracebacks.begin_at_frame(rank, text, line.number)
             return
         meaning = meaning_of(self._vocabulary.matcher, text)
         if self._vocabulary.awaited:
@@ -493,7 +499,8 @@ class LogParser:
         meaning = meaning_of(self._vocabulary.matcher, body)
         if self._vocabulary.awaited:
             self._note_awaited(meaning, at)
-        report = meaning.report or self._vocabulary.some_exception
+        # Without a header, only an exception of a known form ends a traceback.
+        report = meaning.report or (None if traceback.headless else self._vocabulary.some_exception)
         if report is None:
             return
         groups = meaning.match.groupdict() if meaning.match is not None else {}

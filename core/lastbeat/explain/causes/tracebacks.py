@@ -156,6 +156,8 @@ class OpenTraceback:
     """Order of the envelope's mention for a traceback without header, which is the detail of an envelope; else -1."""
     logged: bool = False
     """Whether a logger printed it. The exception was then caught, unless the traceback begins at the entry point."""
+    headless: bool = False
+    """Whether the text begins in it, so that its first line is a frame."""
 
     @property
     def fatal(self) -> bool:
@@ -220,9 +222,16 @@ class TracebackParser:
         if notebook is not None:
             self.open[_key(rank, prefix)].named = notebook["class"]
 
+    def begin_at_frame(self, rank: int | None, text: str, number: int) -> None:
+        """Open a traceback whose header is not in the text, at its frame ``text``."""
+        self.begin(rank, HEADER, number, quiet=False)
+        self.open[_key(rank, "")].headless = True
+        self.read(rank, text)
+
     def unfinished(self) -> OpenTraceback | None:
         """The first traceback whose exception is not there yet, or None."""
-        return next((each for each in self.open.values() if not each.quiet and each.detail_of < 0), None)
+        whole = (each for each in self.open.values() if not each.headless and each.detail_of < 0)
+        return next((each for each in whole if not each.quiet), None)
 
     def read(self, rank: int | None, text: str) -> "tuple[OpenTraceback, str] | bool | None":
         """Read ``text``. Returns True for a line of an open traceback, and None for another line. For the last line,
