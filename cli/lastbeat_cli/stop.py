@@ -7,8 +7,16 @@ from collections.abc import Iterator
 
 import click
 
-from lastbeat.jobs.stopping import RunningJob, RunningTraining, leave_request, running_training, supervised_job
-from lastbeat.jobs.supervision.calling_off import CalledOff, TooLateError, call_off
+from lastbeat.jobs.stopping import (
+    CalledOff,
+    RunningJob,
+    RunningTraining,
+    TooLateError,
+    call_off,
+    leave_request,
+    running_training,
+    supervised_job,
+)
 from lastbeat.model.as_json import Json
 from lastbeat.model.status import Status
 from lastbeat.model.stop_request import GRACE_S, WHY_LIMIT, StopRequest

@@ -17,9 +17,8 @@ from lastbeat.jobs.supervision.commands import Commands
 from lastbeat.jobs.supervision.lease import SupervisorLease
 from lastbeat.jobs.supervision.pass_reports import PassReports
 from lastbeat.jobs.supervision.reactions import Reactions
-from lastbeat.jobs.supervision.restarting import RestartExecutor, last_written, spec_of
-from lastbeat.jobs.supervision.stopping import StopExecutor
-from lastbeat.jobs.supervision.supervisor import SupervisedRun, Supervisor
+from lastbeat.jobs.supervision.restarting import RestartExecutor, StopExecutor, last_written, spec_of
+from lastbeat.jobs.supervision.supervisor import Supervisor
 from lastbeat.model.job import GpuUse, JobReport, JobSpec, JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
@@ -217,15 +216,16 @@ class SupervisedScene:
         supervisor = Supervisor(RUN, self.store, self.launcher, self.policy, opened, self.delay_s, lambda: 0.5, lease)
         supervisor.reactions = self._reactions(opened)
         supervisor.reports = reports
-        executor = RestartExecutor(
+        supervisor.starts = RestartExecutor(
             self.launcher,
             lambda action: spec_of(self.supervision, action, RUN, "memory://"),
             self.store.clock,
             lambda: last_written(self.store, RUN),
             sleep=self._sleep,
         )
-        executors = SupervisedRun(RUN, self.store, supervisor, executor).executors
-        more: dict[str, Any] = {"supervisor": supervisor, "executors": executors} if supervises else {}
+        more: dict[str, Any] = {}
+        if supervises:
+            more = {"supervisor": supervisor, "executors": supervisor.executors}
         named = (
             frozenset().union(*self.policy.reaction_signals.values()) if self.policy is not None else frozenset[str]()
         )

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.launchers.processes import ProcessIdentity
-from lastbeat.jobs.supervision.calling_off import TooLateError, call_off
+from lastbeat.jobs.stopping import TooLateError, call_off
 from lastbeat.jobs.supervision.lease import Machine
 from lastbeat.model.job import JobReport, JobSpec, JobState
 from lastbeat.model.policy import Policy

@@ -16,7 +16,7 @@ from lastbeat.jobs.supervision import surroundings
 from lastbeat.jobs.supervision.beginning import NotBegunError, begin
 from lastbeat.jobs.supervision.configured import supervise
 from lastbeat.jobs.supervision.lease import SupervisorLease
-from lastbeat.jobs.supervision.supervisor import SupervisedRun
+from lastbeat.jobs.supervision.supervisor import Supervisor
 from lastbeat.model.job import AdoptedJob
 from lastbeat.model.restart import Supervision
 from lastbeat.settings import Settings, SettingsError, opening
@@ -61,7 +61,7 @@ Examples:
 
 
 def _wish(command: F) -> F:
-    """The options that say what is supervised, and how."""
+    """The options that say what is supervisor, and how."""
     return options.together(
         options.option("--config PATH", "YAML file with a whole supervision.", WHAT, name="file"),
         reach.launcher(WHAT),
@@ -178,11 +178,11 @@ def _begin(run_id: str | None, job: tuple[str, ...], adopt: str | None, wish: _W
     if adopted is not None:
         said = adopting.completed(settings, said, adopted)
     supervision = asked.supervision(settings, said)
-    supervised = supervise(settings, name, supervision, asked.restart_policy(settings, supervision))
+    supervisor = supervise(settings, name, supervision, asked.restart_policy(settings, supervision))
     if wish.dry_run:
-        return plan.show(settings, supervised, supervision, as_json=wish.as_json)
+        return plan.show(settings, supervisor, supervision, as_json=wish.as_json)
     lease = following.new_lease()
-    _record(settings, supervised, supervision, lease, adopted)
+    _record(settings, supervisor, supervision, lease, adopted)
     manner = Manner(
         interval_s or 0.0, as_json=wish.as_json, submit_only=wish.submit_only, cancel_on_exit=wish.cancel_on_exit
     )
@@ -202,13 +202,13 @@ def _make_root(settings: Settings) -> None:
 
 def _record(
     settings: Settings,
-    supervised: SupervisedRun,
+    supervisor: Supervisor,
     supervision: Supervision,
     lease: SupervisorLease,
     adopted: AdoptedJob | None,
 ) -> None:
-    store = supervised.store
-    opened = supervised.supervisor.checkpoints
+    store = supervisor.store
+    opened = supervisor.checkpoints
     found = None
     if opened is not None:
         with places.named_by("correct --checkpoint-dir"):
@@ -218,10 +218,10 @@ def _record(
     resume = None if found is None else (found.url, found.step)
     try:
         begin(
-            asked.repository(settings, supervised.run_id),
-            supervised.run_id,
+            asked.repository(settings, supervisor.run_id),
+            supervisor.run_id,
             replace(supervision, begun_at=now),
-            supervised.supervisor.launcher,
+            supervisor.launcher,
             now,
             resume,
             lease=lease,
@@ -232,7 +232,7 @@ def _record(
     if launcher_traits(supervision.launcher).remote:
         return
     # Kept only after the run has begun: if the run is still alive, its earlier environment is needed.
-    _keep_environment(settings, supervised.run_id, now)
+    _keep_environment(settings, supervisor.run_id, now)
 
 
 def _keep_environment(settings: Settings, run_id: str, begun_at: datetime) -> None:

@@ -12,12 +12,11 @@ from typing import Final
 
 from lastbeat.explain.launchers.traits import launcher_traits
 from lastbeat.jobs.launchers.port import LauncherError
-from lastbeat.jobs.stopping import RunningTraining, leave_request, running_training
+from lastbeat.jobs.stopping import RunningTraining, TooLateError, call_off, leave_request, running_training
 from lastbeat.jobs.supervision import configured, loop, surroundings
-from lastbeat.jobs.supervision.calling_off import TooLateError, call_off
 from lastbeat.jobs.supervision.lease import SupervisorLease
 from lastbeat.jobs.supervision.restart_decisions import present_job
-from lastbeat.jobs.supervision.supervisor import SupervisedRun
+from lastbeat.jobs.supervision.supervisor import Supervisor
 from lastbeat.model.job import JobMemory
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record
@@ -95,11 +94,11 @@ def supervise(
             _say_environment(settings, name, supervision)
             run_settings = asked.as_recorded(given, supervision)
             policy = asked.restart_policy(run_settings, supervision)
-            supervised = configured.supervise(run_settings, name, supervision, policy, lease)
-            watch = configured.supervised_watch(run_settings, supervised, channels, clock=steady_clock())
+            supervisor = configured.supervise(run_settings, name, supervision, policy, lease)
+            watch = configured.supervised_watch(run_settings, supervisor, channels, clock=steady_clock())
             interval_s = manner.interval_s or supervision.interval_s or DEFAULT_INTERVAL_S
             try:
-                status = _follow(watch, supervised, replace(manner, interval_s=interval_s), stop)
+                status = _follow(watch, supervisor, replace(manner, interval_s=interval_s), stop)
             finally:
                 loop.leave_lease(lease, repository)
             if status is not None:
@@ -121,7 +120,7 @@ def _say_environment(settings: Settings, run_id: str, supervision: Supervision) 
 def _take_lease(lease: SupervisorLease, repository: RecordRepository, stop: Stop, interval_s: float) -> Record | None:
     """Wait until the lease is free, take it, and return the record, or None if the user stops the supervisor first.
 
-    Raises :class:`SettingsError` if the run is not supervised, and :class:`StoreError` for permanent errors.
+    Raises :class:`SettingsError` if the run is not supervisor, and :class:`StoreError` for permanent errors.
     """
     said: list[LeaseHolder] = []
 
@@ -141,7 +140,7 @@ def _take_lease(lease: SupervisorLease, repository: RecordRepository, stop: Stop
     return record
 
 
-def _follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop) -> int | None:
+def _follow(watch: Watch, supervisor: Supervisor, manner: Manner, stop: Stop) -> int | None:
     """Make passes until the run is over for good, or the user stops the supervisor.
 
     Returns the exit status, or None if another supervisor has taken the lease.
@@ -149,7 +148,7 @@ def _follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop)
     plain = Plain(as_json=manner.as_json, preview=None)
     plain.left = stop.ask
     shown: tuple[object, ...] | None = None
-    for each in loop.passes(watch, supervised.supervisor.lease, manner.interval_s, stop.wait):
+    for each in loop.passes(watch, supervisor.lease, manner.interval_s, stop.wait):
         outcome = each.outcome
         submitted = manner.submit_only and _has_job(outcome)
         over = each.is_last or stop.asked or submitted
@@ -162,7 +161,7 @@ def _follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop)
             break
         if each.is_taken:
             return None
-    status = _leave(supervised, outcome, cancels=stop.asked and manner.cancel_on_exit)
+    status = _leave(supervisor, outcome, cancels=stop.asked and manner.cancel_on_exit)
     return exits.OK if submitted else status
 
 
@@ -214,15 +213,15 @@ def _has_job(outcome: Outcome) -> bool:
     return outcome.record is not None and outcome.record.job is not None
 
 
-def _leave(supervised: SupervisedRun, outcome: Outcome, *, cancels: bool) -> int:
+def _leave(supervisor: Supervisor, outcome: Outcome, *, cancels: bool) -> int:
     """End the job if ``cancels``, else say how its supervision can continue. Returns the exit status."""
-    record, run_id = outcome.record, supervised.run_id
+    record, run_id = outcome.record, supervisor.run_id
     if record is None:
         return exits.UNKNOWN
-    if cancels and _ends_job(supervised, record):
+    if cancels and _ends_job(supervisor, record):
         return exits.UNKNOWN
     # The next job may have been started but not been checked yet.
-    job = present_job(record, supervised.supervisor.launcher.kind)
+    job = present_job(record, supervisor.launcher.kind)
     waiting = next((each for each in record.actions if each.kind == RESTART_KIND and not each.settled), None)
     if waiting is not None:
         when = f" at {format_time(waiting.not_before)}" if waiting.not_before is not None else ""
@@ -235,12 +234,12 @@ def _leave(supervised: SupervisedRun, outcome: Outcome, *, cancels: bool) -> int
     return exits.UNKNOWN
 
 
-def _ends_job(supervised: SupervisedRun, record: Record) -> bool:
+def _ends_job(supervisor: Supervisor, record: Record) -> bool:
     """End the job and call off the next one, recorded as ``lastbeat stop`` does.
 
     Returns False if there is neither a job nor a next one.
     """
-    run_id, store = supervised.run_id, supervised.store
+    run_id, store = supervisor.run_id, supervisor.store
     wanted = True
     try:
         off = call_off(RecordRepository.of_run(store, run_id), author())
@@ -250,23 +249,23 @@ def _ends_job(supervised: SupervisedRun, record: Record) -> bool:
         wanted = off is not None
         if off is not None:
             _say(f"job {off.action.name} is called off; no restart policy undoes that")
-    job = present_job(record, supervised.supervisor.launcher.kind)
+    job = present_job(record, supervisor.launcher.kind)
     if job is None or job.state.ended:
         return wanted
-    _end_job(supervised, job)
+    _end_job(supervisor, job)
     return True
 
 
-def _end_job(supervised: SupervisedRun, job: JobMemory) -> None:
+def _end_job(supervisor: Supervisor, job: JobMemory) -> None:
 
-    run_id, store = supervised.run_id, supervised.store
+    run_id, store = supervisor.run_id, supervisor.store
     try:
         training = running_training(store, run_id) or RunningTraining(None, None)
         leave_request(store, run_id, StopRequest(author(), store.clock(), _WHY, training.start_time, training.attempt))
     except StoreError as error:
         _say(f"who ended it could not be recorded, so a restart policy may start it again: {error}")
     try:
-        supervised.supervisor.launcher.cancel(job.id)
+        supervisor.launcher.cancel(job.id)
     except LauncherError as error:
         _say(f"job {job.id} could not be ended: {error.told}; lastbeat stop {run_id} tries again")
     else:

@@ -9,7 +9,7 @@ from lastbeat.jobs.checkpoints.survey import survey
 from lastbeat.jobs.launchers import registry
 from lastbeat.jobs.launchers.port import JobPreview, JobRefusedError
 from lastbeat.jobs.supervision.restarting import NUMBER, job_name, spec_of
-from lastbeat.jobs.supervision.supervisor import SupervisedRun
+from lastbeat.jobs.supervision.supervisor import Supervisor
 from lastbeat.model.action import Action
 from lastbeat.model.as_json import picked
 from lastbeat.model.checkpoint import Checkpoint
@@ -28,7 +28,7 @@ _NEVER: Final = datetime.fromtimestamp(0, tz=timezone.utc)
 
 def show(
     settings: Settings,
-    supervised: SupervisedRun,
+    supervisor: Supervisor,
     supervision: Supervision,
     record: Record | None = None,
     *,
@@ -36,20 +36,20 @@ def show(
 ) -> int:
     """Print the first job, or the next one of a run with a ``record``. Returns the exit status."""
 
-    opened = supervised.supervisor.checkpoints
+    opened = supervisor.checkpoints
     with places.named_by("correct --checkpoint-dir"):
         chosen = survey(opened(), stop_at_first=True).chosen if opened is not None else None
-    policy = supervised.supervisor.policy
+    policy = supervisor.policy
     number = record.job.number + 1 if record is not None and record.job is not None else 0
-    name = job_name(supervised.run_id, number)
-    spec = _next(settings, supervised.run_id, supervision, chosen, number)
+    name = job_name(supervisor.run_id, number)
+    spec = _next(settings, supervisor.run_id, supervision, chosen, number)
     budgets: tuple[Budget, ...] = ()
     if policy is not None:
         past = record.restarts if record is not None else ()
-        budgets = budgets_used(policy, past, chosen.step if chosen is not None else None, supervised.store.clock())
-    preview = _preview(supervision.launcher, spec, name, supervised.store.clock())
+        budgets = budgets_used(policy, past, chosen.step if chosen is not None else None, supervisor.store.clock())
+    preview = _preview(supervision.launcher, spec, name, supervisor.store.clock())
     if as_json:
-        said = config.document(wanted_from(settings, supervised.run_id, supervision))
+        said = config.document(wanted_from(settings, supervisor.run_id, supervision))
         said["plan"] = {
             "job_name": name,
             "runs": list(spec.command),
@@ -65,7 +65,7 @@ def show(
         return exits.OK
     root, remote = opening.root_url(settings), launcher_traits(supervision.launcher).remote
     lines = [
-        f"Run {supervised.run_id} in {root}, by the launcher {supervision.launcher}: nothing was started",
+        f"Run {supervisor.run_id} in {root}, by the launcher {supervision.launcher}: nothing was started",
         f"Command: {shlex.join((*spec.options, *spec.command))}",
         f"Folder: {spec.cwd or 'as the launcher has it'}",
         f"Output: {spec.output or ('brought to logs/ of the run' if remote else 'as the launcher has it')}",

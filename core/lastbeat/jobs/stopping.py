@@ -1,6 +1,7 @@
-"""Ends a run on a person's request: what trains it, the request beside the run, and the job of a supervised run."""
+"""Ends a run on a person's request: what trains it, the request beside the run, the job of a supervised run, and the
+start of its next job, if that has not begun yet."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -8,9 +9,11 @@ from lastbeat.explain.launchers.traits import RECORDED
 from lastbeat.jobs.launchers import registry as launchers
 from lastbeat.jobs.launchers.port import Launcher, LauncherError
 from lastbeat.model import runid
+from lastbeat.model.action import Action
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.model.job import JobMemory, JobState
 from lastbeat.model.record import Record
+from lastbeat.model.restart import RESTART_KIND
 from lastbeat.model.stop_request import StopRequest, encode_request, read_request
 from lastbeat.stores.port import Blob, ConflictError, Expect, Store
 from lastbeat.watch.record.repository import RecordRepository
@@ -129,3 +132,51 @@ def leave_request(store: Store, run_id: str, request: StopRequest) -> StopReques
 def _earlier_request(blob: Blob | None, request: StopRequest) -> StopRequest | None:
     known = read_request(blob.body) if blob is not None else None
     return known if known is not None and known.is_of(request.start_time, request.attempt) else None
+
+
+@dataclass(frozen=True, slots=True)
+class CalledOff:
+    """What was called off."""
+
+    record: Record
+    action: Action
+
+
+class TooLateError(Exception):
+    """The start of the job has begun; ``str()`` says what to do."""
+
+
+def call_off(repository: RecordRepository, by: str) -> CalledOff | None:
+    """Call off the run's next job; None if no job is to come. One conditional write, as that which claims a start:
+    either it is called off, or it begins.
+
+    Raises :class:`TooLateError` and :class:`StoreError`.
+    """
+    waiting: Action | None = None
+
+    def change(record: Record | None) -> Record | None:
+        nonlocal waiting
+        starts = () if record is None else tuple(each for each in record.actions if each.kind == RESTART_KIND)
+        waiting = next((each for each in reversed(starts) if not each.settled), None)
+        if record is None or waiting is None:
+            return None
+        # That the old job's end was asked for may stay so: the new one has not begun.
+        if waiting.claimed_by is not None or waiting.in_doubt:
+            raise TooLateError(f"job {waiting.name} is being started right now: ask again when it runs")
+        return _called_off(record, waiting, by)
+
+    record = repository.update(change)
+    return CalledOff(record, waiting) if record is not None and waiting is not None else None
+
+
+def _called_off(record: Record, waiting: Action, by: str) -> Record:
+    why = f"stopped by {by}: what a person ended is not restarted"
+    ruling = record.ruling
+    if ruling is None or not ruling.restart:
+        # The first job of all: it never happens.
+        never = tuple(replace(each, failed=why) if each is waiting else each for each in record.actions)
+        return replace(record, actions=never)
+    # As if it had been ruled so.
+    ruled = replace(ruling, restart=False, reason=why, resume_from=None, resume_step=None)
+    others = tuple(each for each in record.actions if each is not waiting)
+    return replace(record, actions=others, ruling=ruled, restarts=record.restarts[:-1])

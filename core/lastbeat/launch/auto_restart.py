@@ -230,11 +230,11 @@ class _Restarts:
     def _watch(self, supervision: Supervision, lease: SupervisorLease) -> Watch:
         """The watch that supervises the run."""
         settings = self._settings
-        supervised = supervise(settings, self._run_id, supervision, self._terms.policy, lease, launcher=self._launcher)
-        supervised.supervisor.delay_s = self._terms.retry_delay_s
+        supervisor = supervise(settings, self._run_id, supervision, self._terms.policy, lease, launcher=self._launcher)
+        supervisor.delay_s = self._terms.retry_delay_s
         # Exactly the requested delay, without jitter.
-        supervised.supervisor.chance = lambda: 1.0
-        return supervised_watch(settings, supervised, configured_channels(settings), clock=steady_clock())
+        supervisor.chance = lambda: 1.0
+        return supervised_watch(settings, supervisor, configured_channels(settings), clock=steady_clock())
 
     def _completed(self, spec: JobSpec) -> JobSpec:
         """``spec`` with the secrets of the first job, and without a fleet root that no job could reach."""

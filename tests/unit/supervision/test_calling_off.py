@@ -2,7 +2,7 @@
 
 import pytest
 
-from lastbeat.jobs.supervision.calling_off import TooLateError, call_off
+from lastbeat.jobs.stopping import TooLateError, call_off
 from lastbeat.model.job import JobState
 from lastbeat.model.status import Status
 from support.jobs import SupervisedScene

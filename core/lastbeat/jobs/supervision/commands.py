@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from lastbeat.jobs.launchers.port import JobRefusedError, Launcher, LauncherError, NotLaunchedError
+from lastbeat.jobs.launchers.port import Launcher, LauncherError
 from lastbeat.jobs.supervision import bounded
-from lastbeat.jobs.supervision.restarting import CLOCKS
+from lastbeat.jobs.supervision.restarting import CLOCKS, submit
 from lastbeat.model.action import Action
 from lastbeat.model.job import JobReport, JobSpec, JobState
 from lastbeat.model.reaction import COMMAND_KIND, CommandRun, ReactionMemory
@@ -93,16 +93,7 @@ class Commands:
             raise NotDoneError(f"{self.running} other commands run", retry_after_s=_AGAIN_S)
         command = arguments(reaction.command, values_of(action))
         script = (sys.executable, "-I", bounded.__file__, f"{reaction.limit_s:g}", "--")
-        try:
-            job = self.launcher.submit(
-                JobSpec((*script, *command), self.cwd), self._name(action.name), action.asked_at - CLOCKS
-            )
-        except JobRefusedError as error:
-            raise RefusedError(error.told) from None
-        except NotLaunchedError as error:
-            raise NotDoneError(error.told) from None
-        except LauncherError as error:
-            raise ExecutorError(error.told) from None
+        job = submit(self.launcher, JobSpec((*script, *command), self.cwd), self._name(action.name), action)
         self.running += 1
         return f"{job}{_HERE}{self.place}"
 
@@ -117,8 +108,8 @@ class Commands:
         runs = (*memory.commands, *(self._begun(each, now) for each in begun))
         after = tuple(self._checked(each, now) if each.ended_at is None else each for each in runs)
         self.running = sum(each.ended_at is None and each.place == self.place for each in after)
-        before = {each.name: each for each in memory.commands}
-        ended = tuple(each for each in after if each.ended_at is not None and _is_open(before.get(each.name)))
+        over_before = {each.name for each in memory.commands if each.ended_at is not None}
+        ended = tuple(each for each in after if each.ended_at is not None and each.name not in over_before)
         for each in ended:
             log.log(logging.WARNING if each.failed else logging.INFO, "%s: %s: %s", self.run_id, each.name, each.how)
         if after == memory.commands:
@@ -209,10 +200,6 @@ def unfinished(record: Record) -> bool:
     # One that was started a moment ago is not among those yet.
     waits = (each for each in record.actions if each.kind == COMMAND_KIND and each.name not in told)
     return bool(memory.running) or any(waits)
-
-
-def _is_open(run: CommandRun | None) -> bool:
-    return run is None or run.ended_at is None
 
 
 def _how(run: CommandRun, report: JobReport) -> str:

@@ -15,9 +15,8 @@ from lastbeat.jobs.supervision import commands, surroundings
 from lastbeat.jobs.supervision.lease import SupervisorLease
 from lastbeat.jobs.supervision.pass_reports import PassReports
 from lastbeat.jobs.supervision.reactions import Reactions
-from lastbeat.jobs.supervision.restarting import RestartExecutor, last_written, spec_of
-from lastbeat.jobs.supervision.stopping import StopExecutor
-from lastbeat.jobs.supervision.supervisor import SupervisedRun, Supervisor
+from lastbeat.jobs.supervision.restarting import RestartExecutor, StopExecutor, last_written, spec_of
+from lastbeat.jobs.supervision.supervisor import Supervisor
 from lastbeat.model.restart import RestartPolicy, Supervision
 from lastbeat.settings import Settings, SettingsError, catalogues, opening, table
 from lastbeat.stores.port import Store
@@ -27,19 +26,18 @@ from lastbeat.watch.watchdog import Watch
 
 
 def supervised_watch(
-    settings: Settings, supervised: SupervisedRun, channels: Sequence[Channel], *, clock: Callable[[], datetime]
+    settings: Settings, supervisor: Supervisor, channels: Sequence[Channel], *, clock: Callable[[], datetime]
 ) -> Watch:
     """The watch of a run that is supervised: it also starts its jobs, and starts them again."""
-    supervisor = supervised.supervisor
     meant = supervisor.policy.reaction_signals.values() if supervisor.policy is not None else ()
     noticed = frozenset(each for names in meant for each in names)
     logs = log_settings(settings, places=True, noticed=noticed)
     return Watch(
-        supervised.run_id,
+        supervisor.run_id,
         replace(
-            watch_context(settings, channels, supervised.store, clock=clock, logs=logs),
+            watch_context(settings, channels, supervisor.store, clock=clock, logs=logs),
             supervisor=supervisor,
-            executors=supervised.executors,
+            executors=supervisor.executors,
             token=supervisor.lease.token if supervisor.lease is not None else None,
         ),
     )
@@ -55,7 +53,7 @@ def supervise(  # noqa: PLR0913 - what is supervised, how, and by whom
     at: Store | None = None,
     launcher: Launcher | None = None,
     reports: PassReports | None = None,
-) -> SupervisedRun:
+) -> Supervisor:
     """What looks after the jobs of ``run_id``, as ``supervision`` says. ``lease`` is renewed meanwhile. ``at`` is the
     store of an earlier call; ``launcher`` is one that is there already; ``reports`` are those of an agent's passes."""
     needs_state = launcher is None and launcher_traits(supervision.launcher).needs_state
@@ -84,13 +82,13 @@ def supervise(  # noqa: PLR0913 - what is supervised, how, and by whom
     )
     supervisor.reactions = _reactions(settings, supervisor, supervision)
     inherited = surroundings.kept(state_dir, url, run_id, supervision.begun_at)
-    executor = RestartExecutor(
+    supervisor.starts = RestartExecutor(
         by,
         lambda action: replace(spec_of(supervision, action, run_id, url), inherited=inherited),
         root.clock,
         lambda: last_written(root, run_id),
     )
-    return SupervisedRun(run_id, root, supervisor, executor)
+    return supervisor
 
 
 def _reactions(settings: Settings, supervisor: Supervisor, supervision: Supervision) -> Reactions | None:

@@ -14,8 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from lastbeat.jobs.supervision.restart_decisions import add_alert
-from lastbeat.jobs.supervision.restarting import OLD_JOB
-from lastbeat.jobs.supervision.stopping import FAILED, TOLD
+from lastbeat.jobs.supervision.restarting import FAILED, OLD_JOB, TOLD
 from lastbeat.model.action import Action
 from lastbeat.model.job import JobSight
 from lastbeat.model.reaction import STOP_KIND

@@ -19,8 +19,7 @@ from lastbeat.jobs.checkpoints.layouts import step_in
 from lastbeat.jobs.checkpoints.survey import newly_saved
 from lastbeat.jobs.supervision.commands import Commands
 from lastbeat.jobs.supervision.restart_decisions import add_late_alert
-from lastbeat.jobs.supervision.restarting import OLD_JOB
-from lastbeat.jobs.supervision.stopping import StopExecutor
+from lastbeat.jobs.supervision.restarting import OLD_JOB, StopExecutor
 from lastbeat.model import status as names
 from lastbeat.model.action import Action, Notify
 from lastbeat.model.checkpoint import Checkpoint

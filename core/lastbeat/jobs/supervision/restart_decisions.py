@@ -67,14 +67,15 @@ class RestartTerms:
     """What a decision about a restart rests on."""
 
     policy: RestartPolicy | None
-    policy_name: str
     delay_s: float
     """Limit of the first delay."""
     chance: float
     found: CheckpointSurvey | None
     """The checkpoints, if there are any and they could be read."""
-    resumes: str
-    """From where a restart would go on, in words."""
+
+    @property
+    def policy_name(self) -> str:
+        return self.policy.name if self.policy is not None else "no policy"
 
 
 def present_job(record: Record, kind: str) -> JobMemory | None:
@@ -135,7 +136,7 @@ def add_restart_decision(
         return replace(decision, record=record, restart_note=note, must_write=True)
     record = replace(record, restarts=(*record.restarts, entry(end, now))[-KEPT_RESTARTS:])
     action = _action(record, job, restart, terms, now, unknown=not _short(end.suspect_nodes) <= _short(job.nodes))
-    note = f"restarting, attempt {restart.attempt}, {terms.resumes}"
+    note = f"restarting, attempt {restart.attempt}, {_describe_resume(terms.found)}"
     effects = (*decision.effects, action)
     return replace(decision, record=record, effects=effects, restart_note=note, must_write=True)
 
@@ -355,7 +356,7 @@ def _mode(status: Status, report: JobReport) -> Mode:
     return Mode.CRASH
 
 
-def describe_resume(found: CheckpointSurvey | None) -> str:
+def _describe_resume(found: CheckpointSurvey | None) -> str:
     """From where a restart goes on, in words. ``found`` None: training has no checkpoints that lastbeat knows of."""
     if found is None:
         return "from where training itself resumes"

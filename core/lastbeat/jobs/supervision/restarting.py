@@ -1,4 +1,7 @@
-"""Starts jobs: the executor of restarts. The first start of a run's job is one, too."""
+"""Starts and ends jobs: the executors of restarts and of stops. The first start of a run's job is a restart, too.
+
+A job is ended because its policy's ``on:`` says so, a person does, or it failed for good.
+"""
 
 import time
 from collections.abc import Callable
@@ -10,6 +13,7 @@ from lastbeat.jobs.launchers.filling import fill, filled
 from lastbeat.jobs.launchers.port import JobRefusedError, Launcher, LauncherError, NotLaunchedError
 from lastbeat.model.action import Action
 from lastbeat.model.job import JobSpec, JobState
+from lastbeat.model.reaction import STOP_KIND
 from lastbeat.model.restart import BEGUN, RESTART_KIND, RESUME_FROM, RESUME_STEP, Supervision
 from lastbeat.model.runid import RECORD
 from lastbeat.model.times import format_time
@@ -28,7 +32,12 @@ _MOST_PAGES: Final = 20
 """Most pages of a listing of the run's folder, each of a thousand files."""
 _AGAIN_S: Final = 2.0
 """How soon it is looked again whether the old job has ended."""
-
+FAILED: Final = "failed"
+"""In an action's details: the job failed for good, so its end is asked for until it is dead."""
+TOLD: Final = "told"
+"""Beside it: an alert has told that the job is being ended."""
+_END_AGAIN_S: Final = 10.0
+"""Seconds between two checks of a job whose state is unknown."""
 
 JOB_VARIABLES: Final = (
     "LASTBEAT_RUN_ID", "LASTBEAT_ATTEMPT", "LASTBEAT_RESTART_COUNT", "LASTBEAT_RESUME_FROM", "LASTBEAT_RESUME_STEP",
@@ -122,14 +131,7 @@ class RestartExecutor:
         if old:
             confirm_dead(self._launcher, old)
         at = self._cut()
-        try:
-            job = self._launcher.submit(self._spec(action), action.name, action.asked_at - CLOCKS)
-        except JobRefusedError as error:
-            raise RefusedError(error.told) from None
-        except NotLaunchedError as error:
-            raise NotDoneError(error.told) from None
-        except LauncherError as error:
-            raise ExecutorError(error.told) from None
+        job = submit(self._launcher, self._spec(action), action.name, action)
         return f"{job} {format_time(at)}"
 
     def _cut(self) -> datetime:
@@ -153,6 +155,18 @@ class RestartExecutor:
         return max(self._clock(), after)
 
 
+def submit(launcher: Launcher, spec: JobSpec, name: str, action: Action) -> str:
+    """The id of the job that was started for ``action``. Raises the errors of executors."""
+    try:
+        return launcher.submit(spec, name, action.asked_at - CLOCKS)
+    except JobRefusedError as error:
+        raise RefusedError(error.told) from None
+    except NotLaunchedError as error:
+        raise NotDoneError(error.told) from None
+    except LauncherError as error:
+        raise ExecutorError(error.told) from None
+
+
 def confirm_dead(launcher: Launcher, old: str) -> None:
     """End the job ``old``. Raises :class:`NotDoneError` until it is dead: two writers on one checkpoint are worse than
     an hour lost."""
@@ -167,3 +181,34 @@ def confirm_dead(launcher: Launcher, old: str) -> None:
         # It may have been heard all the same.
         raise NotDoneError(f"job {old} could not be ended: {error.told}", begun=True) from None
     raise NotDoneError(f"job {old} is being ended", retry_after_s=_AGAIN_S, begun=True)
+
+
+class StopExecutor:
+    """Asks for the job's end: once, so that it may save a checkpoint; of one that failed, until it is dead. How it
+    ended is seen by later looks."""
+
+    kind = STOP_KIND
+
+    def __init__(self, launcher: Launcher) -> None:
+        self._launcher = launcher
+
+    @property
+    def limit_s(self) -> float:
+        return 2 * self._launcher.limit_s
+
+    def find(self, action: Action) -> str | None:
+        report = self._launcher.state(action.details.get(OLD_JOB, ""))
+        if report.state is JobState.UNKNOWN:
+            raise NotDoneError(f"whether it has ended is unknown: {report.reason}", retry_after_s=_END_AGAIN_S)
+        return f"it has ended: {report.state}" if report.state.ended else None
+
+    def perform(self, action: Action) -> str:
+        if FAILED in action.details:
+            confirm_dead(self._launcher, action.details[OLD_JOB])
+            return "it has ended"
+        try:
+            self._launcher.cancel(action.details[OLD_JOB])
+        except LauncherError as error:
+            # Requesting the end twice does no harm.
+            raise NotDoneError(error.told) from None
+        return "its end was asked for"

@@ -35,7 +35,6 @@ from lastbeat.jobs.supervision.restart_decisions import (
     add_refusal_alert,
     add_restart_decision,
     asked_by,
-    describe_resume,
     drop_obsolete_restart,
     drop_restart,
     excluded_checkpoints,
@@ -47,8 +46,7 @@ from lastbeat.jobs.supervision.restart_decisions import (
     pending_restart,
     present_job,
 )
-from lastbeat.jobs.supervision.restarting import CLOCKS, OLD_JOB, RestartExecutor
-from lastbeat.jobs.supervision.stopping import StopExecutor
+from lastbeat.jobs.supervision.restarting import CLOCKS, OLD_JOB, RestartExecutor, StopExecutor
 from lastbeat.model.action import Action
 from lastbeat.model.checkpoint import CheckpointSurvey, Quarantine
 from lastbeat.model.job import JobMemory, JobReport, JobSight, JobState
@@ -96,10 +94,19 @@ class Supervisor:
     """No log was named, so the job's output is read, wherever the launcher says that it goes."""
     reports: PassReports | None = None
     """What the launcher said of all jobs of this pass, or None if nothing asks it for more than one."""
+    starts: RestartExecutor | None = None
+    """Starts the run's jobs; None: this supervisor only decides."""
     _said: tuple[str, JobState] | None = None
 
     def __post_init__(self) -> None:
         self._log = BroughtLog(self.run_id, self.store, self.launcher)
+
+    @property
+    def executors(self) -> tuple[Executor, ...]:
+        """All that act for it: they start its jobs, end those that a person wants to end, and carry out what its
+        policy's ``on:`` says."""
+        starts = () if self.starts is None else (self.starts,)
+        return (*starts, *(self.reactions.executors if self.reactions is not None else (StopExecutor(self.launcher),)))
 
     def look(self, record: Record | None, now: datetime) -> JobSight | None:
         """The present job with the launcher's report of it. Never raises."""
@@ -234,8 +241,7 @@ class Supervisor:
         return replace(decision, record=drop_restart(decision.record, waiting), must_write=True)
 
     def _terms(self, found: CheckpointSurvey | None) -> RestartTerms:
-        name = self.policy.name if self.policy is not None else "no policy"
-        return RestartTerms(self.policy, name, self.delay_s, self.chance(), found, describe_resume(found))
+        return RestartTerms(self.policy, self.delay_s, self.chance(), found)
 
     def _decide_on_signal(self, decision: Decision, asked: Occasion, reactions: Reactions, now: datetime) -> Decision:
         """``decision`` with the restart of a job that lives, if the policy allows it; people hear of either."""
@@ -313,21 +319,3 @@ def _settle_start(decision: Decision, job: JobMemory, now: datetime) -> Decision
     started = actions.Performed(f"{job.id} {format_time(job.submitted_at)}")
     record = actions.settle(decision.record, {job.name: started}, "", now)
     return decision if record is decision.record else replace(decision, record=record, must_write=True)
-
-
-@dataclass(frozen=True, slots=True)
-class SupervisedRun:
-    """A run, and what looks after its jobs."""
-
-    run_id: str
-    store: Store
-    supervisor: Supervisor
-    executor: RestartExecutor
-
-    @property
-    def executors(self) -> tuple[Executor, ...]:
-        """All that act for it: they start its jobs, end those that a person wants to end, and carry out what its
-        policy's ``on:`` says."""
-        reactions = self.supervisor.reactions
-        stop = StopExecutor(self.supervisor.launcher)
-        return (self.executor, *(reactions.executors if reactions is not None else (stop,)))
