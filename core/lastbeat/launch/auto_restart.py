@@ -18,7 +18,7 @@ from typing import Final
 from lastbeat import settings as configuration
 from lastbeat.jobs.health.checkpoints import surveyed
 from lastbeat.jobs.launchers.port import LauncherError
-from lastbeat.jobs.launchers.ray.cluster import RayCluster
+from lastbeat.jobs.launchers.ray_exec.cluster import RayCluster
 from lastbeat.jobs.restarts import loading
 from lastbeat.jobs.supervision import loop
 from lastbeat.jobs.supervision.beginning import NotBegunError, begin

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from lastbeat.explain.launchers.traits import RayHead
 from lastbeat.jobs.launchers.kubectl import AbsentError
 from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
-from lastbeat.jobs.launchers.ray.cluster import RayCluster
 from lastbeat.jobs.launchers.ray_exec import cluster
+from lastbeat.jobs.launchers.ray_exec.cluster import RayCluster
 from lastbeat.launch.errors import LaunchError, NotReachedError, NotSetUpError
 from lastbeat.stores.port import StoreError
 

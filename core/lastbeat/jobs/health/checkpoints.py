@@ -4,7 +4,7 @@ from typing import Final
 
 from lastbeat import settings as configuration
 from lastbeat.jobs.checkpoints.survey import survey
-from lastbeat.jobs.launchers.ray.cluster import RayCluster
+from lastbeat.jobs.launchers.ray_exec.cluster import RayCluster
 from lastbeat.model.checkpoint import CheckpointSurvey
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time

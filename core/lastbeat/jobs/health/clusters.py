@@ -8,8 +8,8 @@ from lastbeat.jobs.health.checkpoints import checkpoints_of
 from lastbeat.jobs.health.judging import judged
 from lastbeat.jobs.launchers.kubectl import AbsentError
 from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
-from lastbeat.jobs.launchers.ray.cluster import RayCluster
 from lastbeat.jobs.launchers.ray.gpus import utilization
+from lastbeat.jobs.launchers.ray_exec.cluster import RayCluster
 from lastbeat.model.training_health import EfaUtilization, GpuUtilization, Level, RayResources, TrainingHealth
 
 T = TypeVar("T")

@@ -7,8 +7,7 @@ from lastbeat.jobs.health.checkpoints import checkpoints_of
 from lastbeat.jobs.health.clusters import parts_of
 from lastbeat.jobs.health.judging import judged
 from lastbeat.jobs.launchers.port import LauncherError
-from lastbeat.jobs.launchers.ray.cluster import RayCluster
-from lastbeat.jobs.launchers.ray_exec.cluster import reach
+from lastbeat.jobs.launchers.ray_exec.cluster import RayCluster, reach
 from lastbeat.model.efa_use import SOCKET
 from lastbeat.model.resources import Resources
 from lastbeat.model.restart import Supervision

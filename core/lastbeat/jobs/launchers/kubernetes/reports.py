@@ -81,26 +81,6 @@ _NO_TIME: Final = datetime.fromtimestamp(0, tz=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
-class PodEnd:
-    """How a pod failed."""
-
-    state: JobState
-    said: str
-    """Kubernetes' word for it."""
-    reason: str
-    exit_code: int | None
-    signal: int | None
-    at: datetime | None
-
-    @property
-    def order(self) -> tuple[datetime, int]:
-        """Sort key: the first pod to fail is the cause. Times have whole seconds. Within one second, a pod ended from
-        outside comes first, and a pod that other pods' failure ended comes last."""
-        told = self.state is JobState.FAILED and self.signal in {9, 15} and self.said == "Error"
-        return self.at or datetime.max.replace(tzinfo=timezone.utc), 2 if told else int(self.said == "Error")
-
-
-@dataclass(frozen=True, slots=True)
 class Pod:
     """The facts about a pod that a report needs."""
 
@@ -112,7 +92,8 @@ class Pod:
     """Whether its training has begun, with no restart of its container pending."""
     waits: tuple[str, str]
     """Why it has not begun: Kubernetes' reason and message."""
-    end: PodEnd | None
+    end: JobReport | None
+    """How it failed, if it did."""
     unreachable: bool
     """Whether its node does not answer."""
     place: tuple[str, ...]
@@ -146,9 +127,9 @@ def report(kind: Kind, value: Object | None, pods: Sequence[Pod]) -> JobReport:
     if CANCELLED in mapping(value, "metadata", "annotations"):
         return _cancelled(known, value, outcome, alive)
     if outcome is not None:
-        if alive and not outcome.final:
+        if alive and not _is_final(kind, outcome):
             return replace(known, state=JobState.RUNNING, said=outcome.said, reason=_being_ended(outcome.said, alive))
-        return _ended(known, outcome, current)
+        return _ended(known, kind, outcome, current)
     if text(value, "metadata", "deletionTimestamp"):
         return replace(known, state=JobState.RUNNING, said="Deleting", reason=_being_ended("deleted", alive))
     return _under_way(known, kind, value, current)
@@ -212,28 +193,14 @@ def time_of(value: object, *path: str) -> datetime | None:
 # The object.
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """How the job ended by the object's own status."""
-
-    state: JobState
-    said: str
-    reason: str
-    at: datetime | None
-    final: bool = False
-    """Whether training is over even if pods remain."""
-    exit_code: int | None = None
-    signal: int | None = None
-
-
 def _conditions(value: Object) -> dict[str, Object]:
     """The object's true conditions, by type."""
     found = listed(value, "status", "conditions")
     return {text(each, "type"): each for each in found if text(each, "status") == "True"}
 
 
-def _by_condition(good: str, bad: str) -> Callable[[Object], _Outcome | None]:
-    def outcome(value: Object) -> _Outcome | None:
+def _by_condition(good: str, bad: str) -> Callable[[Object], JobReport | None]:
+    def outcome(value: Object) -> JobReport | None:
         conditions = _conditions(value)
         for name, state in ((bad, JobState.FAILED), (good, JobState.SUCCEEDED)):
             if name not in conditions:
@@ -243,7 +210,7 @@ def _by_condition(good: str, bad: str) -> Callable[[Object], _Outcome | None]:
             late = state is JobState.FAILED and (reason == "DeadlineExceeded" or _DEADLINE.search(message) is not None)
             at = time_of(found, "lastTransitionTime") or time_of(value, "status", "completionTime")
             said = "DeadlineExceeded" if late else reason or name
-            return _Outcome(JobState.TIMEOUT if late else state, said, message, at)
+            return JobReport(JobState.TIMEOUT if late else state, said, message, ended_at=at)
         return None
 
     return outcome
@@ -253,38 +220,39 @@ _DEADLINE: Final = re.compile(r"active longer than (?:the )?specified deadline")
 """The training operator reports an exceeded deadline only in its message."""
 
 
-def _of_jobset(value: Object) -> _Outcome | None:
+def _of_jobset(value: Object) -> JobReport | None:
     found = _by_condition("Completed", "Failed")(value)
     if found is not None:
         return found
     terminal = text(value, "status", "terminalState")
     states = {"Completed": JobState.SUCCEEDED, "Failed": JobState.FAILED}
-    return _Outcome(states[terminal], terminal, "", None) if terminal in states else None
+    return JobReport(states[terminal], terminal) if terminal in states else None
 
 
-def _of_ray(value: Object) -> _Outcome | None:
+def _of_ray(value: Object) -> JobReport | None:
     """The outcome of a RayJob by Ray's own job status, or KubeRay's if Ray has none. Its cluster may live on."""
     status = mapping(value, "status")
     said, message, at = text(status, "jobStatus"), text(status, "message"), time_of(status, "endTime")
     deployed, why = text(status, "jobDeploymentStatus"), text(status, "reason")
     if why == "DeadlineExceeded":
-        return _Outcome(JobState.TIMEOUT, why, message, at)
+        return JobReport(JobState.TIMEOUT, why, message, ended_at=at)
     # When KubeRay retries, it creates a new cluster for the same object.
     again = deployed in {"Retrying", "Initializing", "New"}
-    states = {"SUCCEEDED": JobState.SUCCEEDED, "FAILED": JobState.FAILED, "STOPPED": JobState.CANCELLED}
-    if said in states and not again and (deployed in {"Complete", "Failed"} or said != "FAILED"):
+    if said in _RAY_ENDS and not again and (deployed in {"Complete", "Failed"} or said != "FAILED"):
         code = _RAY_CODE.search(message) if said == "FAILED" else None
         exit_code = int(code[1]) if code is not None else None
         ended = _exit(-exit_code + 128 if exit_code is not None and exit_code < 0 else exit_code)
-        return _Outcome(states[said], said, message, at, True, *ended)
+        return JobReport(_RAY_ENDS[said], said, message, *ended, ended_at=at)
     if deployed in {"Failed", "ValidationFailed"}:
-        return _Outcome(JobState.FAILED, why or deployed, message, at)
+        return JobReport(JobState.FAILED, why or deployed, message, ended_at=at)
     return None
 
 
+_RAY_ENDS: Final = {"SUCCEEDED": JobState.SUCCEEDED, "FAILED": JobState.FAILED, "STOPPED": JobState.CANCELLED}
+"""Ray's own word for a job's end: training is over even if pods remain."""
 _RAY_CODE: Final = re.compile(r"exit code (-?\d{1,3})\b")
 
-_OUTCOMES: Final[Mapping[str, Callable[[Object], _Outcome | None]]] = {
+_OUTCOMES: Final[Mapping[str, Callable[[Object], JobReport | None]]] = {
     JOB.name: _by_condition("Complete", "Failed"),
     JOBSET.name: _of_jobset,
     PYTORCHJOB.name: _by_condition("Succeeded", "Failed"),
@@ -312,44 +280,40 @@ def _vanished(alive: Sequence[Pod]) -> JobReport:
     return JobReport(JobState.GONE, "gone", why)
 
 
-def _cancelled(known: JobReport, value: Object, outcome: _Outcome | None, alive: Sequence[Pod]) -> JobReport:
+def _cancelled(known: JobReport, value: Object, outcome: JobReport | None, alive: Sequence[Pod]) -> JobReport:
     if alive or (outcome is None and not _holds_still(value)):
         return replace(known, state=JobState.RUNNING, said="Suspending", reason=_being_ended("cancelled", alive))
-    at = outcome.at if outcome is not None else time_of(_conditions(value).get("Suspended"), "lastTransitionTime")
+    at = outcome.ended_at if outcome is not None else time_of(_conditions(value).get("Suspended"), "lastTransitionTime")
     asked = text(value, "metadata", "annotations", CANCELLED)
     return replace(known, state=JobState.CANCELLED, said="cancelled", reason=f"asked for at {asked}", ended_at=at)
 
 
-def _ended(known: JobReport, outcome: _Outcome, pods: Sequence[Pod]) -> JobReport:
-    told = replace(
-        known,
-        state=outcome.state,
-        said=outcome.said,
-        reason=outcome.reason,
-        exit_code=outcome.exit_code,
-        signal=outcome.signal,
-        ended_at=outcome.at,
-    )
+def _is_final(kind: Kind, outcome: JobReport) -> bool:
+    return kind is RAYJOB and outcome.said in _RAY_ENDS
+
+
+def _ended(known: JobReport, kind: Kind, outcome: JobReport, pods: Sequence[Pod]) -> JobReport:
+    told = replace(outcome, nodes=known.nodes, started_at=known.started_at, restarts=known.restarts)
     if outcome.state is JobState.SUCCEEDED:
         return replace(told, exit_code=0)
-    ends = [(pod.end.order, pod.name, pod, pod.end) for pod in pods if pod.end is not None]
+    ends = [(*_order(pod.end), pod.name, pod, pod.end) for pod in pods if pod.end is not None]
     if outcome.state is not JobState.FAILED or not ends:
         return told
-    _, _, pod, end = min(ends, key=lambda each: each[:2])
-    if outcome.final and end.said == "Error":
+    *_, pod, end = min(ends, key=lambda each: each[:3])
+    if _is_final(kind, outcome) and end.said == "Error":
         # That pod only submitted the job, or was ended with its cluster.
         return told
-    return replace(
-        told,
-        state=end.state,
-        said=end.said,
-        reason=end.reason,
-        exit_code=end.exit_code,
-        signal=end.signal,
-        failed_node=pod.node or None if end.state is JobState.NODE_LOST else None,
-        # The object's deadline is also that of its pods.
-        ended_at=outcome.at or end.at,
-    )
+    # The object's deadline is also that of its pods.
+    told = replace(end, nodes=told.nodes, started_at=told.started_at, restarts=told.restarts)
+    failed_node = pod.node or None if end.state is JobState.NODE_LOST else None
+    return replace(told, failed_node=failed_node, ended_at=outcome.ended_at or end.ended_at)
+
+
+def _order(end: JobReport) -> tuple[datetime, int]:
+    """Sort key: the first pod to fail is the cause. Times have whole seconds. Within one second, a pod ended from
+    outside comes first, and a pod that other pods' failure ended comes last."""
+    ended_by_others = end.state is JobState.FAILED and end.signal in {9, 15} and end.said == "Error"
+    return end.ended_at or datetime.max.replace(tzinfo=timezone.utc), 2 if ended_by_others else int(end.said == "Error")
 
 
 def _under_way(known: JobReport, kind: Kind, value: Object, pods: Sequence[Pod]) -> JobReport:
@@ -487,7 +451,7 @@ def _waits(status: Object, conditions: Mapping[str, Object], containers: Sequenc
     return None
 
 
-def _end(value: Object, conditions: Mapping[str, Object], containers: Sequence[Object]) -> PodEnd | None:
+def _end(value: Object, conditions: Mapping[str, Object], containers: Sequence[Object]) -> JobReport | None:
     """How the pod failed, or is about to: an eviction is announced before the pod is removed."""
     name, status = text(value, "metadata", "name"), mapping(value, "status")
     target = conditions.get("DisruptionTarget", {})
@@ -496,23 +460,23 @@ def _end(value: Object, conditions: Mapping[str, Object], containers: Sequence[O
     first = _first_failed(containers)
     at = time_of(first, "state", "terminated", "finishedAt") or time_of(target, "lastTransitionTime")
     if disrupted in DISRUPTIONS:
-        return PodEnd(DISRUPTIONS[disrupted], disrupted, _pod_line(name, text(target, "message")), None, None, at)
+        why = _pod_line(name, text(target, "message"))
+        return JobReport(DISRUPTIONS[disrupted], disrupted, why, ended_at=at)
     if text(status, "phase") != "Failed":
         return None
     if own:
         ended = _OF_PODS.get(own, JobState.FAILED)
         said = f"Evicted ({_resource(message)})" if own == "Evicted" and _resource(message) else own
-        return PodEnd(ended, said, _pod_line(name, message), None, None, at)
+        return JobReport(ended, said, _pod_line(name, message), ended_at=at)
     if first is None:
-        return PodEnd(JobState.FAILED, "Error", f"pod {name} failed, and says no more", None, None, at)
+        return JobReport(JobState.FAILED, "Error", f"pod {name} failed, and says no more", ended_at=at)
     state = mapping(first, "state", "terminated")
     why = text(state, "reason")
     # Kubernetes makes up an exit code for a container that it has lost.
     code, signal = (None, None) if why == "ContainerStatusUnknown" else _exit(number(state, "exitCode"))
     which = f"{name}, container {text(first, 'name')}" if len(containers) > 1 else name
-    return PodEnd(
-        JobState.FAILED, "Error" if why in _GENERIC else why, _pod_line(which, text(state, "message")), code, signal, at
-    )
+    said = "Error" if why in _GENERIC else why
+    return JobReport(JobState.FAILED, said, _pod_line(which, text(state, "message")), code, signal, ended_at=at)
 
 
 def _first_failed(containers: Sequence[Object]) -> Object | None:

@@ -23,15 +23,17 @@ _NO_JOB: Final = "ffffffff"
 
 
 class DashboardCluster:
-    """The cluster of a dashboard: a :class:`RayCluster`."""
+    """The cluster of a dashboard."""
 
     def __init__(self, jobs: RayJobs) -> None:
         self.jobs = jobs
 
     def launcher(self, completed: Callable[[JobSpec], JobSpec]) -> RayLauncher:
+        """The launcher of its jobs, as :class:`RayLauncher` has it."""
         return RayLauncher(self.jobs, completed=completed)
 
     def gpus(self) -> tuple[Sequence[Gpus], Sequence[str]]:
+        """The GPUs of each place that could be asked, and why others could not."""
         found, faults = [], []
         for node in self._nodes():
             name = one_line(str(node.get("hostname") or node.get("ip") or "a node"))[:100]
@@ -42,9 +44,11 @@ class DashboardCluster:
         return found, faults
 
     def files(self, path: str) -> Store | None:  # noqa: ARG002 - the dashboard shows no files but logs
+        """A read-only store of a folder that only the cluster sees. None: the path is read from this machine."""
         return None
 
     def network_lines(self) -> str:
+        """NCCL's lines in the logs of Ray's workers and drivers, the newest log last. Empty: there are none."""
         found: list[str] = []
         jobs = self.jobs.jobs()
         for node in self._nodes():

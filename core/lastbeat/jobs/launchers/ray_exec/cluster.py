@@ -1,14 +1,13 @@
 """A Ray cluster as a whole, asked in its head pod, or by its dashboard and in its pods with GPUs."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from lastbeat.explain.launchers.traits import RayHead
 from lastbeat.jobs.launchers.asking import Answer
 from lastbeat.jobs.launchers.kubectl import Kubectl, check_name
 from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.launchers.ray import jobs as ray_jobs
-from lastbeat.jobs.launchers.ray.cluster import RayCluster
 from lastbeat.jobs.launchers.ray.dashboard import DashboardCluster
 from lastbeat.jobs.launchers.ray.gpus import GPU_QUERY, PROCESS_QUERY, Gpus, gpus_in, processes_in
 from lastbeat.jobs.launchers.ray.jobs import RayJobs
@@ -29,23 +28,8 @@ _NETWORK: Final = (
 )
 
 
-def reach(head: RayHead, gpu_pods: Sequence[str] = ()) -> RayCluster:
-    """The cluster of ``head``; ``gpu_pods`` are its pods with GPUs. Raises :class:`JobRefusedError` for an invalid name
-    or address, :class:`LauncherError` where kubectl asks another cluster than that of the head."""
-    if head.pod is None:
-        jobs = RayJobs(ray_jobs.address(head.address, "head_pod"))
-        if not gpu_pods:
-            return DashboardCluster(jobs)
-        return _WithPods(jobs, PodCluster(PodJobs(Kubectl(head.namespace, call_s=CALL_S), gpu_pods[0]), gpu_pods))
-    kubectl = Kubectl(head.namespace, head.context, CALL_S)
-    cluster = PodCluster(PodJobs(kubectl, head.pod, head.container), gpu_pods)
-    if head.place and (here := cluster.jobs.place()) != head.place:
-        raise LauncherError(f"its head is {head.place}, and kubectl asks {here}", "choose its context")
-    return cluster
-
-
 class PodCluster:
-    """The cluster of a head pod: a :class:`RayCluster`."""
+    """The cluster of a head pod, as :class:`DashboardCluster` is that of a dashboard."""
 
     def __init__(self, jobs: PodJobs, gpu_pods: Sequence[str] = ()) -> None:
         """``gpu_pods`` are the pods with GPUs; the default is the head pod. Raises :class:`JobRefusedError` for a name
@@ -106,3 +90,23 @@ class _WithPods(DashboardCluster):
 
     def gpus(self) -> tuple[Sequence[Gpus], Sequence[str]]:
         return self._pods.gpus()
+
+
+RayCluster: TypeAlias = DashboardCluster | PodCluster
+"""One cluster: its jobs, GPUs, files and network. Every call is bounded in time and in what it reads. Raises
+:class:`LauncherError` if the cluster does not answer, :class:`JobRefusedError` if it never will as things are."""
+
+
+def reach(head: RayHead, gpu_pods: Sequence[str] = ()) -> RayCluster:
+    """The cluster of ``head``; ``gpu_pods`` are its pods with GPUs. Raises :class:`JobRefusedError` for an invalid name
+    or address, :class:`LauncherError` where kubectl asks another cluster than that of the head."""
+    if head.pod is None:
+        jobs = RayJobs(ray_jobs.address(head.address, "head_pod"))
+        if not gpu_pods:
+            return DashboardCluster(jobs)
+        return _WithPods(jobs, PodCluster(PodJobs(Kubectl(head.namespace, call_s=CALL_S), gpu_pods[0]), gpu_pods))
+    kubectl = Kubectl(head.namespace, head.context, CALL_S)
+    cluster = PodCluster(PodJobs(kubectl, head.pod, head.container), gpu_pods)
+    if head.place and (here := cluster.jobs.place()) != head.place:
+        raise LauncherError(f"its head is {head.place}, and kubectl asks {here}", "choose its context")
+    return cluster
