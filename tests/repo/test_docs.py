@@ -11,7 +11,7 @@ import pytest
 
 from lastbeat import __version__, settings
 from lastbeat.jobs.launchers.ray import submission as ray_submission
-from lastbeat.jobs.supervision.restarting import JOB_VARIABLES
+from lastbeat.jobs.supervision.bounded import JOB_VARIABLES
 from lastbeat.model.in_place import RESTARTS_VARIABLE
 from lastbeat.views.order import FILTER_FIELDS
 from support.checkout import ROOMS, ROOT, TOP_FILES, documents

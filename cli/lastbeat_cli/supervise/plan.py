@@ -125,6 +125,6 @@ def _next(settings: Settings, run_id: str, supervision: Supervision, chosen: Che
 def _preview(launcher: str, spec: JobSpec, name: str, now: datetime) -> JobPreview:
     """What the launcher would submit. Raises :class:`SettingsError` if that would be refused."""
     try:
-        return registry.module(launcher).preview(spec, name, now)
+        return registry.preview(launcher, spec, name, now)
     except JobRefusedError as error:
         raise SettingsError([error.told]) from None

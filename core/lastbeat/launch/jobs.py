@@ -39,19 +39,10 @@ _STATUSES: Final[Mapping[JobState, JobStatus]] = {
 }
 _ENDED: Final = frozenset({"SUCCEEDED", "FAILED"})
 _WRONG_CONFIG: Final = "write it as {'entrypoint': 'python train.py', 'runtime_env': {…}}"
-_CONFIG: Final = frozenset(
-    {
-        "entrypoint",
-        "runtime_env",
-        "metadata",
-        "submission_id",
-        "entrypoint_num_cpus",
-        "entrypoint_num_gpus",
-        "entrypoint_memory",
-        "entrypoint_resources",
-        "entrypoint_label_selector",
-    }
-)
+_CONFIG: Final = frozenset({
+    "entrypoint", "runtime_env", "metadata", "submission_id", "entrypoint_num_cpus", "entrypoint_num_gpus",
+    "entrypoint_memory", "entrypoint_resources", "entrypoint_label_selector",
+})  # fmt: skip
 
 
 class Forgetting:

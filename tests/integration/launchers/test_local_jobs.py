@@ -310,7 +310,7 @@ def test_of_an_adopted_process_all_that_it_started_counts(tmp_path: Path) -> Non
     process = subprocess.Popen(["sh", "-c", f"setsid sh -c 'echo $$ > {mark}; exec sleep 300' & wait"])
     text_in(mark)
     launcher = local.launcher(tmp_path)
-    job = local.adopted(process.pid)
+    job = local.adoption(str(process.pid)).id
     assert launcher.state(job).state is JobState.RUNNING
     process.kill()
     process.wait()
@@ -318,7 +318,7 @@ def test_of_an_adopted_process_all_that_it_started_counts(tmp_path: Path) -> Non
     launcher.cancel(job)
     assert until(lambda: launcher.state(job), lambda report: report.state.ended).state is JobState.GONE
     with pytest.raises(JobRefusedError, match="there is no process"):
-        local.adopted(process.pid)
+        local.adoption(str(process.pid))
     elsewhere = job.rpartition(":")[0] + ":node17"
     assert local.launcher(tmp_path).state(elsewhere).state is JobState.UNKNOWN
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
-from lastbeat.jobs.launchers.slurm.launcher import SlurmLauncher, adopted
+from lastbeat.jobs.launchers.slurm.launcher import SlurmLauncher, adoption
 from lastbeat.model.job import JobReport, JobSpec, JobState
 from support.slurm import ask, suspended
 from support.waiting import text_in, until
@@ -214,11 +214,12 @@ def test_a_job_that_somebody_else_submitted_is_adopted_and_an_array_is_not(conf:
     one = ask(conf, "sbatch", "--parsable", f"--chdir={tmp_path}", "--wrap=sleep 300").strip()
     many = ask(conf, "sbatch", "--parsable", f"--chdir={tmp_path}", "--array=1-2", "--wrap=sleep 300").strip()
     until(lambda: ask(conf, "squeue", "-h", "--states=running"), lambda lines: len(lines.splitlines()) == 3)
-    assert adopted(one) == one
-    assert adopted(f"{many}_2") == f"{many}_2"
+    assert adoption(one).id == one
+    with pytest.raises(JobRefusedError, match="a task of one"):
+        adoption(f"{many}_2")
     with pytest.raises(LauncherError, match="several jobs"):
-        adopted(many)
+        adoption(many)
     with pytest.raises(JobRefusedError, match="there is no job 4294967"):
-        adopted("4294967")
+        adoption("4294967")
     with pytest.raises(JobRefusedError, match="is no job id of Slurm"):
-        adopted("4; touch evil")
+        adoption("4; touch evil")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.jobs.launchers.ray import dashboard, gpus, resources
-from lastbeat.jobs.launchers.ray_exec import words
+from lastbeat.jobs.launchers.ray_exec import jobs as words
 from lastbeat.model.job import JobState
 
 HEAD = (

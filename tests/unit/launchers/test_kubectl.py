@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lastbeat.jobs.launchers.asking import Answer
-from lastbeat.jobs.launchers.kubectl import AbsentError, Kubectl, NotRunningError, containers, unanswered
+from lastbeat.jobs.launchers.kubectl import AbsentError, Kubectl, NotRunningError, containers
 from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
 from support.fake_kubectl import FAULTS, FakeCluster
 from support.row_by_row import labelled
@@ -66,7 +66,7 @@ def test_a_pod_that_there_is_not_is_an_answer(cluster: FakeCluster) -> None:
 
 def test_that_a_whole_kind_of_objects_is_unknown_says_nothing_of_one_of_them() -> None:
     said = "Error from server (NotFound): the server could not find the requested resource"
-    assert type(unanswered(Answer("kubectl", 1, "", said))) is LauncherError
+    assert type(Kubectl().unanswered(Answer("kubectl", 1, "", said))) is LauncherError
 
 
 def test_nothing_runs_in_a_pod_that_has_ended_or_waits_for_a_node(cluster: FakeCluster) -> None:

@@ -62,12 +62,12 @@ def survey(
     3. Judge each by its layout, then by the crash and the quarantine.
     4. List what was written within the last minute again after ``settle_s``: sizes that move are not complete.
     """
-    entries, whole = _listed(store, "")
+    entries, whole, _ = _pages(store, "", ())
     notes = [] if whole else [f"there are more than {MOST_FILES:,} files; only these were looked at"]
     notes += [f"{each.key}: {each.fault}" for each in entries if each.fault is not None][:10]
     faults = any(each.fault is not None for each in entries)
     entries = [each for each in entries if each.fault is None]
-    trackers = {name: said for name in TRACKERS if (said := _tracker(store, entries, name)) is not None}
+    trackers = _trackers(store, entries)
     candidates = sorted(_candidates(entries), key=_order(entries), reverse=True)
     if len(candidates) > MOST_CHECKPOINTS:
         notes.append(f"only the newest {MOST_CHECKPOINTS} of {len(candidates)} were looked at")
@@ -114,7 +114,7 @@ def newly_saved(
         if candidate.name in skipped or not is_new(_unjudged(store, candidate)):
             continue
         if trackers is None:
-            trackers = {name: said for name in TRACKERS if (said := _tracker(store, entries, name)) is not None}
+            trackers = _trackers(store, entries)
         judged = _judged(store, candidate, trackers)
         if judged is None:
             continue
@@ -142,11 +142,6 @@ def _unjudged(store: Store, candidate: CheckpointFiles) -> Checkpoint:
     )
 
 
-def _listed(store: Store, prefix: str) -> tuple[list[Entry], bool]:
-    entries, whole, _ = _pages(store, prefix, ())
-    return entries, whole
-
-
 def _pages(store: Store, prefix: str, skipped: Container[str]) -> tuple[list[Entry], bool, int]:
     """The files, whether these are all, and how many requests that took. Where a page ends within a folder that is
     skipped, the rest of it is."""
@@ -164,8 +159,10 @@ def _pages(store: Store, prefix: str, skipped: Container[str]) -> tuple[list[Ent
     return entries, False, requests
 
 
-def _tracker(store: Store, entries: Iterable[Entry], name: str) -> str | None:
-    return tracked(store, name) if any(each.key == name for each in entries) else None
+def _trackers(store: Store, entries: Iterable[Entry]) -> dict[str, str]:
+    """What the tracker files among ``entries`` say."""
+    names = {each.key for each in entries}.intersection(TRACKERS)
+    return {name: said for name in TRACKERS if name in names and (said := tracked(store, name)) is not None}
 
 
 def _candidates(entries: Iterable[Entry]) -> list[CheckpointFiles]:
@@ -250,7 +247,7 @@ def _settled(
         blob = store.read(candidate.name, 1)
         now = {candidate.name: blob.version} if blob is not None else {}
     else:
-        entries, _ = _listed(store, f"{candidate.name}/")
+        entries, *_ = _pages(store, f"{candidate.name}/", ())
         now = {each.key: each.version for each in entries if each.fault is None}
     if now == {each.key: each.version for each in candidate.files.values()}:
         return checkpoint

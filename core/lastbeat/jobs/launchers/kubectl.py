@@ -147,19 +147,25 @@ class Kubectl:
         """Address of the cluster and the namespace, as in ``10.1.2.3:6443/ml``. Reads only kubectl's settings. Raises
         :class:`LauncherError` if they name no cluster."""
         try:
-            view = self.json(["config", "view", "--minify"])
+            server, namespace = self.settings()
         except LauncherError:
             # In a pod with a service account, kubectl needs no settings.
             if self.context or "KUBERNETES_SERVICE_HOST" not in os.environ:
                 raise
             host = f"{os.environ['KUBERNETES_SERVICE_HOST']}:{os.environ.get('KUBERNETES_SERVICE_PORT', '443')}"
             return f"{host}/{self.namespace or _of_service_account()}"
-        clusters, contexts = view.get("clusters") or [{}], view.get("contexts") or [{}]
-        address = urlsplit(str((clusters[0].get("cluster") or {}).get("server") or ""))
+        address = urlsplit(server)
         if not address.hostname:
             raise LauncherError("kubectl's settings name no cluster", f"kubectl is not set up here: {_CONTEXTS}")
-        namespace = self.namespace or (contexts[0].get("context") or {}).get("namespace") or "default"
         return one_line(f"{address.netloc.rpartition('@')[2]}{address.path.rstrip('/')}/{namespace}")
+
+    def settings(self) -> tuple[str, str]:
+        """The cluster's address, which may hold a password, and the namespace, as kubectl's settings name them. Raises
+        :class:`LauncherError` without settings, as in a pod."""
+        view = self.json(["config", "view", "--minify"])
+        clusters, contexts = view.get("clusters") or [{}], view.get("contexts") or [{}]
+        namespace = self.namespace or (contexts[0].get("context") or {}).get("namespace") or "default"
+        return str((clusters[0].get("cluster") or {}).get("server") or ""), str(namespace)
 
     def exec(
         self, pod: str, command: Sequence[str], *, container: str = "", stdin: str = "", most: int = MOST_BYTES
@@ -183,8 +189,24 @@ class Kubectl:
         raise self._unrun(answer, pod)
 
     def unanswered(self, answer: Answer) -> LauncherError:
-        """:func:`unanswered`, with the namespace in its advice."""
-        return unanswered(answer, self.namespace)
+        """Why kubectl failed, with advice. :class:`AbsentError`: the cluster answered that it has no such object."""
+        said = fault(answer)
+        where = f" -n {self.namespace}" if self.namespace else ""
+        if (missing := _MISSING.search(answer.err)) is not None:
+            kind = missing[1]
+            return AbsentError(said, f"'kubectl get {kind}{where}' lists those that there are")
+        if (forbidden := _FORBIDDEN.search(answer.err)) is not None:
+            what = forbidden["resource"] + (f".{forbidden['group']}" if forbidden["group"] else "")
+            its = f" -n {forbidden['namespace']}" if forbidden["namespace"] else where
+            return LauncherError(
+                said, f"it needs the right: 'kubectl auth can-i {forbidden['verb']} {what}{its}' must say yes"
+            )
+        if answer.says(("(Forbidden)",)):
+            return LauncherError(said, f"'kubectl auth can-i --list{where}' shows what you may do")
+        for remedy in _REMEDIES:
+            if answer.says(remedy.words):
+                return remedy.error(said, remedy.advice)
+        return LauncherError(said, _CLUSTER)
 
     def _unrun(self, answer: Answer, pod: str) -> LauncherError:
         """Why no command could run in the pod. For an unknown container, the error lists those that the pod has."""
@@ -192,27 +214,6 @@ class Kubectl:
             names = ", ".join(containers(self.pod(pod)))
             return JobRefusedError(fault(answer), f"name one of its containers: {names}" if names else _CLUSTER)
         return self.unanswered(answer)
-
-
-def unanswered(answer: Answer, namespace: str = "") -> LauncherError:
-    """Why kubectl failed, with advice. An :class:`AbsentError` if the cluster answered that it has no such object."""
-    said = fault(answer)
-    where = f" -n {namespace}" if namespace else ""
-    if (missing := _MISSING.search(answer.err)) is not None:
-        kind = missing[1]
-        return AbsentError(said, f"'kubectl get {kind}{where}' lists those that there are")
-    if (forbidden := _FORBIDDEN.search(answer.err)) is not None:
-        what = forbidden["resource"] + (f".{forbidden['group']}" if forbidden["group"] else "")
-        its = f" -n {forbidden['namespace']}" if forbidden["namespace"] else where
-        return LauncherError(
-            said, f"it needs the right: 'kubectl auth can-i {forbidden['verb']} {what}{its}' must say yes"
-        )
-    if answer.says(("(Forbidden)",)):
-        return LauncherError(said, f"'kubectl auth can-i --list{where}' shows what you may do")
-    for remedy in _REMEDIES:
-        if answer.says(remedy.words):
-            return remedy.error(said, remedy.advice)
-    return LauncherError(said, _CLUSTER)
 
 
 def fault(answer: Answer) -> str:

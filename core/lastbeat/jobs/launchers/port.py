@@ -45,7 +45,8 @@ class JobPreview(NamedTuple):
 
 
 class Launcher(Protocol):
-    """One kind of place where jobs run. Every call is bounded in time and in what it reads."""
+    """One kind of place where jobs run. Every call is bounded in time and in what it reads. The defaults are those of
+    jobs that are asked about one by one, and whose files lie here."""
 
     @property
     def kind(self) -> str:
@@ -79,19 +80,19 @@ class Launcher(Protocol):
         """The job's report. Never raises: its state is ``UNKNOWN`` if the launcher does not answer."""
         ...
 
-    def states(self, jobs: Collection[str]) -> Mapping[str, JobReport]:
+    def states(self, jobs: Collection[str]) -> Mapping[str, JobReport]:  # noqa: ARG002 - a default
         """Job → report, for many jobs by one query, equal to that of :meth:`state`. The query may leave out jobs; query
         those with :meth:`state`. Never raises: all are ``UNKNOWN`` while the launcher does not answer."""
-        ...
+        return {}
 
-    def output(self, job: str, most: int) -> bytes | None:
+    def output(self, job: str, most: int) -> bytes | None:  # noqa: ARG002 - a default
         """The last whole lines of the job's output, ``most`` bytes at most. None if the output is in the files that its
         report names. Raises :class:`LauncherError` if it could not be read."""
-        ...
+        return None
 
-    def files(self, path: str) -> Store | None:
+    def files(self, path: str) -> Store | None:  # noqa: ARG002 - a default
         """A store that reads files of its jobs below ``path``, or None if this machine reads the path directly."""
-        ...
+        return None
 
     def cancel(self, job: str) -> None:
         """Request the job's end; :meth:`state` says when it has ended. Does nothing to a job that has ended. Raises

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import resource
@@ -25,6 +26,8 @@ _USUAL: Final = 819_200
 """Default of RLIMIT_MSGQUEUE, in bytes."""
 _LEAST: Final = 65_536
 _DRAWS: Final = 20
+_SUBREAPER: Final = 36
+"""prctl's PR_SET_CHILD_SUBREAPER."""
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -117,6 +120,12 @@ def tag_of(pid: int) -> int | None:
         return None
     found = _TAG.search(text)
     return int(found[1]) if found is not None else None
+
+
+def become_reaper() -> None:
+    """Make orphans below this process its children, if the system supports that."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 def below(ancestor: int) -> Iterator[ProcessIdentity]:

@@ -4,22 +4,20 @@ The kinds are those of :mod:`lastbeat.explain.launchers.traits`, where each has 
 """
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 from lastbeat.explain.launchers.traits import RECORDED
+from lastbeat.jobs.launchers.port import JobPreview, Launcher
 from lastbeat.model.job import AdoptedJob, JobSpec
-
-if TYPE_CHECKING:
-    from lastbeat.jobs.launchers.port import JobPreview, Launcher
 
 
 class LauncherModule(Protocol):
     """What a package's module ``launcher`` provides."""
 
-    def launcher(self, state: Path, options: Sequence[str] = (), place: str = "") -> "Launcher":
+    def launcher(self, state: Path, options: Sequence[str] = (), place: str = "") -> Launcher:
         """The launcher. ``state`` is a folder of this user and machine in which it may remember jobs; ``options`` are
         those of the jobs, which may say where these are. Jobs in another ``place`` than this are unknown to it. Raises
         :class:`JobRefusedError` for options that it cannot go by."""
@@ -31,11 +29,6 @@ class LauncherModule(Protocol):
         :class:`LauncherError` where it could not be asked."""
         ...
 
-    def preview(self, spec: JobSpec, name: str, now: datetime) -> "JobPreview":
-        """The script or request that would start ``spec`` under ``name`` at ``now``. Starts nothing. Raises
-        :class:`JobRefusedError` if the launcher would refuse it."""
-        ...
-
 
 def module(kind: str) -> LauncherModule:
     """The module of the launcher ``kind``. Raises ``KeyError`` for one that is not in RECORDED."""
@@ -43,3 +36,10 @@ def module(kind: str) -> LauncherModule:
         raise KeyError(kind)
     package = f"lastbeat.jobs.launchers.{kind.replace('-', '_')}"
     return cast("LauncherModule", importlib.import_module(f"{package}.launcher"))
+
+
+def preview(kind: str, spec: JobSpec, name: str, now: datetime) -> JobPreview:
+    """The script or request that would start ``spec`` under ``name`` at ``now``; empty if the command and the options
+    say it all. Starts nothing. Raises :class:`JobRefusedError` if the launcher would refuse it."""
+    made: Callable[..., JobPreview] | None = getattr(module(kind), "preview", None)
+    return JobPreview() if made is None else made(spec, name, now)

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.supervision.commands import unfinished
 from lastbeat.jobs.supervision.pass_reports import PassReports
-from lastbeat.jobs.supervision.restart_decisions import present_job
+from lastbeat.jobs.supervision.restart_decisions import just_started, present_job
 from lastbeat.model import runid
 from lastbeat.model.codec import DamagedError
 from lastbeat.model.outcome import Outcome
@@ -260,16 +260,7 @@ def _live_job(record: Record, kind: str) -> str | None:
 
 def _due_at(record: Record, now: datetime) -> datetime | None:
     wake = actions.wake_at(record, {RESTART_KIND, STOP_KIND}, now)
-    starts = [each for each in record.actions if each.kind == RESTART_KIND]
-    if (
-        wake is None
-        and starts
-        and starts[-1].done_at is not None
-        and (record.job is None or record.job.name != starts[-1].name)
-    ):
-        # Nobody has looked at the job that was just started.
-        return now
-    return wake
+    return now if wake is None and just_started(record) else wake
 
 
 def _is_over(record: Record, supervision: Supervision) -> bool:

@@ -23,10 +23,10 @@ _GRACE_S: Final = 10.0
 """From SIGTERM to SIGKILL."""
 _POLL_S: Final = 0.05
 _CHUNK: Final = 65536
-_OF_THE_JOB: Final = (
+JOB_VARIABLES: Final = (
     "LASTBEAT_RUN_ID", "LASTBEAT_ATTEMPT", "LASTBEAT_RESTART_COUNT", "LASTBEAT_RESUME_FROM", "LASTBEAT_RESUME_STEP",
 )  # fmt: skip
-"""A command that reports itself is another run than the one that it was run for."""
+"""What a job finds in its environment. A command that reports itself is another run than that of the job."""
 
 
 class _Output:
@@ -69,7 +69,7 @@ class _Output:
 
 def main(limit_s: float, command: list[str]) -> int:
     """Run ``command``; the exit status."""
-    environment = {name: text for name, text in os.environ.items() if name not in _OF_THE_JOB}
+    environment = {name: text for name, text in os.environ.items() if name not in JOB_VARIABLES}
     try:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment

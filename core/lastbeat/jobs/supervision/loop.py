@@ -12,6 +12,7 @@ from typing import Final
 
 from lastbeat.jobs.supervision.commands import unfinished
 from lastbeat.jobs.supervision.lease import SupervisorLease
+from lastbeat.jobs.supervision.restart_decisions import just_started
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.reaction import STOP_KIND
 from lastbeat.model.record import Record
@@ -102,7 +103,7 @@ def _is_over(outcome: Outcome) -> bool:
     if record is None or not over.is_over(outcome, dry_run=False) or unfinished(record):
         return False
     starts = [action for action in record.actions if action.kind == RESTART_KIND]
-    if _just_started(record):
+    if just_started(record):
         return False
     if starts and starts[-1].failed is not None:
         # Refused for good.
@@ -121,17 +122,9 @@ def _sooner(outcome: Outcome, interval_s: float) -> float:
     waits = [interval_s]
     if wake is not None:
         waits.append(max(0.2, (wake - outcome.at).total_seconds()))
-    elif record is not None and _just_started(record):
+    elif record is not None and just_started(record):
         waits.append(0.2)
     if outcome.left_until is not None:
         waits.append(_ENDING_S)
     again_s = over.retry_in_s(outcome) if outcome.status.finished else None
     return min([*waits, *([again_s] if again_s is not None else [])])
-
-
-def _just_started(record: Record) -> bool:
-    """Whether a job has been started, and no look has shown it yet."""
-    starts = [action for action in record.actions if action.kind == RESTART_KIND]
-    if not starts or starts[-1].done_at is None:
-        return False
-    return record.job is None or record.job.name != starts[-1].name

@@ -92,6 +92,14 @@ def present_job(record: Record, kind: str) -> JobMemory | None:
     return memory
 
 
+def just_started(record: Record) -> bool:
+    """Whether a job has been started, and no look has shown it yet."""
+    starts = [action for action in record.actions if action.kind == RESTART_KIND]
+    if not starts or starts[-1].done_at is None:
+        return False
+    return record.job is None or record.job.name != starts[-1].name
+
+
 def asked_by(record: Record, store: Store) -> str | None:
     """The person who asked for the run's end, or None if no person did. Raises :class:`StoreError`."""
     if record.stopped_by is not None:

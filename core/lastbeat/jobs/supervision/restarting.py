@@ -39,11 +39,6 @@ TOLD: Final = "told"
 _END_AGAIN_S: Final = 10.0
 """Seconds between two checks of a job whose state is unknown."""
 
-JOB_VARIABLES: Final = (
-    "LASTBEAT_RUN_ID", "LASTBEAT_ATTEMPT", "LASTBEAT_RESTART_COUNT", "LASTBEAT_RESUME_FROM", "LASTBEAT_RESUME_STEP",
-)  # fmt: skip
-"""What a job finds in its environment, beside MONITORING_ROOT."""
-
 
 def job_name(run_id: str, number: int) -> str:
     """The name under which a run's job is submitted: each is used once, so the launcher can be asked for it."""

@@ -27,11 +27,17 @@ from lastbeat.jobs.launchers.kubectl import AbsentError, Kubectl, check_label, c
 from lastbeat.jobs.launchers.kubernetes import manifests, reports
 from lastbeat.jobs.launchers.kubernetes.kinds import JOB, KINDS, RAYJOB, Kind, Object, listed, mapping, text
 from lastbeat.jobs.launchers.kubernetes.reports import Pod
-from lastbeat.jobs.launchers.port import JobPreview, JobRefusedError, LauncherError, NotLaunchedError, TooLongError
+from lastbeat.jobs.launchers.port import (
+    JobPreview,
+    JobRefusedError,
+    Launcher,
+    LauncherError,
+    NotLaunchedError,
+    TooLongError,
+)
 from lastbeat.model.document_field import json_object
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
 from lastbeat.model.text import one_line
-from lastbeat.stores.port import Store
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +132,7 @@ def preview(spec: JobSpec, name: str, now: datetime) -> JobPreview:
     return JobPreview({"manifest": json.dumps(made)}, ("kubectl create -f - <<'EOF'", *shown, "EOF"))
 
 
-class KubernetesLauncher:
+class KubernetesLauncher(Launcher):
     """Creates objects, and queries them and their pods."""
 
     kind = "kubernetes"
@@ -291,9 +297,6 @@ class KubernetesLauncher:
             return self._log_of(pods[0], most)
         return self._logs_of(pods, selectors[0], most)
 
-    def files(self, path: str) -> Store | None:  # noqa: ARG002 - no pod is left that could read a volume of theirs
-        return None
-
     def cancel(self, job: str) -> None:
         try:
             kind, name = _named(job)
@@ -409,14 +412,11 @@ class KubernetesLauncher:
     def _server(self) -> str | None:
         """The cluster's address and the namespace from kubectl's settings, or None without settings, as in a pod."""
         try:
-            config = self._kubectl.json(["config", "view", "--minify"])
+            server, namespace = self._kubectl.settings()
         except LauncherError:
             return None
-        clusters, contexts = listed(config, "clusters"), listed(config, "contexts")
-        # An address may hold a password.
-        server = re.sub(r"//[^/@]*@", "//", text(clusters[0], "cluster", "server")) if clusters else ""
-        namespace = text(contexts[0], "context", "namespace") if contexts else ""
-        return f"namespace {self._kubectl.namespace or namespace or 'default'} of {server}" if server else None
+        server = re.sub(r"//[^/@]*@", "//", text(server))
+        return f"namespace {text(namespace)} of {server}" if server else None
 
     def _check_place(self) -> None:
         """Raises :class:`LauncherError` if kubectl is set up for another cluster or namespace than that of the jobs.

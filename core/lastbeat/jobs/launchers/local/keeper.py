@@ -15,7 +15,6 @@ This module and :mod:`lastbeat.jobs.launchers.processes` also run in pods, with 
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -35,8 +34,6 @@ _RESULT_BYTES: Final = 4096
 _REASON: Final = 300
 _AGAIN_S: Final = 0.5
 """Seconds between attempts to write the result."""
-_SUBREAPER: Final = 36
-"""prctl's PR_SET_CHILD_SUBREAPER."""
 _POLL_S: Final = 0.05
 _AWAITED: Final = {signal.SIGTERM, signal.SIGCHLD}
 _NOT_FOUND: Final = 127
@@ -49,7 +46,7 @@ def main(folder: Path) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0)
+    processes.become_reaper()
     spec = json.loads((folder / SPEC).read_text(encoding="utf-8"))
     tag = processes.new_tag()
     # Write this before the job starts, because a watcher that finds no job.json may start the job again.

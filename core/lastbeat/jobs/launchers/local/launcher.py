@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -23,10 +23,9 @@ from lastbeat.jobs.launchers.local.folder import (
     end_all,
     with_children,
 )
-from lastbeat.jobs.launchers.port import JobPreview, JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.jobs.launchers.port import JobRefusedError, Launcher, LauncherError, NotLaunchedError
 from lastbeat.jobs.launchers.processes import ProcessIdentity
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
-from lastbeat.stores.port import Store
 
 _BEGIN_S: Final = 20.0
 """Most seconds until a keeper writes ``job.json``, even on a busy machine."""
@@ -43,20 +42,14 @@ def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "Loca
     return LocalLauncher(state / "jobs")
 
 
-def adopted(pid: int) -> str:
-    """The id of a local process that lastbeat did not start. Raises :class:`JobRefusedError`."""
-    process = processes.identity(pid)
-    if process is None:
-        raise JobRefusedError(f"there is no process {pid} on this machine", "name one that runs, as ps shows it")
-    return f"pid:{process.pid}:{process.started}:{process.boot}:{os.uname().nodename}"
-
-
 def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     """What is known of the process with that pid. Its exit status stays unknown, because it is not our child."""
     if not job.isdecimal() or len(job) > _LONGEST_PID:
         raise JobRefusedError(f"{job[:60]!r} is no number of a process", "pgrep -af python shows them")
     pid = int(job)
-    identity = adopted(pid)
+    identity = processes.identity(pid)
+    if identity is None:
+        raise JobRefusedError(f"there is no process {pid} on this machine", "name one that runs, as ps shows it")
     if os.getpid() in {pid, *(each.pid for each in processes.below(pid))}:
         raise JobRefusedError(
             f"process {pid} is the supervisor's own, or one that it runs under", "name the process that trains"
@@ -67,19 +60,14 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
             raise JobRefusedError(f"process {pid} is another user's, so it could not be ended")
         cwd = str((process / "cwd").readlink())
         outputs = {str((process / f"fd/{number}").readlink()) for number in (1, 2)}
-        began_at = processes.began_at(ProcessIdentity(pid, int(identity.split(":")[2]), identity.split(":")[3]))
     except OSError as error:
         raise LauncherError(f"process {pid} cannot be looked at: {error.strerror or error}") from None
     files = tuple(sorted(each for each in outputs if each.startswith("/") and Path(each).is_file()))
-    return AdoptedJob(identity, began_at, cwd, files)
+    name = f"pid:{pid}:{identity.started}:{identity.boot}:{os.uname().nodename}"
+    return AdoptedJob(name, processes.began_at(identity), cwd, files)
 
 
-def preview(spec: JobSpec, name: str, now: datetime) -> JobPreview:
-    """An empty preview: the command says it all."""
-    return JobPreview()
-
-
-class LocalLauncher:
+class LocalLauncher(Launcher):
     """Runs jobs as processes that outlive the supervisor."""
 
     kind = "local"
@@ -133,15 +121,6 @@ class LocalLauncher:
             return _report(kept, host)
         except _BROKEN as error:
             return JobReport(JobState.UNKNOWN, reason=f"{folder.path}: {error}")
-
-    def states(self, jobs: Collection[str]) -> Mapping[str, JobReport]:  # noqa: ARG002 - each has files of its own
-        return {}
-
-    def output(self, job: str, most: int) -> bytes | None:  # noqa: ARG002 - it is in files
-        return None
-
-    def files(self, path: str) -> Store | None:  # noqa: ARG002 - the port's signature
-        return None
 
     def cancel(self, job: str) -> None:
         try:

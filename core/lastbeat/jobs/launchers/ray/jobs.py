@@ -92,15 +92,6 @@ def _shown(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """Version and session of the Ray that answers."""
-
-    ray: str
-    session: str
-    """``session_2026-11-23_02-02-32_498636_21537``: changes when the head restarts and forgets. Empty if unknown."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Reply:
     status: int
     body: bytes
@@ -122,7 +113,7 @@ class JobsApi(Protocol):
     @property
     def address(self) -> str: ...
 
-    def version(self) -> Version: ...
+    def session(self) -> str: ...
 
     def state(self, submission_id: str) -> JobState | None: ...
 
@@ -159,10 +150,10 @@ class RayJobs:
         """The dashboard's address, without secrets."""
         return self.where.url
 
-    def version(self) -> Version:
-        """The version of the Ray that answers. Raises :class:`LauncherError`, as all methods here do."""
-        found = self._object("GET", "/api/version")
-        return Version(_text(found, "ray_version"), _text(found, "session_name"))
+    def session(self) -> str:
+        """``session_2026-11-23_02-02-32_498636_21537``: changes when the head restarts and forgets. Empty if unknown.
+        Raises :class:`LauncherError`, as all methods here do."""
+        return _text(self._object("GET", "/api/version"), "session_name")
 
     def state(self, submission_id: str) -> JobState | None:
         """The job's state, or None if the cluster answered that it knows no such job."""

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from lastbeat.jobs.launchers.port import JobPreview, JobRefusedError, LauncherError, NotLaunchedError, TooLongError
+from lastbeat.jobs.launchers.port import JobRefusedError, Launcher, LauncherError, NotLaunchedError, TooLongError
 from lastbeat.jobs.launchers.ray import jobs as ray_jobs
 from lastbeat.jobs.launchers.ray import submission
 from lastbeat.jobs.launchers.ray.jobs import JobsApi, RayAddress, RayJobs
@@ -26,7 +26,6 @@ from lastbeat.jobs.launchers.ray.reports import STATES, moment, node_ids, report
 from lastbeat.jobs.launchers.ray.submission import RayOptions
 from lastbeat.model.job import AdoptedJob, GpuUse, JobReport, JobSpec, JobState
 from lastbeat.model.text import counted
-from lastbeat.stores.port import Store
 
 log = logging.getLogger(__name__)
 
@@ -68,17 +67,12 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     return adopted(RayJobs(_address(wanted, "", os.environ)), job)
 
 
-def preview(spec: JobSpec, name: str, now: datetime) -> JobPreview:
-    """An empty preview: the command and the options say it all."""
-    return JobPreview()
-
-
 def adopted(jobs: JobsApi, job: str) -> AdoptedJob:
     """:func:`adoption` on the cluster of ``jobs``."""
     asked = _JOB_ID.fullmatch(job)
     if asked is None:
         raise JobRefusedError(f"{job[:60]!r} is no id of a job on Ray", _LISTED)
-    session = jobs.version().session
+    session = jobs.session()
     info = jobs.job(asked[1])
     if info is None:
         raise JobRefusedError(f"{jobs.address} knows no job {job[:100]}", _LISTED)
@@ -109,7 +103,7 @@ def adopted(jobs: JobsApi, job: str) -> AdoptedJob:
     )
 
 
-class RayLauncher:
+class RayLauncher(Launcher):
     """Submits jobs and queries them."""
 
     kind = "ray"
@@ -276,9 +270,6 @@ class RayLauncher:
             return _end_of(text, most)
         return _end_of(_own_output(self._tail(node, found[1], most), info), most)
 
-    def files(self, path: str) -> Store | None:  # noqa: ARG002 - in stores, or on a file system that is shared
-        return None
-
     def cancel(self, job: str) -> None:
         found = _JOB_ID.fullmatch(job)
         if found is None:
@@ -299,7 +290,7 @@ class RayLauncher:
             self._awaited_place = ""
 
     def _seen_session(self) -> str:
-        session = self._jobs.version().session
+        session = self._jobs.session()
         if session != self._session:
             self._session_at = self._clock() if self._session else None
             self._session = session

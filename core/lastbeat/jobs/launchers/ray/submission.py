@@ -23,25 +23,16 @@ from lastbeat.model.text import nearest
 ADDRESS: Final = "--ray-address"
 RUNTIME_ENV: Final = "--runtime-env"
 RUNTIME_ENV_JSON: Final = "--runtime-env-json"
-WORKING_DIR: Final = "--working-dir"
+_WORKING_DIR: Final = "--working-dir"
 METADATA_JSON: Final = "--metadata-json"
-NUM_CPUS: Final = "--entrypoint-num-cpus"
-NUM_GPUS: Final = "--entrypoint-num-gpus"
-MEMORY: Final = "--entrypoint-memory"
-RESOURCES: Final = "--entrypoint-resources"
-LABELS: Final = "--entrypoint-label-selector"
-OPTIONS: Final = (
-    ADDRESS,
-    RUNTIME_ENV,
-    RUNTIME_ENV_JSON,
-    WORKING_DIR,
-    METADATA_JSON,
-    NUM_CPUS,
-    NUM_GPUS,
-    MEMORY,
-    RESOURCES,
-    LABELS,
-)
+_AMOUNTS: Final[Mapping[str, type[float] | type[int]]] = {
+    "--entrypoint-num-cpus": float,
+    "--entrypoint-num-gpus": float,
+    "--entrypoint-memory": int,
+}
+_RESOURCES: Final = "--entrypoint-resources"
+_LABELS: Final = "--entrypoint-label-selector"
+OPTIONS: Final = (ADDRESS, RUNTIME_ENV, RUNTIME_ENV_JSON, _WORKING_DIR, METADATA_JSON, *_AMOUNTS, _RESOURCES, _LABELS)
 NODE_ID: Final = "ray.io/node-id"
 """Ray's label with the id of the node."""
 NAME: Final = "lastbeat_name"
@@ -86,16 +77,16 @@ def options(given: Sequence[str]) -> RayOptions:
             "set RAY_ADDRESS to the address with it, or RAY_JOB_HEADERS, and write http://HOST:8265 here",
         )
     resources: dict[str, Any] = {}
-    for name, kind in ((NUM_CPUS, float), (NUM_GPUS, float), (MEMORY, int)):
+    for name, kind in _AMOUNTS.items():
         if name in said:
             resources[_field(name)] = _number(name, said[name], kind)
-    if RESOURCES in said:
-        found = _object(RESOURCES, said[RESOURCES])
+    if _RESOURCES in said:
+        found = _object(_RESOURCES, said[_RESOURCES])
         if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in found.values()):
-            raise JobRefusedError(f"{RESOURCES} has an amount that is no number", """as {"worker": 1}""")
-        resources[_field(RESOURCES)] = found
-    if LABELS in said:
-        resources[_field(LABELS)] = _texts(LABELS, said[LABELS])
+            raise JobRefusedError(f"{_RESOURCES} has an amount that is no number", """as {"worker": 1}""")
+        resources[_field(_RESOURCES)] = found
+    if _LABELS in said:
+        resources[_field(_LABELS)] = _texts(_LABELS, said[_LABELS])
     file = said.get(RUNTIME_ENV, "")
     if file and not Path(file).is_absolute():
         raise JobRefusedError(
@@ -105,9 +96,9 @@ def options(given: Sequence[str]) -> RayOptions:
     runtime_env = _object(RUNTIME_ENV_JSON, said[RUNTIME_ENV_JSON]) if RUNTIME_ENV_JSON in said else {}
     _check_unrecorded(runtime_env)
     _check_folders(RUNTIME_ENV_JSON, runtime_env)
-    working_dir = said.get(WORKING_DIR, "")
+    working_dir = said.get(_WORKING_DIR, "")
     if working_dir:
-        _check_remote(WORKING_DIR, working_dir)
+        _check_remote(_WORKING_DIR, working_dir)
     metadata = _texts(METADATA_JSON, said[METADATA_JSON]) if METADATA_JSON in said else {}
     return RayOptions(said.get(ADDRESS, ""), file, runtime_env, working_dir, metadata, resources)
 

@@ -14,12 +14,11 @@ from typing import Any, Final
 from lastbeat.jobs.launchers.asking import MOST_BYTES, Answer
 from lastbeat.jobs.launchers.kubectl import Kubectl, check_name
 from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
-from lastbeat.jobs.launchers.ray.jobs import Version
+from lastbeat.jobs.launchers.ray.reports import STATES
 from lastbeat.jobs.launchers.ray.resources import resources_in
-from lastbeat.jobs.launchers.ray_exec import words as ray_words
 from lastbeat.model.job import JobState
 from lastbeat.model.secrets import mask_tokens
-from lastbeat.model.text import one_line
+from lastbeat.model.text import clean, one_line
 from lastbeat.model.training_health import RayResources
 
 CALL_S: Final = 60.0
@@ -46,6 +45,16 @@ _SUBMIT: Final = 'many=$1; shift; head -c "$many" | ray job submit --runtime-env
 # Which life of the head this is: Ray's own name of it.
 _SESSION: Final = 'readlink "${RAY_TMPDIR:-/tmp}/ray/session_latest" || true'
 
+_ENDS: Final[Mapping[str, JobState]] = {
+    "succeeded": JobState.SUCCEEDED,
+    "failed": JobState.FAILED,
+    "was stopped": JobState.CANCELLED,
+}
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]{0,16}m")
+_BEFORE: Final = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\s+[A-Z]{3,8} cli\.py:\d{1,6} -- "
+_OF_COMMAND: Final = re.compile(_BEFORE)
+_OWN_LINE: Final = re.compile(_BEFORE + r"Job submission server address: .*\n?")
+
 
 class PodJobs:
     """Jobs of the cluster whose head is a pod: a :class:`JobsApi`, as :class:`RayJobs` is by the dashboard."""
@@ -67,7 +76,7 @@ class PodJobs:
         :class:`LauncherError` where kubectl does not know any cluster."""
         return f"{self.kubectl.place()}/{self.pod}"
 
-    def version(self) -> Version:
+    def session(self) -> str:
         """Which life of the head this is. Raises :class:`LauncherError`, as all of these do."""
         answer = self.exec(["sh", "-c", _SESSION])
         if answer.code != 0:
@@ -77,14 +86,14 @@ class PodJobs:
             # Its folder is elsewhere. A head that is started again is another node.
             heads = [str(each.get("node_id")) for each in self.nodes() if each.get("is_head_node") is True]
             said = f"session_of_{heads[0][:32]}" if heads else ""
-        return Version("", said)
+        return said
 
     def state(self, submission_id: str) -> JobState | None:
         answer = self.ray("job", "status", "--", submission_id)
         if answer.code != 0:
             self._absent(answer)
             return None
-        return ray_words.state_in(answer.out, submission_id)
+        return state_in(answer.out, submission_id)
 
     def job(self, submission_id: str) -> dict[str, Any] | None:
         listed = self._listed("jobs", f"--filter=submission_id={submission_id}")
@@ -146,7 +155,7 @@ class PodJobs:
         if answer.code != 0:
             self._absent(answer)
             return b"", True
-        text = ray_words.log_in(answer.out).encode("utf-8", "replace")
+        text = log_in(answer.out).encode("utf-8", "replace")
         return text[-most:], len(text) <= most
 
     def resources(self) -> RayResources | None:
@@ -178,7 +187,7 @@ class PodJobs:
         if answer.code != 0:
             raise self.fault(answer)
         try:
-            return ray_words.listed_in(answer.out)
+            return listed_in(answer.out)
         except ValueError:
             raise LauncherError(f"{self.address}: `ray list {what}` printed no list", _INSTALL) from None
 
@@ -196,3 +205,42 @@ def words_of(entrypoint: str) -> list[str]:
     except ValueError:
         words = []
     return words if shlex.join(words) == entrypoint else ["sh", "-c", entrypoint]
+
+
+# What Ray's commands print. All of it is hostile text. The wordings are those of Ray 2.9 to 2.60.
+
+
+def state_in(text: str, job: str) -> JobState:
+    """The state that ``ray job status JOB`` prints. What the job has written may follow it, and is not read."""
+    head = clean(text).partition("Status message: ")[0]
+    told = f"Status for job '{job}': "
+    if told in head:
+        return STATES.get(head.partition(told)[2].split("\n", 1)[0].strip(), JobState.UNKNOWN)
+    for word, meaning in _ENDS.items():
+        if f"Job '{job}' {word}\n" in f"{head}\n":
+            return meaning
+    return JobState.UNKNOWN
+
+
+def log_in(text: str) -> str:
+    """The job's log in the output of ``ray job logs``, without the command's own lines."""
+    text = _COLOUR.sub("", text)
+    if (own := _OWN_LINE.match(text)) is not None:
+        text = text[own.end() :]
+    # The log's first line stands behind the time and place at which the command prints it.
+    return text[found.end() :] if (found := _OF_COMMAND.match(text)) is not None else text
+
+
+def listed_in(text: str) -> list[dict[str, Any]]:
+    """The rows in the JSON that ``ray list`` prints. Raises ``ValueError`` for what is no such list."""
+    if text.strip() == "No resource in the cluster":
+        return []
+    # Warnings may stand before it, on lines of their own.
+    begin = re.search(r"^\[\s*(?:\{|\])", text, re.MULTILINE)
+    if begin is None:
+        raise ValueError("no list")
+    try:
+        listed = json.JSONDecoder().raw_decode(text, begin.start())[0]
+    except RecursionError:
+        raise ValueError("no list") from None
+    return [each for each in listed if isinstance(each, dict)]

@@ -5,12 +5,11 @@ jobs in the same way.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from pathlib import Path
 
 from lastbeat.explain.launchers.ray_exec import TRAITS
 from lastbeat.jobs.launchers.kubectl import Kubectl
-from lastbeat.jobs.launchers.port import JobPreview, JobRefusedError, LauncherError
+from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
 from lastbeat.jobs.launchers.ray.launcher import RayLauncher
 from lastbeat.jobs.launchers.ray_exec.jobs import CALL_S, PodJobs
 from lastbeat.jobs.launchers.ray_pod.pod_files import PodFiles
@@ -30,11 +29,6 @@ def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "RayE
 def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     """Refused: only a script knows the pod."""
     raise JobRefusedError("ray-exec adopts no jobs by itself", "lastbeat.launch.ray.auto_restart does, with the pod")
-
-
-def preview(spec: JobSpec, name: str, now: datetime) -> JobPreview:
-    """An empty preview: the command and the options say it all."""
-    return JobPreview()
 
 
 class RayExecLauncher(RayLauncher):

@@ -32,7 +32,7 @@ from lastbeat.jobs.launchers.kubectl import (
     containers,
 )
 from lastbeat.jobs.launchers.local.launcher import LOST, spec_document, with_end
-from lastbeat.jobs.launchers.port import JobPreview, JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.jobs.launchers.port import JobRefusedError, Launcher, LauncherError, NotLaunchedError
 from lastbeat.jobs.launchers.ray_pod.pod_files import PodFiles
 from lastbeat.jobs.launchers.ray_pod.pod_python import PodPython, Said, bytes_of
 from lastbeat.model.job import AdoptedJob, GpuUse, JobReport, JobSpec, JobState
@@ -65,11 +65,6 @@ def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "RayP
 def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     """What is known of the process with that number in the pod's container. Its exit status stays unknown."""
     return RayPodLauncher(_python(options)).adoption(job)
-
-
-def preview(spec: JobSpec, name: str, now: datetime) -> JobPreview:
-    """The command and the options are all that there is to show."""
-    return JobPreview()
 
 
 def _python(options: Sequence[str]) -> PodPython:
@@ -106,7 +101,7 @@ class _Job:
     adopted: bool
 
 
-class RayPodLauncher:
+class RayPodLauncher(Launcher):
     """Runs jobs as processes of one pod."""
 
     kind = "ray-pod"

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from lastbeat.jobs.launchers.asking import MOST_BYTES, Answer, ask
-from lastbeat.jobs.launchers.port import JobPreview, JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.jobs.launchers.port import JobPreview, JobRefusedError, Launcher, LauncherError, NotLaunchedError
 from lastbeat.jobs.launchers.slurm import reports, sbatch
 from lastbeat.jobs.launchers.slurm.reports import ACCOUNTED, accounted, controlled, local_time, node_in_output
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
-from lastbeat.stores.port import Store
 
 log = logging.getLogger(__name__)
 
@@ -64,31 +63,23 @@ def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "Slur
     return SlurmLauncher(sbatch.clusters(options), place)
 
 
-def adopted(job: str) -> str:
-    """The id of a job that another program submitted. Raises :class:`JobRefusedError` if there is no such job, and
-    :class:`LauncherError` if Slurm does not answer."""
+def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
+    """What is known of that job. Its script is what was submitted, even if the file has changed since."""
     if not _JOB_ID.fullmatch(job):
         raise JobRefusedError(f"{job[:60]!r} is no job id of Slurm", "squeue --me lists yours")
-    report = SlurmLauncher().state(job)
+    asking = SlurmLauncher()
+    report = asking.state(job)
     if report.state is JobState.GONE:
         raise JobRefusedError(f"there is no job {job}: {report.reason}", "squeue --me lists yours")
     if report.state is JobState.UNKNOWN:
         raise LauncherError(f"job {job}: {report.reason}")
-    return job
-
-
-def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
-    """What is known of that job. Its script is what was submitted, even if the file has changed since."""
-    named = adopted(job)
-    asking = SlurmLauncher()
-    number, _, cluster = named.partition("@")
+    number, _, cluster = job.partition("@")
     shown = asking.ask(["scontrol", "show", "job", number], cluster)
     if reports.several(shown):
         raise JobRefusedError(
             f"job {job} is an array, a task of one, or a heterogeneous job, which cannot be supervised",
             "submit each task as a job of its own",
         )
-    report = asking.state(named)
     if report.state.ended:
         raise JobRefusedError(f"job {job} has ended already ({report.said})", "begin the run with its command")
     try:
@@ -98,7 +89,7 @@ def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
         log.info("the script of job %s cannot be had: %s", job, error)
         script = ""
     return AdoptedJob(
-        named,
+        job,
         report.started_at,
         reports.folder(shown),
         report.outputs,
@@ -118,7 +109,7 @@ def preview(spec: JobSpec, name: str, now: datetime) -> JobPreview:
     )
 
 
-class SlurmLauncher:
+class SlurmLauncher(Launcher):
     """Submits batch jobs, and asks about them."""
 
     kind = "slurm"
@@ -240,12 +231,6 @@ class SlurmLauncher:
             return {job: each.report(self._host(each.node_in_output, cluster)) for job, each in shown.items()}
         except LauncherError as error:
             return dict.fromkeys(jobs, JobReport(JobState.UNKNOWN, reason=error.told))
-
-    def output(self, job: str, most: int) -> bytes | None:  # noqa: ARG002 - it is in files
-        return None
-
-    def files(self, path: str) -> Store | None:  # noqa: ARG002 - on file systems that are shared
-        return None
 
     def cancel(self, job: str) -> None:
         found = _JOB_ID.fullmatch(job)

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from lastbeat.jobs.launchers import processes
 from lastbeat.model import runid
 from lastbeat.model.in_place import RESTARTS_VARIABLE, VARIABLE
 from lastbeat.model.restart import JobEnd, Mode, RestartDecision
@@ -29,7 +30,7 @@ from lastbeat.training.exec.child.signal_queue import SignalQueue, exit_by_signa
 from lastbeat.training.exec.child.waiting import dump_waiting
 from lastbeat.training.exec.in_place import ends
 from lastbeat.training.exec.in_place.attention import AskedToEndError, Attention, StoppedError, begin_thread
-from lastbeat.training.exec.in_place.ending import become_reaper, end_all, left_below
+from lastbeat.training.exec.in_place.ending import end_all, left_below
 from lastbeat.training.exec.in_place.ends import HowItEnded
 from lastbeat.training.exec.in_place.following import (
     GPU_S,
@@ -124,7 +125,7 @@ class CommandInPlace:
         """
         apart = child_process.needs_terminal(self._wrapped.streams)
         with SignalQueue() as signals, closing(GroupSignalMonitor(signals.forwarded, own_session=apart)) as group:
-            become_reaper()
+            processes.become_reaper()
             begin_thread(self._prepare, "lastbeat-before")
             self._signals, self._group = signals, group
             self._attention = Attention(signals, self._more_stops)

@@ -5,7 +5,6 @@ This process becomes the reaper of its descendants, so that all of them stay bel
 sessions of their own, such as torchrun's workers, and processes whose parent is gone.
 """
 
-import ctypes
 import os
 import signal
 import time
@@ -19,21 +18,11 @@ from lastbeat.jobs.launchers.processes import ProcessIdentity
 from lastbeat.training.exec.child.exit_reason import ChildExit
 from lastbeat.training.exec.child.process import ChildProcess
 
-_SUBREAPER: Final = 36
-"""PR_SET_CHILD_SUBREAPER."""
 _POLL_S: Final = 0.1
 _INSISTS: Final = 2
 """Number of requests to end that cut the grace period short."""
 KILLED_S: Final = 20.0
 """Longest time in s that a process may outlive SIGKILL: a driver may have to free its GPU first."""
-
-
-def become_reaper() -> bool:
-    """Make orphans below this process its children. Returns whether the system supports that."""
-    try:
-        return bool(ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0) == 0)
-    except (OSError, AttributeError):
-        return False
 
 
 def left_below(spared: Collection[int]) -> set[ProcessIdentity]:
