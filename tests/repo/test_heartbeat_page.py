@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from lastbeat.model.document_field import HEARTBEATS, RANK, declared, object_of
+from lastbeat.model.document_field import HEARTBEATS, RANK, declared, encode, object_of
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.in_place import InPlace
 from lastbeat.model.rerun import RerunReport
@@ -20,7 +20,6 @@ from lastbeat.training.sdk.documents import (
     AttemptIdentity,
     ProgressHistory,
     RunIdentity,
-    encode,
     metadata_document,
     process_fields,
 )

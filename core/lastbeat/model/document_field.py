@@ -61,7 +61,7 @@ class Reading:
 
 
 UNSTAMPED: Final = Reading(datetime.fromtimestamp(0, timezone.utc), str)
-"""Of a document whose time does not matter, and whose text stays as it is."""
+"""Ignores the time of the document, and leaves its text unmasked."""
 
 
 @dataclass(frozen=True, slots=True)

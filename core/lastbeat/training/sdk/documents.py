@@ -6,7 +6,6 @@
 So a watchdog can tell a slow clock from an old document.
 """
 
-import json
 import logging
 import math
 import os
@@ -36,12 +35,6 @@ IGNORED_LIMIT = 8
 def iso_time(at: float) -> str:
     """Unix time as ISO 8601 with ``Z``, to the millisecond."""
     return datetime.fromtimestamp(at, tz=timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def encode(document: dict[str, Any]) -> bytes:
-    """JSON without bare NaN, and without fields that are None."""
-    known = {name: value for name, value in document.items() if value is not None}
-    return json.dumps(known, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)

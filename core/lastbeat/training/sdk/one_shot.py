@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastbeat.model import runid
+from lastbeat.model.document_field import encode
 from lastbeat.model.preemption import Preemption, encode_preemption
 from lastbeat.model.text import owner_name
 from lastbeat.model.times import parse_time
@@ -21,7 +22,6 @@ from lastbeat.training.sdk.documents import (
     ClockOffset,
     attempt_of,
     distinct_phases,
-    encode,
     iso_time,
     next_attempt,
     parsed,

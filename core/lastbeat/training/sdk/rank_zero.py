@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from lastbeat.model import runid
+from lastbeat.model.document_field import encode
 from lastbeat.model.runid import rank_error_key
 from lastbeat.stores.port import ConflictError, DeniedError, Expect, StoreError
 from lastbeat.training.sdk.beat_tasks import Beat, BeatStep, BeatTasks, RunStart
@@ -23,7 +24,6 @@ from lastbeat.training.sdk.documents import (
     ClockOffset,
     ProgressHistory,
     attempt_of,
-    encode,
     iso_time,
     metadata_document,
     next_attempt,

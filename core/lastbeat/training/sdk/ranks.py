@@ -13,10 +13,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from lastbeat.model import runid
+from lastbeat.model.document_field import encode
 from lastbeat.model.runid import rank_error_key, rank_key
 from lastbeat.stores.port import DeniedError, Store, StoreError
 from lastbeat.training.sdk.beat_tasks import Beat, BeatStep, BeatTask, BeatTasks, RunStart
-from lastbeat.training.sdk.documents import encode, iso_time, process_mark
+from lastbeat.training.sdk.documents import iso_time, process_mark
 from lastbeat.training.sdk.first_error import RankZeroState, rank_zero_state, retry_for, started_at, write_first_error
 from lastbeat.training.sdk.run import Run, is_cancelled
 from lastbeat.training.sdk.safe_log import WarnOnce, safe_log

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lastbeat.model.document_field import encode
 from lastbeat.training.sdk.documents import (
     AttemptIdentity,
     ProgressHistory,
     RunIdentity,
-    encode,
     iso_time,
     metadata_document,
 )

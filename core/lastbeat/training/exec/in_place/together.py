@@ -18,10 +18,10 @@ from contextlib import suppress
 from typing import Final
 
 from lastbeat.model.codec import DamagedError, codec
+from lastbeat.model.document_field import encode
 from lastbeat.model.starts_in_place import FOLDER, KEY, StartsInPlace
 from lastbeat.stores.port import Blob, Expect, Store, StoreError
 from lastbeat.training.exec.in_place.participants import Participant
-from lastbeat.training.sdk.documents import encode
 
 _LIMIT_BYTES: Final = 1 << 20
 _AGAIN_S: Final = 0.5
