@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from lastbeat.model.job import GpuUse, JobReport, JobSpec, JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RestartPolicy, RestartRuling, Supervision
+from lastbeat.model.signal import Catalogue
 from lastbeat.stores.port import Store
 from lastbeat.watch.observe.log_observer import LogSettings, default_catalogue
 from lastbeat.watch.record.repository import RecordRepository
@@ -229,9 +231,7 @@ class SupervisedScene:
         named = (
             frozenset().union(*self.policy.reaction_signals.values()) if self.policy is not None else frozenset[str]()
         )
-        more["signals"] = LogSettings(
-            lambda: default_catalogue()._replace(noticed=named), str(sorted(named)), self.log_places
-        )
+        more["signals"] = LogSettings(lambda: _noticing(named), str(sorted(named)), self.log_places)
         token = None if lease is None else lease.token
         context = WatchContext(self.store, (self.channel,), self.limits, self.store.clock, token=token, **more)
         return Watch(RUN, context)
@@ -292,6 +292,12 @@ class SupervisedScene:
         self.store.heal()
         self.launcher.heal()
         self.commands.heal()
+
+
+@lru_cache
+def _noticing(named: frozenset[str]) -> Catalogue:
+    """One catalogue for all watchers of a policy, as a supervisor has it: what matches its patterns is made once."""
+    return default_catalogue()._replace(noticed=named)
 
 
 def _look(scene: SupervisedScene) -> object:

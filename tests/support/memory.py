@@ -1,7 +1,7 @@
 """A store in memory whose clock is turned by hand, which can fail or stop at any of its calls."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
@@ -61,13 +61,20 @@ class MemoryStore:
             self.after = hook
 
     def refuse(
-        self, operation: str, error: BaseException | type[BaseException], *, under: str = "", named: str = ""
+        self,
+        operation: str | Collection[str],
+        error: BaseException | type[BaseException],
+        *,
+        key: str = "",
+        under: str = "",
+        named: str = "",
     ) -> None:
-        """Raise ``error`` at every call of ``operation``, or of "any", whose key begins with ``under`` and contains
-        ``named``."""
+        """Raise ``error`` at every call of ``operation``, of one of several, or of "any", whose key is ``key``, begins
+        with ``under`` and contains ``named``, as far as they are given."""
+        operations = {operation} if isinstance(operation, str) else set(operation)
 
-        def hook(asked: str, key: str) -> None:
-            if operation in {"any", asked} and key.startswith(under) and named in key:
+        def hook(asked: str, at: str) -> None:
+            if not operations.isdisjoint({"any", asked}) and key in {"", at} and at.startswith(under) and named in at:
                 raise error
 
         self.before = hook

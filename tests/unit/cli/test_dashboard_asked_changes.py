@@ -18,6 +18,7 @@ from lastbeat.watch.record.codec import decode_record, encode
 from lastbeat.watch.record.silences import Silences
 from lastbeat_cli.dashboard.changes import InvalidChangeError, StoredChanges, page_author, read_change
 from support.memory import MemoryStore
+from support.there import there
 
 FROM = "10.0.0.7"
 SEEN = {"acknowledge": "mistral-1", "transition": 3}
@@ -69,8 +70,7 @@ def failed(store: MemoryStore, transitions: int) -> None:
 
 
 def acknowledged(store: MemoryStore) -> tuple[str, str] | None:
-    blob = store.read("mistral-1/_watchdog.json", 10**6)
-    assert blob is not None
+    blob = there(store.read("mistral-1/_watchdog.json", 10**6))
     given = decode_record(blob.body).acknowledged
     return None if given is None else (given.by, given.note)
 
@@ -156,11 +156,7 @@ def test_an_author_is_one_harmless_line_of_bounded_length(name: str, address: st
 def test_a_store_that_fails_is_told_of(fault: StoreError, status: int) -> None:
     store = MemoryStore()
 
-    def fail(operation: str, _key: str) -> None:
-        if operation == "write":
-            raise fault
-
-    store.before = fail
+    store.refuse("write", fault)
     got, told = ask(store, **WISH)
     assert got == status
     assert told["error"]

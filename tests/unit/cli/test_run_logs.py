@@ -19,6 +19,7 @@ from lastbeat_cli.run_logs.following import Following, until_over
 from lastbeat_cli.run_logs.printing import IN_A_PIPE, Grep, Lines, Printer
 from lastbeat_cli.run_logs.reading import Last, chunks, end_of
 from support.memory import START, MemoryStore
+from support.there import there
 
 RUN = "run-1"
 LOG = "logs/training_log_latest.txt"
@@ -51,8 +52,7 @@ class World:
 @given(_TEXTS, st.integers(0, 50), st.integers(1, 200))
 def test_the_last_lines_are_those_that_any_editor_shows(text: str, most: int, times: int) -> None:
     body = text * times
-    end = end_of(World(MemoryStore()).put(body), most)
-    assert end is not None
+    end = there(end_of(World(MemoryStore()).put(body), most))
     lines = body.encode().split(b"\n")
     half = lines.pop()
     wanted = [*lines, *([half] if half else [])]
@@ -93,8 +93,7 @@ def test_what_is_followed_is_printed_once_however_it_came(parts: list[str], wind
         "a first line that is long enough to be known again, wherever it lies now\n" * 2,
     )
     source = world.put(text)
-    end = end_of(source, 0)
-    assert end is not None
+    end = there(end_of(source, 0))
     following.begin(source, end.cursor)
     whole = text
     for part in parts:
@@ -140,8 +139,7 @@ def test_where_it_stands_is_told_in_order_and_never_twice(text: str, pattern: st
 
 def test_a_line_that_is_too_long_is_cut_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     printer = Printer()
-    text = printer.text(b"x" * 1_000_000)
-    assert text is not None
+    text = there(printer.text(b"x" * 1_000_000))
     printer.show(LOG, text)
     shown = capsys.readouterr().out
     assert shown.endswith(CUT + "\n")

@@ -171,8 +171,7 @@ def test_time_before_the_first_look_is_not_unnoticed(
 ) -> None:
     sheet = Timesheet((KILLED, *([attempt(2, again, again)] if again is not None else [])))
     watched_from = None if watched is None else at(watched)
-    found = goodput(sheet, at(again or 1000), watched_from=watched_from)
-    assert found is not None
+    found = there(goodput(sheet, at(again or 1000), watched_from=watched_from))
     until, dead, detect_s = expected
     assert found.until == at(until)
     assert {use: seconds for use, seconds in parts(found).items() if use in {"restarting", "unnoticed"}} == dead

@@ -21,6 +21,7 @@ from lastbeat.watch.decide.numbers import judged
 from lastbeat.watch.decide.pace import SLOW, pace
 from support.laws import examples
 from support.numbered import START, Looks, SimulatedRun, healthy, watched
+from support.there import there
 from support.world import World
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -41,33 +42,14 @@ def after(began: float, times: float) -> Callable[[float], float]:
 # The pace.
 
 
-@pytest.mark.parametrize("step_s", [0.1, 1.0, 20.0, 90.0])
-def test_a_doubled_step_time_is_reported_within_fifteen_minutes(step_s: float) -> None:
-    hours = 2.0 if step_s < 60 else 12.0
+@pytest.mark.parametrize(("step_s", "hours"), [(0.1, 1.5), (20.0, 2.0), (90.0, 8.0)])
+def test_a_doubled_step_time_is_reported_within_fifteen_minutes(step_s: float, hours: float) -> None:
     run = replace(PLAIN, hours=hours, step_s=step_s, slower=after(hours - 1, 2.0))
-    found = first(run, "slowdown")
+    found = there(first(run, "slowdown"))
     # A slot of a run with long steps takes more than ten minutes.
     limit_s = max(15 * MINUTE, 40 * step_s)
-    assert found is not None
     assert (found[0] - hours + 1) * HOUR > 0
     assert (found[0] - hours + 1) * HOUR <= limit_s
-
-
-NO_SLOWDOWN = [
-    ("a steady run", PLAIN),
-    ("a step that takes a fifth longer", replace(PLAIN, slower=after(2.0, 1.2))),
-    ("five slow minutes", replace(PLAIN, slower=lambda hours: 3.0 if 2.0 <= hours < 2.0 + 5 / 60 else 1.0)),
-    ("evaluations of eight minutes", replace(PLAIN, pause_minutes=8.0, pause_every_minutes=30.0)),
-    ("one long evaluation", replace(PLAIN, pause_minutes=40.0, pause_every_minutes=130.0)),
-    ("steps of very different lengths", replace(PLAIN, jitter=0.6)),
-    ("a slow beginning", replace(PLAIN, slower=lambda hours: 3.0 if hours < 0.3 else 1.0)),
-    ("a run that has become faster", replace(PLAIN, slower=after(2.0, 0.5))),
-]
-
-
-@pytest.mark.parametrize("run", [row[1] for row in NO_SLOWDOWN], ids=[row[0] for row in NO_SLOWDOWN])
-def test_no_slowdown(run: SimulatedRun) -> None:
-    assert first(run, "slowdown") is None
 
 
 def test_a_slowdown_tells_since_when_and_ends_with_it() -> None:
@@ -113,26 +95,30 @@ def test_an_attempt_is_compared_with_the_one_before(earlier: UsualNumbers, ranks
 # The levels.
 
 
-@pytest.mark.parametrize("minutes", [20, 60, 150])
-@pytest.mark.parametrize("noise", [0.01, 0.06])
+@pytest.mark.parametrize(("minutes", "noise"), [(20, 0.01), (60, 0.06), (150, 0.01), (150, 0.06)])
 def test_a_divergence_is_reported_before_the_loss_is_twice_what_it_was(minutes: int, noise: float) -> None:
     run = replace(PLAIN, hours=5.0, noise=noise, higher=lambda hours: 2 ** max(0.0, (hours - 2) * 60 / minutes))
-    found = first(run, "loss_diverging")
-    assert found is not None
+    found = there(first(run, "loss_diverging"))
     assert 1.0 < found[1] < 2.0
 
 
 def test_a_jump_that_stays_is_reported_after_a_hundred_steps() -> None:
     run = replace(PLAIN, step_s=10.0, higher=after(2.0, 1.8))
-    found = first(run, "loss_spike")
-    assert found is not None
+    found = there(first(run, "loss_spike"))
     assert 100 * 10 <= (found[0] - 2.0) * HOUR <= 160 * 10
 
 
 QUIET = [
-    ("a run that falls", PLAIN),
-    ("one with spikes that come back", replace(PLAIN, spike_hours=0.25)),
-    ("a jump that comes back within a hundred steps",
+    ("a run whose loss falls and whose pace is steady", PLAIN),
+    ("a step that takes a fifth longer", replace(PLAIN, slower=after(2.0, 1.2))),
+    ("five slow minutes", replace(PLAIN, slower=lambda hours: 3.0 if 2.0 <= hours < 2.0 + 5 / 60 else 1.0)),
+    ("evaluations of eight minutes", replace(PLAIN, pause_minutes=8.0, pause_every_minutes=30.0)),
+    ("one long evaluation", replace(PLAIN, pause_minutes=40.0, pause_every_minutes=130.0)),
+    ("steps of very different lengths", replace(PLAIN, jitter=0.6)),
+    ("a slow beginning", replace(PLAIN, slower=lambda hours: 3.0 if hours < 0.3 else 1.0)),
+    ("a run that has become faster", replace(PLAIN, slower=after(2.0, 0.5))),
+    ("spikes of the loss that come back", replace(PLAIN, spike_hours=0.25)),
+    ("a jump of the loss that comes back within a hundred steps",
      replace(PLAIN, step_s=10.0, higher=lambda hours: 3.0 if 2.0 <= hours < 2.0 + 80 * 10 / HOUR else 1.0)),
     ("noise of a third", replace(PLAIN, noise=0.3, heavy=True)),
     ("a loss that is reported each 500 steps", replace(PLAIN, report_every=500, noise=0.1)),
@@ -142,8 +128,8 @@ QUIET = [
 
 
 @pytest.mark.parametrize("run", [row[1] for row in QUIET], ids=[row[0] for row in QUIET])
-def test_nothing_is_said_of_the_loss_of(run: SimulatedRun) -> None:
-    found = {name for _, _, conditions in watched(run) for name in conditions}
+def test_nothing_is_said_of(run: SimulatedRun) -> None:
+    found = {name for _, _, conditions in watched(run, every_s=2 * MINUTE) for name in conditions}
     assert found == set()
 
 
@@ -180,11 +166,9 @@ def test_the_scale_of_the_loss_and_the_unit_of_time_do_not_matter(seed: int, pow
     times = [1.0] * 150 + [1.4 + 0.1 * at for at in range(chance.randrange(40))]
     values = [height * math.exp(chance.gauss(0, 0.05)) for height in times]
     points = curve_of(values)
-    found = level(points, math.log(1.25), None, stood=False)
+    found = there(level(points, math.log(1.25), None, stood=False))
     scaled = [each._replace(loss=each.loss * 2.0**power, at=each.at * unit) for each in points]
-    other = level(scaled, math.log(1.25), None, stood=False)
-    assert found is not None
-    assert other is not None
+    other = there(level(scaled, math.log(1.25), None, stood=False))
     assert (found.rise is None) is (other.rise is None)
     if found.rise is not None and other.rise is not None:
         assert found.rise[2:] == other.rise[2:]
@@ -192,29 +176,27 @@ def test_the_scale_of_the_loss_and_the_unit_of_time_do_not_matter(seed: int, pow
 
 
 @settings(max_examples=examples(30, 1000))
-@given(st.lists(st.floats(0.7, 1.15), min_size=20, max_size=60))
+@given(st.lists(st.floats(0.7, 1.15), min_size=20, max_size=30))
 def test_a_loss_that_hovers_around_the_limit_is_reported_once(heights: list[float]) -> None:
     limit, changes, stood = math.log(1.25), 0, False
     for height in heights:
         # Next to no noise, so the least rise is the limit.
         points = curve_of([2.0, 2.0001] * 75 + [2.0 * math.exp(limit * height), 2.0001 * math.exp(limit * height)] * 15)
-        found = level(points, limit, None, stood=stood)
-        assert found is not None
+        found = there(level(points, limit, None, stood=stood))
         changes += (found.rise is not None) is not stood
         stood = found.rise is not None
     assert changes <= 1
 
 
 @settings(max_examples=examples(30, 1000))
-@given(st.lists(st.floats(1.2, 1.45), min_size=20, max_size=60))
+@given(st.lists(st.floats(1.2, 1.45), min_size=20, max_size=30))
 def test_a_pace_that_hovers_around_the_limit_is_reported_once(factors: list[float]) -> None:
     points = [CurvePoint(100.0 * at, 1000 * at) for at in range(60)]
     changes, stood = 0, False
     for factor in factors:
         last = points[-1]
         points.append(CurvePoint(last.at + 100.0, last.step + round(1000 / factor)))
-        found = pace(points, None, stood=stood)
-        assert found is not None
+        found = there(pace(points, None, stood=stood))
         changes += (found.slow is not None) is not stood
         stood = found.slow is not None
     assert changes <= 1
@@ -234,7 +216,7 @@ STEPS = st.integers(-5, 10**6)
 LIKELY = st.tuples(st.floats(1.7e9, 1.8e9), STEPS, st.floats() | st.just(0.0), st.floats() | st.none()).map(list)
 
 
-@settings(max_examples=examples(100, 3000))
+@settings(max_examples=examples(50, 3000))
 @given(
     st.fixed_dictionaries(
         {"recent": st.lists(ROW | LIKELY, max_size=120) | ANYTHING, "step": STEPS | ANYTHING, "loss": ANYTHING},
@@ -331,8 +313,7 @@ def test_a_new_attempt_knows_what_was_usual_before() -> None:
 def test_a_healthy_run_writes_its_usual_numbers_seldom() -> None:
     world = World()
     world.hand_step = 100_000  # type: ignore[attr-defined]
-    go(world, 300, 60)
-    held = world.record
-    assert held is not None
+    go(world, 120, 60)
+    held = there(world.record)
     assert held.numbers is not None
-    assert held.seq <= 3
+    assert held.seq <= 2

@@ -103,11 +103,7 @@ def test_where_it_cannot_be_known_nothing_is_lost(refused: str) -> None:
     fleet.fails()
     fleet.pass_of(slack)
 
-    def away(operation: str, key: str) -> None:
-        if (operation, key) == (refused, CHANNELS):
-            raise UnreachableError("away")
-
-    fleet.store.before = away
+    fleet.store.refuse(refused, UnreachableError("away"), key=CHANNELS)
     fleet.pass_of(pager)
     assert pager.events == ["FAILED"]
 

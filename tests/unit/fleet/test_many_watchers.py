@@ -163,7 +163,7 @@ class ManyWatchers(RuleBasedStateMachine):
 
 TestManyWatchers = ManyWatchers.TestCase
 TestManyWatchers.settings = settings(
-    max_examples=examples(8, 2000),
+    max_examples=examples(6, 2000),
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

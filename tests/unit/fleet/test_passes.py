@@ -19,6 +19,7 @@ from lastbeat.stores.counting import CountingStore, Tally
 from lastbeat.stores.port import StoreError, UnreachableError
 from support.http_sink import Answer, HttpSink, http_sink
 from support.paged import PagedStore
+from support.there import there
 from support.waiting import until
 from support.world import World, running
 
@@ -207,8 +208,7 @@ def test_what_the_page_cost_is_in_the_mark_too(processes: str) -> None:
     sweep = sweep_of(world, page=Pages(world))
     for _ in range(3):
         made = sweep.run()
-        mark = read_mark(world.store)
-        assert mark is not None
+        mark = there(read_mark(world.store))
         assert mark.recent[-1].requests == made.requests
         marked = [each.requests["LIST"] for each in mark.recent]
         world.after(60)
@@ -224,8 +224,7 @@ def test_what_costs_less_than_a_mark_is_told_by_the_next() -> None:
     made, told = [], []
     for _ in range(3):
         made.append(sweep.run().requests["GET"])
-        mark = read_mark(world.store)
-        assert mark is not None
+        mark = there(read_mark(world.store))
         told.append([each.requests["GET"] for each in mark.recent])
         world.after(60)
         world.beat_all()

@@ -13,7 +13,7 @@ from support.paged import PagedStore
 from support.pairwise import all_pairs
 from support.world import World
 
-LIVING = 20
+LIVING = 8
 
 
 def _world(finished: int = 300, most: int = 50) -> World:
@@ -251,11 +251,7 @@ def test_a_run_whose_own_alerts_may_not_be_read_is_watched_without_them() -> Non
     world.sweep()
     name = f"run-{500:06}-live"
 
-    def refuse(_operation: str, key: str) -> None:
-        if key.endswith("_alerts.json"):
-            raise DeniedError("403")
-
-    world.store.before = refuse
+    world.store.refuse("any", DeniedError("403"), named="_alerts.json")
     world.after(60)
     _beat(world, name)
     world.run(name).beat(raised_at=world.now.isoformat())

@@ -56,33 +56,33 @@ def test_a_small_fleet_is_read_in_each_pass() -> None:
 
 
 def test_in_a_large_fleet_a_loss_that_is_no_number_is_found_within_the_reading_time() -> None:
-    world = running(200)
+    world = running(100)
     world.sweep()
     for _ in range(21):
         world.after(60)
-        world.beat_all(but=("run-0150",))
-        world.run("run-0150").both(3)
-        world.run("run-0150").progress(3, loss="NaN")
+        world.beat_all(but=("run-0075",))
+        world.run("run-0075").both(3)
+        world.run("run-0075").progress(3, loss="NaN")
         world.sweep()
-    assert world.told("run-0150") == ["WARNING"]
+    assert world.told("run-0075") == ["WARNING"]
 
 
 def test_one_stale_heartbeat_is_a_warning_and_its_return_the_end_of_it() -> None:
-    world = running(20)
+    world = running(6)
     world.sweep()
     for _ in range(12):
         world.after(60)
         world.beat_all(but=("run-0005",))
         world.run("run-0005").beat()
         report = world.sweep()
-    assert report.statuses == {"RUNNING": 19, "RUNNING (WARNING)": 1}
+    assert report.statuses == {"RUNNING": 5, "RUNNING (WARNING)": 1}
     assert world.told("run-0005") == ["WARNING"]
     world.run("run-0005").progress(5)
-    assert world.sweep().statuses == {"RUNNING": 20}
+    assert world.sweep().statuses == {"RUNNING": 6}
 
 
 def test_a_document_that_is_written_again_and_again_is_found_out() -> None:
-    world = running(20)
+    world = running(10)
     frozen = world.now.isoformat()
     for _ in range(30):
         world.after(60)
@@ -183,7 +183,7 @@ def test_a_log_that_is_stored_again_and_says_nothing_new_is_no_life() -> None:
 
 
 def test_a_crash_in_a_log_is_found_when_the_run_falls_silent_at_the_latest() -> None:
-    world = running(20)
+    world = running(8)
     world.sweep()
     run = world.run("run-0007")
     for minute in range(12):
@@ -206,20 +206,20 @@ def test_folders_without_a_run_s_files_are_no_runs() -> None:
 
 
 def test_stalls_are_found_in_a_fleet() -> None:
-    world = running(20, policy=Policy(stall_s=1200.0), fleet=FleetPolicy(group_runs=50))
+    world = running(6, policy=Policy(stall_s=1200.0), fleet=FleetPolicy(group_runs=50))
     for minute in range(50):
         world.after(60)
-        for number in range(20):
+        for number in range(6):
             run = world.run(f"run-{number:04}")
             run.beat()
-            run.progress(7 if number == 12 and minute > 3 else minute)
+            run.progress(7 if number == 3 and minute > 3 else minute)
         world.sweep()
-    assert world.told("run-0012") == ["WARNING", "TIMED_OUT"]
+    assert world.told("run-0003") == ["WARNING", "TIMED_OUT"]
     assert len(world.channel.sent) == 2
 
 
 def test_a_log_that_stands_still_for_the_catalogue_s_limit_is_found_in_a_fleet() -> None:
-    world = running(30, policy=Policy(inactivity_s=900.0), fleet=FleetPolicy(group_runs=50))
+    world = running(6, policy=Policy(inactivity_s=900.0), fleet=FleetPolicy(group_runs=50))
     for minute in range(36):
         world.after(60)
         world.beat_all()

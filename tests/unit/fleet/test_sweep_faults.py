@@ -22,7 +22,7 @@ from support.world import World, running, told_of
 def test_a_fleet_that_cannot_be_seen_is_told_once_and_nothing_follows_from_it(
     error: Exception, restarted: bool
 ) -> None:
-    world = running(50)
+    world = running(10)
     world.sweep()
     world.store.refuse("any", error)
     for _ in range(30):
@@ -33,7 +33,7 @@ def test_a_fleet_that_cannot_be_seen_is_told_once_and_nothing_follows_from_it(
     assert [(m.event, m.run_id) for m in world.channel.sent] == [(Event.BLIND, world.store.url)]
     world.store.heal()
     world.beat_all()
-    assert world.sweep(restarted=restarted).statuses == {"RUNNING": 50}
+    assert world.sweep(restarted=restarted).statuses == {"RUNNING": 10}
     assert world.channel.events == ["BLIND", "SIGHTED"]
 
 

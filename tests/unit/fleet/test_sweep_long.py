@@ -10,6 +10,7 @@ from lastbeat.stores.port import DeniedError, Page, UnreachableError
 from support.channel import ListChannel
 from support.messages import FAILED
 from support.paged import PagedStore
+from support.there import there
 from support.waiting import LIMIT_S, until
 from support.world import World
 
@@ -238,8 +239,7 @@ def test_what_a_look_found_after_its_pass_outlasts_a_pass_that_cannot_see() -> N
     until(looks_on)
     held.set()
     assert ended.wait(LIMIT_S)
-    looks = world.sweeper._context.pool
-    assert looks is not None
+    looks = there(world.sweeper._context.pool)
     until(lambda: not looks.is_busy("slow"))
     world.store.refuse("any", UnreachableError("503"))
     assert world.sweep().blind
@@ -258,8 +258,7 @@ def test_without_channels_a_decision_that_could_not_be_written_is_made_again() -
     world.store.heal()
     world.after(60)
     report = world.sweep()
-    record = world.run("x").record
-    assert record is not None
+    record = there(world.run("x").record)
     assert record.status is not None
     assert (record.status.value, len(report.transitions)) == ("TIMED_OUT", 1)
 

@@ -27,10 +27,7 @@ def one(number: int, count: int = 2, pause: Callable[[float], None] = lambda _: 
 
 
 def away(store: MemoryStore) -> None:
-    def fail(operation: str, key: str) -> None:
-        raise UnreachableError(f"{operation} {key}: no answer")
-
-    store.before = fail
+    store.refuse("any", UnreachableError("no answer"))
 
 
 def test_who_asks_first_is_followed() -> None:

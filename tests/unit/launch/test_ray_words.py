@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lastbeat.jobs.launchers.ray import dashboard, gpus, resources
 from lastbeat.jobs.launchers.ray_exec import jobs as words
 from lastbeat.model.job import JobState
+from support.there import there
 
 HEAD = (
     "2026-11-23 02:06:40,493\tINFO cli.py:42 -- \x1b[37mJob submission server address\x1b[39m: "
@@ -149,9 +150,8 @@ Demands:
 
 
 def test_the_resources_that_ray_status_prints() -> None:
-    found = resources.resources_in(STATUS)
+    found = there(resources.resources_in(STATUS))
 
-    assert found is not None
     assert dict(found) == {
         "gpus_available": 2.0,
         "gpus_used": 1.5,
@@ -164,9 +164,8 @@ def test_the_resources_that_ray_status_prints() -> None:
 
 
 def test_the_resources_that_an_older_ray_prints_with_what_is_amiss() -> None:
-    found = resources.resources_in(OLDER)
+    found = there(resources.resources_in(OLDER))
 
-    assert found is not None
     assert (found.gpus_used, found.gpus_available, found.cpus_used, found.cpus_available) == (8.0, 16.0, 8.0, 96.0)
     assert found.failed_nodes == 1
     assert not found.healthy
@@ -174,9 +173,8 @@ def test_the_resources_that_an_older_ray_prints_with_what_is_amiss() -> None:
 
 
 def test_a_cluster_without_gpus_is_not_healthy() -> None:
-    found = resources.resources_in(STATUS.replace(" 1.5/2.0 GPU\n", ""))
+    found = there(resources.resources_in(STATUS.replace(" 1.5/2.0 GPU\n", "")))
 
-    assert found is not None
     assert (found.gpus_available, found.healthy) == (0.0, False)
 
 

@@ -18,6 +18,7 @@ from lastbeat.watch.observe.tailed_log import TailedLog
 from support.followed import KEY, ROOM, Followed, document, kept, lines, said
 from support.log_recorder import GAP, recorders
 from support.memory import MemoryStore
+from support.there import there
 
 
 def test_a_log_that_has_not_changed_costs_nothing() -> None:
@@ -133,8 +134,7 @@ def test_of_a_rotated_file_more_than_may_be_read_is_skipped(tmp_path: Path) -> N
     file = TailedLog(str(path))
 
     def look() -> None:
-        source = local_log(path)
-        assert source is not None
+        source = there(local_log(path))
         follow(file, source, 100_000, None, readers)
 
     path.write_text(lines(0, 10))
@@ -342,8 +342,7 @@ def test_a_file_that_is_rotated_is_read_to_its_end(steps: list[tuple[str, int]])
             elif what == "restart":
                 file = kept(file)
             elif what == "look":
-                source = local_log(path)
-                assert source is not None
+                source = there(local_log(path))
                 if not file.is_read(source):
                     follow(file, source, ROOM, None, readers)
                 # Between two looks no more than one rotation can be followed, and a copy only by its text.

@@ -9,6 +9,7 @@ from importlib import resources
 import pytest
 
 from lastbeat.views.page.assembling import SCRIPTS, STYLES, AssetError, assemble, asset, page
+from support.there import there
 
 TEMPLATE = "<!doctype html><meta charset=utf-8><!--POLICY--><!--STYLE--><body><!--DATA--><!--SCRIPT-->"
 
@@ -130,9 +131,7 @@ def test_a_part_that_was_not_shipped_is_an_error_that_names_it() -> None:
 def test_dark_is_one_set_of_colours_whether_the_system_or_a_person_asks_for_it() -> None:
     css = asset("page.css")
     # A stylesheet has no way to say it once for a media query and for an attribute.
-    chosen = re.search(r':root\[data-theme="dark"\] \{(.*?)\}', css, re.DOTALL)
-    asked = re.search(r':root:not\(\[data-theme="light"\]\) \{(.*?)\}', css, re.DOTALL)
-    assert chosen is not None
-    assert asked is not None
+    chosen = there(re.search(r':root\[data-theme="dark"\] \{(.*?)\}', css, re.DOTALL))
+    asked = there(re.search(r':root:not\(\[data-theme="light"\]\) \{(.*?)\}', css, re.DOTALL))
     assert chosen[1].split() == asked[1].split()
     assert "--bg:" in chosen[1]

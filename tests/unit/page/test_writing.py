@@ -25,6 +25,7 @@ from lastbeat.views.fleet_losses import LossReader
 from lastbeat.views.page.writing import KEY, MOST_RUNS, PageOfFleet
 from lastbeat.watch.record.codec import encode
 from support.memory import START, MemoryStore
+from support.there import there
 
 EVERY_S = 300.0
 REPORT = PassReport(START, requests={"LIST": 2, "GET": 1, "PUT": 1, "DELETE": 0}, notes=("before",))
@@ -62,8 +63,7 @@ class World:
 
     @property
     def data(self) -> dict[str, Any]:
-        found = re.search(rb'id="data">([A-Za-z0-9+/=]+)</script>', self.store.held[KEY].body)
-        assert found is not None
+        found = there(re.search(rb'id="data">([A-Za-z0-9+/=]+)</script>', self.store.held[KEY].body))
         read: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found[1])))
         return read
 
@@ -199,11 +199,7 @@ def test_a_fleet_that_cannot_be_seen_leaves_the_old_page(world: World) -> None:
 def test_what_goes_wrong_is_a_note_and_is_not_tried_in_each_pass(
     world: World, fault: Exception, operation: str
 ) -> None:
-    def fail(what: str, key: str) -> None:
-        if (what, key) == (operation, KEY):
-            raise fault
-
-    world.store.before = fail
+    world.store.refuse(operation, fault, key=KEY)
     page = world.writer()
     assert str(fault) in write(page).notes[-1]
     world.store.heal()
@@ -287,10 +283,6 @@ def test_what_no_reading_comes_to_is_no_reason_to_read_again_within_the_hour(wor
 def test_where_what_failures_cost_cannot_be_read_the_page_is_written_without(world: World) -> None:
     world = costly(world)
 
-    def refuse(operation: str, _key: str) -> None:
-        if operation == "list":
-            raise UnreachableError("503")
-
-    world.store.before = refuse
+    world.store.refuse("list", UnreachableError("503"))
     assert write(world.writer()).notes == REPORT.notes
     assert "causes" not in world.data

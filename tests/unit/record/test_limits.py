@@ -36,14 +36,6 @@ def listed(store: MemoryStore) -> Entry | None:
     return next((entry for entry in store.list("").entries if entry.key == LIMITS), None)
 
 
-def refuse(store: MemoryStore, wanted: str, error: StoreError) -> None:
-    def before(operation: str, _key: str) -> None:
-        if operation == wanted:
-            raise error
-
-    store.before = before
-
-
 def test_they_are_read_once_a_minute_however_many_ask() -> None:
     store = MemoryStore()
     limits = FleetLimits(store, GOOD_FOR_S)
@@ -92,7 +84,7 @@ def test_what_was_read_holds_while_the_store_does_not_answer() -> None:
     store.put_text(LIMITS, held({"runs": "*", "stale_minutes": 20}))
     limits = FleetLimits(store, GOOD_FOR_S)
     assert stale_minutes(limits) == 20
-    refuse(store, "read", UnreachableError("no answer"))
+    store.refuse("read", UnreachableError("no answer"))
     later = limits.policy("run", HERE, START + timedelta(seconds=GOOD_FOR_S))
     assert (later.stale_s, later.unread) == (1200.0, None)
     assert limits.note is not None
@@ -105,7 +97,7 @@ def test_what_was_read_holds_while_the_store_does_not_answer() -> None:
 
 def test_what_was_never_read_is_not_known() -> None:
     store = MemoryStore()
-    refuse(store, "read", UnreachableError("no answer"))
+    store.refuse("read", UnreachableError("no answer"))
     limits = FleetLimits(store)
     policy = limits.policy("run", HERE, START)
     assert policy.unread == "The fleet's limits cannot be read: no answer"

@@ -28,6 +28,7 @@ from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.sections import SectionLimits
 from support.memory import MemoryStore
 from support.reporting import start
+from support.there import there
 
 STATE = f"r/{runid.LEARNED}"
 SAVING, STEPPING = SpanKey("section", "checkpointing"), SpanKey("section", "step")
@@ -59,9 +60,7 @@ def rank(store: MemoryStore, number: int, attempt: int = 1, sections: Any = (), 
 
 
 def kept(store: MemoryStore) -> LearnedState:
-    state = read_state(store.held[STATE].body)
-    assert state is not None
-    return state
+    return there(read_state(store.held[STATE].body))
 
 
 def limits(run: Run) -> dict[str, float]:
@@ -95,8 +94,7 @@ def test_a_million_names_and_many_threads_cost_no_memory() -> None:
 
 def test_the_time_of_a_run_is_counted_as_what_its_limit_is_of() -> None:
     run = training(Learning(SectionLimits()))
-    times = run.sections.times
-    assert times is not None
+    times = there(run.sections.times)
     with run.section("setup"):
         run.step(0)
     for step in range(8):
@@ -259,11 +257,7 @@ def test_a_store_that_fails_is_asked_again_and_limits_stay_as_they_are() -> None
     learning.write(beat(run, store))
     rank(store, 3, checkpointing=200.0)
 
-    def away(operation: str, key: str) -> None:
-        if operation in {"list", "write"}:
-            raise UnreachableError("away")
-
-    store.before = away
+    store.refuse(("list", "write"), UnreachableError("away"))
     with pytest.raises(UnreachableError):
         learning.write(beat(run, store))
     assert limits(run) == {"checkpointing": 500.0}
@@ -276,11 +270,7 @@ def test_a_training_that_may_not_read_learns_for_itself() -> None:
     store, learning = MemoryStore(), Learning(SectionLimits(), every_s=0.0)
     run = training(learning, checkpointing=100.0)
 
-    def write_only(operation: str, key: str) -> None:
-        if operation in {"read", "list"}:
-            raise DeniedError("no")
-
-    store.before = write_only
+    store.refuse(("read", "list"), DeniedError("no"))
     for longest_s in (100.0, 120.0):
         spend(run, checkpointing=longest_s)
         learning.write(beat(run, store))

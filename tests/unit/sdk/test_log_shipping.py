@@ -249,11 +249,7 @@ def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
     path.write_text("one\n")
     shipping = LogShipping(FileFeed(path))
 
-    def refuse(operation: str, _key: str) -> None:
-        if operation == "write":
-            raise DeniedError("no")
-
-    store.before = refuse
+    store.refuse("write", DeniedError("no"))
     with pytest.raises(DeniedError):
         shipping.write(beat(store))
     store.before = lambda _operation, _key: None

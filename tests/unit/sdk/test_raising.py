@@ -14,6 +14,7 @@ from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.run import Run
 from support.memory import MemoryStore
 from support.reporting import start
+from support.there import there
 
 KEY = "run/_alerts.json"
 
@@ -119,11 +120,7 @@ def test_two_that_raise_at_once_both_come_through() -> None:
 def test_where_training_may_not_read_it_writes_all_the_same() -> None:
     store = MemoryStore()
 
-    def deny(operation: str, _key: str) -> None:
-        if operation == "read":
-            raise DeniedError("no")
-
-    store.before = deny
+    store.refuse("read", DeniedError("no"))
     add_alerts(store, "run", [RaisedAlert("own", "text")])
     store.before = lambda _operation, _key: None
     assert [each["title"] for each in written(store)] == ["text"]
@@ -133,8 +130,7 @@ def test_the_document_is_bounded() -> None:
     store = MemoryStore()
     for number in range(MOST + 5):
         add_alerts(store, "run", [RaisedAlert(str(number), "\U0001f525" * 500, "\U0001f525" * 5000)])
-    blob = store.read(KEY, 1 << 24)
-    assert blob is not None
+    blob = there(store.read(KEY, 1 << 24))
     assert blob.size_bytes < LIMIT_BYTES
     assert [each.id for each in read_alerts(blob.body)] == [str(number) for number in range(5, MOST + 5)]
 

@@ -189,11 +189,7 @@ def test_metadata_that_is_no_json_object_tells_nothing_and_stops_nothing() -> No
 def test_a_training_that_may_write_and_not_read_tells_its_error(refused: str) -> None:
     store = MemoryStore()
 
-    def deny(operation: str, key: str) -> None:
-        if (operation, key) == ("read", refused):
-            raise DeniedError("access denied")
-
-    store.before = deny
+    store.refuse("read", DeniedError("access denied"), key=refused)
     assert write_first_error(store, "r", OURS, at(0), waits()).is_run_error
     assert store.held[ERROR].body == OURS
     assert not write_first_error(store, "r", THEIRS, at(0), waits()).is_run_error

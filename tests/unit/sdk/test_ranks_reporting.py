@@ -202,11 +202,7 @@ def test_an_error_that_cannot_be_told_at_once_is_told_when_the_store_is_back() -
     until(lambda: begun(store))
     other = training(store, 1, every_s=0.0)
 
-    def down(operation: str, key: str) -> None:
-        if operation == "write" and key == "r/_error":
-            raise UnreachableError("no answer")
-
-    store.before = down
+    store.refuse("write", UnreachableError("no answer"), key="r/_error")
     assert not other.fail("out of luck", wait_s=0.2)
     store.before = lambda _operation, _key: None
     until(lambda: "r/_error" in store.held)

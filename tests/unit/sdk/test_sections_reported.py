@@ -18,6 +18,7 @@ from lastbeat.training.sdk.sections import SectionLimits
 from lastbeat.watch.watchdog import Watch, WatchContext
 from support.memory import MemoryStore
 from support.reporting import environment
+from support.there import there
 from support.waiting import until
 
 LIMITS = SectionLimits({"checkpointing": 0.3})
@@ -88,11 +89,7 @@ def test_without_heartbeats_of_ranks_only_rank_0_tells() -> None:
 def test_where_nothing_may_be_deleted_the_mark_stays_and_training_ends_as_ever() -> None:
     store = MemoryStore()
 
-    def refuse(operation: str, _key: str) -> None:
-        if operation == "delete":
-            raise DeniedError("no")
-
-    store.before = refuse
+    store.refuse("delete", DeniedError("no"))
     run = training(store)
     with run.section("checkpointing"):
         until(lambda: "r/ranks/0.late" in store.held)
@@ -185,8 +182,7 @@ def test_rank_0_says_for_how_long_others_may_have_waited_for_it() -> None:
             run.sections.open[section] -= 1.1
     with run.section("short"):
         pass
-    left = until(lambda: document(store, "metadata.json").get("left_sections"))
-    assert left is not None
+    left = there(until(lambda: document(store, "metadata.json").get("left_sections")))
     (told,) = left
     assert (told["name"], told["limit_s"]) == ("checkpointing", 600.0)
     assert told["took_s"] >= 1.1

@@ -90,11 +90,7 @@ def test_exec_begins_though_another_launch_keeps_writing() -> None:
 def test_exec_that_may_not_read_writes_without_a_condition() -> None:
     store = MemoryStore()
 
-    def refuse(asked: str, _key: str) -> None:
-        if asked == "read":
-            raise DeniedError("no")
-
-    store.before = refuse
+    store.refuse("read", DeniedError("no"))
     around = environment(store, beat_s=0.01, sharing=ExecInPlace(OURS, bool))
     reporter = Reporter(lambda: around)
     run = Run("run-1", reporter, 100)

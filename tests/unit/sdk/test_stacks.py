@@ -126,11 +126,7 @@ def test_where_training_may_not_delete_they_are_emptied() -> None:
     watched.run.step(5)
     watched.beats(900)
 
-    def refuse(operation: str, _key: str) -> None:
-        if operation == "delete":
-            raise DeniedError("no")
-
-    watched.store.before = refuse
+    watched.store.refuse("delete", DeniedError("no"))
     watched.run.step(6)
     watched.beats(60)
     assert watched.store.held[KEY].body == b""

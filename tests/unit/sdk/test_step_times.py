@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lastbeat.model.stragglers import RankWindow
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.step_times import MOST_STEPS, StepTimes, StepWindows
+from support.there import there
 
 SPANS = st.lists(st.tuples(st.floats(0.001, 9), st.floats(0, 0.3), st.floats(0, 0.3), st.floats(0, 0.3)), max_size=40)
 """Of each step: how long it takes, and which parts of that are compute, a collective in it, and one outside."""
@@ -35,9 +36,7 @@ def windows(times: StepTimes, every: int = 1) -> StepWindows:
 
 
 def told(times: StepTimes) -> RankWindow:
-    window = windows(times).close()
-    assert window is not None
-    return window
+    return there(windows(times).close())
 
 
 @given(SPANS, st.booleans(), st.integers(1, 7))
@@ -77,8 +76,7 @@ def test_the_best_window_is_kept_for_each_kind_of_time() -> None:
     at = 0.0
     for step_s, compute in ((1.0, 0.5), (2.0, 0.5), (0.5, 0.0), (1.0, 0.4), (3.0, 0.0)):
         at = tell(times, [(step_s, compute, 0.0, 0.0)] * 9, at)
-        window = made.close()
-        assert window is not None
+        window = there(made.close())
         seen.append((window.number, window.basis, window.best_step_s, round(window.best_own_s, 6)))
     assert seen == [
         (1, "compute", 1.0, 0.5),
@@ -112,8 +110,7 @@ def test_what_training_told_of_its_present_step_counts_for_the_next_window() -> 
     at += 1.0
     times.step(at)
     tell(times, [(1.0, 0.0, 0.0, 0.75)] * 8, at)
-    window = made.close()
-    assert window is not None
+    window = there(made.close())
     assert (window.steps, window.own_s) == (9, 0.25)
 
 
@@ -123,8 +120,7 @@ def test_steps_without_number_and_beats_that_never_come_cost_no_memory() -> None
     for _ in range(20):
         tell(times, [(0.001, 0.5, 0.1, 0.1)] * 5000)
         made.gather()
-    window = made.close()
-    assert window is not None
+    window = there(made.close())
     assert window.steps <= MOST_STEPS
     assert window.own_s == pytest.approx(0.00045)
     tell(times, [(0.001, 0.5, 0.1, 0.1)] * 50_000)
@@ -144,8 +140,7 @@ def test_training_goes_on_telling_while_its_steps_are_summed_up() -> None:
     while not done.is_set():
         made.gather()
     thread.join()
-    window = made.close()
-    assert window is not None
+    window = there(made.close())
     assert (window.step_s, window.own_s) == (1.0, 0.5)
 
 

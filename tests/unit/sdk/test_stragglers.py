@@ -15,6 +15,7 @@ from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.stragglers import LOGGER, StragglerOptions, StragglerWatch
 from support.memory import MemoryStore
 from support.reporting import start
+from support.there import there
 
 EVERY_S = 300.0
 BEAT_S = 60.0
@@ -39,8 +40,7 @@ class Scene:
 
     def window(self, own_s: float = 1.0, *, others: dict[int, float] | None = None, attempt: int = 2) -> None:
         """A window in which each step takes rank 0 so long, and the others as ``others`` says, else as long."""
-        steps = self.run.sections.steps
-        assert steps is not None
+        steps = there(self.run.sections.steps)
         for _ in range(50):
             steps.enter()
             steps.leave(own_s)
@@ -117,8 +117,7 @@ def test_all_slow_together_is_a_slow_job() -> None:
     scene = Scene(world=1)
     scene.window()
     for _ in range(2):
-        steps = scene.run.sections.steps
-        assert steps is not None
+        steps = there(scene.run.sections.steps)
         for _ in range(25):
             scene.now += 2 * EVERY_S / 50
             steps.step(scene.now)
@@ -189,8 +188,7 @@ def test_another_rank_tells_its_window_in_its_heartbeat() -> None:
     run = Run("r", None)
     watch = StragglerWatch(StragglerOptions(), print, lambda: now)
     watch.begin(start(run, Rank(3, 4, 3, "n3"), rank_beat_s=BEAT_S))
-    steps = run.sections.steps
-    assert steps is not None
+    steps = there(run.sections.steps)
     for _ in range(100):
         now += EVERY_S / 100
         steps.step(now)

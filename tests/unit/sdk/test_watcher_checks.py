@@ -14,6 +14,7 @@ from lastbeat.training.sdk.beat_tasks import Beat
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.watcher_checks import StopCheck, WatchdogCheck
 from support.memory import MemoryStore
+from support.there import there
 from support.waiting import until
 
 BEGAN = datetime(2026, 8, 1, 10, 0, tzinfo=timezone.utc)
@@ -95,8 +96,7 @@ def test_a_request_may_be_written_by_anybody(body: bytes, said: str | None) -> N
 
 
 def test_a_long_one_is_bounded() -> None:
-    request = read_request(encode_request(replace(REQUEST, by="b" * 9999, why="w" * 9999, grace_s=1e300)))
-    assert request is not None
+    request = there(read_request(encode_request(replace(REQUEST, by="b" * 9999, why="w" * 9999, grace_s=1e300))))
     assert (len(request.by), len(request.why), request.grace_s) == (100, 200, 86400.0)
 
 
@@ -204,11 +204,7 @@ def test_who_watches_one_run_leaves_its_record(
 
 
 def test_a_record_that_training_may_not_read_says_nothing(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
-    def deny(_operation: str, key: str) -> None:
-        if key == RECORD:
-            raise DeniedError("no", "")
-
-    fleet.store.before = deny
+    fleet.store.refuse("any", DeniedError("no", ""), key=RECORD)
     with caplog.at_level(logging.WARNING, logger="lastbeat"):
         fleet.beats(50)
     assert not caplog.records

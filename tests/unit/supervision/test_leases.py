@@ -23,6 +23,7 @@ from support.jobs import FakeLauncher, SupervisedScene
 from support.memory import Killed
 from support.restart_protocol import ModelMachine
 from support.row_by_row import check_each, labelled
+from support.there import there
 from unit.supervision.test_supervised import running, settled
 
 HERE = Machine("login1 1234", "boot-1", "pid:[1]")
@@ -100,16 +101,14 @@ def test_whether_the_seat_of_a_silent_supervisor_is_free_at_once(how: dict[str, 
     machine = replace(HERE, boot=processes.boot())
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    me = processes.identity(os.getpid())
-    assert me is not None
+    me = there(processes.identity(os.getpid()))
     known = {"pid": ended.pid, "started": 1, "boot": machine.boot, "namespace": "pid:[1]", "machine": machine.name}
     if how.pop("alive", False):
         known |= {"pid": me.pid, "started": me.started}
     until = scene.store.now.replace(year=2100)
     left = LeaseHolder("silent", "ada@login1", scene.store.now, until, **{**known, **how})  # type: ignore[arg-type]
     repository = scene.repository()
-    record = repository.reload()
-    assert record is not None
+    record = there(repository.reload())
     repository.save(replace(record, seat=left), scene.store.now)
     assert taken(scene, lease("next", machine)) == ("next" if free else "silent")
 
@@ -164,8 +163,7 @@ def test_who_begins_the_run_anew_has_it_and_the_one_before_notices() -> None:
     assert outcome.record is not None
     assert outcome.record.seat is not None
     assert outcome.record.seat.token == "two"
-    holder = one.holder(outcome.record, outcome.at)
-    assert holder is not None
+    holder = there(one.holder(outcome.record, outcome.at))
     assert holder.by == "two@somewhere"
 
 

@@ -18,6 +18,7 @@ from lastbeat.watch.effects.runner import ACTION_LEASE_S
 from lastbeat_cli import learned_limits
 from support.jobs import RUN, SupervisedScene, call_points
 from support.memory import Killed
+from support.there import there
 from unit.supervision.test_supervised import OOM, running
 
 LOG = f"{RUN}/logs/a.log"
@@ -63,8 +64,7 @@ def test_a_job_that_failed_for_good_is_ended_once_it_has_shown_nothing_for_its_g
     assert scene.launcher.submitted == ["run-r0"]
     assert (outcome.status, outcome.cause) == (Status.FAILED, "oom")
     assert restarts(scene)[1:] == [f"{PERMANENT}; {ENDED}"]
-    ruling = scene.record().ruling
-    assert ruling is not None
+    ruling = there(scene.record().ruling)
     assert (ruling.restart, ruling.job) == (False, ENDED)
     assert all(action.settled for action in scene.record().actions)
 
@@ -161,8 +161,7 @@ def test_steps_that_are_noted_for_the_end_of_a_job_teach_no_limit() -> None:
     for step in range(40):
         scene.store.put_text(f"{RUN}/progress.json", f'{{"step": {step}}}')
         ticks(scene, 3)
-    progress = scene.record().progress
-    assert progress is not None
+    progress = there(scene.record().progress)
     assert progress.waits is not None
     assert (progress.waits.seen, progress.waits.longest_s) == (0, 90.0)
     assert learned_limits._seen_by_watchers(scene.store, RUN) is None, "the command tells of no limit"

@@ -18,8 +18,7 @@ from lastbeat.model.restart import Mode, RestartPolicy, RestartRule
 from lastbeat.model.status import Event, Status
 from lastbeat.training.exec.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.watch.effects.runner import ACTION_LEASE_S
-from support.jobs import RUN, SupervisedScene, call_points
-from support.memory import Killed
+from support.jobs import RUN, SupervisedScene
 from support.row_by_row import labelled
 
 
@@ -414,31 +413,6 @@ def story() -> SupervisedScene:
     scene = running(SupervisedScene())
     scene.end("run-r0", JobState.FAILED, 1)
     return scene
-
-
-@pytest.mark.parametrize(("which", "call", "before"), call_points(story, "store", "launcher"))
-def test_a_supervisor_that_is_killed_restarts_once(which: str, call: int, before: bool) -> None:
-    scene = story()
-    scene.die_at(which, call, before=before)
-    with pytest.raises(Killed):
-        scene.watch().tick()
-    outcome = settled(scene)
-    assert scene.launcher.submitted == ["run-r0", "run-r1"], "one restart: not lost, not twice"
-    assert scene.launcher.alive_at_once == 1, "never two writers"
-    assert outcome.status is Status.RUNNING
-    assert len(scene.record().restarts) == 1
-    assert len({message.key for message in scene.channel.sent}) == 1, "one alert"
-
-
-@pytest.mark.parametrize(("_which", "call", "before"), call_points(story, "launcher"))
-def test_an_answer_of_the_launcher_that_is_lost_leads_to_one_restart(_which: str, call: int, before: bool) -> None:
-    scene = story()
-    scene.launcher.die_at(call, lambda: LauncherError("no answer"), before=before)
-    for _ in range(3):
-        scene.watch().tick()
-    settled(scene)
-    assert scene.launcher.submitted == ["run-r0", "run-r1"]
-    assert scene.launcher.alive_at_once == 1
 
 
 def test_budgets_outlive_every_supervisor() -> None:

@@ -19,8 +19,7 @@ from lastbeat.model.times import format_time
 from lastbeat.stores.port import UnreachableError
 from lastbeat.watch.decide.over import is_over
 from lastbeat.watch.record.agent_mark import AgentMark, leave_mark, mark_key
-from support.jobs import RUN, SupervisedScene, call_points
-from support.memory import Killed
+from support.jobs import RUN, SupervisedScene
 from support.row_by_row import labelled
 from unit.supervision.test_rulings import beat, step
 from unit.supervision.test_supervised import running, settled
@@ -152,51 +151,6 @@ def test_a_job_that_lives_on_is_left_alone() -> None:
     outcome = scene.watch().tick()
     assert (outcome.status, scene.record().ruling, scene.record().restarts) == (Status.RUNNING, None, ())
     assert scene.channel.events == ["TIMED_OUT", "RECOVERED"]
-
-
-def failing() -> SupervisedScene:
-    """Training has said that it failed, and nobody has looked yet."""
-    scene = living()
-    scene.store.put_text(f"{RUN}/_error", NCCL)
-    return scene
-
-
-def look_of_a_sweep(scene: SupervisedScene) -> Outcome:
-    return scene.remote_watch().tick()
-
-
-@pytest.mark.parametrize(("which", "call", "before"), call_points(failing, "store", act=look_of_a_sweep))
-def test_a_sweep_that_dies_at_any_call_changes_nothing_about_the_restart(which: str, call: int, before: bool) -> None:
-    scene = failing()
-    scene.die_at(which, call, before=before)
-    with pytest.raises(Killed):
-        look_of_a_sweep(scene)
-    scene.heal()
-    scene.end("run-r0", JobState.FAILED, 1)
-    settled(scene)
-    assert scene.launcher.submitted == ["run-r0", "run-r1"]
-    assert len(scene.record().restarts) == 1
-    assert notes(scene).count(RESTARTS) == 1
-
-
-def to_be_decided() -> SupervisedScene:
-    """A sweep has recorded the failure, and no supervisor has looked since."""
-    scene = living()
-    failed(scene)
-    scene.end("run-r0", JobState.FAILED, 1)
-    return scene
-
-
-@pytest.mark.parametrize(("which", "call", "before"), call_points(to_be_decided, "store", "launcher"))
-def test_a_supervisor_that_dies_after_the_sweep_has_looked_restarts_once(which: str, call: int, before: bool) -> None:
-    scene = to_be_decided()
-    scene.die_at(which, call, before=before)
-    with pytest.raises(Killed):
-        scene.watch().tick()
-    settled(scene)
-    assert scene.launcher.submitted == ["run-r0", "run-r1"]
-    assert len(scene.record().restarts) == 1
-    assert RESTARTS in notes(scene)
 
 
 # What an earlier build decided without the launcher's word.

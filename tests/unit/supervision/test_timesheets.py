@@ -21,6 +21,7 @@ from lastbeat.watch.record.codec import decode_record
 from lastbeat.watch.watchdog import Watch
 from support.jobs import RUN, SupervisedScene
 from support.laws import examples
+from support.there import there
 
 KEY = f"{RUN}/_watchdog.json"
 
@@ -31,9 +32,7 @@ def recorded(scene: SupervisedScene) -> Record:
 
 def told(scene: SupervisedScene, record: Record | None) -> Goodput:
     assert record is not None
-    found = goodput(record.timesheet, scene.store.now, restart_waits=restart_waits(record))
-    assert found is not None
-    return found
+    return there(goodput(record.timesheet, scene.store.now, restart_waits=restart_waits(record)))
 
 
 def parts(found: Goodput) -> dict[str, float]:
@@ -106,8 +105,7 @@ def test_nothing_is_written_for_it() -> None:
     # It knows all the same, and says so with the next thing that it writes.
     scene.store.put_text(f"{RUN}/_complete", "")
     watch.tick()
-    last = recorded(scene).timesheet
-    assert last is not None
+    last = there(recorded(scene).timesheet)
     assert last.last is not None
     assert (last.last.first_step, last.last.last_step) == (10, 520)
 

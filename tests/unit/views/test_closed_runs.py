@@ -8,6 +8,7 @@ from lastbeat.stores.port import DeniedError
 from lastbeat.views.one_run import RunWatch
 from support.fleet_views import HOUR, Looked
 from support.looked import view_of
+from support.there import there
 from support.world import RUN, World
 
 DENIED = DeniedError("not allowed to list it: Permission denied", "ask its owner")
@@ -96,8 +97,7 @@ def test_what_is_hardly_a_run_is_named_below_the_table() -> None:
 
 def test_whether_anybody_watches_is_not_known_where_what_passes_leave_is_closed() -> None:
     looked = looked_at()
-    last = looked.table.open().watching.last_pass_at
-    assert last is not None
+    last = there(looked.table.open().watching.last_pass_at)
     looked.store.closed["_watchdog/"] = DENIED
     looked.after(HOUR)
     looked.beats("run-000", "run-001")
@@ -109,8 +109,7 @@ def test_whether_anybody_watches_is_not_known_where_what_passes_leave_is_closed(
     view = looked.fresh().open()
     assert (len(view.rows), view.watching) == (3, WatchState(known=False))
     assert any("Whether a watchdog runs is unknown" in note for note in view.notes)
-    doubt = looked.row("run-002", view).doubt
-    assert doubt is not None
+    doubt = there(looked.row("run-002", view).doubt)
     assert "no watchdog runs" not in doubt
 
 
@@ -148,6 +147,5 @@ def test_a_silent_run_that_nobody_recorded_may_live_by_its_closed_logs(closed: s
     looked.after(HOUR)
     row = looked.row("run")
     assert row.status is Status.UNKNOWN
-    view = RunWatch(looked.store, looked.policy, "run").look()
-    assert view is not None
+    view = there(RunWatch(looked.store, looked.policy, "run").look())
     assert view.row.status is Status.UNKNOWN

@@ -212,10 +212,7 @@ def test_what_happened_before_the_time_that_is_asked_for_does_not_count_though_i
 def test_a_store_that_cannot_be_seen_is_no_fleet_without_failures() -> None:
     store = fleet(record("a"))
 
-    def refuse(_operation: str, _key: str) -> None:
-        raise UnreachableError("503")
-
-    store.before = refuse
+    store.refuse("any", UnreachableError("503"))
     with pytest.raises(StoreError):
         LossReader(store, "memory").read(DAY)
 

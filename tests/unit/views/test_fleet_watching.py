@@ -136,16 +136,6 @@ def test_a_fleet_in_parts_is_known_by_the_memories_of_its_parts() -> None:
     assert not [name for name in looked.asked() if name.endswith("_watchdog.json")]
 
 
-def test_looking_writes_nothing() -> None:
-    looked = Looked(paid=True)
-    looked.beats(*runs(9))
-    looked.passes()
-    looked.asked()
-    settle(looked.table, 9)
-    looked.table.open()
-    assert not {"write", "delete"} & set(looked.asked())
-
-
 def test_progress_is_told_while_a_fleet_is_opened() -> None:
     looked = Looked()
     looked.beats(*runs(7))

@@ -9,6 +9,7 @@ from lastbeat.stores.port import UnreachableError
 from lastbeat.views.goodput import fleet_goodput
 from lastbeat.views.run_document import run_document
 from support.looked import view_of
+from support.there import there
 from support.world import RUN, World
 
 LOG = "logs/train.log"
@@ -22,8 +23,7 @@ def test_a_run_that_lives_is_told_with_the_step_that_it_wrote_since_it_was_recor
         world.look()
     world.store.pass_time(600)
     world.both(50)
-    found = view_of(world).goodput
-    assert found is not None
+    found = there(view_of(world).goodput)
     # From the first step that was seen to the last one that was written, recorded or not.
     assert found.spent[TimeUse.PRODUCTIVE] == pytest.approx(660)
     assert found.wall_s == pytest.approx(sum(found.spent.values()))
@@ -51,8 +51,7 @@ def test_a_failure_that_no_pass_has_seen_yet_goes_on_unnoticed() -> None:
     world.both(2)
     world.error("boom")
     world.store.pass_time(3600)
-    found = view_of(world).goodput
-    assert found is not None
+    found = there(view_of(world).goodput)
     assert found.spent[TimeUse.UNNOTICED] == pytest.approx(3600)
 
 
@@ -86,10 +85,7 @@ def test_a_store_that_does_not_answer_and_a_time_that_is_over_are_told_run_by_ru
     world.both(1)
     world.look()
 
-    def refuse(_operation: str, _key: str) -> None:
-        raise UnreachableError("no answer", "")
-
-    world.store.before = refuse
+    world.store.refuse("any", UnreachableError("no answer", ""))
     found = fleet_goodput(world.store, [RUN], world.store.now)
     assert [(each.run_id, each.fault) for each in found.unread] == [(RUN, "no answer")]
     late = fleet_goodput(world.store, [RUN], world.store.now, until=0.0)
@@ -106,8 +102,7 @@ def test_a_failure_from_before_the_first_look_is_no_time_that_a_watcher_missed()
     for recorded in (False, True):
         if recorded:
             world.look()
-        found = view_of(world).goodput
-        assert found is not None
+        found = there(view_of(world).goodput)
         assert (found.over, found.wall_s, found.mean_detect_s, found.failures) == (True, 60, None, 1)
         assert found.spent[TimeUse.UNNOTICED] == 0
 
@@ -120,6 +115,5 @@ def test_starts_in_place_that_no_watcher_saw_count_as_training_says() -> None:
     for recorded in (False, True):
         if recorded:
             world.look()
-        found = view_of(world).goodput
-        assert found is not None
+        found = there(view_of(world).goodput)
         assert (found.attempts, found.failures) == (3, 2)

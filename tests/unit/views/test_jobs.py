@@ -9,14 +9,12 @@ from lastbeat.model.job import JobState
 from lastbeat.views.jobs import JobRow, in_order, job_row, jobs_document
 from lastbeat.views.safe import Safe
 from support.jobs import SupervisedScene
+from support.there import there
 
 
 def row_of(scene: SupervisedScene, agent: str | None = None) -> JobRow:
-    record = scene.repository().reload()
-    assert record is not None
-    row = job_row(record, scene.store.now, lambda launcher: agent if launcher == "local" else None, Safe(str))
-    assert row is not None
-    return row
+    record = there(scene.repository().reload())
+    return there(job_row(record, scene.store.now, lambda launcher: agent if launcher == "local" else None, Safe(str)))
 
 
 def begun() -> tuple[SupervisedScene, SupervisorLease]:

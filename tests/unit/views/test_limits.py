@@ -11,6 +11,7 @@ from lastbeat.views.one_run import RunWatch
 from lastbeat.views.run_document import run_document
 from lastbeat.watch.record.limits import FleetLimits
 from support.fleet_views import Looked
+from support.there import there
 from support.world import RUN, World
 
 MINUTE = 60.0
@@ -21,8 +22,7 @@ def limit(store: Any, *entries: dict[str, Any]) -> None:
 
 
 def shown(world: World, policy: Policy | None = None) -> tuple[list[str], dict[str, Any]]:
-    view = RunWatch(world.store, policy or world.policy, RUN).look()
-    assert view is not None
+    view = there(RunWatch(world.store, policy or world.policy, RUN).look())
     return [each.text for each in view.limits], dict(run_document(view))
 
 
@@ -134,7 +134,6 @@ def test_a_run_beside_its_fleet_asks_nothing_more() -> None:
     limits = FleetLimits(looked.store)
     looked.fresh(limits=limits).open()
     looked.asked()
-    view = RunWatch(looked.store, looked.policy, "m-1", limits=limits).look()
-    assert view is not None
+    view = there(RunWatch(looked.store, looked.policy, "m-1", limits=limits).look())
     assert view.stale_s == 3600
     assert looked.asked()[LIMITS] == 0

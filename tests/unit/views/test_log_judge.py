@@ -17,6 +17,7 @@ from lastbeat.watch.observe.log_observer import LogSettings
 from support.fleet_views import HOUR, Looked, settle
 from support.looked import OOM, STEPS
 from support.memory import MemoryStore
+from support.there import there
 from support.world import TrainingRun
 
 NCCL = (
@@ -82,8 +83,7 @@ def test_the_table_and_the_run_say_the_same_before_the_first_pass(write: Callabl
     looked = Looked()
     write(looked.run("a"))
     row = looked.row("a", watch(looked).open())
-    view = RunWatch(looked.store, looked.policy, "a").look()
-    assert view is not None
+    view = there(RunWatch(looked.store, looked.policy, "a").look())
     assert facts(row) == facts(view.row)
 
 
@@ -171,10 +171,7 @@ def test_a_state_directory_that_cannot_be_used_costs_nothing_but_reading_again()
     looked, state = Looked(), MemoryStore()
     silent(looked.run("a"))
 
-    def broken(operation: str, key: str) -> None:
-        raise UnreachableError(f"{operation} {key}: the disk is gone")
-
-    state.before = broken
+    state.refuse("any", UnreachableError("the disk is gone"))
     assert looked.row("a", watch(looked, state).open()).cause == "nccl_timeout"
 
 
@@ -183,11 +180,7 @@ def test_a_run_whose_documents_cannot_be_had_for_that_is_asked_again_later() -> 
     silent(looked.run("a"))
     looked.run("a").put(ALERTS, "[]", age_s=HOUR)
 
-    def before(operation: str, key: str) -> None:
-        if operation == "read" and key == f"a/{ALERTS}":
-            raise UnreachableError("the store is slow")
-
-    looked.store.before = before
+    looked.store.refuse("read", UnreachableError("the store is slow"), key=f"a/{ALERTS}")
     watching = watch(looked)
     assert (looked.row("a", watching.open()).action or "").startswith("Not explained yet: ")
     looked.store.before = lambda operation, key: None

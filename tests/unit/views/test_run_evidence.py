@@ -113,10 +113,7 @@ def test_a_refused_read_says_so_and_is_tried_again() -> None:
     entry = store.list("run-1/").entries[0]
     reader, evidence = EvidenceReader(store, Safe()), Evidence("logs/train.log", 1, LINE)
 
-    def refuse(operation: str, key: str) -> None:
-        raise DeniedError(f"{operation} {key} is refused")
-
-    store.before = refuse
+    store.refuse("any", DeniedError("it is refused"))
     refused = reader.look(evidence, entry, START)
     assert "is refused" in (refused.note or "")
     assert refused.lines == (LINE,)

@@ -15,6 +15,7 @@ from lastbeat.watch.observe.log_observer import LogSettings
 from support.channel import ListChannel
 from support.closed import closed
 from support.looked import LOG, STEPS, failed, refuse, view_of
+from support.there import there
 from support.world import RUN, World
 
 
@@ -72,13 +73,11 @@ def test_what_was_read_before_stands_when_it_can_be_read_no_more() -> None:
     record = world.store.held[f"{RUN}/_watchdog.json"].body.decode()
     world.put("_watchdog.json", record + " ")
     world.store.before = refuse("_watchdog.json")
-    view = watch.look()
-    assert view is not None
+    view = there(watch.look())
     assert (view.row.status, view.row.cause) == (Status.FAILED, "oom")
     assert "may not be read" in (view.row.fault or "")
     world.store.heal()
-    healed = watch.look()
-    assert healed is not None
+    healed = there(watch.look())
     assert healed.row.fault is None
 
 
@@ -107,10 +106,7 @@ def test_a_store_that_does_not_answer_is_raised() -> None:
     world = World()
     failed(world)
 
-    def silent(operation: str, key: str) -> None:
-        raise UnreachableError(f"{operation} {key}: no answer")
-
-    world.store.before = silent
+    world.store.refuse("any", UnreachableError("no answer"))
     with pytest.raises(UnreachableError):
         RunWatch(world.store, world.policy, RUN).look()
 

@@ -126,11 +126,7 @@ def test_a_rank_that_cannot_be_read_any_more_stands_as_it_was_and_says_so() -> N
     reader.look(list_run(store, RUN).ranks, None, None)
     store.put_text(f"{RUN}/ranks/1.json", '{"step": 9}')
 
-    def refuse(operation: str, key: str) -> None:
-        if operation == "read":
-            raise DeniedError(f"{key} is refused")
-
-    store.before = refuse
+    store.refuse("read", DeniedError(f"{RUN}/ranks/1.json is refused"))
     first, second = reader.look(list_run(store, RUN).ranks, None, None).lines
     assert (first.step, first.fault) == (0, None)
     assert (second.step, second.fault) == (1, f"{RUN}/ranks/1.json is refused")

@@ -7,6 +7,7 @@ from lastbeat.views.documents import fleet_document
 from lastbeat.views.one_run import RunWatch
 from lastbeat.watch.record.silences import Silences
 from support.fleet_views import HOUR, Looked
+from support.there import there
 
 
 def silence(looked: Looked, runs: str, hours: float = 2.0, why: str = "node repair") -> None:
@@ -61,8 +62,7 @@ def test_what_it_says_is_masked_and_harmless() -> None:
     looked.beats("a")
     silence(looked, "a", why="hunter2 \x1b[31m moved")
     watch = looked.fresh(mask=lambda text: text.replace("hunter2", "***"))
-    held = looked.row("a", watch.open()).silence
-    assert held is not None
+    held = there(looked.row("a", watch.open()).silence)
     assert held.why == "*** moved"
 
 
@@ -71,7 +71,6 @@ def test_one_run_in_depth_says_so_too() -> None:
     looked.beats("a")
     watch = RunWatch(looked.store, looked.policy, "a")
     silence(looked, "a")
-    view = watch.look()
-    assert view is not None
+    view = there(watch.look())
     assert view.row.silence is not None
     assert view.row.silence.why == "node repair"

@@ -18,6 +18,7 @@ from lastbeat.views.watching import FleetWatch
 from lastbeat_cli.run.history import job as job_lines
 from lastbeat_cli.terminal.paint import rendered
 from support.jobs import RUN, SupervisedScene
+from support.there import there
 
 
 def supervised() -> tuple[SupervisedScene, SupervisorLease]:
@@ -34,15 +35,11 @@ def supervised() -> tuple[SupervisedScene, SupervisorLease]:
 
 
 def view_of(scene: SupervisedScene) -> RunView:
-    view = RunWatch(scene.store, Policy(), RUN).look()
-    assert view is not None
-    return view
+    return there(RunWatch(scene.store, Policy(), RUN).look())
 
 
 def line_of(scene: SupervisedScene) -> JobLine:
-    line = view_of(scene).job
-    assert line is not None
-    return line
+    return there(view_of(scene).job)
 
 
 def told(scene: SupervisedScene) -> str:
@@ -51,14 +48,12 @@ def told(scene: SupervisedScene) -> str:
 
 def test_what_is_left_of_each_budget_is_computed_from_the_record_alone() -> None:
     scene, _ = supervised()
-    budgets = line_of(scene).budgets
-    assert budgets is not None
+    budgets = there(line_of(scene).budgets)
     assert {each.name: (each.used, each.left) for each in budgets} == {
         "crash": (1, 2), "stall": (0, 2), "timeout": (0, 1), "24 h": (1, 9),
     }  # fmt: skip
     scene.store.pass_time(2 * 86400)
-    later = line_of(scene).budgets
-    assert later is not None
+    later = there(line_of(scene).budgets)
     assert (later[0].left, later[-1].left) == (2, 10), "the window moves on, and restarts in a row stay"
 
 
@@ -86,8 +81,7 @@ def test_who_looks_after_it_is_told_and_that_nobody_does_any_more() -> None:
 def test_the_last_complete_checkpoint_is_the_one_that_a_survey_found() -> None:
     scene, _ = supervised()
     repository = scene.repository()
-    record = repository.reload()
-    assert record is not None
+    record = there(repository.reload())
     at = scene.store.now
     found = FoundCheckpoint("/ckpt/step_1500", 1500, at - timedelta(hours=2), at - timedelta(hours=1))
     repository.save(replace(record, checkpoint=found), at)

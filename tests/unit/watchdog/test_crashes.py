@@ -108,22 +108,6 @@ def test_an_answer_lost_at_any_call(story: Story, events: list[str]) -> None:
     check_each(points(story), tells_once)
 
 
-def test_a_write_whose_answer_got_lost_is_recognised_at_once() -> None:
-    world = World()
-    world.error("boom")
-    lost = 0
-
-    def lose_the_first(operation: str, _key: str) -> None:
-        nonlocal lost
-        if operation == "write" and not lost:
-            lost += 1
-            raise UnreachableError("connection reset")
-
-    world.store.after = lose_the_first
-    assert world.look().pending == 0
-    assert world.channel.events == ["FAILED"], "not only when the claim has run out"
-
-
 @pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])
 def test_a_claim_that_arrives_when_nobody_waits_for_it_any_more_delays_the_alert_and_no_more(restarted: bool) -> None:
     world = World()

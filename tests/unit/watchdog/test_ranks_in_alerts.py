@@ -105,11 +105,7 @@ def test_ranks_stop_no_alert(world: World, operation: str, fault: Exception) -> 
     world.look()
     world.error("RuntimeError: boom\nrank 1 of 2 on host-17, process 99\n")
 
-    def refuse(op: str, key: str) -> None:
-        if op == operation and key.startswith(f"{RUN}/ranks/"):
-            raise fault
-
-    world.store.before = refuse
+    world.store.refuse(operation, fault, under=f"{RUN}/ranks/")
     (alert,) = world.look().alerts
     assert (alert.event, alert.ranks) == (Event.FAILED, None)
     assert asked(world) <= 2

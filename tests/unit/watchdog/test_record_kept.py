@@ -12,11 +12,7 @@ KEY = f"{RUN}/_watchdog.json"
 
 
 def refuse_writes(world: World) -> None:
-    def hook(operation: str, _key: str) -> None:
-        if operation in {"write", "delete"}:
-            raise DeniedError("PUT denied")
-
-    world.store.before = hook
+    world.store.refuse(("write", "delete"), DeniedError("PUT denied"))
 
 
 @pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])

@@ -74,11 +74,7 @@ def test_where_it_cannot_be_learned_the_write_counts_all_the_same(error: Excepti
     machine = Machine(-HOUR)
     offset = machine.offset()
 
-    def refuse(operation: str, _key: str) -> None:
-        if operation == "read":
-            raise error
-
-    machine.store.before = refuse
+    machine.store.refuse("read", error)
     offset.write(machine.store, KEY, b"{}")
     assert offset.seconds is None
     assert machine.store.held[KEY].body == b"{}"

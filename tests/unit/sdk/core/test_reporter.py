@@ -155,11 +155,7 @@ def test_credentials_that_allow_less_still_bring_heartbeat_and_sentinel_through(
     store = MemoryStore()
     store.put_text("run-1/_error", "of the attempt before")
 
-    def refuse(asked: str, key: str) -> None:
-        if asked == operation and key.endswith(name):
-            raise DeniedError("AccessDenied")
-
-    store.before = refuse
+    store.refuse(operation, DeniedError("AccessDenied"), named=name)
     with running(store) as (run, _):
         run.step(1)
         until(lambda: f"run-1/{runid.METADATA}" in store.held)
