@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: see .ci/run")
 
-from frameworks.trained import LIMIT_S, ROOT, SCRIPTS, forked, torchrun
+from frameworks.trained import LIMIT_S, ROOT, SCRIPTS, forked
 
 STEPS = 60
 LAST_S = 20
@@ -27,7 +27,6 @@ class Site:
     """A fleet root and a checkpoint folder."""
 
     folder: Path
-    launcher: Callable[[int], list[str]] = forked
 
     @property
     def environment(self) -> dict[str, str]:
@@ -44,7 +43,7 @@ class Site:
         return [
             sys.executable, "-m", "lastbeat_cli", "exec", "--run-id", "faults", "--section-timeouts", limits,
             "--checkpoint-dir", "ckpt", "--grace", "3", *options, "--",
-            sys.executable, *self.launcher(4), str(SCRIPTS / "faults.py"), str(STEPS),
+            sys.executable, *forked(4), str(SCRIPTS / "faults.py"), str(STEPS),
         ]  # fmt: skip
 
     def start(self, fault: str, policy: str) -> "subprocess.Popen[str]":
@@ -112,23 +111,18 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize(
-    ("fault", "policy", "why", "launcher"),
+    ("fault", "policy", "why"),
     [
         # The recommended one restarts none of which only SIGKILL is known.
-        pytest.param("rank_killed:2:1", "default", "restarting in place, 1 of 2", torchrun, id="a rank is killed"),
-        pytest.param("gpu_error:3:1", "megatron_transient", "error_type=hardware", forked, id="a GPU fails"),
-        pytest.param("rank_hung:1:1", "megatron_transient", ": step for ", forked, id="a rank hangs in a step"),
+        pytest.param("rank_killed:2:1", "default", "restarting in place, 1 of 2", id="a rank is killed"),
+        pytest.param("gpu_error:3:1", "megatron_transient", "error_type=hardware", id="a GPU fails"),
+        pytest.param("rank_hung:1:1", "megatron_transient", ": step for ", id="a rank hangs in a step"),
     ],
 )
 def test_it_is_restarted_in_place_and_ends_with_the_same_loss(
-    tmp_path: Path,
-    undisturbed: str,
-    fault: str,
-    policy: str,
-    why: str,
-    launcher: Callable[[int], list[str]],
+    tmp_path: Path, undisturbed: str, fault: str, policy: str, why: str
 ) -> None:
-    site = Site(tmp_path, launcher)
+    site = Site(tmp_path)
     assert site.train(fault, policy=policy) == 0, site.output
     assert site.output.count("FT: Simulating fault") == 1
     assert why in site.output

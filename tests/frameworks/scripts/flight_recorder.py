@@ -15,6 +15,7 @@ from typing import Any
 os.environ["TORCH_FR_BUFFER_SIZE"] = "2000"
 
 import torch
+import torch._inductor.codecache  # a dump needs it, and loads it for seconds: in each rank, if not here
 import torch.distributed as dist
 from torch._C import _distributed_c10d as recorder
 
