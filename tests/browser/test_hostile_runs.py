@@ -7,9 +7,12 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from support.browser import Tab
+from support.browser import Tab, settled
 from support.seen_page import expect_fleet, open_run, row, section
 from support.view_hostile import IDS, MARK, TEXTS
+
+_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+"""By how many pixels the page is too wide."""
 
 
 def _injected(page: Page) -> list[str]:
@@ -58,7 +61,7 @@ def test_a_run_shows_hostile_text_as_text(hostile_page: str, page: Page, runs: l
         expect(section(page, "Files")).to_be_visible()
         page.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
         assert _injected(page) == [], run_id
-        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        wide = settled(lambda: int(page.evaluate(_WIDE)), lambda found: found <= 0)
         assert wide <= 0, f"{run_id} makes the page {wide} pixels too wide"
 
 

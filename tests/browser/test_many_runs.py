@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from support.browser import Tab
+from support.browser import Tab, settled
 from support.page_speed import measure
 from support.seen_page import chip, filter_box, rows
 
@@ -51,7 +51,7 @@ def test_a_status_is_counted_and_chosen(page: Page) -> None:
 
 def test_a_sort_holds_for_all_of_them(page: Page) -> None:
     page.get_by_role("columnheader", name="Run", exact=True).get_by_role("button").click()
-    shown = rows(page)
+    shown = settled(lambda: rows(page), lambda found: found == sorted(found))
     assert shown == sorted(shown)
     assert shown[0].startswith("bert-base-ablation")
 

@@ -278,7 +278,7 @@ def test_ranks_that_are_stuck_stand_in_a_table(page: Page) -> None:
         expect(rows.nth(0)).to_contain_text("all_reduce #1 [4] <b>")
         expect(rows.nth(0)).to_contain_text("train.py:10 in step")
         expect(rows.nth(1)).to_contain_text("ranks 0-4, 6")
-        assert page.evaluate(_BROKEN_AND_WIDE) == [[], 0]
+        assert settled(lambda: page.evaluate(_BROKEN_AND_WIDE), lambda found: found == [[], 0]) == [[], 0]
 
 
 def test_where_it_is_undecided_both_causes_stand_beside_each_other(page: Page) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from support.browser import PHONE, OpenTab, serious_faults
+from support.browser import PHONE, OpenTab, serious_faults, settled
 from support.cli import LASTBEAT, RunFolder, call
 from support.dashboard import run_dashboard
 from support.seen_page import expect_fleet, open_run, row
@@ -151,7 +151,8 @@ def test_the_form_is_for_everybody(root: Path, dashboard: START, tab: OpenTab) -
     assert serious_faults(page, ".silencing") == []
     page.emulate_media(color_scheme="light")
     assert serious_faults(page, ".silencing") == []
-    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert settled(lambda: int(page.evaluate(wide)), lambda found: found <= 0) <= 0
     low = page.evaluate(
         """() => [...document.querySelectorAll(".silencing :is(button, input, select, summary)")]
           .filter((each) => each.getBoundingClientRect().height < 24).map((each) => each.outerHTML)"""

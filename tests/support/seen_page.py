@@ -45,6 +45,11 @@ def expect_fleet(page: Page, ids: Sequence[str]) -> None:
     assert [run_id for run_id in ids if shown.count(run_id) != 1] == [], shown
 
 
+def expect_rows(page: Page, ids: Sequence[str]) -> None:
+    """Wait until exactly these runs stand in the table, in this order."""
+    assert settled(lambda: rows(page), lambda found: found == list(ids)) == list(ids)
+
+
 def section(page: Page, title: str) -> Locator:
     """A section of a run's view by its heading."""
     return page.get_by_role("region", name=title, exact=True)

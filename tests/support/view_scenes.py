@@ -117,7 +117,7 @@ def together(at: Path | Store | Place, now: datetime) -> None:
     """A partition of a cluster is gone, and with it 35 runs; four others run out of memory, and four go on."""
     world = SdkWorld(now)
     for run_id in TOGETHER:
-        world.training(run_id, total=40_000, step_s=1.3).beats(-3 * HOUR, -24 * MINUTE)
+        world.training(run_id, total=40_000, step_s=1.3).beats(-2 * HOUR, -24 * MINUTE, 4 * MINUTE)
     for run_id in OUT_OF_MEMORY:
         _out_of_memory(world, world.training(run_id, total=9_000, step_s=2.2).beats(-2 * HOUR, -55 * MINUTE))
     for run_id in ALONE:

@@ -76,6 +76,11 @@ CLUSTERS = {"ray": ("ray_cluster",), "slurm": ("slurm_conf", "accounted_slurm_co
 PLACES = {cluster: kind for kind in sorted(LAUNCHERS) for cluster in CLUSTERS.get(kind, (kind,))}
 """Fixture, or launcher → launcher. The parameter is a text: by it a test is known to stand on Ray."""
 
+WHATEVER_IT_KEEPS = pytest.mark.parametrize(
+    "place", [each for each in PLACES if "accounted" not in each], indirect=True
+)
+"""For tests of what has not ended yet: of that, no cluster asks its accounting."""
+
 
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:

@@ -5,12 +5,13 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from contract.launchers.conftest import SINCE, Place
+from contract.launchers.conftest import SINCE, WHATEVER_IT_KEEPS, Place
 from lastbeat.explain.launchers.traits import launcher_traits
 from lastbeat.model.job import JobState
 from support.waiting import text_in, until
 
 
+@WHATEVER_IT_KEEPS
 def test_a_job_may_inherit_another_environment_than_that_of_whoever_starts_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -36,6 +37,7 @@ def test_a_job_runs_and_succeeds(place: Place) -> None:
     assert report.started_at <= report.ended_at
 
 
+@WHATEVER_IT_KEEPS
 def test_its_place_has_one_name_whoever_asks(place: Place) -> None:
     assert place.launcher.place() == place.again().place()
     own = f" uid {os.getuid()}"
@@ -53,6 +55,7 @@ def test_how_a_job_failed_is_known(place: Place) -> None:
     assert (report.state, report.signal) == (JobState.FAILED, 9)
 
 
+@WHATEVER_IT_KEEPS
 def test_a_job_that_runs_is_found_by_its_name_by_anybody(place: Place) -> None:
     assert place.launcher.find(place.name(0), SINCE) is None
     job = place.launcher.submit(place.spec("sleep 300"), place.name(0), SINCE)
@@ -78,6 +81,7 @@ def test_a_job_is_cancelled_with_all_that_it_started(place: Place) -> None:
     assert (beat.read_bytes() if beat.exists() else b"") == last
 
 
+@WHATEVER_IT_KEEPS
 def test_a_name_is_used_once(place: Place) -> None:
     name = "..x@y:z=1+2" + "a" * 150 + place.name(0)
     log = place.folder / "log"
@@ -88,6 +92,7 @@ def test_a_name_is_used_once(place: Place) -> None:
     assert text_in(log) == "begun\n"
 
 
+@WHATEVER_IT_KEEPS
 def test_hostile_arguments_reach_the_program_as_they_are(place: Place) -> None:
     words = ("$(touch evil)", "`touch evil`", "a b", "'", '"', "\\", "*", "; touch evil", "", "ü", "#x", "-n", "%j")
     spec = place.running(("printf", "%s\\n", *words))

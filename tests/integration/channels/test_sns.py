@@ -1,7 +1,6 @@
 """SNS for real: what a subscriber gets, and what failures are called."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -9,26 +8,20 @@ import pytest
 from lastbeat.alerts.port import DeliveryError
 from lastbeat.alerts.sns import Sns
 from support.messages import FAILED, TIMED_OUT
-from support.s3 import S3Server, run_s3_server
+from support.s3 import S3Server
 from support.sns import topic
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with run_s3_server() as started:
-        yield started
-
-
 @pytest.fixture(autouse=True)
-def credentials(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in server.environment().items():
+def credentials(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in s3_server.environment().items():
         monkeypatch.setenv(name, value)
     # The topic's region counts, not this.
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
 
 
-def test_a_subscriber_gets_subject_body_and_attributes(server: S3Server) -> None:
-    alerts = topic(server)
+def test_a_subscriber_gets_subject_body_and_attributes(s3_server: S3Server) -> None:
+    alerts = topic(s3_server)
     Sns(alerts.arn).send(replace(FAILED, figures=replace(FAILED.figures, loss=float("nan"))))
     (got,) = alerts.received()
     assert got["Subject"] == "lastbeat FAILED: mistral-20250804-171621 (cuda_out_of_memory)"
@@ -43,21 +36,21 @@ def test_a_subscriber_gets_subject_body_and_attributes(server: S3Server) -> None
     assert body["loss"] == "NaN"
 
 
-def test_a_filter_policy_chooses_by_cause(server: S3Server) -> None:
-    alerts = topic(server, {"cause": ["cuda_out_of_memory", "none"]})
+def test_a_filter_policy_chooses_by_cause(s3_server: S3Server) -> None:
+    alerts = topic(s3_server, {"cause": ["cuda_out_of_memory", "none"]})
     for message in (FAILED, TIMED_OUT, replace(TIMED_OUT, cause=None)):
         Sns(alerts.arn).send(message)
     assert [json.loads(got["Message"])["cause"] for got in alerts.received()] == ["cuda_out_of_memory", None]
 
 
-def test_a_fifo_topic_takes_one_alert_once(server: S3Server) -> None:
-    alerts = topic(server, fifo=True)
+def test_a_fifo_topic_takes_one_alert_once(s3_server: S3Server) -> None:
+    alerts = topic(s3_server, fifo=True)
     for _ in range(3):
         Sns(alerts.arn).send(FAILED)
     assert len(alerts.received()) == 1
 
 
-def test_a_topic_that_is_not_there_is_permanent(server: S3Server) -> None:
+def test_a_topic_that_is_not_there_is_permanent(s3_server: S3Server) -> None:
     gone = Sns("arn:aws:sns:us-east-1:123456789012:gone")
     with pytest.raises(DeliveryError, match="check SNS_TOPIC_ARN") as caught:
         gone.send(FAILED)
@@ -66,7 +59,7 @@ def test_a_topic_that_is_not_there_is_permanent(server: S3Server) -> None:
         gone.check()
 
 
-def test_checking_publishes_nothing(server: S3Server) -> None:
-    alerts = topic(server)
+def test_checking_publishes_nothing(s3_server: S3Server) -> None:
+    alerts = topic(s3_server)
     assert Sns(alerts.arn).check().endswith("the topic exists; nothing was published")
     assert alerts.received() == []

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -155,6 +155,13 @@ def clients(s3_server: S3Server) -> tuple[Any, Any]:
 
 @pytest.fixture
 def deployed(s3_server: S3Server, clients: tuple[Any, Any], function: Path, tmp_path: Path) -> Iterator[Deployed]:
+    with deployment(s3_server, clients, function, tmp_path) as made:
+        yield made
+
+
+@contextmanager
+def deployment(s3_server: S3Server, clients: tuple[Any, Any], function: Path, tmp_path: Path) -> Iterator[Deployed]:
+    """``function`` with a bucket, a topic and a queue that nobody else has."""
     s3, sqs = clients
     alerts = topic(s3_server)
     queue = sqs.create_queue(QueueName=f"work-{alerts.arn[-12:]}")["QueueUrl"]

@@ -1,10 +1,25 @@
 """Every kind of event, to the zip that is deployed, in an execution environment that was cold and then is warm."""
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from integration.lambda_.conftest import PREFIX, SCHEDULE, Deployed, message, object_created
+import pytest
+
+from integration.lambda_.conftest import PREFIX, SCHEDULE, Deployed, deployment, message, object_created
+from support.lambda_runtime import Environment
 from support.proxy import FaultProxy, s3_error
+from support.s3 import S3Server
+
+
+@pytest.fixture(scope="module")
+def shared(
+    s3_server: S3Server, clients: tuple[Any, Any], function: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Deployed, Environment]]:
+    """One environment for tests that ask it for runs of their own."""
+    with deployment(s3_server, clients, function, tmp_path_factory.mktemp("shared")) as made:
+        yield made, made.start()
 
 
 def fleet(deployed: Deployed) -> None:
@@ -37,8 +52,9 @@ def test_a_schedule_sweeps_the_fleet_and_a_warm_environment_says_nothing_twice(d
     assert deployed.alerts() == [("failed", "FAILED"), ("lives", "FAILED"), ("through", "SUCCEEDED")]
 
 
-def test_a_sentinel_is_looked_at_at_once(deployed: Deployed) -> None:
-    running = deployed.start()
+def test_a_sentinel_is_looked_at_at_once(shared: tuple[Deployed, Environment]) -> None:
+    deployed, running = shared
+    deployed.alerts()
     for run_id, name, status in (("run+1", "_error", "FAILED"), ("run+2", "_complete", "SUCCEEDED")):
         deployed.put(run_id, name)
         answer = running.invoke(object_created(deployed.bucket, f"{PREFIX}/{run_id}/{name}"))
@@ -86,8 +102,9 @@ def test_of_a_batch_only_what_failed_comes_back(deployed: Deployed, fault_proxy:
 NAMELESS = {"absent": ..., "a number": 7}
 
 
-def test_a_message_without_an_id_costs_the_others_nothing(deployed: Deployed) -> None:
-    asked = deployed.start()
+def test_a_message_without_an_id_costs_the_others_nothing(shared: tuple[Deployed, Environment]) -> None:
+    deployed, asked = shared
+    before = len(asked.documents())
     for kind, given in NAMELESS.items():
         run_ids = [f"{name}-{kind.replace(' ', '-')}" for name in ("first", "nameless", "last")]
         for run_id in run_ids:
@@ -106,12 +123,14 @@ def test_a_message_without_an_id_costs_the_others_nothing(deployed: Deployed) ->
         done = [(each["run_id"], each["status"]) for each in answer["checked"] if "run_id" in each]
         assert done == [(run_id, "FAILED") for run_id in run_ids], kind
         assert [each for each in answer["checked"] if "error" in each], kind
-    told = [line for line in asked.documents() if "without an id" in line.get("message", "")]
+    told = [line for line in asked.documents()[before:] if "without an id" in line.get("message", "")]
     assert [line["level"] for line in told] == ["ERROR"] * len(NAMELESS)
 
 
-def test_a_batch_comes_back_whole_where_nothing_could_be_done_or_nothing_says_what_failed(deployed: Deployed) -> None:
-    running = deployed.start()
+def test_a_batch_comes_back_whole_where_nothing_could_be_done_or_nothing_says_what_failed(
+    shared: tuple[Deployed, Environment],
+) -> None:
+    deployed, running = shared
     answer = running.invoke({"Records": [message("a", "x"), message("b", "y")]})
     assert answer == {"batchItemFailures": [{"itemIdentifier": "a"}, {"itemIdentifier": "b"}], "checked": []}
     deployed.beat("fine")
@@ -162,8 +181,8 @@ def test_a_pass_over_a_fleet_with_a_run_that_cannot_be_read_handles_all_others(
     assert deployed.alerts() == [("failed", "FAILED"), ("through", "SUCCEEDED")]
 
 
-def test_the_answer_and_the_log_are_json_whatever_a_run_wrote(deployed: Deployed) -> None:
+def test_the_answer_and_the_log_are_json_whatever_a_run_wrote(shared: tuple[Deployed, Environment]) -> None:
+    deployed, running = shared
     deployed.put("odd", "_error", 'RuntimeError: "quoted" \\ \x00 \x1b[31m \u2028 end')
-    running = deployed.start()
     assert running.invoke({"run_id": "odd"})["status"] == "FAILED"
     assert all(json.dumps(each) for each in running.documents())
