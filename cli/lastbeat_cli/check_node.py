@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from lastbeat.training.node.checking import NodeNeeds, check_node
+from lastbeat.training.node.checking import check_node
 from lastbeat_cli import exits, options
 from lastbeat_cli.document import tell_checks
 
@@ -43,5 +43,5 @@ def command(*, gpus: int | None, paths: tuple[str, ...], wait_s: float, prolog: 
 
     Prints one line for each check, with the remedy.
     """
-    status = tell_checks(check_node(NodeNeeds(gpus, (*_PATHS, *paths)), wait_s), as_json=as_json)
+    status = tell_checks(check_node(gpus, (*_PATHS, *paths), wait_s), as_json=as_json)
     return exits.OK if prolog and status == exits.WARNING else status

@@ -19,15 +19,15 @@ from lastbeat.settings.table import MONITORING_BUCKET, MONITORING_PREFIX, MONITO
 from lastbeat.training import entry as training
 from lastbeat.training.exec import in_place
 from lastbeat.training.exec.child.descriptors import open_streams
-from lastbeat.training.exec.once import run_once
-from lastbeat.training.exec.wrapped import WrappedCommand
+from lastbeat.training.exec.command import CommandRunner
+from lastbeat.training.exec.start import WrappedCommand
 from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.run_ids import own_run_id
 from lastbeat_cli import logs, options, report, values
 
 if TYPE_CHECKING:
     from lastbeat.training.exec.in_place.following import InPlaceTerms
-    from lastbeat.training.exec.in_place.participants import Participant
+    from lastbeat.training.exec.in_place.together import Participant
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ def command(  # noqa: PLR0913 - its options
     dumps = training.record_collectives(settings, name, command[0]) if settings is not None else None
     wrapped = WrappedCommand(command, streams, name, phase, steps, dumps)
     if terms is None or settings is None:
-        return run_once(wrapped, settings, _tell)
+        return CommandRunner(wrapped, settings, _tell).run()
     return in_place.command.CommandInPlace(wrapped, settings, terms, _tell).run()
 
 
@@ -203,19 +203,19 @@ def _in_place(
 
 def _participant(said: Mapping[str, str | None], faults: list[str]) -> tuple["Participant", str | None]:
     """This node's number among all nodes, and the launch id or None."""
-    participants = in_place.participants
-    own = participants.participant_of(os.environ)
+    together = in_place.together
+    own = together.participant_of(os.environ)
     if said["--nodes"] is not None or said["--node-rank"] is not None:
-        nodes = values.count("--nodes", said["--nodes"] or f"{own.count}", faults, participants.MOST)
-        number = values.count("--node-rank", said["--node-rank"] or f"{own.number}", faults, participants.MOST)
+        nodes = values.count("--nodes", said["--nodes"] or f"{own.count}", faults, together.MOST_PARTICIPANTS)
+        number = values.count("--node-rank", said["--node-rank"] or f"{own.number}", faults, together.MOST_PARTICIPANTS)
         if nodes < 1 or number >= nodes:
             faults.append(f"--node-rank {number} is none of --nodes {nodes}; they are counted from 0")
             return own, None
         if nodes > 1 and said["--node-rank"] is None and own.count != nodes:
             faults.append("--nodes needs --node-rank; use for example --nodes 2 --node-rank 0 on the first of them")
-        own = participants.Participant(number, nodes)
+        own = together.Participant(number, nodes)
     word = said["--launch-id"]
-    launch = participants.launch_word(word) if word else participants.launch_of(os.environ)
+    launch = together.launch_word(word) if word else together.launch_of(os.environ)
     if own.count > 1 and launch is None:
         faults.append(
             f"{own.count} of these are to start together, and nothing names this launch: give --launch-id, the same "

@@ -13,40 +13,15 @@ from lastbeat.model.version import __version__
 # Not imported from typing, which takes longer than all the rest; type checkers know the name.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
     from os import PathLike
-    from typing import SupportsFloat, SupportsInt, TypedDict
 
     from typing_extensions import Unpack
 
     from lastbeat.model.checkpoint import CheckpointSurvey
+    from lastbeat.training.entry import RunOptions
     from lastbeat.training.sdk.run import Run
-
-    class RunOptions(TypedDict, total=False):
-        """The options of :func:`run`, which explains them, and of :func:`start`."""
-
-        total_steps: SupportsInt | str | None
-        root: str | PathLike[str] | None
-        resume: bool
-        rank: SupportsInt | str | None
-        world_size: SupportsInt | str | None
-        log_file: str | PathLike[str] | None
-        capture: bool
-        stale_minutes: SupportsFloat | str | None
-        stall_minutes: SupportsFloat | str | None
-        owner: str | None
-        team: str | None
-        config: object
-        tags: Iterable[str] | str | None
-        notes: str | None
-        exit_signal: int | str | None
-        sections: Mapping[str, float] | None
-        out_of_section: SupportsFloat | None
-        learn: bool | None
-        stragglers: bool | str | None
-        simulate_fault: str | None
-
 
 __all__ = ["__version__", "alert", "find_checkpoints", "ignore_stop_signals", "run", "start"]
 

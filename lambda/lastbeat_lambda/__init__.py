@@ -9,4 +9,4 @@ if TYPE_CHECKING:
     from lastbeat_lambda import sharding as sharding
 
 # boto3, requests and the batch part of Powertools take up to 0.25 s, and few events need them.
-__getattr__ = lazy_face(__name__, "batches", "parameter", "sharding")
+__getattr__ = lazy_face(__name__)

@@ -2,7 +2,6 @@
 (Settings and options of all documents are looked at in test_docs.py.)"""
 
 import ast
-import inspect
 import re
 
 import pytest
@@ -11,7 +10,7 @@ import lastbeat
 from lastbeat.jobs.restarts import files
 from lastbeat.model import learned_limits
 from lastbeat.training import entry as training
-from lastbeat.training.entry import begin
+from lastbeat.training.entry import RunOptions
 from lastbeat.training.sdk.run import Run
 from support.checkout import ROOT
 from support.markdown import Document
@@ -27,7 +26,7 @@ KNOWN = [
     "exit_signal_handler",
     "preempt_time",
 ]
-ARGUMENTS = inspect.signature(begin).parameters
+ARGUMENTS = RunOptions.__annotations__
 
 
 def rows() -> list[tuple[str, str]]:

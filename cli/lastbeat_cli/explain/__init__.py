@@ -7,4 +7,4 @@ if TYPE_CHECKING:
     from lastbeat_cli.explain import run as run
 
 # A log that is a file needs no store.
-__getattr__ = lazy_face(__name__, "run")
+__getattr__ = lazy_face(__name__)

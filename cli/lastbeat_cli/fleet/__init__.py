@@ -7,4 +7,4 @@ if TYPE_CHECKING:
     from lastbeat_cli.fleet import look as look
 
 # Only a terminal needs the live table.
-__getattr__ = lazy_face(__name__, "look")
+__getattr__ = lazy_face(__name__)

@@ -9,4 +9,4 @@ if TYPE_CHECKING:
     from lastbeat_cli.metrics import textfile as textfile
 
 # prometheus-client is optional and slow to import, so it is imported for the first scrape or file.
-__getattr__ = lazy_face(__name__, "exporter", "exposition", "textfile")
+__getattr__ = lazy_face(__name__)

@@ -7,4 +7,4 @@ if TYPE_CHECKING:
     from lastbeat_cli.run import one_run as one_run
 
 # Only a run that no pass has seen needs a suggestion.
-__getattr__ = lazy_face(__name__, "one_run")
+__getattr__ = lazy_face(__name__)

@@ -9,4 +9,4 @@ if TYPE_CHECKING:
     from lastbeat_cli.watch import watching as watching
 
 # ``watch --help`` loads the options alone, and only a dry run previews.
-__getattr__ = lazy_face(__name__, "preview", "sweeping", "watching")
+__getattr__ = lazy_face(__name__)

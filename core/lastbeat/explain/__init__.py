@@ -22,4 +22,4 @@ if TYPE_CHECKING:
     from lastbeat.explain import scanning as scanning
 
 # A pass loads these once a run has failed, has a job, or has new text in its logs.
-__getattr__ = lazy_face(__name__, "causes", "flight_recorder", "launchers", "scanning")
+__getattr__ = lazy_face(__name__)

@@ -15,6 +15,4 @@ if TYPE_CHECKING:
     from lastbeat.model import text as text
 
 # Few runs need these.
-__getattr__ = lazy_face(
-    __name__, "posix_signals", "preemption", "simulated_fault", "stop_request", "stragglers", "text"
-)
+__getattr__ = lazy_face(__name__)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lastbeat.model.text import fit, one_line
-from lastbeat.rerun.results import relative_difference
 from lastbeat.training.sdk.safe_log import WarnOnce, fault_text
 from lastbeat.training.sdk.values import as_text, type_name
 
@@ -111,11 +110,6 @@ def _kept(result: object) -> object:
     if torch is not None and isinstance(result, torch.Tensor):
         return result.detach().clone()
     return result
-
-
-def difference(one: Any, other: Any) -> float:
-    """:func:`relative_difference` of two values that convert to numbers."""
-    return relative_difference(float(one), float(other))
 
 
 def number(value: Any) -> float | None:

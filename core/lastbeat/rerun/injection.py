@@ -2,8 +2,8 @@
 
 import random
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from lastbeat.model.rerun import RerunVerdict
 from lastbeat.rerun.attribution import RerunPhase
@@ -33,10 +33,6 @@ class Injection:
         if self.kind == RerunVerdict.TRANSIENT_ERROR.value:
             return phase is RerunPhase.INITIAL
         return self.kind == RerunVerdict.CORRECT_RESULT.value or device == self.device
-
-    def document(self) -> dict[str, Any]:
-        """The injection for a checkpoint."""
-        return asdict(self)
 
 
 class ErrorInjector:
@@ -72,7 +68,7 @@ class ErrorInjector:
 
 
 def read_injection(value: object) -> Injection | None:
-    """The injection that :meth:`Injection.document` made; None for any other value."""
+    """The injection with the fields in ``value``; None for any other value."""
     if not isinstance(value, Mapping):
         return None
     kind, name, number, device = (value.get(each) for each in ("kind", "name", "number", "device"))

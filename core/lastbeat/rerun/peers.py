@@ -1,10 +1,14 @@
-"""Lets all ranks of a run reach the same decision through torch.distributed, if that is in use. Never imports torch."""
+"""This rank and its device, and decisions that all ranks reach together through torch.distributed, if that is in use.
+Never imports torch."""
 
 import os
+import platform
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+from lastbeat.model.rerun import TEXT_LIMIT
+from lastbeat.model.text import fit, one_line
 from lastbeat.training.sdk.agreement import device_for, in_use
 from lastbeat.training.sdk.ranks import rank_of
 
@@ -13,6 +17,24 @@ def own_rank() -> int:
     """The rank from torch.distributed, or else from the launcher."""
     dist = in_use()
     return int(dist.get_rank()) if dist is not None else rank_of(os.environ).number
+
+
+def present_device(named: str | None = None) -> str:
+    """The unique id of the device ``named`` by hand, or else of torch's current CUDA device (``GPU-`` and its UUID, or
+    ``host/cuda:0``), other accelerator, or CPU."""
+    if named is not None:
+        return "-".join(fit(one_line(named), TEXT_LIMIT).split())
+    host, torch = platform.node(), sys.modules.get("torch")
+    # Querying an uninitialised CUDA would initialise it.
+    if torch is not None and torch.cuda.is_initialized():
+        index = torch.cuda.current_device()
+        # PyTorch before 2.5 has no uuid.
+        uuid = getattr(torch.cuda.get_device_properties(index), "uuid", None)
+        return f"GPU-{uuid}" if uuid is not None else f"{host}/cuda:{index}"
+    accelerator: Any = getattr(torch, "accelerator", None)
+    if accelerator is not None and accelerator.is_available():
+        return f"{host}/{accelerator.current_accelerator().type}:{accelerator.current_device_index()}"
+    return f"{host}/cpu"
 
 
 def decides_alone() -> bool:

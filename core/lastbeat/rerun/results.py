@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 LATEST: Final = 64
 """Number of latest good results that define the usual magnitude."""
@@ -19,16 +19,17 @@ def not_finite(value: float) -> str | None:
     return "NaN" if math.isnan(value) else "Inf"
 
 
-def relative_difference(one: float, other: float) -> float:
-    """The difference of two results relative to their mean magnitude: from 0 for equal ones (including two NaN) to 2.
-    Infinite if only one is finite, or both are infinite with different signs."""
+def relative_difference(one: Any, other: Any) -> float:
+    """The difference of two results, which convert to numbers, relative to their mean magnitude: from 0 for equal ones
+    (including two NaN) to 2. Infinite if only one is finite, or both are infinite with different signs."""
+    one, other = float(one), float(other)
     if one == other or (math.isnan(one) and math.isnan(other)):
         return 0.0
     if not (math.isfinite(one) and math.isfinite(other)):
         return math.inf
     # Halved first: the sum of two large numbers overflows.
     middle = abs(one) / 2 + abs(other) / 2
-    return abs(one / middle - other / middle)
+    return float(abs(one / middle - other / middle))
 
 
 class UsualMagnitude:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from enum import Enum
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 from lastbeat.model.rerun import (
     MOST_FINDINGS,
@@ -27,12 +27,11 @@ from lastbeat.rerun.attribution import (
     look,
 )
 from lastbeat.rerun.data import RerunDataIterator
-from lastbeat.rerun.devices import ComputeDevice, present_device
-from lastbeat.rerun.given import GivenResult, GivenResults, difference, number, shown, shown_apart
+from lastbeat.rerun.given import GivenResult, GivenResults, number, shown, shown_apart
 from lastbeat.rerun.injection import ErrorInjector, read_injection
-from lastbeat.rerun.peers import decides_alone, from_all, on_any, own_rank, tells_for_all
+from lastbeat.rerun.peers import decides_alone, from_all, on_any, own_rank, present_device, tells_for_all
 from lastbeat.rerun.random_state import RandomState
-from lastbeat.rerun.results import UsualMagnitude, not_finite
+from lastbeat.rerun.results import UsualMagnitude, not_finite, relative_difference
 from lastbeat.rerun.variation import MARGIN, Measurement, VariationSummary
 from lastbeat.training.sdk.run import open_run
 from lastbeat.training.sdk.safe_log import WarnOnce, fault_text, safe_log
@@ -59,19 +58,18 @@ class Rewindable(Protocol):
 
     def rewind(self) -> None:
         """Start the batches of the step again."""
-        ...
 
     def advance(self) -> None:
         """Drop the batches of the finished step."""
-        ...
 
     def state_dict(self) -> dict[str, Any]:
         """The state for a checkpoint."""
-        ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a saved state."""
-        ...
+
+
+Iterators: TypeAlias = Rewindable | Sequence[Rewindable] | None
 
 
 class RerunStateMachine:
@@ -97,6 +95,8 @@ class RerunStateMachine:
     All ranks make the same calls. With torch.distributed, each pass ends with an all-reduce of eight numbers, and
     raises what that raises when a peer has died. Nothing else is raised into training.
     """
+
+    latest: "ClassVar[RerunStateMachine | None]" = None
 
     def __init__(  # noqa: PLR0913 - independent options, by name
         self,
@@ -129,7 +129,7 @@ class RerunStateMachine:
         kind = error_injection_type.value if isinstance(error_injection_type, RerunVerdict) else error_injection_type
         self._injector = ErrorInjector(error_injection_rate, kind, own_rank() if error_injection_rate else 0)
         self._named_device = device
-        self._present_device: ComputeDevice | None = None
+        self._present_device: str | None = None
         self._checks_finite, self._checks_spikes = check_for_nan_in_loss, check_for_spiky_loss
         self._spike_factor, self._tolerance = spike_factor, tolerance
         self._save_other, self._restore_other = state_save_func, state_restore_func
@@ -157,11 +157,11 @@ class RerunStateMachine:
         self._findings: tuple[RerunFinding, ...] = ()
         self.verdicts: tuple[RerunFinding, ...] = ()
         """Findings of the current step, on all ranks."""
-        _Present.machine = self
+        RerunStateMachine.latest = self
 
     # The loop.
 
-    def should_run_forward_backward(self, data_iterator: "Rewindable | Sequence[Rewindable] | None" = None) -> bool:
+    def should_run_forward_backward(self, data_iterator: Iterators = None) -> bool:
         """Whether to run the step's forward and backward pass now, for the first time or again."""
         self._give_up_step(_listed(data_iterator))
         if self.mode is RerunMode.DISABLED:
@@ -193,7 +193,7 @@ class RerunStateMachine:
         if tolerance is None:
             tolerance = MARGIN * self._measured.get(name, 0.0)
         rejects = partial(self._bad_loss, name)
-        self._given.take(result, name, rejects, difference, tolerance, fatal=fatal, is_loss=True)
+        self._given.take(result, name, rejects, relative_difference, tolerance, fatal=fatal, is_loss=True)
 
     def validate_result(
         self,
@@ -213,7 +213,7 @@ class RerunStateMachine:
         def rejects(value: Any) -> str | None:
             return name if rejection_func(value) else None
 
-        compare = comparison_func or difference
+        compare = comparison_func or relative_difference
         self._given.take(result, name, rejects, compare, tolerance, fatal=fatal, is_loss=False)
 
     def _looks(self) -> bool:
@@ -235,7 +235,7 @@ class RerunStateMachine:
 
     # Checkpoints.
 
-    def state_dict(self, data_iterator: "Rewindable | Sequence[Rewindable] | None" = None) -> dict[str, Any]:
+    def state_dict(self, data_iterator: Iterators = None) -> dict[str, Any]:
         """The state for a checkpoint, one for each rank. It holds only numbers and text, except the batches of
         ``data_iterator`` and results that are not numbers."""
         again = self._resumed or self._phase in {RerunPhase.LEAVING, RerunPhase.STUCK}
@@ -252,7 +252,7 @@ class RerunStateMachine:
             "iteration": self.iteration,
             "reruns_step": again,
             "suspect": asdict(self._suspect) if again and self._suspect is not None else None,
-            "injected": injected.document() if injected is not None else None,
+            "injected": asdict(injected) if injected is not None else None,
             "settled": sorted(self._settled),
             "usual": {name: each.latest for name, each in self._usual.items()},
             "measured": dict(self._measured),
@@ -295,7 +295,7 @@ class RerunStateMachine:
 
     # A step.
 
-    def _begin(self, data_iterator: "Rewindable | Sequence[Rewindable] | None") -> None:
+    def _begin(self, data_iterator: Iterators) -> None:
         """Begin a step: a new one, or the one that was run before the resume."""
         self._iterators = _listed(data_iterator)
         if self._phase.leaves[1]:
@@ -413,7 +413,7 @@ class RerunStateMachine:
 
     def _check_results(self) -> tuple[PassOutcome, list[CheckedResult]]:
         results = [each for each in map(self._checked, self._given.all) if each is not None]
-        device = self._device().id if self._suspect is not None else ""
+        device = self._device() if self._suspect is not None else ""
         return look(self._phase, self._suspect, results, device, self._settled), results
 
     def _next_suspect(self, found: PassOutcome) -> Suspect | None:
@@ -426,7 +426,7 @@ class RerunStateMachine:
         value, device = number(fresh.value), self._device()
         return Suspect(
             fresh.name, fresh.number, fresh.value if value is None else value, fresh.why or "",
-            self.iteration, own_rank(), device.id, device.host, fresh.fatal, fresh.injected,
+            self.iteration, own_rank(), device, platform.node(), fresh.fatal, fresh.injected,
             once=self._phase is RerunPhase.LEAVING,
         )  # fmt: skip
 
@@ -511,7 +511,7 @@ class RerunStateMachine:
     def _injects(self, given: GivenResult) -> bool:
         if not self._injector.is_on:
             return False
-        return self._injector.strikes(given.name, given.number, self._device().id, self._phase)
+        return self._injector.strikes(given.name, given.number, self._device(), self._phase)
 
     def _same(self, given: GivenResult, value: object, other: object) -> bool | None:
         found = self._given.difference(given, other, value)
@@ -525,11 +525,10 @@ class RerunStateMachine:
         found = usual.spike(value, self._spike_factor) if usual is not None and self._checks_spikes else None
         return f"{name} is {found}" if found is not None else None
 
-    def _device(self) -> ComputeDevice:
-        """The current device, determined at most once a step."""
+    def _device(self) -> str:
+        """The current device, determined at most once a step; empty if that failed."""
         if self._present_device is None:
-            found = self._guarded("the device's name", partial(present_device, self._named_device))
-            self._present_device = found if found is not None else ComputeDevice("", platform.node())
+            self._present_device = self._guarded("the device's name", partial(present_device, self._named_device)) or ""
         return self._present_device
 
     def _after_measured_pass(self) -> bool:
@@ -561,16 +560,12 @@ def tell(report: RerunReport, new: Sequence[RerunFinding], *, leads: bool) -> No
                 run.alert(verdict.told, f"{those[0]}{more}", level="warning")
 
 
-class _Present:
-    machine: RerunStateMachine | None = None
-
-
 def get_rerun_state_machine() -> RerunStateMachine:
     """The latest machine of this process, or a disabled one."""
-    return _Present.machine or RerunStateMachine()
+    return RerunStateMachine.latest or RerunStateMachine()
 
 
-def _listed(given: "Rewindable | Sequence[Rewindable] | None") -> tuple[Rewindable, ...]:
+def _listed(given: Iterators) -> tuple[Rewindable, ...]:
     if given is None:
         return ()
     several = given if isinstance(given, (list, tuple)) else (given,)

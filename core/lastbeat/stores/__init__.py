@@ -11,4 +11,4 @@ if TYPE_CHECKING:
     from lastbeat.stores import s3_profiles as s3_profiles
 
 # Training loads its own store alone. The last two load botocore, which takes 0.15 s.
-__getattr__ = lazy_face(__name__, "counting", "directory", "retrying", "s3_listing", "s3_profiles")
+__getattr__ = lazy_face(__name__)

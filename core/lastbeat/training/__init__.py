@@ -17,4 +17,4 @@ if TYPE_CHECKING:
     from lastbeat.training import sdk as sdk
 
 # ``import lastbeat`` loads this face, and must cost nothing.
-__getattr__ = lazy_face(__name__, "entry", "sdk")
+__getattr__ = lazy_face(__name__)

@@ -4,10 +4,11 @@ import faulthandler
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, SupportsFloat, SupportsInt, TypedDict, TypeVar
 
 from lastbeat import model, stores
 from lastbeat.model.runid import InvalidRunIdError, safe_run_id
@@ -28,7 +29,7 @@ from lastbeat.settings.table import (
 )
 from lastbeat.training import sdk
 from lastbeat.training.sdk.beat_tasks import BeatTask, RunEnvironment, RunSharing
-from lastbeat.training.sdk.ranks import rank_of
+from lastbeat.training.sdk.ranks import Rank, rank_of
 from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import WarnOnce, fault_text, safe_log
@@ -36,6 +37,7 @@ from lastbeat.training.sdk.sections import LONGEST_LIMIT_MINUTES, SectionLimits
 from lastbeat.training.sdk.threads import watch_threads
 from lastbeat.training.sdk.timed_calls import call_with_timeout
 from lastbeat.training.sdk.values import (
+    ReadAs,
     ValueReader,
     as_bool,
     as_number,
@@ -43,12 +45,14 @@ from lastbeat.training.sdk.values import (
     as_text,
     immediate_int,
     plain_str,
-    safe_to_read,
+    read_within,
     short_text,
     value_label,
 )
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from lastbeat.model.simulated_fault import FaultRequest
 
 _OUTSIDE_S: Final = 300.0
@@ -56,34 +60,49 @@ _STARTING_S: Final = 1800.0
 """Least limit in s before the first step, while training loads data, compiles and warms up."""
 _ARGUMENT_LIMIT_S = 2.0
 """Time limit in s for reading an argument of a start that may run training's code."""
+T = TypeVar("T")
 
 
-def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
-    run_id: str | None = None,
-    *,
-    total_steps: object = None,
-    root: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    at_exit: bool = False,
-    rank: object = None,
-    world_size: object = None,
-    log_file: str | os.PathLike[str] | None = None,
-    capture: bool = False,
-    stale_minutes: object = None,
-    stall_minutes: object = None,
-    owner: object = None,
-    team: object = None,
-    config: object = None,
-    tags: object = None,
-    notes: object = None,
-    exit_signal: object = None,
-    sections: object = None,
-    out_of_section: object = None,
-    learn: object = None,
-    stragglers: object = None,
-    simulate_fault: object = None,
-) -> Run:
-    """Begin an attempt of ``run_id``. Never raises; see :func:`lastbeat.run`.
+class RunOptions(TypedDict, total=False):
+    """The options of :func:`lastbeat.run`, which explains them. Training may give anything, so nothing trusts these
+    types."""
+
+    total_steps: SupportsInt | str | None
+    root: str | os.PathLike[str] | None
+    resume: bool
+    rank: SupportsInt | str | None
+    world_size: SupportsInt | str | None
+    log_file: str | os.PathLike[str] | None
+    capture: bool
+    stale_minutes: SupportsFloat | str | None
+    stall_minutes: SupportsFloat | str | None
+    owner: str | None
+    team: str | None
+    config: object
+    tags: Iterable[str] | str | None
+    notes: str | None
+    exit_signal: int | str | None
+    sections: Mapping[str, float] | None
+    out_of_section: SupportsFloat | None
+    learn: bool | None
+    stragglers: bool | str | None
+    simulate_fault: str | None
+
+
+_READ_AS: Final[Mapping[str, ReadAs]] = {
+    "rank": as_process_count,
+    "world_size": as_process_count,
+    "stale_minutes": as_number,
+    "stall_minutes": as_number,
+    "owner": as_text,
+    "team": as_text,
+    "learn": as_bool,
+}
+"""Options that the beat thread reads."""
+
+
+def begin(run_id: str | None = None, *, at_exit: bool = False, **options: "Unpack[RunOptions]") -> Run:
+    """Begin an attempt of ``run_id``. Never raises for a value; see :func:`lastbeat.run`.
 
     1. Load the settings and name the run now, because training may have changed its directory or environment before the
        beat thread runs. If the place of runs is wrong, log that and return a run that reports nothing. Any other wrong
@@ -94,9 +113,15 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     4. Start the beat thread. It connects to the store, so that training does not wait for that.
     5. Watch the end of threads, and with ``at_exit`` the end of the process.
     """
+    if unknown := options.keys() - RunOptions.__optional_keys__:
+        raise TypeError(f"lastbeat.run has no option {min(unknown)}; it has {', '.join(RunOptions.__annotations__)}")
+    total_steps, root, learn = options.get("total_steps"), options.get("root"), options.get("learn")
     try:
         settings = load(_root_setting(root), channels=False, training=True)
-        name, renamed = _run_id(run_id, lambda: _own_run_id(settings, rank, world_size))
+        this = rank_of(
+            settings.environ, "", immediate_int(options.get("rank")), immediate_int(options.get("world_size"))
+        )
+        name, renamed = _run_id(run_id, lambda: _own_run_id(settings, this))
     except Exception as fault:  # noqa: BLE001 - whatever it is, training goes on
         expected = isinstance(fault, (ValueError, TypeError, OSError))
         what = "lastbeat is off, nothing watches this training: %s"
@@ -105,58 +130,36 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     own_log.begin_in_training(settings)
     for mistake in (*settings.name_hints, *settings.ignored_told(), *filter(None, [renamed])):
         safe_log(logging.WARNING, "%s", mistake)
-    warnings = WarnOnce()
-    this = rank_of(settings.environ, "", immediate_int(rank), immediate_int(world_size))
     dumps = record_collectives(settings, name) if this.world > 1 else None
-    guardian, sharing = _guardian(settings, name, dumps), _sharing(name)
-    wanted, simulated = _stragglers(settings, stragglers), _fault(simulate_fault, settings)
+    guardian, sharing, warnings = _guardian(settings, name, dumps), _sharing(name), WarnOnce()
+    stragglers = _given_or(
+        settings[STRAGGLERS], "stragglers", options.get("stragglers"), partial(_stragglers, settings)
+    )
+    simulated = _given_or(settings[SIMULATE_FAULT], "simulate_fault", options.get("simulate_fault"), _fault)
 
     def prepare() -> RunEnvironment:
-        # Imported in the beat thread, not while training starts.
-        from lastbeat.training import features  # noqa: PLC0415 - as above
-
         reader = ValueReader(warnings=warnings)
-        asked = [
-            ("rank", rank, as_process_count),
-            ("world_size", world_size, as_process_count),
-            ("stale_minutes", stale_minutes, as_number),
-            ("stall_minutes", stall_minutes, as_number),
-            ("owner", owner, as_text),
-            ("team", team, as_text),
-            ("learn", learn, as_bool),
-        ]
-        given_rank, given_size, stale, stall, whose, of_team, learns = reader.read(asked)
-        described = _described(reader, config, tags, notes)
-        section_limits = _section_limits(settings, sections, out_of_section, reader)
+        environment = _environment(settings, name, options, reader, stragglers, simulated)
         reader.close()
-        learns = settings[LEARN] if learns is None else learns
-        options = features.RunOptions(stall, section_limits, learns, wanted, simulated, told_place=tell)
-        environment = features.run_environment(settings, rank=given_rank, world_size=given_size, options=options)
-        identity = replace(
-            environment.identity,
-            own_limits={"stale_minutes": stale, "stall_minutes": stall},
-            owner=_owner(whose) or environment.identity.owner,
-            team=_owner(of_team) or environment.identity.team,
-            described=described,
-        )
-        return replace(environment, identity=identity, sharing=sharing, resume=resume)
-
-    def tell(url: str) -> str:
-        return told_place(url, name, given=root is not None)
-
-    enable_faulthandler()
-    recorder = (sdk.flight_recorder.FlightDumps(dumps),) if dumps is not None else ()
-    early_tasks = (*guardian, *recorder, *_log_tasks(log_file, captures=_flag("capture", capture)))
+        return replace(environment, sharing=sharing)
 
     def find_url() -> str | None:
         from lastbeat.settings import opening  # noqa: PLC0415 - only on request
 
         return opening.run_link(settings, name)
 
+    enable_faulthandler()
+    recorder = (sdk.flight_recorder.FlightDumps(dumps),) if dumps is not None else ()
+    early_tasks = (*guardian, *recorder, *_log_tasks(options.get("log_file"), options.get("capture")))
     run = Run(name, Reporter(prepare, early_tasks), total_steps, find_url)
-    _take_times(run, learns=learn is True or (learn is None and settings[LEARN]), stragglers=wanted)
+    if learn is True or (learn is None and settings[LEARN]):
+        # Not from the first beat on, because the start often takes longest.
+        run.sections.times = sdk.learning.SpanTimes()
+    if stragglers.mode != OFF:
+        run.sections.steps = sdk.step_times.StepTimes(stragglers.every)
     run.world, run.leads = this.world, this.leads
-    _heed_exit_signal(run, exit_signal, settings)
+    run.exit_signal = _given_or(settings[EXIT_SIGNAL], "exit_signal", options.get("exit_signal"), _signal)
+    run.heeds_stop = run.exit_signal is not None
     try:
         watch_threads(run)
         if at_exit:
@@ -167,62 +170,73 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     return run
 
 
-def _log_tasks(log_file: str | os.PathLike[str] | None, *, captures: bool) -> tuple[BeatTask, ...]:
+def _environment(
+    settings: Settings,
+    run_id: str,
+    options: RunOptions,
+    reader: ValueReader,
+    stragglers: Stragglers,
+    simulated: "FaultRequest | None",
+) -> RunEnvironment:
+    """What the run is reported to, by settings and options. In the beat thread, which reads the options."""
+    # Imported in the beat thread, not while training starts.
+    from lastbeat.training import features  # noqa: PLC0415 - as above
+
+    asked = [(option, options.get(option), read_as) for option, read_as in _READ_AS.items()]
+    given = dict(zip(_READ_AS, reader.read(asked), strict=True))
+    described = _described(reader, options)
+    limits = _section_limits(settings, options.get("sections"), options.get("out_of_section"), reader)
+    learns = settings[LEARN] if given["learn"] is None else given["learn"]
+    rank, world_size, stall_minutes = given["rank"], given["world_size"], given["stall_minutes"]
+    wanted = features.FeatureOptions(rank, world_size, stall_minutes, limits, learns, stragglers, simulated)
+    environment = features.run_environment(settings, wanted)
+    identity = replace(
+        environment.identity,
+        own_limits={name: given[name] for name in ("stale_minutes", "stall_minutes")},
+        owner=model.text.owner_name(given["owner"]) or environment.identity.owner,
+        team=model.text.owner_name(given["team"]) or environment.identity.team,
+        described=described,
+    )
+    line = told_place(environment.store.url, run_id, given=options.get("root") is not None)
+    tasks = (*environment.tasks, features.PlaceAnnouncement(line))
+    return replace(environment, identity=identity, resume=options.get("resume"), tasks=tasks)
+
+
+def _log_tasks(log_file: object, capture: object) -> tuple[BeatTask, ...]:
+    captures = read_within(capture, as_bool, _ARGUMENT_LIMIT_S)
+    if captures is None and capture is not None:
+        safe_log(logging.WARNING, "lastbeat leaves capture out: %s is neither true nor false", value_label(capture))
     if log_file is None and not captures:
         return ()
-    return sdk.log_shipping.log_tasks(log_file, capture=captures)
+    return sdk.log_shipping.log_tasks(log_file, capture=bool(captures))
 
 
-def _take_times(run: Run, *, learns: bool, stragglers: Stragglers) -> None:
-    """Have the run measure its sections and steps from now on, if it learns limits or watches for stragglers."""
-    if learns:
-        # Not from the first beat on, because the start often takes longest.
-        run.sections.times = sdk.learning.SpanTimes()
-    if stragglers.mode != OFF:
-        run.sections.steps = sdk.step_times.StepTimes(stragglers.every)
+def _given_or(stated: T, name: str, given: object, read: Callable[[object], T]) -> T:
+    """What training gives, else the setting. A wrong value is left out, with a line in the log."""
+    try:
+        return stated if given is None else read(given)
+    except ValueError as why:
+        safe_log(logging.WARNING, "lastbeat leaves %s out: %s %s", name, value_label(given), why)
+        return stated
 
 
 def _stragglers(settings: Settings, given: object) -> Stragglers:
-    """The setting, with the mode that training gives."""
-    stated = settings[STRAGGLERS]
-    if given is None:
-        return stated
+    """The setting, with the mode that training gives. Raises ValueError for none."""
     if given is True or given is False:
-        return replace(stated, mode="on" if given else OFF)
-    if type(given) is str:
-        with suppress(ValueError):
-            return replace(stated, mode=straggler_mode(given))
-    what = 'lastbeat leaves stragglers out: %s is none of True, False, "on", "off" and "stop"'
-    safe_log(logging.WARNING, what, value_label(given))
-    return stated
+        return replace(settings[STRAGGLERS], mode="on" if given else OFF)
+    with suppress(ValueError):
+        if type(given) is str:
+            return replace(settings[STRAGGLERS], mode=straggler_mode(given))
+    raise ValueError('is none of True, False, "on", "off" and "stop"')
 
 
-def _heed_exit_signal(run: Run, given: object, settings: Settings) -> None:
-    run.exit_signal = _exit_signal(given, settings)
-    run.heeds_stop = run.exit_signal is not None
+def _signal(given: object) -> int:
+    return model.posix_signals.signal_number(given)
 
 
-def _exit_signal(given: object, settings: Settings) -> int | None:
-    if given is None:
-        return settings[EXIT_SIGNAL]
-    try:
-        return model.posix_signals.signal_number(given)
-    except ValueError as fault:
-        safe_log(logging.WARNING, "lastbeat leaves exit_signal out: %s %s", value_label(given), fault)
-        return settings[EXIT_SIGNAL]
-
-
-def _fault(given: object, settings: Settings) -> "FaultRequest | None":
-    if given is None:
-        return settings[SIMULATE_FAULT]
-    try:
-        return model.simulated_fault.read_fault(plain_str(given)) if issubclass(type(given), str) else _no_fault()
-    except ValueError as why:
-        safe_log(logging.WARNING, "lastbeat leaves simulate_fault out: %s %s", value_label(given), why)
-        return settings[SIMULATE_FAULT]
-
-
-def _no_fault() -> NoReturn:
+def _fault(given: object) -> "FaultRequest":
+    if issubclass(type(given), str):
+        return model.simulated_fault.read_fault(plain_str(given))
     raise ValueError("is no text, as rank_killed:2:30 is")
 
 
@@ -269,25 +283,16 @@ def _is_span(seconds: object) -> bool:
     return isinstance(seconds, (int, float)) and 0 <= seconds <= LONGEST_LIMIT_MINUTES * 60
 
 
-def _described(reader: ValueReader, config: object, tags: object, notes: object) -> dict[str, object]:
+def _described(reader: ValueReader, options: RunOptions) -> dict[str, object]:
     """What training says of its run, for metadata.json."""
-    if config is None and tags is None and notes is None:
+    if all(options.get(name) is None for name in ("config", "tags", "notes")):
         return {}
-    asked = [
-        ("config", config, sdk.configuration.as_config),
-        ("tags", tags, sdk.configuration.as_tags),
-        ("notes", notes, as_text),
-    ]
-    found = dict(zip(("config", "tags", "notes"), reader.read(asked), strict=True))
+    read_as = {"config": sdk.configuration.as_config, "tags": sdk.configuration.as_tags, "notes": as_text}
+    asked = [(name, options.get(name), read) for name, read in read_as.items()]
+    found = dict(zip(read_as, reader.read(asked), strict=True))
     if found["notes"] is not None:
         found["notes"] = model.secrets.mask_tokens(found["notes"])
     return {name: value for name, value in found.items() if value}
-
-
-def _owner(given: str | None) -> str | None:
-    if given is None:
-        return None
-    return model.text.owner_name(given)
 
 
 _LEVEL_OF: Final = {
@@ -374,16 +379,14 @@ def _sharing(run_id: str) -> RunSharing:
     return sdk.exec_in_place.started_by(run_id, os.environ.get("_LASTBEAT_EXEC_RUN")) or RunSharing()
 
 
-def _own_run_id(settings: Settings, rank: object, world_size: object) -> str:
+def _own_run_id(settings: Settings, this: Rank) -> str:
     """The run id of a run without a given one. Raises :class:`lastbeat.training.sdk.run_ids.NoRunIdError`."""
     import platform  # noqa: PLC0415 - as in run_environment
 
-    if wrapped := os.environ.get("_LASTBEAT_EXEC_RUN"):
-        # ``lastbeat exec`` reports this very command.
-        return wrapped
-    host = platform.node()
-    which = rank_of(settings.environ, host, immediate_int(rank), immediate_int(world_size))
-    return sdk.run_ids.own_run_id(settings.environ, sys.argv[0] if sys.argv else "", host, which)
+    # ``lastbeat exec`` may report this very command.
+    wrapped = os.environ.get("_LASTBEAT_EXEC_RUN")
+    script = sys.argv[0] if sys.argv else ""
+    return wrapped or sdk.run_ids.own_run_id(settings.environ, script, platform.node(), this)
 
 
 def _run_id(given: object, find_own: Callable[[], str]) -> tuple[str, str]:
@@ -416,13 +419,3 @@ def _root_setting(root: object) -> dict[str, str]:
     if text is None or "\0" in text:
         raise TypeError(f"root has to be a path or the address of a bucket, and is {value_label(root)}")
     return {"MONITORING_ROOT": plain_str(text)} if text else {}
-
-
-def _flag(name: str, given: object) -> bool:
-    if safe_to_read(given):
-        value = as_bool(given)
-    else:
-        value = call_with_timeout(lambda: as_bool(given), _ARGUMENT_LIMIT_S, None)
-    if value is None and given is not None:
-        safe_log(logging.WARNING, "lastbeat leaves %s out: %s is neither true nor false", name, value_label(given))
-    return bool(value)

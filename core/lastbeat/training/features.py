@@ -3,12 +3,11 @@
 import math
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from lastbeat import model
 from lastbeat.model.version import __version__
 from lastbeat.settings import Settings, opening, own_log
 from lastbeat.settings.table import (
@@ -43,23 +42,27 @@ if TYPE_CHECKING:
     from lastbeat.model.simulated_fault import FaultRequest
 
 
-@dataclass(frozen=True, slots=True)
-class CommandAccess:
+class Command(Protocol):
     """How features reach a command that ``lastbeat exec`` runs, in place of this process."""
 
     meter: ResourceMeter
-    dump: Callable[[str], bytes]
-    """Its stacks, after a given first line."""
-    printed: Callable[[], int]
-    """How much it has printed."""
-    send: Callable[[int], None]
-    """Sends it a signal."""
+
+    def dump(self, head: str) -> bytes:
+        """Its stacks, after the line ``head``."""
+
+    def printed(self) -> int:
+        """How much it has printed."""
+
+    def send(self, number: int) -> None:
+        """Send it the signal ``number``."""
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
-    """Which features a run asks for, beside those that settings decide."""
+class FeatureOptions:
+    """What training gives for its features, in place of the settings or the launcher."""
 
+    rank: int | None = None
+    world_size: int | None = None
     stall_minutes: float | None = None
     """The run's own stall limit, which outranks that of the settings."""
     sections: SectionLimits = field(default_factory=SectionLimits)
@@ -67,24 +70,21 @@ class RunOptions:
     stragglers: Stragglers = field(default_factory=Stragglers)
     fault: "FaultRequest | None" = None
     """The fault to simulate."""
-    command: CommandAccess | None = None
+    command: Command | None = None
     """The command that trains; None if this process does."""
-    told_place: Callable[[str], str] | None = None
-    """The line for people about the store at a given address; None if they are not told."""
 
 
-def run_environment(
-    settings: Settings, *, rank: int | None = None, world_size: int | None = None, options: RunOptions | None = None
-) -> RunEnvironment:
+def run_environment(settings: Settings, options: FeatureOptions | None = None) -> RunEnvironment:
     """The environment to which a training process reports. A fleet root that is a directory is created if it is
     missing.
 
     Raises as :func:`lastbeat.settings.opening.store` does.
     """
-    instance = local_instance(settings.environ, platform.node())
+    options, host = options or FeatureOptions(), platform.node()
+    instance = local_instance(settings.environ, host)
     # Without retries, because the beat thread tries a failed beat again with newer values.
     store = opening.bare_store(settings, training=True)
-    which = rank_of(settings.environ, platform.node(), rank, world_size)
+    which = rank_of(settings.environ, host, options.rank, options.world_size)
     beats = settings[BEAT_SECONDS]
     return RunEnvironment(
         store=store,
@@ -100,11 +100,13 @@ def run_environment(
         restarts=restarts(settings.environ),
         rank=which,
         rank_beat_s=beats.ranks,
-        tasks=tuple(_tasks(settings, store, which, instance, options or RunOptions())),
+        tasks=tuple(_tasks(settings, store, which, instance, options)),
     )
 
 
-def _tasks(settings: Settings, store: Store, rank: Rank, instance: Instance, options: RunOptions) -> Iterator[BeatTask]:
+def _tasks(
+    settings: Settings, store: Store, rank: Rank, instance: Instance, options: FeatureOptions
+) -> Iterator[BeatTask]:
     """The features that a run uses, in the order of a beat. Those that few runs use load for them alone."""
     command = options.command
     meter = command.meter if command is not None else ResourceMeter()
@@ -123,8 +125,6 @@ def _tasks(settings: Settings, store: Store, rank: Rank, instance: Instance, opt
     yield from _notice_watch(settings, command)
     if options.fault is not None:
         yield sdk.simulated_faults.FaultSimulation(options.fault, settings.environ)
-    if options.told_place is not None:
-        yield PlaceAnnouncement(options.told_place(store.url))
 
 
 def _node_sampler(settings: Settings, rank: Rank, meter: ResourceMeter) -> Iterator[BeatTask]:
@@ -145,7 +145,7 @@ def _node_sampler(settings: Settings, rank: Rank, meter: ResourceMeter) -> Itera
     yield node.sampler.NodeSampler(every_s, here, gpus=meter.gpus, saves_there=False)
 
 
-def _stack_dump(settings: Settings, options: RunOptions) -> Iterator[BeatTask]:
+def _stack_dump(settings: Settings, options: FeatureOptions) -> Iterator[BeatTask]:
     """What writes the stacks, if stalls are watched or a section may take too long."""
     own_minutes = options.stall_minutes
     # As watchers read it: see model.heartbeat.
@@ -169,18 +169,10 @@ def _stop_beats(store: Store) -> int:
 def _straggler_watch(wanted: Stragglers) -> Iterator[BeatTask]:
     if wanted.mode == OFF:
         return
-    options = sdk.stragglers.StragglerOptions(
-        wanted.seconds,
-        model.stragglers.Thresholds(wanted.relative, wanted.individual),
-        wanted.ranks,
-        wanted.json,
-        wanted.every,
-        stops=wanted.mode == "stop",
-    )
-    yield sdk.stragglers.StragglerWatch(options, partial(own_log.announce, name=sdk.stragglers.LOGGER))
+    yield sdk.stragglers.StragglerWatch(wanted, partial(own_log.announce, name=sdk.stragglers.LOGGER))
 
 
-def _time_limit(settings: Settings, command: CommandAccess | None) -> Iterator[BeatTask]:
+def _time_limit(settings: Settings, command: Command | None) -> Iterator[BeatTask]:
     margin_s = settings[TIME_MARGIN_SECONDS]
     # SIGTERM could end a command without a handler long before its time, so for a command only if that was set.
     if "SLURM_JOB_END_TIME" not in settings.environ or (command is not None and margin_s is None):
@@ -190,7 +182,7 @@ def _time_limit(settings: Settings, command: CommandAccess | None) -> Iterator[B
         yield limit
 
 
-def _notice_watch(settings: Settings, command: CommandAccess | None) -> Iterator[BeatTask]:
+def _notice_watch(settings: Settings, command: Command | None) -> Iterator[BeatTask]:
     if not settings[CLOUD_NOTICES] or settings.environ.get("LOCAL_RANK", "0").strip() not in {"", "0"}:
         return
     if command is not None and settings[EXIT_SIGNAL] is None:

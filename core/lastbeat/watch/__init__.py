@@ -18,4 +18,4 @@ if TYPE_CHECKING:
     from lastbeat.watch import record as record
 
 # What a pass over a healthy run does not need is loaded at its first use.
-__getattr__ = lazy_face(__name__, "decide", "observe", "record")
+__getattr__ = lazy_face(__name__)

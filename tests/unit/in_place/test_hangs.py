@@ -1,12 +1,23 @@
 """When a command counts as hanging: by what it prints, and by what training says of itself in the store."""
 
+from typing import NamedTuple
+
 import pytest
 
-from lastbeat.training.exec.in_place.hangs import Hang, HangWatch, Printed, SaidOfItself
+from lastbeat.training.exec.in_place.hangs import Hang, HangWatch, SaidOfItself
 from lastbeat.training.sdk.sections import SectionLimits
 
 LIMITS = SectionLimits({"step": 60.0, "checkpointing": 600.0}, 300.0, 1800.0)
 NONE = SectionLimits()
+
+
+class Printed(NamedTuple):
+    """The last step in the output so far, and its size."""
+
+    step: int | None = None
+    bytes_count: int = 0
+
+
 Look = tuple[float, Printed, SaidOfItself | None]
 ASLEEP: Look = (0.0, Printed(), None)
 """Until the next look everything is suspended."""
@@ -43,9 +54,9 @@ def hang(limits: SectionLimits, stall_s: float | None, *looks: Look) -> Hang | N
             continue
         asleep = number > 0 and looks[number - 1] is ASLEEP
         for second in () if asleep else range(int(before) + 1, int(look[0])):
-            watch.note(shown, of_itself, float(second))
+            watch.note(*shown, of_itself, float(second))
         before, shown, of_itself = at, *_ = look
-        watch.note(shown, of_itself, at)
+        watch.note(*shown, of_itself, at)
         found = watch.hang(of_itself, at)
         assert found is None or number == len(looks) - 1, f"at {at}: {found}"
     return found

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lastbeat.training.exec.in_place.participants import Participant, launch_of, participant_of
+from lastbeat.training.exec.in_place.together import Participant, launch_of, participant_of
 
 ROWS = [
     pytest.param({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, Participant(), id="a batch script is one process"),

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from lastbeat.model.starts_in_place import StartsInPlace
 from lastbeat.stores.port import UnreachableError
-from lastbeat.training.exec.in_place.participants import Participant
-from lastbeat.training.exec.in_place.together import Together, encode_starts
+from lastbeat.training.exec.in_place.together import Participant, Together, encode_starts
 from support.memory import MemoryStore
 from support.waiting import LIMIT_S
 

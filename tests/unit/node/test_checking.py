@@ -9,7 +9,7 @@ import pytest
 from lastbeat.model.health import REMEDIES
 from lastbeat.model.status import GPU_ECC, GPU_LOST
 from lastbeat.training.node.asking import GpusAsked
-from lastbeat.training.node.checking import NodeNeeds, Sources, check_disk, check_gpus, check_node, recent_xids
+from lastbeat.training.node.checking import Sources, check_disk, check_gpus, check_node, recent_xids
 from lastbeat.training.node.gpus import XidLine
 from lastbeat.training.node.node import Places
 
@@ -113,7 +113,7 @@ def test_a_whole_node(tmp_path: Path) -> None:
     places = Places(tmp_path / "proc", tmp_path / "cgroup", tmp_path / "sys")
 
     sources = Sources(places, tmp_path / "dev", log, lambda _: asked(gpu(0)))
-    found = {check.name: check for check in check_node(NodeNeeds(), 1.0, sources)}
+    found = {check.name: check for check in check_node(None, (), 1.0, sources)}
 
     assert {name: check.word for name, check in found.items()} == {
         "gpus": "ok", "kernel log": "warn", "memory": "warn", "network": "warn",

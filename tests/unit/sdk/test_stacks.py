@@ -11,7 +11,7 @@ import pytest
 
 from lastbeat.settings import load
 from lastbeat.stores.port import DeniedError
-from lastbeat.training.features import RunOptions, run_environment
+from lastbeat.training.features import FeatureOptions, run_environment
 from lastbeat.training.sdk.beat_tasks import Beat
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.stacks import LIMIT_BYTES, StackDump, dump_stacks
@@ -63,7 +63,7 @@ def test_they_are_written_where_the_run_or_the_setting_says(
 ) -> None:
     environ = {"LASTBEAT_STALL_MINUTES": setting} if setting is not None else {}
     settings = load({"MONITORING_ROOT": str(tmp_path)}, environ, tmp_path)
-    tasks = run_environment(settings, options=RunOptions(stall_minutes=own)).tasks
+    tasks = run_environment(settings, FeatureOptions(stall_minutes=own)).tasks
     assert [task._first_s for task in tasks if isinstance(task, StackDump)] == ([] if first_s is None else [first_s])
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from lastbeat.model.stragglers import Thresholds
+from lastbeat.settings.table import Stragglers
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
 from lastbeat.training.sdk.beat_tasks import Beat
 from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.run import Run
-from lastbeat.training.sdk.stragglers import LOGGER, StragglerOptions, StragglerWatch
+from lastbeat.training.sdk.stragglers import LOGGER, StragglerWatch
 from support.memory import MemoryStore
 from support.reporting import start
 from support.there import there
@@ -26,7 +26,7 @@ class Scene:
     """A training of ``world`` ranks, of which this process is rank 0, and a clock that is set by hand."""
 
     world: int = 4
-    options: StragglerOptions = field(default_factory=StragglerOptions)
+    options: Stragglers = field(default_factory=Stragglers)
     now: float = 1000.0
     told: list[str] = field(default_factory=list)
     store: MemoryStore = field(default_factory=MemoryStore)
@@ -128,7 +128,7 @@ def test_all_slow_together_is_a_slow_job() -> None:
 
 def test_a_straggler_ends_training_only_where_that_is_wanted() -> None:
     for stops in (False, True):
-        scene = Scene(options=StragglerOptions(stops=stops))
+        scene = Scene(options=Stragglers(mode="stop" if stops else "on"))
         scene.window(others=SLOW)
         assert scene.run.stop_wanted is None
         scene.window(others=SLOW)
@@ -136,8 +136,8 @@ def test_a_straggler_ends_training_only_where_that_is_wanted() -> None:
 
 
 def test_scores_can_be_off_reports_quiet_and_json(caplog: pytest.LogCaptureFixture) -> None:
-    off = Scene(options=StragglerOptions(thresholds=Thresholds(relative=None), shown=0))
-    as_json = Scene(options=StragglerOptions(as_json=True))
+    off = Scene(options=Stragglers(relative=None, ranks=0))
+    as_json = Scene(options=Stragglers(json=True))
     with caplog.at_level(logging.WARNING, LOGGER):
         for scene in (off, as_json):
             scene.window(others=SLOW)
@@ -186,7 +186,7 @@ def test_the_end_of_a_run_waits_for_no_report() -> None:
 def test_another_rank_tells_its_window_in_its_heartbeat() -> None:
     now = 0.0
     run = Run("r", None)
-    watch = StragglerWatch(StragglerOptions(), print, lambda: now)
+    watch = StragglerWatch(Stragglers(), print, lambda: now)
     watch.begin(start(run, Rank(3, 4, 3, "n3"), rank_beat_s=BEAT_S))
     steps = there(run.sections.steps)
     for _ in range(100):

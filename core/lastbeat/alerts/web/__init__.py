@@ -11,4 +11,4 @@ if TYPE_CHECKING:
     from lastbeat.alerts.web import posting as posting
 
 # Both load requests, which takes 0.15 s.
-__getattr__ = lazy_face(__name__, "calls", "posting")
+__getattr__ = lazy_face(__name__)

@@ -9,4 +9,4 @@ if TYPE_CHECKING:
     from lastbeat.explain.causes import log_reader as log_reader
 
 # A pass loads these once there is a failure, or new text in a log.
-__getattr__ = lazy_face(__name__, "explaining", "fingerprint", "log_reader")
+__getattr__ = lazy_face(__name__)

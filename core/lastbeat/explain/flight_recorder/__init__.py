@@ -18,4 +18,4 @@ if TYPE_CHECKING:
     from lastbeat.explain.flight_recorder import plain_pickle as plain_pickle
 
 # A pass loads these once a run that failed has dumps.
-__getattr__ = lazy_face(__name__, "cause", "dump", "json_dump", "matching", "plain_pickle")
+__getattr__ = lazy_face(__name__)

@@ -7,4 +7,4 @@ if TYPE_CHECKING:
     from lastbeat.explain.launchers import traits as traits
 
 # A pass loads these once a run has a job.
-__getattr__ = lazy_face(__name__, "traits")
+__getattr__ = lazy_face(__name__)

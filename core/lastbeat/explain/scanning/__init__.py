@@ -9,4 +9,4 @@ if TYPE_CHECKING:
     from lastbeat.explain.scanning import template_prefilter as template_prefilter
 
 # The last two load a parser of regular expressions, which few logs need: built-in catalogues are worked out.
-__getattr__ = lazy_face(__name__, "prefixes", "template_demand", "template_prefilter")
+__getattr__ = lazy_face(__name__)

@@ -8,4 +8,4 @@ if TYPE_CHECKING:
     from lastbeat.explain.signals import loading as loading
 
 # A pass loads a catalogue once there is text to read; PyYAML and pydantic only for a file of the user's own.
-__getattr__ = lazy_face(__name__, "catalogue_files", "loading")
+__getattr__ = lazy_face(__name__)

@@ -10,4 +10,4 @@ if TYPE_CHECKING:
     from lastbeat.jobs.restarts import loading as loading
 
 # ``lastbeat exec`` loads policies for restarts in place alone.
-__getattr__ = lazy_face(__name__, "loading")
+__getattr__ = lazy_face(__name__)

@@ -2,10 +2,9 @@
 
 ::
 
-    wrapped      the command and its run
-    once         runs it once ─────────┬── reporting   heartbeats, progress from its output, its sentinel
-    in_place     restarts it when it   ┘
-                 hangs or fails ───────── child        its process: streams, signals, terminal, exit
+    command      the steps of a run: start, wait, end ──┬── start    one start: heartbeats, progress, its sentinel
+    in_place     adds judging and gathering, and starts ┘   child    its process: streams, signals, terminal, exit
+                 it again when it hangs or fails
 
 The command line only parses options, and prints lines for the user.
 """

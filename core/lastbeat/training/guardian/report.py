@@ -25,7 +25,7 @@ from lastbeat.model.secrets import Redactor
 from lastbeat.settings import opening, own_log
 from lastbeat.stores.port import ConflictError, DeniedError, Store, StoreError
 from lastbeat.training.exec.child.exit_reason import ChildExit, first_line
-from lastbeat.training.sdk.documents import attempt_of, start_time_of
+from lastbeat.training.sdk.documents import attempt_of, read_if_allowed, start_time_of
 from lastbeat.training.sdk.first_error import is_leftover, retry_for, started_at, write_first_error, write_if_first
 from lastbeat.training.sdk.flight_recorder import ship_rest
 from lastbeat.training.sdk.run import CANCELLED
@@ -186,10 +186,7 @@ def _moves_what_followed(store: Store, key: str, body: bytes, said: Said) -> boo
     death = _death(said)
     if said["world"] < 2 or "ending" in said or (death is not None and (death.cancelled or death.succeeded)):
         return False
-    try:
-        theirs = store.read(key, _ERROR_BYTES)
-    except DeniedError:
-        return False
+    theirs = read_if_allowed(store, key, _ERROR_BYTES)
     # A stamp of whole seconds gives no order within its second, so the first error stays.
     if theirs is None or theirs.modified <= started_at(store, time.monotonic() - said["ended_monotonic"]):
         return False
@@ -217,14 +214,8 @@ def _is_gone(said: Said) -> bool:
 
 def _completed(store: Store, run: str, began: datetime) -> bool:
     """Whether rank 0 has completed the run, or ended it early, so that the death of a leaving rank is no failure."""
-    for name in (runid.COMPLETE, runid.PREEMPTED):
-        try:
-            blob = store.read(f"{run}/{name}", 0)
-        except DeniedError:
-            continue
-        if blob is not None and not is_leftover(blob.modified, began):
-            return True
-    return False
+    found = (read_if_allowed(store, f"{run}/{name}", 0) for name in (runid.COMPLETE, runid.PREEMPTED))
+    return any(blob is not None and not is_leftover(blob.modified, began) for blob in found)
 
 
 def _signed(text: str, said: Said, whose: bytes | None) -> str:

@@ -168,7 +168,6 @@ class _Line:
                 self.close()
 
     def close(self) -> None:
-        """Close this end of the connection."""
         self._connection.close()
 
 

@@ -8,4 +8,4 @@ if TYPE_CHECKING:
     from lastbeat.training.node import sampler as sampler
 
 # One rank of a node needs the first, and only where there is a driver the second.
-__getattr__ = lazy_face(__name__, "gpu_state", "sampler")
+__getattr__ = lazy_face(__name__)

@@ -50,16 +50,6 @@ _DEVICES: Final = "nvidia[0-9]*"
 
 
 @dataclass(frozen=True, slots=True)
-class NodeNeeds:
-    """A job's requirements of a node."""
-
-    gpus: int | None = None
-    """Required number of GPUs; None for any number."""
-    paths: tuple[str, ...] = ()
-    """Paths on file systems that the job writes to."""
-
-
-@dataclass(frozen=True, slots=True)
 class Sources:
     """The sources of all checks."""
 
@@ -69,16 +59,19 @@ class Sources:
     ask: Callable[[float], GpusAsked] = ask_gpus
 
 
-def check_node(needs: NodeNeeds, limit_s: float, sources: Sources | None = None) -> Iterator[CheckResult]:
-    """Every check, made lazily one after the other. ``limit_s`` is the time limit of NVIDIA's driver."""
+def check_node(
+    gpus: int | None, paths: Iterable[str], limit_s: float, sources: Sources | None = None
+) -> Iterator[CheckResult]:
+    """Every check, made lazily one after the other, for a job that needs so many ``gpus`` (None: any number), and
+    writes to file systems with ``paths``. ``limit_s`` is the time limit of NVIDIA's driver."""
     sources = sources or Sources()
     asked = sources.ask(limit_s)
     has_devices = any(sources.devices.glob(_DEVICES))
-    yield from check_gpus(asked, needs.gpus, has_devices=has_devices)
+    yield from check_gpus(asked, gpus, has_devices=has_devices)
     yield from _kernel_log(sources.kernel_log, asked.gpus or ())
     node = read_node(sources.places)
     yield _memory(node)
-    for path in needs.paths:
+    for path in paths:
         yield check_disk(path)
     yield _network(node)
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from lastbeat.training.node.gpus import CUDA_SHOWS, OF_JOB, Gpu
+from lastbeat.training.node.node import without_unknown
 from lastbeat.training.sdk.values import as_text
 
 MOST: Final = 16
@@ -61,13 +62,13 @@ class GpuQuestions:
         None if the driver gave no handle for another reason."""
         found: Gpu = {"index": index, "name": "GPU", "lost": True if handle is LOST else None}
         if handle is LOST or handle is None:
-            return _without_unknown(found)
+            return without_unknown(found)
         try:
             for name, value in self._answers(handle):
                 found[name] = value
         except GpuLostError:
             found["lost"] = True
-        return _without_unknown(found)
+        return without_unknown(found)
 
     def xids(self, handles: list[Any]) -> dict[int, list[int]]:
         """Index of a GPU → its Xids since the last call. Empty where the driver does not support or allow the query.
@@ -171,10 +172,6 @@ def throttle_reasons(mask: int) -> list[str]:
     it."""
     found = [word for bit, word in _THROTTLE if mask & bit]
     return [word for word in found if word != "hw_slowdown"] or found
-
-
-def _without_unknown(found: Gpu) -> Gpu:
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def _key(handle: Any) -> str:

@@ -11,7 +11,6 @@ Xids are the driver's error numbers; their meanings are from NVIDIA's catalogue.
 import importlib.util
 import os
 import re
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,10 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lastbeat.model.status import GPU_ECC, GPU_LOST, NETWORK_ERRORS
 from lastbeat.training import node
-from lastbeat.training.sdk.threads import delay_unsafe_forks
+from lastbeat.training.sdk.threads import start_thread
 from lastbeat.training.sdk.values import as_text
 
 if TYPE_CHECKING:
+    import threading
+
     from lastbeat.training.node.gpu_state import GpuQuestions
 
 
@@ -46,6 +47,17 @@ _MOST_XIDS = 64
 _LIBRARY = "libnvidia-ml.so.1"
 
 
+@dataclass(frozen=True, slots=True)
+class GpuAnswer:
+    """An answer of the driver."""
+
+    asked_at: float
+    """When the query behind it began, by the monotonic clock."""
+    gpus: list[Gpu]
+    shown_by: Mapping[str, str]
+    """The environment variables that selected these GPUs. Training may set them while it runs."""
+
+
 class GpuMonitor:
     """Reads the GPUs once a beat, for the beat thread."""
 
@@ -57,63 +69,44 @@ class GpuMonitor:
         self._off = False
         self.absent_because = ""
         """Why this machine has no driver to ask. Empty if it has one, or before the first answer."""
-        self._known: tuple[float, list[Gpu], dict[str, str]] | None = None
+        self.latest: GpuAnswer | None = None
+        """The driver's last answer, however old."""
         self._xids: deque[tuple[Gpu, int]] = deque(maxlen=_MOST_XIDS)
-        self._asked: float | None = None
-        """When the pending query began, by the monotonic clock."""
+        self._asked = 0.0
+        """When the last query began, by the monotonic clock."""
 
     def read(self, wait_s: float = LIMIT_S) -> list[Gpu] | None:
         """The GPUs' state, after waiting up to ``wait_s`` for a new answer; None if unknown."""
-        waiting = self._thread is not None and self._thread.is_alive()
-        if not self._off and not waiting:
-            self._ask(wait_s)
-        known = self._known
-        return known[1] if known is not None and time.monotonic() - known[0] < VALID_S else None
+        if not self._off and not self._waits:
+            self._asked = time.monotonic()
+            # It imports, and a forked child must not inherit the lock of an import.
+            self._thread = start_thread("lastbeat-gpus", self._answer)
+            if self._thread is not None:
+                self._thread.join(wait_s)
+        return self._since(time.monotonic() - VALID_S)
 
-    @property
-    def latest(self) -> list[Gpu] | None:
-        """The driver's last answer, however old, or None."""
-        return self._known[1] if self._known is not None else None
+    def fresh(self, wait_s: float = LIMIT_S) -> list[Gpu] | None:
+        """The GPUs' current state; None if the driver does not answer within ``wait_s``."""
+        began = time.monotonic()
+        self.read(wait_s)
+        return self._since(began)
 
-    @property
-    def shown_by(self) -> Mapping[str, str]:
-        """The environment variables that selected these GPUs. Training may set them while it runs."""
-        return self._known[2] if self._known is not None else {}
+    def _since(self, earliest: float) -> list[Gpu] | None:
+        known = self.latest
+        return known.gpus if known is not None and known.asked_at >= earliest else None
 
     def take_xids(self) -> list[tuple[Gpu, int]]:
         """GPU and number of each Xid that the driver has reported since the last call, in any answer."""
         return [self._xids.popleft() for _ in range(len(self._xids))]
 
     @property
-    def answered_at(self) -> float | None:
-        """When the query behind the driver's last answer began, by the monotonic clock; None before the first
-        answer."""
-        return self._known[0] if self._known is not None else None
+    def _waits(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
 
     @property
     def waits_s(self) -> float:
         """Age in s of the driver's pending query; 0 if none is pending."""
-        thread, asked = self._thread, self._asked
-        waiting = thread is not None and thread.is_alive() and asked is not None
-        return time.monotonic() - asked if waiting and asked is not None else 0.0
-
-    def fresh(self, wait_s: float = LIMIT_S) -> list[Gpu] | None:
-        """The GPUs' current state; None if the driver does not answer within ``wait_s``."""
-        began = time.monotonic()
-        self.read(wait_s)
-        known = self._known
-        return known[1] if known is not None and known[0] >= began else None
-
-    def _ask(self, wait_s: float) -> None:
-        thread = threading.Thread(target=self._answer, name="lastbeat-gpus", daemon=True)
-        # It imports, and a forked child must not inherit the lock of an import.
-        delay_unsafe_forks(thread)
-        try:
-            thread.start()
-        except RuntimeError:  # No thread can start: the process is at its limit, or ends.
-            return
-        self._thread, self._asked = thread, time.monotonic()
-        thread.join(wait_s)
+        return time.monotonic() - self._asked if self._waits else 0.0
 
     def _answer(self) -> None:
         began = time.monotonic()
@@ -132,7 +125,7 @@ class GpuMonitor:
         except Exception:  # noqa: BLE001 - as above; the next beat asks again
             return
         self._xids.extend((gpu, number) for gpu in gpus for number in gpu.get("xids", ()))
-        self._known = began, gpus, shown_by
+        self.latest = GpuAnswer(began, gpus, shown_by)
 
 
 def _driver() -> Any:
@@ -263,7 +256,6 @@ class KernelLog:
         return [line for record in self._records() if (line := xid_in(record)) is not None]
 
     def close(self) -> None:
-        """Close the file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 _KERNEL_FILE_BYTES: Final = 64 * 1024
 _CGROUP_DEPTH: Final = 32
@@ -35,6 +35,11 @@ def table(text: str) -> dict[str, int]:
     rows = (line.split() for line in text.splitlines())
     found = ((row[0], whole_number(row[1])) for row in rows if len(row) > 1)
     return {name: number for name, number in found if number is not None}
+
+
+def without_unknown(found: dict[str, Any]) -> dict[str, Any]:
+    """``found`` without values that are None."""
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def cgroup_folders(controller: str, cgroups: Path, processes: Path) -> Iterator[tuple[int, Path]]:

@@ -3,14 +3,14 @@
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from lastbeat.training.node.gpus import LIMIT_S, GpuMonitor
-from lastbeat.training.node.node import available_memory, read_file
+from lastbeat.training.node.node import available_memory, read_file, without_unknown
 from lastbeat.training.sdk.beat_tasks import BeatTask
 from lastbeat.training.sdk.documents import process_fields
 from lastbeat.training.sdk.run import Run
@@ -51,7 +51,7 @@ def own_usage(processes: Path = Path("/proc")) -> ProcessUsage:
 
 def tree_usage(root: int, processes: Path = Path("/proc")) -> ProcessUsage:
     """CPU time and memory of the process ``root`` and its descendants together; unknown unless all can be read."""
-    found = {process.number: process for process in _all(processes, time.monotonic() + _SCAN_LIMIT_S)}
+    found = _all(processes)
     tree = _tree(root, found)
     if not tree:
         return ProcessUsage()
@@ -60,8 +60,7 @@ def tree_usage(root: int, processes: Path = Path("/proc")) -> ProcessUsage:
 
 def tree_of(root: int, processes: Path = Path("/proc")) -> set[int]:
     """The process ``root`` and its descendants; ``root`` alone unless all can be read."""
-    found = {process.number: process for process in _all(processes, time.monotonic() + _SCAN_LIMIT_S)}
-    return _tree(root, found) or {root}
+    return _tree(root, _all(processes)) or {root}
 
 
 def send_to_tree(root: int, number: int, processes: Path = Path("/proc"), *, forks: bool = True) -> None:
@@ -71,7 +70,7 @@ def send_to_tree(root: int, number: int, processes: Path = Path("/proc"), *, for
     Without ``forks``, processes with the command line of their parent get no signal. Those are forks, such as the
     workers of a DataLoader, and saving a checkpoint still needs them.
     """
-    found = {process.number: process for process in _all(processes, time.monotonic() + _SCAN_LIMIT_S)}
+    found = _all(processes)
     with suppress(OSError):
         group = os.getpgid(root)
         # Descendants get the signal first, because a shell may end with its command.
@@ -106,22 +105,22 @@ def _tree(root: int, found: Mapping[int, "_Process"]) -> set[int]:
     return tree
 
 
-def _all(processes: Path, until: float) -> Iterator[_Process]:
-    """Every process of this machine, or none if there are too many: a part would be a wrong answer."""
+def _all(processes: Path) -> dict[int, _Process]:
+    """Number → process, for all of this machine; empty if there are too many, or reading takes too long: a part would
+    be a wrong answer."""
+    until = time.monotonic() + _SCAN_LIMIT_S
     try:
-        numbers = [name for name in os.listdir(processes) if name.isascii() and name.isdigit()]  # noqa: PTH208 - names
+        numbers = [int(name) for name in os.listdir(processes) if name.isascii() and name.isdigit()]  # noqa: PTH208
     except OSError:
-        return
-    if len(numbers) > _MOST_PROCESSES:
-        return
-    everything = []
-    for name in numbers:
+        return {}
+    found = dict[int, _Process]()
+    for number in numbers if len(numbers) <= _MOST_PROCESSES else ():
         if time.monotonic() > until:
-            return
-        process = _process(int(name), read_file(processes / name / "stat"))
+            return {}
+        process = _process(number, read_file(processes / str(number) / "stat"))
         if process is not None:
-            everything.append(process)
-    yield from everything
+            found[number] = process
+    return found
 
 
 def _process(number: int, stat: str) -> _Process | None:
@@ -157,11 +156,7 @@ _LEAST_S = 0.1
 def machine_memory() -> dict[str, Any] | None:
     """The field ``resources`` of metadata.json with the machine's memory alone; None if that is unknown."""
     there = available_memory()
-    return _without_unknown({"memory_available_bytes": there.available, "memory_total_bytes": there.total})
-
-
-def _without_unknown(found: dict[str, Any]) -> dict[str, Any] | None:
-    return {name: value for name, value in found.items() if value is not None} or None
+    return without_unknown({"memory_available_bytes": there.available, "memory_total_bytes": there.total}) or None
 
 
 class ResourceMeter(BeatTask):
@@ -199,7 +194,7 @@ class ResourceMeter(BeatTask):
             found["rss_bytes"] = used.rss_bytes
             found |= machine_memory() or {}
             found["gpus"] = self.gpus.read(0.0 if quick else LIMIT_S) or None
-        return _without_unknown(found)
+        return without_unknown(found) or None
 
     def _used(self) -> ProcessUsage:
         if not self.wraps:

@@ -4,25 +4,23 @@ Nothing here waits long: a driver, disk or counter that hangs blocks a thread of
 """
 
 import json
-import logging
 import math
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from lastbeat.stores.port import DeniedError, Store
-from lastbeat.training.node.gpus import KERNEL_LOG, LIMIT_S, Gpu, GpuMonitor, KernelLog, gpu_label, short_bus
+from lastbeat.stores.port import Store
+from lastbeat.training.node.gpus import KERNEL_LOG, LIMIT_S, Gpu, GpuAnswer, GpuMonitor, KernelLog, gpu_label, short_bus
 from lastbeat.training.node.judging import Activity, NodeJudge, NodeLook, Raised
-from lastbeat.training.node.node import Disk, NodeReading, Places, read_disk, read_node
+from lastbeat.training.node.node import Disk, NodeReading, Places, read_disk, read_node, without_unknown
 from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart
-from lastbeat.training.sdk.documents import iso_time
+from lastbeat.training.sdk.documents import delete_if_allowed, iso_time
 from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.run import Run
-from lastbeat.training.sdk.safe_log import WarnOnce, fault_text, safe_log
+from lastbeat.training.sdk.safe_log import WarnOnce, fault_text
 from lastbeat.training.sdk.sections import STEP
 from lastbeat.training.sdk.timed_calls import CallThread
 
@@ -61,7 +59,7 @@ class NodeSampler(BeatTask):
         self._reader: CallThread[NodeReading] = CallThread("lastbeat-node")
         self._disk_reader: CallThread[tuple[Disk, ...]] = CallThread("lastbeat-disks")
         self._sampled_at: float | None = None
-        self._answered_at: float | None = None
+        self._answer: GpuAnswer | None = None
         self._before: NodeReading | None = None
         self._told: dict[str, Any] | None = None
         """The last sample."""
@@ -72,7 +70,6 @@ class NodeSampler(BeatTask):
         """Place on the PCI bus → name of the GPU for display."""
 
     def begin(self, start: RunStart) -> None:
-        """Take the rank that the mark is named after."""
         self._rank, self._mark = start.rank, NodeMark(start.rank.number)
 
     def fields(self, run: Run, *, quick: bool) -> dict[str, Any]:
@@ -114,7 +111,6 @@ class NodeSampler(BeatTask):
         return self._told
 
     def close(self) -> None:
-        """Release the kernel's log and the threads."""
         self._log.close()
         self._reader.close()
         self._disk_reader.close()
@@ -123,7 +119,8 @@ class NodeSampler(BeatTask):
         gpus, xids = self._gpus(now)
         node = self._node()
         judged = node if self._saves_there else replace(node, disks=())
-        look = NodeLook(now, judged, gpus, self.gpus.shown_by, self.gpus.waits_s, xids, activity_of(run))
+        shown_by = self.gpus.latest.shown_by if self.gpus.latest is not None else {}
+        look = NodeLook(now, judged, gpus, shown_by, self.gpus.waits_s, xids, activity_of(run))
         raised = self._judge.judge(look)
         figures = figures_of(node, self._before, gpus)
         self._before = node
@@ -138,11 +135,11 @@ class NodeSampler(BeatTask):
 
     def _gpus(self, now: float) -> tuple[list[Gpu] | None, list[tuple[str, int]]]:
         """The GPUs, if the driver has answered since the last sample, and the Xids since then."""
-        answered = self.gpus.answered_at
-        if answered is None or now - answered > self._every_s / 2:
+        if self.gpus.latest is None or now - self.gpus.latest.asked_at > self._every_s / 2:
             self.gpus.read(LIMIT_S)
-        gpus = self.gpus.latest if self.gpus.answered_at != self._answered_at else None
-        self._answered_at = self.gpus.answered_at
+        answer, before = self.gpus.latest, self._answer
+        self._answer = answer
+        gpus = answer.gpus if answer is not None and answer is not before else None
         for gpu in gpus or ():
             if "bus" in gpu:
                 self._labels[short_bus(str(gpu["bus"]))] = gpu_label(gpu)
@@ -226,16 +223,12 @@ def _counted(node: NodeReading) -> dict[str, Any]:
         "swap_total_bytes": node.swap_total_bytes,
         "cpu_limit": node.cpu.limit_cores,
         "cpu_throttled_s": None if node.cpu.throttled_s is None else round(node.cpu.throttled_s, 1),
-        "disks": [_without_unknown(asdict(disk)) for disk in node.disks] or None,
+        "disks": [without_unknown(asdict(disk)) for disk in node.disks] or None,
         "network_errors": dict(network.errors) or None,
         "tcp_sent": network.sent,
         "tcp_retransmitted": network.retransmitted,
     }
-    return _without_unknown(counters)
-
-
-def _without_unknown(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in found.items() if value is not None}
+    return without_unknown(counters)
 
 
 HISTORY_EACH_S: Final = 150.0
@@ -243,50 +236,39 @@ HISTORY_MOST: Final = 96
 """Number of intervals of :data:`HISTORY_EACH_S` that are kept, which is four hours."""
 
 
-@dataclass(slots=True)
-class _Bucket:
-    number: int
-    sums: dict[str, float] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
 class NodeHistory:
     """The mean of each series over each :data:`HISTORY_EACH_S` seconds, or None without values."""
 
-    _buckets: deque[_Bucket] = field(default_factory=lambda: deque(maxlen=HISTORY_MOST))
+    def __init__(self) -> None:
+        self._values: dict[int, dict[str, tuple[float, int]]] = {}
+        """Number of an interval → name of a series → sum and count of its values."""
 
     def add(self, at: float, values: Mapping[str, float | None]) -> None:
         """Add the values at ``at`` (monotonic seconds)."""
         number = int(at // HISTORY_EACH_S)
-        if not self._buckets or self._buckets[-1].number < number:
-            self._buckets.append(_Bucket(number))
-        bucket = self._buckets[-1]
+        known = self._values.setdefault(number, {})
         for name, value in values.items():
             if value is not None:
-                bucket.sums[name] = bucket.sums.get(name, 0.0) + value
-                bucket.counts[name] = bucket.counts.get(name, 0) + 1
+                total, count = known.get(name, (0.0, 0))
+                known[name] = total + value, count + 1
+        for old in [each for each in self._values if each <= number - HISTORY_MOST]:
+            del self._values[old]
 
     def document(self, at: float, unix: float) -> dict[str, Any] | None:
         """``from`` (Unix time of the first value), ``each_s`` and ``series`` of equal length; None before the first
         value. ``unix`` is the Unix time at ``at``."""
-        if not self._buckets:
+        names = dict.fromkeys(name for values in self._values.values() for name in values)
+        if not names:
             return None
-        last = self._buckets[-1].number
-        first = max(self._buckets[0].number, last - HISTORY_MOST + 1)
-        by_number = {bucket.number: bucket for bucket in self._buckets}
-        names = dict.fromkeys(name for bucket in self._buckets for name in bucket.sums)
-        columns = {name: [_mean(by_number.get(number), name) for number in range(first, last + 1)] for name in names}
-        series = {name: column for name, column in columns.items() if any(value is not None for value in column)}
-        if not series:
-            return None
+        first, last = min(self._values), max(self._values)
+        series = {
+            name: [_mean(self._values.get(number, {}).get(name)) for number in range(first, last + 1)] for name in names
+        }
         return {"from": round(unix - (at - first * HISTORY_EACH_S)), "each_s": HISTORY_EACH_S, "series": series}
 
 
-def _mean(bucket: _Bucket | None, name: str) -> float | None:
-    if bucket is None or name not in bucket.counts:
-        return None
-    return float(f"{bucket.sums[name] / bucket.counts[name]:.3g}")
+def _mean(known: tuple[float, int] | None) -> float | None:
+    return None if known is None else float(f"{known[0] / known[1]:.3g}")
 
 
 _REFRESH_BEATS: Final = 10
@@ -312,11 +294,6 @@ class NodeMark:
         if names:
             document = {name: value for name, value in about.items() if value is not None}
             store.write(folder + self._key, json.dumps({**document, "conditions": list(conditions)}).encode())
-        elif self._there:
-            try:
-                store.delete(folder + self._key)
-            except DeniedError as error:
-                # Some policies let training write but not delete.
-                safe_log(logging.DEBUG, "%s cannot be deleted, and is emptied: %s", self._key, error)
-                store.write(folder + self._key, b"{}")
+        elif self._there and not delete_if_allowed(store, folder + self._key):
+            store.write(folder + self._key, b"{}")
         self._there, self._age = names, 0

@@ -22,22 +22,4 @@ if TYPE_CHECKING:
     from lastbeat.training.sdk import time_limit as time_limit
 
 # Few runs and processes need these.
-__getattr__ = lazy_face(
-    __name__,
-    "agreement",
-    "configuration",
-    "exec_in_place",
-    "exit_signals",
-    "flight_recorder",
-    "learning",
-    "log_shipping",
-    "process_exit",
-    "raising",
-    "run_ids",
-    "simulated_faults",
-    "stacks",
-    "step_times",
-    "stragglers",
-    "termination",
-    "time_limit",
-)
+__getattr__ = lazy_face(__name__)

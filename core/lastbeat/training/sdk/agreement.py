@@ -183,8 +183,11 @@ class StopAgreement:
         it at once. Raises what the all-reduce raises when a peer has died."""
         dist = in_use()
         if dist is None:
-            announcement = self._announcement or self._expected()
-            return here if announcement is None else announcement.ask(here=here)
+            if self._run is not None and self._announcement is None:
+                self._announcement = self._run.announcement = StopAnnouncement(self._run)
+                # The beat thread looks for the announcement from now on.
+                self._run.beat_now()
+            return here if self._announcement is None else self._announcement.ask(here=here)
         if self._run is not None:
             # torch.distributed may not have been initialised at the first call.
             self._announcement = self._run.announcement = None
@@ -196,15 +199,6 @@ class StopAgreement:
             dist.all_reduce(flag, op=dist.ReduceOp.MAX)
             self._agreed = bool(flag.item())
         return self._agreed
-
-    def _expected(self) -> "StopAnnouncement | None":
-        if self._run is None:
-            return None
-
-        self._announcement = self._run.announcement = StopAnnouncement(self._run)
-        # The beat thread looks for the announcement from now on.
-        self._run.beat_now()
-        return self._announcement
 
 
 def device_for(torch: Any, backend: str) -> Any:

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -27,6 +28,8 @@ T = TypeVar("T")
 HOLD_S: Final = 5.0
 """Most time in s that the sentinel waits for heartbeats that the store may accept on a retry. Their other faults do not
 delay it."""
+BUDGET_S: Final = 2.0
+"""Time in s after which a beat stops reading heartbeats; the next beat continues."""
 
 
 class RunSharing:
@@ -91,8 +94,12 @@ class RunStart:
 
     @property
     def rank(self) -> "Rank":
-        """This process's rank."""
         return self.environment.rank
+
+    @property
+    def started(self) -> datetime:
+        """The same by the store's clock."""
+        return self.environment.store.clock() - timedelta(seconds=time.monotonic() - self.monotonic)
 
     @property
     def folder(self) -> str:
@@ -164,6 +171,12 @@ def is_end_urgent(run: Run, ending: tuple[str, str] | None, deadline: float) -> 
     ``ending`` is the run's ending when the beat began; ``deadline`` is by the monotonic clock.
     """
     return run.ending is not None if ending is None else time.monotonic() > deadline
+
+
+def go_on(work: Iterator[object]) -> bool:
+    """Go on with ``work`` that is spread over beats, for up to ``BUDGET_S``. Returns whether it is done."""
+    until = time.monotonic() + BUDGET_S
+    return not any(time.monotonic() > until for _ in work)
 
 
 class BeatTask:
@@ -295,7 +308,6 @@ class BeatTasks:
         self._each("over", lambda task: task.over())
 
     def close(self) -> None:
-        """Close every task."""
         self._each("close", lambda task: task.close())
 
     def _each(self, method: str, call: Callable[[BeatTask], T], stop: Callable[[], bool] = lambda: False) -> list[T]:

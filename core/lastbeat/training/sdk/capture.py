@@ -19,6 +19,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from lastbeat.training.sdk.curves import emptied
 from lastbeat.training.sdk.safe_log import fault_text, safe_log
 from lastbeat.training.sdk.values import value_label
 
@@ -112,12 +113,9 @@ class Capture:
     def take(self) -> tuple[str, bool]:
         """The text since the last call, oldest first, and whether text before it was lost."""
         lost, self._lost = self._lost or len(self._pieces) == _PIECES, False
-        taken = []
-        with suppress(IndexError):
-            while True:
-                taken.append(self._pieces.popleft())
+        taken = "".join(emptied(self._pieces))
         self._size = 0
-        return "".join(taken), lost
+        return taken, lost
 
     def stop(self) -> None:
         """Unwrap the streams, and drop what is kept."""

@@ -26,6 +26,7 @@ Point = tuple[float, int, float | str | None, float | str | None]
 speed of training between them, so the time keeps its milliseconds."""
 _Added = tuple[float, int, float | str | None, float | str | None, int]
 """A point, and its number among all that were added."""
+T = TypeVar("T")
 AnyPoint = TypeVar("AnyPoint", bound=tuple[Any, ...])
 StepMetrics = tuple[float, object, dict[str, object]]
 """Time of a step by the monotonic clock, the step, and its metrics as training gave them."""
@@ -140,7 +141,7 @@ class StepSampler:
     def take(self) -> list[Point]:
         """Remove all points and return at most :data:`SAMPLED` of them, oldest first. These are the first, the last,
         the least, the greatest, and those that the drawn line needs. Times are by the monotonic clock."""
-        found = {point for held in (self._points, self._least, self._greatest, self._odd) for point in _emptied(held)}
+        found = {point for held in (self._points, self._least, self._greatest, self._odd) for point in emptied(held)}
         return sampled(sorted(found, key=lambda point: point[:2]))
 
     def take_metrics(self, latest: dict[str, object]) -> list[StepMetrics]:
@@ -159,8 +160,8 @@ def _kind(metrics: dict[str, object]) -> tuple[int, str]:
     return len(metrics), first if type(first) is str else ""
 
 
-def _emptied(held: deque[Point]) -> Iterator[Point]:
-    """Remove and yield all points of ``held``. Training may append meanwhile, so it cannot be iterated over."""
+def emptied(held: deque[T]) -> Iterator[T]:
+    """Remove and yield all items of ``held``. Training may append meanwhile, so it cannot be iterated over."""
     with suppress(IndexError):
         while True:
             yield held.popleft()

@@ -21,13 +21,13 @@ from typing import Any, Final
 
 from lastbeat.model.document_field import json_object
 from lastbeat.stores.clock import steady
-from lastbeat.stores.port import Expect, Store, StoreError
+from lastbeat.stores.port import Blob, DeniedError, Expect, Store, StoreError
 from lastbeat.training.sdk.curves import RecentPoints, StepMetrics, StepSampler
 from lastbeat.training.sdk.instance import Instance
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import safe_log
 from lastbeat.training.sdk.sections import left_fields, section_fields
-from lastbeat.training.sdk.values import ValueReader, as_int, as_number, as_text, safe_to_read
+from lastbeat.training.sdk.values import ReadAs, ValueReader, as_int, as_number, as_text, safe_to_read
 
 IGNORED_LIMIT = 8
 
@@ -146,6 +146,28 @@ def process_mark(number: int, processes: Path = Path("/proc")) -> str | None:
     return None
 
 
+def read_if_allowed(store: Store, key: str, limit_bytes: int) -> Blob | None:
+    """The beginning of a file. None without one, or if this process may not read it: some policies let training write
+    but not read. Raises :class:`StoreError` otherwise."""
+    try:
+        return store.read(key, limit_bytes)
+    except DeniedError:
+        return None
+
+
+def delete_if_allowed(store: Store, key: str) -> bool:
+    """Delete a file. Returns False if the store refuses that for good, as some policies do. Raises :class:`StoreError`
+    if it may work on a retry."""
+    try:
+        store.delete(key)
+    except StoreError as error:
+        if error.retryable:
+            raise
+        safe_log(logging.DEBUG, "%s stays: %s", key, error)
+        return False
+    return True
+
+
 # Each counts the restarts of a job from 0; torchelastic's counts those of its workers.
 _COUNTERS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", "FLUX_JOB_RESTART_COUNT", "LASTBEAT_RESTART_COUNT")
 _MOST = 10**15
@@ -220,7 +242,7 @@ class ProgressHistory:
         if latest is None:
             return None
         step, loss, learning_rate, epoch, metrics = latest
-        named = [(as_text(name) or "", value) for name, value in islice(metrics.items(), METRICS_LIMIT)]
+        names, asked = _named(metrics)
         # In order of how unlikely they are to hang: what comes after a value that hangs is not read.
         at_step, total, tokens, phase, *floats = self.reader.read(
             [
@@ -231,7 +253,7 @@ class ProgressHistory:
                 ("loss", loss, as_number),
                 ("learning_rate", learning_rate, as_number),
                 ("epoch", epoch, as_number),
-                *((f"metric {name[:_NAME_CHARS]!r}", value, as_number) for name, value in named),
+                *asked,
             ]
         )
         if at_step is None:
@@ -243,7 +265,8 @@ class ProgressHistory:
                 self.recent.add((round(then, 3), told, as_number(loss_then), as_number(rate_then)))
         self.recent.add((round(at, 3), at_step, loss_now, rate_now))
         self._add_metrics([each for sampler in samplers for each in sampler.take_metrics(metrics)], at, offset)
-        self._add_points(at, at_step, {name: value for (name, _), value in zip(named, metrics_now, strict=True)})
+        named = dict(zip(names, metrics_now, strict=True))
+        self._add_points(at, at_step, named)
         self._beat_at = at
         self._window.append((at, at_step, tokens or 0))
         while len(self._window) > 2 and at - self._window[0][0] > _SPEED_WINDOW_S:
@@ -262,7 +285,7 @@ class ProgressHistory:
             "steps_per_second": steps_per_s,
             "tokens_per_second": tokens_per_s,
             "eta_s": round(left / steps_per_s) if left is not None and left >= 0 and steps_per_s else None,
-            "metrics": {name[:_NAME_CHARS]: value for (name, _), value in zip(named, metrics_now, strict=True)} or None,
+            "metrics": named or None,
             "recent": self.recent.points,
             "metric_points": {name: [each[:3] for each in curve.points] for name, curve in self.curves.items()} or None,
             "last_updated": iso_time(at),
@@ -279,18 +302,16 @@ class ProgressHistory:
             then = self._unix(when - offset, at)
             if then is None or not safe_to_read(step):
                 continue
-            named = [(as_text(name) or "", value) for name, value in islice(metrics.items(), METRICS_LIMIT)]
-            asked = [(f"metric {name[:_NAME_CHARS]!r}", value, as_number) for name, value in named]
-            values = {name: value for (name, _), value in zip(named, self.reader.read(asked), strict=True)}
-            at_step = as_int(step)
+            names, asked = _named(metrics)
+            values, at_step = self.reader.read(asked), as_int(step)
             if at_step is not None:
-                self._add_points(then, at_step, values)
+                self._add_points(then, at_step, dict(zip(names, values, strict=True)))
 
     def _add_points(self, at: float, step: int, values: dict[str, Any]) -> None:
         for name, value in values.items():
             if value is None or (name not in self.curves and len(self.curves) >= CURVES_LIMIT):
                 continue
-            curve = self.curves.setdefault(name[:_NAME_CHARS], RecentPoints(CURVE_POINTS))
+            curve = self.curves.setdefault(name, RecentPoints(CURVE_POINTS))
             # A step that is reported again while training stands still adds no point.
             if not curve.points or curve.points[-1][1] != step:
                 curve.add((round(at, 3), step, value, None))
@@ -302,6 +323,12 @@ class ProgressHistory:
         if span_s <= 0 or last_step <= first_step:
             return None, None
         return _rounded((last_step - first_step) / span_s), _rounded((last_tokens - first_tokens) / span_s) or None
+
+
+def _named(metrics: Mapping[str, object]) -> tuple[list[str], list[tuple[str, object, ReadAs]]]:
+    """The names of some metrics, and what to ask a reader for."""
+    named = [((as_text(name) or "")[:_NAME_CHARS], value) for name, value in islice(metrics.items(), METRICS_LIMIT)]
+    return [name for name, _ in named], [(f"metric {name!r}", value, as_number) for name, value in named]
 
 
 def _rounded(value: float) -> float:

@@ -7,7 +7,6 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from lastbeat.model.in_place import FIELD, VARIABLE, InPlace, in_variable, read_in_place
@@ -79,7 +78,7 @@ def adopted(body: bytes, starter: InPlace) -> tuple[int, float] | None:
     said = read_in_place(document.get(FIELD))
     began = parse_time(document.get("start_time"))
     number = attempt_of(body)
-    if said is None or said.token != starter.token or began is None or not isinstance(began, datetime) or number < 1:
+    if said is None or said.token != starter.token or began is None or number < 1:
         return None
     return number, began.timestamp()
 

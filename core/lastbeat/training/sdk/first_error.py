@@ -36,7 +36,7 @@ from lastbeat.model.runid import rank_error_key
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import parse_time
 from lastbeat.stores.port import Blob, ConflictError, DeniedError, Expect, Store, StoreError
-from lastbeat.training.sdk.documents import attempt_of, parsed
+from lastbeat.training.sdk.documents import attempt_of, parsed, read_if_allowed
 from lastbeat.training.sdk.safe_log import fault_text, safe_log
 
 PATIENCE_S = 10.0
@@ -76,11 +76,8 @@ def rank_zero_state(store: Store, run_id: str, started: datetime) -> RankZeroSta
 
     Raises :class:`StoreError`.
     """
-    try:
-        blob = store.read(f"{run_id}/{runid.METADATA}", _METADATA_LIMIT_BYTES)
-    except DeniedError:
-        # Some policies let training write but not read. That must not keep an error from being written.
-        return RankZeroState()
+    # A refused read must not keep an error from being written.
+    blob = read_if_allowed(store, f"{run_id}/{runid.METADATA}", _METADATA_LIMIT_BYTES)
     if blob is None or is_leftover(blob.modified, started):
         # It belongs to the last attempt, or rank 0 of this one will update it with its next beat.
         return RankZeroState()

@@ -11,7 +11,6 @@ import shutil
 import stat
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, MutableMapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Final
 from lastbeat.stores.port import Store
 from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart
 from lastbeat.training.sdk.safe_log import fault_text, safe_log
+from lastbeat.training.sdk.threads import start_thread
 
 FOLDER: Final = "flight/"
 """Folder of dumps within the run's."""
@@ -143,9 +143,8 @@ def ship_rest(store: Store, run: str, folder: str) -> None:
         except Exception as fault:  # noqa: BLE001 - the end of the process is to be reported all the same
             safe_log(logging.WARNING, "lastbeat could not ship the dumps in %s: %s", folder, fault_text(fault))
 
-    thread = threading.Thread(target=ship, name="lastbeat-flight", daemon=True)
-    with suppress(RuntimeError):
-        thread.start()
+    thread = start_thread("lastbeat-flight", ship)
+    if thread is not None:
         thread.join(_GUARDIAN_S)
 
 

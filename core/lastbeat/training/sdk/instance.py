@@ -24,27 +24,26 @@ from urllib.parse import urlsplit
 from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import fault_text, safe_log
-from lastbeat.training.sdk.threads import delay_unsafe_forks
+from lastbeat.training.sdk.threads import start_thread
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
 
 
 EC2_ADDRESS: Final = "http://169.254.169.254"
+_DMI: Final = "devices/virtual/dmi/id"
 _ANSWER_LIMIT_BYTES = 64 * 1024
 
 
 def is_ec2(sys: Path) -> bool:
     """Whether the kernel reports an EC2 machine. Elsewhere the service would not answer."""
-    marks = (
-        ("devices/virtual/dmi/id/sys_vendor", "amazon ec2"),
-        ("devices/virtual/dmi/id/bios_version", "amazon"),
-        ("hypervisor/uuid", "ec2"),
-    )
-    for name, mark in marks:
-        with suppress(OSError, ValueError):
-            if mark in (sys / name).read_text("utf-8").lower():
-                return True
+    vendor = _says(sys / _DMI / "sys_vendor", "amazon ec2") or _says(sys / _DMI / "bios_version", "amazon")
+    return vendor or _says(sys / "hypervisor/uuid", "ec2")
+
+
+def _says(file: Path, mark: str) -> bool:
+    with suppress(OSError, ValueError):
+        return mark in file.read_text("utf-8").lower()
     return False
 
 
@@ -128,7 +127,6 @@ class Instance:
     """The node, pod or host name, if ``id`` is something else."""
 
     def fields(self) -> dict[str, Any]:
-        """This machine in metadata.json."""
         return {"instance_id": self.id, "zone": self.zone, "instance_type": self.type, "host": self.host}
 
 
@@ -239,7 +237,6 @@ class NoticeSource(Protocol):
     def ask(self, limit_s: float) -> str | None:
         """Why the cloud takes the machine away, as a sentence, or None without such a notice. Raises ``OSError`` and
         ``ValueError``."""
-        ...
 
 
 @dataclass
@@ -250,7 +247,6 @@ class Ec2Notices:
     _token: str | None = None
 
     def ask(self, limit_s: float) -> str | None:
-        """See :class:`NoticeSource`."""
         until = time.monotonic() + limit_s
         with connected(self.address, until) as service:
             if self._token is None:
@@ -280,7 +276,6 @@ class GceNotices:
     address: str = "http://metadata.google.internal"
 
     def ask(self, limit_s: float) -> str | None:
-        """See :class:`NoticeSource`."""
         with connected(self.address, time.monotonic() + limit_s) as service:
             body = service.get("/computeMetadata/v1/instance/preempted", {"Metadata-Flavor": "Google"})
         if body is None or body.strip() not in {b"TRUE", b"FALSE"}:
@@ -296,7 +291,6 @@ class AzureNotices:
     _name: str | None = None
 
     def ask(self, limit_s: float) -> str | None:
-        """See :class:`NoticeSource`."""
         named = {"Metadata": "true"}
         with connected(self.address, time.monotonic() + limit_s) as service:
             if self._name is None:
@@ -326,9 +320,9 @@ def notice_source(environ: Mapping[str, str], sys: Path = Path("/sys")) -> Notic
     if environ.get("AWS_EC2_METADATA_DISABLED", "").strip().lower() != "true" and (endpoint or is_ec2(sys)):
         return Ec2Notices(endpoint or EC2_ADDRESS)
     host = environ.get("GCE_METADATA_HOST", "").strip()
-    if host or _says(sys, "product_name", "google compute engine"):
+    if host or _says(sys / _DMI / "product_name", "google compute engine"):
         return GceNotices(f"http://{host}") if host else GceNotices()
-    if _says(sys, "chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77"):
+    if _says(sys / _DMI / "chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77"):
         return AzureNotices()
     return None
 
@@ -345,13 +339,9 @@ class NoticeWatch(BeatTask):
 
     def begin(self, start: RunStart) -> None:
         """Start polling in a thread, unless the run has ended."""
-        if start.run.ended:
-            return
-        thread = threading.Thread(target=self._watch, args=(start.run,), name="lastbeat-notices", daemon=True)
-        delay_unsafe_forks(thread)
-        with suppress(RuntimeError):
+        if not start.run.ended:
             # If no thread can start, notices are not seen.
-            thread.start()
+            start_thread("lastbeat-notices", self._watch, start.run)
 
     def _watch(self, run: Run) -> None:
         unanswered: int | None = 0
@@ -369,12 +359,6 @@ class NoticeWatch(BeatTask):
                     run.ask_to_stop(why, f"{why}: initiating graceful stop")
                     return
             self._pause.wait(self.every_s)
-
-
-def _says(sys: Path, name: str, mark: str) -> bool:
-    with suppress(OSError, ValueError):
-        return mark in (sys / "devices/virtual/dmi/id" / name).read_text("utf-8").lower()
-    return False
 
 
 def _word(body: bytes | None) -> str | None:

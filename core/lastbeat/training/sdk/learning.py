@@ -30,16 +30,14 @@ from lastbeat.model.learned_limits import (
 )
 from lastbeat.model.numbers import finite
 from lastbeat.stores.port import ConflictError, DeniedError, Entry, Expect, Store
-from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart
-from lastbeat.training.sdk.documents import parsed
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart, go_on
+from lastbeat.training.sdk.documents import parsed, read_if_allowed
 from lastbeat.training.sdk.sections import MOST_TOLD, STEP, SectionLimits
 
 EVERY_S: Final = 300.0
 """Time in s between two readings: of all ranks' heartbeats by rank 0, of the learned limits by the others."""
 _FIRST_S: Final = 60.0
 """Time in s to rank 0's second reading. It is short, so that a run killed within minutes has saved something."""
-_BUDGET_S: Final = 2.0
-"""Time in s after which a beat stops reading heartbeats; the next beat continues."""
 _RANK_BYTES: Final = 1 << 16
 _RANK_FILE: Final = re.compile(r".*/ranks/(\d{1,9})\.json", re.ASCII)
 _TRIES: Final = 3
@@ -122,7 +120,7 @@ class Learning(BeatTask):
         """The stored state; None until it has been read."""
         self._version: str | None = None
         self._sees_nothing = False
-        self._reading: Iterator[tuple[SpanKey, Taken] | None] | None = None
+        self._reading: Iterator[None] | None = None
         self._asked: dict[SpanKey, Taken] = {}
         self._others: dict[SpanKey, Taken] = {}
         self._unfinished: dict[SpanKey, Taken] = {}
@@ -161,25 +159,13 @@ class Learning(BeatTask):
             self._has_asked = True
             self._reading = self._ranks(beat)
             self._asked = {}
-        try:
-            if not self._ask_on():
-                return
-        except BaseException:
-            self._reading = None
-            raise
-        self._reading, self._others = None, self._asked
+        # A fault ends the reading.
+        reading, self._reading = self._reading, None
+        if not go_on(reading):
+            self._reading = reading
+            return
+        self._others = self._asked
         self._learn(beat, beat.start_time)
-
-    def _ask_on(self) -> bool:
-        """Read more ranks for up to ``_BUDGET_S``. Returns whether all have been read."""
-        until = time.monotonic() + _BUDGET_S
-        for found in self._reading or ():
-            if found is not None:
-                key, taken = found
-                self._asked[key] = self._asked.get(key, Taken()) + taken
-            if time.monotonic() > until:
-                return False
-        return True
 
     def _learn(self, beat: Beat, start_time: str) -> None:
         times, sections = beat.run.sections.times, beat.run.sections
@@ -216,8 +202,8 @@ class Learning(BeatTask):
         self._version = blob.version if blob is not None else None
         self._state = (read_state(blob.body) if blob is not None else None) or LearnedState()
 
-    def _ranks(self, beat: Beat) -> Iterator[tuple[SpanKey, Taken] | None]:
-        """The durations of the other ranks, one rank after the other, with None after each rank."""
+    def _ranks(self, beat: Beat) -> Iterator[None]:
+        """Ask the other ranks for their durations, one rank after the other."""
         after = ""
         while True:
             try:
@@ -228,25 +214,21 @@ class Learning(BeatTask):
             for entry in page.entries:
                 number = _RANK_FILE.fullmatch(entry.key)
                 if number is not None and int(number[1]) and entry.fault is None:
-                    yield from self._rank(beat, entry)
-                    yield None
+                    self._asked = together([self._asked, self._rank(beat, entry)])
+                    yield
             if not page.more or not page.entries:
                 return
             after = page.entries[-1].key
 
-    def _rank(self, beat: Beat, entry: Entry) -> Iterator[tuple[SpanKey, Taken]]:
-        if entry.size_bytes > _RANK_BYTES:
-            return
-        try:
-            blob = beat.store.read(entry.key, _RANK_BYTES)
-        except DeniedError:
-            return
+    def _rank(self, beat: Beat, entry: Entry) -> Mapping[SpanKey, Taken]:
+        fits = entry.size_bytes <= _RANK_BYTES
+        blob = read_if_allowed(beat.store, entry.key, _RANK_BYTES) if fits else None
         document = parsed(blob.body) if blob is not None else {}
         attempt = document.get("attempt")
         if attempt is None or attempt == beat.attempt:
-            yield from read_taken(document.get("section_times")).items()
-        else:
-            self._keep_unfinished(document, beat.attempt)
+            return read_taken(document.get("section_times"))
+        self._keep_unfinished(document, beat.attempt)
+        return {}
 
     def _keep_unfinished(self, document: Mapping[str, Any], attempt: int | None) -> None:
         """Learn from the sections that a process died in, except those that had overrun their limit."""

@@ -113,11 +113,9 @@ class LogFeed(Protocol):
 
     def read_into(self, window: LogWindow) -> None:
         """Feed new text into ``window``. Raises OSError if it cannot be read."""
-        ...
 
     def close(self) -> None:
         """Release all resources: the run is over."""
-        ...
 
 
 class FileFeed:

@@ -10,6 +10,7 @@ from typing import Any
 
 from lastbeat.model import runid
 from lastbeat.model.document_field import encode
+from lastbeat.model.numbers import whole
 from lastbeat.model.preemption import Preemption, encode_preemption
 from lastbeat.model.text import owner_name
 from lastbeat.model.times import parse_time
@@ -125,7 +126,7 @@ def _write_progress(store: Store, run_id: str, report: Report, now: float, *, ph
         "run_id": run_id,
         "phase": phase,
         "step": report.step,
-        "total_steps": report.total_steps if report.total_steps is not None else _whole(before.get("total_steps")),
+        "total_steps": report.total_steps if report.total_steps is not None else whole(before.get("total_steps")),
         "loss": as_number(report.loss),
         "learning_rate": as_number(report.learning_rate),
         "recent": recent.points,
@@ -189,12 +190,8 @@ def _attempt_started(store: Store, run_id: str) -> float | None:
 
 def _points(value: object) -> list[Point]:
     # The learning rate may be left out.
-    rows = [row for row in value if isinstance(row, list) and len(row) in {3, 4}] if isinstance(value, list) else []
-    return [
-        (row[0], row[1], _figure(row[2]), _figure(row[3]) if len(row) > 3 else None)
-        for row in rows[-1000:]
-        if _is_time(row[0]) and isinstance(row[1], int)
-    ]
+    rows = (row for row in _rows(value) if len(row) in {3, 4} and isinstance(row[1], int))
+    return [(row[0], row[1], _figure(row[2]), _figure(row[3]) if len(row) > 3 else None) for row in rows]
 
 
 def _figure(value: object) -> float | str | None:
@@ -202,13 +199,10 @@ def _figure(value: object) -> float | str | None:
 
 
 def _phase_changes(value: object) -> list[tuple[float, str | None]]:
-    rows = [row for row in value if isinstance(row, list) and len(row) == 2] if isinstance(value, list) else []
-    return [(row[0], row[1]) for row in rows[-1000:] if _is_time(row[0]) and isinstance(row[1], str)]
+    return [(row[0], row[1]) for row in _rows(value) if len(row) == 2 and isinstance(row[1], str)]
 
 
-def _is_time(value: object) -> bool:
-    return isinstance(value, (int, float)) and abs(value) < _MAX_TIME
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+def _rows(value: object) -> list[list[Any]]:
+    """The last rows of a table whose first column is a time."""
+    rows = [row for row in value if isinstance(row, list) and row] if isinstance(value, list) else []
+    return [row for row in rows[-1000:] if isinstance(row[0], (int, float)) and abs(row[0]) < _MAX_TIME]

@@ -4,6 +4,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from time import monotonic, time
 from typing import Any, Final
 
@@ -94,21 +95,18 @@ class RaisedAlerts(BeatTask):
         for name, at, level, title, text in waiting:
             if name not in self._read:
                 said = self._reader.read([("alert", title, as_text), ("alert", text, as_text)])
-                head, body = (mask_tokens(part or "") for part in said)
-                self._read[name] = RaisedAlert(
-                    name, head or ("" if body else _NO_TEXT), body, level, iso_time(at), self._rank, beat.attempt
-                )
+                head, body = (part or "" for part in said)
+                alert = new_alert(head, body, level)
+                self._read[name] = replace(alert, id=name, at=iso_time(at), rank=self._rank, attempt=beat.attempt)
         add_alerts(beat.store, beat.run.run_id, [self._read[name] for name, *_ in waiting])
         self._written_at = time()
         for _ in waiting:
             self._read.pop(self.waiting.popleft()[0], None)
 
     def follow(self, beat: Beat) -> None:
-        """:meth:`write`, on another rank than 0."""
         self.write(beat)
 
     def close(self) -> None:
-        """Release the reader."""
         self._reader.close()
 
 

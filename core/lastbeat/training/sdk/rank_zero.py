@@ -10,26 +10,27 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from datetime import datetime
 from functools import partial
 from typing import Any
 
 from lastbeat.model import runid
 from lastbeat.model.document_field import encode
 from lastbeat.model.runid import rank_error_key
-from lastbeat.stores.port import ConflictError, DeniedError, Expect, StoreError
+from lastbeat.stores.port import ConflictError, DeniedError, Expect
 from lastbeat.training.sdk.beat_tasks import Beat, BeatStep, BeatTasks, RunStart
 from lastbeat.training.sdk.documents import (
     AttemptIdentity,
     ClockOffset,
     ProgressHistory,
     attempt_of,
+    delete_if_allowed,
     iso_time,
     metadata_document,
     next_attempt,
+    read_if_allowed,
     start_time_of,
 )
-from lastbeat.training.sdk.first_error import is_leftover, leftovers, started_at, write_if_first
+from lastbeat.training.sdk.first_error import is_leftover, leftovers, write_if_first
 from lastbeat.training.sdk.ranks import rank_zero_fields, with_rank
 from lastbeat.training.sdk.safe_log import WarnOnce, safe_log
 from lastbeat.training.sdk.sections import reports_late
@@ -116,7 +117,7 @@ class RankZero:
             return
         maybe_leftover = key in self._undeleted or not self.begun
         if sentinel == runid.ERROR and self._start.rank.world > 1:
-            if not write_if_first(self._store, key, body, self._started() if maybe_leftover else None):
+            if not write_if_first(self._store, key, body, self._start.started if maybe_leftover else None):
                 self._store.write(own_key, body)
             return
         try:
@@ -129,7 +130,6 @@ class RankZero:
         return iter(())
 
     def close(self) -> None:
-        """Release the readers."""
         self._reader.close()
         self._history.reader.close()
 
@@ -204,21 +204,11 @@ class RankZero:
 
     def _delete_leftovers(self) -> None:
         if self._start.rank.world > 1:
-            keys = leftovers(self._store, self._start.run.run_id, self._started())
+            keys = leftovers(self._store, self._start.run.run_id, self._start.started)
         else:
             keys = [self._folder + name for name in runid.SENTINELS]
-        for key in keys:
-            self._delete(key)
-
-    def _delete(self, key: str) -> None:
-        try:
-            self._store.delete(key)
-        except StoreError as error:
-            if error.retryable:
-                raise
-            # It is older than this attempt, so no reader counts it, and this attempt's sentinel will overwrite it.
-            safe_log(logging.DEBUG, "the last attempt's %s stays: %s", key, error)
-            self._undeleted.add(key)
+        # What stays is older than this attempt, so no reader counts it, and this attempt's sentinel will overwrite it.
+        self._undeleted.update(key for key in keys if not delete_if_allowed(self._store, key))
 
     # The heartbeats.
 
@@ -275,14 +265,7 @@ class RankZero:
 
     # The end.
 
-    def _started(self) -> datetime:
-        """Start of this run, by the store's clock."""
-        return started_at(self._store, time.monotonic() - self._start.monotonic)
-
     def _was_preempted(self) -> bool:
         """Whether another process has written ``_preempted`` since this attempt began."""
-        try:
-            there = self._store.read(self._folder + runid.PREEMPTED, 0)
-        except DeniedError:
-            return False
-        return there is not None and not is_leftover(there.modified, self._started())
+        there = read_if_allowed(self._store, self._folder + runid.PREEMPTED, 0)
+        return there is not None and not is_leftover(there.modified, self._start.started)

@@ -4,23 +4,21 @@ Listings show names and times but no text. So a rank that has overrun a section 
 without it a watcher would have to read the heartbeat of every rank.
 """
 
-import logging
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 from lastbeat.model import runid
 from lastbeat.model.document_field import encode
 from lastbeat.model.runid import rank_error_key, rank_key
-from lastbeat.stores.port import DeniedError, Store, StoreError
+from lastbeat.stores.port import Store
 from lastbeat.training.sdk.beat_tasks import Beat, BeatStep, BeatTask, BeatTasks, RunStart
-from lastbeat.training.sdk.documents import iso_time, process_mark
-from lastbeat.training.sdk.first_error import RankZeroState, rank_zero_state, retry_for, started_at, write_first_error
+from lastbeat.training.sdk.documents import delete_if_allowed, iso_time, process_mark
+from lastbeat.training.sdk.first_error import RankZeroState, rank_zero_state, retry_for, write_first_error
 from lastbeat.training.sdk.run import Run, is_cancelled
-from lastbeat.training.sdk.safe_log import WarnOnce, safe_log
+from lastbeat.training.sdk.safe_log import WarnOnce
 from lastbeat.training.sdk.sections import SectionLimits, section_fields, time_fields
 from lastbeat.training.sdk.values import ValueReader, as_int, as_number, as_process_count, as_text
 
@@ -180,11 +178,8 @@ class LateMark:
         if late:
             store.write(folder + self._name, b"")
         else:
-            try:
-                store.delete(folder + self._name)
-            except DeniedError as error:
-                # Some policies let training write but not delete. The heartbeat shows that the rank is not late.
-                safe_log(logging.DEBUG, "%s stays: %s", self._name, error)
+            # If it stays, the heartbeat shows that the rank is not late.
+            delete_if_allowed(store, folder + self._name)
         self.there = late
 
 
@@ -220,7 +215,6 @@ class RankHeartbeat:
         self._next = start.monotonic + first_beat_s(rank.number, every_s)
 
     def close(self) -> None:
-        """Release the reader."""
         self._reader.close()
 
     @property
@@ -351,28 +345,18 @@ class FollowingRank:
             self._has_beaten = True
 
     def close(self) -> None:
-        """Release the reader."""
         self._heartbeat.close()
 
     def _delete_error(self) -> None:
         """Delete this rank's error of an earlier attempt."""
-        try:
-            self._store.delete(self._error_key)
-        except StoreError as error:
-            if error.retryable:
-                raise
-            # Some policies let training write but not delete.
-            safe_log(logging.DEBUG, "the last attempt's %s stays: %s", self._error_key, error)
+        delete_if_allowed(self._store, self._error_key)
         self._maybe_leftover = False
 
     def _learn_attempt(self) -> None:
         self._attempt = self._rank_zero().attempt
 
     def _rank_zero(self) -> RankZeroState:
-        return rank_zero_state(self._store, self._run_id, self._started())
-
-    def _started(self) -> datetime:
-        return started_at(self._store, time.monotonic() - self._start.monotonic)
+        return rank_zero_state(self._store, self._run_id, self._start.started)
 
     def _write_error(self, text: str) -> None:
         if self._body is None:
@@ -381,7 +365,7 @@ class FollowingRank:
         if self._start.environment.sharing.defers():
             self._store.write(self._error_key, self._body)
             return
-        result = write_first_error(self._store, self._run_id, self._body, self._started(), retry_for())
+        result = write_first_error(self._store, self._run_id, self._body, self._start.started, retry_for())
         self._is_run_error = result.is_run_error and result.is_final
         if not self._is_run_error:
             self._store.write(self._error_key, self._body)

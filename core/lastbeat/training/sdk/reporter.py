@@ -4,10 +4,10 @@ import atexit
 import logging
 import os
 import queue
-import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from lastbeat.model.times import backoff_s
 from lastbeat.training.sdk.beat_tasks import HOLD_S, BeatTask, BeatTasks, RunEnvironment, RunStart, may_pass, take_steps
@@ -15,7 +15,10 @@ from lastbeat.training.sdk.rank_zero import RankZero
 from lastbeat.training.sdk.ranks import FollowingRank, is_late, late_in_s
 from lastbeat.training.sdk.run import Run, remember
 from lastbeat.training.sdk.safe_log import fault_text, safe_log
-from lastbeat.training.sdk.threads import delay_unsafe_forks
+from lastbeat.training.sdk.threads import start_thread
+
+if TYPE_CHECKING:
+    import threading
 
 _RETRY_S = 1.0
 _RETRY_CAP_S = 30.0
@@ -61,14 +64,10 @@ class Reporter:
         self._started_unix, self._started_monotonic = time.time(), time.monotonic()
         self._run = run
         remember(run)
-        thread = threading.Thread(target=self._beat_until_end, args=(run,), name="lastbeat", daemon=True)
-        delay_unsafe_forks(thread)
-        try:
-            thread.start()
-        except RuntimeError as error:
-            safe_log(logging.ERROR, "lastbeat is off, nothing watches this training: %s", error)
+        self._pid, self._thread = os.getpid(), start_thread("lastbeat", self._beat_until_end, run)
+        if self._thread is None:
+            safe_log(logging.ERROR, "lastbeat is off, nothing watches this training: no thread can start")
             return
-        self._pid, self._thread = os.getpid(), thread
         # For a run that is never ended: the thread must not be inside the store's client when the interpreter exits.
         atexit.register(self._stop)
 

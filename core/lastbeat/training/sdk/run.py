@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic, time
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lastbeat import model
 from lastbeat.model import runid
@@ -22,8 +22,8 @@ from lastbeat.training.sdk.values import as_seconds, error_text, immediate_int, 
 if TYPE_CHECKING:
     from lastbeat.model.rerun import RerunReport
     from lastbeat.training.sdk.agreement import StopAgreement, StopAnnouncement
-    from lastbeat.training.sdk.beat_tasks import BeatTask
     from lastbeat.training.sdk.raising import RaisedAlerts
+    from lastbeat.training.sdk.reporter import Reporter
     from lastbeat.training.sdk.termination import Termination
     from lastbeat.training.sdk.threads import ThreadError
 
@@ -38,31 +38,6 @@ END_WAIT_S = 15.0
 """Most time in s, in total, that the end of a run waits for its sentinel, unless the caller gives a time."""
 _EXIT_CODE_LIMIT_S = 1.0
 NO_MAPPING = 'lastbeat leaves out what run.log was given: %s is no dictionary; use run.log({"val_acc": 0.9})'
-
-
-class RunReporter(Protocol):
-    """Writes for a run; see :class:`lastbeat.training.sdk.reporter.Reporter`."""
-
-    def start(self, run: "Run") -> None:
-        """Start beating."""
-        ...
-
-    def finish(self, deadline: float) -> bool:
-        """Write the end of the run. Returns whether it was written before ``deadline``, by the monotonic clock."""
-        ...
-
-    def beat_now(self) -> None:
-        """Beat at once, because there is news."""
-        ...
-
-    def add_task(self, task: "BeatTask") -> None:
-        """Let each beat do ``task``, too, from the next one on."""
-        ...
-
-    @property
-    def end_pending(self) -> bool:
-        """Whether the end is not written yet and may still be."""
-        ...
 
 
 class Run:
@@ -101,7 +76,7 @@ class Run:
     def __init__(
         self,
         run_id: str,
-        reporter: RunReporter | None,
+        reporter: "Reporter | None",
         total_steps: object = None,
         find_url: Callable[[], str | None] = lambda: None,
     ) -> None:

@@ -7,13 +7,12 @@ import errno
 import logging
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, NoReturn
 
 from lastbeat.model import runid
 from lastbeat.model.simulated_fault import FaultRequest, FaultType, SimulatedFault, decided, fault_mark, launch_seed
@@ -24,7 +23,7 @@ from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import fault_text, safe_log
 from lastbeat.training.sdk.sections import STEP, Section
 from lastbeat.training.sdk.step_times import COMPUTE
-from lastbeat.training.sdk.threads import delay_unsafe_forks
+from lastbeat.training.sdk.threads import start_thread
 
 _LONGEST_SLEEP_S: Final = 60.0
 _AGES_S: Final = 1e6
@@ -60,9 +59,8 @@ class FaultSimulation(BeatTask):
             safe_log(logging.WARNING, what, fault.type, fault.rank, fault.after_s)
         if fault.rank != rank.number:
             return
-        thread = threading.Thread(target=self._wait, args=(start, fault), name="lastbeat-fault", daemon=True)
-        delay_unsafe_forks(thread)
-        thread.start()
+        if start_thread("lastbeat-fault", self._wait, start, fault) is None:
+            safe_log(logging.WARNING, "lastbeat simulates no fault: no thread can start")
 
     def _wait(self, start: RunStart, fault: SimulatedFault) -> None:
         try:
@@ -99,64 +97,53 @@ def cause(run: Run, fault: SimulatedFault) -> None:
 _AT_ONCE: Final[Mapping[FaultType, int]] = MappingProxyType({"rank_killed": signal.SIGKILL, "preempt": signal.SIGTERM})
 
 
-class _Happening(Protocol):
-    """A fault in training's own thread."""
+class _Happening:
+    """A fault in training's own thread, which is announced once."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+        self._told = False
 
     def __call__(self) -> None:
         """Cause the fault: training has reached the place for it."""
-        ...
+        first, self._told = not self._told, True
+        if first:
+            self._tell()
+        self.happen(first=first)
+
+    def happen(self, *, first: bool) -> None:
+        """What happens in training's thread."""
 
     def loss(self, reported: object) -> object:
         """The loss to report in place of ``reported``."""
-        ...
+        return reported
 
 
-class _Once:
+class _Once(_Happening):
     """Hangs or raises once only, because training may handle the exception."""
 
     def __init__(self, tell: Callable[[], None], do: Callable[[], NoReturn]) -> None:
-        self._tell, self._do, self._done = tell, do, False
+        super().__init__(tell)
+        self._do = do
 
-    def __call__(self) -> None:
-        if not self._done:
-            self._done = True
-            self._tell()
+    def happen(self, *, first: bool) -> None:
+        if first:
             self._do()
 
-    def loss(self, reported: object) -> object:
-        return reported
 
-
-class _Slower:
+class _Slower(_Happening):
     """Sleeps as long as the step before took."""
 
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell: Callable[[], None] | None = tell
-        self._since: float | None = None
+    _since = 0.0
 
-    def __call__(self) -> None:
-        if self._tell is not None:
-            self._tell()
-            self._tell = None
-        now = time.monotonic()
-        if self._since is not None:
-            time.sleep(min(now - self._since, _LONGEST_SLEEP_S))
+    def happen(self, *, first: bool) -> None:
+        if not first:
+            time.sleep(min(time.monotonic() - self._since, _LONGEST_SLEEP_S))
         self._since = time.monotonic()
 
-    def loss(self, reported: object) -> object:
-        return reported
 
-
-class _NotFinite:
+class _NotFinite(_Happening):
     """Reports a loss that is not a number."""
-
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell: Callable[[], None] | None = tell
-
-    def __call__(self) -> None:
-        if self._tell is not None:
-            self._tell()
-            self._tell = None
 
     def loss(self, reported: object) -> object:
         return reported if reported is None else float("nan")

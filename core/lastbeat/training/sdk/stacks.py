@@ -13,9 +13,9 @@ from types import FrameType
 
 from lastbeat.model import runid
 from lastbeat.model.times import format_duration
-from lastbeat.stores.port import DeniedError, Store
+from lastbeat.stores.port import Store
 from lastbeat.training.sdk.beat_tasks import Beat, BeatTask
-from lastbeat.training.sdk.documents import iso_time
+from lastbeat.training.sdk.documents import delete_if_allowed, iso_time
 from lastbeat.training.sdk.threads import OWN_THREADS, current_frames
 from lastbeat.training.sdk.values import as_int, safe_to_read
 
@@ -91,10 +91,7 @@ class StackDump(BeatTask):
             self._there = False
             store.delete(key)
         elif self._there:
-            try:
-                store.delete(key)
-            except DeniedError:
-                # Some policies let training write but not delete.
+            if not delete_if_allowed(store, key):
                 store.write(key, b"")
             self._there = False
 

@@ -7,11 +7,11 @@ reported. Nothing here blocks, and a call from training costs some hundred nanos
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final, Protocol
 
 from lastbeat.model.numbers import median
 from lastbeat.model.stragglers import LEAST_STEPS, Basis, RankWindow
+from lastbeat.training.sdk.curves import emptied
 
 COMPUTE: Final = "compute"
 """The section in which a rank waits for no other."""
@@ -28,11 +28,9 @@ class SpanTimer(Protocol):
 
     def begin(self) -> None:
         """Called when training enters ``compute``."""
-        ...
 
     def end(self) -> None:
         """Called when training leaves ``compute``."""
-        ...
 
 
 class StepTimes:
@@ -112,16 +110,12 @@ class StepWindows:
         """Take the durations that training has added since the last call."""
         # Training goes on adding meanwhile, so the deques cannot be iterated over. Ends of steps are taken first: then
         # all durations of an ended step have been added already.
-        with suppress(IndexError):
-            while True:
-                self._end(*self._times.ends.popleft())
-        with suppress(IndexError):
-            while True:
-                self._add(self._own, *self._times.own.popleft())
-        with suppress(IndexError):
-            while True:
-                number, seconds, inside = self._times.waits.popleft()
-                self._add(self._waits_inside if inside else self._waits, number, seconds)
+        for end in emptied(self._times.ends):
+            self._end(*end)
+        for span in emptied(self._times.own):
+            self._add(self._own, *span)
+        for number, seconds, inside in emptied(self._times.waits):
+            self._add(self._waits_inside if inside else self._waits, number, seconds)
 
     def _end(self, number: int, at: float) -> None:
         before, self._last = self._last, (number, at)

@@ -16,22 +16,24 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from lastbeat.model.document_field import json_object
 from lastbeat.model.runid import rank_key
 from lastbeat.model.straggler_lines import report_fields, report_json, report_lines
 from lastbeat.model.stragglers import Detector, RankWindow, StragglerReport, Thresholds, read_window, window_fields
 from lastbeat.stores.port import DeniedError
 from lastbeat.training.sdk.agreement import in_use
-from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart, go_on
+from lastbeat.training.sdk.documents import parsed
 from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import fault_text, safe_log
 from lastbeat.training.sdk.step_times import StepTimes, StepWindows
 from lastbeat.training.sdk.timed_calls import CallThread
+
+if TYPE_CHECKING:
+    from lastbeat.settings.table import Stragglers
 
 LIMIT_S: Final = 2.0
 """Most time in s that a rank waits for the store."""
@@ -66,7 +68,7 @@ class TorchExchange:
         if not store.check([*keys.values()]):
             keys = {rank: key for rank, key in keys.items() if store.check([key])}
         bodies = store.multi_get([*keys.values()]) if keys else []
-        found = {rank: _parsed(body, _BYTES) for rank, body in zip(keys, bodies, strict=True)}
+        found = {rank: parsed(body) for rank, body in zip(keys, bodies, strict=True) if len(body) <= _BYTES}
         return {rank: document for rank, document in found.items() if document} or None
 
     def _call_store(self, what: Any) -> Any:
@@ -90,34 +92,15 @@ class TorchExchange:
         return what(self._own)
 
     def close(self) -> None:
-        """Let the exchange's thread end."""
         self._thread.close()
 
 
 LOGGER: Final = "lastbeat.stragglers"
-_BUDGET_S: Final = 2.0
-"""Time in s after which a beat stops reading heartbeats; the next beat continues."""
 _RANK_BYTES: Final = 1 << 16
 """Most bytes that are read of a rank's heartbeat."""
 _PATIENCE_S: Final = 10.0
 """Time in s that rank 0 waits for windows that end a little later than its own, if ranks write no heartbeats."""
 _STOP_SAID: Final = "Detected stragglers: initiating graceful stop (%s)"
-
-
-@dataclass(frozen=True, slots=True)
-class StragglerOptions:
-    """Options of the straggler detection."""
-
-    every_s: float = 300.0
-    """Length of a window, and time between two reports."""
-    thresholds: Thresholds = field(default_factory=Thresholds)
-    shown: int = 5
-    """Number of worst ranks and of best ranks in the log; 0 logs only warnings."""
-    as_json: bool = False
-    every_steps: int = 1
-    """One step in this many is measured."""
-    stops: bool = False
-    """Whether a straggler ends training, after a checkpoint."""
 
 
 class StragglerWatch(BeatTask):
@@ -127,7 +110,7 @@ class StragglerWatch(BeatTask):
 
     def __init__(
         self,
-        options: StragglerOptions,
+        options: "Stragglers",
         tell: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -144,9 +127,9 @@ class StragglerWatch(BeatTask):
         self._window: RankWindow | None = None
         self._sent: RankWindow | None = None
         """The last window that was sent to rank 0."""
-        self._detector = Detector(options.thresholds)
+        self._detector = Detector(Thresholds(options.relative, options.individual))
         self._report: StragglerReport | None = None
-        self._reading: Iterator[RankWindow | None] | None = None
+        self._reading: Iterator[None] | None = None
         self._read: list[RankWindow] = []
         self._spent_s = 0.0
 
@@ -154,16 +137,15 @@ class StragglerWatch(BeatTask):
         """Start measuring training's steps."""
         self._rank, sections = start.rank, start.run.sections
         if sections.steps is None:
-            sections.steps = StepTimes(self._options.every_steps)
-        self._windows = StepWindows(sections.steps, self._rank.number, self._rank.host, self._options.every_steps)
+            sections.steps = StepTimes(self._options.every)
+        self._windows = StepWindows(sections.steps, self._rank.number, self._rank.host, self._options.every)
         if self._rank.world > 1:
             self._exchange = TorchExchange(start.run.run_id)
-            self._patience_s = min(start.environment.rank_beat_s or _PATIENCE_S, self._options.every_s / 2)
-        self._closes = self._clock() + self._options.every_s
+            self._patience_s = min(start.environment.rank_beat_s or _PATIENCE_S, self._options.seconds / 2)
+        self._closes = self._clock() + self._options.seconds
 
     @property
     def wait_s(self) -> float:
-        """Seconds until the window ends."""
         return max(0.0, self._closes - self._clock())
 
     def fields(self, run: Run, *, quick: bool) -> dict[str, Any]:  # noqa: ARG002 - a task's
@@ -199,17 +181,16 @@ class StragglerWatch(BeatTask):
             if self._reports_at is None or self._clock() < self._reports_at:
                 return
             self._reports_at, self._read, self._spent_s = None, [], 0.0
-            self._reading = self._rank_windows(beat)
+            self._reading = self._read_on(beat)
         began = time.monotonic()
-        try:
-            finished = self._read_on()
-        except BaseException:
-            self._reading = None
-            raise
+        # A fault ends the reading.
+        reading, self._reading = self._reading, None
+        finished = go_on(reading)
         self._spent_s += time.monotonic() - began
         if finished:
-            self._reading = None
             self._compare(beat.run)
+        else:
+            self._reading = reading
 
     def _sum_up(self) -> None:
         """Take the new durations, and end the window once its time is over."""
@@ -221,20 +202,15 @@ class StragglerWatch(BeatTask):
         window = self._windows.close()
         # Keep the schedule, so that a late beat does not shift the next windows.
         behind_s = self._clock() - self._closes
-        self._closes += self._options.every_s * (1 + behind_s // self._options.every_s)
+        self._closes += self._options.seconds * (1 + behind_s // self._options.seconds)
         if window is not None:
             self._window = window
         self._reports_at = self._clock() + self._patience_s
 
-    def _read_on(self) -> bool:
-        """Read more ranks for up to ``_BUDGET_S``. Returns whether all have been read."""
-        until = time.monotonic() + _BUDGET_S
-        for window in self._reading or ():
-            if window is not None:
-                self._read.append(window)
-            if time.monotonic() > until:
-                return False
-        return True
+    def _read_on(self, beat: Beat) -> Iterator[None]:
+        for window in self._rank_windows(beat):
+            self._read += [window] if window is not None else []
+            yield
 
     def _rank_windows(self, beat: Beat) -> Iterator[RankWindow | None]:
         """The last window of each rank, or None for a rank whose window is unknown."""
@@ -247,7 +223,7 @@ class StragglerWatch(BeatTask):
         try:
             for rank in range(1, self._rank.world):
                 blob = beat.store.read(f"{beat.folder}{rank_key(rank)}", _RANK_BYTES)
-                yield _window_of(_parsed(blob.body if blob is not None else b"", _RANK_BYTES), rank, beat.attempt)
+                yield _window_of(parsed(blob.body) if blob is not None else {}, rank, beat.attempt)
         except DeniedError:
             # Some policies let training only write.
             return
@@ -262,7 +238,7 @@ class StragglerWatch(BeatTask):
                 safe_log(logging.WARNING, "%s", line.text, to=logging.getLogger(LOGGER))
             else:
                 self._tell(line.text)
-        if self._options.stops and report.stragglers:
+        if self._options.mode == "stop" and report.stragglers:
             worst = report.stragglers[0]
             where = f" on {worst.node}" if worst.node else ""
             more = f" and {len(report.stragglers) - 1} more" if len(report.stragglers) > 1 else ""
@@ -270,13 +246,12 @@ class StragglerWatch(BeatTask):
             run.ask_to_stop(why, _STOP_SAID % why, ends_soon=False)
 
     def _lines(self, report: StragglerReport, took_s: float) -> list[Any]:
-        if self._options.as_json:
-            line = report_json(report, self._options.shown, took_s)
+        if self._options.json:
+            line = report_json(report, self._options.ranks, took_s)
             return [] if line is None else [line]
-        return list(report_lines(report, self._options.shown, took_s))
+        return list(report_lines(report, self._options.ranks, took_s))
 
     def close(self) -> None:
-        """Release the thread of the exchange."""
         if self._exchange is not None:
             self._exchange.close()
 
@@ -286,8 +261,3 @@ def _window_of(document: Mapping[str, Any], rank: int, attempt: int | None) -> R
     if attempt is None or document.get("attempt") != attempt:
         return None
     return read_window(document.get("step_window"), rank, document.get("host"))
-
-
-def _parsed(body: bytes, most: int) -> dict[str, Any]:
-    """The document in ``body``; empty if it is none, or longer than ``most`` bytes."""
-    return (json_object(body) or {}) if len(body) <= most else {}

@@ -28,6 +28,7 @@ from typing import Any
 
 from lastbeat.training.sdk.run import END_WAIT_S, Run
 from lastbeat.training.sdk.safe_log import safe_log
+from lastbeat.training.sdk.threads import start_thread
 
 SECOND_SIGNAL_WAIT_S = 2.0
 """Most time in s that the end waits for sentinels after a second signal."""
@@ -155,18 +156,16 @@ class Termination:
         if self._asked_at is not None and now - self._asked_at > AGAIN_S:
             return False
         self._asked_at = self._asked_at or now
-        name = signal.Signals(number).name
         for run in self.runs:
-            run.ask_to_stop(f"received signal {number} ({name})", f"Received signal {number}, initiating graceful stop")
+            _ask_to_stop(run, number)
         return True
 
     def _on_exit_signal(self, number: int, frame: FrameType | None) -> None:
         """The main thread's handler of the exit signal, which only asks training to stop."""
         if self.in_own_process:
-            name, said = signal.Signals(number).name, f"Received signal {number}, initiating graceful stop"
             for run in self.runs:
                 if run.exit_signal == number:
-                    run.ask_to_stop(f"received signal {number} ({name})", said)
+                    _ask_to_stop(run, number)
         before = self._before.get(number)
         if callable(before):
             before(number, frame)
@@ -205,6 +204,11 @@ class Termination:
         soon = time.monotonic() + SECOND_SIGNAL_WAIT_S
         for run in self.runs:
             run.end_deadline = soon if run.end_deadline is None else min(run.end_deadline, soon)
+
+
+def _ask_to_stop(run: Run, number: int) -> None:
+    why = f"received signal {number} ({signal.Signals(number).name})"
+    run.ask_to_stop(why, f"Received signal {number}, initiating graceful stop")
 
 
 _termination: Termination | None = None
@@ -251,22 +255,13 @@ def listen(number: int, on_late: Callable[[Callable[[], bool]], None]) -> _Liste
         return None
     os.set_blocking(writing, False)
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    thread = threading.Thread(target=_hear, args=(reading, number, on_late), name="lastbeat-signals", daemon=True)
-    if before == -1 and _thread_started(thread):
+    if before == -1 and start_thread("lastbeat-signals", _hear, reading, number, on_late) is not None:
         _hook_forks()
         return _Listener(writing)
     signal.set_wakeup_fd(before)
     os.close(reading)
     os.close(writing)
     return None
-
-
-def _thread_started(thread: threading.Thread) -> bool:
-    try:
-        thread.start()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _die_of(number: int) -> None:

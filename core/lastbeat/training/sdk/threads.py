@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -52,11 +53,20 @@ _UNSAFE = ("<frozen importlib._bootstrap>", logging.__file__)
 _threads: "list[threading.Thread]" = []
 
 
-def delay_unsafe_forks(thread: threading.Thread) -> None:
-    """Let every fork of this process wait while ``thread`` imports or logs, for ``_FORK_WAIT_S`` at most."""
+def start_thread(name: str, work: Callable[..., object], *args: object) -> threading.Thread | None:
+    """Do ``work`` in a daemon thread. None if no thread can start: the process is at its limit, or ends.
+
+    Every fork of this process waits while the thread imports or logs, for ``_FORK_WAIT_S`` at most.
+    """
     if not _threads and hasattr(os, "register_at_fork"):
         os.register_at_fork(before=_wait)
+    thread = threading.Thread(target=work, args=args, name=name, daemon=True)
     _threads[:] = [*(each for each in _threads if each.is_alive()), thread]
+    try:
+        thread.start()
+    except RuntimeError:
+        return None
+    return thread
 
 
 def _wait() -> None:

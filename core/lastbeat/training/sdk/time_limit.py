@@ -29,7 +29,6 @@ class JobTimeLimit(BeatTask):
     why: str
 
     def look(self, run: Run) -> float:
-        """Ask training to stop if the time has come."""
         left_s = self.stop_at - time.time()
         if left_s > 0:
             return left_s

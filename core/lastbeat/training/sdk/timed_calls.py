@@ -23,14 +23,13 @@ class _Call(Generic[T]):
         self._done = threading.Lock()
         self._done.acquire()
         self._value: T | None = None
-        self._fault: BaseException | None = None
+        self.fault: BaseException | None = None
 
     def make(self) -> None:
-        """Make the call."""
         try:
             self._value = self._call()
         except BaseException as fault:  # noqa: BLE001 - in this thread nothing but the call itself raises
-            self._fault = fault
+            self.fault = fault
         self._done.release()
 
     def wait(self, limit_s: float) -> bool:
@@ -42,13 +41,9 @@ class _Call(Generic[T]):
 
     def result(self) -> T:
         """The result of the call, once it is done. Raises what the call raised."""
-        if self._fault is not None:
-            raise self._fault
+        if self.fault is not None:
+            raise self.fault
         return self._value  # type: ignore[return-value]  # it has returned
-
-    def result_or(self, default: T) -> T:
-        """The result of the call; ``default`` if the call raised."""
-        return default if self._fault is not None else self.result()
 
 
 def call_with_timeout(call: Callable[[], T], limit_s: float, default: T) -> T:
@@ -61,7 +56,7 @@ def call_with_timeout(call: Callable[[], T], limit_s: float, default: T) -> T:
         _thread.start_new_thread(made.make, ())
     except RuntimeError:  # No thread can start: the process is at its limit, or ends.
         made.make()
-    return made.result_or(default) if made.wait(limit_s) else default
+    return made.result() if made.wait(limit_s) and made.fault is None else default
 
 
 class CallThread(Generic[T]):

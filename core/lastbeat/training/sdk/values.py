@@ -193,6 +193,11 @@ _REASONS: dict[ReadAs, str] = {
 }
 
 
+def read_within(value: object, read_as: ReadAs, limit_s: float) -> Any:
+    """Read one value; None if it cannot be read within ``limit_s``. Safe in signal handlers."""
+    return read_as(value) if safe_to_read(value) else call_with_timeout(lambda: read_as(value), limit_s, None)
+
+
 class ValueReader:
     """Reads values from training. Values that may hang are read in another thread, with a time limit.
 
@@ -226,7 +231,6 @@ class ValueReader:
         return found
 
     def close(self) -> None:
-        """Let the other thread end."""
         self._thread.close()
 
     def _read_slowly(self, asked: Sequence[tuple[object, ReadAs]]) -> tuple[list[Any], str]:
@@ -266,7 +270,7 @@ def error_text(error: object) -> str:
 
 def short_text(value: object) -> str:
     """``value`` as short text. Never raises; takes at most ``_FORMAT_LIMIT_S``."""
-    text = as_text(value) if safe_to_read(value) else call_with_timeout(lambda: as_text(value), _FORMAT_LIMIT_S, None)
+    text = read_within(value, as_text, _FORMAT_LIMIT_S)
     return value_label(value) if text is None else text
 
 

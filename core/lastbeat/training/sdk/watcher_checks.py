@@ -1,8 +1,6 @@
 """Beat tasks that read what watchers leave in the store: a request to stop, and the mark of their last pass."""
 
-import json
 import logging
-import math
 import os
 import signal
 import threading
@@ -12,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from lastbeat import model
 from lastbeat.model import runid
+from lastbeat.model.numbers import finite
 from lastbeat.model.times import format_duration, parse_time
 from lastbeat.stores.port import Blob, DeniedError
 from lastbeat.training.sdk.beat_tasks import Beat, BeatTask
+from lastbeat.training.sdk.documents import parsed, read_if_allowed
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import safe_log
 
@@ -57,11 +57,7 @@ class StopCheck(BeatTask):
         # Not in the beats that check for a watchdog, nor in the first beat, which has enough to do.
         if beat.ending is not None or (self._beats - 1) % self._every != min(6, self._every - 1) or self._beats < 2:
             return
-        try:
-            blob = beat.store.read(f"{beat.folder}{runid.STOP}", runid.STOP_LIMIT_BYTES)
-        except DeniedError:
-            # Some policies let training write but not read.
-            return
+        blob = read_if_allowed(beat.store, f"{beat.folder}{runid.STOP}", runid.STOP_LIMIT_BYTES)
         if blob is None or blob.version == self._known:
             return
         age_s = (beat.store.clock() - blob.modified).total_seconds()
@@ -166,10 +162,5 @@ class WatchdogCheck(BeatTask):
 
 def _interval_s(blob: Blob) -> float | None:
     """The time in s between two marks, from the mark; None if it is not plausible."""
-    try:
-        interval_s = json.loads(blob.body)["interval_s"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-    if isinstance(interval_s, bool) or not isinstance(interval_s, (int, float)):
-        return None
-    return float(interval_s) if math.isfinite(interval_s) and 0 < interval_s < 1e7 else None
+    found = finite(parsed(blob.body).get("interval_s"))
+    return found if found is not None and 0 < found < 1e7 else None

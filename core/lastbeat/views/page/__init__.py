@@ -7,4 +7,4 @@ if TYPE_CHECKING:
     from lastbeat.views.page import configured as configured
 
 # A pass loads what writes the page only where the page is on.
-__getattr__ = lazy_face(__name__, "configured")
+__getattr__ = lazy_face(__name__)

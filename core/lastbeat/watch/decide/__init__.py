@@ -10,4 +10,4 @@ if TYPE_CHECKING:
     from lastbeat.watch.decide import past_run as past_run
 
 # A pass over a healthy run without a curve loads none of these.
-__getattr__ = lazy_face(__name__, "goodput", "levels", "pace", "past_run")
+__getattr__ = lazy_face(__name__)

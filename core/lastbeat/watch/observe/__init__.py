@@ -10,4 +10,4 @@ if TYPE_CHECKING:
     from lastbeat.watch.observe import logs as logs
 
 # A pass loads these once there is text to read, or a failure to explain.
-__getattr__ = lazy_face(__name__, "flight_recorders", "local_dumps", "local_logs", "logs")
+__getattr__ = lazy_face(__name__)

@@ -7,4 +7,4 @@ if TYPE_CHECKING:
     from lastbeat.watch.record import agent_mark as agent_mark
 
 # A pass loads this once a supervised run has failed.
-__getattr__ = lazy_face(__name__, "agent_mark")
+__getattr__ = lazy_face(__name__)

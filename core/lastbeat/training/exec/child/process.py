@@ -103,11 +103,6 @@ class ChildProcess:
         return True
 
     @property
-    def told_to_stop(self) -> bool:
-        """Whether a signal that requests its end has come."""
-        return self.times_asked() > 0
-
-    @property
     def told_by(self) -> int | None:
         """The latest signal that requests its end, or None."""
         return next((number for _, number in reversed(self._received()) if number in self.stops), None)

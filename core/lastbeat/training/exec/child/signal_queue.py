@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -25,15 +24,15 @@ class ReceivedSignal:
 
 
 class SignalQueue:
-    """Blocks ``forwarded`` and SIGCHLD inside its ``with`` block; :meth:`wait` returns them one by one.
+    """Blocks :data:`FORWARDED` and SIGCHLD inside its ``with`` block; :meth:`wait` returns them one by one.
 
     Enter it in the main thread before any other thread starts, because threads inherit the mask. Signals that were
     ignored from the start (``nohup``) stay ignored.
     """
 
-    def __init__(self, forwarded: Iterable[signal.Signals] = FORWARDED) -> None:
+    def __init__(self) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        numbers = {number for number in forwarded if signal.getsignal(number) != signal.SIG_IGN}
+        numbers = {number for number in FORWARDED if signal.getsignal(number) != signal.SIG_IGN}
         self.forwarded = frozenset(int(number) for number in numbers)
         """Signals to forward, without ignored ones."""
         self._blocked = numbers | {signal.SIGCHLD}

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastbeat.training.exec.in_place import command as command
     from lastbeat.training.exec.in_place import following as following
-    from lastbeat.training.exec.in_place import participants as participants
+    from lastbeat.training.exec.in_place import together as together
 
 # ``lastbeat exec`` loads these for restarts in place alone.
-__getattr__ = lazy_face(__name__, "command", "following", "participants")
+__getattr__ = lazy_face(__name__)

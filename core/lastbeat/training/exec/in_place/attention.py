@@ -5,10 +5,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Collection
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
 from lastbeat.model.stop_request import StopRequest
 from lastbeat.training.exec.child.signal_queue import SignalQueue
+from lastbeat.training.sdk.threads import start_thread
 
 log = logging.getLogger("lastbeat")
 T = TypeVar("T")
@@ -31,20 +32,6 @@ class AskedToEndError(Exception):
     def __init__(self, request: StopRequest) -> None:
         super().__init__(request.summary)
         self.request = request
-
-
-class _Work(Generic[T]):
-    """Some work and its result."""
-
-    def __init__(self, work: Callable[[], T], otherwise: T) -> None:
-        self._work, self.found, self.over = work, otherwise, threading.Event()
-
-    def do(self) -> None:
-        """Do the work. An exception leaves the default result."""
-        try:
-            self.found = self._work()
-        finally:
-            self.over.set()
 
 
 class Attention:
@@ -75,19 +62,24 @@ class Attention:
     def while_doing(self, work: Callable[[], T], limit_s: float, otherwise: T) -> T:
         """The result of ``work`` in a thread of its own; ``otherwise`` if it raised or was not done within ``limit_s``.
         Raises :class:`StoppedError`."""
-        doing = _Work(work, otherwise)
-        if not begin_thread(doing.do, "lastbeat-in-place-work"):
+        found, over = [otherwise], threading.Event()
+
+        def do() -> None:
+            try:
+                found[0] = work()
+            finally:
+                over.set()
+
+        if not begin_thread(do, "lastbeat-in-place-work"):
             return otherwise
-        return doing.found if self.until(doing.over.is_set, limit_s) else otherwise
+        return found[0] if self.until(over.is_set, limit_s) else otherwise
 
 
 def begin_thread(work: Callable[[], object], name: str) -> bool:
     """Do ``work`` in a thread without waiting for it. Returns whether a thread could be started; at the machine's limit
     of threads, the command goes on without it."""
-    try:
-        threading.Thread(target=_quietly, args=(work,), name=name, daemon=True).start()
-    except RuntimeError as fault:
-        log.warning("lastbeat does less than it should: %s", fault)
+    if start_thread(name, _quietly, work) is None:
+        log.warning("lastbeat does less than it should: no thread can start")
         return False
     return True
 

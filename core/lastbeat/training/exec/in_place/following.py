@@ -18,7 +18,7 @@ from lastbeat.training.exec.in_place import ends
 from lastbeat.training.exec.in_place.ending import KILLED_S
 from lastbeat.training.exec.in_place.ends import HowItEnded
 from lastbeat.training.exec.in_place.looking import PAID_EACH_S
-from lastbeat.training.exec.in_place.participants import Participant
+from lastbeat.training.exec.in_place.together import Participant
 from lastbeat.training.sdk.sections import SectionLimits
 from lastbeat.watch.decide.quarantine import quarantined
 from lastbeat.watch.decide.restart import entry

@@ -16,15 +16,6 @@ ASLEEP_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
-    """The output of the command so far."""
-
-    step: object = None
-    """The last step in the output; None before the first."""
-    bytes_count: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Hang:
     """Why a command counts as hanging."""
 
@@ -64,26 +55,21 @@ class HangWatch:
         self._bytes = 0
         self._resumed = self._asked = self._woke = began
 
-    @property
-    def any(self) -> bool:
-        """Whether any limit is set."""
-        return self._limits.any or self._stall_s is not None
-
-    def note(self, printed: Printed, said: SaidOfItself | None, now: float) -> None:
-        """Note new output and reports. Called twice a second; after a longer gap, machine or job were suspended, and no
-        time has passed for the command either."""
+    def note(self, printed: object, bytes_count: int, said: SaidOfItself | None, now: float) -> None:
+        """Note new output (its last step, None before the first, and its size) and reports. Called twice a second;
+        after a longer gap, machine or job were suspended, and no time has passed for the command either."""
         if now - self._asked > ASLEEP_S:
             self._stepped = self._moved = self._resumed = self._woke = now
         self._asked = now
         reported = said.step if said is not None else self._step[1]
-        if said is not None and not said.reports and printed.step is not None:
+        if said is not None and not said.reports and printed is not None:
             # Training prints its steps and does not report itself, so the step in the store is from this process.
             reported = self._step[1]
-        step = (printed.step, reported)
+        step = (printed, reported)
         if step != self._step:
             self._step, self._stepped = step, now
-        if printed.bytes_count != self._bytes:
-            self._bytes, self._moved = printed.bytes_count, now
+        if bytes_count != self._bytes:
+            self._bytes, self._moved = bytes_count, now
         if said is not None and said.busy:
             # Saving a checkpoint is no stall, so the clock restarts when it is done.
             self._resumed = now

@@ -14,11 +14,12 @@ from lastbeat.model.observation import Seen
 from lastbeat.model.record import Attempt
 from lastbeat.model.rerun import RerunReport
 from lastbeat.model.stop_request import StopRequest, read_request
-from lastbeat.stores.port import Blob, DeniedError, Store, StoreError
+from lastbeat.stores.port import Blob, Store, StoreError
 from lastbeat.training.exec.in_place.attention import begin_thread
 from lastbeat.training.exec.in_place.hangs import SILENT_S, Hang, SaidOfItself
+from lastbeat.training.sdk.documents import read_if_allowed
 from lastbeat.training.sdk.exec_in_place import reported_by_training
-from lastbeat.training.sdk.first_error import is_leftover
+from lastbeat.training.sdk.first_error import is_leftover, started_at
 from lastbeat.training.sdk.safe_log import WarnOnce, fault_text
 from lastbeat.watch.decide.freshness import silent_after_s
 from lastbeat.watch.decide.late_sections import LateSection, behind, late_sections, leader_step, told_of
@@ -178,18 +179,14 @@ class StoreLook:
         return tuple(found)
 
     def _read(self, key: str, limit_bytes: int) -> Blob | None:
-        try:
-            return self._store.read(key, limit_bytes)
-        except DeniedError:
-            # Some policies let training write but not read.
-            return None
+        return read_if_allowed(self._store, key, limit_bytes)
 
     def _is_there(self, key: str, started: datetime) -> bool:
         blob = self._read(key, 0)
         return blob is not None and not is_leftover(blob.modified, started)
 
     def _started(self) -> datetime:
-        return self._store.clock() - timedelta(seconds=time.monotonic() - self._began)
+        return started_at(self._store, time.monotonic() - self._began)
 
 
 class StoreWatch:
@@ -208,7 +205,6 @@ class StoreWatch:
         self._warnings = WarnOnce()
 
     def start(self) -> None:
-        """Start polling."""
         begin_thread(self._run, "lastbeat-in-place")
 
     def stop(self) -> None:

@@ -1,47 +1,104 @@
-"""One start of a command that is restarted within its job, and the states that it goes through."""
+"""One start of a command that is restarted within its job."""
 
 import os
+import threading
 import time
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 from lastbeat.model.in_place import InPlace
 from lastbeat.model.starts_in_place import StartsInPlace
-from lastbeat.training.exec.child.output_summary import OutputSummary
-from lastbeat.training.exec.child.process import ChildProcess
+from lastbeat.settings import Settings, opening
+from lastbeat.stores.port import Store
+from lastbeat.training.exec.child.exit_reason import ChildExit
 from lastbeat.training.exec.in_place.ends import HowItEnded
 from lastbeat.training.exec.in_place.following import InPlaceTerms
-from lastbeat.training.exec.in_place.looking import StoreLook, StoreWatch
-from lastbeat.training.exec.in_place.output_tail import OutputTail
-from lastbeat.training.node.resources import ResourceMeter
-from lastbeat.training.sdk.capture import Capture
+from lastbeat.training.exec.in_place.looking import LeftBehind, StoreLook, StoreWatch
+from lastbeat.training.exec.start import CommandStart, WrappedCommand
+from lastbeat.training.sdk.beat_tasks import RunEnvironment
 from lastbeat.training.sdk.documents import process_mark
+from lastbeat.training.sdk.exec_in_place import ExecInPlace
+from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.reporter import Reporter
-from lastbeat.training.sdk.run import Run
+
+TAIL_BYTES: Final = 1 << 20
+"""Most bytes of output that are kept to find the cause of the end."""
 
 
-@dataclass
-class CommandStart:
-    """One start of the command, from its begin to its end."""
+class OutputTail:
+    """The tail of the output, of about :data:`TAIL_BYTES` at most. Safe to use from two threads."""
 
-    starts: StartsInPlace
-    """The starts of this job, of which this is the present one."""
-    identity: InPlace
-    """How training and ``exec`` recognize this start."""
-    run: Run
+    def __init__(self) -> None:
+        self._chunks: deque[bytes] = deque()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def add(self, chunk: bytes) -> None:
+        with self._lock:
+            self._chunks.append(chunk)
+            self._size += len(chunk)
+            while self._size > TAIL_BYTES and len(self._chunks) > 1:
+                self._size -= len(self._chunks.popleft())
+
+    def text(self) -> bytes:
+        """The kept tail."""
+        with self._lock:
+            return b"".join(self._chunks)[-TAIL_BYTES:]
+
+
+class InPlaceStart(CommandStart):
+    """One start of the command, as an attempt of its run. ``also`` is called with each look at the store."""
+
     reporter: Reporter
-    meter: ResourceMeter
-    summary: OutputSummary
-    tail: OutputTail
-    printed: Capture
-    store: StoreWatch
-    began: float = field(default_factory=time.monotonic)
-    """By the monotonic clock."""
-    stacks: bytes = b""
-    last_words: str | None = None
-    """Output tail captured before a hung command was killed."""
-    over: bool = False
-    """Whether the command has exited, so that only ``exec`` reports this start."""
+    how: HowItEnded
+    """How it has ended, as far as that is known by now."""
+
+    def __init__(
+        self,
+        wrapped: WrappedCommand,
+        settings: Settings,
+        terms: InPlaceTerms,
+        starts: StartsInPlace,
+        also: Callable[[Store], None],
+    ) -> None:
+        self.starts = starts
+        """The starts of this job, of which this is the present one."""
+        self.identity = identity_of(terms, starts)
+        """How training and ``exec`` recognize this start."""
+        self._participant, self.began = terms.own, time.monotonic()
+        self._settings = settings
+        self.tail = OutputTail()
+        self.store = StoreWatch(self._look, also)
+        self.stacks = b""
+        self.last_words: str | None = None
+        """Output tail captured before a hung command was killed."""
+        self.over = False
+        """Whether the command has exited, so that only ``exec`` reports this start."""
+        # Last, because its beat thread asks for all of this at once.
+        super().__init__(wrapped, settings)
+        self.store.start()
+
+    def _look(self) -> tuple[Store, StoreLook]:
+        store, run_id = opening.bare_store(self._settings, training=True), self._wrapped.name
+        return store, StoreLook(store, run_id, self.identity, self.began, self._settings.redactor)
+
+    def environment(self, settings: Settings) -> RunEnvironment:
+        """The environment of ``exec`` with one command; with several, the number of this one names its failures."""
+        environment, own = super().environment(settings), self._participant
+        if own.count > 1:
+            # Heartbeats of ranks come from training.
+            rank = Rank(own.number, own.count, None, environment.rank.host)
+            environment = replace(environment, rank=rank, rank_beat_s=0.0)
+        else:
+            environment = replace(environment, rank=Rank())
+        return replace(environment, sharing=ExecInPlace(self.identity, self.reports_itself))
+
+    def take(self, stream: int, chunk: bytes) -> None:
+        self.tail.add(chunk)
+        super().take(stream, chunk)
 
     @property
     def step(self) -> int | None:
@@ -54,64 +111,21 @@ class CommandStart:
         look = self.store.look
         return not self.over and look is not None and look.sees_report()
 
+    def left_behind(self) -> LeftBehind:
+        """What this start left in the store. Raises :class:`StoreError`."""
+        return LeftBehind() if self.store.look is None else self.store.look.left_behind()
+
+    def note_end(self, ended: ChildExit | None, hang: str | None, text: bytes) -> None:
+        """Note how the command ended: its exit, why it counted as hanging, and its last output."""
+        lived_s, dumps = time.monotonic() - self.began, self._wrapped.dumps
+        self.how = HowItEnded(
+            ended, hang, text, "", LeftBehind(), lived_s, self.step, self.starts.resume_from, self.starts.resume_step,
+            os.uname().nodename, Path(dumps) if dumps is not None else None, time.time() - lived_s,
+        )  # fmt: skip
+
 
 def identity_of(terms: InPlaceTerms, starts: StartsInPlace) -> InPlace:
     """The identity of the start of ``starts``, which names this process as its starter."""
     left = max(0, terms.most - starts.number)
     token, own = f"{terms.launch}-{starts.number}", os.getpid()
     return InPlace(token, starts.number, left, terms.takes_s, own, process_mark(own))
-
-
-# The states, in the order in which a start goes through them.
-
-
-@dataclass(frozen=True, slots=True)
-class Starting:
-    """The command is to be started."""
-
-    starts: StartsInPlace
-    before: StoreLook | None = None
-    """Reads the store for the previous start; None before the first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """The command runs."""
-
-    start: CommandStart
-    child: ChildProcess
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The command has exited, or was ended."""
-
-    start: CommandStart
-    child: ChildProcess
-    how: HowItEnded
-    called: StartsInPlace | None
-    """The start that the other nodes make, if they make one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Restarting:
-    """Another start was decided. It begins once this machine, and all nodes, are ready."""
-
-    start: CommandStart
-    child: ChildProcess
-    how: HowItEnded
-    starts: StartsInPlace | None
-    """The next start; None if the store did not say what the nodes agreed on."""
-    pause_s: float | None = None
-    """Time in s before the start; None if all nodes pause alike."""
-
-
-@dataclass(frozen=True, slots=True)
-class Over:
-    """There is no further start."""
-
-    status: int
-    """The exit status; negative for the signal by which ``exec`` ends."""
-
-
-State: TypeAlias = Starting | Running | Ended | Restarting | Over
