@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lastbeat.model.version import __version__
 from lastbeat.settings import Settings, opening, own_log
@@ -40,21 +40,7 @@ from lastbeat.training.sdk.watcher_checks import EVERY_BEATS, StopCheck, Watchdo
 
 if TYPE_CHECKING:
     from lastbeat.model.simulated_fault import FaultRequest
-
-
-class Command(Protocol):
-    """How features reach a command that ``lastbeat exec`` runs, in place of this process."""
-
-    meter: ResourceMeter
-
-    def dump(self, head: str) -> bytes:
-        """Its stacks, after the line ``head``."""
-
-    def printed(self) -> int:
-        """How much it has printed."""
-
-    def send(self, number: int) -> None:
-        """Send it the signal ``number``."""
+    from lastbeat.training.exec.start import CommandStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +56,7 @@ class FeatureOptions:
     stragglers: Stragglers = field(default_factory=Stragglers)
     fault: "FaultRequest | None" = None
     """The fault to simulate."""
-    command: Command | None = None
+    command: "CommandStart | None" = None
     """The command that trains; None if this process does."""
 
 
@@ -172,7 +158,7 @@ def _straggler_watch(wanted: Stragglers) -> Iterator[BeatTask]:
     yield sdk.stragglers.StragglerWatch(wanted, partial(own_log.announce, name=sdk.stragglers.LOGGER))
 
 
-def _time_limit(settings: Settings, command: Command | None) -> Iterator[BeatTask]:
+def _time_limit(settings: Settings, command: "CommandStart | None") -> Iterator[BeatTask]:
     margin_s = settings[TIME_MARGIN_SECONDS]
     # SIGTERM could end a command without a handler long before its time, so for a command only if that was set.
     if "SLURM_JOB_END_TIME" not in settings.environ or (command is not None and margin_s is None):
@@ -182,7 +168,7 @@ def _time_limit(settings: Settings, command: Command | None) -> Iterator[BeatTas
         yield limit
 
 
-def _notice_watch(settings: Settings, command: Command | None) -> Iterator[BeatTask]:
+def _notice_watch(settings: Settings, command: "CommandStart | None") -> Iterator[BeatTask]:
     if not settings[CLOUD_NOTICES] or settings.environ.get("LOCAL_RANK", "0").strip() not in {"", "0"}:
         return
     if command is not None and settings[EXIT_SIGNAL] is None:

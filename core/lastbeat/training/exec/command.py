@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 
 from lastbeat.settings import Settings
 from lastbeat.training.exec.child import process as child_process
@@ -87,8 +88,10 @@ class CommandRunner:
 
     def _follow(self) -> int | None:
         """Wait for the end of the command, forwarding signals, and write it."""
-        ended = self.start.child.wait()
-        self._write(lambda: self.start.write_sentinel(ended))
+        ended = None
+        while ended is None:
+            ended = self.start.child.wait_until(lambda: False)
+        self._write(partial(self.start.write_sentinel, ended))
         return ended.status
 
     def _write(self, write: Callable[[], None]) -> None:

@@ -58,7 +58,7 @@ class _CommandRun(RunSharing):
 
 class CommandStart:
     """One start of a command, reported from now on unless ``settings`` is None. The features of its run reach the
-    command through it, see :class:`lastbeat.training.features.Command`."""
+    command through it."""
 
     child: ChildProcess
 

@@ -77,8 +77,8 @@ def rank_of(environ: Mapping[str, str], host: str = "", rank: int | None = None,
         if number is not None:
             found, size = number, next((n for n in (_variable(environ, of) for of in sizes) if n is not None), None)
             break
-    found = _given_or(rank, found)
-    size = _given_or(world_size, size or 1)
+    given, given_size = as_process_count(rank), as_process_count(world_size)
+    found, size = found if given is None else given, (size or 1) if given_size is None else given_size
     local = next((place for place in (_variable(environ, name) for name in _LOCAL) if place is not None), None)
     return Rank(found, max(size, found + 1), local, host)
 
@@ -131,11 +131,6 @@ def rank_document(
         **time_fields(run.sections),
         "last_update": iso_time(at),
     }
-
-
-def _given_or(value: object, default: int) -> int:
-    given = as_process_count(value)
-    return default if given is None else given
 
 
 def _variable(environ: Mapping[str, str], name: str) -> int | None:

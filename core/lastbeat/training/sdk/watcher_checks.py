@@ -78,7 +78,8 @@ class StopCheck(BeatTask):
         if request.signalled:
             # The request's author has sent SIGINT. A second one would interrupt the ending that the first one began.
             wait_s = max(0.0, request.grace_s - age_s)
-        elif _hears(signal.SIGINT):
+        elif signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            # A command that a shell starts in the background ignores it.
             self._send(signal.SIGINT)
         else:
             wait_s = 0.0
@@ -89,11 +90,6 @@ class StopCheck(BeatTask):
     def _insist(self, run: Run, pid: int) -> None:
         if not run.ended and os.getpid() == pid:
             self._send(signal.SIGTERM)
-
-
-def _hears(number: int) -> bool:
-    """Whether this process handles the signal. A command that a shell starts in the background ignores SIGINT."""
-    return signal.getsignal(number) is not signal.SIG_IGN
 
 
 _MARK_EVERY_BEATS = 10

@@ -59,13 +59,6 @@ class ChildProcess:
     _forwarded: list[tuple[float, int]] = field(default_factory=list)
     """Monotonic time and number of the latest signals."""
 
-    def wait(self) -> ChildExit:
-        """Forward signals until the command exits. Returns its exit."""
-        ended = None
-        while ended is None:
-            ended = self.wait_until(lambda: False)
-        return ended
-
     def wait_until(self, enough: Callable[[], bool], tick_s: float = _TICK_S) -> ChildExit | None:
         """Forward signals until the command exits. Returns its exit, or None if ``enough`` is true before, which is
         called each ``tick_s``.
