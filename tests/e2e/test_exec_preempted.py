@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from support.checkout import ROOT
 from support.cli import LASTBEAT, call, popen
 from support.cloud import fake_cloud
 from support.training import end
@@ -155,7 +154,7 @@ def test_a_training_that_says_so_itself_is_not_taken_for_a_success(tmp_path: Pat
     done = subprocess.run(
         exec_command(*python(SAYS_SO), options=options),
         cwd=tmp_path,
-        env=settings(tmp_path, PYTHONPATH=str(ROOT / "core")),
+        env=settings(tmp_path),
         timeout=LIMIT_S,
         check=False,
     )
