@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus
 
-from lastbeat.model.document_field import json_object
 from lastbeat.model.fleet import Shard
+from lastbeat.model.json_values import json_object
 from lastbeat.model.runid import SENTINELS, check_run_id
 from lastbeat.stores.kind import Root
 from lastbeat.stores.s3 import SCHEME as S3

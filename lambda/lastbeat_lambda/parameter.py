@@ -12,7 +12,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from lastbeat.model.document_field import json_object
+from lastbeat.model.json_values import json_object
 from lastbeat.stores.s3_credentials import keys_in
 from lastbeat_lambda.secret_error import SecretError
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from lastbeat.model.document_field import HEARTBEATS, RANK, declared, encode, object_of
+from lastbeat.model.document_field import HEARTBEATS, RANK, declared, object_of
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.in_place import InPlace
+from lastbeat.model.json_values import encode
 from lastbeat.model.rerun import RerunReport
 from lastbeat.model.runid import METADATA, PROGRESS
 from lastbeat.model.straggler_lines import report_fields

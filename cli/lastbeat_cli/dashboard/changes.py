@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from lastbeat.model.document_field import json_object
+from lastbeat.model.json_values import json_object
 from lastbeat.model.record import Acknowledgement
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.model.silence import (

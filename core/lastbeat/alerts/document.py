@@ -53,7 +53,7 @@ from typing import Any, Final
 
 from lastbeat.model.alert import BOUND, NAMES_LIMIT, Bound, Message
 from lastbeat.model.cause import TEXT_LIMIT, Evidence
-from lastbeat.model.numbers import json_number
+from lastbeat.model.json_values import json_number
 from lastbeat.model.text import clean, fit, newest, one_line, owner_name
 from lastbeat.model.times import format_time
 

@@ -18,8 +18,8 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.model import runid
-from lastbeat.model.document_field import json_object
 from lastbeat.model.fleet import PassReport, Shard
+from lastbeat.model.json_values import json_object
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time, parse_time

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, Final
 
-from lastbeat.model.numbers import json_number
+from lastbeat.model.json_values import json_number
 from lastbeat.model.times import format_time
 
 Json = dict[str, Any]

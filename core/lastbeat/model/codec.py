@@ -37,7 +37,7 @@ from typing import (
     get_type_hints,
 )
 
-from lastbeat.model.numbers import json_number
+from lastbeat.model.json_values import json_number
 from lastbeat.model.persisted import AnyFloat, Base64, Columns, Form, KeyedBy, UnixTime
 from lastbeat.model.times import parse_time
 

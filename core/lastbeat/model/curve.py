@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from lastbeat.model.data import dataclass
 from lastbeat.model.document_field import PLAUSIBLE, Reading
-from lastbeat.model.numbers import finite, whole
+from lastbeat.model.json_values import finite, whole
 
 MOST_POINTS: Final = 256
 """Points of a document that are read at most."""

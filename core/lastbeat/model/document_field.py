@@ -5,14 +5,13 @@ says. :func:`read_fields` reads all of them; each is usable where its neighbours
 docs/heartbeats.md are made from the same declarations.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, field, fields
 from datetime import datetime, timedelta, timezone
 from typing import Any, Final, TypeVar
 
 from lastbeat.model.data import dataclass
-from lastbeat.model.numbers import amount, finite, number, whole
+from lastbeat.model.json_values import amount, finite, number, whole
 from lastbeat.model.runid import METADATA, PROGRESS
 from lastbeat.model.text import clean, fit, one_line, owner_name
 from lastbeat.model.times import format_time, parse_time
@@ -142,21 +141,6 @@ def written(value: object) -> dict[str, Any]:
     """The fields of a document that ``value`` declares; None for those that are unknown."""
     held = {each.name: getattr(value, attribute) for attribute, each in declared(type(value)).items()}
     return {name: format_time(each) if isinstance(each, datetime) else each for name, each in held.items()}
-
-
-def encode(document: Mapping[str, object]) -> bytes:
-    """``document`` without what is unknown in it."""
-    known = {name: value for name, value in document.items() if value is not None}
-    return json.dumps(known, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-
-
-def json_object(body: bytes | str) -> dict[str, Any] | None:
-    """The JSON object that another program wrote; None if it is none. Never raises."""
-    try:
-        found = json.loads(body.decode("utf-8-sig") if isinstance(body, bytes) else body)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def objects(value: object, most: int) -> list[dict[str, Any]]:

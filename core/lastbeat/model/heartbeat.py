@@ -48,7 +48,7 @@ from lastbeat.model.figures import FIGURES, Figures
 from lastbeat.model.health import NODE_HEALTH, HealthCondition
 from lastbeat.model.in_place import FIELD as IN_PLACE_FIELD
 from lastbeat.model.in_place import IN_PLACE, InPlace
-from lastbeat.model.numbers import number, whole
+from lastbeat.model.json_values import number, whole
 from lastbeat.model.rerun import FIELD as RERUN
 from lastbeat.model.rerun import RerunReport, read_rerun
 from lastbeat.model.runid import METADATA, PROGRESS

@@ -12,11 +12,11 @@ from lastbeat.model.document_field import (
     FieldType,
     declared,
     document_field,
-    json_object,
     object_of,
     read_object,
     written,
 )
+from lastbeat.model.json_values import json_object
 
 VARIABLE: Final = "_LASTBEAT_IN_PLACE"
 """In the environment of what is started."""

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from lastbeat.model.data import dataclass
-from lastbeat.model.document_field import json_object
+from lastbeat.model.json_values import json_object
 
 FACTOR: Final = 5.0
 """A limit is this many times the longest span."""

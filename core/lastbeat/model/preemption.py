@@ -4,8 +4,7 @@ import re
 from typing import Final
 
 from lastbeat.model.data import dataclass
-from lastbeat.model.document_field import encode, json_object
-from lastbeat.model.numbers import whole
+from lastbeat.model.json_values import encode, json_object, whole
 from lastbeat.model.pattern import Pattern
 from lastbeat.model.text import fit, one_line
 

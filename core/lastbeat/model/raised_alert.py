@@ -13,13 +13,13 @@ from lastbeat.model.document_field import (
     UNSTAMPED,
     WHOLE,
     document_field,
-    json_object,
     objects,
     one_of,
     read_object,
     text_of,
     written,
 )
+from lastbeat.model.json_values import json_object
 from lastbeat.model.text import fit, one_line
 
 LIMIT_BYTES: Final = 256 * 1024

@@ -12,13 +12,11 @@ from lastbeat.model.document_field import (
     WHOLE,
     FieldType,
     document_field,
-    encode,
-    json_object,
     line_of,
     read_object,
     written,
 )
-from lastbeat.model.numbers import finite
+from lastbeat.model.json_values import encode, finite, json_object
 
 WHY_LIMIT: Final = 200
 GRACE_S: Final = 60.0

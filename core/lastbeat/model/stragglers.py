@@ -16,7 +16,7 @@ from dataclasses import field
 from typing import Any, Final, Generic, Literal, TypeVar
 
 from lastbeat.model.data import dataclass
-from lastbeat.model.numbers import finite, median, whole
+from lastbeat.model.json_values import finite, median, whole
 
 THRESHOLD: Final = 0.7
 OUTLIER: Final = 6.0

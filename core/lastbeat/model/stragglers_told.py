@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from lastbeat.model.data import dataclass
-from lastbeat.model.numbers import finite, whole
+from lastbeat.model.json_values import finite, whole
 from lastbeat.model.stragglers import Straggler
 from lastbeat.model.text import counted, fit, one_line
 

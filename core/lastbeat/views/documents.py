@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from lastbeat.model import document
 from lastbeat.model.job import JobState
-from lastbeat.model.numbers import json_number
+from lastbeat.model.json_values import json_number
 from lastbeat.model.record import Acknowledgement
 from lastbeat.model.silence import Silence
 from lastbeat.model.status import Status

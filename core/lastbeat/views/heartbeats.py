@@ -28,7 +28,7 @@ from lastbeat.model.document_field import (
     unread,
 )
 from lastbeat.model.heartbeat import OTHER_FIELDS, OWN_TIMES, Heartbeat, StoredFile, heartbeat_of, parsed
-from lastbeat.model.numbers import amount, finite, number, whole
+from lastbeat.model.json_values import amount, finite, number, whole
 from lastbeat.model.observation import Seen
 from lastbeat.model.resources import RESOURCES, Resources
 from lastbeat.model.runid import PROGRESS

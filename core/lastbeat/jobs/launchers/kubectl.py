@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from lastbeat.jobs.launchers.asking import MOST_BYTES, Answer, ask
 from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
-from lastbeat.model.document_field import json_object
+from lastbeat.model.json_values import json_object
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import one_line
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
-from lastbeat.model.document_field import json_object
+from lastbeat.model.json_values import json_object
 from lastbeat.stores.clock import steady
 from lastbeat.stores.port import Blob, DeniedError, Expect, Store, StoreError
 from lastbeat.training.sdk.curves import RecentPoints, StepMetrics, StepSampler

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lastbeat.model import runid
-from lastbeat.model.numbers import number, whole
+from lastbeat.model.json_values import number, whole
 from lastbeat.model.runid import rank_error_key
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import parse_time

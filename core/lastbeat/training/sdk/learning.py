@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from lastbeat.model import runid
+from lastbeat.model.json_values import finite
 from lastbeat.model.learned_limits import (
     BETWEEN,
     LIMIT_BYTES,
@@ -28,7 +29,6 @@ from lastbeat.model.learned_limits import (
     taken_fields,
     together,
 )
-from lastbeat.model.numbers import finite
 from lastbeat.stores.port import ConflictError, DeniedError, Entry, Expect, Store
 from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart, go_on
 from lastbeat.training.sdk.documents import parsed, read_if_allowed

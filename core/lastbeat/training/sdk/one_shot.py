@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastbeat.model import runid
-from lastbeat.model.document_field import encode
-from lastbeat.model.numbers import whole
+from lastbeat.model.json_values import encode, whole
 from lastbeat.model.preemption import Preemption, encode_preemption
 from lastbeat.model.text import owner_name
 from lastbeat.model.times import parse_time

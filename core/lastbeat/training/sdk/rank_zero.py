@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from lastbeat.model import runid
-from lastbeat.model.document_field import encode
+from lastbeat.model.json_values import encode
 from lastbeat.model.runid import rank_error_key
 from lastbeat.stores.port import ConflictError, DeniedError, Expect
 from lastbeat.training.sdk.beat_tasks import Beat, BeatStep, BeatTasks, RunStart

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lastbeat.model import runid
-from lastbeat.model.document_field import encode
+from lastbeat.model.json_values import encode
 from lastbeat.model.runid import rank_error_key, rank_key
 from lastbeat.stores.port import Store
 from lastbeat.training.sdk.beat_tasks import Beat, BeatStep, BeatTask, BeatTasks, RunStart

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from lastbeat.model.numbers import median
+from lastbeat.model.json_values import median
 from lastbeat.model.stragglers import LEAST_STEPS, Basis, RankWindow
 from lastbeat.training.sdk.curves import emptied
 

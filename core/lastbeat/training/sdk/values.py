@@ -12,8 +12,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from lastbeat.model.numbers import json_number
-from lastbeat.model.numbers import number as number_of
+from lastbeat.model.json_values import json_number
+from lastbeat.model.json_values import number as number_of
 from lastbeat.training.sdk.timed_calls import CallThread, call_with_timeout
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lastbeat import model
 from lastbeat.model import runid
-from lastbeat.model.numbers import finite
+from lastbeat.model.json_values import finite
 from lastbeat.model.times import format_duration, parse_time
 from lastbeat.stores.port import Blob, DeniedError
 from lastbeat.training.sdk.beat_tasks import Beat, BeatTask

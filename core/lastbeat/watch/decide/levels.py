@@ -15,7 +15,7 @@ from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
 from lastbeat.model.curve import CurvePoint
-from lastbeat.model.numbers import median, weighted_quantile
+from lastbeat.model.json_values import median, weighted_quantile
 
 NEWEST: Final = 8
 """Points whose median is the present level."""

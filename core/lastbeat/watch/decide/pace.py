@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from lastbeat.model.curve import CurvePoint
-from lastbeat.model.numbers import weighted_quantile
+from lastbeat.model.json_values import weighted_quantile
 
 WINDOW_S: Final = 600.0
 """A run is slow once it has been for this many seconds, without those in which it made no step."""

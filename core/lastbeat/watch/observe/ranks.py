@@ -13,7 +13,7 @@ from typing import Final
 from lastbeat.model.document_field import Reading
 from lastbeat.model.health import read_conditions
 from lastbeat.model.heartbeat import Heartbeat, parsed, read_heartbeat
-from lastbeat.model.numbers import whole
+from lastbeat.model.json_values import whole
 from lastbeat.model.observation import IllNode, NeverSeen, RankFiles, RanksLookedAt, RanksSeen, Seen
 from lastbeat.model.pattern import Pattern
 from lastbeat.model.record import Attempt

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lastbeat.model.document_field import encode
+from lastbeat.model.json_values import encode
 from lastbeat.training.sdk.documents import (
     AttemptIdentity,
     ProgressHistory,

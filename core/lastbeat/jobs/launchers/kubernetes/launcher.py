@@ -35,8 +35,8 @@ from lastbeat.jobs.launchers.port import (
     NotLaunchedError,
     TooLongError,
 )
-from lastbeat.model.document_field import json_object
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
+from lastbeat.model.json_values import json_object
 from lastbeat.model.text import one_line
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from lastbeat.model.numbers import amount
+from lastbeat.model.json_values import amount
 from lastbeat.model.text import one_line
 from lastbeat.model.training_health import GpuProcess, GpuUtilization
 

@@ -20,8 +20,8 @@ from lastbeat.alerts.weburl import HttpTimeouts
 from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError, NotLaunchedError, TooLongError
 from lastbeat.jobs.launchers.ray.reports import STATES
 from lastbeat.jobs.launchers.ray.resources import resources_of
-from lastbeat.model.document_field import json_object
 from lastbeat.model.job import JobState
+from lastbeat.model.json_values import json_object
 from lastbeat.model.secrets import Redactor
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.training_health import RayResources

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from lastbeat.model.numbers import amount
+from lastbeat.model.json_values import amount
 from lastbeat.model.text import clean, fit, one_line
 from lastbeat.model.training_health import RayResources
 

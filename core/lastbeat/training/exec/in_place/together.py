@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lastbeat.model.codec import DamagedError, codec
-from lastbeat.model.document_field import encode
+from lastbeat.model.json_values import encode
 from lastbeat.model.starts_in_place import FOLDER, KEY, StartsInPlace
 from lastbeat.stores.port import Blob, Expect, Store, StoreError
 

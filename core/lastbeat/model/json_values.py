@@ -1,11 +1,27 @@
-"""Numbers as JSON can hold them, and as hand-made documents hold them."""
+"""What JSON documents hold, those made by hand too: objects and numbers; and medians of numbers."""
 
+import json
 import math
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 _LARGEST: Final = 10**15
 _LONGEST_TEXT: Final = 40
+
+
+def encode(document: Mapping[str, object]) -> bytes:
+    """``document`` without what is unknown in it."""
+    known = {name: value for name, value in document.items() if value is not None}
+    return json.dumps(known, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def json_object(body: bytes | str) -> dict[str, Any] | None:
+    """The JSON object that another program wrote; None if it is none. Never raises."""
+    try:
+        found = json.loads(body.decode("utf-8-sig") if isinstance(body, bytes) else body)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def json_number(value: float | None) -> float | str | None:
