@@ -29,7 +29,8 @@ MODEL = ("/home/u/model.py", 31, "step", "return self.net(x)")
 
 def test_the_hint_says_where_only_if_that_is_known() -> None:
     plan = "RuntimeError: the plan has no such step"
-    known = cause_of(explain_text(STEPS + trace(MAIN, STEP, MODEL, last=plan), CATALOGUE))
+    raising = (*MODEL[:3], "raise RuntimeError(message)")
+    known = cause_of(explain_text(STEPS + trace(MAIN, STEP, raising, last=plan), CATALOGUE))
     unknown = cause_of(explain_text(STEPS + plan + "\n", CATALOGUE, "_error"))
     rest = ". It will come again on restart unless code, configuration or input change."
     assert known.hint == f"{GUESS}RuntimeError on this process at /home/u/model.py:31 in step{rest}"

@@ -12,6 +12,7 @@ from typing import Final
 from lastbeat.explain.causes import contexts, error_file
 from lastbeat.explain.causes.log_summary import LogSummary
 from lastbeat.explain.causes.mentions import DETAIL, Mention
+from lastbeat.explain.causes.tracebacks import NATIVE
 from lastbeat.explain.scanning.prefixes import UNKNOWN_YEAR
 from lastbeat.explain.signals.error_types import UNKNOWN, traits_of
 from lastbeat.model.cause import Evidence
@@ -38,6 +39,14 @@ _BROKEN_READ: Final = Pattern(
     r"(?:ValueError|OSError|RuntimeError|EOFError|Exception|struct\.error|\w{0,30}(?:Format|Parse|Decode|Invalid)\w{0,10})\b"
 )
 _BROKEN_FILE: Final = Pattern(r"(?:OSError|RuntimeError|EOFError|struct\.error)\b")
+_DATA_FILE: Final = Pattern(r": .{0,300}[\w)*?]\.(?:tar|mds|parquet|jsonl|arrow|tfrecords?|npz|npy|lmdb|hdf5|h5|idx)\b")
+"""The words of an exception that name a file of a form in which data sets come."""
+_OF_TORCH: Final = Pattern(
+    r"\bRuntimeError: (?!view size|"
+    r".{0,40}(?:changed size during|generator |super\(\)|recursion|event loop|main thread|mutated))"
+)
+"""A RuntimeError from outside of Python, in training mostly PyTorch's. Python has a few of its own, and what ``view``
+says is about the program."""
 _LOST_CONNECTION: Final = Pattern(r"(?:OSError|EOFError)\b")
 _DATA_OR_CHECKPOINT: Final = frozenset(
     {"truncated_pickle", "archive_damaged", "data_missing", "checksum_mismatch", "checkpoint_read_failed"}
@@ -209,7 +218,7 @@ def _tier(mention: Mention, signal: Signal, error_type: str) -> Tier:
     if signal.role == CASCADE:
         return Tier.EXIT if signal.severity == "critical" else Tier.CASCADE
     if signal.kind == "exception":
-        if error_type != signal.error_type:
+        if error_type != signal.error_type and mention.where != NATIVE:
             return Tier.PLACED
         return Tier.GENERAL if signal.severity == "warning" else Tier.PLAIN
     if signal.name in error_file.SIGNALS:
@@ -236,12 +245,22 @@ def _meaning(mention: Mention, signal: Signal) -> tuple[str, str | None]:
         return error_type, subsystem
     if signal.name == _TIMEOUT and mention.raised and mention.where == "connection":
         return "communication", "socket"
-    if signal.kind != "exception" or not mention.raised:
+    if signal.kind != "exception":
         return error_type, subsystem
+    placed = _meaning_by_place(mention, text) if mention.raised else None
+    if placed is None and _DATA_FILE.search(text):
+        return "data", "dataset"
+    return placed or (error_type, subsystem)
+
+
+def _meaning_by_place(mention: Mention, text: str) -> tuple[str, str] | None:
+    """Error type and subsystem of an exception by the code that raised it."""
     if mention.where in {"jit", "compile"}:
         return "torch", mention.where
     if mention.where in {"autograd", "operator"} and "RuntimeError" in text:
         return "torch", mention.where
+    if mention.where == NATIVE and _OF_TORCH.search(text):
+        return "torch", "operator"
     if mention.where == "cuda":
         return "environment", "cuda"
     if mention.where == "data" and _BROKEN_READ.search(text):
@@ -250,7 +269,7 @@ def _meaning(mention: Mention, signal: Signal) -> tuple[str, str | None]:
         return "storage", "checkpoint"
     if mention.where == "connection" and _LOST_CONNECTION.search(text):
         return "communication", "socket"
-    return error_type, subsystem
+    return None
 
 
 def _is_checkpoint(path: str) -> bool:

@@ -102,6 +102,8 @@ _ATTEMPT: Final = Pattern(
 )
 _FAILS: Final = Pattern(
     r"\b(?:ERROR|FATAL|CRITICAL|[Ee]rror|[Ff]atal)\b\s{0,2}[:(\]](?!\s{0,4}[-+]?\d)|"
+    # A level, with nothing but a space behind it.
+    r"(?:^|[\d\])|])\s{0,4}(?:ERROR|FATAL|CRITICAL)\s{1,4}(?=[A-Za-z'\"])|^Error (?:in|while|when|during) |"
     r"\b(?:[Ff]ail(?:ed|ure)|FAILED|[Uu]nable to|[Cc]annot|[Cc]an't|[Cc]ould(?: not|n't)|not present|refused|"
     r"[Aa]bort(?:ed|ing)|[Nn]o such file|does(?: not|n't) exist|not found|[Ee]xiting|"
     r"invalid status code)\b"

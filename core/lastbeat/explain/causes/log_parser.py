@@ -72,10 +72,12 @@ _AFTERMATH: Final = Pattern(
     r"\S{1,80}:\d{1,8}:\d{1,8} \[\d{1,3}\] NCCL |(?:INFO|WARNING|ERROR):torch\.distributed|"
     r"/\S{1,200}\.py:\d{1,6}: \w{1,40}Warning|Sending process|Killing subprocess|\+ |##\[|Failures:|Root Cause|"
     # Traces of other languages, and advice below a message.
-    r"[Ss]tack ?(?:trace|backtrace)\b|\[bt\] |Caused by: |note: run with|goroutine \d|"
+    r"[Ss]tack ?(?:trace|backtrace)\b|\[ Stack-Trace|(?:\d{1,3} {1,4})?\w{1,40}::[\w:~<>=]{1,120}\(|"
+    r"\[bt\] |Caused by: |note: run with|goroutine \d|"
     r"(?:Please|If you|See|Hint|HINT|Try|To (?:fix|resolve|avoid)|For more|The current PyTorch install)\b|"
-    # What a person asks below a paste.
-    r"[A-Za-z][^|{}]{3,200}\?\s{0,4}$|"
+    # What a person writes below a paste.
+    r"[A-Za-z][^|{}]{3,200}\?\s{0,4}$|(?:I(?:'m| am| have| had| was| tri| get| got| us| ran| run| think| want| found)|"
+    r"My |We |Thank|Any |This (?:happens|occurs|error|issue|problem))|"
     r"\[\d{1,5}\]:|<N|File \"|Extension modules:|Stalled (?:ranks|ops)|(?:\d{1,6}: )?\[\w[\w./]{0,80}(?:, |\]$)"
 )
 

@@ -25,6 +25,12 @@ _NAMED_EXCEPTION: Final = Pattern(
 _GLUED: Final = Pattern(r".{0,200}\)(?P<said>[A-Z]\w{2,60}(?:Error|Exception): .+)$")
 _NOTEBOOK: Final = Pattern(r"\s{0,8}(?P<class>[A-Za-z_]\w{0,80}) {4,}$")
 """Text before the header in a notebook."""
+_NOTEBOOK_FRAME: Final = Pattern(
+    r"(?:File )?\[?(?P<file>[^\s\[\]()]{1,300}(?:\.py|>))(?:\]\([^)]{0,200}\))?(?::(?P<line>\d{1,9}))?,? in "
+    r"(?P<function>[\w.<>]{1,120})"
+)
+_ARROW: Final = Pattern(r"-{1,4}> {0,3}\d{1,9} (?P<code>.*)")
+"""The line of code that a notebook points to."""
 _CARETS: Final = Pattern(r"[\^~]{1,400}$")
 _OPEN_LIMIT: Final = 32
 """Most open tracebacks."""
@@ -100,6 +106,10 @@ _PLACES: Final = tuple(
 )
 
 
+NATIVE: Final = "native"
+"""Place of an exception that code outside of Python raised."""
+
+
 def is_frame(text: str) -> bool:
     """Whether a line is a traceback's frame."""
     return _FRAME.match(text) is not None
@@ -168,7 +178,13 @@ class OpenTraceback:
 
     @property
     def place(self) -> str:
-        return place_of(self.file)
+        return place_of(self.file) or (NATIVE if self._called_native_code else "")
+
+    @property
+    def _called_native_code(self) -> bool:
+        """Whether the latest frame shows its code, which is no ``raise``: then what it called is not in Python."""
+        frames = self.own_frames if self.latest_is_own else self.library_frames
+        return bool(frames) and ": " in frames[-1] and not self.deliberate
 
     @property
     def innermost(self) -> tuple[str, ...]:
@@ -189,7 +205,7 @@ class OpenTraceback:
 
     def shows_code(self, code: str) -> None:
         """Add the line of code of the latest frame."""
-        self.deliberate = self.deliberate or code.startswith("raise ")
+        self.deliberate = self.deliberate or code.startswith(("raise ", "assert "))
         frames = self.own_frames if self.latest_is_own else self.library_frames
         if frames and ": " not in frames[-1]:
             frames[-1] = f"{frames[-1]}: {code}"[:FRAME_LIMIT]
@@ -312,6 +328,8 @@ class TracebackParser:
                 traceback.site = f"{name}:{frame['line']}:{function}"
             self._note(traceback, f"{name} {function}")
             return False
+        if traceback.named and self._take_of_notebook(traceback, stripped):
+            return False
         indent = len(body) - len(body.lstrip())
         is_code = traceback.expects_code and not _NAMED_EXCEPTION.match(stripped)
         traceback.expects_code = False
@@ -326,6 +344,18 @@ class TracebackParser:
         if _EXCEPTION.match(stripped):
             return True
         return False if stripped.startswith("[Previous line repeated") else None
+
+    @staticmethod
+    def _take_of_notebook(traceback: OpenTraceback, text: str) -> bool:
+        """Whether ``text`` is a frame as notebooks print it, or the line of code that one points to."""
+        frame, arrow = _NOTEBOOK_FRAME.match(text), _ARROW.match(text)
+        if frame is not None:
+            traceback.frames += 1
+            traceback.file = frame["file"][-_PATH_LIMIT:]
+            traceback.entered(frame["file"], frame["line"] or "?", frame["function"])
+        elif arrow is not None and traceback.frames:
+            traceback.shows_code(arrow["code"].strip())
+        return frame is not None or arrow is not None
 
     @staticmethod
     def _note(traceback: OpenTraceback, words: str) -> None:

@@ -22,6 +22,7 @@ _LETTERS: Final = _LOWER + _LOWER.upper()
 # from the start. Distinctive ones come first. The last are words that programs also print, so they need more context.
 _PREFIXES: Final = (
     ("[ \t", "[rank", r"\s{0,8}\[rank(?P<global>\d{1,6})\]: ?"),
+    (">", "> ", r"> (?!>)"),  # a quotation in Markdown
     # torchrun --tee: [default0]:, [trainer0]:
     ("[ \t", "]:", r"\s{0,8}\[[A-Za-z_]{2,20}(?P<local>\d{1,6})\]: ?"),
     (_DIGITS, ":", r"(?P<task>\d{1,5}):(?: |$)"),  # srun --label
