@@ -289,6 +289,17 @@ def test_a_larger_batch_is_no_slowdown(tokens_per_s: float | None, warnings: lis
     assert world.channel.events == warnings
 
 
+@pytest.mark.parametrize("tokens_per_s", [1e13, 1e308])
+def test_no_speed_that_training_claims_damages_the_record(tokens_per_s: float) -> None:
+    world = World()
+    world.hand_step = 100_000  # type: ignore[attr-defined]
+    go(world, 60, 60, steps_per_second=0.9, tokens_per_second=tokens_per_s)
+    numbers = world.record_after_look().numbers
+    assert numbers is not None
+    assert numbers.step_s is not None
+    assert numbers.tokens is None
+
+
 def test_a_watch_that_has_seen_little_leaves_the_condition_as_it_is() -> None:
     world = slow_world()
     assert "slowdown" in world.record_after_look().conditions

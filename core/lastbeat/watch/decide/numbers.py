@@ -31,6 +31,8 @@ _NORM_RISE: Final = math.log(4)
 """The same for the norm of the gradients, which grows in many healthy runs."""
 _NODE_CHARS: Final = 100
 _MOST_LOGARITHM: Final = 800.0
+_MOST_TOKENS: Final = 1e12
+"""Most tokens of a step. More are no batch, and larger numbers cannot be kept in the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,8 @@ def _tokens(beat: Heartbeat) -> float | None:
     """Tokens of a step in the last minutes, by the document's own speeds."""
     if beat.tokens_per_s is None or not beat.steps_per_s:
         return None
-    return beat.tokens_per_s / beat.steps_per_s
+    tokens = beat.tokens_per_s / beat.steps_per_s
+    return tokens if tokens <= _MOST_TOKENS else None
 
 
 def _usual(found: Numbers, number: int, seen: Seen, step: int) -> UsualNumbers | None:
