@@ -89,6 +89,14 @@ def test_a_relative_output_lies_in_the_folder_of_the_job(launcher: LocalLauncher
     assert report.outputs == (str(tmp_path / "out/of-the-job.log"),)
 
 
+@pytest.mark.parametrize("script", ["exit 0", "sleep 300"])
+def test_a_clock_that_is_behind_the_stores_does_not_hide_the_job_that_was_just_started(
+    launcher: LocalLauncher, tmp_path: Path, script: str
+) -> None:
+    assert launcher.submit(spec(tmp_path, script), "run-r0", SINCE + timedelta(hours=1)) == "run-r0"
+    assert launcher.state("run-r0").state is not JobState.UNKNOWN
+
+
 @pytest.mark.parametrize("milliseconds", [0, 60, 200])
 def test_a_submitter_that_is_killed_leaves_one_job_or_none(
     launcher: LocalLauncher, tmp_path: Path, milliseconds: int

@@ -82,7 +82,7 @@ class JobFolder:
             if time.monotonic() > end:
                 raise JobFolderError("another process starts it, or an older job of that name runs", done=True)
             time.sleep(_POLL_S)
-        self._await(since, begin_s)
+        self._await(begin_s)
 
     def _begin(self, spec: Document, start: Callable[[Path, int], None], held: int) -> None:
         begun = self.document(JOB)
@@ -94,12 +94,12 @@ class JobFolder:
         (self.path / SPEC).write_text(json.dumps(spec), encoding="utf-8")
         start(self.path, held)
 
-    def _await(self, since: float, begin_s: float) -> None:
-        """Wait until the keeper has written ``job.json``."""
+    def _await(self, begin_s: float) -> None:
+        """Wait until the keeper has written ``job.json``, at whatever time: this machine's clock may be behind."""
         end = time.monotonic() + begin_s
-        while not self.has(since):
+        while self.document(JOB) is None:
             with self._lock() as held:
-                if held is not None and not self.has(since):
+                if held is not None and self.document(JOB) is None:
                     said = (self.path / KEEPER_LOG).read_text(encoding="utf-8", errors="replace").strip().splitlines()
                     why = said[-1] if said else "without a word"
                     raise JobFolderError(f"its keeper ended at once: {why}", done=False)
