@@ -17,11 +17,6 @@ _HEAD = """\
 For people who call lastbeat from training and look for an option. [report.md](report.md) shows how it is used.
 [rerun.md](rerun.md), [ray.md](ray.md) and the callbacks in [report.md](report.md) have pages of their own.
 """
-_OF_RUN = """\
-## A run
-
-What `lastbeat.run` and `lastbeat.start` return.
-"""
 _FUNCTIONS = ("run", "start", "alert", "find_checkpoints", "ignore_stop_signals")
 METHODS = (
     "step", "log", "section", "phase", "set_phase", "alert", "url",
@@ -34,9 +29,8 @@ def page() -> str:
     """The text of docs/sdk.md."""
     functions = (line for name in _FUNCTIONS for line in _entry(f"lastbeat.{name}", getattr(lastbeat, name)))
     methods = (line for name in METHODS for line in _entry(f"run.{name}", inspect.getattr_static(Run, name)))
-    return "\n".join(
-        [_HEAD, *functions, "## A run", "", "What `lastbeat.run` and `lastbeat.start` return.", "", *methods]
-    )
+    of_run = ("## A run", "", "What `lastbeat.run` and `lastbeat.start` return.", "")
+    return "\n".join([_HEAD, *functions, *of_run, *methods])
 
 
 def _entry(name: str, what: Any) -> Iterator[str]:

@@ -119,7 +119,7 @@ def _pace(view: RunView) -> Iterator[str]:
 
 
 def numbers(view: RunView) -> Iterator[str]:
-    """The figures of training's own."""
+    """Learning rate, epoch and metrics, as training names them."""
     if view.learning_rate is not None:
         yield f"learning rate {number(view.learning_rate)}"
     if view.epoch is not None:

@@ -61,7 +61,7 @@ Examples:
 
 
 def _wish(command: F) -> F:
-    """The options that say what is supervisor, and how."""
+    """The options that say what is supervised, and how."""
     return options.together(
         options.option("--config PATH", "YAML file with a whole supervision.", WHAT, name="file"),
         reach.launcher(WHAT),

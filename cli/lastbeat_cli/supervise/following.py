@@ -120,7 +120,7 @@ def _say_environment(settings: Settings, run_id: str, supervision: Supervision) 
 def _take_lease(lease: SupervisorLease, repository: RecordRepository, stop: Stop, interval_s: float) -> Record | None:
     """Wait until the lease is free, take it, and return the record, or None if the user stops the supervisor first.
 
-    Raises :class:`SettingsError` if the run is not supervisor, and :class:`StoreError` for permanent errors.
+    Raises :class:`SettingsError` if the run is not supervised, and :class:`StoreError` for permanent errors.
     """
     said: list[LeaseHolder] = []
 
