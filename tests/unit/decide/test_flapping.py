@@ -120,17 +120,6 @@ def test_its_end_says_that_it_is_one() -> None:
     )
 
 
-def test_every_flip_is_recorded_though_none_is_told() -> None:
-    world = _flapping()
-    before = world.record_after_look()
-    for minutes, act in ((11, nothing), (1, beats), (11, nothing)):
-        _told(world, minutes, act)
-    record = world.record_after_look()
-    assert record.transitions == before.transitions + 3
-    assert record.alerts == before.alerts
-    assert record.flapping_since == before.flapping_since
-
-
 def test_a_flapping_run_is_worth_a_look_when_it_may_have_settled() -> None:
     world = _flapping()
     record = world.record_after_look()

@@ -213,14 +213,6 @@ def test_a_step_that_stands_still_is_first_a_warning_and_then_a_time_out(restart
     assert world.channel.events[-1] == "RECOVERED"
 
 
-def test_standing_still_is_not_watched_unless_asked_for() -> None:
-    world = World()
-    for _ in range(60):
-        world.both(5)
-        assert world.look().conditions == {}
-        world.after(60)
-
-
 def test_people_are_told_only_what_they_asked_for() -> None:
     world = World(Policy(alert_on=frozenset({Event.RESTARTED, Event.FAILED})))
     beat_at_start(1)(world)

@@ -210,13 +210,6 @@ def test_a_closer_reading_that_finds_nothing_takes_nothing_away() -> None:
     assert with_explanation(run.last, unknown) == run.last
 
 
-def test_a_healthy_run_with_a_log_writes_its_record_once() -> None:
-    run = Watched()
-    for step in range(100):
-        run.after(60).log(step).look()
-    assert run.writes == 1
-
-
 @pytest.mark.parametrize(
     ("act", "step"),
     [

@@ -280,14 +280,6 @@ def test_limits_are_named_as_they_were_set() -> None:
     assert outcome.reason == "Both heartbeats stale (>0.5m)"
 
 
-def test_a_grace_period_waits_for_the_first_heartbeat_and_then_no_longer() -> None:
-    world = World(Policy(start_grace_s=300))
-    waiting = world.look()
-    assert (waiting.status.value, list(waiting.conditions)) == ("RUNNING", ["no_heartbeat"])
-    world.after(301)
-    assert world.look().reason == "No heartbeat files found"
-
-
 @pytest.mark.parametrize(
     ("error", "cause", "words"),
     [

@@ -116,6 +116,10 @@ def test_the_world_is_asked_before_the_first_try_too() -> None:
     assert record.actions[0].result == "job-of-a-record-that-was-lost"
 
 
+NAMES = st.sampled_from([f"r{number}" for number in range(8)])
+"""Each deed may be of a new one: whatever goes wrong, goes wrong while something is to be done."""
+
+
 class Protocol(RuleBasedStateMachine):
     """Three executors, any order of deeds, deaths, outages and silences."""
 
@@ -125,21 +129,23 @@ class Protocol(RuleBasedStateMachine):
         self.supervisors = [self.world.executor() for _ in range(3)]
         self.wanted: set[str] = set()
 
-    @rule(which=st.integers(0, 2), name=st.sampled_from(["r1", "r2"]))
-    def somebody_decides_and_acts(self, which: int, name: str) -> None:
+    def _acts(self, which: int, name: str) -> None:
         self.wanted.add(name)
         self.supervisors[which].round(name)
+
+    @rule(which=st.integers(0, 2), name=NAMES)
+    def somebody_decides_and_acts(self, which: int, name: str) -> None:
+        self._acts(which, name)
 
     @rule(which=st.integers(0, 2))
     def somebody_carries_out_what_others_recorded(self, which: int) -> None:
         self.supervisors[which].round()
 
-    @rule(which=st.integers(0, 2), call=st.integers(0, 5), before=st.booleans(), name=st.sampled_from(["r1", "r2"]))
+    @rule(which=st.integers(0, 2), call=st.integers(0, 5), before=st.booleans(), name=NAMES)
     def somebody_is_killed(self, which: int, call: int, before: bool, name: str) -> None:
         self.world.store.die_at(call, before=before)
-        self.wanted.add(name)
         with contextlib.suppress(Killed):
-            self.supervisors[which].round(name)
+            self._acts(which, name)
         self.world.store.heal()
         self.supervisors[which] = self.world.executor()
 
@@ -148,42 +154,45 @@ class Protocol(RuleBasedStateMachine):
         operation=st.sampled_from(["find", "perform"]),
         side=st.sampled_from(["before", "after"]),
         how=st.sampled_from([Killed, ExecutorError, ZeroDivisionError]),
+        name=NAMES,
     )
-    def the_world_does_not_answer(self, which: int, operation: str, side: str, how: type[BaseException]) -> None:
+    def the_world_does_not_answer(
+        self, which: int, operation: str, side: str, how: type[BaseException], name: str
+    ) -> None:
         def fail(doing: str, _name: str) -> None:
             if doing == operation:
                 raise how("no answer")
 
         setattr(self.world.cluster, side, fail)
         try:
-            self.supervisors[which].round()
+            self._acts(which, name)
         except Killed:
             self.supervisors[which] = self.world.executor()
         self.world.cluster.heal()
 
-    @rule(which=st.integers(0, 2))
-    def the_world_has_no_room(self, which: int) -> None:
+    @rule(which=st.integers(0, 2), name=NAMES)
+    def the_world_has_no_room(self, which: int, name: str) -> None:
         def refuse(doing: str, _name: str) -> None:
             if doing == "perform":
                 raise NotDoneError("the queue is full")
 
         self.world.cluster.before = refuse
-        self.supervisors[which].round()
+        self._acts(which, name)
         self.world.cluster.heal()
 
-    @rule(one=st.integers(0, 2), other=st.integers(0, 2), at=st.sampled_from(["write", "find", "perform"]))
-    def two_act_at_once(self, one: int, other: int, at: str) -> None:
+    @rule(one=st.integers(0, 2), other=st.integers(0, 2), at=st.sampled_from(["write", "find", "perform"]), name=NAMES)
+    def two_act_at_once(self, one: int, other: int, at: str, name: str) -> None:
         started = False
 
         def interrupt(doing: str, _name: str) -> None:
             nonlocal started
             if doing == at and not started:
                 started = True
-                self.supervisors[other].round()
+                self.supervisors[other].round(name)
 
         if one != other:
             self.world.store.before = self.world.cluster.before = interrupt
-            self.supervisors[one].round()
+            self._acts(one, name)
             self.world.heal()
 
     @rule(
@@ -191,8 +200,9 @@ class Protocol(RuleBasedStateMachine):
         slow_s=st.sampled_from([30.0, 290.0, 400.0]),
         other=st.integers(0, 2),
         side=st.sampled_from(["before", "after"]),
+        name=NAMES,
     )
-    def somebody_is_slow_while_others_go_on(self, which: int, slow_s: float, other: int, side: str) -> None:
+    def somebody_is_slow_while_others_go_on(self, which: int, slow_s: float, other: int, side: str, name: str) -> None:
         stalled = False
 
         def stall(doing: str, _name: str) -> None:
@@ -204,21 +214,21 @@ class Protocol(RuleBasedStateMachine):
                     self.supervisors[other].round()
 
         setattr(self.world.cluster, side, stall)
-        self.supervisors[which].round()
+        self._acts(which, name)
         self.world.cluster.heal()
 
     @rule(seconds=st.sampled_from([1.0, 61.0, 301.0, 4000.0]))
     def time_passes(self, seconds: float) -> None:
         self.world.pass_time(seconds)
 
-    @rule(lost=st.booleans(), which=st.integers(0, 2))
-    def the_store_fails_at_a_write(self, lost: bool, which: int) -> None:
+    @rule(lost=st.booleans(), which=st.integers(0, 2), name=NAMES)
+    def the_store_fails_at_a_write(self, lost: bool, which: int, name: str) -> None:
         def fail(doing: str, _key: str) -> None:
             if doing == "write":
                 raise UnreachableError("503")
 
         setattr(self.world.store, "after" if lost else "before", fail)
-        self.supervisors[which].round()
+        self._acts(which, name)
         self.world.store.heal()
 
     @invariant()

@@ -6,7 +6,6 @@ import pytest
 
 from lastbeat.model.policy import Policy
 from lastbeat.stores.port import Expect, UnreachableError
-from support.channel import ListChannel
 from support.memory import Killed
 from support.row_by_row import check_each
 from support.world import World
@@ -52,29 +51,6 @@ def test_killed_at_any_call(story: Story, events: list[str]) -> None:
         assert last.pending == 0
 
     check_each(points(story), loses_nothing)
-
-
-@pytest.mark.parametrize(("story", "events"), STORIES.values(), ids=STORIES)
-def test_killed_while_sending(story: Story, events: list[str]) -> None:
-    world = World()
-    story(world)
-
-    class Dying(ListChannel):
-        def send(self, message: object, receipt: object = None) -> None:
-            for store in (world.store, world.state):
-                store.die_at(0, before=True)
-
-    channel, world.channel = world.channel, Dying()
-    with pytest.raises(Killed):
-        world.look()
-    for store in (world.store, world.state):
-        store.heal()
-    world.channel = channel
-    assert world.look().pending == 1, "the claim of the dead still holds"
-    assert channel.sent == []
-    world.after(world.policy.lease_s + 1)
-    world.look()
-    assert channel.events == events
 
 
 @pytest.mark.parametrize(("story", "events"), STORIES.values(), ids=STORIES)

@@ -167,17 +167,6 @@ def test_a_log_that_is_gone_counts_from_when_it_was_missed(world: LoggedWorld) -
     assert (outcome.status.value, outcome.reason[:24]) == ("TIMED_OUT", "Both heartbeats disappea")
 
 
-def test_logs_that_may_not_be_read_hide_no_silence(world: LoggedWorld) -> None:
-    world.both(1)
-    world.write(steps(10))
-    world.look()
-
-    world.store.refuse("read", DeniedError("access denied"), named=f"{RUN}/{MAIN}")
-    world.after(700)
-    world.write(steps(20, 11))
-    assert world.look().status.value == "TIMED_OUT"
-
-
 def test_text_that_is_stored_again_for_ever_is_no_life(world: LoggedWorld) -> None:
     for minute in range(5):
         world.write(steps(10 * minute + 10, 10 * minute + 1))

@@ -58,17 +58,6 @@ def test_a_condition_is_told_once_with_what_to_do_and_taken_back_when_it_is_over
     assert len(node.warnings) == 2
 
 
-def test_what_cannot_be_seen_stands() -> None:
-    node = Node()
-    node.minute(LOST)
-    node.world.after(60)
-    node.world.put("metadata.json", "{ cut off")
-    node.world.progress(50)
-    assert node.world.look().conditions["gpu_lost"] == LOST["text"]
-    assert node.minute() == {}
-    assert node.minute(LOST) == {"gpu_lost": LOST["text"]}
-
-
 def test_other_nodes_are_named() -> None:
     node = Node(ranks=24)
     node.minute()

@@ -103,15 +103,6 @@ def test_what_an_earlier_attempt_left_behind_is_neither_named_nor_read(world: Wo
 
 
 @pytest.mark.parametrize("fault", [UnreachableError("away"), DeniedError("no")], ids=["away", "not allowed"])
-def test_of_a_rank_that_cannot_be_read_nothing_is_said(world: World, fault: StoreError) -> None:
-    world.store.refuse("read", fault, named="/ranks/")
-    minutes(world, 1, range(8))
-    minutes(world, 8, WITHOUT_3)
-    assert world.channel.sent == []
-    assert world.look().status is Status.RUNNING
-
-
-@pytest.mark.parametrize("fault", [UnreachableError("away"), DeniedError("no")], ids=["away", "not allowed"])
 def test_what_is_known_of_a_rank_stands_while_it_cannot_be_read(world: World, fault: StoreError) -> None:
     minutes(world, 1, range(8))
     minutes(world, 6, WITHOUT_3)
