@@ -97,6 +97,16 @@ def test_a_clock_that_is_behind_the_stores_does_not_hide_the_job_that_was_just_s
     assert launcher.state("run-r0").state is not JobState.UNKNOWN
 
 
+def test_a_job_that_has_lost_its_description_is_known_and_can_be_ended(launcher: LocalLauncher, tmp_path: Path) -> None:
+    launcher.submit(spec(tmp_path, "sleep 300"), "run-r0", SINCE)
+    (description,) = tmp_path.glob("jobs/*/spec.json")
+    description.unlink()
+    assert launcher.state("run-r0").state is JobState.RUNNING
+    assert launcher.find("run-r0", SINCE) == "run-r0"
+    launcher.cancel("run-r0")
+    assert until(lambda: launcher.state("run-r0"), lambda report: report.state.ended).state is JobState.CANCELLED
+
+
 @pytest.mark.parametrize("milliseconds", [0, 60, 200])
 def test_a_submitter_that_is_killed_leaves_one_job_or_none(
     launcher: LocalLauncher, tmp_path: Path, milliseconds: int

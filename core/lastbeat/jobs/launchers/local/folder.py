@@ -52,6 +52,7 @@ class KeptJob(NamedTuple):
     """The job in a folder."""
 
     spec: Document
+    """Empty if it is lost."""
     begun: Document
     ended: Document | None
     """Its end, if it has ended and its keeper lived to see that."""
@@ -121,18 +122,18 @@ class JobFolder:
     def has(self, since: float) -> bool:
         """Whether the job has begun, at ``since`` or later."""
         begun = self.document(JOB)
-        return begun is not None and bool(begun["started_at"] >= since) and self.document(SPEC) is not None
+        return begun is not None and bool(begun["started_at"] >= since)
 
     def look(self) -> KeptJob | None:
         """The job as it is now, or None if none has begun."""
         spec, begun, ended = (self.document(name) for name in (SPEC, JOB, EXIT))
-        if spec is None or begun is None:
+        if begun is None:
             return None
         runs = ended is None and (self._keeper_lives(begun) or any(self._survivors(begun)))
         if ended is None and not runs:
             # It may have ended between two checks.
             ended = self.document(EXIT)
-        return KeptJob(spec, begun, ended, runs)
+        return KeptJob(spec or {}, begun, ended, runs)
 
     def cancel(self, end: Callable[[Iterable[ProcessIdentity], float], None]) -> None:
         """End the job by its keeper. ``end`` ends the processes of a job that has lost it, within a grace period."""

@@ -118,7 +118,9 @@ def _find(request: Request) -> Request:
 
 def _known(folder: JobFolder) -> Request:
     """Which job there is."""
-    spec = folder.document(SPEC) or {}
+    spec = folder.document(SPEC)
+    if spec is None:
+        raise JobFolderError(f"{folder.path / SPEC} is gone, so which job is there is unknown", done=True)
     return {"token": spec["token"], "there": spec["there"]}
 
 
@@ -130,7 +132,7 @@ def _pod_life(request: Request) -> str:
 def _state(request: Request) -> Request:
     folder = _of(request["name"])
     job = folder.look()
-    if job is not None and job.spec["token"] == request["token"]:
+    if job is not None and job.spec.get("token") == request["token"]:
         return {"known": True, "begun": job.begun, "ended": job.ended, **_here(request, job.runs)}
     spec = folder.document(SPEC)
     another = spec["there"] if spec is not None and spec["token"] != request["token"] else None
