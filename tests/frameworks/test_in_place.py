@@ -14,8 +14,8 @@ from support.row_by_row import labelled
 RANKS, HANGS = 4, 2
 
 ROWS = [
-    ("in its step, which the others wait for elsewhere", torchrun, "step", "step:10", f"rank {HANGS}: step for "),
-    ("outside of all sections", forked, "outside", "step:10,out_of_section:10", f"rank {HANGS}: in no section for "),
+    ("in its step, which the others wait for elsewhere", torchrun, "step", "step:20", f"rank {HANGS}: step for "),
+    ("outside of all sections", forked, "outside", "step:20,out_of_section:20", f"rank {HANGS}: in no section for "),
 ]  # fmt: skip
 
 
