@@ -83,7 +83,11 @@ class JobFolder:
             if time.monotonic() > end:
                 raise JobFolderError("another process starts it, or an older job of that name runs", done=True)
             time.sleep(_POLL_S)
-        self._await(begin_s)
+        try:
+            self._await(begin_s)
+        except (OSError, ValueError) as error:
+            # Its keeper has the lock, so the job may run.
+            raise JobFolderError(f"it is unknown whether it began: {error}", done=True) from error
 
     def _begin(self, spec: Document, start: Callable[[Path, int], None], held: int) -> None:
         begun = self.document(JOB)
