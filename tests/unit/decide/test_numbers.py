@@ -92,6 +92,24 @@ def test_an_attempt_is_compared_with_the_one_before(earlier: UsualNumbers, ranks
     assert found.usual is None or found.usual.attempt == 2
 
 
+@pytest.mark.parametrize(
+    ("tokens_per_s", "is_slow"),
+    [
+        pytest.param(8192.0, False, id="twice the batch of the attempt before takes twice the time"),
+        pytest.param(4096.0, True, id="its very batch takes twice the time"),
+    ],
+)
+def test_each_look_at_an_attempt_compares_its_batch_with_the_one_before(tokens_per_s: float, *, is_slow: bool) -> None:
+    curve, before = steady(2.0), Record("run", earlier_numbers=replace(ONCE, tokens=8200.0))
+    shown = Heartbeat(START, "", step=1, curve=curve, steps_per_s=0.5, tokens_per_s=tokens_per_s)
+    seen = Seen(progress=shown, curve=curve, metadata=Heartbeat(START, "", world_size=8, host="gpu-8"))
+    for _ in range(3):
+        found = judged(before, Attempt(2), seen, is_new=False)
+        assert found.pace is not None
+        assert (found.pace.slow is not None) is is_slow
+        before = replace(before, numbers=found.usual)
+
+
 # The levels.
 
 

@@ -67,7 +67,7 @@ def judged(before: Record, attempt: Attempt, seen: Seen, *, is_new: bool) -> Num
     found = replace(
         known,
         points=tuple(points),
-        pace=_by_tokens(pace, _tokens(shown), usual or same, stood=names.SLOWDOWN in stood),
+        pace=_by_tokens(pace, _tokens(shown), usual, same, stood=names.SLOWDOWN in stood),
         loss=decide.levels.level(
             points,
             _LOSS_RISE,
@@ -101,12 +101,23 @@ def _is_early(points: list[CurvePoint], total: int | None) -> bool:
 
 
 def _by_tokens(
-    pace: "StepPace | None", tokens: float | None, usual: UsualNumbers | None, *, stood: bool
+    pace: "StepPace | None",
+    tokens: float | None,
+    usual: UsualNumbers | None,
+    same: UsualNumbers | None,
+    *,
+    stood: bool,
 ) -> "StepPace | None":
-    """``pace`` without its slowdown if a step takes longer only because it has more tokens: a batch that grew."""
-    if pace is None or pace.slow is None or not tokens or usual is None or not usual.tokens or tokens <= usual.tokens:
+    """``pace`` without its slowdown if a step takes longer only because it has more tokens: a batch that grew.
+
+    ``same``: the numbers of the attempt before, which the slowdown may be one against.
+    """
+    if pace is None or pace.slow is None:
         return pace
-    share = pace.slow.usual_s / pace.slow.step_s * tokens / usual.tokens
+    against = usual or same if pace.slow.usual_s == pace.usual_s else same
+    if not tokens or against is None or not against.tokens or tokens <= against.tokens:
+        return pace
+    share = pace.slow.usual_s / pace.slow.step_s * tokens / against.tokens
     return pace if share <= (decide.pace.FAST if stood else decide.pace.SLOW) else pace._replace(slow=None)
 
 
