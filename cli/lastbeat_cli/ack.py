@@ -74,10 +74,14 @@ def _needy(chosen: Sequence[ChosenRun], asked: Sequence[str]) -> dict[str, RunVi
     """Those that need attention. Raises :class:`StoreError` if there is none, or if one that was named does not."""
     needy: dict[str, RunView] = {}
     for run in chosen:
-        if run.view is not None and need(run.view.row, run.view.at) <= NEEDS_PEOPLE:
+        if run.view is None:
+            if run.run_id in asked:
+                advice = f"wait for it: lastbeat silence {run.run_id} --for 4h; or: lastbeat forget {run.run_id}"
+                raise StoreError(f"{run.run_id} has not started: there is nothing to acknowledge", advice)
+        elif need(run.view.row, run.view.at) <= NEEDS_PEOPLE:
             needy[run.run_id] = run.view
         elif run.run_id in asked:
-            known = run.view is not None and run.view.row.acknowledged is not None
+            known = run.view.row.acknowledged is not None
             what = "acknowledged already" if known else f"{run.status}: there is nothing to acknowledge"
             raise StoreError(f"{run.run_id} is {what}", f"see it: lastbeat show {run.run_id}")
     if not needy:

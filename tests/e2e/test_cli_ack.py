@@ -105,6 +105,12 @@ def test_what_cannot_be_acknowledged_is_refused(root: Path, failed: RunFolder, a
     assert held(root) == {failed.run_id: None, "well": None}
 
 
+def test_a_run_that_has_not_started_is_not_acknowledged(root: Path) -> None:
+    root.mkdir()
+    assert call(LASTBEAT, "watch", "ghost", "--once", "--root", str(root), cwd=root.parent).returncode == 2
+    assert "ghost has not started: there is nothing to acknowledge" in ack(root, "ghost", code=3)
+
+
 def test_a_secret_in_a_note_is_masked(root: Path, failed: RunFolder) -> None:
     hook = "https://hooks.example.com/T0123456789/hush-hush-hush-hush"
     told = ack(root, "llama", "--note", f"until {hook} works", "--json", LASTBEAT_WEBHOOK_URL=hook)
