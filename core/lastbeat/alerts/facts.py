@@ -193,7 +193,7 @@ def shared(message: Message) -> tuple[Fact, ...]:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A measured number for display, with so many significant digits: ``2.346``, ``NaN``, ``inf``."""
+    """A measured number for display, with ``digits`` significant digits: ``2.346``, ``NaN``, ``inf``."""
     return "NaN" if math.isnan(value) else f"{value:.{digits}g}"
 
 

@@ -60,7 +60,7 @@ class InPlace:
     takes_s: float = document_field(
         "takes_s",
         _SPAN,
-        "From a hang to the next start at most; until then no one else needs to act.",
+        "From a hang to the next start at most; until then nothing else needs to act.",
         required=True,
     )
     process: int = 0

@@ -130,7 +130,7 @@ def _is_number(value: float | None) -> bool:
 
 
 def _number(value: float | None, digits: int) -> float | str | None:
-    """With so many significant digits; as text where JSON has no such number."""
+    """With ``digits`` significant digits; as text where JSON has no such number."""
     told = json_number(value)
     if not isinstance(told, float):
         return told
