@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lastbeat.model import runid
+from lastbeat.model.cause import NOTHING as NO_CAUSE
+from lastbeat.model.cause import Explanation
 from lastbeat.model.codec import DamagedError, NewerError
 from lastbeat.model.heartbeat import DOCUMENT_LIMIT_BYTES, Heartbeat
 from lastbeat.model.limits import LEARNED
@@ -15,7 +17,7 @@ from lastbeat.model.preemption import LIMIT_BYTES as PREEMPTED_LIMIT_BYTES
 from lastbeat.model.raised_alert import LIMIT_BYTES as ALERTS_LIMIT_BYTES
 from lastbeat.model.record import Attempt, LimitName, Record
 from lastbeat.model.state import HasState, State
-from lastbeat.model.status import Status
+from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.times import format_time
 from lastbeat.model.timesheet import Timesheet
 from lastbeat.model.view import LimitInForce
@@ -24,13 +26,10 @@ from lastbeat.views.excerpts import STACKS_LIMIT_BYTES
 from lastbeat.views.file_cache import FileCache, FilePiece
 from lastbeat.views.standing import NOTHING, Standing, of_decision, of_record
 from lastbeat.watch.decide.freshness import learned_limit_s
-from lastbeat.watch.decide.transition import Decision, decide, with_explanation
+from lastbeat.watch.decide.transition import Decision, decide, explained, with_explanation
 from lastbeat.watch.observe.log_observer import LogObserver, LogSettings
 from lastbeat.watch.observe.run import ERROR_LIMIT_BYTES, Observer
 from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
-
-if TYPE_CHECKING:
-    from lastbeat.model.cause import Explanation
 
 READ_LIMITS: Final = {
     runid.RECORD: RECORD_LIMIT_BYTES,
@@ -88,9 +87,12 @@ class Judge:
         self._logs: LogObserver | None = None
         self._explained: tuple[object, Explanation] | None = None
 
-    def judge(self, files: Mapping[str, Entry], at: datetime, policy: Policy) -> Judged:
+    def judge(
+        self, files: Mapping[str, Entry], at: datetime, policy: Policy, dumps_at: datetime | None = None
+    ) -> Judged:
         """``files`` are as they were listed at ``at``, the store's time, and the cache has read those that are
-        :func:`documents`. ``policy`` has the fleet's limits for the run.
+        :func:`documents`. ``policy`` has the fleet's limits for the run. ``dumps_at`` is when the newest dump of a
+        flight recorder was stored: those stored after the record of a failure add to its cause.
 
         Raises :class:`StoreError` when the store did not answer for the record, :class:`ConflictError` when a file went
         away: then look again.
@@ -112,12 +114,12 @@ class Judge:
                 raise
             return self._recorded(record, None, str(fault), notes)
         if record is not None:
-            self._logs = None
             decision = decide(record, self._run_id, seen, policy, at)
             judged = replace(
                 self._recorded(record, decision.seen, self._fault(), notes), timesheet=_timesheet(record, decision)
             )
-            return replace(judged, ended=decision.verdict.status) if decision.verdict.by_sentinel else judged
+            judged = replace(judged, ended=decision.verdict.status) if decision.verdict.by_sentinel else judged
+            return self._with_late_dumps(judged, record, dumps_at)
         if refused:
             decision, notes = replace(decide(None, self._run_id, seen, policy, at), unobservable=said), ()
         else:
@@ -162,6 +164,30 @@ class Judge:
             found = self._logs.explain(files, error.text if error is not None else None, world_size)
             self._explained = key, found
         return with_explanation(decision, self._explained[1])
+
+    def _with_late_dumps(self, judged: Judged, record: Record, dumps_at: datetime | None) -> Judged:
+        """``judged`` with what dumps show that were stored after the failure in ``record``, which stays as it was
+        reported."""
+        late = dumps_at is not None and record.since is not None and dumps_at > record.since
+        if not late or record.status not in UNWELL:
+            self._logs = None
+            return judged
+        known = judged.explained
+        key = record.since, dumps_at, known
+        if self._explained is None or self._explained[0] != key:
+            self._logs = self._logs or LogObserver(self._cache.store, self._run_id, self._mask, self._signals)
+            self._logs.begin(record.attempt)
+            world_size = judged.metadata.world_size if judged.metadata is not None else None
+            before = NO_CAUSE if known is None else Explanation(known.cause, missing=known.missing, stuck=known.stuck)
+            self._explained = key, self._logs.with_dumps(before, world_size)
+        found = self._explained[1]
+        if found.cause is None or found.stuck is None or (known is not None and found.stuck == known.stuck):
+            return judged
+        came = f"Dumps of flight recorders came after the alert, the last at {format_time(dumps_at)}"
+        state = explained(judged.state, found, found.cause)
+        return replace(
+            judged, state=state, notes=(*judged.notes, f"{came}: this cause counts them, the alert's does not.")
+        )
 
     def _recorded(self, record: Record, seen: Seen | None, fault: str | None, notes: tuple[str, ...]) -> Judged:
         return Judged(

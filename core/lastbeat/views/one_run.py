@@ -69,6 +69,8 @@ class Listed:
     """Whether there were more files in ``ranks/`` than are listed."""
     closed: Mapping[str, StoreError] = field(default_factory=dict)
     """What could not be read, by name, and why; few."""
+    dumps_at: datetime | None = None
+    """When the newest dump of a flight recorder was stored, as far as listed."""
 
 
 class _WithRanks(Folder):
@@ -95,7 +97,7 @@ def list_run(store: Store, run_id: str) -> Listed:
     folder = _WithRanks()
     files = run_files(store, run_id, folder)
     closed = {name: entry.fault for name, entry in files.items() if entry.fault is not None}
-    return Listed(files, folder.beats, folder.ranks_cut, {**closed, **folder.closed})
+    return Listed(files, folder.beats, folder.ranks_cut, {**closed, **folder.closed}, folder.dumps_at)
 
 
 class RunWatch:
@@ -159,7 +161,7 @@ class RunWatch:
         by_file = heartbeat_fields(self._cache, self._safe.mask)
         for name, each in by_file.items():
             self._judge.know(name, each.heartbeat)
-        judged = self._judge.judge(listed.files, at, policy)
+        judged = self._judge.judge(listed.files, at, policy, listed.dumps_at)
         record, attempt = judged.record, judged.attempt
         policy = in_force(policy, judged.metadata, record)
         limits = tuple(limits_shown(policy, judged.metadata))

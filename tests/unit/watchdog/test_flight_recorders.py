@@ -1,6 +1,7 @@
 """Dumps of flight recorders in a run's folder: the alert and ``show`` name the collective and the rank."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -109,6 +110,41 @@ def test_show_says_the_same_whether_it_was_recorded_or_not(world: World) -> None
             "since": "2026-11-18T11:06:41Z",
             "frame": "train.py:10 in step",
         }
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        pytest.param((), "NCCL timeout", id="none had come, and the log of a rank that waited had the cause"),
+        pytest.param(
+            range(1, 5),
+            "all_reduce #2 of group default_pg (0): ranks 0, 5-7 left no dump; ranks 1-4 wait since 11:06:42 UTC",
+            id="some had come",
+        ),
+    ],
+)
+def test_dumps_that_come_after_the_alert_are_in_what_show_says(world: World, before: Sequence[int], said: str) -> None:
+    world.beat(world_size=8, beat_seconds=30.0)
+    world.look()
+    made = run(STUCK, EIGHT)
+    for rank in before:
+        world.put(f"flight/rank_{rank}", pickled(dump(made[rank], EIGHT, rank)))
+    world.error(ERROR)
+    (alert,) = world.look().alerts
+    assert said in there(alert.evidence).text
+    watch = RunWatch(world.store, Policy(), RUN, catalogue=LogSettings(dumps=("*rank*",)))
+    assert said in there(there(watch.look()).explained).cause.evidence.text
+    world.after(20)
+    put_dumps(world)
+    for reads_them in (True, False):
+        world.store.calls.clear()
+        view = there(watch.look())
+        found = there(view.explained)
+        assert (there(found.stuck).root, found.cause.error_type) == (5, "nccl_timeout")
+        assert "rank 5 never joined" in found.cause.evidence.text
+        assert [note for note in view.notes if note.startswith("Dumps of flight recorders came after the alert")]
+        assert any(call[0] == "read" and "flight/" in call[1] for call in world.store.calls) is reads_them
+    assert not world.look().alerts
 
 
 def test_dumps_of_an_earlier_attempt_do_not_count(world: World) -> None:

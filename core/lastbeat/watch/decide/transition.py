@@ -7,7 +7,7 @@ from datetime import datetime
 from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.model import status as names
 from lastbeat.model.action import Effect, Notify
-from lastbeat.model.cause import Explanation
+from lastbeat.model.cause import Cause, Explanation
 from lastbeat.model.data import dataclass
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.job import JobState
@@ -26,7 +26,7 @@ from lastbeat.model.record import (
 )
 from lastbeat.model.restart import RESTART_KIND
 from lastbeat.model.similar import SimilarFailure
-from lastbeat.model.state import RecordedCause
+from lastbeat.model.state import RecordedCause, State
 from lastbeat.model.status import UNWELL, Event, Status
 from lastbeat.model.text import fit, one_line
 from lastbeat.watch.decide import jobs, logs, numbers, step_waits
@@ -127,15 +127,7 @@ def with_explanation(decision: Decision, explanation: Explanation) -> Decision:
     cause, verdict = explanation.cause, decision.verdict
     if cause is None or (verdict.cause is not None and _says_nothing(cause.error_type)):
         return decision
-    why = replace(
-        logs.recorded(cause, explanation.second),
-        also_seen=also_seen(explanation),
-        missing=logs.bounded_missing(explanation.missing),
-        stuck=logs.bounded_stuck(explanation.stuck),
-    )
-    action = logs.advice(explanation) or verdict.action
-    state = replace(verdict.state, cause=cause.error_type, action=action, explained=why)
-    verdict = with_headline(replace(verdict, state=state), decision.seen)
+    verdict = with_headline(replace(verdict, state=explained(verdict.state, explanation, cause)), decision.seen)
     record = replace(decision.record, state=verdict.state)
     transition = decision.transition
     if transition is not None:
@@ -143,6 +135,18 @@ def with_explanation(decision: Decision, explanation: Explanation) -> Decision:
         transition = _because(replace(transition, reason=said, cause=verdict.cause), verdict.explained)
         record = replace(record, history=(*record.history[:-1], transition))
     return replace(decision, record=record, verdict=verdict, transition=transition)
+
+
+def explained(state: State, explanation: Explanation, cause: Cause) -> State:
+    """``state`` with ``cause``, that of ``explanation``."""
+    why = replace(
+        logs.recorded(cause, explanation.second),
+        also_seen=also_seen(explanation),
+        missing=logs.bounded_missing(explanation.missing),
+        stuck=logs.bounded_stuck(explanation.stuck),
+    )
+    action = logs.advice(explanation) or state.action
+    return replace(state, cause=cause.error_type, action=action, explained=why)
 
 
 def _because(transition: Transition, why: RecordedCause | None) -> Transition:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lastbeat import explain
 from lastbeat.model.stuck_collective import StuckCollective
 from lastbeat.stores.port import Store, StoreError
-from lastbeat.watch.observe.log_files import is_of_now
+from lastbeat.watch.observe.log_files import FLIGHT, is_of_now
 
 if TYPE_CHECKING:
     from lastbeat.explain.flight_recorder.dump import RankDump
 
-FOLDERS: Final = ("flight/", "logs/")
+FOLDERS: Final = (FLIGHT, "logs/")
 """Folders of a run in which dumps may lie. Training writes them into the first."""
 _MOST_PAGES: Final = 8
 MOST_DUMPS: Final = 4096

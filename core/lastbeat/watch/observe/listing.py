@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from lastbeat.model import runid
 from lastbeat.model.observation import RankFiles
 from lastbeat.stores.port import DeniedError, Entry, Store, StoreError
-from lastbeat.watch.observe.log_files import FOLDER, LISTED, choose, is_log, of_logs
+from lastbeat.watch.observe.log_files import FLIGHT, FOLDER, LISTED, choose, is_log, of_logs
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -54,6 +54,8 @@ class Folder:
         self._late: dict[int, datetime] = {}
         self._health: dict[int, datetime] = {}
         self._rank_pages_left = rank_pages
+        self.dumps_at: datetime | None = None
+        """When the newest file in ``flight/`` was stored, of those in pages that are listed anyway."""
         self.ranks_cut = False
         """Whether there may be more files in ``ranks/`` than were listed."""
 
@@ -70,6 +72,8 @@ class Folder:
             self._logs[name] = entry
         elif name in WANTED:
             self._found[name] = entry
+        elif name.startswith(FLIGHT):
+            self.dumps_at = max(entry.modified, self.dumps_at or entry.modified)
 
     def _miss(self, name: str, entry: Entry, fault: StoreError) -> None:
         if of_logs(name) or name == runid.STACKS:

@@ -9,6 +9,8 @@ from lastbeat.model import runid
 from lastbeat.stores.port import Entry
 
 FOLDER = "logs/"
+FLIGHT = "flight/"
+"""Folder of the dumps of flight recorders."""
 SUFFIXES = (".txt", ".log", ".out", ".err")
 MOST = 64
 """At most this many log files are read per run."""

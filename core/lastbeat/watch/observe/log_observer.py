@@ -258,12 +258,20 @@ class LogObserver:
                 )
             if found.missing is not None:
                 found = found.located(self._hosts([each.rank for each in found.missing.ranks]))
-            if not self._signals.dumps or world_size == 1:
-                return found
+        except Exception:
+            log.exception("the cause of %s could not be determined", self._run_id)
+            return found
+        return self.with_dumps(found, world_size)
+
+    def with_dumps(self, found: Explanation, world_size: int | None = None) -> Explanation:
+        """``found`` with what the dumps of flight recorders show, if they show more. Never raises."""
+        if not self._signals.dumps or world_size == 1:
+            return found
+        try:
             stuck = self._stuck(world_size)
             return found if stuck is None else self._with_stuck(found, stuck)
         except Exception:
-            log.exception("the cause of %s could not be determined", self._run_id)
+            log.exception("the dumps of flight recorders of %s could not be understood", self._run_id)
             return found
 
     def _hosts(self, ranks: Collection[int]) -> Mapping[int, str]:
