@@ -43,7 +43,10 @@ def _all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
 def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
-        print(f"lastbeat {__version__}")
+        from lastbeat_cli.built import built  # noqa: PLC0415 - only for --version
+
+        known = built().replace(" ", ", ")
+        print(f"lastbeat {__version__}{known and f' ({known})'}")
         ctx.exit()
 
 
@@ -55,7 +58,12 @@ lastbeat: Final = _Lastbeat(
     epilog=_EPILOG,
     params=[
         click.Option(
-            ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version, help="The version."
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_version,
+            help="Version, commit and date.",
         ),
         click.Option(
             ["--all"], is_flag=True, is_eager=True, expose_value=False, callback=_all, help="List every command."

@@ -6,6 +6,7 @@ nothing of this checkout; ``.ci/run`` makes one.
 
 import json
 import os
+import re
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -45,6 +46,7 @@ def test_it_is_this_version_and_lies_elsewhere(tmp_path: Path) -> None:
     assert version == __version__
     assert all("site-packages" in place for place in places)
     assert (Path(places[0]).parent / "py.typed").exists()
+    assert re.search(r"\([0-9a-f]{12}(-dirty)?, \d{4}-\d\d-\d\d\)$", lastbeat("--version", cwd=tmp_path).stdout.strip())
 
 
 def test_it_knows_its_signals(tmp_path: Path) -> None:

@@ -102,6 +102,14 @@ def test_the_site_and_the_map_of_the_pages_lead_to_each() -> None:
     assert (sorted(site), sorted(links)) == (sorted(pages), sorted(pages))
 
 
+def test_one_table_has_every_extra() -> None:
+    table = (ROOT / "docs" / "start.md").read_text(encoding="utf-8").partition("## Extras")[2]
+    declared = (ROOT / "pyproject.toml").read_text("utf-8").partition("[project.optional-dependencies]")[2]
+    extras = re.findall(r"^(\w+) = \[", declared.partition("\n[")[0], re.MULTILINE)
+    assert len(extras) > 5
+    assert sorted(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == sorted(extras)
+
+
 def test_the_changelog_tells_of_this_version() -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(rf"^## \[?{re.escape(__version__)}\b", changelog, re.MULTILINE)
