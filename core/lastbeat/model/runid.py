@@ -8,6 +8,8 @@ METADATA = "metadata.json"
 PROGRESS = "progress.json"
 LOG = "logs/training_log_latest.txt"
 STACKS = "logs/stacks.txt"
+CURVES = "curves/"
+"""The folder with the curves of each attempt."""
 ERROR = "_error"
 COMPLETE = "_complete"
 PREEMPTED = "_preempted"
@@ -106,6 +108,11 @@ def waiting_record(run_id: str) -> str:
 def rank_key(rank: int) -> str:
     """The key of a rank's heartbeat in the run's folder."""
     return f"ranks/{rank}.json"
+
+
+def curves_key(attempt: int) -> str:
+    """The key of the curves of one attempt in the run's folder."""
+    return f"{CURVES}{attempt}.json"
 
 
 def rank_error_key(rank: int) -> str:

@@ -34,6 +34,7 @@ from lastbeat.training.sdk.instance import (
     local_instance,
     notice_source,
 )
+from lastbeat.training.sdk.kept_curves import KeptCurves
 from lastbeat.training.sdk.ranks import Rank, RankZeroHeartbeat, SectionWatch, rank_of
 from lastbeat.training.sdk.sections import LONGEST_LIMIT_MINUTES, SectionLimits
 from lastbeat.training.sdk.watcher_checks import EVERY_BEATS, StopCheck, WatchdogCheck, send_to_self
@@ -109,6 +110,7 @@ def _tasks(
     yield InstanceSearch(lambda: cloud_instance(settings.environ, instance))
     yield from _time_limit(settings, command)
     yield from _notice_watch(settings, command)
+    yield KeptCurves()
     if options.fault is not None:
         yield sdk.simulated_faults.FaultSimulation(options.fault, settings.environ)
 

@@ -139,10 +139,10 @@ class StepSampler:
             self._metrics[kind] = (monotonic(), step, metrics)
 
     def take(self) -> list[Point]:
-        """Remove all points and return at most :data:`SAMPLED` of them, oldest first. These are the first, the last,
-        the least, the greatest, and those that the drawn line needs. Times are by the monotonic clock."""
+        """Remove all points and return them, oldest first, the least and the greatest among them. Times are by the
+        monotonic clock."""
         found = {point for held in (self._points, self._least, self._greatest, self._odd) for point in emptied(held)}
-        return sampled(sorted(found, key=lambda point: point[:2]))
+        return sorted(found, key=lambda point: point[:2])
 
     def take_metrics(self, latest: dict[str, object]) -> list[StepMetrics]:
         """Remove all metrics and return them oldest first, without those of the kind of ``latest``."""
@@ -190,8 +190,8 @@ def halved(points: Sequence[AnyPoint]) -> list[AnyPoint]:
 
 
 def sampled(points: Sequence[Point], most: int = SAMPLED) -> list[Point]:
-    """At most ``most`` of the points, by Ramer, Douglas and Peucker: a point is added where the line is furthest
-    off."""
+    """At most ``most`` of the points: the first, the last, the least and the greatest loss, and those that the
+    drawn line needs. By Ramer, Douglas and Peucker: a point is added where the line is furthest off."""
     if len(points) <= 2:
         return list(points)
     known = [index for index, point in enumerate(points) if isfinite(_value(point))]

@@ -22,7 +22,7 @@ from typing import Any, Final
 from lastbeat.model.json_values import json_object
 from lastbeat.stores.clock import steady
 from lastbeat.stores.port import Blob, DeniedError, Expect, Store, StoreError
-from lastbeat.training.sdk.curves import RecentPoints, StepMetrics, StepSampler
+from lastbeat.training.sdk.curves import Point, RecentPoints, StepMetrics, StepSampler, sampled
 from lastbeat.training.sdk.instance import Instance
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import safe_log
@@ -259,14 +259,19 @@ class ProgressHistory:
         if at_step is None:
             return None
         loss_now, rate_now, epoch_now, *metrics_now = floats
-        for when, told, loss_then, rate_then in [each for sampler in samplers for each in sampler.take()]:
-            then = self._unix(when - offset, at)
-            if then is not None and told != at_step:
-                self.recent.add((round(then, 3), told, as_number(loss_then), as_number(rate_then)))
-        self.recent.add((round(at, 3), at_step, loss_now, rate_now))
-        self._add_metrics([each for sampler in samplers for each in sampler.take_metrics(metrics)], at, offset)
+        points = self._between(samplers, at, offset, at_step)
+        for point in (*sampled(points), (round(at, 3), at_step, loss_now, rate_now)):
+            self.recent.add(point)
+        if run.curves is not None:
+            for then, told, loss_then, rate_then in (*points, (at, at_step, loss_now, rate_now)):
+                run.curves.add("loss", then, told, loss_then)
+                run.curves.add("learning_rate", then, told, rate_then)
+            # A metric of this name is training's own count.
+            run.curves.add("tokens", at, at_step, None if "tokens" in names else tokens or None)
+        taken = [each for sampler in samplers for each in sampler.take_metrics(metrics)]
+        self._add_metrics(run, taken, at, offset)
         named = dict(zip(names, metrics_now, strict=True))
-        self._add_points(at, at_step, named)
+        self._add_points(run, at, at_step, named)
         self._beat_at = at
         self._window.append((at, at_step, tokens or 0))
         while len(self._window) > 2 and at - self._window[0][0] > _SPEED_WINDOW_S:
@@ -296,7 +301,16 @@ class ProgressHistory:
         been set back since."""
         return min(max(self._beat_at, when), at) if at > self._beat_at else None
 
-    def _add_metrics(self, taken: Iterable[StepMetrics], at: float, offset: float) -> None:
+    def _between(self, samplers: Iterable[StepSampler], at: float, offset: float, at_step: int) -> list[Point]:
+        """All points since the last beat that have a time, without those of the latest step."""
+        timed = [(self._unix(each[0] - offset, at), each) for sampler in samplers for each in sampler.take()]
+        return [
+            (round(then, 3), step, as_number(loss), as_number(rate))
+            for then, (_, step, loss, rate) in timed
+            if then is not None and step != at_step
+        ]
+
+    def _add_metrics(self, run: Run, taken: Iterable[StepMetrics], at: float, offset: float) -> None:
         """The metrics of steps between two beats."""
         for when, step, metrics in taken:
             then = self._unix(when - offset, at)
@@ -305,10 +319,12 @@ class ProgressHistory:
             names, asked = _named(metrics)
             values, at_step = self.reader.read(asked), as_int(step)
             if at_step is not None:
-                self._add_points(then, at_step, dict(zip(names, values, strict=True)))
+                self._add_points(run, then, at_step, dict(zip(names, values, strict=True)))
 
-    def _add_points(self, at: float, step: int, values: dict[str, Any]) -> None:
+    def _add_points(self, run: Run, at: float, step: int, values: dict[str, Any]) -> None:
         for name, value in values.items():
+            if run.curves is not None:
+                run.curves.add(name, at, step, value)
             if value is None or (name not in self.curves and len(self.curves) >= CURVES_LIMIT):
                 continue
             curve = self.curves.setdefault(name, RecentPoints(CURVE_POINTS))

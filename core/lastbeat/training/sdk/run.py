@@ -22,6 +22,7 @@ from lastbeat.training.sdk.values import as_seconds, error_text, immediate_int, 
 if TYPE_CHECKING:
     from lastbeat.model.rerun import RerunReport
     from lastbeat.training.sdk.agreement import StopAgreement, StopAnnouncement
+    from lastbeat.training.sdk.kept_curves import KeptCurves
     from lastbeat.training.sdk.raising import RaisedAlerts
     from lastbeat.training.sdk.reporter import Reporter
     from lastbeat.training.sdk.termination import Termination
@@ -88,6 +89,8 @@ class Run:
         """Step, loss, learning rate, epoch and metrics as training gave them. Not read here: they may be tensors."""
         self.between = StepSampler()
         """Samples of the steps since the last beat. The beat thread replaces it with each beat."""
+        self.curves: KeptCurves | None = None
+        """The curves that this process stores, if it does."""
         self.steps = 0
         """Number of calls of ``step`` and ``log``; incremented after ``latest`` is set."""
         self._first_metric: str | None = None
