@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "show": CommandEntry("run.show", "Everything about one run, and what to do.", "Look at runs"),
     "logs": CommandEntry("run_logs.command", "A run's logs, as they grow.", "Look at runs"),
     "dashboard": CommandEntry("dashboard.command", "The fleet and its runs in a browser.", "Look at runs"),
+    "mcp": CommandEntry("assistant", "Let an assistant look at runs (MCP).", "Look at runs"),
     "explain": CommandEntry(
         "explain.command", "Say why a run failed, from its logs, and what to do.", "Understand a failure"
     ),
@@ -33,7 +34,6 @@ COMMANDS: Final = {
     "init": CommandEntry("init", "Write .env: where the runs are, and who gets alerts.", "Set up"),
     "check": CommandEntry("commands:check", "Check the set-up, alerts, a node or a run.", "Set up"),
     "deploy": CommandEntry("deploy", "Deploy the Lambda function that watches a bucket.", "Set up"),
-    "schema": CommandEntry("schema", "Print the JSON Schema of a document.", "Set up"),
     "completion": CommandEntry("completion.command", "Make bash, zsh or fish complete names.", "Set up"),
 }
 FIRST: Final = ("exec", "watch", "fleet", "show", "logs", "dashboard", "explain", "check")
@@ -50,7 +50,7 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
     "tail": ("logs", "--follow"),
     "ui": ("dashboard",),
     "version": ("--version",),
-    # Commands of their own before 0.2.
+    # Commands of their own in earlier versions.
     "backtest": ("report", "backtest"),
     "causes": ("report", "causes"),
     "check-node": ("check", "node"),
@@ -63,6 +63,7 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
     "health": ("check", "run"),
     "jobs": ("restart", "jobs"),
     "policy": ("restart", "policy"),
+    "schema": ("report", "schema"),
     "simulate-fault": ("restart", "simulate-fault"),
     "supervise": ("restart", "supervise"),
     "sweep": ("watch",),
@@ -91,6 +92,7 @@ report: Final = LazyGroup(
         "goodput": CommandEntry("goodput", "How much of the wall time was productive, and where the rest went."),
         "cost": CommandEntry("cost", "The measured cost of watching."),
         "backtest": CommandEntry("backtest.command", "Replay a restart policy, or learned limits, on a fleet's past."),
+        "schema": CommandEntry("schema", "JSON Schema of the documents that programs read or write."),
     },
     help="Compare runs, or show what the past of a fleet was like: failures, productive time, and what watching costs.",
 )

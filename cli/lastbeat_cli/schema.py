@@ -19,7 +19,7 @@ Documents:
 {documents}
 
 Example, for an editor that knows the YAML language server:
-  lastbeat schema catalogue > catalogue.schema.json
+  lastbeat report schema catalogue > catalogue.schema.json
   # yaml-language-server: $schema=catalogue.schema.json     (first line of the catalogue)
 """.format(documents="\n".join(f"  {name:<10} {what}" for name, what in DOCUMENTS.items()))
 

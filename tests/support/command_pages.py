@@ -12,10 +12,10 @@ from support.checkout import ROOT
 PAGES = {
     "commands-report.md": ("to report a run", ("exec", "beat", "fail", "complete", "preempted")),
     "commands-watch.md": ("to watch runs", ("watch", "silence", "ack", "limits", "routes", "archive", "forget")),
-    "commands-look.md": ("to look at runs", ("fleet", "show", "logs", "dashboard")),
+    "commands-look.md": ("to look at runs", ("fleet", "show", "logs", "dashboard", "mcp")),
     "commands-explain.md": ("to understand a failure", ("explain", "signals", "report")),
     "commands-restart.md": ("to stop and restart runs", ("stop", "restart")),
-    "commands-setup.md": ("to set lastbeat up", ("init", "check", "deploy", "schema", "completion")),
+    "commands-setup.md": ("to set lastbeat up", ("init", "check", "deploy", "completion")),
 }
 """Page → what its commands are for, and these."""
 _HEAD = """\

@@ -16,7 +16,7 @@ For people who write heartbeats themselves, or read them in a program.
 
 Every field is optional, and each is used where its neighbours are broken. Documents may be hand-made: a number may be
 text, and a time ISO 8601 or an epoch number. Fields of your own are left alone, and the run's page shows the first few.
-`lastbeat schema metadata` and `lastbeat schema progress` print these tables as JSON Schema.
+`lastbeat report schema metadata` and `lastbeat report schema progress` print these tables as JSON Schema.
 """
 _WHAT = {
     "metadata.json": "A run's liveness heartbeat.",
