@@ -7,12 +7,10 @@ from typing import Final
 import click
 
 from lastbeat.alerts.facts import number
-from lastbeat.model.as_json import picked, rounded
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.view import RunView
 from lastbeat.settings import SettingsError, opening
-from lastbeat.views.comparison import ComparedRun, Comparison, Reached, compare
-from lastbeat.views.documents import row_document
+from lastbeat.views.comparison import RUNS_MOST, ComparedRun, Comparison, Reached, compare, comparison_document
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import tell
 from lastbeat_cli.fleet import cells
@@ -21,8 +19,6 @@ from lastbeat_cli.terminal import paint, signs
 from lastbeat_cli.terminal.paint import Line
 from lastbeat_cli.terminal.signs import Signs, harmless, middle_cut, padded
 
-RUNS_MOST: Final = 20
-"""Most runs that are compared."""
 _SPARK: Final = 16
 _LEAST_COLUMNS: Final = 12
 """Least columns of a run in the table. Where the terminal has less room, further runs follow below."""
@@ -56,22 +52,10 @@ def command(*, runs: tuple[str, ...], as_json: bool, **given: str | None) -> int
         raise SettingsError([f"{what}; name others, or use a glob: lastbeat compare 'llama-*'"])
     found = compare(views)
     if as_json:
-        tell(_document(found), (), as_json=True)
+        tell(comparison_document(found), (), as_json=True)
     else:
         paint.show(list(_lines(found, paint.width(sys.stdout), signs.of(sys.stdout))))
     return exits.OK
-
-
-def _document(found: Comparison) -> dict[str, object]:
-    runs = [
-        {
-            **row_document(run.view.row),
-            **picked(run, "config figures"),
-            "curve": [[point.step, rounded(point.loss)] for point in run.view.points if point.loss is not None],
-        }
-        for run in found.runs
-    ]
-    return {"schema": 1, **picked(found, "keys same figures"), "runs": runs}
 
 
 def _lines(found: Comparison, columns: int, made_of: Signs) -> Iterator[Line]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lastbeat.model.as_json import as_json
 from lastbeat.stores.port import UnreachableError
 from lastbeat.views.page.assembling import HtmlPage
 from lastbeat_cli.dashboard.answer import Body, Response, body, json_body
@@ -58,6 +59,8 @@ def app(
     sources = DataSources(
         fleet=(fleet or Fleet()).document,
         run=run_document,
+        curves=lambda run_id, asked: json_body({"of": run_id, "asked": as_json(asked)}) if run_id == "run-1" else None,
+        comparison=lambda run_ids, asked: json_body({"of": run_ids, "asked": as_json(asked)}),
         losses=lambda: json_body({"causes": []}),
         metrics=lambda accept: Response("200 OK", body(f"lastbeat_up 1\n# {accept}\n".encode(), "text/plain")),
         change=(silences or Silences()).answer,

@@ -2,14 +2,17 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final, cast
 from urllib.parse import parse_qs
 
+from lastbeat.model.json_values import number
 from lastbeat.model.runid import InvalidRunIdError, check_run_id, is_run_id
 from lastbeat.model.text import fit, one_line
 from lastbeat.stores.port import StoreError
+from lastbeat.views.comparison import RUNS_MOST
+from lastbeat.views.curves import CurvesAsked
 from lastbeat.views.page.assembling import HtmlPage
 from lastbeat_cli.dashboard.answer import (
     HTML,
@@ -29,7 +32,11 @@ from lastbeat_cli.dashboard.door import CHANGES, HEADER, METRICS, Admission, Doo
 log = logging.getLogger(__name__)
 
 _RUNS: Final = "/data/runs/"
+_CURVES: Final = "/curves"
+_COMPARE: Final = "/data/compare"
 _CAUSES: Final = "/data/causes"
+_FAR: Final = 1e15
+"""No axis of a curve goes further."""
 _LOOK_MOST: Final = 200
 """Most run ids that one request may name in ``look``."""
 
@@ -52,6 +59,10 @@ class DataSources:
     """The fleet's document since a snapshot of an epoch, for a browser that shows these runs."""
     run: Callable[[str], Body | None]
     """A run's document, or None if there is no such run. Raises :class:`StoreError` and :class:`TooManyOpenError`."""
+    curves: Callable[[str, CurvesAsked], Body | None]
+    """A run's curves. None and errors are as of ``run``."""
+    comparison: Callable[[Sequence[str], CurvesAsked], Body]
+    """Several runs beside each other, with one curve each. Errors are as of ``run``."""
     losses: Callable[[], Body]
     """What failures cost. Raises :class:`StoreError`."""
     metrics: Callable[[str], Response]
@@ -103,7 +114,9 @@ class App:
         if path == "/data/fleet":
             return self._fleet_answer(environ)
         if path.startswith(_RUNS):
-            return self._run_answer(path.removeprefix(_RUNS))
+            return self._run_answer(path.removeprefix(_RUNS), environ)
+        if path == _COMPARE:
+            return self._comparison_answer(environ)
         if path == _CAUSES:
             return _read(self._sources.losses)
         if path == METRICS:
@@ -111,10 +124,9 @@ class App:
         return refusal("404 Not Found", "There is nothing here.", "The page is at /.", data=data)
 
     def _fleet_answer(self, environ: Environ) -> Response:
-        try:
-            asked = parse_qs(str(environ.get("QUERY_STRING", "")), max_num_fields=20)
-        except ValueError:
-            return refusal("400 Bad Request", "The question has too many parts.", data=True)
+        asked = _query(environ)
+        if isinstance(asked, Response):
+            return asked
         since = asked.get("since", [""])[-1]
         look = [run_id for run_id in ",".join(asked.get("look", ())).split(",")[:_LOOK_MOST] if is_run_id(run_id)]
         number = int(since) if since.isascii() and since.isdigit() and len(since) <= 15 else None
@@ -148,7 +160,19 @@ class App:
             return token_form(_WRONG if any(tokens_in(given)) else _CLOSED, _CHALLENGE)
         return _refused(said, data=data)
 
-    def _run_answer(self, run_id: str) -> Response:
+    def _comparison_answer(self, environ: Environ) -> Response:
+        asked = _query(environ)
+        if isinstance(asked, Response):
+            return asked
+        runs = [run_id for run_id in ",".join(asked.get("runs", ())).split(",") if is_run_id(run_id)]
+        # A page shows what it can of an address that somebody has written.
+        return _read(lambda: self._sources.comparison(list(dict.fromkeys(runs))[:RUNS_MOST], _curves_asked(asked)))
+
+    def _run_answer(self, run_id: str, environ: Environ) -> Response:
+        run_id, with_curves = run_id.removesuffix(_CURVES), run_id.endswith(_CURVES)
+        asked = _query(environ)
+        if isinstance(asked, Response):
+            return asked
         try:
             check_run_id(run_id)
         except InvalidRunIdError as fault:
@@ -157,7 +181,24 @@ class App:
             f"There is no run {run_id}.",
             "Its folder may have been deleted; the fleet's page shows what there is.",
         )
+        if with_curves:
+            return _read(lambda: self._sources.curves(run_id, _curves_asked(asked)), missing)
         return _read(lambda: self._sources.run(run_id), missing)
+
+
+def _query(environ: Environ) -> dict[str, list[str]] | Response:
+    try:
+        return parse_qs(str(environ.get("QUERY_STRING", "")), max_num_fields=20)
+    except ValueError:
+        return refusal("400 Bad Request", "The question has too many parts.", data=True)
+
+
+def _curves_asked(asked: Mapping[str, Sequence[str]]) -> CurvesAsked:
+    """Whatever else stands in the query counts as not asked for."""
+    from_, to = (number(asked.get(name, [""])[-1]) for name in ("from", "to"))
+    usual = from_ is not None and to is not None and -_FAR < from_ < to < _FAR
+    window = (from_, to) if usual else None
+    return CurvesAsked("at" if asked.get("by") == ["at"] else "step", window, asked.get("only", [None])[-1])  # type: ignore[arg-type]
 
 
 def _read(source: Callable[[], Body | None], missing: tuple[str, str] = ("", "")) -> Response:

@@ -163,6 +163,8 @@ def _app(settings: Settings, door: Door, interval_s: float) -> tuple[App, FleetL
     sources = DataSources(
         fleet=fleet.document,
         run=runs.document,
+        curves=runs.curves,
+        comparison=runs.comparison,
         losses=LossLooks(losses).document,
         metrics=Scrapes(samples, where).answer,
         change=StoredChanges(opening.store(settings, tally=asked)).answer,

@@ -8,12 +8,15 @@ happens once a click.
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from lastbeat.model.as_json import Json
 from lastbeat.model.view import RunView
 from lastbeat.stores.port import StoreError, UnreachableError
-from lastbeat.views.readers import RunReader
+from lastbeat.views.comparison import compare, comparison_document
+from lastbeat.views.curves import CurvesAsked
+from lastbeat.views.readers import CurvesReader
 from lastbeat_cli.dashboard.answer import Body, json_body
 from lastbeat_cli.dashboard.app import TooManyOpenError
 from lastbeat_cli.dashboard.fleet import ASKED_INTERVALS, HANGS_S
@@ -32,10 +35,11 @@ _PATIENCE_S: Final = 2.0
 
 
 class _Run:
-    def __init__(self, looking: RunReader) -> None:
+    def __init__(self, looking: CurvesReader) -> None:
         self.looking = looking
         self.looked_at: float | None = None
         self.asked_at = 0.0
+        self.view: RunView | None = None
         self.body: Body | None = None
         self.fault: StoreError | None = None
 
@@ -49,7 +53,7 @@ class RunLooks:
 
     def __init__(
         self,
-        make: Callable[[str], RunReader],
+        make: Callable[[str], CurvesReader],
         document: Callable[[RunView], Mapping[str, object]],
         *,
         interval_s: float,
@@ -65,6 +69,7 @@ class RunLooks:
         """Guards the attributes below; notified when a run has been read."""
         self._runs: OrderedDict[str, _Run] = OrderedDict()
         """The cache, least recently requested first."""
+        self._curve_seats = threading.BoundedSemaphore(_AT_ONCE)
         self._reading: dict[_Run, float] = {}
         """The runs being read, with the time when each read began."""
         self._asked_at = float("-inf")
@@ -87,6 +92,32 @@ class RunLooks:
     def document(self, run_id: str) -> Body | None:
         """The run's document, or None if there is no such run. It is at most an interval old as far as the limit of
         reads allows. Raises :class:`StoreError` and :class:`TooManyOpenError`."""
+        return self._current(run_id).body
+
+    def curves(self, run_id: str, asked: CurvesAsked) -> Body | None:
+        """The run's curves as of its last read. Raises likewise."""
+        found = self._curves(run_id, asked)
+        return None if found is None else json_body(found[1])
+
+    def comparison(self, run_ids: Sequence[str], asked: CurvesAsked) -> Body:
+        """These runs beside each other, without those that have gone, and the curves of each. Raises likewise."""
+        found = {run_id: each for run_id in run_ids if (each := self._curves(run_id, asked)) is not None}
+        compared = comparison_document(compare([view for view, _ in found.values()]))
+        return json_body({**compared, "tables": {run_id: table for run_id, (_, table) in found.items()}})
+
+    def _curves(self, run_id: str, asked: CurvesAsked) -> tuple[RunView, Json] | None:
+        run = self._current(run_id)
+        view = run.view
+        if view is None:
+            return None
+        if not self._curve_seats.acquire(timeout=_PATIENCE_S):
+            raise TooManyOpenError
+        try:
+            return view, run.looking.curves(asked)
+        finally:
+            self._curve_seats.release()
+
+    def _current(self, run_id: str) -> _Run:
         with self._lock:
             self._asked_at = self._steady()
             run = self._runs.get(run_id) or self._new(run_id)
@@ -104,7 +135,7 @@ class RunLooks:
                 raise run.fault
             if run.looked_at is None:
                 raise TooManyOpenError
-            return run.body
+            return run
 
     def _new(self, run_id: str) -> _Run:
         if len(self._runs) >= _MOST:
@@ -161,7 +192,7 @@ class RunLooks:
 
     def _look(self, run: _Run) -> None:
         try:
-            view = run.looking.look()
+            run.view = view = run.looking.look()
             run.body = json_body(self._document(view)) if view is not None else None
             run.fault = None
         except StoreError as fault:

@@ -367,6 +367,8 @@ class RunView:
     """The line that shows the cause, in its log context."""
     beats: tuple[HeartbeatFile, ...] = ()
     points: tuple[Point, ...] = ()
+    keeps_curves: bool = False
+    """Whether it has files with more points."""
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     learning_rate: float | None = None
     epoch: float | None = None

@@ -3,8 +3,14 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
+from lastbeat.model.as_json import picked, rounded
 from lastbeat.model.view import RunView
+from lastbeat.views.documents import row_document
+
+RUNS_MOST: Final = 20
+"""Most runs that are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,19 @@ def compare(views: Sequence[RunView]) -> Comparison:
     )
     figures = tuple(dict.fromkeys(name for run in runs for name in run.figures))
     return Comparison(runs, keys, len(every) - len(keys), figures)
+
+
+def comparison_document(found: Comparison) -> dict[str, object]:
+    """The comparison as JSON can hold it."""
+    runs = [
+        {
+            **row_document(run.view.row),
+            **picked(run, "config figures"),
+            "curve": [[point.step, rounded(point.loss)] for point in run.view.points if point.loss is not None],
+        }
+        for run in found.runs
+    ]
+    return {"schema": 1, **picked(found, "keys same figures"), "runs": runs}
 
 
 def _comparable(view: RunView, key: str) -> tuple[str, str]:

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from lastbeat.fleet.mark import read_mark
 from lastbeat.model import runid
+from lastbeat.model.as_json import Json
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt
 from lastbeat.model.state import RecordedCause
-from lastbeat.model.view import Excerpt, Row, RunView, WatchState
+from lastbeat.model.view import Excerpt, Point, Row, RunView, WatchState
 from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
 from lastbeat.views import excerpts, recorded
 from lastbeat.views.alerts import alerts, pending
+from lastbeat.views.curves import ALL_CURVES, CurveReader, CurvesAsked, attempt_of, curves_table
 from lastbeat.views.evidence import EvidenceReader
 from lastbeat.views.evidence import alone as evidence_alone
 from lastbeat.views.file_cache import CachedFile, FileCache, FilePiece
@@ -67,23 +69,28 @@ class Listed:
     """Its ranks' heartbeats, by rank."""
     more_ranks: bool = False
     """Whether there were more files in ``ranks/`` than are listed."""
+    curves: Mapping[int, Entry] = field(default_factory=dict)
+    """The files with the curves of its attempts, by attempt."""
     closed: Mapping[str, StoreError] = field(default_factory=dict)
     """What could not be read, by name, and why; few."""
     dumps_at: datetime | None = None
     """When the newest dump of a flight recorder was stored, as far as listed."""
 
 
-class _WithRanks(Folder):
-    """A run's folder with the whole entries of its ranks' heartbeats."""
+class _Whole(Folder):
+    """A run's folder with the whole entries of its ranks' heartbeats and of its curves."""
 
     def __init__(self) -> None:
         super().__init__(RANK_PAGES)
         self.beats: dict[int, Entry] = {}
+        self.curves: dict[int, Entry] = {}
         self.closed: dict[str, StoreError] = {}
 
     def see(self, name: str, entry: Entry) -> None:
-        rank = rank_of(name)
-        if entry.fault is not None and name.startswith(RANKS[:-1]):
+        rank, attempt = rank_of(name), attempt_of(name)
+        if attempt is not None:
+            self.curves[attempt] = entry
+        elif entry.fault is not None and name.startswith(RANKS[:-1]):
             if len(self.closed) < _CLOSED and (rank is not None or name.rstrip("/") == RANKS[:-1]):
                 self.closed[name] = entry.fault
         elif rank is not None:
@@ -91,13 +98,18 @@ class _WithRanks(Folder):
         else:
             super().see(name, entry)
 
+    def onward(self, last: str) -> str | None:
+        ahead = super().onward(last)
+        # Checkpoints may lie before the curves.
+        return runid.CURVES if ahead is not None and last < runid.CURVES < ahead else ahead
+
 
 def list_run(store: Store, run_id: str) -> Listed:
     """One listing: a page holds nearly every run whole. Raises :class:`StoreError`."""
-    folder = _WithRanks()
+    folder = _Whole()
     files = run_files(store, run_id, folder)
     closed = {name: entry.fault for name, entry in files.items() if entry.fault is not None}
-    return Listed(files, folder.beats, folder.ranks_cut, {**closed, **folder.closed}, folder.dumps_at)
+    return Listed(files, folder.beats, folder.ranks_cut, folder.curves, {**closed, **folder.closed}, folder.dumps_at)
 
 
 class RunWatch:
@@ -132,6 +144,9 @@ class RunWatch:
         self._ranks = RankReader(store, self._safe)
         self._evidence = EvidenceReader(store, self._safe)
         self._silences = Silences(store)
+        self._curves = CurveReader(store, mask)
+        self._kept: Mapping[int, Entry] = {}
+        self._points: tuple[Point, ...] = ()
         self._lock = Lock()
 
     def look(self, *, log_lines: int = 40) -> RunView | None:
@@ -153,6 +168,11 @@ class RunWatch:
                         raise
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
+    def curves(self, asked: CurvesAsked = ALL_CURVES) -> Json:
+        """The run's curves as of the last look, as ``curves_table`` has them."""
+        with self._lock:
+            return curves_table(self._curves.read(self._kept), self._points, asked)
+
     def _look(self, listed: Listed, at: datetime, log_lines: int) -> RunView:
         files = {name: entry for name, entry in listed.files.items() if entry.fault is None}
         newest = newest_log(files)
@@ -169,6 +189,7 @@ class RunWatch:
         why = recorded.explained(judged.explained, self._safe)
         beats = beats_of(got, by_file, judged.seen, self._safe)
         told = beats.progress
+        self._kept, self._points = listed.curves, told.points if told is not None else ()
         ranks = self._ranks.look(listed.ranks, _began(attempt), attempt.declared)
         evidence = None
         if judged.explained is not None:
@@ -203,7 +224,8 @@ class RunWatch:
             explained=why,
             evidence=evidence,
             beats=beats.shown,
-            points=told.points if told is not None else (),
+            points=self._points,
+            keeps_curves=bool(listed.curves),
             metrics=told.metrics if told is not None else {},
             learning_rate=told.learning_rate if told is not None else None,
             epoch=told.epoch if told is not None else None,

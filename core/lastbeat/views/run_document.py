@@ -41,7 +41,7 @@ def run_document(view: RunView, made_at: datetime | None = None) -> dict[str, ob
         "run": row_document(view.row),
         "conditions": dict(view.conditions),
         "explained": _explained(view.explained, view.at),
-        **picked(view, "evidence beats metrics learning_rate epoch config training_notes resources"),
+        **picked(view, "evidence beats keeps_curves metrics learning_rate epoch config training_notes resources"),
         "points": points_document(view.points),
         "curves": curves_document(view.points),
         "node": None

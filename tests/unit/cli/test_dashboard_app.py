@@ -19,6 +19,9 @@ ANSWERS = [
     pytest.param("/data/runs/broken", 500, id="a defect of our own"),
     pytest.param("/data/runs/../_watchdog", 400, id="a way out of the folder"),
     pytest.param("/data/runs/run-1/metadata.json", 400, id="a file of a run"),
+    pytest.param("/data/runs/run-1/curves", 200, id="the curves of a run"),
+    pytest.param("/data/runs/run-2/curves", 404, id="the curves of a run that is not there"),
+    pytest.param("/data/compare", 200, id="runs beside each other"),
     pytest.param("/data/runs/run\x00-1", 400, id="a NUL"),
     pytest.param("/data/runs/l\xc3\xa4uft", 400, id="an id in other letters"),
     pytest.param("/data/runs", 404, id="all runs at once"),
@@ -39,6 +42,23 @@ def test_what_there_is(path: str, status: int) -> None:
         assert got.json["error"]
         assert "secrets" not in got.json["error"]
         assert "\n" not in got.json["error"] + got.json["advice"]
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        pytest.param("", ("step", None, None), id="nothing said: all of it by step"),
+        pytest.param("by=at&from=10&to=20.5", ("at", [10, 20.5], None), id="a part of the time"),
+        pytest.param("from=20&to=10", ("step", None, None), id="an end before its beginning"),
+        pytest.param("from=nan&to=1e300&by=x", ("step", None, None), id="no numbers"),
+        pytest.param("only=val%2Facc", ("step", None, "val/acc"), id="one curve"),
+    ],
+)
+def test_what_is_asked_of_curves(query: str, asked: tuple[object, ...]) -> None:
+    for path, more in (("/data/runs/run-1/curves", ""), ("/data/compare", "&runs=a,..,b,a")):
+        told = ask(app(), path, query + more).json
+        assert tuple(told["asked"].values()) == asked
+        assert told["of"] == ("run-1" if not more else ["a", "b"])
 
 
 @pytest.mark.parametrize("path", ["/", "/data/fleet", "/metrics", "/nothing"])

@@ -1,5 +1,6 @@
 """Single runs for all browsers: one look an interval however many look, and no more looks than a listing has pages."""
 
+import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from lastbeat.model.as_json import Json
 from lastbeat.model.figures import Figures
 from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import Row, RunView
 from lastbeat.stores.port import UnreachableError
+from lastbeat.views.curves import CurvesAsked
 from lastbeat_cli.dashboard.app import TooManyOpenError
 from lastbeat_cli.dashboard.runs import RunLooks
 from support.memory import START
@@ -62,6 +65,9 @@ class _Looking:
             raise self.world.fault
         row = Row(self.run_id, ShownState(Status.RUNNING), figures=Figures(len(self.world.looks)))
         return None if self.world.missing else RunView(row, START, "/runs")
+
+    def curves(self, asked: CurvesAsked) -> Json:
+        return {"by": asked.by, "of": self.run_id}
 
 
 @pytest.fixture
@@ -267,3 +273,21 @@ def test_a_run_whose_read_hangs_takes_no_other_runs_turn(world: World) -> None:
         leave.set()
         reading.result()
     assert len(seen) == 11, "what was known, and what each interval for runs brought"
+
+
+def test_curves_cost_no_look_of_their_own(world: World) -> None:
+    looks = world.looking()
+    step(looks, "a")
+    curves, compared = looks.curves("a", CurvesAsked("at")), looks.comparison(["a", "b"], CurvesAsked())
+    assert curves is not None
+    assert json.loads(curves.plain) == {"by": "at", "of": "a"}
+    told = json.loads(compared.plain)
+    assert ([run["run_id"] for run in told["runs"]], list(told["tables"])) == (["a", "b"], ["a", "b"])
+    assert world.looks == ["a", "b"]
+
+
+def test_a_run_that_is_gone_has_no_curves_and_is_not_compared(world: World) -> None:
+    world.missing = True
+    looks = world.looking()
+    assert looks.curves("a", CurvesAsked()) is None
+    assert json.loads(looks.comparison(["a"], CurvesAsked()).plain)["runs"] == []
