@@ -23,7 +23,7 @@ _LEVEL: Final = Pattern(
     r"^.{0,40}?\[[ID]\] )|"
     r"(?P<warning>\bNCCL WARN\b|^\[W \w{1,40}\.cpp:|\w{0,60}Warning: |^\[?W\d{3,4} \d\d:\d\d|<warn>|: W [a-z]\w{1,30}/|"
     r"(?<![\w=\"\'-])(?:(?:WARNING|WARN|Warning)(?=[\]\s:|,-])|warning(?=[\]:|]| - )))|"
-    r"(?P<error>(?<![\w-])(?:ERROR|FATAL|CRITICAL|Error|FAILED)(?=[\]\s:|,-])|^\[?[EF]\d{3,4} \d\d:\d\d)"
+    r"(?P<error>(?<![\w-])(?:ERROR|FATAL|CRITICAL|Error|Fatal|FAILED)(?=[\]\s:|,-])|^\[?[EF]\d{3,4} \d\d:\d\d)"
 )
 _JSON_LEVEL: Final = Pattern(
     r"\"(?:level|severity|levelname|lvl)\"\s{0,3}:\s{0,3}\"(?P<level>[A-Za-z]{1,12})", re.IGNORECASE
@@ -69,7 +69,9 @@ _TOOL: Final = Pattern(
 RETRY: Final = Pattern(
     r"\bretry(?:ing|-?able)?\b|\bretries\b|\bretried\b|try(?:ing)? again|\breconnect|(?<!\d, )\battempt #?\d{1,5}\b|"
     r"(?<!loop)back(?:ing)?[- ]?off(?! (?:\w{1,8} )?restarting failed)|"
-    r"fall(?:ing)?[- ]?back|\bskip(?:ping|ped)\b|\bignor(?:ed|ing)\b|\bcontinuing\b|\bwill continue\b|"
+    r"fall(?:ing)?[- ]?back|\bskip(?:ping|ped)\b|\bcontinuing\b|\bwill continue\b|"
+    # A parameter that will be ignored is none, nor is what Python says of destructors.
+    r"(?<!will be )(?<!Exception )\bignor(?:ed|ing)\b|"
     r"\brecovered\b|\bresolved\b|"
     r"\bfrom scratch\b|\bstart(?:ing|ed)? (?:fresh|over|anew)\b|\btrying (?:another|the next)\b|\w{4,12}ing again\b|"
     r"\bre-?open(?:ing|ed)\b|\bdisabled\)|"

@@ -17,6 +17,14 @@ _SIGNALS: Final = {
 }  # fmt: skip
 
 
+_BITS: Final = 0xFFFFFFFF
+"""Bits of an exit status. Some programs print a status of Windows as a negative number."""
+_OF_WINDOWS: Final = {
+    0xC000013A: 2, 0xC000001D: 4, 0xC0000374: 6, 0xC0000409: 6, 0xC0000094: 8, 0xC0000005: 11, 0xC00000FD: 11,
+}  # fmt: skip
+"""Status with which Windows ends a process → the signal for the same end."""
+
+
 class ExitMeaning(NamedTuple):
     """The likely meaning of the way a process ended."""
 
@@ -50,6 +58,11 @@ _OF_SIGNALS: Final = {
 """Signal → meaning. SIGABRT is missing because it has too many causes, such as a lost peer or NCCL's watchdog."""
 _ABORTS: Final = frozenset({_SIGNALS["SIGABRT"], _SIGNALS["SIGTRAP"]})
 _OF_CODES: Final = {
+    # Of Windows: no memory, and a library that is missing or does not start.
+    0xC0000017: ExitMeaning("oom", "host_memory", 0.65, "memory_error"),
+    0xC000012D: ExitMeaning("oom", "host_memory", 0.65, "memory_error"),
+    0xC0000135: ExitMeaning("environment", "library", 0.65, "import_failed"),
+    0xC0000142: ExitMeaning("environment", "library", 0.65, "import_failed"),
     124: ExitMeaning("time_limit", "timeout", 0.45),
     # A shell that could not start the command.
     126: ExitMeaning("environment", "permission", 0.5, "permission"),
@@ -86,7 +99,10 @@ def otherwise(meaning: ExitMeaning) -> ExitMeaning | None:
 
 
 def signal_of(exit_code: int) -> int | None:
-    """The signal behind an exit code. Python reports it as a negative number, shells add 128, PBS adds 256."""
+    """The signal behind an exit code. Python reports it as a negative number, shells add 128, PBS adds 256, and Windows
+    has numbers of its own."""
+    if exit_code & _BITS in _OF_WINDOWS:
+        return _OF_WINDOWS[exit_code & _BITS]
     number = -exit_code if exit_code < 0 else exit_code - (256 if exit_code > 256 else 128)
     return number if 0 < number < 65 else None
 
@@ -94,7 +110,7 @@ def signal_of(exit_code: int) -> int | None:
 def of_exit_code(exit_code: int) -> ExitMeaning | None:
     """The likely meaning of the code, or None if it could be anything."""
     number = signal_of(exit_code)
-    return _OF_CODES.get(exit_code) if number is None else _OF_SIGNALS.get(number)
+    return _OF_CODES.get(exit_code & _BITS) if number is None else _OF_SIGNALS.get(number)
 
 
 def as_evidence(exit_code: int) -> str:

@@ -72,7 +72,8 @@ _AFTERMATH: Final = Pattern(
     r"\S{1,80}:\d{1,8}:\d{1,8} \[\d{1,3}\] NCCL |(?:INFO|WARNING|ERROR):torch\.distributed|"
     r"/\S{1,200}\.py:\d{1,6}: \w{1,40}Warning|Sending process|Killing subprocess|\+ |##\[|Failures:|Root Cause|"
     # Traces of other languages, and advice below a message.
-    r"[Ss]tack ?(?:trace|backtrace)\b|\[ Stack-Trace|(?:\d{1,3} {1,4})?\w{1,40}::[\w:~<>=]{1,120}\(|"
+    r"[Ss]tack ?(?:trace|backtrace)\b|\[ Stack-Trace|\[CALL STACK\]|\[0x[0-9a-f]{4,16}\] |"
+    r"(?:\d{1,3} {1,4})?\w{1,40}::[\w:~<>=]{1,120}\(|"
     r"\[bt\] |Caused by: |note: run with|goroutine \d|"
     r"(?:Please|If you|See|Hint|HINT|Try|To (?:fix|resolve|avoid)|For more|The current PyTorch install)\b|"
     # What a person writes below a paste.
