@@ -58,6 +58,7 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
     "cost": ("report", "cost"),
     "doctor": ("check", "setup"),
     "compare": ("report", "compare"),
+    "digest": ("report", "digest"),
     "drill": ("restart", "drill"),
     "goodput": ("report", "goodput"),
     "health": ("check", "run"),
@@ -88,6 +89,7 @@ report: Final = LazyGroup(
     "report",
     {
         "compare": CommandEntry("compare", "Runs beside each other: configurations, figures and losses."),
+        "digest": CommandEntry("digest", "The last day in one message: ends, restarts, what needs attention."),
         "causes": CommandEntry("causes", "Which failures to fix first: hours lost by cause."),
         "goodput": CommandEntry("goodput", "How much of the wall time was productive, and where the rest went."),
         "cost": CommandEntry("cost", "The measured cost of watching."),

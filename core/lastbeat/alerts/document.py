@@ -5,7 +5,7 @@ Stable: a field is never renamed, retyped or left out. Unknown values are null.
     version      1
     key          names this alert for good; the same on every delivery of it
     event        FAILED TIMED_OUT SUCCEEDED CANCELLED PREEMPTED RECOVERED STARTED RESTARTED WARNING ALERT FLAPPING
-                 BLIND SIGHTED TEST; ALERT is one raised by training
+                 BLIND SIGHTED FIRST_LOOK DIGEST TEST; ALERT is one raised by training
     severity     critical warning info
     run_id status reason cause action attempt phase instance_id where link
     confidence   confidence in the cause, from 0 to 1
@@ -33,6 +33,7 @@ Stable: a field is never renamed, retyped or left out. Unknown values are null.
     members_left_out
                  number of those runs that are not among members; 0 if all are
     member_notes how and when each of the first of them ended, in their order; empty if there is nothing to say
+    member_links a web address of each of the first of them, in their order; empty if there is none
     shared       what they have in common: name → value, and the number of runs that have it
     group        number of the alert's group; 0 for none. Alerts with the same group are about the same trouble
     still_out    number of runs of that group that are timed out
@@ -115,6 +116,7 @@ def _without_members(message: Message) -> dict[str, object]:
         "members": [],
         "members_left_out": _integer(max(0, message.member_count)),
         "member_notes": [fit(one_line(note), _NOTE, _json_bytes) for note in message.member_notes[:NAMES_LIMIT]],
+        "member_links": [fit(one_line(link), _SHORT.chars, _json_bytes) for link in message.member_links[:NAMES_LIMIT]],
         "shared": {
             fit(one_line(name), 50, _json_bytes): fit(one_line(value), _SHORT.chars, _json_bytes)
             for name, value in list(message.shared.items())[:5]
@@ -129,8 +131,8 @@ def _without_members(message: Message) -> dict[str, object]:
 
 
 _APART: Final = {
-    "figures", "evidence", "log_name", "log_tail", "stack", "members", "member_notes", "shared", "owner", "team",
-    "mentions", "unknown",
+    "figures", "evidence", "log_name", "log_tail", "stack", "members", "member_notes", "member_links", "shared",
+    "owner", "team", "mentions", "unknown",
 }  # fmt: skip
 _PLAIN: Final = tuple(each for each in fields(Message) if each.name not in _APART)
 """Fields that the document has as they are, within their bounds."""

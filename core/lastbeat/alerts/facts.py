@@ -32,6 +32,7 @@ _HEADLINES = {
     Event.BLIND: "🙈 BLIND: lastbeat cannot see {run}",
     Event.SIGHTED: "👀 SIGHTED: lastbeat sees {run} again",
     Event.FIRST_LOOK: "🔭 FIRST_LOOK: {run}",
+    Event.DIGEST: "🌅 DIGEST: the last day",
     Event.TEST: "🧪 TEST: {run}",
 }
 _WARNED = "⚠️ SUCCEEDED, with warnings: {run}"
@@ -67,6 +68,8 @@ class Fact:
     label: str
     value: str
     ours: bool = True
+    link: str = ""
+    """A web address for more."""
 
 
 def headline(message: Message) -> str:
@@ -179,10 +182,11 @@ def conditions(message: Message) -> tuple[Fact, ...]:
 
 
 def members(message: Message, most: int) -> tuple[tuple[Fact, ...], int]:
-    """The names that an alert about many runs shows, each with its note, and the number of further ones. Hostile
-    text."""
-    notes = zip_longest(message.members[:most], message.member_notes[:most], fillvalue="")
-    named = tuple(Fact(one_line(name), one_line(note), ours=False) for name, note in notes if one_line(name))
+    """The names that an alert about many runs shows, each with its note and link, and the number of further ones.
+    Hostile text."""
+    shown = (message.members[:most], message.member_notes[:most], message.member_links[:most])
+    known = (map(one_line, each) for each in zip_longest(*shown, fillvalue=""))
+    named = tuple(Fact(name, note, ours=False, link=link) for name, note, link in known if name)
     return named, max(0, min(message.member_count, _MOST) - len(named))
 
 

@@ -228,7 +228,7 @@ def _opens(message: Message) -> tuple[str, str] | None:
 
 def _ends(message: Message) -> Iterator[str]:
     """The kinds that ``message`` ends, or replaces."""
-    if message.event in {Event.BLIND, Event.SIGHTED, Event.TEST, Event.FIRST_LOOK, Event.ALERT}:
+    if message.event in {Event.BLIND, Event.SIGHTED, Event.TEST, Event.FIRST_LOOK, Event.DIGEST, Event.ALERT}:
         if message.event is Event.SIGHTED:
             yield _BLINDNESS
         return

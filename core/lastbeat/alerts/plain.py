@@ -65,4 +65,4 @@ def _sections(message: Message) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def _member(each: facts.Fact) -> str:
-    return f"{each.label}{f': {each.value}' if each.value else ''}"
+    return f"{each.label}{f': {each.value}' if each.value else ''}{f'  {each.link}' if each.link else ''}"

@@ -22,6 +22,10 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _BELLS = re.compile(r"@(?=(?:all|channel|everyone|group|here)\b)", re.IGNORECASE)
 _TICK = "\u02cb"  # Looks like a backtick but is not.
 _ROWS = 10
+_LINKED_ROWS = 5
+"""Most rows of a section whose rows have links."""
+_LINK_CHARS = 300
+"""Most characters of a row's link; a longer one is left out."""
 _MENTION = re.compile(r"<(?:@[UW][A-Z0-9]{2,30}|!subteam\^S[A-Z0-9]{2,30}|!here|!channel|!everyone)>", re.ASCII)
 
 Block = dict[str, Any]
@@ -164,15 +168,20 @@ def _evidence(message: Message) -> Block | None:
 
 
 def _members(message: Message) -> list[Block | None]:
-    """At most six sections, because one holds at most ten of the longest rows."""
+    """At most eleven sections. One holds at most ten of the longest rows, or five with links."""
     if message.member_count <= 0:
         return []
     named, more = facts.members(message, NAMES_LIMIT)
-    rows = [f"• {_code(each.label, 200)}{f' {_code(each.value, 60)}' if each.value else ''}" for each in named] + (
-        [f"• and {more} more"] if more else []
-    )
-    blocks = ["\n".join(rows[start : start + _ROWS]) for start in range(0, len(rows), _ROWS)]
+    rows = [*map(_member, named), *([f"• and {more} more"] if more else [])]
+    most = _LINKED_ROWS if message.member_links else _ROWS
+    blocks = ["\n".join(rows[start : start + most]) for start in range(0, len(rows), most)]
     return [_section(block if index else f"*{facts.MEMBERS}*\n{block}") for index, block in enumerate(blocks)]
+
+
+def _member(each: facts.Fact) -> str:
+    note, address = f" {_code(each.value, 60)}" if each.value else "", _address(each.link)
+    link = f" <{address}|open>" if address is not None and len(address) <= _LINK_CHARS else ""
+    return f"• {_code(each.label, 200)}{note}{link}"
 
 
 def _lines(title: str, lines: tuple[str, ...], file: str = "") -> Block | None:

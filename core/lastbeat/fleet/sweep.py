@@ -11,6 +11,7 @@ from typing import Protocol
 from lastbeat.alerts.port import Channel
 from lastbeat.fleet.context import SweepContext
 from lastbeat.fleet.deadlines import PassTimes, half_until
+from lastbeat.fleet.digest import DailyDigest
 from lastbeat.fleet.index import FleetIndex
 from lastbeat.fleet.mark import MarkWriter
 from lastbeat.fleet.one_pass import Pass, Progress
@@ -75,6 +76,9 @@ class Sweep:
         self._routing = context.routing
         self._context = SweepContext(context, fleet, shard)
         self._blindness = FleetBlindness(context, self._context.channels)
+        # The first part of a split fleet sends the digest of all of it.
+        daily = fleet.digest if not shard.after else None
+        self._digest = DailyDigest(context, self._context.channels, daily) if daily is not None else None
 
     def run(self, *, deadline: float | None = None, progress: Progress | None = None) -> PassReport:
         """Make one pass and return its report. Never raises for a fault of the store, a channel, a run or the ping.
@@ -113,6 +117,7 @@ class Sweep:
         3. Group related alerts, and report.
         4. Save the index. This precedes step 5, so that an unobservable run gets another look before its alert.
         5. Alert about runs that could not be observed for long.
+        6. Send the digest if it is due.
         """
         began, asked, on = time.monotonic(), self._tally.counts, self._context
         until = PassTimes(ends).looks
@@ -142,7 +147,9 @@ class Sweep:
             # Reporting twice that a run can be observed does no harm.
             with index.lock:
                 on.late.seen_again.extend(current.results.seen_again)
-        return _timed(report, began, self._tally.since(asked), [*notes, *(blind or ())])
+        digest = self._digest
+        told = on.calls.call("the digest", lambda: digest.send(ends), ends) if digest is not None else ()
+        return _timed(report, began, self._tally.since(asked), [*notes, *(blind or ()), *(told or ())])
 
     def _first_look(self, index: FleetIndex, now: datetime) -> datetime | None:
         """Start of the first pass over this fleet, while no pass has completed since; None once one has.

@@ -7,6 +7,7 @@ from lastbeat.model.lazy_face import lazy_face
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from lastbeat.model import digest as digest
     from lastbeat.model import posix_signals as posix_signals
     from lastbeat.model import preemption as preemption
     from lastbeat.model import simulated_fault as simulated_fault

@@ -20,7 +20,7 @@ MEMBERS_LIMIT_BYTES = 250_000
 
 ALSO_SEEN_LIMIT = 3
 
-# A character takes at most 4 bytes in UTF-8. With these numbers the worst document has 195,000 bytes without members.
+# A character takes at most 4 bytes in UTF-8. With these numbers the worst document has 211,000 bytes without members.
 _LONG, _MEDIUM, _SHORT, _FRAME, _NAME = 2500, 1000, 300, 160, 200
 
 
@@ -120,6 +120,8 @@ class Message(HasFigures, Persisted):
     """In an alert about many runs: their ids, within :data:`MEMBERS_LIMIT_BYTES`."""
     member_notes: tuple[str, ...] = ()
     """How and when the first of ``members`` ended, in their order: ``oom, 2h before``; at most :data:`NAMES_LIMIT`."""
+    member_links: tuple[str, ...] = ()
+    """A web address of each of the first of ``members``, in their order; at most :data:`NAMES_LIMIT`. Empty: none."""
     member_count: int = 0
     """The number of runs in an alert about many. 0: it is about ``run_id`` alone."""
     shared: Mapping[str, str] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from lastbeat.model.data import dataclass
 from lastbeat.model.status import Event
 
 if TYPE_CHECKING:
+    from lastbeat.model.digest import DigestTime
     from lastbeat.model.limits import RunLimits
     from lastbeat.model.signal import Absence
 
@@ -112,3 +113,5 @@ class FleetPolicy:
     """A group that is still timed out is repeated after this long. None: it is not."""
     fanout_runs: int = 2000
     """With more active runs than this, the fleet is split over a queue if there is one."""
+    digest: "DigestTime | None" = None
+    """When a pass sends a digest of the last day. None: never."""

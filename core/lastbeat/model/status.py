@@ -81,6 +81,8 @@ class Event(str, Enum):
     """After BLIND: it can see again."""
     FIRST_LOOK = "FIRST_LOOK"
     """Runs that had ended before the fleet was watched, in one notice: wanted as far as its parts are."""
+    DIGEST = "DIGEST"
+    """The last day of the fleet in one message: wanted where LASTBEAT_DIGEST is set."""
     TEST = "TEST"
     """A test message that a person asked for."""
 

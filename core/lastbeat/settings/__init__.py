@@ -298,6 +298,7 @@ def _fleet(values: SettingValues) -> FleetPolicy:
         group_s=60 * groups.minutes,
         repeat_s=_times(3600, groups.repeat_hours),
         fanout_runs=sweep.fanout,
+        digest=values[table.DIGEST],
     )
 
 

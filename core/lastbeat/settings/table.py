@@ -18,6 +18,7 @@ from lastbeat.stores.port import check_prefix
 from lastbeat.stores.s3 import bucket_name
 
 if TYPE_CHECKING:
+    from lastbeat.model.digest import DigestTime
     from lastbeat.model.simulated_fault import FaultRequest
 
 CHANNEL_PREFIX: Final = "LASTBEAT_CHANNEL_"
@@ -84,6 +85,10 @@ def _signal(text: str) -> int:
 
 def _simulated_fault(text: str) -> "FaultRequest":
     return model.simulated_fault.read_fault(text)
+
+
+def _digest(text: str) -> "DigestTime":
+    return model.digest.read_time(text)
 
 
 def _score(text: str) -> float:
@@ -275,6 +280,14 @@ BLIND_MINUTES = Setting[float](
     "Minutes without sight of a run after which an alert says that the watchdog is blind.",
     default="10",
     example="10",
+)
+
+DIGEST = Setting["DigestTime | None"](
+    "LASTBEAT_DIGEST",
+    _digest,
+    "Time of day and time zone at which a pass sends a digest of the last day: what ended, was restarted, and needs "
+    "attention, with links. Unset is off.",
+    example="08:00 Europe/Zurich",
 )
 
 # How lastbeat works.
@@ -531,7 +544,7 @@ DASHBOARD_TOKEN = Setting[str | None](
 
 SUBJECTS: Final[dict[str, tuple[Setting[Any], ...]]] = {
     "Where the runs are": (MONITORING_ROOT, MONITORING_BUCKET, MONITORING_PREFIX),
-    "When alerts go out": (STALE_MINUTES, ALERT_ON, STALL_MINUTES, START_MINUTES, BLIND_MINUTES),
+    "When alerts go out": (STALE_MINUTES, ALERT_ON, STALL_MINUTES, START_MINUTES, BLIND_MINUTES, DIGEST),
     "Logs of runs": (SIGNALS, LOGS, FLIGHT_RECORDER),
     "A run that reports itself": (
         BEAT_SECONDS, SECTION_TIMEOUTS, LEARN, CHECKPOINT_DIR, GUARDIAN, EXIT_SIGNAL, STRAGGLERS, TIME_MARGIN_SECONDS,

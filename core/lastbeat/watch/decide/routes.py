@@ -6,10 +6,11 @@ The last one is the default and fits everything. So each alert goes somewhere, o
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
 
+from lastbeat import model
 from lastbeat.model.alert import MentionedPerson, Message
 from lastbeat.model.data import dataclass
 from lastbeat.model.pattern import Pattern
@@ -89,7 +90,7 @@ def _any(globs: tuple[str, ...], values: Iterable[str], *, fold: bool = False) -
 def _in_time(route: Route, at: datetime) -> bool:
     if not route.hours and not route.days:
         return True
-    here = at.astimezone(_time_zone(route.zone))
+    here = at.astimezone(model.digest.time_zone(route.zone))
     minute, today = here.hour * 60 + here.minute, DAYS[here.weekday()]
     yesterday = DAYS[(here - timedelta(days=1)).weekday()]
     days = route.days or DAYS
@@ -117,20 +118,11 @@ def window(hours: str) -> tuple[int, int]:
 
 def check_zone(name: str) -> str:
     """``name``, if this machine knows that time zone. Raises :class:`InvalidRouteError`."""
-    if name == "UTC":
-        return name
     try:
-        _time_zone(name)
-    except (OSError, ValueError, KeyError) as error:  # ZoneInfoNotFoundError is a KeyError.
-        why = f"no time zone is called {name[:60]!r} on this machine"
-        raise InvalidRouteError(f"{why}; use for example Europe/Berlin, or install tzdata") from error
+        model.digest.time_zone(name)
+    except ValueError as error:
+        raise InvalidRouteError(str(error)) from error
     return name
-
-
-def _time_zone(name: str) -> tzinfo:
-    from zoneinfo import ZoneInfo  # noqa: PLC0415 - only for routes with hours
-
-    return ZoneInfo(name)
 
 
 def check(table: RouteTable) -> None:
