@@ -1,7 +1,9 @@
 """``lastbeat check-node`` as the prolog of a real Slurm: a bad node is drained before a job runs there."""
 
+import re
 import shlex
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support import slurm
+from support.checkout import ROOT
 from support.cli import LASTBEAT
 from support.waiting import text_in, until
 
@@ -16,12 +19,19 @@ pytestmark = [
     pytest.mark.skipif(slurm.WHY_NOT is not None, reason=str(slurm.WHY_NOT)),
     pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has a driver, and n1 is to lack its GPUs"),
 ]
-_PROLOG = """\
-#!/bin/sh
-# Of this machine only that is known: it has no GPUs. So one node asks for eight, and the other for nothing.
-[ "$SLURMD_NODENAME" = n1 ] || exit 0
-exec {lastbeat} check-node --prolog --gpus 8
-"""
+
+
+def script(folder: Path, name: str, gpus: str) -> Path:
+    """That of infra/slurm, with this lastbeat and these GPUs in its first lines."""
+    text = (ROOT / "infra" / "slurm" / f"{name}.sh").read_text(encoding="utf-8")
+    program = folder / "lastbeat"
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(LASTBEAT)} "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    text = re.sub(r"^LASTBEAT=.*$", f"LASTBEAT={shlex.quote(str(program))}", text, flags=re.MULTILINE)
+    made = folder / name
+    made.write_text(re.sub(r"^GPUS=.*$", f"GPUS={gpus}", text, flags=re.MULTILINE), encoding="utf-8")
+    made.chmod(0o755)
+    return made
 
 
 @pytest.fixture
@@ -29,9 +39,8 @@ def conf() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="sl"))
     # Slurm's user has to get there.
     folder.chmod(0o755)
-    prolog = folder / "prolog"
-    prolog.write_text(_PROLOG.format(lastbeat=shlex.join(LASTBEAT)), encoding="utf-8")
-    prolog.chmod(0o755)
+    # Of this machine only that is known: it has no GPUs. So one node asks for eight, and the other for none.
+    prolog = script(folder, "prolog", '$([ "$SLURMD_NODENAME" = n1 ] && echo 8 || echo 0)')
     try:
         with slurm.cluster(folder, nodes=2, prolog=prolog) as conf:
             yield conf
@@ -54,3 +63,16 @@ def test_a_node_without_its_gpus_is_drained_and_runs_nothing(conf: Path, tmp_pat
     )
     assert "rolog" in drained
     assert not (tmp_path / "n1").exists()
+
+
+@pytest.mark.parametrize(
+    ("gpus", "status"),
+    [
+        pytest.param("0", 0, id="a node that is well stays in use"),
+        pytest.param("8", 1, id="a node that lost its GPUs is drained"),
+        pytest.param("many", 0, id="a node that could not be checked stays in use"),
+    ],
+)
+def test_after_a_job(tmp_path: Path, gpus: str, status: int) -> None:
+    done = subprocess.run([script(tmp_path, "epilog", gpus)], capture_output=True, check=False)
+    assert done.returncode == status
