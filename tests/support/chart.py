@@ -10,7 +10,7 @@ from typing import Any
 from support.checkout import ROOT
 
 CHART = ROOT / "infra" / "helm" / "lastbeat"
-_HEAD = "# Made from infra/helm/lastbeat. Replace the image, the root and, in the Secret lastbeat-settings, the settings by yours.\n"
+_HEAD = "# Made from infra/helm/lastbeat. Set image, root, and your settings in the Secret lastbeat-settings.\n"
 _SHARED = {"secret": "lastbeat-settings"}
 MANIFESTS: Mapping[str, Mapping[str, Any]] = {
     "deployment.yaml": {**_SHARED, "dashboard": {"enabled": True}},
