@@ -6,8 +6,10 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Page, expect
 
+from lastbeat.views.documents import row_document
 from support import view_scenes as scenes
 from support.browser import OpenTab, Tab
+from support.filter_table import KEYS, REFUSED, ROWS, SENTENCES
 from support.seen_page import NEEDS, SIGNS, chip, expect_fleet, expect_rows, filter_box, row, rows
 from support.view_scenes import STATUSES, UNSEEN
 
@@ -84,10 +86,6 @@ FOUND_BY = {
     "its conditions": ("clock_skew", scenes.STALLED),
     "why its status may be out of date": ("judged", scenes.SILENT),
     "what could not be read of it": ("unterminated string", scenes.DAMAGED),
-    "its cause in its own field": ("cause:oom", scenes.OOM),
-    "a glob of its name": ("Q*-rlhf", scenes.OOM),
-    "all but what a word matches": ("status:failed -cause:oom", scenes.BY_ERROR),
-    "none, where a field says something else": ("host:oom",),
 }
 
 
@@ -95,6 +93,22 @@ def test_words_find_a_run(page: Page) -> None:
     for words, *found in FOUND_BY.values():
         filter_box(page).fill(words)
         expect_rows(page, found)
+
+
+def test_the_page_has_the_filter_language_of_the_terminal(page: Page) -> None:
+    rows = [row_document(each, keys=KEYS) for each in ROWS]
+    found = page.evaluate(
+        """([sentences, rows]) => sentences.map(words => {
+          const asked = Filter.parse(words);
+          return [rows.filter(asked.matches).map(row => row.run_id), asked.fault !== null, asked.keys];
+        })""",
+        [[words for words, _ in SENTENCES.values()] + list(REFUSED.values()), rows],
+    )
+    left, refused = found[: len(SENTENCES)], found[len(SENTENCES) :]
+    told = {name: (set(ids), fault) for name, (ids, fault, _) in zip(SENTENCES, left, strict=True)}
+    assert told == {name: (ids, False) for name, (_, ids) in SENTENCES.items()}
+    assert [(ids, fault) for ids, fault, _ in refused] == [([], True)] * len(REFUSED)
+    assert {key for _, _, keys in found for key in keys} == set(KEYS)
 
 
 def test_a_run_that_seems_to_have_fallen_silent_does_not_look_calm(page: Page) -> None:

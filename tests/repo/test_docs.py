@@ -13,7 +13,7 @@ from lastbeat import __version__, settings
 from lastbeat.jobs.launchers.ray import submission as ray_submission
 from lastbeat.jobs.supervision.bounded import JOB_VARIABLES
 from lastbeat.model.in_place import RESTARTS_VARIABLE
-from lastbeat.views.order import FILTER_FIELDS
+from lastbeat.views.row_keys import NUMBERS, TEXTS
 from support.checkout import ROOMS, ROOT, TOP_FILES, documents
 from support.markdown import Document
 
@@ -134,8 +134,8 @@ def options() -> set[str]:
 
 
 def test_page_and_terminal_filter_by_the_same_fields_and_docs_name_them() -> None:
-    script = (ROOT / "core/lastbeat/views/page/assets/choice.js").read_text(encoding="utf-8")
-    fields = script.partition("const FIELDS = {")[2].partition("};")[0]
-    assert sorted(re.findall(r"(\w+): \(row\)", fields)) == sorted(FILTER_FIELDS)
+    script = (ROOT / "core/lastbeat/views/page/assets/filter.js").read_text(encoding="utf-8")
+    fields = script.partition("const TEXTS = {")[2].partition("};")[0]
+    assert sorted(re.findall(r"(\w+): \(row\)", fields)) == sorted(TEXTS)
     page = (ROOT / "docs/look.md").read_text(encoding="utf-8")
-    assert [name for name in FILTER_FIELDS if f"`{name}`" not in page and f"{name}:" not in page] == []
+    assert [name for name in (*TEXTS, *NUMBERS) if not re.search(rf"`{name}`|\b{name}[:<>]", page)] == []

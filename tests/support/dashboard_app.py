@@ -18,10 +18,10 @@ PAGE = HtmlPage(b"<!doctype html><title>page</title>" + b" " * 600, "default-src
 
 @dataclass
 class Fleet:
-    asked: list[tuple[int | None, str | None, tuple[str, ...]]] = field(default_factory=list)
+    asked: list[tuple[object, ...]] = field(default_factory=list)
 
-    def document(self, since: int | None, epoch: str | None, look: Sequence[str]) -> Body:
-        self.asked.append((since, epoch, tuple(look)))
+    def document(self, since: int | None, epoch: str | None, look: Sequence[str], keys: Sequence[str]) -> Body:
+        self.asked.append((since, epoch, tuple(look), *([tuple(keys)] if keys else ())))
         return json_body({"runs": ["x" * 1000]})
 
 

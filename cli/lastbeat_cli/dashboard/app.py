@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final, cast
 from urllib.parse import parse_qs
 
+from lastbeat.model.document_field import NAME_CHARS
 from lastbeat.model.json_values import number
 from lastbeat.model.runid import InvalidRunIdError, check_run_id, is_run_id
 from lastbeat.model.text import fit, one_line
@@ -14,6 +15,7 @@ from lastbeat.stores.port import StoreError
 from lastbeat.views.comparison import RUNS_MOST
 from lastbeat.views.curves import CurvesAsked
 from lastbeat.views.page.assembling import HtmlPage
+from lastbeat.views.row_keys import ASKED_LIMIT
 from lastbeat_cli.dashboard.answer import (
     HTML,
     Body,
@@ -55,8 +57,9 @@ class TooManyOpenError(Exception):
 class DataSources:
     """What the application answers from. Several threads may call each of these at once."""
 
-    fleet: Callable[[int | None, str | None, Sequence[str]], Body]
-    """The fleet's document since a snapshot of an epoch, for a browser that shows these runs."""
+    fleet: Callable[[int | None, str | None, Sequence[str], Sequence[str]], Body]
+    """The fleet's document since a snapshot of an epoch, for a browser that shows these runs and asks for the values of
+    these keys."""
     run: Callable[[str], Body | None]
     """A run's document, or None if there is no such run. Raises :class:`StoreError` and :class:`TooManyOpenError`."""
     curves: Callable[[str, CurvesAsked], Body | None]
@@ -129,9 +132,10 @@ class App:
             return asked
         since = asked.get("since", [""])[-1]
         look = [run_id for run_id in ",".join(asked.get("look", ())).split(",")[:_LOOK_MOST] if is_run_id(run_id)]
+        keys = [key for key in ",".join(asked.get("keys", ())).split(",")[:ASKED_LIMIT] if 0 < len(key) <= NAME_CHARS]
         number = int(since) if since.isascii() and since.isdigit() and len(since) <= 15 else None
         may = {MAY: "silence"} if self._door.may_change(environ) else {}
-        return Response("200 OK", self._sources.fleet(number, asked.get("epoch", [None])[-1], look), may)
+        return Response("200 OK", self._sources.fleet(number, asked.get("epoch", [None])[-1], look, keys), may)
 
     def _change_answer(self, method: str, environ: Environ) -> Response:
         if method != "POST":

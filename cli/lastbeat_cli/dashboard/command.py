@@ -140,6 +140,7 @@ def _app(settings: Settings, door: Door, interval_s: float) -> tuple[App, FleetL
             seq=snapshot.seq,
             epoch=query.epoch,
             delta=None if query.since is None else Delta(query.since, changed, query.gone),
+            keys=query.keys,
         )
 
     fleet = FleetLook(

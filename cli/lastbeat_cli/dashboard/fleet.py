@@ -51,6 +51,8 @@ class DocumentQuery:
     """Number of the snapshot whose changes are sent; None sends the whole fleet."""
     changed: frozenset[str] = frozenset()
     gone: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    """Names whose values the rows have."""
 
 
 class FleetLook:
@@ -93,13 +95,14 @@ class FleetLook:
         self._dirty = True
         self._told_at = 0.0
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
-        self._bodies: dict[int | None, Body] = {}
-        """Bodies of the newest snapshot by the snapshot whose changes they hold; None for the whole fleet."""
+        self._bodies: dict[tuple[int | None, tuple[str, ...]], Body] = {}
+        """Bodies of the newest snapshot by the snapshot whose changes they hold, None for the whole fleet, and keys."""
 
     # ---- called by the server's threads ------------------------------------------------------------------------
 
-    def document(self, since: int | None, epoch: str | None, look: Sequence[str]) -> Body:
-        """The changes since the snapshot ``since`` if it is still kept, else the whole fleet."""
+    def document(self, since: int | None, epoch: str | None, look: Sequence[str], keys: Sequence[str] = ()) -> Body:
+        """The changes since the snapshot ``since`` if it is still kept, else the whole fleet. Its rows have the values
+        of ``keys``."""
         if self._working:
             self._known.wait(_FIRST_S)
         now = self._steady()
@@ -113,14 +116,18 @@ class FleetLook:
             self._wake.set()
             snapshot = self._newest(now)
             before = self._snapshots.get(since) if since is not None and epoch == self._epoch else None
-            key = before.seq if before is not None else None
+            named = tuple(sorted(keys))
+            key = (before.seq if before is not None else None, named)
             if key not in self._bodies:
-                query = _query(snapshot, before, self._epoch)
+                query = replace(_query(snapshot, before, self._epoch), keys=named)
                 # The body of the whole fleet is the same for all browsers, so it is made once.
-                known = self._bodies.get(None) if query.since is None else None
+                whole = (None, named)
+                known = self._bodies.get(whole) if query.since is None else None
+                if len(self._bodies) >= _KEPT:
+                    self._bodies.clear()
                 self._bodies[key] = known or json_body(self._document(query))
                 if query.since is None:
-                    self._bodies[None] = self._bodies[key]
+                    self._bodies[whole] = self._bodies[key]
             return self._bodies[key]
 
     def last_view(self) -> FleetView:

@@ -12,6 +12,7 @@ import click
 from lastbeat.model.view import FleetView, Row
 from lastbeat.settings import Settings
 from lastbeat.views.documents import fleet_document
+from lastbeat.views.filters import parse
 from lastbeat.views.order import NEEDS_PEOPLE, need, select
 from lastbeat.views.watching import FleetWatch, fleet_watch
 from lastbeat_cli import exits, fleet, options, values
@@ -58,7 +59,7 @@ _MOST: Final = 5
 @options.option("--status NAMES", f"Only these: {', '.join(options.STATUSES)}.", WHICH, name="named", multiple=True)
 @options.option("--since DURATION", "Only runs that were alive within this time: 7d [24h].", WHICH, default="24h")
 @options.option(
-    "--filter WORDS", "Only runs that all words match: 'tag:sweep3 owner:ana -seed1'.", WHICH, name="text", default=""
+    "--filter WORDS", "Only runs that all words match: 'owner:ana lr>1e-4 -seed1'.", WHICH, name="text", default=""
 )
 @options.option("--once", "Print one plain table with reasons and advice, as into a pipe.")
 @options.option("--interval SECONDS", "Time between two reads of the store [5].", name="pace", default="5")
@@ -85,6 +86,8 @@ def command(  # noqa: PLR0913 - each is an option
     wanted = statuses(named, faults)
     since_s = values.since(since, faults)
     interval_s = values.interval(pace, faults)
+    if (fault := parse(text).fault) is not None:
+        faults.append(f"--filter: {fault}")
     settings = values.settings(given, faults, warns=True)
     watch = fleet_watch(settings, since_s=since_s, explains=True)
     if once or as_json or not live.possible():

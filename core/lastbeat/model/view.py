@@ -98,6 +98,14 @@ class Row(HasFigures, HasShownState):
     team: str | None = None
     tags: tuple[str, ...] = ()
     """By which people find it, as metadata.json says."""
+    config: Mapping[str, str | float | bool] = field(default_factory=dict)
+    """What training was configured with, as far as its values are short."""
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    """Training's own figures, as of the last step."""
+    gpus: int | None = None
+    """GPUs that it trains on, where it sees any."""
+    started: datetime | None = None
+    """When its attempt began, as metadata.json says."""
     strip: tuple[Span, ...] = ()
     """The last :data:`STRIP_S`, oldest first; the first span begins where what is known begins."""
     watched_since: datetime | None = None
@@ -116,6 +124,13 @@ class Row(HasFigures, HasShownState):
     """Who looks after it, if a person said so."""
     job: JobGist | None = None
     """The job of a supervised run."""
+
+    @property
+    def gpu_hours(self) -> float | None:
+        """GPU-hours of this attempt, until its last beat."""
+        if self.gpus is None or self.started is None or self.beat_at is None:
+            return None
+        return self.gpus * max(0.0, (self.beat_at - self.started).total_seconds()) / 3600
 
     @property
     def shown(self) -> str:

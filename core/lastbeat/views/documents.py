@@ -19,6 +19,7 @@ from lastbeat.model.silence import Silence
 from lastbeat.model.status import Status
 from lastbeat.model.version import __version__
 from lastbeat.model.view import FleetView, JobGist, Row, Span, StoreOutage, WatchState
+from lastbeat.views.row_keys import ASKED_LIMIT, known_keys, value
 
 SCHEMA: Final = 1
 
@@ -42,8 +43,10 @@ def fleet_document(  # noqa: PLR0913 - what a document has beside the view, each
     seq: int = 0,
     epoch: str = "",
     delta: Delta | None = None,
+    keys: Sequence[str] = (),
 ) -> dict[str, object]:
-    """The document with all of its documented keys; unknown values are null. ``made_at`` is when it was made."""
+    """The document with all of its documented keys; unknown values are null. ``made_at`` is when it was made. Rows have
+    the values of those ``keys`` alone, because all of them make a large fleet larger by megabytes."""
     ranks = {row.run_id: place for place, row in enumerate(view.rows)}
     rows: Iterable[Row] = view.rows
     if delta is not None:
@@ -61,12 +64,15 @@ def fleet_document(  # noqa: PLR0913 - what a document has beside the view, each
         "stale_s": stale_s,
         "counts": dict(view.counts),
         "gone": list(delta.gone) if delta is not None else [],
-        "runs": [row_document(row, ranks[row.run_id]) for row in rows],
+        "keys": known_keys(view.rows),
+        "runs": [row_document(row, ranks[row.run_id], keys) for row in rows],
     }
 
 
-def row_document(row: Row, rank: int | None = None) -> dict[str, object]:
-    """One run. ``rank``: its place in the order of need."""
+def row_document(row: Row, rank: int | None = None, keys: Sequence[str] = ()) -> dict[str, object]:
+    """One run. ``rank``: its place in the order of need. ``keys``: names whose values it has, where it knows them."""
+    values = {key: found for key in keys[:ASKED_LIMIT] if (found := value(row, key)) is not None}
+    plain_values = {key: clean(each) if isinstance(each, str) else _number(each, 6) for key, each in values.items()}
     return {
         **_members(row),
         **{name: _number(value, 6) for name, value in row.figures.named().items()},
@@ -76,6 +82,7 @@ def row_document(row: Row, rank: int | None = None) -> dict[str, object]:
         "steps_per_s": _number(row.steps_per_s, 4),
         "tokens_per_s": _number(row.tokens_per_s, 4),
         "silenced": plain(row.silence),
+        **({"values": plain_values} if keys else {}),
     }
 
 

@@ -18,6 +18,8 @@ from lastbeat.watch.observe.log_files import is_log
 
 AGAIN_AFTER: Final = 10
 """Number of listings after which a document that the store refused is asked for again, unless it is written before."""
+_SHORT: Final = 80
+"""Longest text of a configuration that rows keep, in characters."""
 _BEATS: Final = (runid.PROGRESS, runid.METADATA)
 
 
@@ -32,6 +34,9 @@ class Gist:
     eta_s: float | None = None
     report_s: float | None = None
     """The usual seconds from one reported step to the next."""
+    config: Mapping[str, str | float | bool] = field(default_factory=dict)
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    gpus: int | None = None
 
 
 Content = Gist | Standing | str | None
@@ -219,7 +224,19 @@ class KnownRun:
 def gist_of(told: HeartbeatFields) -> Gist:
     """What a row shows of a heartbeat document."""
     losses = tuple(point.loss for point in thinned(told.points, SPARK_POINTS))
-    return Gist(told.heartbeat, losses, told.steps_per_s, told.heartbeat.tokens_per_s, told.eta_s, told.report_s)
+    beat, seen = told.heartbeat, told.resources.gpus if told.resources is not None else ()
+    more = {"learning_rate": told.learning_rate, "epoch": told.epoch}
+    return Gist(
+        beat,
+        losses,
+        told.steps_per_s,
+        beat.tokens_per_s,
+        told.eta_s,
+        told.report_s,
+        config={key: each for key, each in told.config.items() if not isinstance(each, str) or len(each) <= _SHORT},
+        metrics={**{key: each for key, each in more.items() if each is not None}, **told.metrics},
+        gpus=(beat.world_size or len(seen)) if seen else None,
+    )
 
 
 def _standing(read: KnownDocument | None) -> Standing | None:

@@ -9,13 +9,14 @@ decide (and, some hours and a day after a failure, the time), so a row keeps its
 itself.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Final
 
 from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.view import Row
+from lastbeat.views.filters import parse
 
 NEWS_S: Final = 8 * 3600.0
 """A failure stands above the troubles of runs that live for this long, in seconds."""
@@ -59,20 +60,19 @@ def select(
     """Those that people asked for, in the same order: whose id matches one of ``globs``, which are shown as one of
     ``statuses``, and which every word of ``text`` matches, in capitals or not. Nothing asked for is all.
 
-    A word stands somewhere in the row, or in one field (``tag:sweep3``, ``owner:ana``, ``cause:oom``), or is a glob of
-    whole run ids (``*-seed1``). ``-`` before it takes out the runs that it matches.
+    The words are those of :mod:`lastbeat.views.filters`.
 
     A status is one as it is shown (``RUNNING (WARNING)``), or ``WARNING`` for that, or ``RUNNING`` for both, or
     :data:`STANDS_STILL`.
     """
     wanted = {status.strip().upper() for status in statuses}
-    words = text.casefold().split()
+    words = parse(text)
     return tuple(
         row
         for row in rows
         if (not globs or any(fnmatchcase(row.run_id, glob) for glob in globs))
         and (not wanted or not wanted.isdisjoint(_names(row)))
-        and all(_matches(row, word) for word in words)
+        and words.matches(row)
     )
 
 
@@ -80,36 +80,3 @@ def _names(row: Row) -> tuple[str, ...]:
     warned = ("WARNING",) if row.shown != row.status.value else ()
     still = (STANDS_STILL,) if row.stands_still else ()
     return row.status.value, row.shown, *warned, *still
-
-
-def _matches(row: Row, word: str) -> bool:
-    unwanted = len(word) > 1 and word.startswith("-")
-    word = word.removeprefix("-") if unwanted else word
-    name, colon, part = word.partition(":")
-    if colon and name in FILTER_FIELDS:
-        found = any(part in text.casefold() for text in FILTER_FIELDS[name](row) if text)
-    elif "*" in word or "?" in word:
-        found = fnmatchcase(row.run_id.casefold(), word)
-    else:
-        found = word in _searchable(row)
-    return found is not unwanted
-
-
-FILTER_FIELDS: Final[Mapping[str, Callable[[Row], tuple[str | None, ...]]]] = {
-    "cause": lambda row: (row.cause,),
-    "condition": lambda row: row.conditions,
-    "host": lambda row: (row.host,),
-    "owner": lambda row: (row.owner,),
-    "phase": lambda row: (row.phase,),
-    "run": lambda row: (row.run_id,),
-    "status": lambda row: (row.shown,),
-    "tag": lambda row: row.tags,
-    "team": lambda row: (row.team,),
-}
-"""Field of a filter → where it looks. The page has the same, in choice.js."""
-
-
-def _searchable(row: Row) -> str:
-    told: tuple[str | None, ...] = (row.run_id, row.shown, row.cause, row.reason, row.phase, row.host)
-    told += (row.owner, row.team, row.doubt, row.fault, *row.conditions, *row.tags)
-    return "\n".join(each for each in told if each).casefold()

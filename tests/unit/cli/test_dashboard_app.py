@@ -124,6 +124,7 @@ def test_who_has_the_page_is_told_so() -> None:
         pytest.param(f"since={'9' * 400}", (None, None, ()), id="a number that is too long"),
         pytest.param("since=%D9%A7", (None, None, ()), id="digits of another script"),
         pytest.param("look=a,b,..,_x,%00,c", (None, None, ("a", "b", "c")), id="what is seen, but for what no run is"),
+        pytest.param("keys=lr,,eval%2Facc", (None, None, (), ("lr", "eval/acc")), id="values of keys"),
         pytest.param("look=" + ",".join(["r"] * 999), (None, None, ("r",) * 200), id="more than anybody sees"),
     ],
 )

@@ -25,6 +25,7 @@ SCRIPTS: Final = (
     "data.js",
     "morph.js",
     "rows.js",
+    "filter.js",
     "groups.js",
     "choice.js",
     "around.js",

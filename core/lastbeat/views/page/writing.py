@@ -21,6 +21,7 @@ from lastbeat.views.order import NEEDS_PEOPLE, need
 from lastbeat.views.page.assembling import page
 from lastbeat.views.page.embedding import fitted
 from lastbeat.views.readers import FleetReader, RunReader
+from lastbeat.views.row_keys import telling_keys
 from lastbeat.views.run_document import run_document
 
 log = logging.getLogger(__name__)
@@ -119,7 +120,10 @@ class PageOfFleet:
         if view.fault is not None or view.at is None:
             why = view.fault.reason if view.fault is not None else "the time ran out"
             return f"The page of the fleet was not written, and an older one stands: {why}"
-        fleet = fleet_document(view, made_at=now, live=False, interval_s=self._every_s, stale_s=self._stale_s)
+        keys = telling_keys(view.rows)
+        made = fleet_document(view, made_at=now, interval_s=self._every_s, stale_s=self._stale_s, keys=keys)
+        # Nobody can ask a file for more of them.
+        fleet = {**made, "keys": keys}
         needy = [row.run_id for row in view.rows if need(row, view.at) <= NEEDS_PEOPLE]
         costs = self._lost(now, min(until - _WRITE_S, (time.monotonic() + until) / 2))
         documents = self._documents(view.rows[:MOST_RUNS], now, until - _WRITE_S)

@@ -3,7 +3,8 @@
 const Around = (() => {
   const { el } = Draw;
   const SEARCHED = "All words must be in a run's name, status, conditions, phase, host, owner, tags, cause or reason, or " +
-    "in why its status may be out of date. In one field: tag:sweep3, owner:ana, cause:oom. A glob: *-seed1. -word: without.";
+    "in why its status may be out of date. In one field: tag:sweep3, owner:ana, cause:oom. A key of the configuration or " +
+    "a metric: optimizer:adam, lr>1e-4, loss<2, gpus>=8. Of names: *-seed1, /seed[12]$/. -word: without.";
 
   /** How people begin, of a fleet without runs. */
   function beginning(root) {

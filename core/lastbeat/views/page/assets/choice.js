@@ -48,33 +48,21 @@ const Choice = (() => {
     }, 300);
   }
 
-  /** Field of a filter → where it looks. The terminal has the same, in views/order.py. */
-  const FIELDS = { cause: (row) => [row.cause], condition: (row) => row.conditions, host: (row) => [row.host],
-    owner: (row) => [row.owner], phase: (row) => [row.phase], run: (row) => [row.run_id],
-    status: (row) => [row.shown], tag: (row) => row.tags ?? [], team: (row) => [row.team] };
+  let parsed = null, parsedOf = null;
 
-  /** `word` as a function of a row: somewhere in it, in one field, or a glob of its name; after "-" the opposite. */
-  function matching(word) {
-    const unwanted = word.length > 1 && word.startsWith("-");
-    const rest = unwanted ? word.slice(1) : word;
-    const [, name, part] = /^([a-z]+):(.*)$/.exec(rest) ?? [];
-    let found = (row) => Rows.text(row).includes(rest);
-    if (Object.hasOwn(FIELDS, name ?? "")) {
-      found = (row) => FIELDS[name](row).some((text) => (text ?? "").toLowerCase().includes(part));
-    } else if (/[*?]/.test(rest)) {
-      const glob = rest.replace(/[.+^${}()|[\]\\]/g, "\\$&").replace(/\*/g, ".*").replace(/\?/g, ".");
-      const pattern = new RegExp(`^${glob}$`);
-      found = (row) => pattern.test(row.run_id.toLowerCase());
-    }
-    return (row) => found(row) !== unwanted;
+  /** The words as a filter, made once for each text of them. */
+  function filter() {
+    if (parsedOf !== words) [parsed, parsedOf] = [Filter.parse(words), words];
+    return parsed;
   }
 
   /** The ids of the runs that match, in the order that was chosen; ties in the order of need. */
   function ids() {
-    const asked = words.toLowerCase().split(/\s+/).filter(Boolean).map(matching);
+    const asked = filter();
+    Data.askFor(asked.keys);
     const matches = (row) => {
       if (statuses.size && !statuses.has(row.shown) && !(statuses.has(NEED) && Rows.needs(row))) return false;
-      return asked.every((matches) => matches(row));
+      return asked.matches(row);
     };
     // As they come, they are in the order of need: there is nothing to sort.
     if (sorted.key === "status" && !sorted.down) return Data.rows.filter(matches).map((row) => row.run_id);
@@ -126,6 +114,7 @@ const Choice = (() => {
     NEED, MOST_TEXT, read, write, ids, counted, toggle, sortBy, pressed, statuses, columns,
     get words() { return words; },
     set words(text) { words = text; },
+    get fault() { return filter().fault; },
     get sorted() { return sorted; },
     /** Runs fold into groups in the order of need alone, and not where people look for runs by their words. */
     get folds() { return sorted.key === "status" && !sorted.down && words.trim() === ""; },

@@ -17,6 +17,7 @@
  *                                      It stands still between answers, for a beat may have come meanwhile.
  *   Data.age()                       seconds since then; of the file: since it was made
  *   Data.fresh                       whether that is as short as it gets
+ *   Data.askFor(keys)                names whose values rows are to have, see filter.js; Data.fleet.keys are all there are
  *   Data.want(ids)                   which runs people see right now; the server reads those first
  *   Data.pause(yes), Data.again()    stop and go on; ask now
  *   Data.maySilence                  whether this browser was let in by the dashboard's token
@@ -25,11 +26,11 @@
 const Data = (() => {
   const TIMEOUT_MS = 60000;
   const LONGEST_WAIT_S = 60;
-  const MOST_WANTED = 60;
+  const MOST_WANTED = 60, MOST_KEYS = 24;
   const listeners = new Set();
   const rows = new Map();
   let order = [], list = [], fleet = null, embeddedRuns = null, embeddedCauses = null, receivedAt = 0, firstVersion = null;
-  let wanted = [], timer = null, asking = null, failures = 0, embedded = false, maySilence = false;
+  let keys = [], keysOf = "", wanted = [], timer = null, asking = null, failures = 0, embedded = false, maySilence = false;
   let state = Object.freeze({ mode: "loading", paused: false, since: null, message: "", advice: "", retryAt: null });
 
   /** Why something could not be had, and what people can do. */
@@ -142,11 +143,13 @@ const Data = (() => {
 
   function question() {
     const asked = new URLSearchParams();
-    if (fleet !== null && typeof fleet.seq === "number" && fleet.epoch) {
+    // Rows that stand have the values of other keys, or none.
+    if (fleet !== null && typeof fleet.seq === "number" && fleet.epoch && keysOf === keys.join(",")) {
       asked.set("since", String(fleet.seq));
       asked.set("epoch", fleet.epoch);
     }
     if (wanted.length) asked.set("look", wanted.join(","));
+    if (keys.length) asked.set("keys", keys.join(","));
     const text = asked.toString().replaceAll("%2C", ",");
     return text ? `data/fleet?${text}` : "data/fleet";
   }
@@ -156,9 +159,11 @@ const Data = (() => {
     timer = null;
     if (asking !== null || embedded || state.paused || document.hidden) return;
     asking = get(question());
+    const askedFor = keys.join(",");
     let wait;
     try {
       take(await asking);
+      keysOf = askedFor;
       failures = 0;
       // While documents are still being read there is more to see soon; the server's own rounds set the pace.
       const usual = Math.min(LONGEST_WAIT_S, Math.max(1, Number(fleet.interval_s) || 15));
@@ -173,7 +178,15 @@ const Data = (() => {
       asking = null;
     }
     clearTimeout(timer);
-    timer = setTimeout(poll, wait * 1000);
+    timer = setTimeout(poll, keysOf === keys.join(",") || failures ? wait * 1000 : 0);
+  }
+
+  /** What was asked for once stays, so that a word that is typed again has its values at once. */
+  function askFor(names) {
+    const more = names.filter((name) => !keys.includes(name) && !name.includes(","));
+    if (more.length === 0) return;
+    keys = [...keys, ...more].slice(-MOST_KEYS);
+    poll();
   }
 
   // ---- the file -----------------------------------------------------------------------------------------------
@@ -270,7 +283,7 @@ const Data = (() => {
   }
 
   return Object.freeze({
-    Fault, start, run, causes, command, again, pause, now, age, subscribe, change,
+    Fault, start, run, causes, command, again, pause, now, age, subscribe, change, askFor,
     want: (ids) => { wanted = ids.slice(0, MOST_WANTED); },
     row: (id) => rows.get(id) ?? null,
     get rows() { return list; },

@@ -167,7 +167,7 @@ const Fleet = (() => {
       chip.setAttribute("aria-pressed", String(pressed));
       setText(chip.lastElementChild, Format.integer(count));
     }
-    setText(view.found, Choice.some ? `${Format.integer(many)} of ${Format.count(all, "run")}` : "");
+    setText(view.found, Choice.fault ?? (Choice.some ? `${Format.integer(many)} of ${Format.count(all, "run")}` : ""));
     const { key: by, down } = Choice.sorted;
     for (const [key, head] of view.heads) {
       if (key === by) head.setAttribute("aria-sort", down ? "descending" : "ascending");
