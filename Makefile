@@ -32,7 +32,7 @@ help:
 	@echo "make package build the zip that the Lambda function runs, into build/ (ARGS=\"--architecture x86_64\")"
 	@echo "make clean   remove .venv and everything else that these commands made"
 	@echo
-	@echo "PYTHON=…     the interpreter to make .venv with; else python3, else the newest one from 3.10 on"
+	@echo "PYTHON=…     the interpreter to make .venv with; else the system's, python3, or the newest one from 3.10 on"
 
 demo:
 	@.ci/venv demo

@@ -43,17 +43,16 @@ def ready(screen: Terminal) -> None:
     screen.wait_for(lambda shown: "41 " in shown.replace("of 41", "41 ") and "fails-1" in shown)
 
 
-def given_back(screen: Terminal, before: int) -> bool:
+def given_back(screen: Terminal) -> bool:
     """Whether the terminal is as it was: its screen, its cursor, its lines that wrap, its keys."""
     left = screen.raw.rfind(LEAVE)
     cursor = screen.raw.rfind(b"\x1b[?25h") > screen.raw.rfind(b"\x1b[?25l")
     wraps = screen.raw.rfind(b"\x1b[?7h") > screen.raw.rfind(b"\x1b[?7l")
-    return left > screen.raw.rfind(ENTER) and cursor and wraps and screen.modes() == before
+    return left > screen.raw.rfind(ENTER) and cursor and wraps and screen.as_before
 
 
 def test_it_shows_scrolls_filters_and_opens_a_run(place: Path) -> None:
     with terminal(LASTBEAT, "fleet", "--interval", "1", cwd=place, controlling=True) as screen:
-        before = screen.modes()
         ready(screen)
         assert b"owned" not in screen.raw, "training text does not get at the terminal's title"
         screen.press("G")
@@ -71,7 +70,7 @@ def test_it_shows_scrolls_filters_and_opens_a_run(place: Path) -> None:
         screen.wait_for(lambda shown: "this help" in shown)
         screen.press("xq")
         assert screen.wait_for_end() == 0
-        assert given_back(screen, before)
+        assert given_back(screen)
 
 
 def test_keys_that_come_at_once_are_for_what_is_shown_by_then(place: Path) -> None:
@@ -104,12 +103,11 @@ ENDS = [
 @pytest.mark.parametrize(("command", "number"), ENDS)
 def test_however_it_ends_the_terminal_is_as_it_was(place: Path, command: list[str], number: signal.Signals) -> None:
     with terminal(LASTBEAT, *command, cwd=place, controlling=True) as screen:
-        before = screen.modes()
         screen.wait_for(lambda shown: "of 41" in shown or "Step 25/100" in shown)
         assert not screen.modes() & termios.ECHO
         os.kill(screen.process.pid, number)
         assert screen.wait_for_end() == 0
-        assert given_back(screen, before)
+        assert given_back(screen)
 
 
 def test_ctrl_z_gives_the_shell_its_terminal_and_fg_comes_back(place: Path) -> None:

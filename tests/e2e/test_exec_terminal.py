@@ -31,6 +31,8 @@ class Screen:
         self.text = b""
         self.keys, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 111, 0, 0))
+        # Before the command can have changed them.
+        self.before = termios.tcgetattr(self.keys)
         streams: list[int] = [theirs] * 3
         if output is not None:
             streams[1] = os.open(output, os.O_WRONLY | os.O_CREAT)
@@ -102,12 +104,11 @@ def test_what_is_no_terminal_does_not_become_one(tmp_path: Path, screens: list[S
 def test_keys_reach_the_command_and_the_terminal_is_given_back(tmp_path: Path, screens: list[Screen]) -> None:
     screen = Screen(tmp_path, "sh", "-c", "echo ready; read line; echo got $line")
     screens.append(screen)
-    before = termios.tcgetattr(screen.keys)
     screen.until(b"ready\r\n")
     until(lambda: not termios.tcgetattr(screen.keys)[3] & termios.ICANON)
     os.write(screen.keys, b"hello\r")
     screen.until(b"got hello\r\n")
-    until(lambda: termios.tcgetattr(screen.keys)[:4] == before[:4])
+    until(lambda: termios.tcgetattr(screen.keys)[:4] == screen.before[:4])
     assert screen.status() == 0
 
 
@@ -139,14 +140,13 @@ def test_ctrl_c_is_not_undone_by_a_start_in_place(tmp_path: Path, screens: list[
     """
     screen = Screen(tmp_path, *by_start(act), options=("--max-restarts", "1", "--policy", "default"))
     screens.append(screen)
-    before = termios.tcgetattr(screen.keys)
     screen.until(b"ready\r\n")
     until(lambda: not termios.tcgetattr(screen.keys)[3] & termios.ICANON)
     os.write(screen.keys, b"\x03")
     assert screen.status() == 1
     assert starts(tmp_path) == [0]
     assert (left(tmp_path, "_error") or "").startswith("Cancelled: received signal 2 (SIGINT")
-    assert termios.tcgetattr(screen.keys)[:4] == before[:4], "the terminal is as it was"
+    assert termios.tcgetattr(screen.keys)[:4] == screen.before[:4], "the terminal is as it was"
 
 
 def test_a_new_size_reaches_the_command(tmp_path: Path, screens: list[Screen]) -> None:

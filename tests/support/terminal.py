@@ -19,10 +19,11 @@ from support.waiting import LIMIT_S
 class Terminal:
     """What a person would see of ``process``, as text without its colours."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", master: int) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", master: int, before: int) -> None:
         self.process = process
         self.raw = b""
         self._master = master
+        self._before = before
 
     def press(self, keys: str) -> None:
         """Type ``keys``; a control character is what the key sends."""
@@ -38,7 +39,12 @@ class Terminal:
 
     def modes(self) -> int:
         """The terminal's local modes: whether it echoes, and whether it hands over lines or keys."""
-        return int(termios.tcgetattr(self._master)[3])
+        return _modes(self._master)
+
+    @property
+    def as_before(self) -> bool:
+        """Whether the terminal hands over lines or keys, and echoes, as before the process began."""
+        return self.modes() == self._before
 
     @property
     def shown(self) -> str:
@@ -59,8 +65,10 @@ class Terminal:
         return self.process.wait(LIMIT_S)
 
     def _read(self) -> bool:
+        # Asked first: what it wrote before its end is there afterwards.
+        ended = self.process.poll() is not None
         if not select.select([self._master], [], [], 0.5)[0]:
-            return self.process.poll() is None
+            return not ended
         try:
             more = os.read(self._master, 65536)
         except OSError:  # How Linux says that the other side is closed.
@@ -85,6 +93,8 @@ def terminal(
     """
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    # Before the process can have changed them.
+    before = _modes(master)
     process = popen(
         [*command, *arguments],
         cwd=cwd,
@@ -97,8 +107,12 @@ def terminal(
     )
     os.close(slave)
     try:
-        yield Terminal(process, master)
+        yield Terminal(process, master, before)
     finally:
         process.kill()
         process.wait(LIMIT_S)
         os.close(master)
+
+
+def _modes(terminal: int) -> int:
+    return int(termios.tcgetattr(terminal)[3])
