@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -18,6 +19,7 @@ import yaml
 
 from lastbeat import __version__, settings
 from lastbeat_cli.main import lastbeat
+from lastbeat_cli.metrics import table
 from support import chart
 from support.checkout import ROOT
 
@@ -186,10 +188,16 @@ class _Metrics(BaseHTTPRequestHandler):
         """Nothing."""
 
 
+def passes(ago_s: float, interval_s: int = 60) -> str:
+    seen, interval = table.SEEN.name, table.INTERVAL.name
+    return f'{seen}{{fleet="s3://b/r"}} {time.time() - ago_s!r}\n{interval}{{fleet="s3://b/r"}} {interval_s}.0\n'
+
+
 HEALTH = [
-    pytest.param('lastbeat_up 1.0\nlastbeat_watched{fleet="s3://b/r"} 1.0\n', 0, id="passes leave their marks"),
-    pytest.param('lastbeat_up 1.0\nlastbeat_watched{fleet="s3://b/r"} 0.0\n', 1, id="passes have stopped"),
-    pytest.param("", 1, id="nothing is known"),
+    pytest.param(passes(30), 0, id="a pass has just seen the fleet"),
+    pytest.param(passes(2000), 1, id="passes have stopped"),
+    pytest.param(passes(2000, 3600), 0, id="passes are an hour apart"),
+    pytest.param("", 1, id="no pass has seen the fleet yet"),
     pytest.param(None, 1, id="nothing answers"),
 ]
 

@@ -37,12 +37,12 @@ containers:
       - {name: http, containerPort: {{ . }}}
     {{- end }}
     {{- if .health }}
-    # A sweep that has left no mark for a quarter of an hour is started again.
+    # A sweep that has not seen the fleet for a quarter of an hour is started again.
     livenessProbe:
       exec: {command: [/opt/lastbeat/bin/python, /opt/lastbeat/health.py]}
       periodSeconds: 60
       timeoutSeconds: 10
-      failureThreshold: 15
+      failureThreshold: 3
     {{- else if eq .part "dashboard" }}
     readinessProbe:
       tcpSocket: {port: http}

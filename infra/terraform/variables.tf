@@ -1,0 +1,93 @@
+variable "name" {
+  description = "Name of the function, and the beginning of every other name."
+  type        = string
+  default     = "lastbeat"
+}
+
+variable "bucket" {
+  description = "Bucket that the runs lie in, in this region, with its notifications to EventBridge turned on."
+  type        = string
+}
+
+variable "prefix" {
+  description = "Folder of the runs in the bucket, without a slash at either end."
+  type        = string
+  default     = "training-runs"
+}
+
+variable "zip" {
+  description = "The function's zip, as infra/package.sh builds it."
+  type        = string
+}
+
+variable "architecture" {
+  description = "What the zip was built for: arm64 or x86_64."
+  type        = string
+  default     = "arm64"
+}
+
+variable "runtime" {
+  description = "What the zip was built for: python3.11 to python3.14."
+  type        = string
+  default     = "python3.13"
+}
+
+variable "interval_minutes" {
+  description = "Minutes between two passes over the fleet."
+  type        = number
+  default     = 1
+}
+
+variable "settings" {
+  description = "Further settings that are no secrets, by their names: { ALERT_ON = \"failed,timed_out\" }."
+  type        = map(string)
+  default     = {}
+}
+
+variable "slack_webhook_parameter" {
+  description = "Name of the SecureString in Parameter Store that holds the Slack webhook, with its leading slash; empty for none."
+  type        = string
+  default     = ""
+}
+
+variable "slack_webhook_secret" {
+  description = "Or the name of the secret in Secrets Manager that holds it."
+  type        = string
+  default     = ""
+}
+
+variable "alert_email" {
+  description = "Address that the topic's mail goes to; it has to be confirmed once. Empty for none."
+  type        = string
+  default     = ""
+}
+
+variable "memory_mb" {
+  description = "Memory of the function; its share of a processor grows with it."
+  type        = number
+  default     = 512
+}
+
+variable "fanout_runs" {
+  description = "With more active runs than this a pass is split over the queue."
+  type        = number
+  default     = 2000
+}
+
+variable "workers" {
+  description = "Most parts of a split pass that are swept at once."
+  type        = number
+  default     = 10
+}
+
+variable "log_retention_days" {
+  description = "Days that the function's log is kept."
+  type        = number
+  default     = 30
+}
+
+variable "key_arns" {
+  description = "ARNs of the KMS keys of your own that the bucket or the webhook is encrypted with."
+  type        = list(string)
+  default     = []
+}
