@@ -33,8 +33,10 @@ def program(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def venv(checkout: Path, level: str = "demo", python: str = "") -> "subprocess.CompletedProcess[str]":
-    environment = {"PATH": str(checkout.parent / "bin"), "PYTHON": python, "HOME": str(checkout.parent)}
+def venv(
+    checkout: Path, level: str = "demo", python: str = "", folders: str = ""
+) -> "subprocess.CompletedProcess[str]":
+    environment = {"PATH": f"{checkout.parent / 'bin'}{folders}", "PYTHON": python, "HOME": str(checkout.parent)}
     command = [str(checkout / ".ci" / "venv"), level]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
@@ -49,6 +51,18 @@ def test_a_complete_install_is_left_alone_without_a_word(checkout: Path) -> None
     installed(checkout, "demo")
     done = venv(checkout)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_python_of_the_system_comes_before_another_that_is_earlier_on_the_path(checkout: Path) -> None:
+    program(checkout.parent / "bin" / "python3", f'exec "{sys.executable}" "$@"')
+    (checkout / ".ci" / "install.py").write_text("import sys; print(sys.executable)")
+    system = "/usr/bin/python3"
+    suits = "import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 10))"
+    asked = [system, "-c", suits] if Path(system).exists() else ["false"]
+    suitable = subprocess.run(asked, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    done = venv(checkout, folders=":/usr/bin")
+    assert done.stdout.strip() == (system if suitable else sys.executable), done.stderr
+    assert venv(checkout).stdout.strip() == sys.executable
 
 
 def not_found(checkout: Path) -> None:
