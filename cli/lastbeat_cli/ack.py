@@ -8,8 +8,8 @@ import click
 from lastbeat.model.record import Acknowledgement
 from lastbeat.model.silence import InvalidSilenceError, check_why
 from lastbeat.model.view import RunView
-from lastbeat.settings import opening
-from lastbeat.stores.port import StoreError
+from lastbeat.settings import Settings, opening
+from lastbeat.stores.port import Store, StoreError
 from lastbeat.views.order import NEEDS_PEOPLE, need
 from lastbeat.watch.record.acknowledging import acknowledge, withdraw
 from lastbeat_cli import exits, logs, options, values
@@ -59,15 +59,26 @@ def command(*, runs: tuple[str, ...], note: str, undo: bool, as_json: bool, **gi
             raise StoreError("none of these runs is acknowledged", "'lastbeat fleet' shows which are")
         tell({"withdrawn": done}, (f"Withdrawn: {name}" for name in done), as_json=as_json)
         return exits.OK
-    needy = _needy(chosen, runs)
-    # The note is read in the record and on the page, so secrets are masked before it is stored.
-    about = Acknowledgement(store.clock(), author(), logs.redact(check_why(note)))
-    for run_id, view in needy.items():
-        acknowledge(store, run_id, replace(about, transition=view.transitions or 0, conditions=tuple(view.conditions)))
-    names = list(needy)
+    names, about = _acknowledge(store, chosen, runs, check_why(note))
     document = {"acknowledged": names, "by": about.by, "note": about.note}
     tell(document, (f"Acknowledged: {name}" for name in names), as_json=as_json)
     return exits.OK
+
+
+def acknowledge_runs(settings: Settings, store: Store, runs: Sequence[str], note: str) -> list[str]:
+    """Acknowledge those of ``runs`` that need attention, and return their ids. Raises :class:`StoreError`."""
+    return _acknowledge(store, choose(settings, store, runs), runs, note)[0]
+
+
+def _acknowledge(
+    store: Store, chosen: Sequence[ChosenRun], asked: Sequence[str], note: str
+) -> tuple[list[str], Acknowledgement]:
+    needy = _needy(chosen, asked)
+    # The note is read in the record and on the page, so secrets are masked before it is stored.
+    about = Acknowledgement(store.clock(), author(), logs.redact(note))
+    for run_id, view in needy.items():
+        acknowledge(store, run_id, replace(about, transition=view.transitions or 0, conditions=tuple(view.conditions)))
+    return list(needy), about
 
 
 def _needy(chosen: Sequence[ChosenRun], asked: Sequence[str]) -> dict[str, RunView]:

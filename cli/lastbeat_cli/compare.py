@@ -1,7 +1,7 @@
 """``report compare``: several runs beside each other."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import click
@@ -56,6 +56,11 @@ def command(*, runs: tuple[str, ...], as_json: bool, **given: str | None) -> int
     else:
         paint.show(list(_lines(found, paint.width(sys.stdout), signs.of(sys.stdout))))
     return exits.OK
+
+
+def comparison_lines(views: Sequence[RunView], columns: int, made_of: Signs) -> Iterator[Line]:
+    """``views`` beside each other, as ``compare`` prints them."""
+    return _lines(compare(views), columns, made_of)
 
 
 def _lines(found: Comparison, columns: int, made_of: Signs) -> Iterator[Line]:

@@ -13,7 +13,7 @@ def runs(tmp_path: Path) -> Path:
     """A fleet that a sweep has seen: one failed, one done, one hostile and alive, one that fell silent since."""
     root = tmp_path / "training-runs"
     failed = RunFolder(root, "fails-1")
-    failed.metadata()
+    failed.metadata(config={"optim.lr": 3e-4})
     failed.put("_error", "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
     done = RunFolder(root, "done-1")
     done.metadata()
@@ -36,7 +36,8 @@ def test_a_pipe_gets_one_plain_table_and_nothing_is_written(runs: Path) -> None:
     before = files(runs)
     done = call(LASTBEAT, "fleet", cwd=runs, COLUMNS="120")
     assert (done.returncode, done.stderr) == (0, "")
-    lines = [line for line in done.stdout.splitlines() if not line.startswith("    ")]
+    lines = done.stdout.splitlines()
+    assert len(lines) == 8, "one line a run"
     assert lines[0].startswith(f"{runs / 'training-runs'} · seen ")
     assert lines[1] == "✖ 1 FAILED  ▲ 1 WARNING  ● 1 RUNNING  ✔ 1 SUCCEEDED"
     assert lines[2] == ""
@@ -45,6 +46,9 @@ def test_a_pipe_gets_one_plain_table_and_nothing_is_written(runs: Path) -> None:
     assert lines[4].split()[2] in {"fails-1", "silent-1"}
     assert lines[7].split()[2] == "done-1"
     assert "oom: CUDA out of memory." in done.stdout
+    explained = call(LASTBEAT, "fleet", "--explain", cwd=runs, COLUMNS="120").stdout
+    assert "    → " in explained
+    assert set(lines[3:]) <= set(explained.splitlines())
     assert "\x1b" not in done.stdout
     assert "\u202e" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 120
@@ -72,6 +76,9 @@ ASKED = [
     pytest.param(["fails-*", "d*"], ["fails-1", "done-1"], id="several globs"),
     pytest.param(["--status", "succeeded,failed"], ["fails-1", "done-1"], id="statuses, in small letters"),
     pytest.param(["--status", "UNKNOWN"], [], id="none is like that"),
+    pytest.param(["f*", "d*", "--sort", "run"], ["done-1", "fails-1"], id="by name"),
+    pytest.param(["f*", "d*", "--sort", "-gpus,-run"], ["fails-1", "done-1"], id="what none has leaves the next key"),
+    pytest.param(["--filter", "/^[df]/ lr>1e-4"], ["fails-1"], id="a number of the configuration"),
 ]
 
 
@@ -84,6 +91,31 @@ def test_what_was_asked_for(runs: Path, arguments: list[str], expected: list[str
     table = call(LASTBEAT, "fleet", *arguments, "--once", cwd=runs).stdout
     assert all(run_id in table for run_id in expected)
     assert ("no run is like that" in table) == (not expected)
+
+
+def test_columns_and_views_that_a_team_saves(runs: Path) -> None:
+    asked = ["fails-*", "--filter", "cause:oom", "--sort", "-lr", "--columns", "run,lr,cause"]
+    saved = call(LASTBEAT, "fleet", *asked, "--save-view", "ooms", cwd=runs)
+    assert (saved.stdout, saved.stderr) == ("Saved: the view ooms\n", "")
+    table = call(LASTBEAT, "fleet", "--view", "ooms", cwd=runs).stdout.splitlines()
+    assert [line.split() for line in table[3:]] == [["RUN", "lr", "CAUSE"], ["fails-1", "0.0003", "oom"]]
+    document = json.loads(call(LASTBEAT, "fleet", "--view", "ooms", "--json", cwd=runs).stdout)
+    assert [run["values"] for run in document["runs"]] == [{"lr": 0.0003}]
+    (view,) = document["views"]
+    assert (view["name"], view["filter"], view["columns"], "@" in view["by"]) == (
+        "ooms",
+        "cause:oom",
+        "run,lr,cause",
+        True,
+    )
+    misspelt = call(LASTBEAT, "fleet", "--view", "oms", "--once", cwd=runs)
+    assert (misspelt.returncode, "ooms" in misspelt.stderr) == (3, True)
+    refused = call(LASTBEAT, "fleet", "--filter", "/(a+)+/", cwd=runs)
+    assert (refused.returncode, "repeats a group" in refused.stderr) == (3, True)
+    assert "Note: no run says anything under lrr" in call(LASTBEAT, "fleet", "--sort", "lrr", cwd=runs).stdout
+    assert call(LASTBEAT, "fleet", "--save-view", "ooms", cwd=runs).stdout == "Removed: the view ooms\n"
+    nothing = call(LASTBEAT, "fleet", "--save-view", "ooms", cwd=runs)
+    assert (nothing.returncode, "nothing to save" in nothing.stderr) == (3, True)
 
 
 def test_the_document_is_one_line_in_ascii(runs: Path) -> None:

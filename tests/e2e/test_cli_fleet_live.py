@@ -73,6 +73,33 @@ def test_it_shows_scrolls_filters_and_opens_a_run(place: Path) -> None:
         assert given_back(screen)
 
 
+def test_it_acts_on_a_run_shows_its_log_and_compares(own: Path) -> None:
+    (own / "training-runs" / "fails-1" / "logs").mkdir()
+    (own / "training-runs" / "fails-1" / "logs" / "train.log").write_text("step 1\nthe last line\n")
+    with terminal(LASTBEAT, "fleet", "--interval", "1", cwd=own, controlling=True) as screen:
+        ready(screen)
+        screen.press("l")
+        screen.wait_for(lambda shown: "the last line" in shown and "l all about it" in shown)
+        screen.press("q")
+        screen.press("c")
+        screen.wait_for(lambda shown: "tick runs with Space" in shown)
+        screen.press(" c")
+        screen.wait_for(lambda shown: "loss curve" in shown and "fails-1" in shown and "q back" in shown)
+        screen.press("q\x1bg")
+        screen.press("amine\r")
+        screen.wait_for(lambda shown: "acknowledged: fails-1" in shown)
+        screen.wait_for(lambda shown: "acknowledged by" in shown)
+        screen.press("g")
+        screen.press("s\x152h\r")
+        screen.wait_for(lambda shown: "silenced for 2h" in shown)
+        screen.press("Srun\rCrun,status\r")
+        screen.wait_for(lambda shown: "RUN      STATUS" in shown)
+        screen.press("q")
+        assert screen.wait_for_end() == 0
+    assert '"note": "mine"' in (own / "training-runs" / "fails-1" / "_watchdog.json").read_text()
+    assert '"fails-1"' in (own / "training-runs" / "_watchdog" / "silences.json").read_text()
+
+
 def test_keys_that_come_at_once_are_for_what_is_shown_by_then(place: Path) -> None:
     with terminal(LASTBEAT, "fleet", cwd=place, controlling=True) as screen:
         ready(screen)

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -14,6 +14,8 @@ from lastbeat.model.status import Status, steps_done
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration
 from lastbeat.model.view import Row
+from lastbeat.views.order import NEEDS_PEOPLE, need
+from lastbeat.views.row_keys import value
 from lastbeat_cli import lines
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.signs import Signs
@@ -49,9 +51,9 @@ def status(row: Row, sight: Sight) -> Cell:
     return f"{sight.signs.of(looks)} {word}{'' if row.doubt is None else '?'}", signs.style(looks)
 
 
-def run(row: Row, _: Sight) -> Cell:
+def run(row: Row, sight: Sight) -> Cell:
     """The run's id."""
-    return signs.name(row.run_id), "heading" if _needs_people(row) else ""
+    return signs.name(row.run_id), "heading" if need(row, sight.at) <= NEEDS_PEOPLE else ""
 
 
 def percent(row: Row, sight: Sight) -> Cell:
@@ -172,11 +174,6 @@ def _why(row: Row, at: datetime | None, *, short: bool) -> list[str]:
     return told
 
 
-def _needs_people(row: Row) -> bool:
-    troubled = signs.word(row) in {"FAILED", "TIMED_OUT", "UNKNOWN", signs.WARNING}
-    return row.acknowledged is None and (troubled or row.doubt is not None or row.stands_still)
-
-
 def _count(value: int | None) -> int | None:
     return value if value is not None and 0 <= value < _MOST else None
 
@@ -219,6 +216,8 @@ class Column:
     """Smallest width to which it may be cut; None if it is shown whole or not at all."""
     first: bool = False
     """Whether it is cut last, after columns of less worth are dropped."""
+    asked: bool = False
+    """Whether people asked for it: then it is shown, whatever there is in it."""
     usual: int = 0
     """Width that it gets before columns of less worth; it gets more if there is room."""
 
@@ -263,3 +262,32 @@ COLUMNS: Final = (
     Column("WHY", why, ALWAYS, least=12, usual=36),
     Column("HOST", _text(lambda row: signs.harmless(row.host or "", 100), "dim"), 10),
 )
+_MORE: Final = (
+    Column("TAGS", _text(lambda row: signs.harmless(", ".join(row.tags), 200)), ALWAYS, least=6, usual=20),
+    Column("TEAM", _text(lambda row: signs.harmless(row.team or "", 100)), ALWAYS),
+    Column("CAUSE", _text(lambda row: signs.harmless(row.cause or "", 100)), ALWAYS),
+)
+_HEADED: Final = {each.heading.lower(): each for each in (*COLUMNS, *_MORE) if each.heading}
+_NAMED: Final = {**_HEADED, "progress": _HEADED["done"], "tag": _HEADED["tags"]}
+NAMES: Final = tuple(_NAMED)
+"""The columns that have names of their own; any other name is a key of a configuration, or a metric."""
+
+
+def column(name: str) -> Column:
+    """The column that people ask for as ``name``."""
+    known = _NAMED.get(name.casefold())
+    return replace(known, worth=ALWAYS, asked=True) if known else Column(name, _key(name), ALWAYS, True, asked=True)
+
+
+def _key(name: str) -> Callable[[Row, Sight], Cell]:
+    """The cells of a key of configurations, or of a metric."""
+
+    def cell(row: Row, _: Sight) -> Cell:
+        found = value(row, name)
+        if found is None:
+            return "", ""
+        if isinstance(found, bool):
+            return str(found).lower(), ""
+        return signs.harmless(number(found, 4) if isinstance(found, float) else str(found), 100), ""
+
+    return cell

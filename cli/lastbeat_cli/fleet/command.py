@@ -2,22 +2,27 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
-from functools import partial
 from typing import Final
 
 import click
 
+from lastbeat.model.named_view import NamedView
+from lastbeat.model.text import one_line
 from lastbeat.model.view import FleetView, Row
-from lastbeat.settings import Settings
-from lastbeat.views.documents import fleet_document
+from lastbeat.settings import Settings, SettingsError, opening
+from lastbeat.stores.port import Store
+from lastbeat.views.documents import fleet_document, plain
 from lastbeat.views.filters import parse
-from lastbeat.views.order import NEEDS_PEOPLE, need, select
+from lastbeat.views.named_views import NAME_LIMIT, save_view, view_named
+from lastbeat.views.order import NEEDS_PEOPLE, need
 from lastbeat.views.watching import FleetWatch, fleet_watch
 from lastbeat_cli import exits, fleet, options, values
-from lastbeat_cli.document import dump
+from lastbeat_cli.author import author
+from lastbeat_cli.document import dump, tell
 from lastbeat_cli.fleet import cells, head
+from lastbeat_cli.fleet.asked import FleetAsked, listed
 from lastbeat_cli.fleet.table import table
 from lastbeat_cli.terminal import live, paint, signs
 from lastbeat_cli.terminal.paint import Line, line, rendered, sentence
@@ -25,10 +30,9 @@ from lastbeat_cli.terminal.progress_line import ProgressLine
 from lastbeat_cli.terminal.signs import Signs, harmless
 
 WHICH = "Which runs"
+SHOWN = "How they are shown"
 _LIMIT_S: Final = 900.0
 """Longest time, in seconds, to read the fleet with --once. The output says what was not read by then."""
-Chosen = Callable[[Iterable[Row]], tuple[Row, ...]]
-"""The rows that the user asked for."""
 EPILOG = """\
 Exit status:
   0  the fleet was read, whatever the state of its runs
@@ -39,17 +43,20 @@ For a check that fails when a run fails, use lastbeat sweep --once or lastbeat w
 Examples:
   lastbeat fleet
   lastbeat fleet 'mistral-*' --status FAILED,WARNING --since 7d
-  lastbeat fleet --filter 'tag:sweep3 cause:oom'
+  lastbeat fleet --filter 'tag:sweep3 lr>1e-4' --sort -loss --columns run,loss,lr
   lastbeat fleet --once --json
 
-This command is read-only. On a terminal, ? lists the keys. Each interval costs at most one listing of the store; while
-a run is open, only that run is read. For up to 5 seconds, fleet also reads the logs of runs that no pass has recorded,
-and keeps their causes in LASTBEAT_STATE_DIR.
+Without --save-view this command is read-only; so is the live table, but for its keys s and a. On a terminal, ? lists
+the keys. Each interval costs at most one listing of the store; while a run is open, only that run is read. For up to 5
+seconds, fleet also reads the logs of runs that no pass has recorded, and keeps their causes in LASTBEAT_STATE_DIR.
 """
 MOST_TOLD: Final = 25
 """Most runs shown with reason and advice."""
+USUAL: Final = FleetAsked()
 _INDENT: Final = "    "
 _LINES: Final = 2
+_WHOLE: Final = 5000
+"""Width of a table that nothing is cut of."""
 _MOST: Final = 5
 """Most lines of a sentence above or below the table."""
 
@@ -61,7 +68,19 @@ _MOST: Final = 5
 @options.option(
     "--filter WORDS", "Only runs that all words match: 'owner:ana lr>1e-4 -seed1'.", WHICH, name="text", default=""
 )
-@options.option("--once", "Print one plain table with reasons and advice, as into a pipe.")
+@options.option(
+    "--sort KEYS", "Order: a column, a key of configurations or a metric; -KEY from large.", SHOWN, default=""
+)
+@options.option("--columns NAMES", f"Columns: {', '.join(cells.NAMES)}; keys, metrics.", SHOWN, default="")
+@options.option("--explain", "Below each run that needs attention, print why, and what to do.", SHOWN)
+@options.option("--view NAME", "As the team saved it in _watchdog/views.json; options add to it.", SHOWN, default="")
+@options.option(
+    "--save-view NAME",
+    "Save filter, status, order and columns for the team; none of them removes it.",
+    SHOWN,
+    name="save",
+)
+@options.option("--once", "Print one plain table, a line for each run, as into a pipe.")
 @options.option("--interval SECONDS", "Time between two reads of the store [5].", name="pace", default="5")
 @options.stale_minutes()
 @options.place
@@ -72,6 +91,11 @@ def command(  # noqa: PLR0913 - each is an option
     named: tuple[str, ...],
     since: str,
     text: str,
+    sort: str,
+    columns: str,
+    explain: bool,
+    view: str,
+    save: str | None,
     once: bool,
     pace: str,
     as_json: bool,
@@ -83,16 +107,32 @@ def command(  # noqa: PLR0913 - each is an option
     """
     faults: list[str] = []
     values.check_globs(globs, faults)
-    wanted = statuses(named, faults)
+    asked = FleetAsked(globs, statuses(named, faults), text, listed(sort), listed(columns), explain)
     since_s = values.since(since, faults)
     interval_s = values.interval(pace, faults)
     if (fault := parse(text).fault) is not None:
         faults.append(f"--filter: {fault}")
     settings = values.settings(given, faults, warns=True)
-    watch = fleet_watch(settings, since_s=since_s, explains=True)
+    store = opening.store(settings)
+    if view:
+        asked = asked.over(view_named(store, view))
+    if save is not None:
+        return _save(store, asked.saved_as(save, author()), as_json=as_json)
+    watch = fleet_watch(settings, since_s=since_s, at=store, explains=True)
     if once or as_json or not live.possible():
-        return _once(settings, watch, partial(select, globs=globs, statuses=wanted, text=text), as_json=as_json)
-    return fleet.look.follow(settings, watch, globs, wanted, text, interval_s)
+        return _once(settings, watch, asked, as_json=as_json)
+    return fleet.look.follow(settings, watch, asked, interval_s)
+
+
+def _save(store: Store, view: NamedView, *, as_json: bool) -> int:
+    if not view.name.strip() or len(view.name) > NAME_LIMIT or view.name != one_line(view.name):
+        raise SettingsError([f"--save-view: a name has one line of at most {NAME_LIMIT} characters"])
+    there = save_view(store, view)
+    if view.is_empty and not there:
+        raise SettingsError(["--save-view: there is nothing to save; give --filter, --status, --sort or --columns"])
+    done = "Removed" if view.is_empty else "Replaced" if there else "Saved"
+    tell({"view": plain(view)}, [f"{done}: the view {view.name}"], as_json=as_json)
+    return exits.OK
 
 
 def statuses(named: tuple[str, ...], faults: list[str]) -> tuple[str, ...]:
@@ -109,49 +149,50 @@ def statuses(named: tuple[str, ...], faults: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _once(settings: Settings, watch: FleetWatch, chosen: Chosen, *, as_json: bool) -> int:
+def _once(settings: Settings, watch: FleetWatch, asked: FleetAsked, *, as_json: bool) -> int:
     with ProgressLine() as progress:
         view = watch.open(time.monotonic() + _LIMIT_S, progress.runs)
     if as_json:
-        _print_document(settings, view, chosen)
+        _print_document(settings, view, asked)
     else:
-        _print_table(view, chosen)
+        paint.show(lines(view, asked.rows(view.rows), paint.width(sys.stdout), signs.of(sys.stdout), asked))
     return exits.OK if view.at is not None and view.fault is None else exits.UNKNOWN
 
 
-def _print_document(settings: Settings, view: FleetView, chosen: Chosen) -> None:
+def _print_document(settings: Settings, view: FleetView, asked: FleetAsked) -> None:
     now = datetime.now(timezone.utc)
-    told = fleet_document(view, made_at=now, stale_s=settings.policy.stale_s)
-    shown = {row.run_id for row in chosen(view.rows)}
+    told = fleet_document(view, made_at=now, stale_s=settings.policy.stale_s, keys=asked.keys)
     runs = told["runs"]
     if isinstance(runs, list):
-        # Counts and order stay those of the whole fleet.
-        told["runs"] = [run for run in runs if run["run_id"] in shown]
+        # Counts and ranks stay those of the whole fleet.
+        known = {run["run_id"]: run for run in runs}
+        told["runs"] = [known[row.run_id] for row in asked.rows(view.rows)]
     print(dump(told))
 
 
-def _print_table(view: FleetView, chosen: Chosen) -> None:
-    rows = chosen(view.rows)
-    paint.show(lines(view, rows, paint.width(sys.stdout), signs.of(sys.stdout)))
-
-
-def lines(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs) -> list[Line]:
+def lines(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs, asked: FleetAsked = USUAL) -> list[Line]:
     """``rows`` of ``view`` as a table, with the lines above and below it."""
     body: list[Line] = []
     if rows:
-        body = [line(""), *_table(view, rows, columns, signs_of)]
+        body = [line(""), *_table(view, rows, columns, signs_of, asked)]
     elif text := head.none(view):
         body = [line(""), *(line(part, "dim") for part in sentence(text, columns, _MOST))]
     return [
         *head.head(view, view.at, columns, signs_of, _MOST),
         *body,
         *head.notes(view, columns, signs_of, _MOST),
+        *(line(f"Note: no run says anything under {harmless(key, 100)}", "dim") for key in asked.unknown(view.rows)),
     ]
 
 
-def _table(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs) -> Iterator[Line]:
-    heading, *shown = table(rows, columns, view.at, signs_of, whole_ids=True)
+def _table(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs, asked: FleetAsked) -> Iterator[Line]:
+    # Columns that were asked for are shown whole: a program may read them.
+    room = _WHOLE if asked.columns and not paint.capable(sys.stdout) else columns
+    heading, *shown = table(rows, room, view.at, signs_of, whole_ids=True, chosen=asked.shown)
     yield heading
+    if not asked.explain:
+        yield from shown
+        return
     told = 0
     for row, each in zip(rows, shown, strict=True):
         yield each

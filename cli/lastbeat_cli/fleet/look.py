@@ -2,19 +2,24 @@
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from lastbeat.model.view import FleetView, Row
+from lastbeat.model.view import FleetView
 from lastbeat.settings import Settings, opening
+from lastbeat.stores.port import StoreError
 from lastbeat.views.one_run import run_watch
-from lastbeat.views.order import select
 from lastbeat.views.watching import FleetWatch
 from lastbeat_cli import exits
+from lastbeat_cli.compare import comparison_lines
+from lastbeat_cli.fleet import doing
+from lastbeat_cli.fleet.asked import FleetAsked
 from lastbeat_cli.fleet.screen import FleetScreen
 from lastbeat_cli.run import page as run_page
-from lastbeat_cli.terminal import live, signs
+from lastbeat_cli.taken_out import choose
+from lastbeat_cli.terminal import live, scrolled, signs
 from lastbeat_cli.terminal.live import Feed
 from lastbeat_cli.terminal.screen import Screen
 
@@ -29,17 +34,11 @@ _OPENING_S: Final = 0.5
 """Seconds between two updates of the table while the fleet is read for the first time."""
 
 
-def follow(
-    settings: Settings, watch: FleetWatch, globs: Sequence[str], statuses: Sequence[str], text: str, interval_s: float
-) -> int:
-    """Show the fleet until the user quits. Returns the exit status. What is typed as a filter adds to ``text``."""
+def follow(settings: Settings, watch: FleetWatch, asked: FleetAsked, interval_s: float) -> int:
+    """Show the fleet until the user quits. Returns the exit status."""
     # Short, so that the thread that reads thousands of documents does not delay a key.
     sys.setswitchinterval(_SWITCH_S)
-
-    def chosen(rows: Iterable[Row], named: Sequence[str], typed: str) -> tuple[Row, ...]:
-        return select(rows, globs, named, f"{text} {typed}")
-
-    table = FleetScreen(chosen, signs.of(sys.stdout), statuses)
+    table = FleetScreen(asked, signs.of(sys.stdout))
     with Screen() as screen, live.quiet():
         look = _Look(watch, screen)
         feed = Feed(look.look, interval_s, screen.wake)
@@ -115,14 +114,35 @@ def _show(
         look.wanted = table.in_sight
         keys = screen.wait(TICK_S)
         for index, key in enumerate(keys):
-            action = table.press(key)
+            action, run_id = table.press(key), table.picked()
             if action == "quit":
                 return
-            run_id = table.picked() if action == "open" else None
-            if run_id is not None:
-                store = store or opening.store(settings)
-                look.paused = True
-                screen.put_back(keys[index + 1 :])
-                run_page.show(screen, run_watch(settings, run_id, at=store), interval_s, signs.of(sys.stdout))
-                look.paused = False
+            if action is None or run_id is None:
+                continue
+            store = store or opening.store(settings)
+            screen.put_back(keys[index + 1 :])
+            if action in {"silence", "ack"}:
+                do = doing.silence if action == "silence" else doing.acknowledge
+                table.note = doing.done(partial(do, settings, store, run_id, table.entered))
                 break
+            look.paused = True
+            watch = run_watch(settings, run_id, at=store)
+            if action != "compare":
+                run_page.show(screen, watch, interval_s, signs.of(sys.stdout), logs=action == "logs")
+            else:
+                table.note = _compare(settings, store, screen, [*table.ticked, run_id])
+            look.paused = False
+            break
+
+
+def _compare(settings: Settings, store: "Store", screen: Screen, runs: Sequence[str]) -> str:
+    """Show these runs beside each other until the user leaves; or what is wrong."""
+    chosen = tuple(dict.fromkeys(runs))
+    if len(chosen) < 2:
+        return "tick runs with Space first, then c compares them with this one"
+    try:
+        views = [run.view for run in choose(settings, store, chosen) if run.view is not None]
+    except StoreError as fault:
+        return str(fault)
+    scrolled.show(screen, lambda columns: list(comparison_lines(views, columns, signs.of(sys.stdout))))
+    return ""

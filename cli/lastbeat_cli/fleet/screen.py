@@ -1,29 +1,37 @@
 """The live table of a fleet, and the effect of each key on it. Independent of terminal and store."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from lastbeat.model.view import FleetView, Row
-from lastbeat.views.order import STANDS_STILL
+from lastbeat.views.filters import parse
+from lastbeat.views.order import NEEDS_PEOPLE, need
 from lastbeat_cli.fleet import cells as fleet_cells
 from lastbeat_cli.fleet import head as fleet_head
+from lastbeat_cli.fleet.asked import FleetAsked, listed
 from lastbeat_cli.fleet.table import table
 from lastbeat_cli.terminal import scrolled, signs
 from lastbeat_cli.terminal.keys import PASTED
 from lastbeat_cli.terminal.paint import Line, cells, cut, line, sentence
 from lastbeat_cli.terminal.signs import Signs, harmless
 
-Select = Callable[[Sequence[Row], Sequence[str], str], Sequence[Row]]
-"""Rows, statuses (empty for all) and a text → the matching rows, in the same order."""
-
-_NEED: Final = ("FAILED", "TIMED_OUT", "WARNING", "UNKNOWN")
+_WORDS: Final = (
+    "FAILED", "TIMED_OUT", "WARNING", "UNKNOWN", "NO_HEARTBEAT", "SUCCEEDED", "CANCELLED", "PREEMPTED",
+)  # fmt: skip
+_ACTIONS: Final = {"enter": "open", "right": "open", "l": "logs", "c": "compare"}
+"""Key → what the caller does to the chosen run."""
+NEEDS: Final = "who needs people"
 FILTERS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("all", ()),
-    ("who needs people", (*_NEED, STANDS_STILL)),
-    ("RUNNING", ("RUNNING",)),
-    *((name, (name,)) for name in (*_NEED, "NO_HEARTBEAT", "SUCCEEDED", "CANCELLED", "PREEMPTED")),
+    (NEEDS, ()),
+    *((name, (name,)) for name in ("RUNNING", *_WORDS)),
 )
+_ASKS: Final = {"/": "filter", "S": "sort", "C": "columns", "s": "silence", "a": "ack"}
+"""Key → what is typed after it."""
+_TYPED: Final = {"filter": "/", "sort": "sort by: ", "columns": "columns: "}
+MOST_TICKED: Final = 20
 _LONGEST: Final = 200
 _DETAIL_LINES: Final = 2
 _MOST_DETAIL: Final = 8
@@ -32,8 +40,12 @@ HELP: Final = (
     "q              quit; Ctrl-C does, too",
     "↑ ↓  j k       up and down; PageUp, PageDown, Home, End, g and G too",
     "Enter          all about the run, t its curves; q or Escape comes back",
-    "/, or paste    filter by text: run, status, phase, host, why; Escape ends it",
-    "s              which statuses are shown: all, who needs people, one alone",
+    "/, or paste    filter: oom, owner:ana, lr>1e-4, *-seed1, -word; Escape ends it",
+    "f              which statuses are shown: all, who needs people, one alone",
+    "S  C           sort by keys, loss,-lr; choose columns, run,loss,lr (none: usual)",
+    "l              the run's log as it grows",
+    "Space  c       tick runs; compare those that are ticked with this one",
+    "s  a           silence the run for a while; acknowledge it, with a note",
     "Ctrl-L         redraw the screen",
     "Ctrl-Z         back to the shell; fg comes back here",
     "?              this help",
@@ -41,21 +53,30 @@ HELP: Final = (
     "Runs that need people come first. STATUS is as the last pass recorded it;",
     "RUNNING? is silent for longer than the limit, and no pass has judged that.",
     "BEAT is the age of the last heartbeat, AGE that of the step from 5 minutes on.",
-    "This screen is read-only: lastbeat sweep and lastbeat watch send alerts.",
+    "It sends no alerts: lastbeat sweep and lastbeat watch do.",
 )
 
 
 class FleetScreen:
-    """The table as a screen. ``select`` filters rows; ``statuses`` from the command line restrict all filters."""
+    """The table as a screen. What was ``asked`` for on the command line restricts all filters."""
 
-    def __init__(self, select: Select, signs_of: Signs, statuses: Sequence[str] = ()) -> None:
+    def __init__(self, asked: FleetAsked, signs_of: Signs) -> None:
         self.chosen: str | None = None
         """The selected run; None for the first one."""
-        self._select, self._signs = select, signs_of
-        self._filters = (("as asked for", tuple(statuses)), *FILTERS[1:]) if statuses else FILTERS
+        self.entered = ""
+        """What was typed for the action that :meth:`press` returned."""
+        self.note = ""
+        """What came of the last action."""
+        self.ticked: dict[str, None] = {}
+        """The runs to compare."""
+        self._asked, self._signs = asked, signs_of
+        statuses = tuple(asked.statuses)
+        self._filters = (("as asked for", statuses), *FILTERS[1:]) if statuses else FILTERS
         self._filter = 0
         self._text = ""
-        self._typing = False
+        self._typing = ""
+        """What is being typed, by its name in ``_ASKS``; empty: nothing."""
+        self._typed = ""
         self._help = False
         self._window = scrolled.Viewport()
         self._rows: Sequence[Row] = ()
@@ -70,28 +91,45 @@ class FleetScreen:
         return [row.run_id for row in self._rows[start:end]]
 
     def press(self, key: str) -> str | None:
-        """Handle ``key``. Returns ``quit`` or ``open`` for the caller, else None."""
+        """Handle ``key``. Returns what the caller has to do: ``quit``, or to the run that is chosen ``open``, ``logs``,
+        ``compare``, ``silence`` or ``ack``; else None."""
+        self.note = ""
         if key.startswith(PASTED):
             self._paste(key.removeprefix(PASTED).strip())
         elif self._typing:
-            self._type(key)
+            return self._type(key)
         elif self._help:
             self._help = False
         elif key in {"q", "Q"}:
             return "quit"
-        elif key in {"enter", "right"}:
-            return "open" if self._chosen() is not None else None
+        elif key in _ACTIONS:
+            return _ACTIONS[key] if self._chosen() is not None else None
         elif key in scrolled.MOVES:
             self._move(key)
-        elif key == "s":
+        elif key == "f":
             self._filter = (self._filter + 1) % len(self._filters)
-        elif key == "/":
-            self._typing = True
+        elif key == " ":
+            self._tick()
+        elif key in _ASKS and (key in "/SC" or self._chosen() is not None):
+            self._ask(_ASKS[key])
         elif key == "?":
             self._help = True
         elif key == "escape":
             self._text, self._filter = "", 0
+            self.ticked.clear()
         return None
+
+    def _tick(self) -> None:
+        run_id = self.picked()
+        if run_id in self.ticked:
+            del self.ticked[run_id]
+        elif run_id is not None and len(self.ticked) < MOST_TICKED:
+            self.ticked[run_id] = None
+        self._move("down")
+
+    def _ask(self, what: str) -> None:
+        known = {"sort": ",".join(self._asked.sort), "columns": ",".join(self._asked.columns), "silence": "4h"}
+        self._typing, self._typed = what, self._text if what == "filter" else known.get(what, "")
 
     def picked(self) -> str | None:
         """The run that Enter opens."""
@@ -120,17 +158,23 @@ class FleetScreen:
         index = self._index()
         self._window.follow(index, len(self._rows), self._height)
         start, end = self._window.of(self._rows, self._height)
-        shown = table(self._rows[start:end], columns - 2, now, self._signs)
-        rows = [_marked(each, self._signs, chosen=start + place == index) for place, each in enumerate(shown[1:])]
+        shown = table(self._rows[start:end], columns - 2, now, self._signs, chosen=self._asked.shown)
+        rows = [
+            _marked(each, self._signs, chosen=start + place == index, ticked=row.run_id in self.ticked)
+            for place, (row, each) in enumerate(zip(self._rows[start:end], shown[1:], strict=True))
+        ]
         lines = _filled([*head, (("  ", ""), *shown[0]), *(rows or self._none(view, columns))], height - 1 - detail)
         return [*lines, *self._detail(now, columns, detail), self._foot(columns)]
 
     def _see(self, view: FleetView) -> None:
-        known = (view, self._filter, self._text)
+        known = (view, self._filter, self._text, self._asked)
         if self._known and self._known[0] is view and self._known[1:] == known[1:]:
             return
         self._known = known
-        self._rows = self._select(view.rows, self._filters[self._filter][1], self._text)
+        name, statuses = self._filters[self._filter]
+        asked = replace(self._asked, statuses=statuses, text=f"{self._asked.text} {self._text}")
+        rows = asked.rows(view.rows)
+        self._rows = [row for row in rows if need(row, view.at) <= NEEDS_PEOPLE] if name == NEEDS else rows
 
     def _index(self) -> int:
         # If the run has moved far down or is gone, stay at its former place.
@@ -152,20 +196,34 @@ class FleetScreen:
     def _paste(self, text: str) -> None:
         """Filter by pasted text."""
         if text:
-            self._help, self._typing = False, True
-            self._text = (self._text + text)[:_LONGEST]
+            self._help = False
+            if not self._typing:
+                self._ask("filter")
+            self._put((self._typed + text)[:_LONGEST])
 
-    def _type(self, key: str) -> None:
+    def _put(self, text: str) -> None:
+        self._typed = text
+        if self._typing == "filter":
+            self._text = text
+
+    def _type(self, key: str) -> str | None:
+        what = self._typing
         if key == "enter":
-            self._typing = False
-        elif key == "escape":
-            self._typing, self._text = False, ""
+            self._typing, self.entered = "", self._typed
+            if what in {"sort", "columns"}:
+                names = listed(self._typed)
+                self._asked = replace(self._asked, **{what: names})  # type: ignore[arg-type]
+            return what if what in {"silence", "ack"} else None
+        if key == "escape":
+            self._put("")
+            self._typing = ""
         elif key == "backspace":
-            self._text = self._text[:-1]
+            self._put(self._typed[:-1])
         elif key == "clear":
-            self._text = ""
-        elif len(key) == 1 and len(self._text) < _LONGEST:
-            self._text += key
+            self._put("")
+        elif len(key) == 1 and len(self._typed) < _LONGEST:
+            self._put(self._typed + key)
+        return None
 
     def _none(self, view: FleetView, columns: int) -> list[Line]:
         if self._text or self._filter:
@@ -180,16 +238,21 @@ class FleetScreen:
     def _foot(self, columns: int) -> Line:
         if self._typing:
             # Show the end of a long text, where the user types.
-            room = columns - 2
-            text = self._text
-            while text and cells(text) > room - 1:
+            before = _TYPED.get(self._typing) or self._doing()
+            before = cut(before, columns // 2)
+            text = self._typed
+            while text and cells(text) > columns - 2 - cells(before):
                 text = text[1:]
-            return (("/", "heading"), (text, ""), ("_", "heading"))
+            return ((before, "heading"), (text, ""), ("_", "heading"))
+        if said := self.note or parse(self._text).fault:
+            return line(cut(harmless(said), columns), "mark")
         start, end = self._window.of(self._rows, self._height)
         many = len(self._rows)
         place = f"{start + 1}-{end} of {many:,}" if many > self._height else f"{many} shown"
         name = self._filters[self._filter][0]
-        status = f"s status: {name}"
+        status = f"f status: {name}"
+        if self.ticked:
+            place = f"{len(self.ticked)} ticked, c compare"
         told = [place, "q quit", "? help", "Enter show", status]
         told.append(f"/{self._text}" if self._text else "/ filter")
         # A filter hides runs, so it is the last thing to be left out.
@@ -198,6 +261,11 @@ class FleetScreen:
                 told.remove(each)
         text = "  ".join(told)
         return line(cut(text, columns), "mark" if self._text or self._filter else "dim")
+
+    def _doing(self) -> str:
+        """What Enter will do to the chosen run."""
+        name = signs.middle_cut(signs.name(self.picked() or ""), 30)
+        return f"silence {name} for: " if self._typing == "silence" else f"acknowledge {name}, note: "
 
 
 def _details(row: Row, now: datetime | None, columns: int, most: int) -> Iterator[Line]:
@@ -215,10 +283,10 @@ def _details(row: Row, now: datetime | None, columns: int, most: int) -> Iterato
         yield from map(line, sentence(f"→ {harmless(row.action)}", columns, for_action))
 
 
-def _marked(shown: Line, signs_of: Signs, *, chosen: bool) -> Line:
+def _marked(shown: Line, signs_of: Signs, *, chosen: bool, ticked: bool) -> Line:
     if not chosen:
-        return (("  ", ""), *shown)
-    return ((f"{signs_of.pointer} " + "".join(text for text, _ in shown), "chosen"),)
+        return (("+ " if ticked else "  ", "mark"), *shown)
+    return ((f"{signs_of.pointer}{'+' if ticked else ' '}" + "".join(text for text, _ in shown), "chosen"),)
 
 
 def _filled(lines: list[Line], height: int) -> list[Line]:

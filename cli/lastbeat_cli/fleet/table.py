@@ -17,24 +17,34 @@ _MOST: Final = 400
 
 
 def table(
-    rows: Sequence[Row], columns: int, at: datetime | None, signs: Signs, *, whole_ids: bool = False
+    rows: Sequence[Row],
+    columns: int,
+    at: datetime | None,
+    signs: Signs,
+    *,
+    whole_ids: bool = False,
+    chosen: Sequence[Column] = COLUMNS,
 ) -> list[Line]:
     """A heading and one line for each of ``rows``, each at most ``columns`` wide.
 
     With ``whole_ids`` no run id is cut, so lines become wider if an id leaves no room for the necessary columns.
     """
     sight = Sight(at, signs, wide=columns >= _WIDE)
-    lines = _table(rows, columns, sight, whole_ids=whole_ids)
+    lines = _table(rows, columns, sight, chosen, whole_ids=whole_ids)
     return [signs.line(each) for each in lines]
 
 
-def _table(rows: Sequence[Row], columns: int, sight: Sight, *, whole_ids: bool) -> list[Line]:
+def _table(rows: Sequence[Row], columns: int, sight: Sight, chosen: Sequence[Column], *, whole_ids: bool) -> list[Line]:
     filled: list[tuple[Column, list[Cell]]] = []
-    for given in COLUMNS:
+    for given in chosen:
         column = replace(given, least=None) if given.first and whole_ids else given
         found = [column.cell(row, sight) for row in rows]
-        # A column without any value is left out.
-        if any(text for text, _ in found) or (column.heading and column.worth >= ESSENTIAL and not rows):
+        # A column without any value is left out, unless people asked for it.
+        if (
+            column.asked
+            or any(text for text, _ in found)
+            or (column.heading and column.worth >= ESSENTIAL and not rows)
+        ):
             filled.append((column, found))
     gap = 2 if sight.wide else 1
     widths = _widths([(column, _natural(column, found)) for column, found in filled], columns, gap)

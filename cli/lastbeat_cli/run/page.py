@@ -1,7 +1,7 @@
 """One run live on a full terminal screen: everything about it, or its curves."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -20,6 +20,8 @@ from lastbeat_cli.terminal.signs import Signs, harmless
 
 _TICK_S: Final = 1.0
 _LOG_LINES: Final = 40
+_MOST_LOG_LINES: Final = 1000
+"""Most lines of the log where it is shown alone."""
 _TALL: Final = 36
 """From this many screen lines on, the whole traceback around the evidence is shown."""
 _BEFORE: Final = 3
@@ -28,11 +30,16 @@ _AFTER: Final = 2
 """Lines shown after the evidence on a low screen."""
 
 
-def show(screen: Screen, watch: RunWatch, interval_s: float, signs_of: Signs, *, alone: bool = False) -> Feed[object]:
-    """Show the run until the user leaves it, and return its feed. ``alone``: begin with the curves."""
-    feed: Feed[object] = Feed(lambda: watch.look(log_lines=_LOG_LINES), interval_s, screen.wake)
+def show(
+    screen: Screen, watch: RunWatch, interval_s: float, signs_of: Signs, *, alone: bool = False, logs: bool = False
+) -> Feed[object]:
+    """Show the run until the user leaves it, and return its feed. ``alone``: begin with the curves. ``logs``: with the
+    end of its newest log."""
+    page = RunPage(watch.run_id, signs_of, curves=alone, logs=logs, leave="quit" if alone else "back")
+    feed: Feed[object] = Feed(
+        lambda: watch.look(log_lines=_MOST_LOG_LINES if page.logs else _LOG_LINES), interval_s, screen.wake
+    )
     feed.start()
-    page = RunPage(watch.run_id, signs_of, curves=alone, leave="quit" if alone else "back")
     try:
         while not screen.ended and feed.broken is None:
             columns, height = screen.size
@@ -76,7 +83,11 @@ class Freshness:
 class RunPage:
     """The screen of a run, and the effect of each key on it. Independent of terminal and store."""
 
-    def __init__(self, run_id: str, signs_of: Signs, *, curves: bool, leave: str = "back") -> None:
+    def __init__(self, run_id: str, signs_of: Signs, *, curves: bool, leave: str = "back", logs: bool = False) -> None:
+        self.logs = logs
+        """Whether the log is shown alone."""
+        self._last = logs
+        """Whether its end stays in sight."""
         self._run_id = run_id
         self._signs = signs_of
         self._curves = curves
@@ -89,12 +100,16 @@ class RunPage:
     def press(self, key: str) -> bool:
         """Handle ``key``. Returns whether the user leaves the run."""
         if key == "t":
-            self._curves = not self._curves
+            self._curves, self.logs = not self._curves, False
+            self._window.top = 0
+        elif key == "l":
+            self.logs = self._last = not self.logs
             self._window.top = 0
         elif key in scrolled.MOVES:
             last = max(1, self._count - self._height + 1)
             self._window.top = scrolled.moved(self._window.top, key, last, self._height)
-        return key in {"q", "Q", "escape", "left", "backspace"}
+            self._last = self.logs and self._window.top == last - 1
+        return key in scrolled.LEAVE
 
     def picture(self, view: RunView | None, seen: Freshness, columns: int, height: int) -> list[Line]:
         """All lines of the screen."""
@@ -102,12 +117,16 @@ class RunPage:
         self._height = max(1, height - len(head) - 1)
         if view is None:
             body: Sequence[Line] = () if seen.fault is not None else [line(self._nothing(seen, columns))]
+        elif self.logs:
+            body = list(_log(view, columns))
         elif self._curves:
             now = view.at + timedelta(seconds=seen.since_s)
             body = top_lines(view, columns, self._height, now, self._signs)
         else:
             body = self._all(view, columns, height)
         self._count = len(body)
+        if self._last:
+            self._window.top = max(0, self._count - self._height)
         start, end = self._window.of(body, self._height)
         lines = [*head, *body[start:end]]
         lines += [line("")] * (height - 1 - len(lines))
@@ -140,11 +159,22 @@ class RunPage:
 
     def _foot(self, view: RunView | None, seen: Freshness, columns: int, start: int, end: int) -> Line:
         told = [f"q {self._leave}", f"t {'all about it' if self._curves else 'curves'}"]
+        told.append("l all about it" if self.logs else "l log")
         if self._count > self._height:
             told.append(f"↑↓ scroll  {start + 1}-{end} of {self._count}")
         if view is not None:
             told.append(f"seen {format_duration(seen.since_s)} ago")
         return line(cut("  ".join(told), columns), "dim")
+
+
+def _log(view: RunView, columns: int) -> Iterator[Line]:
+    """The end of the newest log."""
+    if view.log is None:
+        yield line("no log was found")
+        return
+    yield line(cut(harmless(view.log.file), columns), "heading")
+    for each in view.log.lines:
+        yield from broken(line(harmless(each)), columns)
 
 
 def _time(at: datetime) -> str:

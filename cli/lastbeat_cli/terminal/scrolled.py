@@ -1,8 +1,12 @@
-"""Scrolling: which lines of a long list are visible."""
+"""Scrolling: which lines of a long list are visible; and a text that is read until the user leaves it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from lastbeat_cli.terminal import signs
+from lastbeat_cli.terminal.paint import Line, cut, line
+from lastbeat_cli.terminal.screen import Screen
 
 MOVES: Final = {
     "up": -1, "k": -1, "down": 1, "j": 1, "pageup": -10, "pagedown": 10, "home": -(10**9), "g": -(10**9),
@@ -38,3 +42,28 @@ class Viewport:
         """First and last index (exclusive) of the visible lines."""
         self.clamp(len(lines), height)
         return self.top, min(self.top + height, len(lines))
+
+
+LEAVE: Final = frozenset({"q", "Q", "escape", "left", "backspace"})
+"""Keys that lead back."""
+
+
+def show(screen: Screen, lines_in: Callable[[int], Sequence[Line]]) -> None:
+    """Show the lines for a width of so many columns, until the user leaves them."""
+    window = Viewport()
+    while not screen.ended:
+        columns, height = screen.size
+        body = lines_in(columns)
+        start, end = window.of(body, height - 1)
+        foot = "q back" + (f"  ↑↓ scroll  {start + 1}-{end} of {len(body)}" if len(body) > height - 1 else "")
+        blank = [line("")] * (height - 1 - (end - start))
+        screen.draw(
+            [signs.line_cut(each, columns) for each in (*body[start:end], *blank, line(cut(foot, columns), "dim"))]
+        )
+        keys = screen.wait(1.0)
+        for index, key in enumerate(keys):
+            if key in LEAVE:
+                screen.put_back(keys[index + 1 :])
+                return
+            if key in MOVES:
+                window.top = moved(window.top, key, max(1, len(body) - height + 2), height - 1)

@@ -12,6 +12,7 @@ from typing import Final
 from lastbeat.model.figures import Figures, HasFigures
 from lastbeat.model.goodput import Goodput
 from lastbeat.model.job import JobMemory, JobState
+from lastbeat.model.named_view import NamedView
 from lastbeat.model.reaction import CommandRun, PolicyNote
 from lastbeat.model.record import Acknowledgement, Transition
 from lastbeat.model.resources import Resources
@@ -183,6 +184,8 @@ class FleetView:
     notes: tuple[str, ...] = ()
     silences: tuple[Silence, ...] = ()
     """Those that are not over, whether or not they cover a run."""
+    views: tuple[NamedView, ...] = ()
+    """The team's."""
 
     @property
     def counts(self) -> Mapping[str, int]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from lastbeat.model import document
 from lastbeat.model.job import JobState
 from lastbeat.model.json_values import json_number
+from lastbeat.model.named_view import NamedView
 from lastbeat.model.record import Acknowledgement
 from lastbeat.model.silence import Silence
 from lastbeat.model.status import Status
@@ -98,7 +99,8 @@ def clean(text: str | None) -> str | None:
 
 
 _MEMBERS: Final = {
-    FleetView: "root at older unread silenced silences watching fault ignored notes",
+    FleetView: "root at older unread silenced silences views watching fault ignored notes",
+    NamedView: "name filter status sort columns group by",
     Row: "run_id status shown recorded reason cause action conditions since attempt phase step_at stands_still "
     "stall_limited beat_at host owner team tags strip watched_since pending doubt fault complete acknowledged job",
     Silence: "id runs until why by",

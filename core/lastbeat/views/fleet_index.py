@@ -10,9 +10,11 @@ from lastbeat.fleet.index import FleetIndex, IndexedRun
 from lastbeat.fleet.index_store import WHOLE_NAME, index_names, read_index
 from lastbeat.fleet.mark import PassMark, read_mark
 from lastbeat.model import runid
+from lastbeat.model.named_view import VIEWS, NamedView
 from lastbeat.model.silence import SILENCES, Silence
 from lastbeat.model.view import STRIP_S, WatchState
 from lastbeat.stores.port import Entry, Store, StoreError
+from lastbeat.views.named_views import read_views
 from lastbeat.views.safe import shown
 from lastbeat.views.standing import Standing, of_memory
 from lastbeat.watch.record.silences import Silenced, Silences
@@ -21,6 +23,7 @@ log = logging.getLogger(__name__)
 
 MARK_EVERY: Final = 10
 """Number of listings after which a mark is read again. The listing itself shows its time."""
+_VIEWS: Final = VIEWS.partition("/")[2]
 _SILENCES: Final = SILENCES.partition("/")[2]
 
 
@@ -42,6 +45,10 @@ class Index:
     silences: Silenced = ()
     """Those that are not over, as last read."""
     _silences_read: str | None = None
+    """At which version."""
+    views: tuple[NamedView, ...] = ()
+    """The team's, as last read."""
+    _views_read: str | None = None
     """At which version."""
     _read: dict[str, tuple[str, FleetIndex]] = field(default_factory=dict)
     _mark: PassMark | None = None
@@ -116,6 +123,24 @@ class Index:
             held = ()
         self._silences_read = self.own[_SILENCES].version
         self.silences = tuple(shown_silence(each, self.mask) for each in held)
+
+    def views_due(self) -> bool:
+        """Whether views were saved since they were read."""
+        entry = self.own.get(_VIEWS)
+        if entry is None and not self.closed:
+            self.views, self._views_read = (), None
+        return entry is not None and entry.version != self._views_read
+
+    def read_views(self) -> None:
+        """Find out which views there are. People can do without them."""
+        try:
+            self.views = read_views(self.store)
+        except StoreError as error:
+            log.info("the team's views cannot be read: %s", error)
+            if error.retryable:
+                return
+            self.views = ()
+        self._views_read = self.own[_VIEWS].version
 
     def watching(self, at: datetime) -> WatchState:
         """Whether passes are being made as of ``at``."""

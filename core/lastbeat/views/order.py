@@ -1,12 +1,11 @@
 """In which order people are shown runs, and which of them they asked for. Pure.
 
-Runs that need attention go first: those that failed or fell silent within some hours, or seem to have without a pass
-having judged it; runs that cannot be seen; runs with warnings, and those that stand still; then what failed or fell
-silent earlier within a day. Below them are runs that live, failures that are older or acknowledged, and runs that are
-done. A run that lives is acknowledged into the place of those that are well. Among equals the
-newest change goes first (of a run that is doubted, its last beat), then the run id decides. Only a row's own fields
-decide (and, some hours and a day after a failure, the time), so a row keeps its place among the others until it changes
-itself.
+Live trouble goes first: runs with warnings, that stand still, that seem to have failed or fallen silent without a pass
+having judged it, and runs that cannot be seen. Then what is new: runs that failed or fell silent within a day. Both
+need attention. Below them is what somebody acknowledged, then runs that live, older failures, and runs that are done.
+Among equals the newest change goes first (of a run that is doubted, its last beat), then the run id decides. Only a
+row's own fields decide (and the time, a day after a failure), so a row keeps its place among the others until it
+changes itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,30 +17,28 @@ from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.view import Row
 from lastbeat.views.filters import parse
 
-NEWS_S: Final = 8 * 3600.0
-"""A failure stands above the troubles of runs that live for this long, in seconds."""
 FRESH_S: Final = 86400.0
 """A failure needs attention for this long, in seconds."""
-NEEDS_PEOPLE: Final = 3
+NEEDS_PEOPLE: Final = 1
 """What :func:`need` says at most of runs that need attention."""
-STANDS_STILL: Final = "STANDS_STILL"
-"""What :func:`select` takes for a status: runs that stand still."""
 
 
 def need(row: Row, at: datetime | None) -> int:
-    """How much a run needs attention as of ``at``, 0 most, 6 least."""
-    if row.acknowledged is not None and row.status is not Status.UNKNOWN and row.doubt is None:
-        return 5 if row.status is not Status.RUNNING else 4
-    if row.status in UNWELL:
-        age_s = (at - row.since).total_seconds() if at is not None and row.since is not None else 0.0
-        return 5 if age_s > FRESH_S else 3 if age_s > NEWS_S else 0
+    """How much a run needs attention as of ``at``, 0 most, 5 least."""
     if row.status is Status.UNKNOWN:
-        return 1
-    if row.status in {Status.SUCCEEDED, Status.CANCELLED, Status.PREEMPTED}:
-        return 6
-    if row.doubt is not None:
         return 0
-    return 2 if row.conditions or row.fault is not None or row.stands_still else 4
+    if row.status in {Status.SUCCEEDED, Status.CANCELLED, Status.PREEMPTED}:
+        return 5
+    if row.doubt is not None and row.status not in UNWELL:
+        return 0
+    age_s = (at - row.since).total_seconds() if at is not None and row.since is not None else 0.0
+    if row.status in UNWELL and age_s > FRESH_S:
+        return 4
+    if row.acknowledged is not None and row.doubt is None:
+        return 2
+    if row.status in UNWELL:
+        return 1
+    return 0 if row.conditions or row.fault is not None or row.stands_still else 3
 
 
 def sorted_rows(rows: Iterable[Row], at: datetime | None) -> tuple[Row, ...]:
@@ -62,8 +59,7 @@ def select(
 
     The words are those of :mod:`lastbeat.views.filters`.
 
-    A status is one as it is shown (``RUNNING (WARNING)``), or ``WARNING`` for that, or ``RUNNING`` for both, or
-    :data:`STANDS_STILL`.
+    A status is one as it is shown (``RUNNING (WARNING)``), or ``WARNING`` for that, or ``RUNNING`` for both.
     """
     wanted = {status.strip().upper() for status in statuses}
     words = parse(text)
@@ -78,5 +74,4 @@ def select(
 
 def _names(row: Row) -> tuple[str, ...]:
     warned = ("WARNING",) if row.shown != row.status.value else ()
-    still = (STANDS_STILL,) if row.stands_still else ()
-    return row.status.value, row.shown, *warned, *still
+    return row.status.value, row.shown, *warned

@@ -8,6 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 from lastbeat.model.status import steps_done
@@ -115,21 +116,35 @@ def telling_keys(rows: Sequence[Row]) -> list[str]:
 def is_known(key: str, rows: Iterable[Row]) -> bool:
     """Whether any row may say something under ``key``."""
     name = key.casefold()
-    return name in TEXTS or name in NUMBERS or any(_told(row, key) is not None for row in rows)
+    return name in {*TEXTS, *NUMBERS, *_SORTED} or any(_told(row, key) is not None for row in rows)
 
 
 def sorted_by(rows: Sequence[Row], order: Sequence[str]) -> tuple[Row, ...]:
     """``rows`` by each key of ``order``, from small to large, or with a ``-`` before it from large to small. Equals
-    keep their order, and what is not known comes last. ``need`` is the order in which ``rows`` come."""
+    keep their order, and what is not known comes last. ``status`` is the order in which ``rows`` come."""
     found = list(enumerate(rows))
     for each in reversed(order):
         key, backwards = each.removeprefix("-"), each.startswith("-")
-        places = {"need": lambda place, _: place}.get(key.casefold())
-        said = [(place, row, place if places else value(row, key)) for place, row in found]
+        by = _SORTED.get(key.casefold(), lambda _, row, key=key: value(row, key))
+        said = [(place, row, by(place, row)) for place, row in found]
         known = [each for each in said if not _unknown(each[2])]
         known.sort(key=lambda each: _rank(each[2]), reverse=backwards)
         found = [(place, row) for place, row, _ in (*known, *(each for each in said if _unknown(each[2])))]
     return tuple(row for _, row in found)
+
+
+def _youngest(at: datetime | None) -> float | None:
+    return None if at is None else -at.timestamp()
+
+
+_SORTED: Final[Mapping[str, Callable[[int, Row], Scalar | None]]] = {
+    "beat": lambda _, row: _youngest(row.beat_at),
+    "progress": lambda _, row: _done(row),
+    "since": lambda _, row: _youngest(row.since),
+    "status": lambda place, _: place,
+    "strip": lambda _, row: _youngest(row.since),
+}
+"""What sorts otherwise than by :func:`value`, as on the page: status by need, times with the latest first."""
 
 
 def _unknown(found: Scalar | None) -> bool:

@@ -18,7 +18,7 @@ from lastbeat.model.times import format_duration
 from lastbeat.model.view import STRIP_S, Row, WatchState
 from lastbeat.stores.port import Entry
 from lastbeat.views.known_run import Gist, KnownRun, token
-from lastbeat.views.order import FRESH_S, NEWS_S
+from lastbeat.views.order import FRESH_S
 from lastbeat.views.standing import NOTHING, Standing, of_decision, strip
 from lastbeat.watch.decide.recovery import STOOD_STILL
 from lastbeat.watch.decide.transition import decide
@@ -193,7 +193,6 @@ def _moments(known: KnownRun, shown: Row, policy: Policy, since_s: float) -> Ite
         # In doubt it is later than this, and for nothing else.
         yield life.timestamp() + policy.stale_s
     if shown.status in UNWELL and shown.since is not None:
-        yield shown.since.timestamp() + NEWS_S
         yield shown.since.timestamp() + FRESH_S
     if shown.status is Status.RUNNING and shown.step_at is not None:
         yield shown.step_at.timestamp() + shown.still_after_s

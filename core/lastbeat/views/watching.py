@@ -227,6 +227,7 @@ class FleetWatch:
             fault=self._fault,
             ignored=self._ignored,
             notes=(*self._notes, *filter(None, [self._limits.note, _unexplained(state.unexplained)])),
+            views=self._index.views,
             silences=tuple(each for each in self._index.silences if state.at is None or not each.is_over(state.at)),
         )
 
@@ -305,6 +306,9 @@ class FleetWatch:
         if self._index.silences_due():
             self._index.read_silences(at)
             spent += 1
+        if self._index.views_due():
+            self._index.read_views()
+            spent += 1
         if self._limits.due(at):
             self._limits.read(at)
             spent += 1
@@ -322,7 +326,12 @@ class FleetWatch:
         """Whether something of the fleet itself is worth a read."""
         at = self._state.at
         limits = at is not None and self._limits.due(at)
-        return limits or self._index.mark_due(self._state.listings) or self._index.silences_due()
+        return (
+            limits
+            or self._index.views_due()
+            or self._index.mark_due(self._state.listings)
+            or self._index.silences_due()
+        )
 
     def _has_requests(self, *, extras: bool) -> bool:
         with self._lock:

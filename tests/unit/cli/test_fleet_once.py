@@ -9,18 +9,20 @@ from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row, StoreOutage, WatchState
 from lastbeat_cli.fleet import command
+from lastbeat_cli.fleet.asked import FleetAsked
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import cells, rendered
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 HOUR = timedelta(hours=1)
+EXPLAINED = FleetAsked(explain=True)
 LONG = "CUDA out of memory; " * 30
 FAILED = Row("oom-1", ShownState(Status.FAILED, LONG, "oom", "Reduce the batch size."), since=NOW - HOUR)
 
 
 def shown(*rows: Row, columns: int = 80, made_of: signs.Signs = signs.UTF8) -> list[str]:
     view = FleetView("s3://bucket/training-runs", NOW, rows, watching=WatchState(NOW, 60.0))
-    told = [rendered(each, colours=False) for each in command.lines(view, rows, columns, made_of)]
+    told = [rendered(each, colours=False) for each in command.lines(view, rows, columns, made_of, EXPLAINED)]
     assert max(map(cells, told)) <= columns
     return told
 
@@ -60,7 +62,7 @@ def test_no_run_id_is_cut(length: int, columns: int) -> None:
     name = "qwen2.5-14b-" + "x" * (length - 18) + "-seed1"
     rows = [Row(name, ShownState(Status.RUNNING), figures=Figures(5, 10, 2.5), beat_at=NOW), FAILED]
     view = FleetView("s3://bucket/training-runs", NOW, tuple(rows), watching=WatchState(NOW, 60.0))
-    told = [rendered(each, colours=False) for each in command.lines(view, rows, columns, signs.UTF8)]
+    told = [rendered(each, colours=False) for each in command.lines(view, rows, columns, signs.UTF8, EXPLAINED)]
     line = next(line for line in told if name in line)
     assert cells(line) <= max(columns, length + len("● RUNNING ") + 14)
 
@@ -81,7 +83,7 @@ def test_what_is_said_round_the_table_is_told_whole() -> None:
     view = FleetView(
         "s3://bucket/x", NOW, (FAILED,), fault=StoreOutage("access denied", advice), notes=("Of note. " * 12,)
     )
-    told = [rendered(each, colours=False) for each in command.lines(view, (FAILED,), 60, signs.UTF8)]
+    told = [rendered(each, colours=False) for each in command.lines(view, (FAILED,), 60, signs.UTF8, EXPLAINED)]
     assert max(map(cells, told)) <= 60
     text = " ".join(" ".join(told).split())
     assert advice in text

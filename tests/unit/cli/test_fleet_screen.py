@@ -1,15 +1,15 @@
 """The live table: what keys do to it, and what it shows of a fleet that changes or cannot be seen."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from lastbeat.model.record import Acknowledgement
 from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row, StoreOutage, WatchState
-from lastbeat.views.order import select
+from lastbeat_cli.fleet.asked import FleetAsked
 from lastbeat_cli.fleet.screen import FleetScreen
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import cells, rendered
@@ -25,10 +25,6 @@ RUNS = (
 FLEET = FleetView("s3://bucket/training-runs", NOW, RUNS, watching=WatchState(NOW, 60.0))
 
 
-def _select(rows: Sequence[Row], statuses: Sequence[str], text: str) -> Sequence[Row]:
-    return select(rows, (), statuses, text)
-
-
 class Seen:
     """A screen, and keys that are pressed on it."""
 
@@ -36,7 +32,7 @@ class Seen:
         self, view: FleetView = FLEET, columns: int = 80, height: int = 24, made_of: signs.Signs = signs.UTF8
     ) -> None:
         self.view, self.columns, self.height = view, columns, height
-        self.screen = FleetScreen(_select, made_of)
+        self.screen = FleetScreen(FleetAsked(), made_of)
         self.lines()
 
     def lines(self) -> list[str]:
@@ -142,7 +138,7 @@ def test_filtering_by_status() -> None:
     seen = Seen()
     told = []
     for _ in range(11):
-        seen.press("s")
+        seen.press("f")
         told.append((seen.lines()[-1].split("status: ")[1].split("  ")[0], len(seen.screen.in_sight)))
     assert told[0] == ("who needs people", 2)
     assert ("FAILED", 1) in told
@@ -157,12 +153,57 @@ ACTIONS = [
     pytest.param(["/", "x", "y", "z", "enter", "enter"], None, id="there is none to open"),
     pytest.param(["?", "q"], None, id="q leaves the help first"),
     pytest.param(["x"], None, id="other keys do nothing"),
+    pytest.param(["l"], "logs", id="l opens the log"),
+    pytest.param(["c"], "compare", id="c compares"),
+    pytest.param(["s"], None, id="s asks first for how long"),
+    pytest.param(["s", "enter"], "silence", id="Enter then silences"),
+    pytest.param(["a", "m", "i", "n", "e", "enter"], "ack", id="a asks for a note, and Enter acknowledges"),
+    pytest.param(["a", "escape"], None, id="Escape leaves it"),
+    pytest.param(["/", "x", "y", "z", "enter", "a", "enter"], None, id="there is none to acknowledge"),
 ]
 
 
 @pytest.mark.parametrize(("keys", "action"), ACTIONS)
 def test_actions(keys: list[str], action: str | None) -> None:
     assert Seen().press(*keys) == action
+
+
+TYPED = [
+    pytest.param(["s"], "silence oom-1 for: 4h_", "", id="what Enter will silence, and for how long"),
+    pytest.param(["s", "clear", "7", "d", "enter"], "43", "7d", id="another time"),
+    pytest.param(["a", "pasted: by me", "enter"], "43", "by me", id="a note that is pasted"),
+    pytest.param(["S", *"run", "enter"], "43", "run", id="an order"),
+    pytest.param(["S", *"run", "enter", "S"], "sort by: run_", "run", id="the order that holds is there to be changed"),
+    pytest.param([" ", " "], "2 ticked, c compare", "", id="runs that are ticked"),
+    pytest.param(["j", " ", "g", " "], "2 ticked", "", id="at the top, too"),
+    pytest.param([" ", "escape"], "of 43", "", id="Escape unticks"),
+    pytest.param(
+        ["/", *"/a+.*b+x*/", "enter"], "more than two repeats", "/a+.*b+x*/", id="why a filter matches nothing"
+    ),
+]
+
+
+@pytest.mark.parametrize(("keys", "foot", "entered"), TYPED)
+def test_what_is_typed_for_a_key(keys: list[str], foot: str, entered: str) -> None:
+    seen = Seen()
+    seen.press(*keys)
+    assert foot in seen.lines()[-1]
+    assert seen.screen.entered == entered
+
+
+def test_the_table_sorts_and_shows_the_columns_that_are_typed() -> None:
+    seen = Seen()
+    seen.press("S", *"-run", "enter", "C", *"run,lr,cause", "enter")
+    assert ["RUN", "lr", "CAUSE"] in [line.split() for line in seen.lines()]
+    assert seen.screen.picked() == "stalls-1"
+
+
+def test_nobody_needs_to_look_at_what_is_acknowledged() -> None:
+    given = Acknowledgement(NOW, "ana@h", "")
+    seen = Seen(replace(FLEET, rows=tuple(replace(row, acknowledged=given) for row in RUNS)))
+    seen.press("f")
+    assert "who needs people" in seen.lines()[-1]
+    assert seen.screen.in_sight == []
 
 
 def test_help_tells_the_keys_and_fits() -> None:
@@ -177,8 +218,8 @@ def test_help_tells_the_keys_and_fits() -> None:
 def test_a_narrow_terminal_tells_how_to_quit_before_anything_else() -> None:
     assert "q quit  ? help" in Seen(columns=40).lines()[-1]
     filtered = Seen(columns=50)
-    filtered.press("s")
-    assert "s status: who needs people" in filtered.lines()[-1], "what hides runs is said"
+    filtered.press("f")
+    assert "f status: who needs people" in filtered.lines()[-1], "what hides runs is said"
 
 
 PASTED = [
@@ -205,7 +246,7 @@ NO_ROWS = [
 
 @pytest.mark.parametrize(("view", "text"), NO_ROWS)
 def test_where_there_is_no_row_that_is_said(view: FleetView, text: str) -> None:
-    screen = FleetScreen(lambda _rows, _statuses, _text: (), signs.UTF8)
+    screen = FleetScreen(FleetAsked(("none",)), signs.UTF8)
     told = [rendered(each, colours=False) for each in screen.picture(view, NOW, 100, 24)]
     assert text in "\n".join(told)
 

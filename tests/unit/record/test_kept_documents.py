@@ -21,6 +21,7 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.starts_in_place import StartsInPlace
 from lastbeat.stores.port import Blob
 from lastbeat.training.exec.in_place.together import encode_starts
+from lastbeat.views.named_views import ViewList
 from lastbeat.watch.record import fleet_document, routes
 from lastbeat.watch.record.agent_mark import AgentMark, agent_mark, mark_key
 from lastbeat.watch.record.channels import ChannelList
@@ -51,6 +52,7 @@ REWRITES: dict[str, Callable[[bytes], bytes]] = {
     "record.json": lambda body: encode(decode_record(body)),
     "groups.json": lambda body: encode(decode(body, Ledger)),
     "silences.json": of_fleet(SilenceList),
+    "views.json": of_fleet(ViewList),
     "limits.json": of_fleet(LimitsDocument),
     "channels.json": of_fleet(ChannelList),
     "causes.json": of_fleet(FailuresDocument),

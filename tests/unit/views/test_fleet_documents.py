@@ -23,6 +23,7 @@ NOW = datetime(2026, 1, 2, 12, 0, 0, 250_000, tzinfo=timezone.utc)
 FLEET_KEYS = {
     "schema", "root", "at", "made_at", "version", "live", "interval_s", "seq", "since", "epoch", "stale_s", "older",
     "unread", "counts", "silenced", "silences", "watching", "fault", "ignored", "notes", "gone", "keys", "runs",
+    "views",
 }  # fmt: skip
 ROW_KEYS = {
     "run_id", "status", "shown", "recorded", "rank", "reason", "cause", "action", "conditions", "since", "attempt",

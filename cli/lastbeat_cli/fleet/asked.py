@@ -1,0 +1,62 @@
+"""What people ask to see of a fleet: by options, or by a view that somebody saved under a name."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from lastbeat.model.named_view import NamedView
+from lastbeat.model.view import Row
+from lastbeat.views.order import select
+from lastbeat.views.row_keys import is_known, sorted_by
+from lastbeat_cli.fleet import cells
+from lastbeat_cli.fleet.cells import COLUMNS, Column
+
+
+@dataclass(frozen=True)
+class FleetAsked:
+    """``columns``: names; empty for the usual ones."""
+
+    globs: Sequence[str] = ()
+    statuses: Sequence[str] = ()
+    text: str = ""
+    sort: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    explain: bool = False
+
+    def rows(self, rows: Iterable[Row]) -> tuple[Row, ...]:
+        """Those that were asked for, in the order that was."""
+        return sorted_by(select(rows, self.globs, self.statuses, self.text), self.sort)
+
+    @property
+    def shown(self) -> Sequence[Column]:
+        """The columns of the table."""
+        return tuple(map(cells.column, self.columns)) or COLUMNS
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of ``columns`` that are keys of configurations or metrics."""
+        return tuple(name for name in self.columns if name.casefold() not in cells.NAMES)
+
+    def unknown(self, rows: Sequence[Row]) -> Iterator[str]:
+        """The keys that none of ``rows`` says anything under."""
+        keys = (*self.keys, *(key.removeprefix("-") for key in self.sort))
+        return (key for key in dict.fromkeys(keys) if rows and not is_known(key, rows))
+
+    def over(self, view: NamedView) -> "FleetAsked":
+        """This, and of ``view`` what this does not say; the words of both filters."""
+        return replace(
+            self,
+            text=f"{view.filter} {self.text}".strip(),
+            statuses=self.statuses or listed(view.status),
+            sort=self.sort or listed(view.sort),
+            columns=self.columns or listed(view.columns),
+        )
+
+    def saved_as(self, name: str, by: str) -> NamedView:
+        """This as a view."""
+        sort, columns, status = (",".join(each) for each in (self.sort, self.columns, self.statuses))
+        return NamedView(name, self.text, status, sort, columns, by=by)
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """The names in ``text``, with commas between. The page marks columns that stay in sight with ``!``."""
+    return tuple(dict.fromkeys(part for each in text.split(",") if (part := each.strip().removesuffix("!"))))
