@@ -14,6 +14,7 @@ from lastbeat.model.as_json import Json
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt
 from lastbeat.model.state import RecordedCause
+from lastbeat.model.text import counted
 from lastbeat.model.view import Excerpt, Point, Row, RunView, WatchState
 from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
@@ -32,7 +33,9 @@ from lastbeat.views.ranks import RankReader, standing_out
 from lastbeat.views.rows import doubt_of, row, unjudged_end
 from lastbeat.views.safe import Safe
 from lastbeat.views.standing import CONDITIONS_LIMIT, Standing
+from lastbeat.watch import decide
 from lastbeat.watch.decide.goodput import goodput
+from lastbeat.watch.decide.numbers import LOSS_RISE
 from lastbeat.watch.decide.timesheet import restart_waits, watched_from
 from lastbeat.watch.observe.listing import RANK_PAGES, RANKS, Folder, rank_of, run_files
 from lastbeat.watch.observe.log_files import is_log
@@ -267,6 +270,11 @@ class RunWatch:
         # A reason keeps the beginning of it.
         if died and died[:_SAME_CHARS] not in judged.reason:
             yield f"A thread of it has ended with an exception: {died}"
+        shown = judged.seen.progress if judged.seen is not None else None
+        spike = decide.levels.returned(shown.curve.points, LOSS_RISE) if shown is not None else None
+        if spike is not None:
+            told = f"The loss jumped from {spike.before:.4g} to {spike.now:.4g} at step {spike.step}"
+            yield f"{told} and came back within {counted(spike.lasts, 'step')}."
         if beats.metadata is not None and beats.metadata.ignored_settings:
             yield f"{ignoring(beats.metadata.ignored_settings)}; correct that where its training starts."
         end = unjudged_end(judged.standing, listed.files) if judged.record is not None else None

@@ -1,8 +1,10 @@
 """What is said of a run's numbers: when it slows down, when its loss leaves its level, and when nothing is."""
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -16,7 +18,7 @@ from lastbeat.model.document_field import Reading
 from lastbeat.model.heartbeat import Heartbeat
 from lastbeat.model.observation import Seen
 from lastbeat.model.record import Attempt, Record, UsualNumbers
-from lastbeat.watch.decide.levels import level
+from lastbeat.watch.decide.levels import level, returned
 from lastbeat.watch.decide.numbers import judged
 from lastbeat.watch.decide.pace import SLOW, pace
 from support.laws import examples
@@ -168,6 +170,46 @@ def test_nothing_is_said_in_the_first_twentieth_or_before_two_hundred_steps() ->
 def test_healthy_runs_raise_nothing(seed: int) -> None:
     run = replace(healthy(100 + seed), hours=4.0)
     assert {name for _, _, conditions in watched(run) for name in conditions} == set()
+
+
+REAL = json.loads((Path(__file__).parent / "real_curves.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("real", REAL, ids=[each["source"] for each in REAL])
+def test_curves_of_public_runs_raise_nothing_and_their_divergence_does(real: dict[str, Any]) -> None:
+    losses: list[float] = real["loss"]
+    # From the end on, the loss doubles within 60 reports.
+    for after, grows in ((losses, False), ([*losses, *(losses[-1] * 2 ** (n / 60) for n in range(60))], True)):
+        looks, curve, found, height = Looks(), Curve(), set[str](), 0.0
+        for number, loss in enumerate(after):
+            at = START.timestamp() + 30.0 * number
+            curve = curve.extended(curve_point(at, real["each"] * (number + 1), loss, 1e-4))
+            named = set(looks.look(curve, at)) - {"slowdown"}
+            height = height or (loss / losses[-1] if named else 0.0)
+            found |= named
+        assert found == ({"loss_diverging"} if grows else set())
+        assert height < 2
+
+
+HIGH = [2.0, 2.01] * 40
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        pytest.param([*HIGH, 5.0, 4.0, *HIGH[:20]], (2.005, 5.0, 800, 20), id="a spike of two reports"),
+        pytest.param([*HIGH, 5.0, *HIGH, 6.0, *HIGH[:9]], (2.005, 6.0, 1610, 10), id="the latest of two"),
+        pytest.param([*HIGH, *([5.0] * 30)], None, id="a jump that stays"),
+        pytest.param([*HIGH, 2.3, *HIGH[:9]], None, id="one by less than a quarter"),
+        pytest.param([8.0, 7.0, 6.0, 5.0, 4.0, 3.0, *HIGH], None, id="a curve that falls"),
+        pytest.param([5.0, 2.0], None, id="too few reports"),
+    ],
+)
+def test_a_spike_that_comes_back_is_known(values: list[float], says: tuple[float, ...] | None) -> None:
+    found = returned(curve_of(values), math.log(1.25))
+    assert (found is None) is (says is None)
+    if found is not None and says is not None:
+        assert (found.before, found.now, found.step, found.lasts) == pytest.approx(says, rel=1e-3)
 
 
 # Laws.

@@ -40,6 +40,17 @@ def test_a_heartbeat_is_decoded_once_each_time_that_it_was_written(monkeypatch: 
     assert len(decoded) == len(set(decoded)) == 2
 
 
+def test_a_spike_of_the_loss_that_came_back_is_a_note_and_no_alert() -> None:
+    world = World()
+    losses = [2.0, 2.01] * 40 + [5.0] + [2.0, 2.01] * 10
+    recent = [[START.timestamp() + 30 * n, 10 * n, loss, 1e-4] for n, loss in enumerate(losses)]
+    world.beat()
+    world.progress(1000, loss=2.0, recent=recent)
+    world.look()
+    assert "The loss jumped from 2.005 to 5 at step 800 and came back within 10 steps." in view_of(world).notes
+    assert world.channel.events == []
+
+
 def test_checkpoints_alone_make_no_run() -> None:
     world = World()
     world.put("checkpoints/1.pt", "weights")

@@ -86,6 +86,27 @@ def level(points: Sequence[CurvePoint], least_rise: float, earlier: float | None
     return found._replace(rise=rise) if stood or steady or rise.lasts >= SPIKE_STEPS else found
 
 
+def returned(points: Sequence[CurvePoint], least_rise: float) -> Rise | None:
+    """The latest jump that came back by itself, for people who look at the curve: no condition follows from it. None if
+    there is none. ``least_rise`` as for :func:`level`; a single report has to jump twice as far as a level."""
+    values = _logarithms(points)
+    if len(values) < LEAST_POINTS:
+        return None
+    limit = max(least_rise, 2 * _NOISES * _noise(values), 2 * _usual(values)[1])
+    calm, high, found = values[:NEWEST], list[tuple[int, float]](), None
+    for step, value in values[NEWEST:]:
+        base = median(each for _, each in calm[-NEWEST:])
+        if value - base >= limit:
+            high.append((step, value))
+            continue
+        if high:
+            top = max(each for _, each in high)
+            found = Rise(math.exp(base), math.exp(top), high[0][0], steady=False, lasts=step - high[0][0])
+        calm.append((step, value))
+        high.clear()
+    return found
+
+
 def _logarithms(points: Iterable[CurvePoint]) -> list[tuple[int, float]]:
     """Step and logarithm of each report; none if too many have no logarithm."""
     known = [(point.step, point.loss) for point in points if not math.isnan(point.loss)]
@@ -101,7 +122,9 @@ def _usual(values: Sequence[tuple[int, float]]) -> tuple[float, float]:
     low = weighted_quantile(((height, steps) for _, height, steps in levels), _LOW)
     highest = _levels(values, NEWEST, _top)
     tops = ((top[1] - middle[1], middle[2]) for top, middle in zip(highest, levels, strict=True))
-    drops = ((older[1] - newer[1], newer[2]) for older, newer in pairwise(levels))
+    # A curve that once fell fast drops no more.
+    late = values[-1][0] - (values[-1][0] - values[0][0]) / 2
+    drops = [(older[1] - newer[1], newer[2]) for older, newer in pairwise(levels) if newer[0] >= late] or [(0.0, 1)]
     return low, max(_TOPS * weighted_quantile(tops, _MOST), _DROPS * weighted_quantile(drops, _MOST))
 
 

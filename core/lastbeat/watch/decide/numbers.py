@@ -25,7 +25,7 @@ LEAST_STEPS: Final = 200
 """Steps of the attempt without which its numbers are not judged."""
 _FIRST: Final = 0.05
 """Share of all steps in which nothing is judged: warm-up, compilation."""
-_LOSS_RISE: Final = math.log(1.25)
+LOSS_RISE: Final = math.log(1.25)
 """A smaller rise of the loss does not count."""
 _NORM_RISE: Final = math.log(4)
 """The same for the norm of the gradients, which grows in many healthy runs."""
@@ -70,7 +70,7 @@ def judged(before: Record, attempt: Attempt, seen: Seen, *, is_new: bool) -> Num
         pace=_by_tokens(pace, _tokens(shown), usual, same, stood=names.SLOWDOWN in stood),
         loss=decide.levels.level(
             points,
-            _LOSS_RISE,
+            LOSS_RISE,
             earlier.loss if earlier is not None and reached else None,
             stood=not {names.LOSS_SPIKE, names.LOSS_DIVERGING}.isdisjoint(stood),
         ),
