@@ -2,11 +2,7 @@
 /* Account: what a run is, why, and what to do about it. Each function builds the nodes of a section, or null. */
 const Account = (() => {
   const { el } = Draw;
-  const SURE = [
-    [0.85, "sure"],
-    [0.6, "likely"],
-    [0, "perhaps"],
-  ];
+  const SURE = [[0.85, "sure"], [0.6, "likely"], [0, "perhaps"]];
 
   const some = (value) => value !== null && value !== undefined && value !== "";
 
@@ -47,11 +43,8 @@ const Account = (() => {
     const known = pairs.filter(([, value]) => value !== null && value !== undefined && value !== Format.MISSING);
     return known.length === 0
       ? null
-      : el(
-          "dl",
-          { class: name },
-          known.map(([label, value]) => el("div", { "data-key": label }, el("dt", {}, label), el("dd", {}, value))),
-        );
+      : el("dl", { class: name },
+          known.map(([label, value]) => el("div", { "data-key": label }, el("dt", {}, label), el("dd", {}, value))));
   }
 
   /** Sureness in a word, as alerts and `lastbeat explain` say it. */
@@ -97,35 +90,20 @@ const Account = (() => {
             run.acknowledged.note ? `: ${run.acknowledged.note}` : ""}`)
         : null,
       run.fault
-        ? box(
-            "doubt",
-            "Part of it could not be read: ",
-            run.fault,
-            el("br", {}),
-            "This shows it as it was last read.",
-          )
+        ? box("doubt", "Part of it could not be read: ", run.fault, el("br", {}), "This shows it as it was last read.")
         : null,
       run.recorded === false
-        ? el(
-            "p",
-            { class: "muted" },
-            "No pass of the watchdog has recorded this run yet: this is what a first look says.",
-          )
+        ? el("p", { class: "muted" },
+            "No pass of the watchdog has recorded this run yet: this is what a first look says.")
         : null,
       run.complete === false ? el("p", { class: "muted" }, "Part of it is still to be read.") : null,
       conditions.length > 0
-        ? el(
-            "ul",
-            { class: "plain conditions", "aria-label": "Warnings" },
+        ? el("ul", { class: "plain conditions", "aria-label": "Warnings" },
             conditions.map((name) =>
-              el(
-                "li",
-                { "data-key": name },
+              el("li", { "data-key": name },
                 el("span", { class: "s-warning" }, el("span", { "aria-hidden": "true" }, "▲ "), el("code", {}, name)),
-                some(doc.conditions?.[name]) ? ` ${doc.conditions[name]}` : null,
-              ),
-            ),
-          )
+                some(doc.conditions?.[name]) ? ` ${doc.conditions[name]}` : null),
+            ))
         : null,
       facts([
         ["Last beat", run.beat_at ? when(run.beat_at, now) : "none was seen"],
@@ -139,8 +117,7 @@ const Account = (() => {
         [
           "Alerts",
           some(doc.alerts?.pending)
-            ? `${Format.integer(doc.alerts.delivered)} delivered, ${Format.integer(doc.alerts.pending)} waiting`
-            : null,
+            ? `${Format.integer(doc.alerts.delivered)} delivered, ${Format.integer(doc.alerts.pending)} waiting` : null,
         ],
         ["Seen", doc.at ? el("span", { title: Format.full(doc.at) }, Format.time(doc.at, Date.now(), true)) : null],
       ]),
@@ -150,13 +127,10 @@ const Account = (() => {
   /** Where it is undecided which of two causes it is: both beside each other, each with what to do about it. */
   function either(told) {
     const reading = ({ error_type: name, hint, restart }) =>
-      el(
-        "div",
-        { class: "note todo", "data-key": name },
+      el("div", { class: "note todo", "data-key": name },
         el("h3", {}, "If it is ", el("code", {}, name)),
         some(hint) ? el("p", {}, hint) : null,
-        some(restart) ? el("p", {}, el("strong", {}, "Restart: "), restart) : null,
-      );
+        some(restart) ? el("p", {}, el("strong", {}, "Restart: "), restart) : null);
     return el("div", { class: "either" }, [told, told.second].map(reading));
   }
 
@@ -184,18 +158,14 @@ const Account = (() => {
           ].filter((part) => part !== null);
     return [
       some(name) || !troubled || hangs(doc) || doc.account?.excerpts?.length > 0
-        ? null
-        : el("p", {}, "No cause is known: nothing that was read says why."),
+        ? null : el("p", {}, "No cause is known: nothing that was read says why."),
       some(name)
-        ? el(
-            "p",
-            { class: "cause-name" },
+        ? el("p", { class: "cause-name" },
             el("code", {}, name),
             some(told?.second) ? [" or ", el("code", {}, told.second.error_type)] : null,
             sure === null ? null : [" ", el("span", { class: "sure" }, sure)],
             some(told?.subsystem) ? el("span", { class: "muted" }, ` · ${told.subsystem}`) : null,
-            some(told?.signal) ? el("span", { class: "muted" }, " · signal ", el("code", {}, told.signal)) : null,
-          )
+            some(told?.signal) ? el("span", { class: "muted" }, " · signal ", el("code", {}, told.signal)) : null)
         : null,
       seenBefore(doc, told?.similar),
       todo(doc),
@@ -205,11 +175,7 @@ const Account = (() => {
       told?.also_seen?.length > 0
         ? [
             el("h3", {}, "Also seen"),
-            el(
-              "ul",
-              { class: "plain also" },
-              told.also_seen.map((text) => el("li", {}, text)),
-            ),
+            el("ul", { class: "plain also" }, told.also_seen.map((text) => el("li", {}, text))),
           ]
         : null,
     ];
@@ -253,13 +219,8 @@ const Account = (() => {
     const box = (each) => Excerpts.box(each, { name: "Evidence", now, whole, facts: each.marked === null ? [] : where });
     if (told.length > 0) return [el("h3", {}, "Evidence"), told.map(box)];
     if (line === null || !some(line.text)) return null;
-    const alone = {
-      file: line.file,
-      lines: [line.text],
-      first_line: line.line > 0 ? line.line : null,
-      marked: 0,
-      note: "The lines around it are no longer available.",
-    };
+    const alone = { file: line.file, lines: [line.text], first_line: line.line > 0 ? line.line : null, marked: 0,
+      note: "The lines around it are no longer available." };
     return [el("h3", {}, "Evidence"), box(alone)];
   }
 

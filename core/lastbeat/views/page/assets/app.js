@@ -1,9 +1,9 @@
 "use strict";
 /* App: which view is shown, the header and the banners above it, the theme, and what a screen reader is told.
  *
- * The view is in the address: #/ is the fleet (with its filter: #/?q=oom&status=FAILED), #/runs/ID is one run, #/causes
- * what failures cost. A view is shown by Fleet.show(main), Run.show(main, id) or Losses.show(main), which returns a function that is called before another
- * view comes. App.announce(text) tells screen readers; "themechange" is dispatched on document when the colours are
+ * The view is in the address: #/ is the fleet (with its filter: #/?q=oom&status=FAILED), #/runs/ID is one run, #/compare
+ * several, #/causes what failures cost. A view is shown by Fleet.show(main), Run.show(main, id), Compare.show(main) or
+ * Losses.show(main), which returns a function that is called before another view comes. App.announce(text) tells screen readers; "themechange" is dispatched on document when the colours are
  * others.
  */
 const App = (() => {
@@ -45,15 +45,15 @@ const App = (() => {
 
   function route() {
     const hash = location.hash || "#/";
-    const found = /^#\/runs\/([^/?]+)$/.exec(hash);
+    const found = /^#\/runs\/([^/?]+)(?:\?|$)/.exec(hash);
     let id = null;
     try {
       id = found ? decodeURIComponent(found[1]) : null;
     } catch {
       id = null;
     }
-    const causes = id === null && /^#\/causes(?:\?|$)/.test(hash), fleet = id === null && !causes;
-    const next = causes ? "causes" : fleet ? "fleet" : `run ${id}`;
+    const other = id === null ? /^#\/(causes|compare)(?:\?|$)/.exec(hash)?.[1] : null, fleet = id === null && !other;
+    const next = other ?? (fleet ? "fleet" : `run ${id}`);
     if (fleet) fleetHash = location.hash || "#/";
     if (next === shown) {
       if (fleet) Fleet.follow();
@@ -65,17 +65,13 @@ const App = (() => {
     put(main);
     if (fleet) {
       leave = Fleet.show(main, { first });
-    } else if (causes) {
-      window.scrollTo(0, 0);
-      leave = Losses.show(main);
-      if (!first) main.focus({ preventScroll: true });
     } else {
       window.scrollTo(0, 0);
-      Data.want([id]);
-      leave = Run.show(main, id);
+      if (!other) Data.want([id]);
+      leave = other === "causes" ? Losses.show(main) : other ? Compare.show(main) : Run.show(main, id);
       if (!first) main.focus({ preventScroll: true });
     }
-    setText(skip, fleet ? "Skip to the runs" : causes ? "Skip to the causes" : "Skip to the run");
+    setText(skip, `Skip to the ${fleet ? "runs" : other === "causes" ? "causes" : other ? "curves" : "run"}`);
     title();
   }
 
@@ -88,7 +84,7 @@ const App = (() => {
     const many = Data.fleet === null ? 0 : Data.rows.filter(Rows.needs).length;
     const count = many ? `(${many}) ` : "";
     document.title = shown?.startsWith("run ") ? `${count}${shown.slice(4)} · lastbeat`
-      : `${count}lastbeat · ${shown === "causes" ? "causes" : "fleet"}`;
+      : `${count}lastbeat · ${shown ?? "fleet"}`;
   }
 
   // ---- header and banners -------------------------------------------------------------------------------------

@@ -9,11 +9,11 @@ const Choice = (() => {
   const NEED = "need";
   const MOST_TEXT = 500;
   const columns = new Map(Rows.COLUMNS.filter((column) => column.by).map((column) => [column.key, column]));
-  let words = "", sorted = { key: "status", down: false }, writing = null;
+  let words = "", sorted = { key: "status", down: false };
   const statuses = new Set();
 
   function read() {
-    const asked = new URLSearchParams(location.hash.split("?")[1] ?? "");
+    const asked = Address.query();
     words = (asked.get("q") ?? "").slice(0, MOST_TEXT);
     statuses.clear();
     for (const one of (asked.get("status") ?? "").split(",")) {
@@ -32,20 +32,10 @@ const Choice = (() => {
     return text ? `#/?${text}` : "#/";
   }
 
-  /** Writes it into the address, soon: browsers refuse one that changes with each key. */
+  /** Writes it into the address, unless people have gone elsewhere since. */
   function write() {
-    clearTimeout(writing);
     App.fleetAt(address());
-    const before = location.hash;
-    writing = setTimeout(() => {
-      // People may have gone elsewhere since.
-      if (location.hash !== before || /^#\/(?:runs\/|causes)/.test(before)) return;
-      try {
-        history.replaceState(null, "", address());
-      } catch {
-        // Then it is not in the address; it works all the same.
-      }
-    }, 300);
+    if (!/^#\/(?:runs\/|causes|compare)/.test(location.hash)) Address.write(address());
   }
 
   let parsed = null, parsedOf = null;

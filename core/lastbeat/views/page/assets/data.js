@@ -6,6 +6,8 @@
  *   Data.fleet                       the fleet document without its runs; null until there is one
  *   Data.run(id)                     → Promise of a run document; rejects with a Data.Fault: message, advice, status
  *                                      (404: no such run; 0: the server does not answer; null: not in this file)
+ *   Data.curves(id, by, part)        → Promise of a run's curves, finer than the document's; Data.compared(ids, by, part,
+ *                                      only) of runs beside each other with one curve each; reject likewise
  *   Data.causes()                    → Promise of what failures cost, as `lastbeat causes --json` has it; rejects likewise
  *   Data.subscribe(listener)         → a function that ends it. listener({ kind: "fleet", full, changed: Set of ids,
  *                                      gone: [id], before: Map id → row }) after each answer, also where nothing
@@ -233,6 +235,14 @@ const Data = (() => {
       : new Fault("There is no such run in this file.", command("show", id), 404);
   }
 
+  /** What is asked of curves: the axis, a part of it (null for all), and what else. */
+  function ofCurves(by, part, more = {}) {
+    return new URLSearchParams({ by, ...(part ? { from: part[0], to: part[1] } : {}), ...more }).toString().replaceAll("%2C", ",");
+  }
+
+  const curves = (id, by, part) => get(`data/runs/${encodeURIComponent(id)}/curves?${ofCurves(by, part)}`);
+  const compared = (ids, by, part, only) => get(`data/compare?${ofCurves(by, part, { only, runs: ids.join(",") })}`);
+
   async function causes() {
     if (!embedded) return get("data/causes");
     if (embeddedCauses !== null) return embeddedCauses;
@@ -283,7 +293,7 @@ const Data = (() => {
   }
 
   return Object.freeze({
-    Fault, start, run, causes, command, again, pause, now, age, subscribe, change, askFor,
+    Fault, start, run, curves, compared, causes, command, again, pause, now, age, subscribe, change, askFor,
     want: (ids) => { wanted = ids.slice(0, MOST_WANTED); },
     row: (id) => rows.get(id) ?? null,
     get rows() { return list; },

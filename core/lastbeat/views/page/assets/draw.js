@@ -107,7 +107,7 @@ const Draw = (() => {
   const path = (text, most = 60) => el("code", { class: "path", title: text.length > most ? text : null },
     Format.middle(text, most));
 
-  /** The latest values as a line; gaps where there was no number. `name` says of what. */
+  /** The latest values as a line, within what is usual of them; gaps where there was no number. `name` says of what. */
   function sparkline(given, name, width = 64, height = 18) {
     const values = given.map(Format.value);
     const known = values.filter((one) => one !== null && Number.isFinite(one));
@@ -116,11 +116,11 @@ const Draw = (() => {
       picture.setAttribute("aria-hidden", "true");
       return picture;
     }
-    const low = Math.min(...known), high = Math.max(...known);
+    const low = Math.min(...known), high = Math.max(...known), [least, most] = Format.usual(known, true);
     const x = (index) => 2 + (index * (width - 4)) / Math.max(1, values.length - 1);
     // Halves, for the difference of the largest numbers is none any more.
-    const range = high / 2 - low / 2;
-    const y = (one) => (range > 0 ? 2 + ((high / 2 - one / 2) / range) * (height - 4) : height / 2);
+    const range = most / 2 - least / 2, within = (one) => Math.min(most, Math.max(least, one));
+    const y = (one) => (range > 0 ? 2 + ((most / 2 - within(one) / 2) / range) * (height - 4) : height / 2);
     let path = "", pen = false, last = null;
     values.forEach((one, index) => {
       if (one === null || !Number.isFinite(one)) {

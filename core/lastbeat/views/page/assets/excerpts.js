@@ -24,29 +24,17 @@ const Excerpts = (() => {
     const over = text.length - MOST_CHARACTERS;
     const cut = over > 200 && !whole.has(key);
     const shown = cut ? text.slice(0, MOST_CHARACTERS) : text.slice(0, WHOLE_CHARACTERS);
-    return el(
-      "div",
-      { class: marked ? "line marked" : "line", "data-key": key },
-      el(
-        "span",
-        { class: "n" },
+    return el("div", { class: marked ? "line marked" : "line", "data-key": key },
+      el("span", { class: "n" },
         marked ? el("span", { class: "mark", "aria-hidden": "true" }, "▶") : null,
-        number ?? "·",
-      ),
-      el(
-        "span",
-        { class: "t", title: text === given ? null : Format.clip(given.trim(), 1000) },
+        number ?? "·"),
+      el("span", { class: "t", title: text === given ? null : Format.clip(given.trim(), 1000) },
         marked ? el("span", { class: "unseen" }, "This line shows it: ") : null,
         shown,
         cut
-          ? el(
-              "button",
-              { type: "button", class: "quiet", "data-whole": key },
-              `… ${Format.integer(over)} more characters`,
-            )
-          : null,
-      ),
-    );
+          ? el("button", { type: "button", class: "quiet", "data-whole": key },
+              `… ${Format.integer(over)} more characters`)
+          : null));
   }
 
   /** Where an excerpt stands, how old and how large its file is. */
@@ -54,8 +42,7 @@ const Excerpts = (() => {
     const last = typeof excerpt.first_line === "number" ? excerpt.first_line + excerpt.lines.length - 1 : null;
     const parts = [
       last === null || excerpt.lines.length === 0
-        ? Format.count(excerpt.lines.length, "line")
-        : excerpt.lines.length === 1
+        ? Format.count(excerpt.lines.length, "line") : excerpt.lines.length === 1
           ? `line ${excerpt.first_line}`
           : `lines ${excerpt.first_line} to ${last}`,
       typeof excerpt.size_bytes === "number" ? `of ${Format.bytes(excerpt.size_bytes)}` : null,
@@ -68,45 +55,24 @@ const Excerpts = (() => {
   function box(excerpt, { name, now, whole, follow = false, facts = [], paths = false }) {
     const lines =
       excerpt.lines.length > 0
-        ? el(
-            "div",
-            {
-              class: "log",
-              tabindex: "0",
-              role: "region",
-              "aria-label": `${name}, ${excerpt.file}`,
-              "data-follow": follow,
-            },
-            excerpt.lines.map((text, index) => line(excerpt, String(text), index, whole, paths)),
-          )
+        ? el("div",
+            { class: "log", tabindex: "0", role: "region", "aria-label": `${name}, ${excerpt.file}`,
+              "data-follow": follow },
+            excerpt.lines.map((text, index) => line(excerpt, String(text), index, whole, paths)))
         : el("p", { class: "muted" }, excerpt.note ? null : "There is no text in it.");
-    return el(
-      "div",
-      { class: "excerpt", "data-key": `${name}:${excerpt.file}:${excerpt.first_line ?? ""}` },
-      el(
-        "p",
-        { class: "excerpt-head" },
+    return el("div", { class: "excerpt", "data-key": `${name}:${excerpt.file}:${excerpt.first_line ?? ""}` },
+      el("p", { class: "excerpt-head" },
         Draw.path(excerpt.file),
         facts.map((fact) => [" · ", fact]),
-        " · ",
-        el("span", { class: "muted" }, about(excerpt, now)),
-      ),
+        " · ", el("span", { class: "muted" }, about(excerpt, now))),
       lines,
-      excerpt.note ? el("p", { class: "muted" }, excerpt.note) : null,
-    );
+      excerpt.note ? el("p", { class: "muted" }, excerpt.note) : null);
   }
 
   /** Text of many lines as an excerpt from its first line on. */
   function ofText(file, text) {
-    return {
-      file,
-      lines: text.replace(/\n+$/, "").split("\n"),
-      first_line: 1,
-      marked: null,
-      modified: null,
-      size_bytes: null,
-      note: null,
-    };
+    return { file, lines: text.replace(/\n+$/, "").split("\n"), first_line: 1, marked: null, modified: null,
+      size_bytes: null, note: null };
   }
 
   return Object.freeze({ box, ofText });

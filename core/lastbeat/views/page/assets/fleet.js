@@ -53,6 +53,7 @@ const Fleet = (() => {
     showCounts(ids.length);
     showAround();
     showHint();
+    showCompare();
   }
 
   function showSoon(most) {
@@ -104,7 +105,7 @@ const Fleet = (() => {
   /** The column of the runs is as wide as their longest name, as far as there is room. */
   function giveWidth(shown) {
     const most = shown.reduce((wide, { id, member }) => (id ? Math.max(wide, widthOf(id) + (member ? 18 : 0)) : wide), 0);
-    view.table.style.setProperty("--run", `${Math.ceil(Math.max(most, 150)) + 4}px`);
+    view.table.style.setProperty("--run", `${Math.ceil(Math.max(most, 150)) + 22}px`);
     view.table.classList.toggle("long-names", most > LONG_NAME);
   }
 
@@ -238,12 +239,27 @@ const Fleet = (() => {
   /** A press on a row opens what there is no room for in it, on a group its runs; unless text was selected in it. */
   function pressedRow(event) {
     const line = event.target.closest("tr"), selection = document.getSelection();
-    if (line === null || event.target.closest("a") !== null) return;
+    if (line === null || event.target.closest("a, input") !== null) return;
     if (event.target.closest("button") === null && selection !== null && !selection.isCollapsed &&
       line.contains(selection.anchorNode)) return;
     if (!line.dataset.run) return fold(line.dataset.key);
     line.classList.toggle("open");
     showHint();
+  }
+
+  /** Offers to compare the runs that are ticked, or else those that the filter has found. */
+  function showCompare() {
+    const ids = Rows.ticked.size > 0 ? [...Rows.ticked] : Choice.some ? Choice.ids() : [];
+    view.compare.hidden = ids.length < 2 || ids.length > Compare.MOST;
+    if (view.compare.hidden) return;
+    view.compare.href = Compare.address(ids);
+    setText(view.compare, `Compare ${Rows.ticked.size > 0 ? "" : "these "}${Format.count(ids.length, "run")}`);
+  }
+
+  function tick(id, yes) {
+    if (yes) Rows.ticked.add(id);
+    else Rows.ticked.delete(id);
+    showCompare();
   }
 
   /** The run that is pointed at, or the keyboard is on, is told in full at the foot of the window: nothing moves. */
@@ -286,6 +302,7 @@ const Fleet = (() => {
       } else view.input.blur();
     } else if (event.target === view.input && (event.key === "ArrowDown" || event.key === "Enter")) step(1);
     else if (typing) return;
+    else if (event.key === "c" && inTable) event.target.closest("tr").querySelector(".pick")?.click();
     else if (event.key === "/") {
       view.input.focus();
       view.input.select();
@@ -317,6 +334,7 @@ const Fleet = (() => {
     const parts = {
       chips, heads, input, sortBy,
       found: el("span", { class: "found" }),
+      compare: el("a", { class: "quiet", hidden: true }),
       body: el("tbody", { role: "rowgroup" }),
       empty: el("div", { class: "empty" }),
       notes: el("div", { class: "notes" }),
@@ -328,7 +346,7 @@ const Fleet = (() => {
     };
     parts.tools = el("div", { class: "tools" },
       el("div", { class: "chips", role: "group", "aria-label": "Show only these statuses" }, [...chips.values()]),
-      el("div", { class: "filter", role: "search" }, input, parts.found),
+      el("div", { class: "filter", role: "search" }, input, parts.found, parts.compare),
       el("label", { class: "sort-by" }, el("span", { class: "unseen" }, "Sort by "), sortBy));
     parts.table = el("table", { class: "runs", role: "table" }, el("caption", { class: "unseen" }, "Runs"),
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, [...heads.values()])), parts.body);
@@ -360,6 +378,7 @@ const Fleet = (() => {
     mine.table.addEventListener("focusout", calm);
     mine.table.addEventListener("pointerdown", () => { mine.touched = Date.now(); });
     mine.body.addEventListener("click", pressedRow);
+    mine.body.addEventListener("change", ({ target }) => tick(target.closest("tr").dataset.run, target.checked));
     mine.body.addEventListener("pointerover", (event) => {
       if (event.pointerType === "mouse") pointAt(event.target.closest("tr"));
     });

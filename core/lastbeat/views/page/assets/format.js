@@ -185,7 +185,20 @@ const Format = (() => {
     return known < 0.01 ? "under 0.01" : String(Number(known.toFixed(known < 10 ? 2 : 1)));
   }
 
-  return Object.freeze({
+  /** Values that an axis shows all of. */
+  const FEW = 20;
+
+  /** What an axis of `values` spans, in their order: without outliers, and without the first 5 % if it `skips` them,
+   * where there are many values. */
+  function usual(values, skips) {
+    const known = values.filter(Number.isFinite), later = known.slice(skips ? Math.ceil(known.length / 20) : 0);
+    if (later.length < FEW) return known.length === 0 ? null : [Math.min(...known), Math.max(...known)];
+    const sorted = later.sort((one, other) => one - other), most = sorted.length - 1;
+    const [low, high] = [0.02, 0.98].map((share) => sorted[Math.round(share * most)]);
+    return [Math.max(sorted[0], low - (high - low) / 2), Math.min(sorted[most], high + (high - low) / 2)];
+  }
+
+  return Object.freeze({ usual,
     MISSING, value, stepsDone, number, integer, compact, percent, bytes, duration, moment, ageSeconds, age, ago, clock, time,
     full, stepRate, throughput, count, clip, middle, cores,
   });

@@ -35,14 +35,11 @@ const Goodput = (() => {
   function legend(each, told) {
     const known = each.seconds !== null;
     const lost = each.use === "lost" && some(told.lost_steps) && told.lost_steps > 0;
-    return el(
-      "li",
-      { "data-key": each.use },
+    return el("li", { "data-key": each.use },
       el("span", { class: `use use-${each.use}`, "aria-hidden": "true" }),
       el("span", {}, each.words, lost ? `: ${Format.count(told.lost_steps, "step")}` : null),
       el("span", { class: "share" }, known ? percent(each.seconds / told.wall_s) : "not known"),
-      el("span", { class: "muted" }, known ? Format.duration(each.seconds) : ""),
-    );
+      el("span", { class: "muted" }, known ? Format.duration(each.seconds) : ""));
   }
 
   /** The nodes of the section; null where nothing is known of how a run spent its time. */
@@ -56,25 +53,15 @@ const Goodput = (() => {
       .join("; ");
     const first = told.first_attempt > 1 ? ` from number ${told.first_attempt} on` : "";
     return [
-      el(
-        "div",
-        { class: "goodput", role: "img", "aria-label": words },
+      el("div", { class: "goodput", role: "img", "aria-label": words },
         shown
           .filter((each) => each.seconds > 0)
           .map((each) =>
-            el("div", {
-              "data-key": each.use,
-              class: `use-${each.use}`,
+            el("div", { "data-key": each.use, class: `use-${each.use}`,
               title: `${each.words}: ${Format.duration(each.seconds)}`,
-              style: { width: `${((each.seconds / told.wall_s) * 100).toFixed(3)}%` },
-            }),
-          ),
-      ),
-      el(
-        "ul",
-        { class: "plain uses" },
-        shown.map((each) => legend(each, told)),
-      ),
+              style: { width: `${((each.seconds / told.wall_s) * 100).toFixed(3)}%` } }),
+          )),
+      el("ul", { class: "plain uses" }, shown.map((each) => legend(each, told))),
       facts([
         ["Effective training time ratio", ratio(told)],
         [

@@ -58,8 +58,7 @@ const Losses = (() => {
   function row(kind, group, top, now) {
     const known = (of) => of === group.failures;
     return el("tr", {},
-      el("th", { scope: "row" }, name(kind, group)),
-      el("td", { class: "bars" }, bar(group, top)),
+      el("th", { scope: "row" }, name(kind, group)), el("td", { class: "bars" }, bar(group, top)),
       el("td", { class: "number" }, amount(group.lost_hours, !group.at_least)),
       el("td", { class: "number" }, amount(group.thrown_away_hours, known(group.thrown_away_known_of))),
       el("td", { class: "number" }, amount(group.dead_hours, known(group.dead_known_of))),
@@ -108,9 +107,7 @@ const Losses = (() => {
       head(told, now),
       told.total?.failures > 0 ? legend() : null,
       TABLES.map((each) => table(told, each, now)),
-      (told.notes ?? []).length > 0
-        ? el("div", { class: "notes" }, told.notes.map((text) => el("p", {}, text)))
-        : null,
+      (told.notes ?? []).length > 0 ? el("div", { class: "notes" }, told.notes.map((text) => el("p", {}, text))) : null,
       el("p", { class: "muted" }, "As of ", el("span", { title: Format.full(told.at) }, Format.time(told.at, Date.now(), true)),
         ". In a terminal: ", el("code", {}, "lastbeat causes"), "."));
   }

@@ -1,13 +1,19 @@
 "use strict";
-/* Plot: one chart of the curves of a run, drawn by uPlot, which gets numbers alone.
+/* Plot: one chart of curves, drawn by uPlot, which gets numbers alone.
  *
- * To assistive technology it is a slider: the point that is read is its value. `shared` is what all charts of a run
- * have in common: by (the axis), log, placing (of Points.placed), height(width), place(index) in words, and what to
- * call when somebody points (pointed), zooms (zoom), turns the wheel (wheel) or moves a finger (touched).
+ * To assistive technology it is a slider: the point that is read is its value. `shared` is what all charts have in
+ * common: by (the axis), many (whether lines are of several runs), log, smooth (the weight of what was before), all
+ * (whether axes show every value), x (all places on the axis), range (what is zoomed to, or null), window(),
+ * height(width), place(index) in words, and what to call when somebody points (pointed), zooms (zoom), turns the wheel
+ * (wheel) or moves a finger (touched). `shared.lines` are { name, points, colour(lightness), dash, wide, placing (of Points.placed), place (index into x of each of its rows) }:
+ * one run each. A line without a colour has that of the series.
  */
 const Plot = (() => {
   const { el } = Draw;
-  const { finite, told, summary } = Points;
+  const { finite, told, summary, smoothed } = Points;
+  /** Of each line: smoothed, as it was told, and the least and the greatest. */
+  const COLUMNS = 4;
+  const MOST_SAID = 6;
 
   /** Labels of a time axis: as fine as its ticks are, with the day where it begins and at the first tick. */
   function timeLabels(plot, ticks, axis, space, step) {
@@ -76,37 +82,50 @@ const Plot = (() => {
     };
   }
 
+  /** Seconds since the beginning, with the unit that suits the step of the axis. */
+  const elapsedLabels = (plot, ticks) => ticks.map((tick) => (tick === 0 ? "0" : Format.duration(tick)));
+
   let made = 0;
 
   /** The chart of one series: { key, name, unit, colour }. */
   function make(series, shared) {
     const id = `curve-${series.key.replace(/[^a-z0-9_]/gi, "-")}-${(made += 1)}`;
     const value = el("span", { class: "curve-value" });
-    const host = el("div", {
-      class: "curve-plot",
-      role: "slider",
-      tabindex: "0",
-      "aria-label": `${series.name} curve`,
-      "aria-orientation": "horizontal",
-      "aria-describedby": `${id}-summary curves-keys`,
-      "aria-valuemin": "1",
-    });
+    const host = el("div", { class: "curve-plot", role: "slider", tabindex: "0", "aria-label": `${series.name} curve`,
+      "aria-orientation": "horizontal", "aria-describedby": `${id}-summary curves-keys`, "aria-valuemin": "1" });
     const words = el("p", { class: "curve-summary", id: `${id}-summary` });
     const note = el("p", { class: "muted" });
     const element = el("figure", { class: "curve", id }, el("h3", {}, series.name, " ", value), host, words, note);
-    let plot = null;
-    let column = [];
-    let colours = {};
+    // Columns hold what was told, for each line and place of the axis.
+    let plot = null, columns = [], data = [], colours = {};
 
-    const hidden = () => shared.log && series.key === "loss";
     // The line goes on over points that tell nothing of it (undefined), and ends where the value is no number (null).
     const shownValue = (v) =>
-      finite(v) && !(hidden() && v <= 0) ? v : v === null || v === undefined ? undefined : null;
+      finite(v) && !(shared.log && v <= 0) ? v : v === null || v === undefined ? undefined : null;
+
+    /** The columns of a line, spread over all places of the axis. */
+    function spread(line) {
+      const inOrder = (column) => line.placing.rows.map((row) => column[row]);
+      const over = (values) => {
+        const found = Array(shared.x.length);
+        line.place.forEach((index, at) => { found[index] = values[at]; });
+        return found;
+      };
+      const values = inOrder(Points.column(line.points, series.key));
+      const bounds = ["least", "greatest"].map((which) => inOrder(Points.bound(line.points, which, series.key)));
+      columns.push(over(values));
+      const band = bounds.map((found) => (found.length === 0 || found.every((each) => !finite(each)) ? [] :
+        over(found.map((each, at) => shownValue(finite(each) ? each : values[at])))));
+      const raw = values.map(shownValue);
+      return [over(shared.smooth > 0 ? smoothed(raw, shared.smooth) : raw), shared.smooth > 0 ? over(raw) : [], ...band];
+    }
 
     function readColours() {
       const style = getComputedStyle(element);
       const read = (name) => style.getPropertyValue(name).trim() || style.color;
-      colours = { line: read(series.colour), text: read("--muted"), grid: read("--line"), bad: read("--failed") };
+      const light = read("--curve-light");
+      colours = { text: read("--muted"), grid: read("--line"), bad: read("--failed"),
+        lines: shared.lines.map(({ colour }) => (colour ? colour(light) : read(series.colour))) };
     }
 
     /** Marks where a value was told that is no number, at the foot of the chart. */
@@ -117,127 +136,138 @@ const Plot = (() => {
       u.ctx.strokeStyle = colours.bad;
       u.ctx.lineWidth = 1.5 * uPlot.pxRatio;
       u.ctx.beginPath();
-      shared.placing.rows.forEach((row, index) => {
-        if (typeof column[row] !== "string") return;
-        const x = u.valToPos(shared.placing.x[index], "x", true);
+      for (const column of columns) column.forEach((told, index) => {
+        if (typeof told !== "string") return;
+        const x = u.valToPos(shared.x[index], "x", true);
         if (x < left || x > left + width) return;
         const y = top + height - 2 * size;
-        u.ctx.moveTo(x - size, y - size);
-        u.ctx.lineTo(x + size, y + size);
-        u.ctx.moveTo(x - size, y + size);
-        u.ctx.lineTo(x + size, y - size);
+        for (const way of [1, -1]) {
+          u.ctx.moveTo(x - size, y - way * size);
+          u.ctx.lineTo(x + size, y + way * size);
+        }
       });
       u.ctx.stroke();
       u.ctx.restore();
     }
 
+    /** The values of a line within what is shown, not smoothed. */
+    function within(line) {
+      const [from, to] = shared.window(), values = data[(shared.smooth > 0 ? 2 : 1) + line * COLUMNS] ?? [];
+      return values.filter((_, index) => shared.x[index] >= from && shared.x[index] <= to);
+    }
+
+    function span(u, min, max) {
+      const spans = shared.all ? [] : shared.lines.map((_, line) => Format.usual(within(line), shared.range === null)).filter(Boolean);
+      const [low, high] = spans.length === 0 ? [min, max]
+        : [Math.min(...spans.map((each) => each[0])), Math.max(...spans.map((each) => each[1]))];
+      return (shared.log ? logRange : plainRange)(u, low, high);
+    }
+
     const longest = (labels) => labels.reduce((most, label) => Math.max(most, label.length), 0);
+    const faint = (colour, percent) => `color-mix(in srgb, ${colour} ${percent}%, transparent)`;
 
     function options(width) {
-      const line = () => colours.line;
-      const axis = {
-        stroke: () => colours.text,
-        grid: { stroke: () => colours.grid, width: 1 },
-        ticks: { show: false },
-        font: "12px system-ui, sans-serif",
-      };
-      const byTime = shared.by === "at";
+      const axis = { stroke: () => colours.text, grid: { stroke: () => colours.grid, width: 1 }, ticks: { show: false },
+        font: "12px system-ui, sans-serif" };
+      const byTime = shared.by === "at", stroke = (line) => () => colours.lines[line];
+      const gaps = { spanGaps: false, points: { show: false } };
       return {
-        width,
-        height: shared.height(width),
-        legend: { show: false },
-        padding: [10, 24, 0, 0],
-        scales: { x: { time: byTime }, y: hidden() ? { distr: 3, range: logRange } : { range: plainRange } },
+        width, height: shared.height(width), legend: { show: false }, padding: [10, 24, 0, 0],
+        scales: { x: { time: byTime }, y: { ...(shared.log ? { distr: 3 } : {}), range: span } },
         axes: [
-          {
-            ...axis,
-            size: byTime ? 42 : 30,
-            space: width < 420 ? 48 : 64,
+          { ...axis, size: byTime ? 42 : 30, space: width < 420 ? 48 : 64,
             ...(byTime ? {} : { splits: plainTicks(true, true) }),
-            values: byTime ? timeLabels : (u, ticks) => ticks.map((tick) => Format.integer(tick)),
-          },
-          {
-            ...axis,
-            // As wide as its longest label.
-            size: (_u, labels) => Math.min(110, Math.max(44, 18 + 7 * longest(labels ?? []))),
-            space: 32,
-            ...(hidden() ? { splits: logTicks, filter: (u, ticks) => ticks } : { splits: plainTicks(false) }),
-            values: (u, ticks) => ticks.map((tick) => (tick === null ? "" : Format.number(tick))),
-          },
+            values: byTime ? timeLabels : shared.by === "elapsed" ? elapsedLabels
+              : (u, ticks) => ticks.map((tick) => (shared.by === "tokens" ? Format.compact(tick) : Format.integer(tick))) },
+          // As wide as its longest label.
+          { ...axis, size: (_u, labels) => Math.min(110, Math.max(44, 18 + 7 * longest(labels ?? []))), space: 32,
+            ...(shared.log ? { splits: logTicks, filter: (u, ticks) => ticks } : { splits: plainTicks(false) }),
+            values: (u, ticks) => ticks.map((tick) => (tick === null ? "" : Format.number(tick))) },
         ],
-        series: [{}, { stroke: line, width: 1.75, spanGaps: false, points: { size: 5, stroke: line, fill: line } }],
+        series: [{}, ...shared.lines.flatMap(({ dash, wide }, line) => [
+          { stroke: stroke(line), width: wide ? 3 : 1.75, dash, spanGaps: false, points: shared.smooth > 0 ? { show: false }
+            : { size: 5, stroke: stroke(line), fill: stroke(line) } },
+          { stroke: () => faint(colours.lines[line], 30), width: 1, ...gaps }, { width: 0, ...gaps }, { width: 0, ...gaps },
+        ])],
+        bands: shared.lines.map((_, line) => ({ series: [4 + line * COLUMNS, 3 + line * COLUMNS],
+          fill: () => faint(colours.lines[line], shared.lines.length > 1 ? 8 : 18) })),
         cursor: {
-          y: false,
-          bind: { dblclick: () => () => shared.zoom(null) },
-          drag: { x: true, y: false, setScale: false, dist: 4 },
-          points: { size: 9, stroke: line, fill: line },
+          y: false, bind: { dblclick: () => () => shared.zoom(null) }, drag: { x: true, y: false, setScale: false, dist: 4 },
+          points: { show: (u, index) => (index % COLUMNS === 1 ? el("div", {}) : null), size: 9,
+            stroke: (u, index) => colours.lines[(index - 1) / COLUMNS], fill: (u, index) => colours.lines[(index - 1) / COLUMNS] },
         },
         hooks: {
           setCursor: [(u) => shared.pointed(u.cursor.left, u.cursor.idx, u)],
-          setSelect: [
-            (u) => {
-              if (u.select.width < 4) return;
-              const range = [u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x")];
-              u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-              shared.zoom(range);
-            },
-          ],
+          setSelect: [(u) => {
+            if (u.select.width < 4) return;
+            const range = [u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x")];
+            u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+            shared.zoom(range);
+          }],
           draw: [marks],
         },
       };
     }
 
+    /** The place of the last value of a line at `index` or before: a figure that few points have keeps its last value. */
+    function lastAt(line, index) {
+      let last = index;
+      while (last > 0 && (columns[line][last] ?? null) === null) last -= 1;
+      return last;
+    }
+
+    function showNote() {
+      const every = shared.lines.flatMap((_, line) => within(line)).filter(finite);
+      const { min, max } = plot.scales.y, beyond = every.filter((each) => each < min || each > max).length;
+      const below = shared.log ? columns.flat().filter((each) => finite(each) && each <= 0).length : 0;
+      note.textContent = [
+        below > 0 ? `${below} values are not above zero and have no place on a logarithmic scale.` : "",
+        beyond > 0 ? `${Format.count(beyond, "value")} beyond this axis: "All values" shows them.` : "",
+      ].join(" ").trim();
+      note.hidden = note.textContent === "";
+    }
+
     return {
-      element,
-      host,
-      series,
+      element, series,
       /** Whether anything at all is known of this series. */
-      show(points) {
-        column = Points.column(points, series.key);
-        const some = shared.placing.rows.some((row) => column[row] !== null && column[row] !== undefined);
+      show() {
+        columns = [];
+        data = [shared.x, ...shared.lines.flatMap(spread)];
+        const some = columns.some((column) => column.some((each) => each !== null && each !== undefined));
         element.hidden = !some;
         if (!some) return false;
-        const data = [shared.placing.x, shared.placing.rows.map((row) => shownValue(column[row]))];
         if (plot === null) {
           readColours();
           plot = new uPlot(options(host.clientWidth || 600), data, host);
           plot.over.addEventListener("wheel", (event) => shared.wheel(event, plot), { passive: false });
           plot.over.addEventListener("touchmove", (event) => shared.touched(event, plot), { passive: true });
-        } else {
-          plot.batch(() => plot.setData(data, false));
-        }
-        const below = hidden()
-          ? shared.placing.rows.filter((row) => finite(column[row]) && column[row] <= 0).length
-          : 0;
-        words.textContent = summary(series, shared.placing, points);
-        note.textContent =
-          below > 0 ? `${below} values are not above zero and have no place on a logarithmic scale.` : "";
-        note.hidden = below === 0;
+        } else plot.batch(() => plot.setData(data, false));
+        words.textContent = shared.many ? "" : summary(series, shared.lines[0].placing, shared.lines[0].points);
         return true;
       },
       range(min, max) {
         // At once, for cursors are placed on it right after.
         plot?.batch(() => plot.setScale("x", { min, max }));
+        if (plot !== null) showNote();
       },
+      /** What was told of a line at place `index` of the axis or before. */
+      at: (line, index) => (columns[line] === undefined ? null : columns[line][lastAt(line, index)] ?? null),
       /** Tells the point `index`, or the newest; draws the cursor there unless it is this chart that was pointed at. */
       point(index, from) {
         if (plot === null) return;
-        const { rows, x } = shared.placing;
-        const at = index ?? rows.length - 1;
-        // A figure that few of the points have keeps its last value.
-        let last = at;
-        while (last > 0 && (column[rows[last]] ?? null) === null) last -= 1;
-        const figure = told(column[rows[last]], series.unit);
-        const text = last === at ? figure : `${figure} at ${shared.place(last)}`;
-        value.textContent = text;
-        host.setAttribute("aria-valuemax", String(rows.length));
+        const many = shared.x.length, at = index ?? many - 1;
+        const each = shared.lines.map(({ name }, line) => {
+          const last = lastAt(line, at), figure = told(columns[line][last], series.unit);
+          if (shared.many) return `${name} ${figure}`;
+          return last === at ? figure : `${figure} at ${shared.place(last)}`;
+        });
+        const text = each.slice(0, MOST_SAID).join(", ");
+        value.textContent = shared.many ? "" : text;
+        host.setAttribute("aria-valuemax", String(many));
         host.setAttribute("aria-valuenow", String(at + 1));
-        host.setAttribute(
-          "aria-valuetext",
-          `${series.name} ${text}, ${shared.place(at)}, point ${at + 1} of ${rows.length}`,
-        );
+        host.setAttribute("aria-valuetext", `${series.name} ${text}, ${shared.place(at)}, point ${at + 1} of ${many}`);
         if (from !== plot)
-          plot.setCursor(index === null ? { left: -10, top: -10 } : { left: plot.valToPos(x[at], "x"), top: 1 }, false);
+          plot.setCursor(index === null ? { left: -10, top: -10 } : { left: plot.valToPos(shared.x[at], "x"), top: 1 }, false);
       },
       resize() {
         const width = host.clientWidth;

@@ -9,36 +9,22 @@ const Progress = (() => {
   /** A share of something as a bar; said in words beside it. */
   function meter(role, label, share, words, level = "") {
     const percent = Math.min(100, Math.max(0, share * 100));
-    return el(
-      "div",
-      {
-        class: `meter ${level}`,
-        role,
-        "aria-label": label,
-        "aria-valuemin": "0",
-        "aria-valuemax": "100",
-        "aria-valuenow": percent.toFixed(0),
-        "aria-valuetext": words,
-      },
-      el("div", { style: { width: `${percent.toFixed(2)}%` } }),
-    );
+    return el("div",
+      { class: `meter ${level}`, role, "aria-label": label, "aria-valuemin": "0", "aria-valuemax": "100",
+        "aria-valuenow": percent.toFixed(0), "aria-valuetext": words },
+      el("div", { style: { width: `${percent.toFixed(2)}%` } }));
   }
 
   /** Metrics by name, in a box of their own where they are many. */
   function list(metrics) {
     const scrolls = metrics.length > 30 ? { tabindex: "0", role: "region", "aria-label": "Metrics" } : {};
     const one = ([name, value]) =>
-      el(
-        "div",
-        { "data-key": name },
-        el("dt", {}, name),
-        el("dd", {}, Format.value(value) === null ? "not known" : Format.number(value, 6)),
-      );
+      el("div", { "data-key": name },
+        el("dt", {}, name), el("dd", {}, Format.value(value) === null ? "not known" : Format.number(value, 6)));
     return [
       el("div", { class: "metrics", ...scrolls }, el("dl", {}, metrics.slice(0, MOST_METRICS).map(one))),
       metrics.length > MOST_METRICS
-        ? el("p", { class: "muted" }, `and ${metrics.length - MOST_METRICS} more metrics.`)
-        : null,
+        ? el("p", { class: "muted" }, `and ${metrics.length - MOST_METRICS} more metrics.`) : null,
     ];
   }
 
@@ -68,11 +54,8 @@ const Progress = (() => {
     const until = now === null || left === null ? "" : ` · until ${Format.time((now + left * 1000) / 1000, now)}`;
     if (!some(run.step) && loss === null && metrics.length === 0 && !some(doc.epoch)) {
       return [
-        el(
-          "p",
-          { class: "muted" },
-          "This run reports no progress: there is no progress.json that could be read, and no step in its log.",
-        ),
+        el("p", { class: "muted" },
+          "This run reports no progress: there is no progress.json that could be read, and no step in its log."),
       ];
     }
     return [
@@ -95,8 +78,7 @@ const Progress = (() => {
               : null,
           ],
         ],
-        "facts large",
-      ),
+        "facts large"),
       metrics.length > 0 ? [el("h3", {}, "Metrics"), list(metrics)] : null,
     ];
   }
@@ -120,13 +102,9 @@ const Progress = (() => {
       const values = told.series[name] ?? [];
       const last = values.findLast((value) => typeof value === "number");
       if (last === undefined) return null;
-      return el(
-        "div",
-        { class: "gauge", "data-key": name },
-        el("span", { class: "gauge-name" }, label),
-        el("span", {}, words(last)),
-        Draw.sparkline(values, label, 200, 32),
-      );
+      return el("div", { class: "gauge", "data-key": name },
+        el("span", { class: "gauge-name" }, label), el("span", {}, words(last)),
+        Draw.sparkline(values, label, 200, 32));
     });
     const span = Format.duration(Math.max(...Object.values(told.series).map((column) => column.length)) * told.each_s);
     return [el("h3", {}, `The node, the last ${span}`), el("div", { class: "gauges" }, gauges)];
@@ -139,16 +117,11 @@ const Progress = (() => {
     // A GPU that is full and busy does what it is for; a machine whose memory is full is about to kill something.
     const bar = (label, part, whole, words, warns = false) =>
       Number.isFinite(part) && Number.isFinite(whole) && whole > 0
-        ? meter("meter", label, part / whole, words, warns && part / whole > 0.95 ? "high" : "")
-        : null;
+        ? meter("meter", label, part / whole, words, warns && part / whole > 0.95 ? "high" : "") : null;
     const row = (label, words, gauge) =>
-      el(
-        "div",
-        { class: "gauge", "data-key": label },
-        el("span", { class: "gauge-name" }, label),
-        el("span", {}, words),
-        gauge,
-      );
+      el("div", { class: "gauge", "data-key": label },
+        el("span", { class: "gauge-name" }, label), el("span", {}, words),
+        gauge);
     const of = (part, whole) => `${Format.bytes(part)} of ${some(whole) ? Format.bytes(whole) : "an unknown total"}`;
     const free = used.memory_available_bytes;
     const all = used.memory_total_bytes;
@@ -156,53 +129,37 @@ const Progress = (() => {
     const rows = [
       some(used.cpu) ? row("CPU", `${Format.cores(used.cpu)} cores in use by the process`, null) : null,
       some(used.rss_bytes)
-        ? row(
-            "Memory of the process",
+        ? row("Memory of the process",
             of(used.rss_bytes, all),
-            bar("Memory of the process", used.rss_bytes, all, of(used.rss_bytes, all)),
-          )
+            bar("Memory of the process", used.rss_bytes, all, of(used.rss_bytes, all)))
         : null,
       machine !== null
-        ? row(
-            "Memory of the machine",
-            `${of(machine, all)}, ${Format.bytes(free)} available`,
-            bar("Memory of the machine", machine, all, of(machine, all), true),
-          )
+        ? row("Memory of the machine", `${of(machine, all)}, ${Format.bytes(free)} available`,
+            bar("Memory of the machine", machine, all, of(machine, all), true))
         : null,
       (used.gpus ?? []).slice(0, MOST_GPUS).map((gpu, index) => {
         const name = `GPU ${index}`;
         const busy =
           typeof gpu.utilization === "number" ? `${Format.percent(gpu.utilization)} busy` : "how busy is not known";
         const memory = some(gpu.memory_used_bytes)
-          ? of(gpu.memory_used_bytes, gpu.memory_total_bytes)
-          : "memory not known";
-        return el(
-          "div",
-          { class: "gauge", "data-key": name },
-          el(
-            "span",
-            { class: "gauge-name" },
-            name,
-            gpu.name ? el("span", { class: "muted" }, ` ${Format.clip(gpu.name, 80)}`) : null,
-          ),
+          ? of(gpu.memory_used_bytes, gpu.memory_total_bytes) : "memory not known";
+        return el("div", { class: "gauge", "data-key": name },
+          el("span", { class: "gauge-name" }, name,
+            gpu.name ? el("span", { class: "muted" }, ` ${Format.clip(gpu.name, 80)}`) : null),
           gpu.lost ? el("span", { class: "high" }, "lost to the driver") : el("span", {}, busy),
           bar(`${name} busy`, gpu.utilization, 1, busy),
           el("span", {}, memory),
           bar(`${name} memory`, gpu.memory_used_bytes, gpu.memory_total_bytes, memory),
           some(gpu.temperature_c) || some(gpu.power_w)
-            ? el(
-                "span",
-                {},
+            ? el("span", {},
                 [
                   some(gpu.temperature_c) ? `${Format.number(gpu.temperature_c)} °C` : null,
                   some(gpu.power_w) ? `${Format.number(gpu.power_w)} W` : null,
                 ]
                   .filter((each) => each !== null)
-                  .join(", "),
-              )
+                  .join(", "))
             : null,
-          gpu.throttle?.length > 0 ? el("span", {}, `slowed down by ${[...new Set(gpu.throttle)].join(", ")}`) : null,
-        );
+          gpu.throttle?.length > 0 ? el("span", {}, `slowed down by ${[...new Set(gpu.throttle)].join(", ")}`) : null);
       }),
     ];
     return [el("div", { class: "gauges" }, rows), node(doc)];

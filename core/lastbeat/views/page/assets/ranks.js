@@ -17,12 +17,8 @@ const Ranks = (() => {
     { most: 99, name: "level-2", words: "10 to 99 behind" },
     { most: Infinity, name: "level-3", words: "100 and more behind" },
   ];
-  const STATES = {
-    failed: { sign: "✖", words: "failed" },
-    silent: { sign: "◷", words: "silent" },
-    unreadable: { sign: "?", words: "cannot be read" },
-    untold: { sign: "·", words: "never reported" },
-  };
+  const STATES = { failed: { sign: "✖", words: "failed" }, silent: { sign: "◷", words: "silent" },
+    unreadable: { sign: "?", words: "cannot be read" }, untold: { sign: "·", words: "never reported" } };
 
   /** For so long a rank that lives may tell nothing, in seconds. */
   const limitOf = (doc) => (typeof doc.stale_s === "number" ? doc.stale_s : SILENT_S);
@@ -39,13 +35,8 @@ const Ranks = (() => {
       const ago = Format.ageSeconds(line.modified, Format.moment(doc.at));
       const failed = /^(?:failed|error)/i.test(line.status ?? "");
       const done = /^(?:complete|succeeded|finished|done|cancel|preempt)/i.test(line.status ?? "");
-      const state = line.fault
-        ? "unreadable"
-        : failed
-          ? "failed"
-          : age !== null && age > limit && !done
-            ? "silent"
-            : null;
+      const state = line.fault ? "unreadable" : failed ? "failed" : age !== null && age > limit && !done
+            ? "silent" : null;
       return { ...line, age, ago, state, ended };
     });
     const world = doc.world_size;
@@ -71,8 +62,7 @@ const Ranks = (() => {
       parts.push(
         line.state === "silent"
           ? `silent for ${Format.duration(line.age)}${line.ended ? " when the last of all beat" : ""}`
-          : `last beat ${Format.duration(line.ago)} ago`,
-      );
+          : `last beat ${Format.duration(line.ago)} ago`);
     if (typeof line.step === "number") parts.push(`step ${Format.integer(line.step)}`);
     if (typeof line.behind === "number")
       parts.push(line.behind > 0 ? `${Format.count(line.behind, "step")} behind` : "not behind");
@@ -94,30 +84,18 @@ const Ranks = (() => {
 
   function cell(line, focused, few) {
     const state = line.state === null ? null : STATES[line.state];
-    return el(
-      "div",
-      {
-        class: `cell ${line.state === null ? levelOf(line).name : `is-${line.state}`}`,
-        role: "option",
-        id: `rank-${line.rank}`,
-        "data-key": line.rank,
-        "data-rank": line.rank,
-        tabindex: focused ? "0" : "-1",
-        "aria-selected": String(focused),
-        "aria-label": words(line),
-        title: words(line),
-      },
-      state === null ? line.rank : [el("span", { class: "cell-sign" }, state.sign), few ? line.rank : null],
-    );
+    return el("div",
+      { class: `cell ${line.state === null ? levelOf(line).name : `is-${line.state}`}`, role: "option",
+        id: `rank-${line.rank}`, "data-key": line.rank, "data-rank": line.rank, tabindex: focused ? "0" : "-1",
+        "aria-selected": String(focused), "aria-label": words(line), title: words(line) },
+      state === null ? line.rank : [el("span", { class: "cell-sign" }, state.sign), few ? line.rank : null]);
   }
 
   function legend(lines, limit) {
     const said = (name, state) => (name === "silent" ? `silent for over ${Format.duration(limit)}` : state.words);
     const has = (name) =>
       lines.some((line) => (name in STATES ? line.state === name : line.state === null && levelOf(line).name === name));
-    return el(
-      "ul",
-      { class: "legend", "aria-hidden": "true" },
+    return el("ul", { class: "legend", "aria-hidden": "true" },
       LEVELS.filter((level) => has(level.name)).map((level) =>
         el("li", {}, el("span", { class: `cell key ${level.name}` }), level.words),
       ),
@@ -125,8 +103,7 @@ const Ranks = (() => {
         .filter(([name]) => has(name))
         .map(([name, state]) =>
           el("li", {}, el("span", { class: `cell key is-${name}` }, state.sign), said(name, state)),
-        ),
-    );
+        ));
   }
 
   /** The nodes of the section for the document; `chosen` is the rank that is looked at. Null where there are none. */
@@ -146,49 +123,30 @@ const Ranks = (() => {
     if (behind > 0) counted.push(`${behind} behind`);
     const world =
       typeof doc.world_size === "number"
-        ? `${Format.count(doc.world_size, "rank")}`
-        : `${Format.count(lines.length, "rank")} known`;
+        ? `${Format.count(doc.world_size, "rank")}` : `${Format.count(lines.length, "rank")} known`;
     return [
-      el(
-        "p",
-        {},
+      el("p", {},
         el("strong", {}, `${world}: `),
         counted.length > 0 ? `${counted.join(", ")}.` : "none silent, none behind.",
-        left > 0 ? ` ${Format.integer(left)} more are not shown here.` : null,
-      ),
+        left > 0 ? ` ${Format.integer(left)} more are not shown here.` : null),
       bad.length > 0
-        ? el(
-            "ol",
-            { class: "plain worst" },
+        ? el("ol", { class: "plain worst" },
             bad
               .slice(0, MOST_WORST)
               .map((line) =>
-                el(
-                  "li",
-                  {},
-                  el(
-                    "span",
-                    { class: "sign", "aria-hidden": "true" },
-                    line.state === null ? "▲" : STATES[line.state].sign,
-                  ),
+                el("li", {},
+                  el("span", { class: "sign", "aria-hidden": "true" },
+                    line.state === null ? "▲" : STATES[line.state].sign),
                   " ",
-                  words(line),
-                ),
-              ),
-          )
+                  words(line)),
+              ))
         : null,
       bad.length > MOST_WORST ? el("p", { class: "muted" }, `and ${bad.length - MOST_WORST} more like these.`) : null,
-      el(
-        "div",
-        {
-          class: shown.length <= FEW ? "ranks few" : "ranks",
-          role: "listbox",
-          "aria-label": "Ranks; arrow keys go from one to the next",
-          "aria-orientation": "horizontal",
-          "data-ranks": true,
-        },
-        shown.map((line) => cell(line, line === focused, shown.length <= FEW)),
-      ),
+      el("div",
+        { class: shown.length <= FEW ? "ranks few" : "ranks", role: "listbox",
+          "aria-label": "Ranks; arrow keys go from one to the next", "aria-orientation": "horizontal",
+          "data-ranks": true },
+        shown.map((line) => cell(line, line === focused, shown.length <= FEW))),
       el("p", { class: "rank-details" }, words(focused)),
       legend(lines, limitOf(doc)),
     ];
@@ -200,14 +158,8 @@ const Ranks = (() => {
     const at = cells.indexOf(cellNow);
     const row = cells.findIndex((each) => each.offsetTop !== cells[0].offsetTop);
     const across = row === -1 ? cells.length : row;
-    const to = {
-      ArrowLeft: at - 1,
-      ArrowRight: at + 1,
-      ArrowUp: at - across,
-      ArrowDown: at + across,
-      Home: 0,
-      End: cells.length - 1,
-    }[key];
+    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at - across, ArrowDown: at + across, Home: 0,
+      End: cells.length - 1 }[key];
     return to === undefined ? null : (cells[to] ?? cellNow);
   }
 

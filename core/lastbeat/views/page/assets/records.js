@@ -3,46 +3,23 @@
 const Records = (() => {
   const { el } = Draw;
   const { when, some } = Account;
-  const SENT = {
-    sent: { sign: "✔", name: "succeeded" },
-    waiting: { sign: "◷", name: "timed-out" },
-    failed: { sign: "✖", name: "failed" },
-  };
+  const SENT = { sent: { sign: "✔", name: "succeeded" }, waiting: { sign: "◷", name: "timed-out" },
+    failed: { sign: "✖", name: "failed" } };
   const MOST_ROWS = 200;
   const UNREAD = "Not known: the run's record could not be read.";
 
   /** A table whose rows become cards where it is narrow. Rows: { key, cells }, a cell for each column. */
   function table(name, columns, rows) {
-    return el(
-      "table",
-      { class: "table cards", "aria-label": name },
-      el(
-        "thead",
-        {},
-        el(
-          "tr",
-          {},
-          columns.map((column) => el("th", { scope: "col" }, column)),
-        ),
-      ),
-      el(
-        "tbody",
-        {},
+    return el("table", { class: "table cards", "aria-label": name },
+      el("thead", {}, el("tr", {}, columns.map((column) => el("th", { scope: "col" }, column)))),
+      el("tbody", {},
         rows.slice(0, MOST_ROWS).map(({ key, cells, name: kind }) =>
-          el(
-            "tr",
-            { "data-key": key, class: kind ?? null },
+          el("tr", { "data-key": key, class: kind ?? null },
             cells.map((cell, index) =>
-              el(
-                "td",
-                { "data-label": columns[index], class: cell === null ? "nothing" : null },
-                cell ?? Format.MISSING,
-              ),
-            ),
-          ),
-        ),
-      ),
-    );
+              el("td", { "data-label": columns[index], class: cell === null ? "nothing" : null },
+                cell ?? Format.MISSING),
+            )),
+        )));
   }
 
   /** Which limits hold for the run and from where, and which one decided that it is TIMED_OUT. */
@@ -58,8 +35,7 @@ const Records = (() => {
     const list = doc.beats ?? [];
     if (list.length === 0) return [el("p", { class: "muted" }, "No heartbeat file was found."), ...limits(doc)];
     return [
-      table(
-        "Heartbeats",
+      table("Heartbeats",
         ["File", "Stored", "Its own time", "What it says"],
         list.map((beat) => ({
           key: beat.name,
@@ -69,22 +45,19 @@ const Records = (() => {
             beat.own_time ? el("span", { title: Format.full(beat.own_time) }, Format.ago(beat.own_time, now)) : null,
             [
               beat.fault
-                ? el("p", { class: "s-warning" }, el("span", { "aria-hidden": "true" }, "▲ "), beat.fault)
-                : null,
+                ? el("p", { class: "s-warning" }, el("span", { "aria-hidden": "true" }, "▲ "), beat.fault) : null,
               Object.keys(beat.facts ?? {}).length > 0
                 ? Account.facts(
                     Object.entries(beat.facts)
                       .slice(0, 40)
                       .map(([label, value]) => [label, String(value)]),
-                    "facts small",
-                  )
+                    "facts small")
                 : beat.fault
                   ? null
                   : Format.MISSING,
             ],
           ],
-        })),
-      ),
+        }))),
       ...limits(doc),
     ];
   }
@@ -98,14 +71,10 @@ const Records = (() => {
 
   function delivery([channel, state, at], now) {
     const looks = SENT[state] ?? { sign: "·", name: "unknown" };
-    return el(
-      "li",
-      {},
-      el("code", {}, channel),
-      ": ",
+    return el("li", {},
+      el("code", {}, channel), ": ",
       el("span", { class: `s-${looks.name}` }, el("span", { "aria-hidden": "true" }, `${looks.sign} `), state),
-      at ? el("span", { class: "muted", title: Format.full(at) }, ` ${told(state, at, now)}`) : null,
-    );
+      at ? el("span", { class: "muted", title: Format.full(at) }, ` ${told(state, at, now)}`) : null);
   }
 
   /** What people were told, and what still waits. */
@@ -116,19 +85,13 @@ const Records = (() => {
     const list = [...(told.list ?? [])].reverse();
     const dropped = told.dropped > 0 ? `, ${Format.integer(told.dropped)} given up because too many waited` : "";
     return [
-      el(
-        "p",
-        {},
-        `${Format.integer(told.delivered)} delivered, `,
+      el("p", {}, `${Format.integer(told.delivered)} delivered, `,
         told.pending > 0
-          ? el("strong", { class: "s-timed-out" }, `◷ ${Format.integer(told.pending)} waiting`)
-          : "none waiting",
-        `${dropped}.`,
-      ),
+          ? el("strong", { class: "s-timed-out" }, `◷ ${Format.integer(told.pending)} waiting`) : "none waiting",
+        `${dropped}.`),
       list.length === 0
         ? el("p", { class: "muted" }, "There are no alerts in the record.")
-        : table(
-            "Alerts",
+        : table("Alerts",
             ["Alert", "When", "Reason", "Deliveries"],
             list.map((alert) => ({
               key: alert.number,
@@ -139,19 +102,13 @@ const Records = (() => {
                 [
                   Account.reason(doc, alert.reason),
                   alert.error
-                    ? el("p", { class: "s-failed" }, el("span", { "aria-hidden": "true" }, "✖ "), alert.error)
-                    : null,
+                    ? el("p", { class: "s-failed" }, el("span", { "aria-hidden": "true" }, "✖ "), alert.error) : null,
                 ],
                 (alert.deliveries ?? []).length > 0
-                  ? el(
-                      "ul",
-                      { class: "plain" },
-                      alert.deliveries.map((each) => delivery(each, now)),
-                    )
+                  ? el("ul", { class: "plain" }, alert.deliveries.map((each) => delivery(each, now)))
                   : "no channel is set",
               ],
-            })),
-          ),
+            }))),
     ];
   }
 
@@ -162,8 +119,7 @@ const Records = (() => {
     if (list.length === 0) return [el("p", { class: "muted" }, "No change of status is recorded.")];
     const more = (doc.transitions ?? list.length) - list.length;
     return [
-      table(
-        "Transitions",
+      table("Transitions",
         ["#", "When", "Change", "Reason", "Attempt", "Step"],
         list.map((each) => ({
           key: each.number,
@@ -174,8 +130,7 @@ const Records = (() => {
               each.before
                 ? [
                     Draw.status(each.before),
-                    el("span", { "aria-hidden": "true" }, " → "),
-                    el("span", { class: "unseen" }, " to "),
+                    el("span", { "aria-hidden": "true" }, " → "), el("span", { class: "unseen" }, " to "),
                   ]
                 : null,
               Draw.status(each.after),
@@ -188,14 +143,10 @@ const Records = (() => {
             Format.integer(each.attempt),
             typeof each.step === "number" ? Format.integer(each.step) : null,
           ],
-        })),
-      ),
+        }))),
       more > 0
-        ? el(
-            "p",
-            { class: "muted" },
-            `${Format.count(more, "earlier transition")} ${more === 1 ? "is" : "are"} not kept.`,
-          )
+        ? el("p", { class: "muted" },
+            `${Format.count(more, "earlier transition")} ${more === 1 ? "is" : "are"} not kept.`)
         : null,
     ];
   }
@@ -255,35 +206,21 @@ const Records = (() => {
     const list = doc.logs ?? [];
     if (list.length === 0) return null;
     return [
-      el(
-        "details",
-        { class: "expand" },
+      el("details", { class: "expand" },
         el("summary", {}, Format.count(list.length, "log file")),
-        table(
-          "Log files",
+        table("Log files",
           ["File", "Written", "Size"],
-          list.map(([name, at, size]) => ({
-            key: name,
-            cells: [el("code", {}, name), at ? when(at, now) : null, el("span", {}, Format.bytes(size))],
-          })),
-        ),
-        list.length > MOST_ROWS ? el("p", { class: "muted" }, `and ${list.length - MOST_ROWS} more.`) : null,
-      ),
+          list.map(([name, at, size]) => ({ key: name,
+            cells: [el("code", {}, name), at ? when(at, now) : null, el("span", {}, Format.bytes(size))] }))),
+        list.length > MOST_ROWS ? el("p", { class: "muted" }, `and ${list.length - MOST_ROWS} more.`) : null),
     ];
   }
 
   function copied(label, text, key) {
-    return el(
-      "div",
-      { class: "copied", "data-key": key },
-      el("span", { class: "copied-name" }, label),
-      el("code", { id: `copy-${key}` }, text),
-      el(
-        "button",
-        { type: "button", class: "quiet", "data-copy": `copy-${key}`, "aria-label": `Copy: ${label}` },
-        "Copy",
-      ),
-    );
+    return el("div", { class: "copied", "data-key": key },
+      el("span", { class: "copied-name" }, label), el("code", { id: `copy-${key}` }, text),
+      el("button", { type: "button", class: "quiet", "data-copy": `copy-${key}`, "aria-label": `Copy: ${label}` },
+        "Copy"));
   }
 
   /** Where the files lie, and the commands that show more. */
@@ -303,7 +240,7 @@ const Records = (() => {
   function config(doc) {
     const rows = Object.entries(doc.config ?? {});
     if (rows.length === 0) return null;
-    return table("Configuration", ["Key", "Value"], rows.map(([key, each]) => ({ key, cells: [key, String(each)] })));
+    return [table("Configuration", ["Key", "Value"], rows.map(([key, each]) => ({ key, cells: [key, String(each)] })))];
   }
 
   return Object.freeze({ table, config, beats, alerts, transitions, job, logs, files });

@@ -163,7 +163,8 @@ const Rows = (() => {
       facts: (row, context) => [row.shown, row.doubt, row.stands_still, row.since,
         row.since && Format.age(row.since, context.at)], draw: statusCell },
     { key: "run", title: "Run", by: (row) => row.run_id.toLowerCase(), facts: () => [],
-      draw: (row) => Draw.runLink(row.run_id) },
+      draw: (row) => [el("input", { type: "checkbox", class: "pick", tabindex: "-1", checked: ticked.has(row.run_id),
+        "aria-label": `Compare ${row.run_id}` }), Draw.runLink(row.run_id)] },
     { key: "progress", title: "Progress", down: true, by: done,
       facts: (row, context) => [Format.stepsDone(row), row.total_steps, row.complete, row.step_at, row.stands_still,
         stepAge(row, context.at) === null ? null : Format.age(row.step_at, context.at)], draw: progressCell, none: (row) => row.step === null },
@@ -195,6 +196,8 @@ const Rows = (() => {
       draw: details },
   ]);
 
+  /** Runs that people have ticked, to compare them. */
+  const ticked = new Set();
   let made = 0;
 
   /** A row's element, which knows how to follow its run: .update(row, { at, staleS }). */
@@ -237,5 +240,5 @@ const Rows = (() => {
     return { line, update, get row() { return drawn; } };
   }
 
-  return Object.freeze({ COLUMNS, make, details, text, needs, still, stepAge });
+  return Object.freeze({ COLUMNS, ticked, make, details, text, needs, still, stepAge });
 })();

@@ -36,12 +36,8 @@ const Run = (() => {
       title,
       heading,
       body,
-      element: el(
-        "section",
-        { class: "panel", id: `s-${id}`, "aria-labelledby": `h-${id}`, hidden: true },
-        heading,
-        body,
-      ),
+      element: el("section", { class: "panel", id: `s-${id}`, "aria-labelledby": `h-${id}`, hidden: true }, heading,
+        body),
     };
   }
 
@@ -64,9 +60,7 @@ const Run = (() => {
   function absent(id, fault) {
     const gone = fault.status === 404 || fault.status === 400;
     const known = /^lastbeat [a-z]/.test(fault.advice ?? "");
-    const [advice, command] = known
-      ? ["A terminal tells more:", fault.advice]
-      : gone
+    const [advice, command] = known ? ["A terminal tells more:", fault.advice] : gone
         ? [fault.advice || "It may have been deleted, or have another name. In a terminal:", "lastbeat fleet"]
         : Data.embedded
           ? [
@@ -77,8 +71,7 @@ const Run = (() => {
     return [
       el("h2", {}, gone ? "There is no such run." : Data.embedded ? fault.message : "This run cannot be seen now."),
       gone || !Data.embedded ? el("p", {}, fault.message) : null,
-      el("p", {}, App.marked(advice)),
-      el("pre", {}, el("code", {}, command)),
+      el("p", {}, App.marked(advice)), el("pre", {}, el("code", {}, command)),
       el("p", {}, el("a", { href: "#/", class: "back" }, "All runs")),
     ];
   }
@@ -86,10 +79,8 @@ const Run = (() => {
   /** Fills `main` with all about run `id`, and keeps it up to date. Returns what ends that. */
   function show(main, id) {
     const view = { whole: new Set(), rank: null };
-    let doc = null;
-    let stopped = false;
-    let asking = false;
-    const curves = Curves.make();
+    let doc = null, stopped = false, asking = false;
+    const curves = Curves.ofRun(id);
     const title = el("h1", { class: "run-title", id: "run-title", tabindex: "-1" }, id);
     const banner = el("div", { class: "run-banner", role: "status" });
     const state = el("div", { class: "panel state-panel" });
@@ -100,9 +91,7 @@ const Run = (() => {
     const known = Acknowledging.make(id);
     sections.find((each) => each.id === "curves").body.append(curves.element);
     const all = el("div", { class: "run-sections" }, ...sections.map((each) => each.element));
-    const root = el(
-      "div",
-      { class: "run" },
+    const root = el("div", { class: "run" },
       el("header", { class: "run-head" }, el("a", { class: "back", href: "#/" }, "← All runs"), title),
       banner,
       loading,
@@ -122,7 +111,7 @@ const Run = (() => {
         const build = Sections.ALL[index][2];
         if (build === null) {
           each.element.hidden = false;
-          curves.update({ ...doc.points, metrics: doc.curves });
+          curves.update(doc);
           return;
         }
         let nodes;
@@ -140,17 +129,11 @@ const Run = (() => {
       });
       const shown = sections.filter((each) => !each.element.hidden);
       change(contents, [
-        el(
-          "ul",
-          {},
+        el("ul", {},
           shown.map((each) =>
-            el(
-              "li",
-              { "data-key": each.id },
-              el("button", { type: "button", "data-goto": `h-${each.id}` }, each.title),
-            ),
-          ),
-        ),
+            el("li", { "data-key": each.id },
+              el("button", { type: "button", "data-goto": `h-${each.id}` }, each.title)),
+          )),
       ]);
     }
 
@@ -176,17 +159,11 @@ const Run = (() => {
       }
       const gone = fault.status === 404;
       change(banner, [
-        el(
-          "div",
-          { class: "note doubt" },
+        el("div", { class: "note doubt" },
           el("p", {}, el("strong", {}, gone ? "This run is gone: " : "This run cannot be seen now: "), fault.message),
-          el(
-            "p",
-            {},
+          el("p", {},
             fault.advice ? `${fault.advice} ` : null,
-            `This is how it was last seen, ${Format.time(doc.at, Date.now(), true)}.`,
-          ),
-        ),
+            `This is how it was last seen, ${Format.time(doc.at, Date.now(), true)}.`)),
       ]);
     }
 

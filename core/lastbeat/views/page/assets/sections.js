@@ -52,24 +52,14 @@ const Sections = (() => {
     ["log", "Log", (doc, now, view) => log(doc, now, view.whole)],
     ["stacks", "Stacks", (doc, now, view) => (doc.stacks && !hangs(doc) ? stacks(doc, now, view.whole) : null)],
     [
-      "error-earlier",
-      "What _error says",
+      "error-earlier", "What _error says",
       (doc, now, view) => (!failed(doc) && doc.error_text ? errorText(doc, now, view.whole) : null),
     ],
     ["files", "Files", (doc) => Records.files(doc)],
     [
-      "notes",
-      "Notes",
+      "notes", "Notes",
       (doc) =>
-        doc.notes?.length > 0
-          ? [
-              el(
-                "ul",
-                { class: "plain" },
-                doc.notes.map((note) => el("li", {}, note)),
-              ),
-            ]
-          : null,
+        doc.notes?.length > 0 ? [el("ul", { class: "plain" }, doc.notes.map((note) => el("li", {}, note)))] : null,
     ],
   ];
 

@@ -21,34 +21,18 @@ const Timeline = (() => {
     const history = doc.history ?? [];
     const statuses =
       history.length > 0
-        ? history.map((each) => ({
-            from: Format.moment(each.at),
-            status: each.after,
-            name: each.after,
-            more: each.reason,
-          }))
-        : (doc.run.strip ?? []).map(([since, status]) => ({
-            from: Format.moment(since),
-            status,
-            name: status,
-            more: "",
-          }));
-    const attempts = (doc.attempts ?? []).map(([since, status, number]) => ({
-      from: Format.moment(since),
-      status,
-      name: `Attempt ${number}`,
-      more: `latest ${status}`,
-    }));
+        ? history.map((each) => ({ from: Format.moment(each.at), status: each.after, name: each.after,
+            more: each.reason }))
+        : (doc.run.strip ?? []).map(([since, status]) => ({ from: Format.moment(since), status, name: status,
+            more: "" }));
+    const attempts = (doc.attempts ?? []).map(([since, status, number]) => ({ from: Format.moment(since), status,
+      name: `Attempt ${number}`, more: `latest ${status}` }));
     const first = attempts[0]?.from ?? null;
     if (history[0]?.before && first !== null && first < Format.moment(history[0].at)) {
       statuses.unshift({ from: first, status: history[0].before, name: history[0].before, more: "" });
     }
-    const phases = (doc.phases ?? []).map(([since, phase]) => ({
-      from: Format.moment(since),
-      status: null,
-      name: String(phase),
-      more: "",
-    }));
+    const phases = (doc.phases ?? []).map(([since, phase]) => ({ from: Format.moment(since), status: null,
+      name: String(phase), more: "" }));
     return [
       { name: "Attempts", bands: closed(attempts, end) },
       { name: "Status", bands: closed(statuses, end) },
@@ -93,8 +77,7 @@ const Timeline = (() => {
     const lasted = Format.duration((each.to - each.from) / 1000);
     const more = each.more ? `. ${Format.clip(each.more, 300)}` : "";
     const words = `${each.name}: from ${Format.time(each.from / 1000, now)}, for ${lasted}${more}`;
-    return el(
-      "div",
+    return el("div",
       {
         class: looks === null ? "band phase" : `band b-${looks.name}${last ? " last" : ""}`,
         title: words,
@@ -103,8 +86,7 @@ const Timeline = (() => {
           width: `${Math.min(width, 100 - Math.min(left, 99.6)).toFixed(3)}%`,
         },
       },
-      last || width > 2.5 ? `${looks === null ? "" : `${looks.sign} `}${Format.clip(each.name, 60)}` : null,
-    );
+      last || width > 2.5 ? `${looks === null ? "" : `${looks.sign} `}${Format.clip(each.name, 60)}` : null);
   }
 
   /** The nodes of the section; null where nothing is known of the time of anything. */
@@ -118,68 +100,36 @@ const Timeline = (() => {
     const to = Math.max(end, from + 1000);
     const place = (at) => ({ left: `${(((at - from) / (to - from)) * 100).toFixed(3)}%` });
     return [
-      el(
-        "div",
-        { class: "timeline", "aria-hidden": "true" },
+      el("div", { class: "timeline", "aria-hidden": "true" },
         shown.map((lane) =>
-          el(
-            "div",
-            { class: "lane" },
+          el("div", { class: "lane" },
             el("span", { class: "lane-name" }, lane.name),
-            el(
-              "div",
-              { class: "bands" },
-              lane.bands.map((each) => band(each, from, to, now)),
-            ),
-          ),
+            el("div", { class: "bands" }, lane.bands.map((each) => band(each, from, to, now)))),
         ),
-        el(
-          "div",
-          { class: "lane axis" },
+        el("div", { class: "lane axis" },
           el("span", { class: "lane-name" }, ""),
-          el(
-            "div",
-            { class: "bands" },
+          el("div", { class: "bands" },
             ticks(from, to).map((at) =>
-              el(
-                "span",
-                { class: tickClass((at - from) / (to - from)), style: place(at) },
-                Format.time(at / 1000, now),
-              ),
-            ),
-          ),
-        ),
-      ),
-      el(
-        "details",
-        { class: "expand" },
+              el("span", { class: tickClass((at - from) / (to - from)), style: place(at) },
+                Format.time(at / 1000, now)),
+            )))),
+      el("details", { class: "expand" },
         el("summary", {}, "The timeline in words"),
         shown.map((lane) => [
           el("h3", {}, lane.name),
           lane.left > 0 ? el("p", { class: "muted" }, `${lane.left} earlier ones are left out.`) : null,
-          el(
-            "ol",
-            { class: "plain" },
+          el("ol", { class: "plain" },
             lane.bands.map((each, index) =>
-              el(
-                "li",
-                {},
-                el("span", { title: Format.full(each.from / 1000) }, Format.time(each.from / 1000, now)),
-                ": ",
-                each.status === null
-                  ? each.name
-                  : each.name === each.status
-                    ? Draw.status(each.status)
-                    : [`${each.name} (latest `, Draw.status(each.status), ")"],
+              el("li", {},
+                el("span", { title: Format.full(each.from / 1000) }, Format.time(each.from / 1000, now)), ": ",
+                each.status === null ? each.name : each.name === each.status
+                    ? Draw.status(each.status) : [`${each.name} (latest `, Draw.status(each.status), ")"],
                 index + 1 < lane.bands.length || end < now
                   ? ` for ${Format.duration((each.to - each.from) / 1000)}`
                   : ` until now (${Format.duration((each.to - each.from) / 1000)})`,
-                each.more && each.name === each.status ? `. ${Format.clip(each.more, 500)}` : null,
-              ),
-            ),
-          ),
-        ]),
-      ),
+                each.more && each.name === each.status ? `. ${Format.clip(each.more, 500)}` : null),
+            )),
+        ])),
     ];
   }
 
