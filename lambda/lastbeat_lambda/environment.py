@@ -23,7 +23,7 @@ from lastbeat.settings.channels import configured_channels
 from lastbeat.stores.clock import steady
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.stores.s3 import MONITORING_REGION
-from lastbeat.views import page
+from lastbeat.views.left_gists import left_for_views
 from lastbeat.watch.configured import configured_watch
 from lastbeat_lambda import telemetry
 from lastbeat_lambda.events import CheckRequest, Ignored, ObjectEvents, QueueBatch, Request, SweepRequest
@@ -131,9 +131,8 @@ class ExecutionEnvironment:
     def sweep_of(self, shard: Shard | None) -> "Sweep":
         """The sweep of the fleet, or of a shard."""
         if shard not in self.sweeps:
-            make_page = page.configured.configured_page if self.settings[table.PAGE_MINUTES] > 0 else None
             self.sweeps[shard] = configured_sweep(
-                self.settings, self.channels, clock=_now, shard=shard, make_page=make_page
+                self.settings, self.channels, clock=_now, shard=shard, make_views=left_for_views
             )
         self.sweeps.move_to_end(shard)
         while len(self.sweeps) > SHARDS_KEPT:

@@ -10,9 +10,8 @@ from lastbeat.fleet.configured import configured_sweep, dry_sweep
 from lastbeat.model.fleet import PassReport
 from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.settings.channels import configured_channels
-from lastbeat.settings.table import PAGE_MINUTES
 from lastbeat.stores.clock import next_due, steady_clock
-from lastbeat.views import page
+from lastbeat.views.left_gists import left_for_views
 from lastbeat_cli import metrics, values, watch
 from lastbeat_cli.loop import Stop
 from lastbeat_cli.terminal.progress_line import ProgressLine
@@ -48,8 +47,7 @@ def sweep_fleet(  # noqa: PLR0913 - each is an option
         return _dry_run(given, faults, as_json=as_json)
     settings, exporter = _prepared(given, faults, metrics_at, metrics_file, once=once)
     channels = configured_channels(settings)
-    make_page = page.configured.configured_page if settings[PAGE_MINUTES] > 0 else None
-    sweeper = configured_sweep(settings, channels, clock=steady_clock(), make_page=make_page)
+    sweeper = configured_sweep(settings, channels, clock=steady_clock(), make_views=left_for_views)
     if not channels and not once:
         log.warning("no channel is set up, so no alert will be sent; set for example SLACK_WEBHOOK_URL")
     shown = Shown(opening.root_url(settings), as_json=as_json)

@@ -7,7 +7,7 @@ from datetime import datetime
 from lastbeat.alerts.port import Channel
 from lastbeat.fleet.mark import MarkWriter
 from lastbeat.fleet.ping import Ping
-from lastbeat.fleet.sweep import PageWriter, Sweep
+from lastbeat.fleet.sweep import PassViews, Sweep
 from lastbeat.model.fleet import Shard
 from lastbeat.settings import Settings, opening, table
 from lastbeat.stores.counting import Tally
@@ -16,9 +16,9 @@ from lastbeat.stores.reading import ReadingStore
 from lastbeat.watch.configured import watch_context
 from lastbeat.watch.observe.log_observer import log_settings
 
-PageMaker = Callable[[Settings, Store, Tally], PageWriter]
-"""Makes the writer of a fleet's page: :func:`lastbeat.views.page.configured.configured_page`. The tally counts the
-writer's requests to the store."""
+ViewsMaker = Callable[[Settings, Store, Tally, Shard], PassViews]
+"""Makes what a pass leaves for views: :func:`lastbeat.views.left_gists.left_for_views`. The tally counts the requests
+of its own."""
 
 
 def configured_sweep(
@@ -27,23 +27,23 @@ def configured_sweep(
     *,
     clock: Callable[[], datetime],
     shard: Shard | None = None,
-    make_page: PageMaker | None = None,
+    make_views: ViewsMaker | None = None,
 ) -> Sweep:
-    """What watches a whole fleet, or a shard of it. Each pass leaves a mark, pings if the settings say so, and writes
-    the page if ``make_page`` is given."""
+    """What watches a whole fleet, or a shard of it. Each pass leaves a mark, pings if the settings say so, and leaves
+    what ``make_views`` says for views."""
     tally = Tally()
     root = opening.store(settings, tally=tally)
     url = settings[table.PING_URL]
-    # The first part of a split fleet writes the page of all of it.
-    first = shard is None or not shard.after
+    views = make_views(settings, root, tally, shard or Shard()) if make_views is not None else None
+    seen = root if views is None else views.store
     return Sweep(
-        watch_context(settings, channels, root, clock=clock, logs=log_settings(settings)),
+        watch_context(settings, channels, seen, clock=clock, logs=log_settings(settings)),
         settings.fleet,
         shard=shard or Shard(),
         tally=tally,
         mark=MarkWriter(root, settings.fleet, shard),
         ping=Ping(url) if url else None,
-        page=make_page(settings, root, tally) if make_page is not None and first else None,
+        views=views,
     )
 
 

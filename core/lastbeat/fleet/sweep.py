@@ -25,7 +25,7 @@ from lastbeat.model.runid import SWEEP_MARK
 from lastbeat.model.status import Status
 from lastbeat.model.text import counted
 from lastbeat.stores.counting import Tally
-from lastbeat.stores.port import StoreError
+from lastbeat.stores.port import Store, StoreError
 from lastbeat.stores.volatile import VolatileStore
 from lastbeat.watch.decide.first_look import goes_on
 from lastbeat.watch.effects.blindness import FLEET, RUN, SOME_RUNS, BlindnessAlert, Subject, state_key
@@ -50,11 +50,20 @@ class PageWriter(Protocol):
         ...
 
 
+class PassViews(PageWriter, Protocol):
+    """What a pass leaves for views, the page among it: ``lastbeat.views.left_gists.LeftForViews``."""
+
+    @property
+    def store(self) -> Store:
+        """The store that the pass has to use, for this to see what it reads."""
+        ...
+
+
 class Sweep:
     """Watches a fleet, or a shard of it: each :meth:`run` is one pass.
 
     Its state only saves requests between passes; a restart loses nothing. ``tally`` counts the requests to the store.
-    ``mark``, ``ping`` and ``page`` publish the outcome after the pass itself.
+    ``mark``, ``ping`` and ``views`` publish the outcome after the pass itself.
     """
 
     def __init__(  # noqa: PLR0913 - every output of a pass by its name
@@ -66,12 +75,12 @@ class Sweep:
         tally: Tally | None = None,
         mark: MarkWriter | None = None,
         ping: Ping | None = None,
-        page: PageWriter | None = None,
+        views: PageWriter | None = None,
     ) -> None:
         self._tally = tally or Tally()
         self._mark = mark
         self._ping = ping
-        self._page = page
+        self._views = views
         self._clock = context.clock
         self._routing = context.routing
         self._context = SweepContext(context, fleet, shard)
@@ -86,7 +95,8 @@ class Sweep:
         1. Sweep the fleet. Ping the beginning once the store has answered.
         2. Leave the mark that a watchdog is active.
         3. Ping the outcome of the pass.
-        4. Write the page if it is due. It comes last because it may fail; its requests go into the mark.
+        4. Leave what views need, and write the page if it is due. It comes last because it may fail; its requests go
+           into the mark.
 
         A blind pass ends after step 1, because it has watched nothing.
 
@@ -94,7 +104,7 @@ class Sweep:
         there. Part of the time is reserved for each later step.
         """
         ends = float("inf") if deadline is None else deadline
-        times = PassTimes(ends, self._mark is not None, self._ping is not None, self._page is not None)
+        times = PassTimes(ends, self._mark is not None, self._ping is not None, self._views is not None)
         on_sight = self._ping.start if self._ping is not None else None
         report = self._sweep(times.sweep, progress, on_sight)
         if report.blind is not None:
@@ -103,8 +113,8 @@ class Sweep:
             report = self._mark.write(report, times.mark)
         if self._ping is not None:
             ping_pass(self._ping, report, within_s=times.left_s)
-        if self._page is not None:
-            report = self._page.write(report, times.page)
+        if self._views is not None:
+            report = self._views.write(report, times.page)
             if self._mark is not None:
                 report = self._mark.amend(report, times.deadline)
         return report

@@ -371,8 +371,10 @@ def read_heartbeat(file: StoredFile, mask: Callable[[str], str] = mask_tokens) -
     return heartbeat_of(parsed(file), file.version, Reading(file.modified, mask))
 
 
-def heartbeat_of(document: Mapping[str, object] | str, version: str, reading: Reading) -> Heartbeat:
-    """The heartbeat that ``document`` is; a text says why it is none."""
+def heartbeat_of(
+    document: Mapping[str, object] | str, version: str, reading: Reading, *, curve: bool = True
+) -> Heartbeat:
+    """The heartbeat that ``document`` is, with its ``curve`` or without; a text says why it is none."""
     modified = reading.modified
     if isinstance(document, str):
         return Heartbeat(modified, version, fault=document)
@@ -397,7 +399,7 @@ def heartbeat_of(document: Mapping[str, object] | str, version: str, reading: Re
         not_finite_since=_not_finite_since(points, step, loss),
         first_point=_first_point(points, reading),
         step_reached_at=_step_reached_at(points, step, reading),
-        curve=read_curve(document, reading, (own or modified).timestamp()),
+        curve=read_curve(document, reading, (own or modified).timestamp()) if curve else Curve(),
         **known,
     )
 

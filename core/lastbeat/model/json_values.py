@@ -33,6 +33,8 @@ def json_number(value: float | None) -> float | str | None:
 
 def number(value: object) -> float | None:
     """A float, perhaps NaN or infinite, also if written as text (``"NaN"``). None for anything else."""
+    if type(value) is float:
+        return value
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     if isinstance(value, str) and len(value) > _LONGEST_TEXT:
@@ -78,5 +80,7 @@ def amount(value: object) -> float | None:
 
 def whole(value: object) -> int | None:
     """A whole number of at most fifteen digits, or None."""
+    if type(value) is int:
+        return value if -_LARGEST <= value <= _LARGEST else None
     told = finite(value)
     return int(told) if told is not None and told == int(told) and abs(told) <= _LARGEST else None

@@ -14,6 +14,8 @@ from lastbeat.model.named_view import VIEWS, NamedView
 from lastbeat.model.silence import SILENCES, Silence
 from lastbeat.model.view import STRIP_S, WatchState
 from lastbeat.stores.port import Entry, Store, StoreError
+from lastbeat.views.known_run import KnownDocument
+from lastbeat.views.left_gists import gists_names, read_gists
 from lastbeat.views.named_views import read_views
 from lastbeat.views.safe import shown
 from lastbeat.views.standing import Standing, of_memory
@@ -40,6 +42,8 @@ class Index:
     """The fleet's own files, as last listed."""
     closed: bool = False
     """The last listing could not look at them."""
+    gists: dict[str, dict[str, KnownDocument]] = field(default_factory=dict)
+    """What passes have left of runs' heartbeats, as read when the view was opened."""
     readings: int = 0
     """How often something was read that ``lines`` and ``finished`` are made of."""
     silences: Silenced = ()
@@ -80,6 +84,20 @@ class Index:
         """Before the first listing, which need not hold on to a run that this knows to be over long since."""
         if not self._read and self._read_one(WHOLE_NAME, None):
             self._understand(at)
+
+    def read_gists(self) -> None:
+        """Read what passes have left of records and heartbeats. What cannot be had is passed over."""
+        for name in gists_names(self.own):
+            try:
+                found = read_gists(self.store, name)
+            except StoreError as error:
+                log.info("what passes left of the runs cannot be read, so each run is: %s", error)
+                continue
+            self.gists |= found.beats
+            for run_id, recorded in found.records.items():
+                known = self.lines.get(run_id)
+                if known is None or known[1] == recorded[1]:
+                    self.lines[run_id] = recorded
 
     def _read_one(self, name: str, version: str | None) -> bool:
         """Whether the store answered."""

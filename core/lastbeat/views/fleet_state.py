@@ -154,6 +154,24 @@ class FleetState:
             self._older &= listed
             self._over = {run_id: each for run_id, each in self._over.items() if run_id in listed}
 
+    def recall(self, index: Index) -> None:
+        """Take on what passes have left of heartbeats. What was written since is still to be read."""
+        for run_id, left in index.gists.items():
+            known = self._runs.get(run_id)
+            if known is not None:
+                known.indexed = index.lines.get(run_id) if known.is_recorded else None
+                if known.recall(left):
+                    self._touched.add(run_id)
+
+    @property
+    def outdated(self) -> tuple[int, float]:
+        """How many runs that beat are shown by a heartbeat that was replaced since, and the age in s of the oldest."""
+        if self.at is None:
+            return 0, 0.0
+        seen = (known.seen_at(runid.PROGRESS, self.at) for known in self._runs.values())
+        ages = [(self.at - each).total_seconds() for each in seen if each < self.at]
+        return len(ages), max(ages, default=0.0)
+
     def judge(self, index: Index) -> None:
         """Rebuild every row that may have changed, as of the last listing and with what ``index`` knows."""
         at = self.at
@@ -256,12 +274,17 @@ class FleetState:
         self._explainable.discard(run_id)
         self.table.drop(run_id)
 
-    def requests(self, most: float, wanted: Collection[str], *, extras: bool) -> list[DocumentRequest]:
+    def requests(
+        self, most: float, wanted: Collection[str], *, extras: bool, newer: bool = True
+    ) -> list[DocumentRequest]:
         """At most ``most`` documents that are to be read, the most urgent first. ``extras``: also such as rows can do
-        without."""
+        without. ``newer``: also those of which an earlier writing is known."""
         self.settle()
+        waiting = (
+            (self._runs[run_id].documents, request) for run_id, each in self._requests.items() for request in each
+        )
         return _chosen(
-            (request for requests in self._requests.values() for request in requests if extras or not request.extra),
+            (each for known, each in waiting if (extras or not each.extra) and (newer or each.name not in known)),
             most,
             wanted,
             self.table.needs,
@@ -357,7 +380,7 @@ def understand(request: DocumentRequest, blob: Blob | None, mask: Callable[[str]
     if request.name == runid.ERROR:
         return Safe(mask).text(blob.body.decode("utf-8", "replace")), None
     if request.name != runid.RECORD:
-        told = read_told(blob, mask, SPARK_POINTS)
+        told = read_told(blob, mask, SPARK_POINTS, curve=request.judged)
         return gist_of(told), told.heartbeat.fault
     if blob.size_bytes > len(blob.body):
         return None, f"it is {blob.size_bytes:,} bytes long"

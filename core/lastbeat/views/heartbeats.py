@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Final, TypeVar
 
 from lastbeat.model import runid
@@ -185,12 +185,14 @@ _FIELDS: Final = (
 _APART: Final = frozenset(each.name for each in _FIELDS if each.apart)
 
 
-def read_told(file: StoredFile, mask: Callable[[str], str] = str, most_points: int = POINTS_LIMIT) -> HeartbeatFields:
+def read_told(
+    file: StoredFile, mask: Callable[[str], str] = str, most_points: int = POINTS_LIMIT, *, curve: bool = True
+) -> HeartbeatFields:
     """Understand a heartbeat document, with at most ``most_points`` of its points. Never raises; each field is usable
-    when its neighbours are broken."""
+    when its neighbours are broken. Only judging a run needs its ``curve``, which takes most of the time."""
     document = parsed(file)
     reading = Reading(file.modified, lambda text: mask_tokens(mask(one_line(text))), lambda text: shown(text, mask))
-    heartbeat = heartbeat_of(document, file.version, reading)
+    heartbeat = heartbeat_of(document, file.version, reading, curve=curve)
     if isinstance(document, str):
         return HeartbeatFields(heartbeat)
     points = _points(document.get("recent"), reading, most_points)
@@ -300,10 +302,17 @@ def _speed(points: Sequence[Point]) -> float | None:
 def _report_s(recent: object) -> float | None:
     """The usual seconds from one reported step to the next: the mean time of a step times the steps between the two
     closest reports, for points are thinned out. None: too few points."""
-    rows = [row for row in recent if isinstance(row, list) and len(row) > 1] if isinstance(recent, list) else []
-    points = [(at, step) for at, step in ((finite(row[0]), whole(row[1])) for row in rows) if at and step is not None]
-    waits = [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(points)]
-    waits = [(wait_s, steps) for wait_s, steps in waits if wait_s > 0 and steps > 0]
+    waits: list[tuple[float, int]] = []
+    last_at, last_step = 0.0, None
+    for row in recent if isinstance(recent, list) else ():
+        if not isinstance(row, list) or len(row) < 2:
+            continue
+        at, step = finite(row[0]), whole(row[1])
+        if not at or step is None:
+            continue
+        if last_step is not None and at > last_at and step > last_step:
+            waits.append((at - last_at, step - last_step))
+        last_at, last_step = at, step
     if len(waits) < _LEAST_REPORTS:
         return None
     steps = sum(steps for _, steps in waits)

@@ -81,6 +81,8 @@ class DocumentRequest:
     """Nothing is known of it yet, or what is known is of another time."""
     extra: bool = False
     """The row can do without it."""
+    judged: bool = False
+    """The run is judged by it, because no pass has recorded it."""
 
 
 @dataclass
@@ -150,6 +152,23 @@ class KnownRun:
         read = self.documents.get(name)
         return read.content if read is not None and isinstance(read.content, Gist) else None
 
+    def seen_at(self, name: str, at: datetime) -> datetime:
+        """The time of which its file ``name``, as it was last read, speaks: ``at`` if nothing newer was written."""
+        entry, read, gist = self.files.get(name), self.documents.get(name), self.gist(name)
+        if entry is None or read is None or gist is None or read.token == token(entry):
+            return at
+        return min(at, gist.heartbeat.modified)
+
+    def recall(self, left: Mapping[str, KnownDocument]) -> bool:
+        """Take on what a pass has left of its heartbeats, where nothing of them is known. Returns whether it did."""
+        new = {name: each for name, each in left.items() if name in self.files and name not in self.documents}
+        if not self.is_recorded or not new:
+            return False
+        self.documents |= new
+        if runid.METADATA in new:
+            self.host_of = self._attempt
+        return True
+
     @property
     def beats(self) -> dict[str, Heartbeat]:
         """Its heartbeats as they were last read, by name."""
@@ -168,7 +187,7 @@ class KnownRun:
             return
         if not self.is_recorded:
             for name in (*_BEATS, runid.ERROR):
-                yield from self._request(name, listing)
+                yield from (replace(request, judged=True) for request in self._request(name, listing))
             return
         standing = self.standing
         # How far a run came that has no progress.json, its record alone tells.

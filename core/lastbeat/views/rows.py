@@ -116,7 +116,8 @@ def row(  # noqa: PLR0913 - all that a row depends on
     if tells is None or not _has_step(tells):
         figures = replace(figures, step=_step(known, standing))
     still = _standstill(known, tells, standing, policy)
-    stands_still = standing.status is Status.RUNNING and doubt is None and still.lasts(at)
+    seen_at = known.seen_at(runid.PROGRESS if tells is counts and counts is not None else runid.METADATA, at)
+    stands_still = standing.status is Status.RUNNING and doubt is None and still.lasts(seen_at)
     advances = standing.status is Status.RUNNING and doubt is None and _STANDS_STILL.isdisjoint(standing.conditions)
     lives = advances and not stands_still and unjudged_end(standing, known.files) is None
     return Row(

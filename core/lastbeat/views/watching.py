@@ -11,6 +11,7 @@ from typing import Final
 from lastbeat.model.limits import LIMITS
 from lastbeat.model.policy import Policy
 from lastbeat.model.text import counted
+from lastbeat.model.times import format_duration
 from lastbeat.model.view import FleetView, StoreOutage
 from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import Blob, Store, StoreError
@@ -105,6 +106,8 @@ def _tell(on_progress: Callable[[int, int], None] | None, done: int, total: int)
 READS_A_PAGE: Final = 12
 """Most documents read in an interval that does not list, for each page of the last listing. An object store charges
 about as much for them as for the page."""
+FRESHEN_S: Final = 0.8
+"""Time in s in which the first view reads what was written since passes left the gist of it."""
 _FOREVER: Final = float("inf")
 _AT_ONCE: Final = 200
 """Most runs of a listing that are taken in at once."""
@@ -112,6 +115,8 @@ _WAVES: Final = 3
 """What one document tells decides whether another is needed, twice at most."""
 _MOMENT_S: Final = 0.02
 """Longest time in s that a reader of the view waits while documents are taken in."""
+_OLD_S: Final = 120.0
+"""Age in s of a shown step from which the view says so."""
 _NAMED: Final = 5
 """Most unreadable folders that are named."""
 _LIMITS: Final = LIMITS.partition("/")[2]
@@ -152,6 +157,7 @@ class FleetWatch:
         """The store's time when it last told it, and the steady clock's."""
         self._pages = 1
         self._list_next = True
+        self._opened = False
         self._lock = threading.Lock()
         """Guards the attributes below."""
         self._state = FleetState(policy, since_s, mask, all_beats=self._free, limits=limits)
@@ -217,6 +223,7 @@ class FleetWatch:
     def _as_known(self) -> FleetView:
         state = self._state
         state.settle()
+        remarks = (self._limits.note, _unexplained(state.unexplained), _outdated(*state.outdated))
         return FleetView(
             root=self._store.url,
             at=state.at,
@@ -226,7 +233,7 @@ class FleetWatch:
             watching=state.watching,
             fault=self._fault,
             ignored=self._ignored,
-            notes=(*self._notes, *filter(None, [self._limits.note, _unexplained(state.unexplained)])),
+            notes=(*self._notes, *filter(None, remarks)),
             views=self._index.views,
             silences=tuple(each for each in self._index.silences if state.at is None or not each.is_over(state.at)),
         )
@@ -236,9 +243,26 @@ class FleetWatch:
     def _see_all(
         self, wanted: Sequence[str], until: float, on_progress: Callable[[int, int], None] | None = None
     ) -> None:
-        if self._list(until, opening=True):
-            self._learn(at_any_price=True)
-            self._read(_FOREVER, wanted, until, extras=self._free, on_progress=on_progress)
+        if not self._list(until, opening=True):
+            return
+        if not self._opened:
+            self._recall()
+        self._learn(at_any_price=True)
+        self._read(_FOREVER, wanted, until, extras=self._free, newer=False, on_progress=on_progress)
+        if not self._opened:
+            # The rest follows as people look on.
+            until = min(until, time.monotonic() + FRESHEN_S)
+            self._opened = True
+        self._read(_FOREVER, wanted, until, extras=self._free, on_progress=on_progress)
+
+    def _recall(self) -> None:
+        """Take on what passes have left of the runs."""
+        self._index.read(self._state.at or self._now())
+        self._index.read_gists()
+        with self._lock:
+            self._state.recall(self._index)
+            # Rows hold on to what they need of it.
+            self._index.gists = {}
 
     def _list(self, until: float, *, opening: bool = False) -> bool:
         """Take in a listing, as far as it came; whether there was one at all. ``opening``: more is read at once."""
@@ -344,13 +368,15 @@ class FleetWatch:
         until: float,
         *,
         extras: bool,
+        newer: bool = True,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> int:
-        """At most ``most`` documents, the most urgent first; how many were asked for."""
+        """At most ``most`` documents, the most urgent first; how many were asked for. See
+        :meth:`FleetState.requests`."""
         seen, asked = frozenset(wanted), 0
         for _ in range(_WAVES):
             with self._lock:
-                requests = self._state.requests(most - asked, seen, extras=extras)
+                requests = self._state.requests(most - asked, seen, extras=extras, newer=newer)
             if not requests:
                 break
             fetching = Fetching(self._store, self._threads, self._take, until)
@@ -441,6 +467,12 @@ def _unexplained(count: int) -> str | None:
         f"{counted(count, 'run')} not explained yet: no pass has recorded them, and this view reads the logs of a few "
         "runs at a time. lastbeat sweep --once records why each of them failed."
     )
+
+
+def _outdated(count: int, age_s: float) -> str | None:
+    if age_s < _OLD_S:
+        return None
+    return f"Steps and losses of {counted(count, 'run')} are up to {format_duration(age_s)} old; newer ones follow."
 
 
 def _some(listing: FleetListing) -> Iterator[list[RunFiles]]:

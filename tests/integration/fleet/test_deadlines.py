@@ -14,7 +14,7 @@ from lastbeat.fleet.configured import configured_sweep
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import PassReport
 from lastbeat.settings.channels import configured_channels
-from lastbeat.views.page.configured import configured_page
+from lastbeat.views.left_gists import left_for_views
 from support.http_sink import Answer, HttpSink, http_sink
 from support.proxy import FaultProxy, Stall
 from support.s3 import S3Server
@@ -72,7 +72,7 @@ class Fleet:
             settings,
             configured_channels(settings),
             clock=lambda: datetime.now(timezone.utc),
-            make_page=configured_page,
+            make_views=left_for_views,
         )
 
     def told(self) -> list[dict[str, Any]]:
