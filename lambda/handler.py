@@ -25,6 +25,9 @@ def handler(event: Any, context: Any) -> dict[str, object]:
     with telemetry.invocation(context):
         if _environment is None or _environment.outdated():
             _environment = ExecutionEnvironment.made(earlier=_environment)
+        if events.is_web_request(event):
+            # Masked by the page itself: this would damage its compressed bytes.
+            return _environment.answer_page(event, context)
         request = events.read(event, _environment.settings.root)
         answer = _environment.answer(request, TimeLimit.of(context))
         masked: dict[str, object] = telemetry.masked(clean(answer))

@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError
 
 import lastbeat
 from lastbeat.explain.signals import compiling
-from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings import Settings, SettingsError, table
 from lastbeat.stores import s3
 from lastbeat.stores.s3_credentials import keys_in
 from lastbeat.stores.s3_profiles import session
@@ -53,7 +53,16 @@ UNHEARD = """\
 The alarms of the watchdog itself go to the topic, and Slack does not get them: give --set AlertEmail=… or
 --set PingUrl=…, or subscribe to the topic, so that people hear of a watchdog that has stopped.
 """
-_SECRET = re.compile(r"^(SlackWebhookUrl|PagerDutyKey|PingUrl)=.*", re.DOTALL)
+PAGED = """\
+With --page there is a second function, which may read what people see of the runs and write nothing, and an address
+that anybody can reach and the token opens. SAM prints it as PageUrl: set LASTBEAT_DASHBOARD_URL to it, so that alerts
+link there. Without --page a later deployment keeps the page; --set PageToken= takes it away.
+"""
+UNGUARDED = (
+    "--page needs a token, for its address is open to anybody: set LASTBEAT_DASHBOARD_TOKEN to what "
+    "'openssl rand -hex 24' prints"
+)
+_SECRET = re.compile(r"^(SlackWebhookUrl|PagerDutyKey|PingUrl|PageToken)=.*", re.DOTALL)
 """Parameters that are masked when printed, as NoEcho in the template."""
 _STACK = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}")
 _PARAMETER = re.compile(r"[A-Za-z]+=[^\0\n]*")
@@ -74,6 +83,12 @@ _INFRA: Final = ("template.yaml", "package.sh", "bundle.py", "requirements.txt",
     WHAT,
     name="own",
 )
+@options.option(
+    "--page",
+    "Also serve the page of the fleet, at an address of its own that LASTBEAT_DASHBOARD_TOKEN opens.",
+    WHAT,
+    name="paged",
+)
 @options.option("--dry-run", "Run nothing; print the commands.")
 @options.place
 @options.verbose
@@ -85,6 +100,7 @@ def command(  # noqa: PLR0913 - one for each option
     runtime: str,
     parameters: Sequence[str],
     own: str | None,
+    paged: bool,
     dry_run: bool,
     **given: str | None,
 ) -> int:
@@ -93,6 +109,9 @@ def command(  # noqa: PLR0913 - one for each option
     Prints first what will be created. Needs the AWS SAM command line, and credentials with permission to create it.
     """
     settings = _read(stack, parameters, own, given)
+    token = settings[table.DASHBOARD_TOKEN]
+    if paged and token is None:
+        raise SettingsError([UNGUARDED])
     root, sources = settings.root, _sources(settings)
     infra = sources / "infra"
     if root.scheme != s3.SCHEME:
@@ -109,6 +128,9 @@ def command(  # noqa: PLR0913 - one for each option
     overrides = [f"Bucket={root.place}", f"Prefix={prefix}", f"Architecture={architecture}", f"Runtime={runtime}"]
     # Run by bash, because an installed file may lack the executable bit.
     package = ["bash", str(infra / "package.sh"), "--architecture", architecture, "--runtime", runtime]
+    if paged:
+        print(PAGED)
+        overrides.append(f"PageToken={token}")
     if own is not None:
         overrides.append(f"Signals={_names(own)}")
         package += ["--signals", own]

@@ -1,12 +1,11 @@
 """A command's answer: JSON for programs, one object on one line, or lines of text for people."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any
 
 from lastbeat.model.check_result import CheckResult
-from lastbeat.model.document import clean
+from lastbeat.model.document import clean, masked
 from lastbeat.model.text import one_line
 from lastbeat_cli import exits, logs
 
@@ -32,17 +31,6 @@ def tell_checks(checks: Iterable[CheckResult], *, as_json: bool) -> int:
         tell({"checks": [asdict(check) for check in made]}, (), as_json=True)
     words = {check.word for check in made}
     return exits.CRITICAL if "fail" in words else exits.WARNING if "warn" in words else exits.OK
-
-
-def masked(value: object, redact: Callable[[str], str], names: Collection[str] = ()) -> Any:
-    """``value`` with secrets masked in every text, except field names and the fields that ``names`` lists."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {key: part if key in names else masked(part, redact, names) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [masked(part, redact, names) for part in value]
-    return value
 
 
 def dump(value: object) -> str:

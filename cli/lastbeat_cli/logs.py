@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from lastbeat.model.secrets import Redactor, mask_tokens
+from lastbeat.model.secrets import Redactor
 from lastbeat.model.text import clean
 from lastbeat.settings import Settings, own_log
 from lastbeat.settings.table import OWN_LOG
@@ -18,7 +18,9 @@ class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]  # generic only 
             super().emit(record)
 
 
-_format = own_log.MaskingFormatter()
+_format = own_log.FORMAT
+redact = own_log.redact
+masked = own_log.masked
 
 
 def start() -> None:
@@ -56,16 +58,6 @@ def follow(settings: Settings, *, tell: bool = True) -> None:
 def hide(secrets: Redactor) -> None:
     """From now on mask ``secrets``."""
     _format.redactor = secrets
-
-
-def redact(text: str) -> str:
-    """``text`` with every known secret masked."""
-    return _format.redactor(text)
-
-
-def masked(text: str) -> str:
-    """``text`` with every known secret masked, and whatever looks like a token."""
-    return mask_tokens(redact(text))
 
 
 def shown(text: str) -> str:

@@ -5,6 +5,7 @@ from lastbeat.model.lazy_face import lazy_face
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastbeat_lambda import batches as batches
+    from lastbeat_lambda import fleet_page as fleet_page
     from lastbeat_lambda import parameter as parameter
     from lastbeat_lambda import sharding as sharding
 

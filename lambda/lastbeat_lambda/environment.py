@@ -31,6 +31,7 @@ from lastbeat_lambda.secret_error import SecretError
 
 if TYPE_CHECKING:
     from lastbeat.fleet.sweep import Sweep
+    from lastbeat_lambda.fleet_page import FleetPage
 
 SECRET_S = 900.0
 """A webhook address that is stored elsewhere is read again after this many seconds."""
@@ -91,6 +92,8 @@ class ExecutionEnvironment:
     variables: dict[str, str] = field(default_factory=_variables)
     """The environment variables that the settings were read from."""
     sweeps: "OrderedDict[Shard | None, Sweep]" = field(default_factory=OrderedDict)
+    page: "FleetPage | None" = None
+    """The fleet's page, if a request for it came."""
 
     # Lifetime.
 
@@ -114,7 +117,11 @@ class ExecutionEnvironment:
             telemetry.follow(settings)
         for warning in (*settings.warnings, *settings.name_hints):
             _log.warning("%s", warning)
-        return cls(settings, configured_channels(settings), opening.store(settings), secret)
+        made = cls(settings, configured_channels(settings), opening.store(settings), secret)
+        if earlier is not None and earlier.variables == made.variables:
+            # Its clocks go on while the machine is frozen.
+            made.page = earlier.page
+        return made
 
     def outdated(self) -> bool:
         """Whether a new environment is needed before the next event."""
@@ -140,6 +147,11 @@ class ExecutionEnvironment:
         return self.sweeps[shard]
 
     # Requests.
+
+    def answer_page(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
+        """Answer a request that came to the function's own address."""
+        self.page = self.page or lastbeat_lambda.fleet_page.FleetPage(self.settings)
+        return self.page.answer(event, context)
 
     def answer(self, request: Request | QueueBatch, limit: TimeLimit) -> dict[str, object]:
         """Carry out ``request``. Returns the JSON object that the invocation answers with."""

@@ -70,6 +70,13 @@ def read(event: object, root: Root) -> Request | QueueBatch:
     return _request(event, root) or SweepRequest()
 
 
+def is_web_request(event: object) -> bool:
+    """Whether ``event`` came to the function's own address (payload 2.0). Lambda itself makes its context, so no
+    request can look like another event, nor the other way round."""
+    context = event.get("requestContext") if isinstance(event, dict) else None
+    return isinstance(context, dict) and isinstance(context.get("http"), dict)
+
+
 def read_message(body: object, root: Root) -> Request:
     """The request in the body of a message."""
     asked = json_object(body) if isinstance(body, str) else None

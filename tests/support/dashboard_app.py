@@ -8,9 +8,9 @@ from typing import Any
 from lastbeat.model.as_json import as_json
 from lastbeat.stores.port import UnreachableError
 from lastbeat.views.page.assembling import HtmlPage
-from lastbeat_cli.dashboard.answer import Body, Response, body, json_body
-from lastbeat_cli.dashboard.app import App, DataSources, TooManyOpenError
-from lastbeat_cli.dashboard.door import Door
+from lastbeat.views.served.answer import Body, Response, body, json_body
+from lastbeat.views.served.app import App, DataSources, TooManyOpenError
+from lastbeat.views.served.door import Door
 
 TOKEN = "a-token-of-some-length"
 PAGE = HtmlPage(b"<!doctype html><title>page</title>" + b" " * 600, "default-src 'none'; script-src 'sha256-x'")

@@ -28,7 +28,8 @@ def transformed(**parameters: str) -> dict[str, Any]:
     from samtranslator.translator.translator import Translator  # noqa: PLC0415 - as above
 
     template = source()
-    template["Resources"]["Watchdog"]["Properties"]["CodeUri"] = "s3://deployments/lambda.zip"
+    for name in ("Watchdog", "Page"):
+        template["Resources"][name]["Properties"]["CodeUri"] = "s3://deployments/lambda.zip"
     # The session says which region it is for; nobody is asked anything.
     translator = Translator({}, Parser(), boto_session=boto3.Session(region_name=REGION))
     result: dict[str, Any] = json.loads(json.dumps(translator.translate(template, parameter_values=parameters)))

@@ -23,9 +23,9 @@ from lastbeat.stores.port import Store, StoreError, UnreachableError
 from lastbeat.training.sdk.timed_calls import call_with_timeout
 from lastbeat.views.documents import plain
 from lastbeat.views.fleet_index import shown_silence
+from lastbeat.views.served.answer import Response, json_body, masked, refusal
 from lastbeat.watch.record.acknowledging import NotAcknowledgedError, acknowledge, withdraw
 from lastbeat_cli import logs
-from lastbeat_cli.dashboard.answer import Response, json_body, masked, refusal
 from lastbeat_cli.silence import NoSuchSilenceError, SilenceWish, lift_silence, make_silence
 
 log = logging.getLogger(__name__)

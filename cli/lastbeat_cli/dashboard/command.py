@@ -5,9 +5,7 @@ import os
 import secrets
 import sys
 import threading
-import time
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from collections.abc import Sequence
 from typing import NoReturn
 
 import click
@@ -15,22 +13,13 @@ import click
 from lastbeat.model.secrets import Redactor
 from lastbeat.settings import Settings, opening, table
 from lastbeat.stores.counting import Tally
-from lastbeat.views.documents import Delta, fleet_document
-from lastbeat.views.fleet_losses import LOSSES_SINCE_S, LossReader, losses_document
-from lastbeat.views.one_run import run_watch
-from lastbeat.views.page.assembling import page
-from lastbeat.views.run_document import run_document
-from lastbeat.views.watching import fleet_watch
-from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits
+from lastbeat.views.served.app import App
+from lastbeat.views.served.configured import served
+from lastbeat.views.served.door import Door, is_loopback
+from lastbeat.views.served.fleet import FleetLook
 from lastbeat_cli import document, exits, logs, options, values
-from lastbeat_cli.dashboard.app import App, DataSources
 from lastbeat_cli.dashboard.changes import StoredChanges
-from lastbeat_cli.dashboard.door import Door, is_loopback
-from lastbeat_cli.dashboard.fleet import DocumentQuery, FleetLook
-from lastbeat_cli.dashboard.losses import LossLooks
-from lastbeat_cli.dashboard.runs import RunLooks
 from lastbeat_cli.dashboard.server import Server, address_of, listen
-from lastbeat_cli.document import masked
 from lastbeat_cli.loop import Stop
 from lastbeat_cli.metrics.endpoint import Scrapes
 from lastbeat_cli.metrics.samples import Sample, of_view
@@ -38,10 +27,6 @@ from lastbeat_cli.metrics.samples import Sample, of_view
 log = logging.getLogger(__name__)
 
 SERVING = "Where the page is"
-_LOSSES_S = 120.0
-"""Longest time, in seconds, that one request may read records for what failures cost."""
-_MOST_RECORDS = 2000
-"""Most records that one request reads for what failures cost. The next request reads the rest."""
 EPILOG = """\
 Exit status:
   0  it served until Ctrl-C or SIGTERM
@@ -117,60 +102,14 @@ def _serve(settings: Settings, host: str, port: int, interval_s: float, *, opens
 
 def _app(settings: Settings, door: Door, interval_s: float) -> tuple[App, FleetLook]:
     asked = Tally()
-    at, at_runs = opening.store(settings, tally=asked), opening.store(settings, tally=asked)
-    limits = FleetLimits(at, LISTED_FOR_S)
-    watch = fleet_watch(settings, at=at, limits=limits, explains=True)
-    runs = RunLooks(
-        lambda run_id: run_watch(settings, run_id, at=at_runs, limits=limits),
-        lambda view: run_document(view, _now()),
-        interval_s=interval_s,
-        reads_an_interval=None if at.traits.prices.free else lambda: watch.pages,
-    )
-    epoch = secrets.token_hex(6)
-
-    def query_document(query: DocumentQuery) -> Mapping[str, object]:
-        snapshot = query.snapshot
-        changed = [snapshot.rows[run_id] for run_id in query.changed]
-        return fleet_document(
-            snapshot.view,
-            made_at=_now(),
-            live=True,
-            interval_s=interval_s,
-            stale_s=settings.policy.stale_s,
-            seq=snapshot.seq,
-            epoch=query.epoch,
-            delta=None if query.since is None else Delta(query.since, changed, query.gone),
-            keys=query.keys,
-        )
-
-    fleet = FleetLook(
-        watch,
-        query_document,
-        interval_s=interval_s,
-        epoch=epoch,
-        turn=runs.turn,
-    )
-    where = logs.redact(at.url)
+    at = opening.store(settings, tally=asked)
 
     def samples() -> Sequence[Sample]:
         return of_view(fleet.last_view(), asked.counts, logs.redact)
 
-    reader = LossReader(opening.store(settings, tally=asked), where, settings.redactor)
-
-    def losses() -> Mapping[str, object]:
-        found = reader.read(LOSSES_SINCE_S, until=time.monotonic() + _LOSSES_S, most=_MOST_RECORDS)
-        return {name: masked(each, logs.redact) for name, each in losses_document(found).items()}
-
-    sources = DataSources(
-        fleet=fleet.document,
-        run=runs.document,
-        curves=runs.curves,
-        comparison=runs.comparison,
-        losses=LossLooks(losses).document,
-        metrics=Scrapes(samples, where).answer,
-        change=StoredChanges(opening.store(settings, tally=asked)).answer,
-    )
-    return App(page(), sources, door), fleet
+    scrapes, changes = Scrapes(samples, logs.redact(at.url)), StoredChanges(at)
+    app, fleet = served(settings, door, interval_s, asked, metrics=scrapes.answer, change=changes.answer)
+    return app, fleet
 
 
 def _tell(address: str, *, as_json: bool) -> None:
@@ -183,10 +122,6 @@ def _open(address: str) -> None:
 
     if not webbrowser.open(address):
         log.warning("no browser can be opened here; open the address above in one")
-
-
-def _now() -> datetime:
-    return datetime.now(timezone.utc)
 
 
 def _leave(status: int) -> NoReturn:

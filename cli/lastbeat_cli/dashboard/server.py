@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from lastbeat.stores.port import StoreError
-from lastbeat_cli.dashboard.app import BODY_BYTES
+from lastbeat.views.served.app import BODY_BYTES
 
 log = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from typing import Final
 
+from lastbeat.views.served.answer import Body, Environ, Response, StartResponse, body, refusal, send
+from lastbeat.views.served.door import METRICS, Admission, Door, is_loopback
 from lastbeat_cli import metrics
-from lastbeat_cli.dashboard.answer import Body, Environ, Response, StartResponse, body, refusal, send
-from lastbeat_cli.dashboard.door import METRICS, Admission, Door, is_loopback
 from lastbeat_cli.dashboard.server import CannotListenError, Server, address_of, listen
 from lastbeat_cli.metrics.samples import Sample
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from lastbeat.model.fleet import PassReport
 from lastbeat.settings import Settings, opening, table
+from lastbeat.views.served.door import is_loopback
 from lastbeat_cli import logs, metrics
-from lastbeat_cli.dashboard.door import is_loopback
 from lastbeat_cli.metrics.endpoint import MISSING, Endpoint, Scrapes, is_installed
 from lastbeat_cli.metrics.samples import PassMetrics
 

@@ -1,6 +1,7 @@
 """Outcomes as JSON can hold them: what ``--json`` prints and the Lambda answers."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
@@ -50,4 +51,15 @@ def clean(value: object) -> object:
         return {clean(key): clean(part) for key, part in value.items()}
     if isinstance(value, list):
         return [clean(part) for part in value]
+    return value
+
+
+def masked(value: object, redact: Callable[[str], str], names: Collection[str] = ()) -> Any:
+    """``value`` with secrets masked in every text, except field names and the fields that ``names`` lists."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {key: part if key in names else masked(part, redact, names) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [masked(part, redact, names) for part in value]
     return value

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from lastbeat.model.secrets import Redactor
+from lastbeat.model.secrets import Redactor, mask_tokens
 from lastbeat.settings import Settings
 from lastbeat.settings.table import OWN_LOG
 
@@ -24,6 +24,20 @@ class MaskingFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return self.redactor(super().format(record))
+
+
+FORMAT: Final = MaskingFormatter()
+"""The format of the process that serves or prints what people see. Its ``redactor`` has the secrets of the settings."""
+
+
+def redact(text: str) -> str:
+    """``text`` with every known secret masked."""
+    return FORMAT.redactor(text)
+
+
+def masked(text: str) -> str:
+    """``text`` with every known secret masked, and whatever looks like a token."""
+    return mask_tokens(redact(text))
 
 
 def level(settings: Settings) -> int:

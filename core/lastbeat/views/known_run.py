@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from lastbeat.fleet.index import newest_of
 from lastbeat.model import runid
 from lastbeat.model.heartbeat import Heartbeat
+from lastbeat.model.persisted import AnyFloat
 from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.view import SPARK_POINTS
 from lastbeat.stores.port import Entry
@@ -28,14 +29,15 @@ class Gist:
     """What a row shows of one heartbeat document."""
 
     heartbeat: Heartbeat
-    losses: tuple[float | None, ...] = ()
+    losses: tuple[AnyFloat | None, ...] = ()
     steps_per_s: float | None = None
     tokens_per_s: float | None = None
     eta_s: float | None = None
     report_s: float | None = None
     """The usual seconds from one reported step to the next."""
-    config: Mapping[str, str | float | bool] = field(default_factory=dict)
-    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Texts, numbers and truth values."""
+    metrics: Mapping[str, AnyFloat | None] = field(default_factory=dict)
     gpus: int | None = None
 
 
@@ -160,14 +162,18 @@ class KnownRun:
         return min(at, gist.heartbeat.modified)
 
     def recall(self, left: Mapping[str, KnownDocument]) -> bool:
-        """Take on what a pass has left of its heartbeats, where nothing of them is known. Returns whether it did."""
-        new = {name: each for name, each in left.items() if name in self.files and name not in self.documents}
+        """Take on what a pass has left of its heartbeats, where that is newer. Returns whether it did."""
+        new = {name: each for name, each in left.items() if self._is_newer(name, each)}
         if not self.is_recorded or not new:
             return False
         self.documents |= new
         if runid.METADATA in new:
             self.host_of = self._attempt
         return True
+
+    def _is_newer(self, name: str, left: KnownDocument) -> bool:
+        entry, read = self.files.get(name), self.documents.get(name)
+        return entry is not None and (read is None or (read.token != left.token == token(entry)))
 
     @property
     def beats(self) -> dict[str, Heartbeat]:

@@ -167,19 +167,22 @@ def left_for_views(settings: Settings, root: Store, tally: Tally, shard: Shard) 
 
 def read_gists(store: Store, name: str) -> Gists:
     """The gists in the object ``name`` below ``_watchdog/``; none if it is damaged. Raises :class:`StoreError`."""
-    found = Gists({}, {})
-    lines = [line for line in _lines(store.read(f"_watchdog/{name}", LIMIT_BYTES)) if _is_fit(line[2])]
-    try:
-        contents = json.loads(f"[{','.join(gist for _, _, gist in lines)}]")
-        for (key, token, _), content in zip(lines, contents, strict=True):
-            run_id, _, name = key.partition("/")
-            if name == runid.RECORD:
-                found.records[run_id] = codec(Standing).read(content), token.partition(":")[2]
-            else:
-                gist = codec(Gist).read(content)
-                found.beats.setdefault(run_id, {})[name] = KnownDocument(token, gist, gist.heartbeat.fault)
-    except ValueError as error:
-        log.warning("_watchdog/%s cannot be used (%s), so every run is read", name, str(error)[:200])
+    found, skipped = Gists({}, {}), 0
+    for key, token, line in _lines(store.read(f"_watchdog/{name}", LIMIT_BYTES)):
+        run_id, _, document = key.partition("/")
+        try:
+            if document == runid.RECORD:
+                found.records[run_id] = codec(Standing).read(_decoded(line)), token.partition(":")[2]
+                continue
+            gist = codec(Gist).read(_decoded(line))
+            if not all(isinstance(value, (str, int, float)) for value in gist.config.values()):
+                raise DamagedError("a value of its configuration is none")
+        except ValueError:
+            skipped += 1
+        else:
+            found.beats.setdefault(run_id, {})[document] = KnownDocument(token, gist, gist.heartbeat.fault)
+    if skipped:
+        log.info("%d gists in _watchdog/%s cannot be used, so those runs are read", skipped, name)
     return found
 
 
@@ -198,8 +201,11 @@ def _lines(blob: Blob | None) -> Iterator[tuple[str, str, str]]:
             yield key, token, gist
 
 
-def _is_fit(gist: str) -> bool:
-    return gist.isprintable() and ("\\" not in gist or _ESCAPED.search(gist) is None)
+def _decoded(line: str) -> Any:
+    """The JSON in ``line``. Raises ``ValueError``, also for text that is not fit to be shown."""
+    if not line.isprintable() or ("\\" in line and _ESCAPED.search(line)):
+        raise ValueError("it hides characters")
+    return json.loads(line)
 
 
 def _gist(blob: Blob, mask: Callable[[str], str]) -> Any:

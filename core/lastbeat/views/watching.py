@@ -107,7 +107,7 @@ READS_A_PAGE: Final = 12
 """Most documents read in an interval that does not list, for each page of the last listing. An object store charges
 about as much for them as for the page."""
 FRESHEN_S: Final = 0.8
-"""Time in s in which the first view reads what was written since passes left the gist of it."""
+"""Time in s in which opening a view reads what was written since passes left the gist of it."""
 _FOREVER: Final = float("inf")
 _AT_ONCE: Final = 200
 """Most runs of a listing that are taken in at once."""
@@ -157,7 +157,6 @@ class FleetWatch:
         """The store's time when it last told it, and the steady clock's."""
         self._pages = 1
         self._list_next = True
-        self._opened = False
         self._lock = threading.Lock()
         """Guards the attributes below."""
         self._state = FleetState(policy, since_s, mask, all_beats=self._free, limits=limits)
@@ -170,7 +169,7 @@ class FleetWatch:
         """List the fleet and read all that rows need, until ``until``, a time of ``time.monotonic()``. ``on_progress``
         gets how many documents were read, of how many. Never raises for the store: the view says what is wrong."""
         with self._asking:
-            self._see_all((), until, on_progress)
+            self._see_all((), until, on_progress, opening=True)
             self._explain(min(LOOK_S, until - time.monotonic()), _FOREVER)
             # What rows can do without waits until something that they need does not.
             self._list_next = not self._has_requests(extras=False)
@@ -241,18 +240,22 @@ class FleetWatch:
     # ---- asking the store, under ``_asking`` -----------------------------------------------------------------------
 
     def _see_all(
-        self, wanted: Sequence[str], until: float, on_progress: Callable[[int, int], None] | None = None
+        self,
+        wanted: Sequence[str],
+        until: float,
+        on_progress: Callable[[int, int], None] | None = None,
+        *,
+        opening: bool = False,
     ) -> None:
         if not self._list(until, opening=True):
             return
-        if not self._opened:
+        if opening:
             self._recall()
         self._learn(at_any_price=True)
         self._read(_FOREVER, wanted, until, extras=self._free, newer=False, on_progress=on_progress)
-        if not self._opened:
+        if opening:
             # The rest follows as people look on.
             until = min(until, time.monotonic() + FRESHEN_S)
-            self._opened = True
         self._read(_FOREVER, wanted, until, extras=self._free, on_progress=on_progress)
 
     def _recall(self) -> None:

@@ -5,8 +5,8 @@ import io
 
 import pytest
 
-from lastbeat_cli.dashboard.app import App
-from lastbeat_cli.dashboard.door import Door, is_loopback
+from lastbeat.views.served.app import App
+from lastbeat.views.served.door import Door, is_loopback
 from support.dashboard_app import TOKEN, Fleet, Got, app, ask
 
 ANSWERS = [

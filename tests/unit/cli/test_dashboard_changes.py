@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from lastbeat_cli.dashboard.app import BODY_BYTES
-from lastbeat_cli.dashboard.door import Door
+from lastbeat.views.served.app import BODY_BYTES
+from lastbeat.views.served.door import Door
 from support.dashboard_app import TOKEN, Got, Silences, app, ask
 
 HOST = "box.example:8000"

@@ -15,7 +15,7 @@ from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row, StoreOutage
 from lastbeat.views.documents import Delta, fleet_document
-from lastbeat_cli.dashboard.fleet import DocumentQuery, FleetLook
+from lastbeat.views.served.fleet import DocumentQuery, FleetLook
 from support.memory import START
 from support.waiting import until
 

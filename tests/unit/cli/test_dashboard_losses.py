@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lastbeat.stores.port import StoreError, UnreachableError
-from lastbeat_cli.dashboard.losses import GOOD_FOR_S, LossLooks
+from lastbeat.views.served.losses import GOOD_FOR_S, LossLooks
 from support.waiting import LIMIT_S, until
 
 

@@ -17,8 +17,8 @@ from lastbeat.model.status import Status
 from lastbeat.model.view import Row, RunView
 from lastbeat.stores.port import UnreachableError
 from lastbeat.views.curves import CurvesAsked
-from lastbeat_cli.dashboard.app import TooManyOpenError
-from lastbeat_cli.dashboard.runs import RunLooks
+from lastbeat.views.served.app import TooManyOpenError
+from lastbeat.views.served.runs import RunLooks
 from support.memory import START
 from support.waiting import LIMIT_S
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lastbeat.model.text import one_line
-from lastbeat_cli import logs
+from lastbeat.settings import own_log
 
 Environ = Mapping[str, object]
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
@@ -106,7 +106,7 @@ _PLAIN_PAGE = (
 def masked(text: str) -> str:
     """``text`` on one line, without terminal escapes and secrets."""
     # Escape sequences go first: a pattern cannot match a secret that has a colour code in its middle.
-    return logs.masked(one_line(text))
+    return own_log.masked(one_line(text))
 
 
 def takes_packed(accept_encoding: str) -> bool:

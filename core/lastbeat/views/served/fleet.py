@@ -10,7 +10,7 @@ from typing import Final
 
 from lastbeat.model.view import FleetView, Row, StoreOutage
 from lastbeat.views.readers import LiveFleetReader
-from lastbeat_cli.dashboard.answer import Body, json_body
+from lastbeat.views.served.answer import Body, json_body
 
 log = logging.getLogger(__name__)
 
@@ -59,10 +59,11 @@ class FleetLook:
     """Reads the fleet once an interval and serves it to all browsers.
 
     ``document`` turns a query into JSON. Before each round but the first, ``turn`` decides whether this interval
-    belongs to the fleet, see :class:`lastbeat_cli.dashboard.runs.RunLooks`.
+    belongs to the fleet, see :class:`lastbeat.views.served.runs.RunLooks`. ``by_request``: no thread reads,
+    so a request reads first if an interval is over.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it reads with, each by its name
         self,
         watching: LiveFleetReader,
         document: Callable[[DocumentQuery], Mapping[str, object]],
@@ -70,6 +71,7 @@ class FleetLook:
         interval_s: float,
         epoch: str,
         turn: Callable[[], bool] = lambda: True,
+        by_request: bool = False,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self._watching = watching
@@ -77,6 +79,7 @@ class FleetLook:
         self._interval_s = interval_s
         self._epoch = epoch
         self._turn = turn
+        self._by_request = by_request
         self._steady = steady
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -106,6 +109,8 @@ class FleetLook:
         if self._working:
             self._known.wait(_FIRST_S)
         now = self._steady()
+        if self._by_request and (self._looked_at is None or not 0 <= now - self._looked_at < self._interval_s):
+            self.look()
         with self._lock:
             self._asked_at = now
             for run_id in look:

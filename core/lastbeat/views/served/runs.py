@@ -17,9 +17,9 @@ from lastbeat.stores.port import StoreError, UnreachableError
 from lastbeat.views.comparison import compare, comparison_document
 from lastbeat.views.curves import CurvesAsked
 from lastbeat.views.readers import CurvesReader
-from lastbeat_cli.dashboard.answer import Body, json_body
-from lastbeat_cli.dashboard.app import TooManyOpenError
-from lastbeat_cli.dashboard.fleet import ASKED_INTERVALS, HANGS_S
+from lastbeat.views.served.answer import Body, json_body
+from lastbeat.views.served.app import TooManyOpenError
+from lastbeat.views.served.fleet import ASKED_INTERVALS, HANGS_S
 
 _MOST: Final = 64
 """Most runs in the cache."""

@@ -67,6 +67,10 @@ class Door:
     token: str | None = None
     name: str = "lastbeat"
     """Name of the cookie. Cookies ignore ports, so two dashboards on one machine need two names."""
+    encrypted: bool = False
+    """Browsers reach it over TLS alone."""
+    changes: bool = True
+    """Browsers that were admitted by the token may change something."""
     _keys: set[str] = field(default_factory=set)
 
     def judge(self, environ: Mapping[str, object]) -> Admission:
@@ -95,7 +99,7 @@ class Door:
         """
         if self.local and not _is_local(_text(environ, "HTTP_HOST")):
             return Admission.ELSEWHERE
-        if self.token is None:
+        if self.token is None or not self.changes:
             return Admission.READ_ONLY
         if not self._has_cookie(environ):
             return Admission.STRANGER
@@ -114,7 +118,7 @@ class Door:
 
     def may_change(self, environ: Mapping[str, object]) -> bool:
         """Whether this browser was admitted by the token, so its page may offer changes."""
-        return self.token is not None and self._has_cookie(environ)
+        return self.token is not None and self.changes and self._has_cookie(environ)
 
     def key(self) -> str:
         """A one-time substitute for the token: every user of this machine can read a browser's command line."""
@@ -129,7 +133,7 @@ class Door:
         Scripts cannot read the cookie. A request from another site carries it only when the user follows a link, which
         shows the page and changes nothing.
         """
-        return f"{self.name}={self._pass()}; Path=/; HttpOnly; SameSite=Lax"
+        return f"{self.name}={self._pass()}; Path=/; HttpOnly; SameSite=Lax{'; Secure' if self.encrypted else ''}"
 
     def _has_cookie(self, environ: Mapping[str, object]) -> bool:
         return any(_same(value, self._pass()) for value in _cookies(_text(environ, "HTTP_COOKIE"), self.name))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from lastbeat.stores.port import StoreError, UnreachableError
-from lastbeat_cli.dashboard.answer import Body, json_body
+from lastbeat.views.served.answer import Body, json_body
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from lastbeat.views.comparison import RUNS_MOST
 from lastbeat.views.curves import CurvesAsked
 from lastbeat.views.page.assembling import HtmlPage
 from lastbeat.views.row_keys import ASKED_LIMIT
-from lastbeat_cli.dashboard.answer import (
+from lastbeat.views.served.answer import (
     HTML,
     Body,
     Environ,
@@ -29,7 +29,7 @@ from lastbeat_cli.dashboard.answer import (
     send,
     token_form,
 )
-from lastbeat_cli.dashboard.door import CHANGES, HEADER, METRICS, Admission, Door, is_data, tokens_in
+from lastbeat.views.served.door import CHANGES, HEADER, METRICS, Admission, Door, is_data, tokens_in
 
 log = logging.getLogger(__name__)
 
@@ -247,8 +247,8 @@ _REFUSED: Final = {
     Admission.INTRUDER: ("403 Forbidden", "Pages of other origins get no data.", ""),
     Admission.READ_ONLY: (
         "403 Forbidden",
-        "This dashboard only shows, for it has no token that tells who may change something.",
-        "Start it with LASTBEAT_DASHBOARD_TOKEN set, or use 'lastbeat silence' in a terminal.",
+        "This dashboard only shows: it has no token that tells who may change something, or no right to write.",
+        "Use 'lastbeat silence' and 'lastbeat ack' in a terminal, or start a dashboard with LASTBEAT_DASHBOARD_TOKEN.",
     ),
     Admission.FORGED: (
         "403 Forbidden",

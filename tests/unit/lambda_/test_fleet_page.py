@@ -1,0 +1,128 @@
+"""The page at the function's own address: what the token opens, and that nothing else does."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastbeat import settings
+from lastbeat_lambda import events
+from lastbeat_lambda.fleet_page import FleetPage
+from support.row_by_row import labelled
+from support.web_events import content, document, web
+
+pytest.importorskip("apig_wsgi", reason="apig-wsgi is not installed; the group dev has it")
+TOKEN = "a-token-of-some-length"
+
+
+class Address:
+    """The function's address, over a fleet of one run."""
+
+    def __init__(self, root: Path, token: str = TOKEN) -> None:
+        (root / "mistral").mkdir()
+        (root / "mistral" / "metadata.json").write_text(json.dumps({"run_id": "mistral", "phase": token}))
+        self.page = FleetPage(
+            settings.load(environ={"MONITORING_ROOT": str(root), "LASTBEAT_DASHBOARD_TOKEN": token}, directory=root)
+        )
+
+    def ask(self, *request: str, **more: str) -> dict[str, Any]:
+        return self.page.answer(web(*request, **more), None)
+
+    @property
+    def cookie(self) -> str:
+        (given,) = self.ask("/", f"token={TOKEN}")["cookies"]
+        return str(given).partition(";")[0]
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Address:
+    return Address(tmp_path)
+
+
+STRANGERS: list[Any] = [
+    ("the page asks for the token", ("/",), {}, 401, "opens with its token only"),
+    ("the data is closed", ("/data/fleet",), {}, 401, "opens with its token only"),
+    ("so is that of a run", ("/data/runs/mistral",), {}, 401, "opens with its token only"),
+    ("a wrong token opens nothing", ("/", "token=another-token-of-some-length"), {}, 401, "does not open"),
+    ("nor does a cookie that is made up", ("/data/fleet",), {"cookie": "lastbeat=deadbeef"}, 401, "token"),
+    ("nor does the token in another's header", ("/data/fleet",), {"x_token": TOKEN}, 401, "token"),
+    ("a page of another site is told nothing", ("/data/fleet",), {"sec_fetch_site": "cross-site"}, 403, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("request_", "headers", "status", "said"), labelled(STRANGERS))
+def test_nothing_is_shown_to_who_has_no_token(
+    address: Address, request_: tuple[str, ...], headers: dict[str, str], status: int, said: str
+) -> None:
+    answer = address.ask(*request_, **headers)
+    assert answer["statusCode"] == status
+    assert said in content(answer)
+    assert "mistral" not in content(answer)
+    assert answer["cookies"] == []
+
+
+def test_the_token_is_exchanged_for_a_cookie_that_only_goes_over_tls(address: Address) -> None:
+    answer = address.ask("/", f"token={TOKEN}")
+    assert (answer["statusCode"], answer["headers"]["location"]) == (303, "./")
+    (cookie,) = answer["cookies"]
+    assert cookie.endswith("; Path=/; HttpOnly; SameSite=Lax; Secure")
+    assert TOKEN not in cookie
+    form = address.ask("/", method="POST", body=f"token={TOKEN}", sec_fetch_site="same-origin")
+    assert form["cookies"] == [cookie]
+
+
+def test_the_page_and_its_data_are_those_of_the_dashboard(address: Address) -> None:
+    page = address.ask("/", cookie=address.cookie)
+    assert (page["statusCode"], page["isBase64Encoded"]) == (200, True)
+    assert "App.start();" in content(page)
+    assert page["headers"]["content-security-policy"].startswith("default-src 'none'")
+    fleet = document(address.ask("/data/fleet", cookie=address.cookie))
+    assert [row["run_id"] for row in fleet["runs"]] == ["mistral"]
+    assert (fleet["live"], fleet["interval_s"]) == (True, 30.0)
+    run = document(address.ask("/data/runs/mistral", authorization=f"Bearer {TOKEN}"))
+    assert run["run_id"] == "mistral"
+    assert address.ask("/data/runs/no-such-run", cookie=address.cookie)["statusCode"] == 404
+    assert address.ask("/metrics", authorization=f"Bearer {TOKEN}")["statusCode"] == 404
+
+
+def test_the_token_is_masked_wherever_it_turns_up(address: Address) -> None:
+    assert TOKEN not in content(address.ask("/data/fleet", cookie=address.cookie))
+
+
+def test_it_only_shows(address: Address, tmp_path: Path) -> None:
+    fleet = address.ask("/data/fleet", cookie=address.cookie)
+    assert "x-lastbeat-may" not in fleet["headers"]
+    body = json.dumps({"runs": "mistral", "for_s": 3600})
+    headers = {"content_type": "application/json", "x_lastbeat": "1", "sec_fetch_site": "same-origin"}
+    answer = address.ask("/api/changes", method="POST", body=body, cookie=address.cookie, **headers)
+    assert answer["statusCode"] == 403
+    assert not (tmp_path / "_watchdog").exists()
+
+
+def test_an_open_page_is_answered_from_one_look_an_interval(address: Address, tmp_path: Path) -> None:
+    first = document(address.ask("/data/fleet", cookie=address.cookie))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "metadata.json").write_text('{"run_id": "other"}')
+    asked = f"since={first['seq']}&epoch={first['epoch']}"
+    again = document(address.ask("/data/fleet", asked, cookie=address.cookie))
+    assert (again["runs"], again["since"]) == ([], first["seq"])
+
+
+def test_without_a_token_there_is_no_page(tmp_path: Path) -> None:
+    page = FleetPage(settings.load(environ={"MONITORING_ROOT": str(tmp_path)}, directory=tmp_path))
+    assert page.answer(web("/"), None)["statusCode"] == 404
+
+
+OTHERS: list[Any] = [
+    ("a web request", web("/"), True),
+    ("a schedule's event", {"version": "0", "source": "aws.scheduler"}, False),
+    ("one that asks for a run", {"run_id": "mistral"}, False),
+    ("a context of another kind", {"requestContext": {"elb": {}}}, False),
+    ("no object", ["requestContext"], False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("event", "is_one"), labelled(OTHERS))
+def test_what_a_web_request_is(event: object, is_one: bool) -> None:
+    assert events.is_web_request(event) is is_one
