@@ -7,13 +7,14 @@ from typing import Final
 
 import click
 
+from lastbeat.model.document import masked
 from lastbeat.model.losses import CountedFailure, Dimension, LossGroup, by_loss
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_time
 from lastbeat.settings import opening
 from lastbeat.views.fleet_losses import MOST_FINGERPRINTS, FleetLosses, LossReader, losses_document, notes
 from lastbeat_cli import exits, logs, options, values
-from lastbeat_cli.document import dump, masked
+from lastbeat_cli.document import dump
 from lastbeat_cli.terminal import paint, signs
 from lastbeat_cli.terminal.paint import Line, cut, line, paragraph, wrapped
 from lastbeat_cli.terminal.signs import Signs, harmless

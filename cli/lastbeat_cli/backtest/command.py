@@ -11,13 +11,14 @@ import click
 from lastbeat.fleet.all_records import all_records
 from lastbeat.jobs.restarts import loading
 from lastbeat.lab.backtest import Backtest, backtest
+from lastbeat.model.document import masked
 from lastbeat.model.restart import RestartPolicy
 from lastbeat.settings import Settings, opening, table
 from lastbeat.watch.decide.past_run import past_run
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.backtest.timeouts import FleetTimeouts, read_timeouts, timeout_document, timeout_lines
 from lastbeat_cli.backtest.told import FleetBacktest, backtest_document, backtest_lines
-from lastbeat_cli.document import dump, masked
+from lastbeat_cli.document import dump
 from lastbeat_cli.policy.command import load
 from lastbeat_cli.terminal import paint
 

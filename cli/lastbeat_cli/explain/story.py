@@ -7,9 +7,9 @@ from typing import Final
 
 from lastbeat.model.as_json import Json, as_json, picked
 from lastbeat.model.cause import Cause, Evidence, Explanation
+from lastbeat.model.document import masked
 from lastbeat.model.error_type import ErrorType
 from lastbeat.views.rank_documents import missing_document, stuck_document
-from lastbeat_cli.document import masked
 
 _NAMES: Final = frozenset(
     ["error_type", "subsystem", "signal", "file", "log", "time", "last_line_at", "since", "does", "until"]

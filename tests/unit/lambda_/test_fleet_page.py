@@ -81,7 +81,7 @@ def test_the_page_and_its_data_are_those_of_the_dashboard(address: Address) -> N
     assert [row["run_id"] for row in fleet["runs"]] == ["mistral"]
     assert (fleet["live"], fleet["interval_s"]) == (True, 30.0)
     run = document(address.ask("/data/runs/mistral", authorization=f"Bearer {TOKEN}"))
-    assert run["run_id"] == "mistral"
+    assert run["run"]["run_id"] == "mistral"
     assert address.ask("/data/runs/no-such-run", cookie=address.cookie)["statusCode"] == 404
     assert address.ask("/metrics", authorization=f"Bearer {TOKEN}")["statusCode"] == 404
 
