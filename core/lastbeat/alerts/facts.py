@@ -83,8 +83,10 @@ def headline(message: Message) -> str:
 
 def facts(message: Message) -> tuple[Fact, ...]:
     """The facts that are not among the first lines, the most important first. Unknown ones are left out."""
+    # A digest is about many runs, of which none has to be its subject.
+    about_one = message.event is not Event.DIGEST
     known = (
-        Fact(_status_label(message), _status(message)),
+        Fact(_status_label(message), _status(message)) if about_one else None,
         _foreign("Cause", cause(message.cause, message.confidence, message.second_cause)),
         _worded("Step", _aged_step(message)),
         *(_worded(each.label, _figure(getattr(message.figures, each.name))) for each in FIGURES if each.label),
@@ -92,7 +94,7 @@ def facts(message: Message) -> tuple[Fact, ...]:
         _foreign("Instance", message.instance_id),
         _worded("Last heartbeat", _last_beat(message)),
         _worded("Duration", _duration(message.duration_s)),
-        _worded("Attempt", None if message.member_count > 0 else _count(message.attempt)),
+        _worded("Attempt", _count(message.attempt) if about_one and message.member_count <= 0 else None),
         Fact("Time", moment(message.at)),
     )
     return tuple(fact for fact in known if fact is not None)

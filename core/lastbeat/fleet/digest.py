@@ -93,10 +93,10 @@ def compose(  # noqa: PLR0913 - each says what it is
     zone: tzinfo = timezone.utc,
     link: Callable[[str], str | None] = lambda _run_id: None,
     alive: int = 0,
-    unknown: int = 0,
+    gaps: Sequence[str] = (),
 ) -> Message:
-    """The message about ``runs``, see :func:`runs_of`. ``alive`` counts the runs that run, ``unknown`` those whose
-    records could not be read. Pure."""
+    """The message about ``runs``, see :func:`runs_of`. ``alive`` counts the runs that run; ``gaps`` says which others
+    are not known. Pure."""
     needy = [run.record for run in runs if run.needs_attention]
     links = tuple(link(run.record.run_id) or "" for run in runs[:NAMES_LIMIT])
     sizes, names = 0, []
@@ -104,16 +104,15 @@ def compose(  # noqa: PLR0913 - each says what it is
         sizes += len(run.record.run_id)
         if sizes <= MEMBERS_LIMIT_BYTES:
             names.append(run.record.run_id)
-    note = f"{counted(unknown, 'record')} could not be read, so this digest may leave out as many runs"
     return Message(
         run_id=DIGEST_ID,
         event=Event.DIGEST,
         status=next((record.status for record in needy if record.status is not None), Status.RUNNING),
-        reason=" ".join(_sentences(runs, since.astimezone(zone), alive)),
+        reason=" ".join(_sentences(runs, since.astimezone(zone), alive, complete=not gaps)),
         at=now,
         action="Acknowledge what you look after: lastbeat ack RUN" if needy else None,
         where=where,
-        notes=(note,) if unknown else (),
+        notes=tuple(gaps),
         members=tuple(names),
         member_notes=tuple(_note(run, now) for run in runs[:NAMES_LIMIT]),
         member_links=links if any(links) else (),
@@ -121,9 +120,12 @@ def compose(  # noqa: PLR0913 - each says what it is
     )
 
 
-def _sentences(runs: Sequence[DigestRun], since: datetime, alive: int) -> Iterator[str]:
+def _sentences(runs: Sequence[DigestRun], since: datetime, alive: int, *, complete: bool) -> Iterator[str]:
     needy = sum(run.needs_attention for run in runs)
-    yield f"{counted(needy, 'run')} {'needs' if needy == 1 else 'need'} attention." if needy else "All is well."
+    if needy:
+        yield f"{counted(needy, 'run')} {'needs' if needy == 1 else 'need'} attention."
+    else:
+        yield "All is well." if complete else "No recorded run needs attention."
     ends = Counter(run.record.status for run in runs if run.ended)
     restarted = [run.restarts for run in runs if run.restarts]
     told = [f"{ends[status]} {status}" for status in _ENDS if ends[status]]
@@ -163,11 +165,20 @@ def read_digest(
     records = _small(found, until)
     runs = runs_of(records, since, found.at)
     alive = sum(record.status is Status.RUNNING and record.left_out is None for record in records)
-    unknown = found.unusable + found.unread
-    message = compose(runs, since, found.at, where=store.url, zone=zone, link=link, alive=alive, unknown=unknown)
-    if found.partial is not None:
-        message = replace(message, notes=(*message.notes, found.partial))
+    message = compose(
+        runs, since, found.at, where=store.url, zone=zone, link=link, alive=alive, gaps=tuple(_gaps(found))
+    )
     return message.masked(mask)
+
+
+def _gaps(found: FleetRecords) -> Iterator[str]:
+    """Which runs the digest leaves out, a sentence each."""
+    if unknown := found.unusable + found.unread:
+        yield f"{counted(unknown, 'record')} could not be read, so this digest may leave out as many runs"
+    if found.unrecorded:
+        yield f"No pass has looked at {counted(found.unrecorded, 'run')}, so this digest leaves them out"
+    if found.partial is not None:
+        yield found.partial
 
 
 def _small(found: FleetRecords, until: float) -> list[Record]:

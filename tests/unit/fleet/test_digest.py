@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.alerts import plain, slack_blocks
-from lastbeat.fleet.digest import DailyDigest, compose, runs_of
+from lastbeat.alerts.plain import lines
+from lastbeat.fleet.digest import DailyDigest, compose, read_digest, runs_of
 from lastbeat.model.digest import DIGEST, DigestTime, read_time
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.record import Acknowledgement, Attempt, LeftOut, Record, Transition
@@ -20,7 +21,7 @@ from lastbeat.model.status import Event, Status
 from lastbeat.settings import SettingsError, load
 from lastbeat.stores.port import StoreError
 from support.channel import down
-from support.memory import START, Killed
+from support.memory import START, Killed, MemoryStore
 from support.row_by_row import labelled
 from support.world import World
 
@@ -100,6 +101,15 @@ def test_what_people_read() -> None:
 def test_a_quiet_day_is_told_too() -> None:
     message = compose((), START - timedelta(days=1), START, where="runs", alive=12)
     assert message.reason == "All is well. Since Wed 12:00 UTC: no run ended. 12 runs going on."
+    assert [line for line in lines(message) if line.startswith(("Status", "Attempt"))] == []
+
+
+def test_it_does_not_say_that_all_is_well_where_no_pass_has_looked() -> None:
+    store = MemoryStore()
+    store.put_text("new/metadata.json", "{}")
+    message = read_digest(store, START - timedelta(days=1))
+    assert message.reason.startswith("No recorded run needs attention.")
+    assert message.notes == ("No pass has looked at 1 run, so this digest leaves them out",)
 
 
 def sent(world: World) -> int:
