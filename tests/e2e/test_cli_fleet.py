@@ -78,6 +78,7 @@ ASKED = [
     pytest.param(["--status", "UNKNOWN"], [], id="none is like that"),
     pytest.param(["f*", "d*", "--sort", "run"], ["done-1", "fails-1"], id="by name"),
     pytest.param(["f*", "d*", "--sort", "-gpus,-run"], ["fails-1", "done-1"], id="what none has leaves the next key"),
+    pytest.param(["f*", "d*", "--group", "status", "--sort", "-run"], ["fails-1", "done-1"], id="grouped, by need"),
     pytest.param(["--filter", "/^[df]/ lr>1e-4"], ["fails-1"], id="a number of the configuration"),
 ]
 

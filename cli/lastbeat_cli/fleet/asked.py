@@ -20,11 +20,18 @@ class FleetAsked:
     text: str = ""
     sort: Sequence[str] = ()
     columns: Sequence[str] = ()
+    group: str = ""
+    """Runs that say the same under this key stand together."""
     explain: bool = False
 
     def rows(self, rows: Iterable[Row]) -> tuple[Row, ...]:
         """Those that were asked for, in the order that was."""
-        return sorted_by(select(rows, self.globs, self.statuses, self.text), self.sort)
+        return sorted_by(select(rows, self.globs, self.statuses, self.text), self.order)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The keys by which rows are sorted."""
+        return (self.group, *self.sort) if self.group else tuple(self.sort)
 
     @property
     def shown(self) -> Sequence[Column]:
@@ -38,7 +45,7 @@ class FleetAsked:
 
     def unknown(self, rows: Sequence[Row]) -> Iterator[str]:
         """The keys that none of ``rows`` says anything under."""
-        keys = (*self.keys, *(key.removeprefix("-") for key in self.sort))
+        keys = (*self.keys, *(key.removeprefix("-") for key in self.order))
         return (key for key in dict.fromkeys(keys) if rows and not is_known(key, rows))
 
     def over(self, view: NamedView) -> "FleetAsked":
@@ -49,12 +56,13 @@ class FleetAsked:
             statuses=self.statuses or listed(view.status),
             sort=self.sort or listed(view.sort),
             columns=self.columns or listed(view.columns),
+            group=self.group or view.group,
         )
 
     def saved_as(self, name: str, by: str) -> NamedView:
         """This as a view."""
         sort, columns, status = (",".join(each) for each in (self.sort, self.columns, self.statuses))
-        return NamedView(name, self.text, status, sort, columns, by=by)
+        return NamedView(name, self.text, status, sort, columns, self.group, by)
 
 
 def listed(text: str) -> tuple[str, ...]:

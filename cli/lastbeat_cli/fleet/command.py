@@ -71,6 +71,7 @@ _MOST: Final = 5
 @options.option(
     "--sort KEYS", "Order: a column, a key of configurations or a metric; -KEY from large.", SHOWN, default=""
 )
+@options.option("--group KEY", "Runs that say the same under this key stand together.", SHOWN, default="")
 @options.option("--columns NAMES", f"Columns: {', '.join(cells.NAMES)}; keys, metrics.", SHOWN, default="")
 @options.option("--explain", "Below each run that needs attention, print why, and what to do.", SHOWN)
 @options.option("--view NAME", "As the team saved it in _watchdog/views.json; options add to it.", SHOWN, default="")
@@ -92,6 +93,7 @@ def command(  # noqa: PLR0913 - each is an option
     since: str,
     text: str,
     sort: str,
+    group: str,
     columns: str,
     explain: bool,
     view: str,
@@ -107,7 +109,7 @@ def command(  # noqa: PLR0913 - each is an option
     """
     faults: list[str] = []
     values.check_globs(globs, faults)
-    asked = FleetAsked(globs, statuses(named, faults), text, listed(sort), listed(columns), explain)
+    asked = FleetAsked(globs, statuses(named, faults), text, listed(sort), listed(columns), group.strip(), explain)
     since_s = values.since(since, faults)
     interval_s = values.interval(pace, faults)
     if (fault := parse(text).fault) is not None:

@@ -29,6 +29,7 @@ SCRIPTS: Final = (
     "filter.js",
     "groups.js",
     "choice.js",
+    "columns.js",
     "around.js",
     "silencing.js",
     "acknowledging.js",

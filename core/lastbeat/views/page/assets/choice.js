@@ -1,34 +1,54 @@
 "use strict";
-/* Choice: which runs people want to see, and in which order. It stands in the address, so that a link can be shared:
- * #/?q=oom+mistral&status=FAILED,TIMED_OUT&sort=loss.down
+/* Choice: which runs people want to see, in which order, with which columns. It stands in the address, so that a link
+ * can be shared: #/?q=oom+mistral&status=FAILED,TIMED_OUT&sort=-loss,owner&cols=run!,status,lr&group=owner
  *
  * It outlives the view of the fleet: who comes back from a run finds it as it was.
  */
 const Choice = (() => {
   /** The chip of all runs that need somebody, whatever their status. */
   const NEED = "need";
-  const MOST_TEXT = 500;
-  const columns = new Map(Rows.COLUMNS.filter((column) => column.by).map((column) => [column.key, column]));
-  let words = "", sorted = { key: "status", down: false };
-  const statuses = new Set();
+  const MOST_TEXT = 500, MOST_NAMES = 20;
+  let words = "", sorts = [{ key: "status", down: false }], names = [], shown = Rows.COLUMNS, group = "";
+  const statuses = new Set(), columns = new Map(Rows.COLUMNS.filter((column) => column.by).map((one) => [one.key, one]));
 
-  function read() {
-    const asked = Address.query();
-    words = (asked.get("q") ?? "").slice(0, MOST_TEXT);
+  const listed = (text) => [...new Set((text ?? "").slice(0, MOST_TEXT).split(",").filter(Boolean))].slice(0, MOST_NAMES);
+
+  /** An order as the terminal has it, "-loss,owner"; or as in older links, "loss.down". */
+  function ordered(text) {
+    return listed(text).map((one) => ({ key: one.replace(/^-|\.(?:down|up)$/g, ""), down: /^-|\.down$/.test(one) }));
+  }
+
+  /** Takes what an address asks for, or a view: { q, status, sort, cols, group }. */
+  function take(asked) {
+    words = (asked.q ?? "").slice(0, MOST_TEXT);
     statuses.clear();
-    for (const one of (asked.get("status") ?? "").split(",")) {
-      if (one === NEED || Object.hasOwn(Draw.STATUSES, one)) statuses.add(one);
+    for (const one of listed(asked.status)) {
+      if (one === "WARNING") statuses.add("RUNNING (WARNING)");
+      else if (one === NEED || Object.hasOwn(Draw.STATUSES, one)) statuses.add(one);
     }
-    const [key, way] = (asked.get("sort") ?? "").split(".");
-    sorted = columns.has(key) ? { key, down: way === "down" } : { key: "status", down: false };
+    sorts = ordered(asked.sort);
+    if (sorts.length === 0) sorts = [{ key: "status", down: false }];
+    group = listed(asked.group)[0] ?? "";
+    choose(listed(asked.cols));
+  }
+
+  const read = () => take(Object.fromEntries(Address.query()));
+
+  /** Shows these columns; one with a "!" stays in sight. None: the usual ones. */
+  function choose(wanted) {
+    names = wanted;
+    shown = names.length ? Rows.chosen(names) : Rows.COLUMNS;
+  }
+
+  /** What is chosen, as an address or a view has it. */
+  function told() {
+    const order = sorts.map(({ key, down }) => `${down ? "-" : ""}${key}`).join(",");
+    return { q: words.trim(), status: [...statuses].join(","), sort: order === "status" ? "" : order, cols: names.join(","), group };
   }
 
   function address() {
-    const asked = new URLSearchParams();
-    if (words.trim()) asked.set("q", words.trim());
-    if (statuses.size) asked.set("status", [...statuses].join(","));
-    if (sorted.key !== "status" || sorted.down) asked.set("sort", `${sorted.key}${sorted.down ? ".down" : ""}`);
-    const text = asked.toString().replaceAll("%2C", ",");
+    const asked = new URLSearchParams(Object.entries(told()).filter(([, text]) => text));
+    const text = asked.toString().replaceAll("%2C", ",").replaceAll("%21", "!");
     return text ? `#/?${text}` : "#/";
   }
 
@@ -49,23 +69,27 @@ const Choice = (() => {
   /** The ids of the runs that match, in the order that was chosen; ties in the order of need. */
   function ids() {
     const asked = filter();
-    Data.askFor(asked.keys);
+    Data.askFor([...asked.keys, ...[...names, group, ...sorts.map(({ key }) => key)].map((name) => name.replace(/!$/, ""))
+      .filter((name) => name && !Rows.known(name) && !Filter.sent(name))]);
     const matches = (row) => {
       if (statuses.size && !statuses.has(row.shown) && !(statuses.has(NEED) && Rows.needs(row))) return false;
       return asked.matches(row);
     };
     // As they come, they are in the order of need: there is nothing to sort.
-    if (sorted.key === "status" && !sorted.down) return Data.rows.filter(matches).map((row) => row.run_id);
-    const found = [];
+    if (inNeed()) return Data.rows.filter(matches).map((row) => row.run_id);
+    const found = [], orders = sorts.map(({ key, down }) => ({ by: sortable(key), way: down ? -1 : 1 }));
     Data.rows.forEach((row, rank) => {
-      if (matches(row)) found.push({ id: row.run_id, row, rank, by: null });
+      if (matches(row)) found.push({ id: row.run_id, rank, by: orders.map(({ by }) => by(row, rank) ?? null) });
     });
-    const { by } = columns.get(sorted.key), way = sorted.down ? -1 : 1;
-    for (const one of found) one.by = by(one.row, one.rank) ?? null;
     found.sort((one, other) => {
-      if (one.by === other.by) return one.rank - other.rank;
-      if (one.by === null || other.by === null) return one.by === null ? 1 : -1;
-      return one.by < other.by ? -way : way;
+      for (const [index, { way }] of orders.entries()) {
+        const [first, second] = [one.by[index], other.by[index]];
+        if (first === second) continue;
+        if (first === null || second === null) return first === null ? 1 : -1;
+        if (typeof first !== typeof second) return typeof first === "number" ? -way : way;
+        return first < second ? -way : way;
+      }
+      return one.rank - other.rank;
     });
     return found.map((one) => one.id);
   }
@@ -88,26 +112,45 @@ const Choice = (() => {
     if (!statuses.delete(status)) statuses.add(status);
   }
 
-  function sortBy(key, down = Boolean(columns.get(key).down)) {
-    sorted = { key, down };
+  const inNeed = () => sorts[0].key === "status" && !sorts[0].down;
+
+  /** What a name sorts by: as its column does, else by its number or text. */
+  const sortable = (key) => columns.get(key)?.by ?? ((row) => {
+    const found = Filter.value(row, key), number = Filter.number(found);
+    return Number.isNaN(number) ? null : number ?? (found === null ? null : String(found).toLowerCase());
+  });
+
+  const downFirst = (key) => Boolean(columns.get(key)?.down);
+
+  function sortBy(key, down = downFirst(key)) {
+    sorts = [{ key, down }];
   }
 
-  /** A press on a column's head: sort by it, then the other way, then by who needs people first again. */
-  function pressed(key) {
-    const first = Boolean(columns.get(key).down);
-    if (sorted.key !== key) sortBy(key);
-    else if (key === "status" || sorted.down === first) sortBy(key, !sorted.down);
+  /** A press on a column's head: sort by it, then the other way, then by who needs people first again. With `more`, shift,
+   * it sorts those that are equal by the keys before. */
+  function pressed(key, more) {
+    const known = sorts.find((one) => one.key === key), first = downFirst(key);
+    if (more && !(inNeed() && sorts.length === 1)) {
+      if (!known) sorts = [...sorts, { key, down: first }];
+      else if (known.down === first) known.down = !first;
+      else sorts = sorts.length > 1 ? sorts.filter((one) => one !== known) : [{ key: "status", down: false }];
+    } else if (!known || sorts.length > 1) sortBy(key);
+    else if (key === "status" || known.down === first) sortBy(key, !known.down);
     else sortBy("status");
   }
 
   return Object.freeze({
-    NEED, MOST_TEXT, read, write, ids, counted, toggle, sortBy, pressed, statuses, columns,
+    NEED, MOST_TEXT, read, take, told, choose, write, ids, counted, toggle, sortBy, pressed, statuses, columns,
     get words() { return words; },
     set words(text) { words = text; },
     get fault() { return filter().fault; },
-    get sorted() { return sorted; },
+    get sorts() { return sorts; },
+    get names() { return names; },
+    get shown() { return shown; },
+    get group() { return group; },
+    set group(key) { group = key; },
     /** Runs fold into groups in the order of need alone, and not where people look for runs by their words. */
-    get folds() { return sorted.key === "status" && !sorted.down && words.trim() === ""; },
+    get folds() { return inNeed() && words.trim() === ""; },
     get some() { return words.trim() !== "" || statuses.size > 0; },
   });
 })();

@@ -39,8 +39,9 @@ const Fleet = (() => {
     if (view === null) return;
     if (Data.fleet === null) return showAround();
     view.quiet.update(Data.fleet.silences ?? []);
+    view.columns.update();
     const ids = Choice.ids();
-    const order = Choice.folds ? Groups.folded(ids) : ids.map((id) => ({ key: `run ${id}`, id, member: false }));
+    const order = Choice.group ? Groups.by(ids, Choice.group) : Choice.folds ? Groups.folded(ids) : ids.map((id) => ({ key: `run ${id}`, id, member: false }));
     const held = !moved && view.order.length > 0 && busy();
     const differs = order.length !== view.order.length ||
       order.some((each, index) => each.key !== view.order[index].key);
@@ -56,6 +57,24 @@ const Fleet = (() => {
     showCompare();
   }
 
+  /** Other columns make other heads, and rows anew. */
+  function showHeads() {
+    if (view.headed === Choice.shown) return;
+    const custom = Choice.shown !== Rows.COLUMNS;
+    empty();
+    view.lines.clear();
+    view.headed = Choice.shown;
+    view.heads = new Map(Choice.shown.filter((column) => column.title !== null).map(({ key, style, title, hint, left }) => [key,
+      el("th", { class: `c-${style ?? key}${left ? " pinned" : ""}`, scope: "col", role: "columnheader", style: left ? { left } : null },
+        el("button", { type: "button", title: `${hint ? `${hint}; ` : ""}shift: then by this`,
+          on: { click: (event) => { Choice.pressed(key, event.shiftKey); changed(); } } },
+        title, el("span", { class: "arrow", "aria-hidden": "true" })))]));
+    put(view.head, [...view.heads.values()]);
+    view.table.classList.toggle("chosen", custom);
+    view.table.style.setProperty("--wide", Choice.shown.wide ?? "0px");
+    view.table.style.setProperty("--grid", custom ? Choice.shown.map(({ width }) => width ?? "").join(" ") : "");
+  }
+
   function showSoon(most) {
     clearTimeout(view.drawing);
     showRows(Math.min(most, limit));
@@ -63,6 +82,7 @@ const Fleet = (() => {
   }
 
   function showRows(most) {
+    showHeads();
     const { body, lines } = view, around = context();
     const shown = view.order.slice(0, most), wanted = new Set(shown.map((each) => each.key));
     giveWidth(shown);
@@ -113,7 +133,7 @@ const Fleet = (() => {
     const row = Data.row(id);
     let known = view.lines.get(key);
     if (row === null) known?.line.classList.add("gone");
-    else if (!known) view.lines.set(key, (known = Rows.make(row, around)));
+    else if (!known) view.lines.set(key, (known = Rows.make(row, around, Choice.shown)));
     // What is out of sight follows when it comes into sight, as far as only its ages are others.
     else if (known.row !== row || view.inSight.has(id)) known.update(row, around);
     known?.line.classList.toggle("member", member);
@@ -169,14 +189,14 @@ const Fleet = (() => {
       setText(chip.lastElementChild, Format.integer(count));
     }
     setText(view.found, Choice.fault ?? (Choice.some ? `${Format.integer(many)} of ${Format.count(all, "run")}` : ""));
-    const { key: by, down } = Choice.sorted;
+    const { sorts } = Choice;
     for (const [key, head] of view.heads) {
-      if (key === by) head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const place = sorts.findIndex((one) => one.key === key), by = sorts[place];
+      if (by) head.setAttribute("aria-sort", by.down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
-      const arrow = head.querySelector(".arrow");
-      if (arrow) setText(arrow, key === by ? (down ? " ▼" : " ▲") : "");
+      setText(head.querySelector(".arrow"), by ? ` ${by.down ? "▼" : "▲"}${sorts.length > 1 ? place + 1 : ""}` : "");
     }
-    if (view.sortBy.value !== by) view.sortBy.value = by;
+    if (view.sortBy.value !== sorts[0].key) view.sortBy.value = sorts[0].key;
   }
 
   /** What is said in place of a table without rows, and below it. */
@@ -319,10 +339,6 @@ const Fleet = (() => {
       el("button", { type: "button", class: "chip", "aria-pressed": "false", on: { click: () => toggle(name) } },
         name === ALL ? "All" : name === Choice.NEED ? "Need people" : Draw.status(name), " ",
         el("span", { class: "many" }))]));
-    const heads = new Map(Rows.COLUMNS.filter((column) => column.title !== null).map((column) => [column.key,
-      el("th", { class: `c-${column.key}`, scope: "col", role: "columnheader" }, el("button", { type: "button", title: column.hint,
-          on: { click: () => { Choice.pressed(column.key); changed(); } } },
-        column.title, el("span", { class: "arrow", "aria-hidden": "true" })))]));
     const input = el("input", { type: "search", id: "filter", autocomplete: "off", spellcheck: "false",
       maxlength: Choice.MOST_TEXT, placeholder: "Filter runs  ( / )", "aria-keyshortcuts": "/",
       "aria-label": "Filter runs: all words must match", title: Around.SEARCHED,
@@ -332,7 +348,12 @@ const Fleet = (() => {
       [...Choice.columns].map(([key, { title }]) =>
         el("option", { value: key }, key === "status" ? "who needs people" : title)));
     const parts = {
-      chips, heads, input, sortBy,
+      chips, input, sortBy, heads: new Map(), headed: null,
+      head: el("tr", { role: "row" }),
+      columns: Columns.make(() => {
+        input.value = Choice.words;
+        changed();
+      }),
       found: el("span", { class: "found" }),
       compare: el("a", { class: "quiet", hidden: true }),
       body: el("tbody", { role: "rowgroup" }),
@@ -347,9 +368,9 @@ const Fleet = (() => {
     parts.tools = el("div", { class: "tools" },
       el("div", { class: "chips", role: "group", "aria-label": "Show only these statuses" }, [...chips.values()]),
       el("div", { class: "filter", role: "search" }, input, parts.found, parts.compare),
-      el("label", { class: "sort-by" }, el("span", { class: "unseen" }, "Sort by "), sortBy));
+      el("label", { class: "sort-by" }, el("span", { class: "unseen" }, "Sort by "), sortBy), parts.columns.element);
     parts.table = el("table", { class: "runs", role: "table" }, el("caption", { class: "unseen" }, "Runs"),
-      el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, [...heads.values()])), parts.body);
+      el("thead", { role: "rowgroup" }, parts.head), parts.body);
     parts.quiet = Silencing.make();
     put(main, el("div", { class: "fleet" }, el("h1", { class: "unseen" }, "Fleet"), parts.tools, parts.quiet.element, parts.table,
       parts.empty, parts.more, parts.notes, parts.hint, parts.reorder));

@@ -78,6 +78,17 @@ const Groups = (() => {
     return lines;
   }
 
+  /** The same for runs that have one value under `key`; such a group is open until somebody closes it. */
+  function by(ids, key) {
+    const parts = new Map();
+    for (const id of ids) {
+      const row = Data.row(id), name = row && `by ${key}: ${Filter.value(row, key) ?? "none"}`;
+      if (row) parts.has(name) ? parts.get(name).push(row) : parts.set(name, [row]);
+    }
+    return [...parts].flatMap(([name, rows]) => [{ key: name, name, rows },
+      ...(opened.has(name) ? [] : rows.map(({ run_id: id }) => ({ key: `run ${id}`, id, member: true })))]);
+  }
+
   function toggle(name) {
     if (!opened.delete(name)) opened.add(name);
   }
@@ -121,6 +132,7 @@ const Groups = (() => {
     let known = null;
 
     function update(rows, context) {
+      if (name.startsWith("by ")) return count(rows);
       const open = opened.has(name), first = rows[0];
       const age = lasted(rows, context.at), facts = JSON.stringify([open, age, rows.map((row) => row.run_id),
         first.shown, first.doubt, first.cause, reason(rows), shared(rows, (row) => row.action)]);
@@ -138,8 +150,21 @@ const Groups = (() => {
       const listed = rows.slice(0, MOST_NAMES).map((row) => row.run_id).join(", ");
       put(more, hint(rows), open ? null : el("p", { class: "names" }, listed));
     }
+    /** A group by a key: its value, and how its runs are. */
+    function count(rows) {
+      const open = !opened.has(name), counts = new Map();
+      for (const row of rows) counts.set(row.shown, (counts.get(row.shown) ?? 0) + 1);
+      const facts = JSON.stringify([open, [...counts]]);
+      if (facts === known) return;
+      known = facts;
+      line.className = `group by${open ? " open" : ""}`;
+      button.setAttribute("aria-expanded", String(open));
+      Draw.setText(sign, open ? "▾" : "▸");
+      Draw.setText(many, `${Format.clip(name.slice(3), 120)} · ${Format.count(rows.length, "run")}`);
+      put(what, [...counts].map(([shown, some]) => [Draw.status(shown), ` ${Format.integer(some)} `]));
+    }
     return { line, update };
   }
 
-  return Object.freeze({ folded, toggle, make });
+  return Object.freeze({ folded, by, toggle, make });
 })();

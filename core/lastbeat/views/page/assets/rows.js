@@ -198,14 +198,45 @@ const Rows = (() => {
 
   /** Runs that people have ticked, to compare them. */
   const ticked = new Set();
+  const BY_KEY = new Map(COLUMNS.map((column) => [column.key, column]));
+  /** The terminal's names of columns → those of the page. */
+  const ALIASES = { why: "cause", done: "progress" };
+  const WIDTHS = { status: "152px", run: "var(--run, 240px)", progress: "126px", eta: "64px", loss: "116px", speed: "86px",
+    beat: "70px", strip: "84px", cause: "minmax(320px, 1fr)", attempt: "60px" };
+
+  const known = (name) => BY_KEY.has(ALIASES[name] ?? name);
+
+  /** A cell for anything that a row says under a name. */
+  function keyColumn(name) {
+    const said = (row) => Filter.value(row, name), text = (row) => {
+      const found = said(row);
+      return found === null ? Format.MISSING : typeof found === "number" ? Format.number(found) : Format.clip(String(found), 100);
+    };
+    return { key: name, style: "key", title: name, label: name, by: said, facts: (row) => [said(row)],
+      draw: (row) => el("span", { title: text(row) }, text(row)), none: (row) => said(row) === null };
+  }
+
+  /** The columns of these names, those with a "!" first: they stay in sight. A row cannot do without its run. */
+  function chosen(names) {
+    const all = names.some((name) => name.replace(/!$/, "") === "run") ? names : ["run", ...names];
+    const pins = all.filter((name) => name.endsWith("!")), left = [];
+    const found = [...pins, ...all.filter((name) => !name.endsWith("!"))].map((name, index) => {
+      const bare = name.replace(/!$/, ""), column = BY_KEY.get(ALIASES[bare] ?? bare) ?? keyColumn(bare);
+      const width = WIDTHS[column.key] ?? "120px", place = `calc(${["7px", ...left].join(" + ")})`;
+      left.push(column.key === "cause" ? "320px" : width, "14px");
+      return { ...column, width, left: index < pins.length ? place : null };
+    });
+    return Object.assign([...found, BY_KEY.get("more")], { wide: `calc(${["12px", ...left].join(" + ")})` });
+  }
+
   let made = 0;
 
   /** A row's element, which knows how to follow its run: .update(row, { at, staleS }). */
-  function make(row, context) {
+  function make(row, context, columns) {
     const number = (made += 1);
-    const cells = COLUMNS.map(({ key, label }) => el("td", { class: `c-${key}`, role: "cell", "data-label": label,
-      id: key === "more" ? `more-${number}` : null }));
-    const known = COLUMNS.map(() => null);
+    const cells = columns.map(({ key, style, label, left }) => el("td", { class: `c-${style ?? key}${left ? " pinned" : ""}`,
+      role: "cell", "data-label": label, style: left ? { left } : null, id: key === "more" ? `more-${number}` : null }));
+    const known = columns.map(() => null);
     const line = el("tr", { role: "row", data: { run: row.run_id, key: `run ${row.run_id}` } }, cells);
     let drawn = null, drawnAt = null;
 
@@ -221,7 +252,7 @@ const Rows = (() => {
         line.classList.remove(...[...line.classList].filter((name) => name.startsWith("n-")));
         line.classList.add(looks);
       }
-      COLUMNS.forEach((column, index) => {
+      columns.forEach((column, index) => {
         const facts = JSON.stringify(column.facts(now, around));
         if (facts === known[index]) return;
         known[index] = facts;
@@ -240,5 +271,5 @@ const Rows = (() => {
     return { line, update, get row() { return drawn; } };
   }
 
-  return Object.freeze({ COLUMNS, ticked, make, details, text, needs, still, stepAge });
+  return Object.freeze({ COLUMNS, ticked, known, chosen, make, details, text, needs, still, stepAge });
 })();

@@ -1,0 +1,63 @@
+"""Columns, orders, groups and views that people choose on the page."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from lastbeat.model.named_view import NamedView
+from lastbeat.stores.directory import DirectoryStore
+from lastbeat.views.named_views import save_view
+from support.browser import OpenTab
+from support.cli import RunFolder
+from support.seen_page import expect_rows, filter_box
+
+
+def heads(page: Page) -> list[str]:
+    return [re.sub(r" [▲▼]\d?$", "", text) for text in page.locator("thead th").all_inner_texts()]
+
+
+def test_columns_orders_groups_and_views(dashboard: Callable[..., str], tab: OpenTab, tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    for name, owner, lr in (("a", "ana", 3e-4), ("b", "bob", 1e-4), ("c", "ana", 1e-4)):
+        RunFolder(root, name).metadata(owner=owner, config={"optim.lr": lr, "seed": name})
+    save_view(DirectoryStore(root), NamedView("sweep", "lr<2e-4", "", "-run", "run,lr"))
+    page = tab(dashboard(root)).page
+    expect(page.locator("tbody tr")).to_have_count(3)
+    page.get_by_text("Columns and views").click()
+    # A key is added, moved to the front and pinned; the row has its value as soon as the server has sent it.
+    page.get_by_label("Add a column").select_option("optim.lr")
+    expect(page.locator("tbody tr", has_text="a").first.locator(".c-key")).to_have_text("0.0003")
+    page.get_by_role("button", name="Pin optim.lr").click()
+    assert heads(page)[0] == "optim.lr"
+    for name in ("eta", "loss", "speed", "strip"):
+        page.get_by_role("button", name=f"Leave out {name}").click()
+    assert "ETA" not in heads(page)
+    # Equal ones are sorted by the next key.
+    page.get_by_role("columnheader", name="optim.lr").get_by_role("button").click()
+    page.get_by_role("columnheader", name="Run", exact=True).get_by_role("button").click(modifiers=["Shift"])
+    page.get_by_role("columnheader", name="Run", exact=True).get_by_role("button").click(modifiers=["Shift"])
+    expect_rows(page, ["c", "b", "a"])
+    expect(page).to_have_url(re.compile(r"sort=optim\.lr,-run&cols=status,run,.*optim\.lr!"))
+    page.get_by_label("Group by").select_option("owner")
+    groups = page.locator("tr.by .group-toggle")
+    expect(groups).to_have_text([re.compile("owner: ana · 2 runs"), re.compile("owner: bob · 1 run")])
+    groups.first.click()
+    expect_rows(page, ["b"])
+    page.get_by_label("Name of this view").fill("mine")
+    page.get_by_role("button", name="Keep in this browser").click()
+    expect(page.locator(".choosing code")).to_contain_text("--columns='status,run,")
+    # The team's view, then one's own again, after the page is loaded anew.
+    page.get_by_label("Show a view").select_option("tsweep")
+    expect_rows(page, ["c", "b"])
+    assert heads(page) == ["Run", "lr"]
+    expect(filter_box(page)).to_have_value("lr<2e-4")
+    expect(page).to_have_url(re.compile("q=lr%3C2e-4&sort=-run&cols=run,lr$"))
+    page.reload()
+    expect_rows(page, ["c", "b"])
+    page.get_by_text("Columns and views").click()
+    page.get_by_label("Show a view").select_option("hmine")
+    expect(page.locator("tr.by")).to_have_count(2)
+    assert json.loads(page.evaluate("localStorage.getItem('lastbeat-views')"))["mine"]["group"] == "owner"
