@@ -102,6 +102,7 @@ def test_ticked_runs_stand_over_each_other(address: str, tab: OpenTab) -> None:
     expect(table.locator("tbody tr")).to_have_count(2)
     expect(table).to_contain_text("1 key of the configuration")
     assert serious_faults(page) == []
+    expect(table.locator("tbody tr").first).to_contain_text(re.compile(r"9\d\.\d"))  # The one step of 90 more.
     page.get_by_role("radio", name="Baseline sweep-1").check()
     expect(table.locator("tbody tr").nth(1)).to_contain_text(re.compile(r"\+0\.0\d"))
     page.get_by_role("checkbox", name="Show sweep-1").uncheck()
@@ -111,10 +112,12 @@ def test_ticked_runs_stand_over_each_other(address: str, tab: OpenTab) -> None:
         "aria-valuetext", re.compile("sweep-3 0.9")
     )
     page.get_by_role("button", name="By time").click()
+    page.get_by_role("button", name="Log axis").click()
+    expect(page.get_by_role("button", name="Log axis")).to_have_attribute("aria-pressed", "true")
     expect(page.get_by_role("slider", name="val/acc curve")).to_have_attribute(
         "aria-valuetext", re.compile("sweep-3 0.9")
     )
-    expect(page).to_have_url(re.compile(r"runs=sweep-1,sweep-3&base=sweep-1&hide=sweep-1&figure=val%2Facc&x=at"))
+    expect(page).to_have_url(re.compile(r"runs=sweep-1,sweep-3&base=sweep-1&hide=sweep-1&figure=val%2Facc&x=at&log=x"))
     again = tab(page.url).page
     expect(again.get_by_role("checkbox", name="Show sweep-1")).not_to_be_checked()
     expect(again.get_by_role("radio", name="Baseline sweep-1")).to_be_checked()

@@ -102,8 +102,7 @@ const Account = (() => {
             conditions.map((name) =>
               el("li", { "data-key": name },
                 el("span", { class: "s-warning" }, el("span", { "aria-hidden": "true" }, "▲ "), el("code", {}, name)),
-                some(doc.conditions?.[name]) ? ` ${doc.conditions[name]}` : null),
-            ))
+                some(doc.conditions?.[name]) ? ` ${doc.conditions[name]}` : null)))
         : null,
       facts([
         ["Last beat", run.beat_at ? when(run.beat_at, now) : "none was seen"],

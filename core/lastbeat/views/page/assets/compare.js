@@ -50,11 +50,13 @@ const Compare = (() => {
       try {
         // Throughput is told by the steps of any curve.
         const next = await Data.compared(ids, by === "step" ? "step" : "at", part, figure === "steps_per_s" ? "loss" : figure);
-        found = { ...next, by };
+        // Of a part of the axis the least and the greatest are those of all of it, as they were last known.
+        const spans = part === null ? next.tables : found?.figure === figure ? found.spans : {};
+        found = { ...next, by, figure, spans };
         fault.hidden = true;
       } catch (why) {
         fault.hidden = false;
-        Draw.setText(fault, `${why.message} ${why.advice ?? ""}`);
+        Draw.put(fault, why.message, " ", App.marked(why.advice ?? ""));
         if (!(why instanceof Data.Fault)) console.error(why);
       }
       if (!ended && found !== null) draw();
@@ -91,9 +93,13 @@ const Compare = (() => {
       tell(null, null);
     }
 
-    function line(run, figure, base, of, hidden, keys) {
-      const { run_id: id } = run, { last, least, greatest } = run.figures[figure] ?? {};
-      const differs = id !== base && Number.isFinite(last) && Number.isFinite(of) ? last - of : null;
+    function line(run, figure, base, reference, hidden, keys) {
+      const { run_id: id } = run, { last } = run.figures[figure] ?? {}, { key } = seriesOf(figure);
+      const of = found.spans[id] ?? found.tables[id];
+      const every = [Points.column(of, key), ...["least", "greatest"].map((which) => Points.bound(of, which, key))].flat()
+        .filter(Points.finite);
+      const [least, greatest] = every.length === 0 ? [null, null] : [Math.min(...every), Math.max(...every)];
+      const differs = id !== base && Number.isFinite(last) && Number.isFinite(reference) ? last - reference : null;
       const number = (value) => el("td", { class: "number" }, Format.number(value ?? null));
       return el("tr", { "data-key": id },
         el("th", { scope: "row" }, el("label", {},

@@ -30,13 +30,13 @@ const Curves = (() => {
   function make({ series, many = false, asked, told = () => {} }) {
     // The x value that is read is kept, so that it stays when points come or are thinned out.
     let range = null, pointedAt = null, pointing = false, still = null, ends = null, charts = [];
-    const shared = { many, by: "step", log: false, smooth: 0, all: false, lines: [], x: [], get range() { return range; },
+    const shared = { many, by: "step", log: false, logX: false, smooth: 0, all: false, lines: [], x: [], get range() { return range; },
       window: () => range ?? all(), height: (width) => (many ? Math.max(240, Math.min(420, width / 2.4)) : width < 420 ? 150 : 180) };
 
     const button = (name, label, pressed) => el("button", { type: "button", class: "quiet", "data-do": name,
       "aria-pressed": pressed === undefined ? null : String(pressed) }, label);
     const axes = AXES.map(([by, label]) => button(by, label, false));
-    const log = button("log", "Log scale", false), every = button("all", "All values", false);
+    const log = button("log", "Log scale", false), logX = button("logX", "Log axis", false), every = button("all", "All values", false);
     const smooth = el("select", { "aria-label": "Smoothing", on: { change: () => choose({ smooth: Number(smooth.value) }) } },
       SMOOTH.map((weight) => el("option", { value: weight }, weight === "0" ? "not smoothed" : `smoothed ${weight}`)));
     const [zoomIn, zoomOut, whole, earlier, later] = [["in", "+ Zoom in"], ["out", "− Zoom out"], ["whole", "Whole run"],
@@ -44,7 +44,7 @@ const Curves = (() => {
     const where = el("span", { class: "curve-where" });
     const zoomed = el("span", { class: "muted", role: "status" });
     const group = (label, ...parts) => el("div", { class: "tool-group", role: "group", "aria-label": label }, parts);
-    const tools = el("div", { class: "curve-tools" }, group("Horizontal axis", axes), group("Vertical axis", log, every, smooth),
+    const tools = el("div", { class: "curve-tools" }, group("Horizontal axis", axes, logX), group("Vertical axis", log, every, smooth),
       group("Zoom", zoomIn, zoomOut, whole, earlier, later), zoomed);
     const keys = el("p", { class: "muted curve-keys", id: "curves-keys" },
       "Drag over a curve, or turn the wheel with Ctrl, to zoom. With the keyboard: ← → from point to point, ",
@@ -64,7 +64,7 @@ const Curves = (() => {
     const alone = () => (shared.by === "step" ? 5 : 60);
     const all = () => {
       const { x } = shared;
-      if (ends !== null) return ends;
+      if (ends !== null) return shared.logX ? [Math.max(ends[0], x[0] ?? 1), ends[1]] : ends;
       return x.length === 0 ? [0, 1] : x.length === 1 ? [x[0] - alone(), x[0] + alone()] : [x[0], x[x.length - 1]];
     };
     const index = () => {
@@ -160,7 +160,7 @@ const Curves = (() => {
     /** Lays all lines over one axis. */
     function place(lines) {
       const by = many && shared.by === "at" ? "elapsed" : shared.by;
-      shared.lines = lines.map((line) => ({ ...line, placing: placed(line.points, by) }));
+      shared.lines = lines.map((line) => ({ ...line, placing: placed(line.points, by, shared.logX) }));
       shared.x = [...new Set(shared.lines.flatMap(({ placing }) => placing.x))].sort((one, other) => one - other);
       const places = new Map(shared.x.map((x, at) => [x, at]));
       for (const line of shared.lines) line.place = line.placing.x.map((x) => places.get(x));
@@ -174,6 +174,8 @@ const Curves = (() => {
       axes.forEach((each) => each.setAttribute("aria-pressed", String(each.dataset.do === shared.by)));
       axes[2].hidden = shared.by !== "tokens" && !shared.lines.some(({ points }) => points.tokens?.some(finite));
       log.setAttribute("aria-pressed", String(shared.log));
+      logX.setAttribute("aria-pressed", String(shared.logX));
+      logX.hidden = !many && shared.by === "at";
       every.setAttribute("aria-pressed", String(shared.all));
       smooth.value = String(shared.smooth);
       lay();
@@ -187,7 +189,7 @@ const Curves = (() => {
 
     function choose(change) {
       Object.assign(shared, change);
-      Address.set({ x: shared.by === "step" ? null : shared.by, log: shared.log && "y", all: shared.all && "1",
+      Address.set({ x: shared.by === "step" ? null : shared.by, log: `${shared.logX ? "x" : ""}${shared.log ? "y" : ""}`, all: shared.all && "1",
         smooth: shared.smooth > 0 && String(shared.smooth) });
       again();
     }
@@ -195,6 +197,7 @@ const Curves = (() => {
     function axis(by) {
       if (by === shared.by) return;
       range = pointedAt = ends = null;
+      shared.logX &&= many || by !== "at";
       Address.set({ zoom: null });
       choose({ by });
       ask();
@@ -205,13 +208,14 @@ const Curves = (() => {
       const [from, to] = (chosen.get("zoom") ?? "").split("..").map(Number);
       range = from < to ? [from, to] : null;
       shared.by = AXES.some(([by]) => by === chosen.get("x")) ? chosen.get("x") : "step";
-      shared.log = chosen.get("log") === "y";
+      shared.log = /y/.test(chosen.get("log"));
+      shared.logX = /x/.test(chosen.get("log")) && (many || shared.by !== "at");
       shared.all = chosen.get("all") === "1";
       shared.smooth = SMOOTH.includes(chosen.get("smooth")) ? Number(chosen.get("smooth")) : 0;
     }
 
     const DO = { step: () => axis("step"), at: () => axis("at"), tokens: () => axis("tokens"),
-      log: () => choose({ log: !shared.log }), all: () => choose({ all: !shared.all }), in: () => closer(0.5),
+      log: () => choose({ log: !shared.log }), logX: () => choose({ logX: !shared.logX }), all: () => choose({ all: !shared.all }), in: () => closer(0.5),
       out: () => closer(2), whole: () => shared.zoom(null), earlier: () => move(-0.5), later: () => move(0.5) };
 
     function step(to) {

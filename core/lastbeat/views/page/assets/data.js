@@ -241,7 +241,11 @@ const Data = (() => {
   }
 
   const curves = (id, by, part) => get(`data/runs/${encodeURIComponent(id)}/curves?${ofCurves(by, part)}`);
-  const compared = (ids, by, part, only) => get(`data/compare?${ofCurves(by, part, { only, runs: ids.join(",") })}`);
+
+  async function compared(ids, by, part, only) {
+    if (!embedded) return get(`data/compare?${ofCurves(by, part, { only, runs: ids.join(",") })}`);
+    throw new Fault("This file does not hold what compares runs.", `In a terminal: \`lastbeat compare ${ids.join(" ")}\``);
+  }
 
   async function causes() {
     if (!embedded) return get("data/causes");

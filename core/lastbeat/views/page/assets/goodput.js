@@ -28,8 +28,7 @@ const Goodput = (() => {
   /** The parts that are to be told: a use of which nothing is known too, but no time that is not known where none is. */
   function parts(told) {
     return USES.map(([use, words]) => ({ use, words, seconds: Format.value((told.spent_s ?? {})[use] ?? null) })).filter(
-      (each) => each.use !== "unknown" || each.seconds > 0,
-    );
+      (each) => each.use !== "unknown" || each.seconds > 0);
   }
 
   function legend(each, told) {
@@ -47,20 +46,16 @@ const Goodput = (() => {
     const told = doc.goodput;
     if (!told || !(told.wall_s > 0) || (!some(told.ettr) && !doc.job)) return null;
     const shown = parts(told);
-    const words = shown
-      .filter((each) => each.seconds > 0)
-      .map((each) => `${each.words}: ${percent(each.seconds / told.wall_s)}`)
-      .join("; ");
+    const words = shown.filter((each) => each.seconds > 0)
+      .map((each) => `${each.words}: ${percent(each.seconds / told.wall_s)}`).join("; ");
     const first = told.first_attempt > 1 ? ` from number ${told.first_attempt} on` : "";
     return [
       el("div", { class: "goodput", role: "img", "aria-label": words },
-        shown
-          .filter((each) => each.seconds > 0)
+        shown.filter((each) => each.seconds > 0)
           .map((each) =>
             el("div", { "data-key": each.use, class: `use-${each.use}`,
               title: `${each.words}: ${Format.duration(each.seconds)}`,
-              style: { width: `${((each.seconds / told.wall_s) * 100).toFixed(3)}%` } }),
-          )),
+              style: { width: `${((each.seconds / told.wall_s) * 100).toFixed(3)}%` } }))),
       el("ul", { class: "plain uses" }, shown.map((each) => legend(each, told))),
       facts([
         ["Effective training time ratio", ratio(told)],

@@ -2,7 +2,7 @@
 /* Plot: one chart of curves, drawn by uPlot, which gets numbers alone.
  *
  * To assistive technology it is a slider: the point that is read is its value. `shared` is what all charts have in
- * common: by (the axis), many (whether lines are of several runs), log, smooth (the weight of what was before), all
+ * common: by (the axis), many (whether lines are of several runs), log, logX, smooth (the weight of what was before), all
  * (whether axes show every value), x (all places on the axis), range (what is zoomed to, or null), window(),
  * height(width), place(index) in words, and what to call when somebody points (pointed), zooms (zoom), turns the wheel
  * (wheel) or moves a finger (touched). `shared.lines` are { name, points, colour(lightness), dash, wide, placing (of Points.placed), place (index into x of each of its rows) }:
@@ -170,18 +170,19 @@ const Plot = (() => {
       const axis = { stroke: () => colours.text, grid: { stroke: () => colours.grid, width: 1 }, ticks: { show: false },
         font: "12px system-ui, sans-serif" };
       const byTime = shared.by === "at", stroke = (line) => () => colours.lines[line];
+      const logarithmic = { splits: logTicks, filter: (u, ticks) => ticks };
       const gaps = { spanGaps: false, points: { show: false } };
       return {
         width, height: shared.height(width), legend: { show: false }, padding: [10, 24, 0, 0],
-        scales: { x: { time: byTime }, y: { ...(shared.log ? { distr: 3 } : {}), range: span } },
+        scales: { x: { time: byTime, ...(shared.logX ? { distr: 3, range: (u, min, max) => [min, max] } : {}) }, y: { ...(shared.log ? { distr: 3 } : {}), range: span } },
         axes: [
           { ...axis, size: byTime ? 42 : 30, space: width < 420 ? 48 : 64,
-            ...(byTime ? {} : { splits: plainTicks(true, true) }),
+            ...(shared.logX ? logarithmic : byTime ? {} : { splits: plainTicks(true, true) }),
             values: byTime ? timeLabels : shared.by === "elapsed" ? elapsedLabels
               : (u, ticks) => ticks.map((tick) => (shared.by === "tokens" ? Format.compact(tick) : Format.integer(tick))) },
           // As wide as its longest label.
           { ...axis, size: (_u, labels) => Math.min(110, Math.max(44, 18 + 7 * longest(labels ?? []))), space: 32,
-            ...(shared.log ? { splits: logTicks, filter: (u, ticks) => ticks } : { splits: plainTicks(false) }),
+            ...(shared.log ? logarithmic : { splits: plainTicks(false) }),
             values: (u, ticks) => ticks.map((tick) => (tick === null ? "" : Format.number(tick))) },
         ],
         series: [{}, ...shared.lines.flatMap(({ dash, wide }, line) => [

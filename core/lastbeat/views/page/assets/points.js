@@ -45,15 +45,15 @@ const Points = (() => {
     });
   }
 
-  /** The points that have a place on the axis `by`, with x ascending; `left` counts those without one.
+  /** The points that have a place on the axis `by`, which may be `logarithmic`, with x ascending; `left` counts the others.
    *
    * Where training goes back to a checkpoint, steps come twice. By step the later ones stand; by time all do.
    */
-  function placed(points, by) {
+  function placed(points, by, logarithmic = false) {
     const rows = [], found = places(points, by);
     let left = 0;
     found.forEach((x, row) => {
-      if (x === null) {
+      if (x === null || (logarithmic && x <= 0)) {
         left += 1;
         return;
       }
@@ -132,8 +132,7 @@ const Points = (() => {
     function row(at) {
       return el("tr", {},
         [time(points, at) ?? "not known", ...COLUMNS.map(([key]) => told(points[key]?.[at]))].map((text) =>
-          el("td", {}, text),
-        ));
+          el("td", {}, text)));
     }
 
     function fill(given) {

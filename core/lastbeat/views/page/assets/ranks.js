@@ -77,8 +77,7 @@ const Ranks = (() => {
       (line.state === null ? 0 : line.state === "failed" ? 4e9 : line.state === "untold" ? 1e9 : 2e9) +
       (line.age ?? 0) * (line.state ? 1e3 : 0) +
       (line.behind ?? 0);
-    return lines
-      .filter((line) => line.state !== null || line.behind >= FAR_BEHIND)
+    return lines.filter((line) => line.state !== null || line.behind >= FAR_BEHIND)
       .sort((one, other) => badness(other) - badness(one));
   }
 
@@ -97,13 +96,10 @@ const Ranks = (() => {
       lines.some((line) => (name in STATES ? line.state === name : line.state === null && levelOf(line).name === name));
     return el("ul", { class: "legend", "aria-hidden": "true" },
       LEVELS.filter((level) => has(level.name)).map((level) =>
-        el("li", {}, el("span", { class: `cell key ${level.name}` }), level.words),
-      ),
-      Object.entries(STATES)
-        .filter(([name]) => has(name))
+        el("li", {}, el("span", { class: `cell key ${level.name}` }), level.words)),
+      Object.entries(STATES).filter(([name]) => has(name))
         .map(([name, state]) =>
-          el("li", {}, el("span", { class: `cell key is-${name}` }, state.sign), said(name, state)),
-        ));
+          el("li", {}, el("span", { class: `cell key is-${name}` }, state.sign), said(name, state))));
   }
 
   /** The nodes of the section for the document; `chosen` is the rank that is looked at. Null where there are none. */
@@ -117,8 +113,7 @@ const Ranks = (() => {
     const left = (doc.ranks_left_out ?? 0) + lines.length - shown.length;
     const counted = Object.entries(STATES)
       .map(([name, state]) => [lines.filter((line) => line.state === name).length, state.words])
-      .filter(([many]) => many > 0)
-      .map(([many, what]) => `${many} ${what}`);
+      .filter(([many]) => many > 0).map(([many, what]) => `${many} ${what}`);
     const behind = lines.filter((line) => line.behind > 0).length;
     if (behind > 0) counted.push(`${behind} behind`);
     const world =
@@ -131,15 +126,13 @@ const Ranks = (() => {
         left > 0 ? ` ${Format.integer(left)} more are not shown here.` : null),
       bad.length > 0
         ? el("ol", { class: "plain worst" },
-            bad
-              .slice(0, MOST_WORST)
+            bad.slice(0, MOST_WORST)
               .map((line) =>
                 el("li", {},
                   el("span", { class: "sign", "aria-hidden": "true" },
                     line.state === null ? "▲" : STATES[line.state].sign),
                   " ",
-                  words(line)),
-              ))
+                  words(line))))
         : null,
       bad.length > MOST_WORST ? el("p", { class: "muted" }, `and ${bad.length - MOST_WORST} more like these.`) : null,
       el("div",

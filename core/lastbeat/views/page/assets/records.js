@@ -17,9 +17,7 @@ const Records = (() => {
           el("tr", { "data-key": key, class: kind ?? null },
             cells.map((cell, index) =>
               el("td", { "data-label": columns[index], class: cell === null ? "nothing" : null },
-                cell ?? Format.MISSING),
-            )),
-        )));
+                cell ?? Format.MISSING))))));
   }
 
   /** Which limits hold for the run and from where, and which one decided that it is TIMED_OUT. */
@@ -48,9 +46,7 @@ const Records = (() => {
                 ? el("p", { class: "s-warning" }, el("span", { "aria-hidden": "true" }, "▲ "), beat.fault) : null,
               Object.keys(beat.facts ?? {}).length > 0
                 ? Account.facts(
-                    Object.entries(beat.facts)
-                      .slice(0, 40)
-                      .map(([label, value]) => [label, String(value)]),
+                    Object.entries(beat.facts).slice(0, 40).map(([label, value]) => [label, String(value)]),
                     "facts small")
                 : beat.fault
                   ? null

@@ -163,7 +163,7 @@ const Rows = (() => {
       facts: (row, context) => [row.shown, row.doubt, row.stands_still, row.since,
         row.since && Format.age(row.since, context.at)], draw: statusCell },
     { key: "run", title: "Run", by: (row) => row.run_id.toLowerCase(), facts: () => [],
-      draw: (row) => [el("input", { type: "checkbox", class: "pick", tabindex: "-1", checked: ticked.has(row.run_id),
+      draw: (row) => [Data.embedded ? null : el("input", { type: "checkbox", class: "pick", tabindex: "-1", checked: ticked.has(row.run_id),
         "aria-label": `Compare ${row.run_id}` }), Draw.runLink(row.run_id)] },
     { key: "progress", title: "Progress", down: true, by: done,
       facts: (row, context) => [Format.stepsDone(row), row.total_steps, row.complete, row.step_at, row.stands_still,

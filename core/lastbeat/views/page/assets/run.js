@@ -6,9 +6,7 @@
 const Run = (() => {
   const { el } = Draw;
   const flat = (nodes) =>
-    nodes
-      .flat(Infinity)
-      .filter((node) => node !== null && node !== undefined && node !== false)
+    nodes.flat(Infinity).filter((node) => node !== null && node !== undefined && node !== false)
       .map((node) => (node instanceof Node ? node : document.createTextNode(String(node))));
 
   const placed = new WeakSet();
@@ -132,8 +130,7 @@ const Run = (() => {
         el("ul", {},
           shown.map((each) =>
             el("li", { "data-key": each.id },
-              el("button", { type: "button", "data-goto": `h-${each.id}` }, each.title)),
-          )),
+              el("button", { type: "button", "data-goto": `h-${each.id}` }, each.title)))),
       ]);
     }
 

@@ -26,8 +26,7 @@ const Sections = (() => {
     const rest = doc.account?.log ?? (doc.log ? [doc.log] : []);
     const tail = doc.log
       ? rest.map((each, index) =>
-          Excerpts.box(each, { name: "End of the log", now, whole, follow: index === rest.length - 1 }),
-        )
+          Excerpts.box(each, { name: "End of the log", now, whole, follow: index === rest.length - 1 }))
       : el("p", { class: "muted" }, "No log was read.");
     const above =
       doc.log && rest.length === 0 ? el("p", { class: "muted" }, "The end of the log is shown above, as evidence.") : null;

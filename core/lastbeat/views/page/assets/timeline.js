@@ -104,15 +104,13 @@ const Timeline = (() => {
         shown.map((lane) =>
           el("div", { class: "lane" },
             el("span", { class: "lane-name" }, lane.name),
-            el("div", { class: "bands" }, lane.bands.map((each) => band(each, from, to, now)))),
-        ),
+            el("div", { class: "bands" }, lane.bands.map((each) => band(each, from, to, now))))),
         el("div", { class: "lane axis" },
           el("span", { class: "lane-name" }, ""),
           el("div", { class: "bands" },
             ticks(from, to).map((at) =>
               el("span", { class: tickClass((at - from) / (to - from)), style: place(at) },
-                Format.time(at / 1000, now)),
-            )))),
+                Format.time(at / 1000, now)))))),
       el("details", { class: "expand" },
         el("summary", {}, "The timeline in words"),
         shown.map((lane) => [
@@ -127,8 +125,7 @@ const Timeline = (() => {
                 index + 1 < lane.bands.length || end < now
                   ? ` for ${Format.duration((each.to - each.from) / 1000)}`
                   : ` until now (${Format.duration((each.to - each.from) / 1000)})`,
-                each.more && each.name === each.status ? `. ${Format.clip(each.more, 500)}` : null),
-            )),
+                each.more && each.name === each.status ? `. ${Format.clip(each.more, 500)}` : null))),
         ])),
     ];
   }
