@@ -178,8 +178,9 @@ def weight_of(text: str, start: int, end: int, signal: Signal, *, exception: boo
         return "none"
     if retries(text) or (not exception and _TOOL.match(text)) or _is_listed(text, start, end):
         return "weak"
-    # A handler of a signal may have any level.
+    # A handler of a signal may have any level. What CUDA refuses ends NCCL's call.
     any_level = is_announced_calmly or signal.severity == "critical" or signal.subsystem == "native_crash"
+    any_level = any_level or "NCCL WARN Cuda failure" in text
     if level == "warning" and not any_level:
         return "weak"
     if level != "error" and start > 0 and _is_quoted(text, start, end):
