@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from itertools import islice
+from itertools import accumulate, islice
 from math import inf, isfinite
 from typing import Final, Literal, NamedTuple
 
@@ -28,6 +28,8 @@ FILE_BYTES: Final = 4 * 1024 * 1024
 """A larger file counts as missing."""
 ATTEMPTS: Final = 8
 """Attempts whose files are read, the latest."""
+ALL_BYTES: Final = 6 * 1024 * 1024
+"""Files of older attempts are left out where the files together are larger."""
 CURVES_MOST: Final = 20
 """Curves of an attempt that are read."""
 ROWS_MOST: Final = 4000
@@ -40,6 +42,8 @@ _LAST_S: Final = 1e11
 """A later Unix time in s is a mistake."""
 _FILE: Final = re.compile(rf"{CURVES}([1-9]\d{{0,8}})\.json")
 _ITEMS: Final = 5
+_USUAL: Final = [float, int, float]
+_LAST_STEP: Final = 10**15
 _OWN: Final = ("loss", "learning_rate", "tokens")
 Axis = Literal["step", "at"]
 
@@ -83,14 +87,20 @@ class CurveReader:
         self._cache = FileCache(store, 2)
         self._mask = mask
 
-    def read(self, files: Mapping[int, Entry]) -> list[dict[str, list[CurveRow]]]:
-        """The curves of each attempt by name, oldest attempt first. ``files`` are as a listing has them. What cannot be
-        read is left out."""
-        latest = {str(number): files[number] for number in sorted(files)[-ATTEMPTS:]}
-        fit_in = {name: entry for name, entry in latest.items() if entry.size_bytes <= FILE_BYTES}
-        self._cache.fetch({name: FilePiece(entry, FILE_BYTES) for name, entry in fit_in.items()})
-        packed = (self._cache.understood(name, self._packed) for name in fit_in)
-        return [{name: list(_unpacked(rows)) for name, rows in each.items()} for each in packed if each]
+    def read(self, files: Mapping[int, Entry], only: str | None = None) -> list[dict[str, list[CurveRow]]]:
+        """The curves of each attempt by name, or one of them and the tokens; oldest attempt first. ``files`` are as a
+        listing has them. A file that cannot be read is left out."""
+        latest = sorted(files, reverse=True)[:ATTEMPTS]
+        small = [number for number in latest if files[number].size_bytes <= FILE_BYTES]
+        so_far = accumulate(files[number].size_bytes for number in small)
+        names = {str(number): files[number] for number, all_ in zip(small, so_far, strict=True) if all_ <= ALL_BYTES}
+        self._cache.fetch({name: FilePiece(entry, FILE_BYTES) for name, entry in names.items()})
+        packed = (self._cache.understood(name, self._packed) for name in reversed(names))
+        return [
+            {name: list(_unpacked(rows)) for name, rows in each.items() if only is None or name in {only, "tokens"}}
+            for each in packed
+            if each
+        ]
 
     def _packed(self, blob: Blob) -> dict[str, bytes]:
         curves = (json_object(blob.body) or {}).get("curves")
@@ -104,6 +114,15 @@ class CurveReader:
 def _read(rows: object) -> Iterator[float]:
     for row in rows[-ROWS_MOST:] if isinstance(rows, list) else ():
         if not isinstance(row, list) or not 3 <= len(row) <= _ITEMS:
+            continue
+        if (
+            list(map(type, row[:3])) == _USUAL
+            and 0 <= row[0] <= _LAST_S
+            and abs(row[1]) <= _LAST_STEP
+            and (type(row[-1]) is type(row[-2]) is float or len(row) == 3)
+        ):
+            # Nearly all are, and large files have many.
+            yield from row if len(row) == _ITEMS else (*row[:3], row[2], row[2])
             continue
         at, step, mean = finite(row[0]), whole(row[1]), number(row[2])
         if at is None or not 0 <= at <= _LAST_S or step is None or mean is None:

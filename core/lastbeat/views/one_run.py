@@ -174,7 +174,7 @@ class RunWatch:
     def curves(self, asked: CurvesAsked = ALL_CURVES) -> Json:
         """The run's curves as of the last look, as ``curves_table`` has them."""
         with self._lock:
-            return curves_table(self._curves.read(self._kept), self._points, asked)
+            return curves_table(self._curves.read(self._kept, asked.only), self._points, asked)
 
     def _look(self, listed: Listed, at: datetime, log_lines: int) -> RunView:
         files = {name: entry for name, entry in listed.files.items() if entry.fault is None}

@@ -97,6 +97,11 @@ def test_what_nobody_keeps_is_an_empty_table() -> None:
 @pytest.mark.parametrize(
     ("body", "loss"),
     [
+        pytest.param(
+            f'{{"curves": {{"loss": [[1.5, 10, 2.5, 2.5, {10**400}], [1.5, {10**400}, 2.5], [2.5, 10, 3.5, 3, 4]]}}}}',
+            [(1.5, 10, 2.5, 2.5, 2.5), (2.5, 10, 3.5, 3.0, 4.0)],
+            id="numbers beyond all bounds",
+        ),
         pytest.param('{"curves": {"loss": [[1, 10, 2.5]]}}', [(1, 10, 2.5, 2.5, 2.5)], id="a row of three"),
         pytest.param('{"curves": {"loss": [[1, 10, 2.5, 2, 3]]}}', [(1, 10, 2.5, 2, 3)], id="a row of five"),
         pytest.param('{"curves": {"loss": [[1, 10, 2.5, null, 3]]}}', [(1, 10, 2.5, 2.5, 2.5)], id="half a band"),
@@ -146,6 +151,15 @@ def test_eight_attempts_are_read_each_only_when_it_was_written() -> None:
     store.write("r/curves/10.json", b"{}")
     assert len(reader.read(files())) == 7
     assert reads == ["r/curves/10.json"]
+
+
+def test_old_attempts_are_left_out_where_all_are_too_large() -> None:
+    store = MemoryStore()
+    for attempt in (1, 2, 3):
+        body = json.dumps({"curves": {"loss": [[attempt, attempt, 1]]}}) + " " * (FILE_BYTES // 2)
+        store.write(f"r/curves/{attempt}.json", body.encode())
+    files = {attempt_of(entry.key[2:]) or 0: entry for entry in store.list("r/").entries}
+    assert [each["loss"][0].at for each in CurveReader(store).read(files)] == [2, 3]
 
 
 def test_a_run_has_them_behind_many_checkpoints() -> None:
