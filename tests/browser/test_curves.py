@@ -121,3 +121,11 @@ def test_ticked_runs_stand_over_each_other(address: str, tab: OpenTab) -> None:
     again = tab(page.url).page
     expect(again.get_by_role("checkbox", name="Show sweep-1")).not_to_be_checked()
     expect(again.get_by_role("radio", name="Baseline sweep-1")).to_be_checked()
+
+
+def test_a_group_by_a_key_is_compared(address: str, tab: OpenTab) -> None:
+    page = tab(f"{address}#/?group=layers").page
+    page.get_by_role("link", name="Compare these 3").click()
+    expect(page.get_by_role("region", name="The runs").locator("tbody tr")).to_have_count(3)
+    page.get_by_label("Colour by").select_option("lr")
+    expect(page).to_have_url(re.compile("runs=sweep-1,sweep-2,sweep-3&group=lr"))

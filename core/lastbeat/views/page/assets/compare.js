@@ -11,6 +11,8 @@ const Compare = (() => {
   /** So many lines differ by colour alone. */
   const HUES = 8;
 
+  /** Whether runs can be compared. */
+  const takes = (ids) => !Data.embedded && ids.length > 1 && ids.length <= MOST;
   const address = (ids) => `#/compare?runs=${ids.slice(0, MOST).map(encodeURIComponent).join(",")}`;
   const list = (key) => (Address.query().get(key) ?? "").split(",").filter(Boolean);
   const hue = (number) => `0.15 ${Math.round(250 + number * 137.5) % 360}`;
@@ -135,5 +137,5 @@ const Compare = (() => {
     };
   }
 
-  return Object.freeze({ MOST, address, show });
+  return Object.freeze({ takes, address, show });
 })();

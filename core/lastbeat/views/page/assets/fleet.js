@@ -270,7 +270,7 @@ const Fleet = (() => {
   /** Offers to compare the runs that are ticked, or else those that the filter has found. */
   function showCompare() {
     const ids = Rows.ticked.size > 0 ? [...Rows.ticked] : Choice.some ? Choice.ids() : [];
-    view.compare.hidden = Data.embedded || ids.length < 2 || ids.length > Compare.MOST;
+    view.compare.hidden = !Compare.takes(ids);
     if (view.compare.hidden) return;
     view.compare.href = Compare.address(ids);
     setText(view.compare, `Compare ${Rows.ticked.size > 0 ? "" : "these "}${Format.count(ids.length, "run")}`);

@@ -154,14 +154,15 @@ const Groups = (() => {
     function count(rows) {
       const open = !opened.has(name), counts = new Map();
       for (const row of rows) counts.set(row.shown, (counts.get(row.shown) ?? 0) + 1);
-      const facts = JSON.stringify([open, [...counts]]);
+      const ids = rows.map((row) => row.run_id), facts = JSON.stringify([open, ids, [...counts]]);
       if (facts === known) return;
       known = facts;
       line.className = `group by${open ? " open" : ""}`;
       button.setAttribute("aria-expanded", String(open));
       Draw.setText(sign, open ? "▾" : "▸");
       Draw.setText(many, `${Format.clip(name.slice(3), 120)} · ${Format.count(rows.length, "run")}`);
-      put(what, [...counts].map(([shown, some]) => [Draw.status(shown), ` ${Format.integer(some)} `]));
+      put(what, [...counts].map(([shown, some]) => [Draw.status(shown), ` ${Format.integer(some)} `]),
+        Compare.takes(ids) ? el("a", { class: "quiet", href: Compare.address(ids) }, `Compare these ${ids.length}`) : null);
     }
     return { line, update };
   }
