@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from lastbeat.model.named_view import NamedView
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.views.named_views import save_view
-from support.browser import OpenTab
+from support.browser import OpenTab, serious_faults
 from support.cli import RunFolder
 from support.seen_page import expect_rows, filter_box
 
@@ -44,6 +44,7 @@ def test_columns_orders_groups_and_views(dashboard: Callable[..., str], tab: Ope
     page.get_by_label("Group by").select_option("owner")
     groups = page.locator("tr.by .group-toggle")
     expect(groups).to_have_text([re.compile("owner: ana · 2 runs"), re.compile("owner: bob · 1 run")])
+    assert serious_faults(page) == []
     groups.first.click()
     expect_rows(page, ["b"])
     page.get_by_label("Name of this view").fill("mine")

@@ -13,11 +13,10 @@ from lastbeat.model.fleet import FIGURES_LIMIT, LINES_LIMIT, PassReport, Planned
 from lastbeat.model.group import DeferredAlert
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record, Transition
-from lastbeat.model.status import Status
+from lastbeat.model.status import UNWELL, Status
 from lastbeat.watch.effects.deferral import prolong, release, settle_as_told
 from lastbeat.watch.effects.outbox import DeliveryClaim, claim
 
-_NEED = (Status.FAILED, Status.TIMED_OUT, Status.UNKNOWN)
 _NOTES_LIMIT = 10
 """Most notes about runs in a report."""
 _NOTES_KEPT = 1000
@@ -122,7 +121,7 @@ def report(
 ) -> PassReport:
     """The report of a pass that began at ``now``. ``waiting`` counts deliveries of groups; those of runs are added."""
     runs = index.runs.values()
-    lines = sorted((_line(run, results) for run in runs), key=_need)
+    lines = sorted((_line(run, results) for run in runs), key=lambda line: _need(line, index.runs[line.run_id]))
     seen_at = min((run.seen_at for run in runs), default=now.timestamp())
     return PassReport(
         at=now,
@@ -212,8 +211,13 @@ def _shown(line: RunLine) -> str:
     return f"{line.status.value} (WARNING)" if warned else line.status.value
 
 
-def _need(line: RunLine) -> tuple[int, str]:
-    """Sort key that puts runs first that need attention."""
-    if line.status in _NEED:
-        return _NEED.index(line.status), line.run_id
-    return (3 if line.conditions else 4 if line.status is Status.RUNNING else 5), line.run_id
+def _need(line: RunLine, run: IndexedRun) -> tuple[int, str]:
+    """Sort key: live trouble, failures, what is acknowledged, runs that are well, what is over; as in views."""
+    if line.status is Status.UNKNOWN:
+        return 0, line.run_id
+    troubled = line.status in UNWELL or (line.status is Status.RUNNING and bool(line.conditions))
+    if troubled and run.acknowledged:
+        return 2, line.run_id
+    if troubled:
+        return int(line.status in UNWELL), line.run_id
+    return 3 if line.status is Status.RUNNING else 4, line.run_id
