@@ -1,4 +1,4 @@
-"""What people ask to see of a fleet: by options, or by a view that somebody saved under a name."""
+"""What people ask to see of a fleet: by options, or by a view that has a name."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -12,8 +12,8 @@
 
 The page has the same, in filter.js, and one table of tests holds both.
 
-A regular expression may come from a link, so it must not hang whoever follows it. :func:`_regex` refuses the kinds
-that take exponential time, and limits the others by what they may cost.
+A regular expression may come from a link, so it must not hang the terminal or page that follows it.
+:func:`_regex` refuses the kinds that take exponential time, and limits the others by what they may cost.
 """
 
 import re
@@ -91,7 +91,7 @@ def _test(word: str) -> Test:
             texts, holds = TEXTS[name.casefold()], _holds(part)
             return lambda row: any(holds(each) for each in texts(row) if each)
         else:
-            return _said(name, part, text)
+            return _in_key(name, part, text)
     if "*" in word or "?" in word:
         whole = _glob(text)
         return lambda row: whole.match(row.run_id.casefold()) is not None
@@ -106,7 +106,7 @@ def _compared(name: str, sign: str, limit: float) -> Test:
     return test
 
 
-def _said(name: str, part: str, word: str) -> Test:
+def _in_key(name: str, part: str, word: str) -> Test:
     """A key of the configuration or a metric; of a row that has none of that name, a word like others."""
     holds, wanted = _holds(part), float(part) if NUMBER.fullmatch(part) else None
 

@@ -2,7 +2,7 @@
 
 Live trouble goes first: runs with warnings, that stand still, that seem to have failed or fallen silent without a pass
 having judged it, and runs that cannot be seen. Then what is new: runs that failed or fell silent within a day. Both
-need attention. Below them is what somebody acknowledged, then runs that live, older failures, and runs that are done.
+need attention. Below them are acknowledged runs, runs that live, older failures, and runs that are done.
 Among equals the newest change goes first (of a run that is doubted, its last beat), then the run id decides. Only a
 row's own fields decide (and the time, a day after a failure), so a row keeps its place among the others until it
 changes itself.

@@ -1,4 +1,4 @@
-"""What a row says under a name: its own fields, keys of its configuration, and metrics. Pure.
+"""The value of a row under a name: its own fields, keys of its configuration, and metrics. Pure.
 
 A name is as filters, sort orders and columns have it. A key of nested configuration is found by its last part, too:
 ``lr`` finds ``optim.lr``.
@@ -68,10 +68,10 @@ def value(row: Row, key: str) -> Scalar | None:
     if name in TEXTS:
         return ", ".join(filter(None, TEXTS[name](row))) or None
     found = NUMBERS[name](row) if name in NUMBERS else None
-    return _told(row, key) if found is None else found
+    return _configured(row, key) if found is None else found
 
 
-def _told(row: Row, key: str) -> Scalar | None:
+def _configured(row: Row, key: str) -> Scalar | None:
     for told in (row.metrics, row.config):
         if key in told:
             return told[key]
@@ -116,7 +116,7 @@ def telling_keys(rows: Sequence[Row]) -> list[str]:
 def is_known(key: str, rows: Iterable[Row]) -> bool:
     """Whether any row may say something under ``key``."""
     name = key.casefold()
-    return name in {*TEXTS, *NUMBERS, *_SORTED} or any(_told(row, key) is not None for row in rows)
+    return name in {*TEXTS, *NUMBERS, *_SORTED} or any(_configured(row, key) is not None for row in rows)
 
 
 def sorted_by(rows: Sequence[Row], order: Sequence[str]) -> tuple[Row, ...]:
