@@ -6,6 +6,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,13 +18,17 @@ from bench import views_runs
 from bench.fleet_servers import Moto
 from bench.fleet_store import TaggedStore
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
+from lastbeat import settings
 from lastbeat.fleet.mark import MarkWriter
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.policy import FleetPolicy, Policy
+from lastbeat.settings import opening
+from lastbeat.views.left_gists import LIMIT_BYTES, KeptGists
 from lastbeat.watch.watchdog import WatchContext
 
 SIZES = (10, 1000, 5000)
 ROUNDS = 8
+GISTS = "_watchdog/gists.json.z"
 
 
 class Place(Protocol):
@@ -83,12 +88,31 @@ class Bucket:
         made.now = datetime.now(timezone.utc)
         for key, body in _fleet(runs):
             made.put(key, body)
-        policy = FleetPolicy()
-        Sweep(WatchContext(made, (), Policy(), made.clock), policy, mark=MarkWriter(made, policy)).run()
+        policy, seen = FleetPolicy(), KeptGists(made, str)
+        report = Sweep(WatchContext(seen, (), Policy(), made.clock), policy, mark=MarkWriter(made, policy)).run()
+        seen.write_gists(report, float("inf"))
         self.fill(made.files())
+        self._date_gists()
 
     def fill(self, files: Iterable[tuple[str, bytes]]) -> None:
         Moto(self._server).fill(files)
+
+    def _date_gists(self) -> None:
+        """Give the gists the times at which their files came here, as a pass over this server would."""
+        store = opening.store(settings.load(environ=self.environment))
+        blob = store.read(GISTS, LIMIT_BYTES)
+        if blob is None:
+            return
+        at, start = {}, ""
+        while True:
+            page = store.list("", start)
+            at |= {entry.key: entry.modified.timestamp() for entry in page.entries}
+            if not page.more:
+                break
+            start = page.entries[-1].key
+        lines = (line.split("\t", 2) for line in zlib.decompress(blob.body).decode().split("\n"))
+        dated = (f"{key}\t{at[key]}:{token.partition(':')[2]}\t{gist}" for key, token, gist in lines)
+        store.write(GISTS, zlib.compress("\n".join(dated).encode(), 3))
 
     def bytes(self) -> int | None:
         return self._server.counts().bytes

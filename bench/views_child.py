@@ -26,9 +26,11 @@ class Looker:
         from lastbeat.fleet.configured import configured_sweep  # noqa: PLC0415 - as above
         from lastbeat.settings import opening  # noqa: PLC0415 - each process loads its own
         from lastbeat.stores.counting import Tally  # noqa: PLC0415 - as above
+        from lastbeat.views.left_gists import left_for_views  # noqa: PLC0415 - as above
         from lastbeat.views.one_run import run_watch  # noqa: PLC0415 - as above
         from lastbeat.views.watching import fleet_watch  # noqa: PLC0415 - as above
 
+        self._left_for_views = left_for_views
         self._sweep, self._run_watch, self._fleet_watch = configured_sweep, run_watch, fleet_watch
         self._settings, self._tally = settings.load(), Tally()
         self._store = opening.store(self._settings, tally=self._tally)
@@ -45,7 +47,9 @@ class Looker:
 
     def _done(self, word: str, run_id: str) -> "FleetView | None":
         if word == "sweep":
-            sweep = self._sweep(self._settings, (), clock=lambda: datetime.now(timezone.utc))
+            sweep = self._sweep(
+                self._settings, (), clock=lambda: datetime.now(timezone.utc), make_views=self._left_for_views
+            )
             report = sweep.run()
             if report.blind or not report.complete or report.unreadable_count:
                 raise RuntimeError(f"the sweep could not do its work: {report}")

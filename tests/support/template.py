@@ -50,10 +50,11 @@ class Stack:
         found = {name: each for name, each in self.template["Resources"].items() if each["Type"] == kind}
         return {name: self.resolve(each.get("Properties", {})) for name, each in found.items() if self._there(each)}
 
-    def policies(self) -> list[dict[str, Any]]:
-        """Those of the function's role."""
-        own: list[dict[str, Any]] = self.of_type("AWS::IAM::Role")["WatchdogRole"]["Policies"]
-        return [*own, *self.of_type("AWS::IAM::Policy").values()]
+    def policies(self, role: str = "WatchdogRole") -> list[dict[str, Any]]:
+        """Those of a role, by default the watchdog's."""
+        own: list[dict[str, Any]] = self.of_type("AWS::IAM::Role")[role]["Policies"]
+        more = self.of_type("AWS::IAM::Policy").values()
+        return [*own, *(each for each in more if each["Roles"] == [f"<{role}>"])]
 
     def resolve(self, value: Any) -> Any:
         """``value`` with every function of CloudFormation carried out."""

@@ -1,0 +1,98 @@
+"""The page at the function's own address: the very zip, in AWS's own client, with payloads 2.0 as Lambda hands them."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from integration.lambda_.conftest import PREFIX, SCHEDULE, Deployed
+from support.lambda_runtime import Environment
+from support.recorder import Recorder, run_recorder
+from support.template import Call, Permission, Stack, permissions, transformed
+from support.web_events import content, document, web
+
+TOKEN = "a-token-of-some-length"
+
+
+@pytest.fixture
+def recorder(deployed: Deployed) -> Iterator[Recorder]:
+    """What the page's function asks for; the watchdog's goes past it."""
+    with run_recorder(deployed.server.url) as recording:
+        yield recording
+
+
+def watched(deployed: Deployed) -> None:
+    """Runs of which the page shows something of every kind, and a pass over them."""
+    for name in ("lives", "fails", "ends"):
+        deployed.beat(name)
+        deployed.put(name, "progress.json", '{"step": 5, "total_steps": 10, "loss": 2.5}')
+    deployed.put("lives", "_alerts.json", json.dumps({"alerts": [{"id": "1", "title": "loss is high"}]}))
+    deployed.put("lives", "ranks/0.json", '{"rank": 0, "step": 5}')
+    deployed.put("lives", "curves/1.json", '{"curves": {"loss": {"columns": ["step"], "points": []}}}')
+    deployed.put("lives", "_stop", json.dumps({"by": "alice", "at": "2026-01-01T00:00:00Z"}))
+    deployed.put("fails", "logs/training_log_latest.txt", "epoch 1\nValueError: boom\n")
+    deployed.put("fails", "_error", "ValueError: boom")
+    deployed.put("ends", "_complete")
+    deployed.put("leaves", "_preempted", '{"step": 5}')
+    deployed.start().invoke(SCHEDULE)
+
+
+def address(deployed: Deployed, **more: str) -> Environment:
+    return deployed.start(LASTBEAT_DASHBOARD_TOKEN=TOKEN, **more)
+
+
+def test_a_team_looks_at_its_runs_without_a_server(deployed: Deployed) -> None:
+    watched(deployed)
+    running = address(deployed)
+    closed = running.invoke(web("/data/fleet"))
+    assert (closed["statusCode"], "lives" in content(closed)) == (401, False)
+    (given,) = running.invoke(web("/", f"token={TOKEN}"))["cookies"]
+    cookie = given.partition(";")[0]
+    assert "App.start();" in content(running.invoke(web("/", cookie=cookie)))
+    fleet = document(running.invoke(web("/data/fleet", cookie=cookie)))
+    assert {(row["run_id"], row["status"]) for row in fleet["runs"]} == {
+        ("lives", "RUNNING"), ("fails", "FAILED"), ("ends", "SUCCEEDED"), ("leaves", "PREEMPTED"),
+    }  # fmt: skip
+    run = document(running.invoke(web("/data/runs/fails", cookie=cookie)))
+    assert run["run"]["cause"] is not None
+    assert "Function URL" not in running.log()
+    assert TOKEN not in running.log()
+
+
+def test_a_pass_and_the_page_share_one_zip(deployed: Deployed) -> None:
+    deployed.beat("lives")
+    running = address(deployed)
+    assert running.invoke(SCHEDULE)["statuses"] == {"RUNNING": 1}
+    fleet = document(running.invoke(web("/data/fleet", authorization=f"Bearer {TOKEN}")))
+    assert [row["run_id"] for row in fleet["runs"]] == ["lives"]
+    assert running.invoke({"run_id": "lives"})["status"] == "RUNNING"
+    assert deployed.start().invoke(web("/"))["statusCode"] == 404, "no token, no page"
+
+
+def role(deployed: Deployed) -> list[Permission]:
+    given = {"Bucket": deployed.bucket, "Prefix": PREFIX, "PageToken": TOKEN}
+    page = Stack(transformed(**given), given, {}).policies("PageRole")
+    return [each for each in permissions(page) if each.action.startswith("s3:")]
+
+
+def test_the_pages_role_allows_what_is_asked_for_and_nothing_else(deployed: Deployed, recorder: Recorder) -> None:
+    watched(deployed)
+    running = address(deployed, AWS_ENDPOINT_URL=recorder.url)
+    for path in ("/data/fleet", *(f"/data/runs/{name}" for name in ("lives", "fails", "ends", "leaves"))):
+        document(running.invoke(web(path, authorization=f"Bearer {TOKEN}")))
+    document(running.invoke(web("/data/runs/lives/curves", authorization=f"Bearer {TOKEN}")))
+    calls, allowed = set(recorder.calls), role(deployed)
+    assert calls
+    assert [str(call) for call in calls if not any(each.allows(call) for each in allowed)] == []
+    assert {each.action for each in allowed} == {"s3:ListBucket", "s3:GetObject"}, "it writes nothing"
+    top = f"arn:aws:s3:::{deployed.bucket}/{PREFIX}"
+    for closed in (f"{top}/lives/checkpoints/model.bin", f"arn:aws:s3:::{deployed.bucket}/other/lives/metadata.json"):
+        assert not any(each.allows(Call("s3:GetObject", closed)) for each in allowed)
+
+
+def test_without_a_token_the_stack_has_no_page() -> None:
+    given = {"Bucket": "runs"}
+    stack = Stack(transformed(**given), given, {})
+    assert stack.of_type("AWS::Lambda::Url") == {}
+    assert set(stack.of_type("AWS::Lambda::Function")) == {"Watchdog"}
+    assert "PageRole" not in stack.of_type("AWS::IAM::Role")
