@@ -207,7 +207,10 @@ const Data = (() => {
     embedded = text.length > 0 && !text.startsWith("<");
     if (!embedded) {
       document.addEventListener("visibilitychange", () => {
-        if (!document.hidden) poll();
+        if (document.hidden) return;
+        // Before old rows are painted, the head says how old they are.
+        tell({ kind: "state" });
+        poll();
       });
       window.addEventListener("online", again);
       await poll();
