@@ -185,9 +185,10 @@ const Data = (() => {
 
   /** What was asked for once stays, so that a word that is typed again has its values at once. */
   function askFor(names) {
-    const more = names.filter((name) => !keys.includes(name) && !name.includes(","));
-    if (more.length === 0) return;
-    keys = [...keys, ...more].slice(-MOST_KEYS);
+    const now = [...new Set(names)].filter((name) => !name.includes(",")), all = [...new Set([...keys, ...now])];
+    const next = (all.length > MOST_KEYS ? now : all).slice(0, MOST_KEYS);
+    if (next.join(",") === keys.join(",")) return;
+    keys = next;
     poll();
   }
 
