@@ -20,7 +20,7 @@ CONDITIONS: Final = tuple(row.name for row in numbers.CONDITIONS)
 SIGNAL_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "cuda_hang": ("hang_stated", "hang_observed", "hang_dump", "framework_watchdog", "cuda_device_assert"),
     "cuda_device_side_assert": ("cuda_device_assert",),
-    "cuda_oom": ("cuda_out_of_memory", "cuda_out_of_memory_old", "gpu_out_of_memory"),
+    "cuda_oom": ("cuda_out_of_memory", "gpu_out_of_memory"),
 }
 """Other systems' name of a signal → the signals that show the same."""
 
