@@ -103,7 +103,8 @@ class Bucket:
         blob = store.read(GISTS, LIMIT_BYTES)
         if blob is None:
             return
-        at, start = {}, ""
+        at: dict[str, float] = {}
+        start = ""
         while True:
             page = store.list("", start)
             at |= {entry.key: entry.modified.timestamp() for entry in page.entries}

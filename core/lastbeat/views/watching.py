@@ -106,7 +106,7 @@ def _tell(on_progress: Callable[[int, int], None] | None, done: int, total: int)
 READS_A_PAGE: Final = 12
 """Most documents read in an interval that does not list, for each page of the last listing. An object store charges
 about as much for them as for the page."""
-FRESHEN_S: Final = 0.8
+FRESHEN_S: Final = 0.5
 """Time in s in which opening a view reads what was written since passes left the gist of it."""
 _FOREVER: Final = float("inf")
 _AT_ONCE: Final = 200
