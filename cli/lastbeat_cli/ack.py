@@ -54,7 +54,7 @@ def command(*, runs: tuple[str, ...], note: str, undo: bool, as_json: bool, **gi
     store = opening.store(settings)
     chosen = choose(settings, store, runs)
     if undo:
-        done = [run.run_id for run in chosen if withdraw(store, run.run_id)]
+        done = [run.run_id for run in chosen if withdraw(store, run.run_id, author())]
         if not done:
             raise StoreError("none of these runs is acknowledged", "'lastbeat fleet' shows which are")
         tell({"withdrawn": done}, (f"Withdrawn: {name}" for name in done), as_json=as_json)

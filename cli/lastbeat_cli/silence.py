@@ -14,6 +14,7 @@ from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.settings import opening
 from lastbeat.stores.port import Store, StoreError
+from lastbeat.watch.record.acknowledging import note_intervention
 from lastbeat.watch.record.silences import Silences
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
@@ -69,6 +70,9 @@ def make_silence(store: Store, wish: SilenceWish, by: str, now: datetime) -> Sil
         until = format_time(made.extended.until.replace(microsecond=0))
         longer = "is silenced for longer now" if made.silence.until > made.extended.until else "stays silenced as long"
         notes.append(f"{wish.runs} was silenced until {until} by {made.extended.by}, and {longer}")
+    if not is_pattern(wish.runs):
+        length = format_duration(wish.length)
+        note_intervention(store, wish.runs, by, f"silenced it for {length}: {why}".removesuffix(": "))
     names = one_run.run_names(store)
     if names is None:
         unseen = f"whether it covers any run could not be seen in {store.url}"

@@ -3,7 +3,8 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import click
 
@@ -16,6 +17,7 @@ from lastbeat.jobs.stopping import (
     leave_request,
     running_training,
     supervised_job,
+    waiting_start,
 )
 from lastbeat.model.as_json import Json
 from lastbeat.model.status import Status
@@ -26,6 +28,7 @@ from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.training.node.resources import send_to_tree
 from lastbeat.views.one_run import RunWatch, run_watch
+from lastbeat.watch.record.acknowledging import note_intervention
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
@@ -83,11 +86,13 @@ def command(
         faults.append("--grace has no meaning with --after-checkpoint, which sends no signal; leave one of them out")
     settings = values.settings(given, faults)
     store = opening.store(settings)
-    off = _call_off(store, name)
+    off = _call_off(store, name, author())
     if off is not None:
-        return _told_off(settings, store, off, fit(one_line(logs.redact(why or "")), WHY_LIMIT), as_json=as_json)
-    training = _training_of(store, name)
-    _refuse_if_over(settings, store, name, training)
+        return report_called_off(
+            settings, store, off, fit(one_line(logs.redact(why or "")), WHY_LIMIT), as_json=as_json
+        )
+    training = training_of(store, name)
+    refuse_if_over(settings, store, name, training)
     if after_checkpoint and not training.heeds_stop:
         what = f"run {name} has not looked at run.should_stop so far, so it would not save a checkpoint on request"
         raise StoreError(what, f"end it as Ctrl-C would: lastbeat stop {name}")
@@ -102,7 +107,7 @@ def command(
         signalled=process is not None,
         after_checkpoint=after_checkpoint,
     )
-    said = [_leave_request(store, name, request)]
+    said = [ask_to_end(store, name, request)]
     if process is not None:
         said.append(_interrupt(process, training))
     looks = process is not None or training.looks_s is not None
@@ -110,7 +115,7 @@ def command(
         each = format_duration(training.looks_s)
         said.append(f"The training looks for this each {each}, saves a checkpoint and ends: {name} is PREEMPTED then.")
     elif training.job is None or looks:
-        said += _outlook(training, process, name)
+        said += outlook(training, process, name)
     else:
         said.append(training.job.end(settings.state_dir))
         looks = True
@@ -127,25 +132,78 @@ def command(
     return exits.OK if looks else exits.WARNING
 
 
-def _call_off(store: Store, name: str) -> CalledOff | None:
+@dataclass(frozen=True, slots=True)
+class PlannedStop:
+    """The end of a run that a person may ask for from elsewhere."""
+
+    seen: str
+    """Names what is ended: this attempt, or the job that waits."""
+    outlook: tuple[str, ...]
+    """What happens then, in sentences."""
+    ask: Callable[[str, str], list[str]]
+    """Asks for it, by this person, for this reason. Returns what was done, in sentences."""
+
+
+def plan_stop(settings: Settings, store: Store, name: str) -> PlannedStop:
+    """The end of run ``name``, as the command asks for it from another machine. Raises :class:`StoreError`."""
+    record = RecordRepository.of_run(store, name).reload()
+    waiting = waiting_start(record) if record is not None else None
+    if waiting is not None:
+
+        def no_job(by: str, why: str) -> list[str]:
+            off = _call_off(store, name, by)
+            return (
+                ["Its next job has begun, or was called off before."]
+                if off is None
+                else called_off(settings, store, off, by, why)
+            )
+
+        told = f"Job {waiting.name} is called off: {name} is not restarted, and no restart policy undoes that."
+        return PlannedStop(waiting.name, (told,), no_job)
+    training = training_of(store, name)
+    refuse_if_over(settings, store, name, training)
+
+    def end(by: str, why: str) -> list[str]:
+        request = StopRequest(by, store.clock(), why, training.start_time, training.attempt)
+        said = [ask_to_end(store, name, request)]
+        ends = training.job is not None and training.looks_s is None
+        return [*said, training.job.end(settings.state_dir)] if training.job is not None and ends else said
+
+    known = training.start_time.isoformat() if training.start_time is not None else ""
+    if training.job is not None and training.looks_s is None:
+        told_of = [f"Job {training.job.memory.id} is ended, and {name} becomes CANCELLED."]
+    else:
+        told_of = list(outlook(training, None, name))
+    policy = ("No restart policy undoes that.",) if record is not None and record.supervision is not None else ()
+    return PlannedStop(f"attempt {training.attempt or ''} {known}".strip(), (*told_of, *policy), end)
+
+
+def _call_off(store: Store, name: str, by: str) -> CalledOff | None:
     """Call off the next job of the run, if one is waiting."""
     try:
-        return call_off(RecordRepository.of_run(store, name), author())
+        return call_off(RecordRepository.of_run(store, name), by)
     except TooLateError as late:
         raise StoreError(str(late), f"lastbeat stop {name}") from None
 
 
-def _told_off(settings: Settings, store: Store, off: CalledOff, why: str, *, as_json: bool) -> int:
+def report_called_off(settings: Settings, store: Store, off: CalledOff, why: str, *, as_json: bool) -> int:
     """Report that the next job is called off, and end the last one if it is still alive."""
+    name = off.record.run_id
+    said = called_off(settings, store, off, author(), why)
+    tell(_document(off.record.attempt.number, name, why, off.record.status, off.action.name), said, as_json=as_json)
+    return exits.OK
+
+
+def called_off(settings: Settings, store: Store, off: CalledOff, by: str, why: str) -> list[str]:
+    """Say that the next job is called off, and end the last one if it is still alive."""
     name, job = off.record.run_id, off.record.job
     said = [f"Job {off.action.name} is called off; no restart policy undoes that."]
     if job is not None and not job.state.ended:
         # The job may write a heartbeat while it ends; then a new restart decision follows.
-        training = _training_of(store, name)
-        leave_request(store, name, StopRequest(author(), store.clock(), why, training.start_time, training.attempt))
+        training = training_of(store, name)
+        leave_request(store, name, StopRequest(by, store.clock(), why, training.start_time, training.attempt))
         said.append(RunningJob.of(off.record, job).end(settings.state_dir))
-    tell(_document(off.record.attempt.number, name, why, off.record.status, off.action.name), said, as_json=as_json)
-    return exits.OK
+    return said
 
 
 def _document(attempt: int | None, name: str, why: str, status: Status | None, off: str | None = None) -> Json:
@@ -161,7 +219,7 @@ def _grace_s(text: str | None, faults: list[str]) -> float:
     return values.span("--grace", text, faults, least_s=0.0, most_s=_MOST_GRACE_S, like="30s or 5m")
 
 
-def _training_of(store: Store, name: str) -> RunningTraining:
+def training_of(store: Store, name: str) -> RunningTraining:
     """What trains the run. Raises :class:`StoreError` if there is nothing to stop."""
     training = running_training(store, name)
     if training is not None:
@@ -172,12 +230,12 @@ def _training_of(store: Store, name: str) -> RunningTraining:
     raise one_run.unknown(store, name)
 
 
-def _refuse_if_over(settings: Settings, store: Store, name: str, training: RunningTraining) -> None:
+def refuse_if_over(settings: Settings, store: Store, name: str, training: RunningTraining) -> None:
     """Raise :class:`StoreError` if the run is over.
 
     A run that failed by its log is over only after its process and job have ended: it may hang, or wait for a debugger.
     """
-    status = _status(run_watch(settings, name))
+    status = _status(run_watch(settings, name, at=store))
     if status.ended and not _lives(settings, store, name, training):
         raise StoreError(f"run {name} is over: it is {status} already", f"see how: lastbeat show {name}")
 
@@ -204,10 +262,12 @@ def _process_here(training: RunningTraining) -> int | None:
     return None if training.process is None or training.mark is None else hold(training.process, training.mark)
 
 
-def _leave_request(store: Store, name: str, request: StopRequest) -> str:
+def ask_to_end(store: Store, name: str, request: StopRequest) -> str:
     """Write the request beside the run, unless one for this attempt exists. Returns a sentence for the user."""
     known = leave_request(store, name, request)
-    if known is not None:
+    if known is None:
+        note_intervention(store, name, request.by, f"asked for its end: {request.why}".removesuffix(": "))
+    else:
         when = f" {format_duration(store.clock() - known.at)} ago" if known.at is not None else ""
         return f"{known.by} has asked for that{when} already{f': {known.why}' if known.why else ''}."
     which = f" (attempt {request.attempt})" if request.attempt is not None else ""
@@ -242,7 +302,7 @@ def _ignores(process: int, number: int) -> bool:
         return False
 
 
-def _outlook(training: RunningTraining, process: int | None, name: str) -> Iterator[str]:
+def outlook(training: RunningTraining, process: int | None, name: str) -> Iterator[str]:
     if process is not None:
         return
     if training.looks_s is not None:

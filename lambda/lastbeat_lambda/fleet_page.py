@@ -27,7 +27,9 @@ class FleetPage:
         from apig_wsgi import make_lambda_handler  # noqa: PLC0415 - only functions with a page need it
 
         own_log.FORMAT.redactor = settings.redactor
-        door = Door(local=False, token=token, encrypted=True, changes=False)
+        door = Door(
+            local=False, token=token.operate or None, view_token=token.view or None, encrypted=True, changes=False
+        )
         app, _ = served(settings, door, INTERVAL_S, Tally(), metrics=_nothing, change=_no_change, by_request=True)
         self._handler = make_lambda_handler(app)
 
@@ -44,5 +46,5 @@ def _nothing(_accept: str) -> Response:
     return refusal("404 Not Found", "There are no metrics here.", "CloudWatch has them.", data=True)
 
 
-def _no_change(_asked: bytes, _address: str) -> Response:
+def _no_change(_asked: bytes, _address: str, _user: str) -> Response:
     return refusal("403 Forbidden", "This page only shows.", data=True)

@@ -41,8 +41,11 @@ def run_document(run_id: str) -> Body | None:
 class Silences:
     asked: list[tuple[bytes, str]] = field(default_factory=list)
 
-    def answer(self, asked: bytes, address: str) -> Response:
+    users: list[str] = field(default_factory=list)
+
+    def answer(self, asked: bytes, address: str, user: str = "") -> Response:
         self.asked.append((asked, address))
+        self.users.append(user)
         return Response("200 OK", json_body({"silences": []}))
 
 

@@ -5,8 +5,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Final, Literal
 
+from lastbeat.jobs.restart_requests import NotRestartedError
 from lastbeat.model.json_values import json_object
 from lastbeat.model.record import Acknowledgement
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
@@ -19,13 +20,14 @@ from lastbeat.model.silence import (
     check_why,
 )
 from lastbeat.model.text import fit, one_line
+from lastbeat.settings import Settings
 from lastbeat.stores.port import Store, StoreError, UnreachableError
 from lastbeat.training.sdk.timed_calls import call_with_timeout
 from lastbeat.views.documents import plain
 from lastbeat.views.fleet_index import shown_silence
 from lastbeat.views.served.answer import Response, json_body, masked, refusal
 from lastbeat.watch.record.acknowledging import NotAcknowledgedError, acknowledge, withdraw
-from lastbeat_cli import logs
+from lastbeat_cli import acting, logs
 from lastbeat_cli.silence import NoSuchSilenceError, SilenceWish, lift_silence, make_silence
 
 log = logging.getLogger(__name__)
@@ -36,6 +38,9 @@ WAIT_S: Final = 20.0
 """Longest time, in seconds, that a request waits for the store. Then the answer says that the outcome is unknown."""
 _AT_ONCE: Final = 4
 """Most changes under way at the same time, including those that hang."""
+
+
+ACTS: Final[tuple[Literal["stop", "restart"], ...]] = ("stop", "restart")
 
 
 class InvalidChangeError(ValueError):
@@ -76,12 +81,25 @@ class Withdrawal:
     run_id: str
 
 
-Change = NewSilence | LiftedSilence | NewAcknowledgement | Withdrawal
+@dataclass(frozen=True, slots=True)
+class Act:
+    """End a run or restart its job; or only say what that would do."""
+
+    what: Literal["stop", "restart"]
+    run_id: str
+    seen: str | None
+    """What the user confirmed: the attempt or job that it was about. None: they ask what would happen."""
+    why: str = ""
+    name: str = ""
+
+
+Change = NewSilence | LiftedSilence | NewAcknowledgement | Withdrawal | Act
 
 
 def read_change(body: bytes) -> Change:
-    """The change in ``{"runs", "for_s", "why", "by"}``, ``{"lift"}``, ``{"withdraw"}`` or
-    ``{"acknowledge", "transition", "conditions", "note", "by"}``. Raises :class:`InvalidChangeError`."""
+    """The change in ``{"runs", "for_s", "why", "by"}``, ``{"lift"}``, ``{"withdraw"}``, ``{"acknowledge", "transition",
+    "conditions", "note", "by"}`` or ``{"stop" or "restart", "seen", "why", "by"}``. Raises
+    :class:`InvalidChangeError`."""
     asked = json_object(body)
     if asked is None:
         raise InvalidChangeError("the request is no JSON object")
@@ -92,6 +110,9 @@ def read_change(body: bytes) -> Change:
         return LiftedSilence(which)
     if set(asked) == {"withdraw"}:
         return Withdrawal(_run(asked["withdraw"]))
+    act = next((each for each in ACTS if each in asked), None)
+    if act is not None:
+        return _act(act, asked)
     if "acknowledge" in asked:
         if not set(asked) <= {"acknowledge", "transition", "conditions", "note", "by"}:
             what = "an acknowledgement has a run, transition, conditions, note and by, and nothing else"
@@ -107,6 +128,15 @@ def read_change(body: bytes) -> Change:
     if not {"runs", "for_s"} <= set(asked) <= {"runs", "for_s", "why", "by"}:
         raise InvalidChangeError("a silence has runs and for_s, perhaps why and by, and nothing else")
     return _wished(asked["runs"], asked["for_s"], asked.get("why", ""), asked.get("by", ""))
+
+
+def _act(act: Literal["stop", "restart"], asked: Mapping[str, object]) -> Act:
+    if not set(asked) <= {act, "seen", "why", "by"}:
+        raise InvalidChangeError(f"{act} has a run, seen, why and by, and nothing else")
+    seen = asked.get("seen")
+    if not (seen is None or (isinstance(seen, str) and len(seen) <= 300)):
+        raise InvalidChangeError("what was seen has to be said as it was shown")
+    return Act(act, _run(asked[act]), seen, *_said(asked.get("why", ""), asked.get("by", "")))
 
 
 def _run(run_id: object) -> str:
@@ -140,20 +170,24 @@ def _wished(runs: object, for_s: object, why: object, name: object) -> NewSilenc
         raise InvalidChangeError(str(fault)) from None
 
 
-def page_author(name: str, address: str) -> str:
-    """The author of a change made on the page. The name is unchecked, so the client's address is always shown."""
+def page_author(name: str, address: str, user: str = "") -> str:
+    """The author of a change made on the page: the ``user`` that a proxy names, else the name that was entered. That is
+    unchecked, so the client's address is shown."""
+    if user:
+        return fit(one_line(f"{logs.redact(user)}, on the page"), 100)
     return fit(one_line(f"{logs.redact(name) or 'token holder'}, on the page from {address or 'somewhere'}"), 100)
 
 
 class StoredChanges:
-    """Changes silences and acknowledgements in ``store`` for all browsers."""
+    """Silences and acknowledges runs in ``store``, ends and restarts them, for all browsers."""
 
-    def __init__(self, store: Store, *, wait_s: float = WAIT_S) -> None:
+    def __init__(self, settings: Settings, store: Store, *, wait_s: float = WAIT_S) -> None:
+        self._settings = settings
         self._store = store
         self._wait_s = wait_s
         self._places = threading.BoundedSemaphore(_AT_ONCE)
 
-    def answer(self, asked: bytes, address: str) -> Response:
+    def answer(self, asked: bytes, address: str, user: str = "") -> Response:
         """Carry out a change and answer with its outcome: 200 only if it is in the store."""
         try:
             change = read_change(asked)
@@ -165,7 +199,7 @@ class StoredChanges:
 
         def work() -> Response:
             try:
-                return self._done(change, address)
+                return self._done(change, address, user)
             finally:
                 self._places.release()
 
@@ -173,16 +207,16 @@ class StoredChanges:
         silent = _unsure(f"The store has not answered for {self._wait_s:.0f} s.", "Check that it answers.")
         return call_with_timeout(work, self._wait_s, silent)
 
-    def _done(self, change: Change, address: str) -> Response:
+    def _done(self, change: Change, address: str, user: str) -> Response:
         try:
             now = self._store.clock()
             match change:
                 case Withdrawal(run_id):
-                    withdraw(self._store, run_id)
+                    withdraw(self._store, run_id, page_author("", address, user))
                     log.info("the acknowledgement of %s was withdrawn on the page from %s", run_id, address)
                     return Response("200 OK", json_body({"acknowledged": None}))
                 case NewAcknowledgement(run_id, transition, conditions, note, name):
-                    by = page_author(name, address)
+                    by = page_author(name, address, user)
                     given = Acknowledgement(now, by, logs.redact(note), transition, conditions)
                     acknowledge(self._store, run_id, given)
                     log.info("%s was acknowledged on the page from %s", run_id, address)
@@ -193,11 +227,20 @@ class StoredChanges:
                         log.info("the silence %s of %s was lifted on the page from %s", each.id, each.runs, address)
                     return _changed(lifted)
                 case NewSilence(wish, name):
-                    made = make_silence(self._store, wish, page_author(name, address), now)
+                    made = make_silence(self._store, wish, page_author(name, address, user), now)
                     return _changed((made.silence,), made.covered, made.notes)
+                case Act(what, run_id, seen, why, name):
+                    act = acting.ACTS[what](self._settings, self._store, run_id)
+                    if seen is None:
+                        return Response(
+                            "200 OK", json_body({"seen": act.seen, "outlook": list(map(masked, act.outlook))})
+                        )
+                    done = act.confirmed(seen, page_author(name, address, user), logs.redact(why))
+                    log.info("%s of %s was asked for on the page from %s", what, run_id, address)
+                    return Response("200 OK", json_body({"done": list(map(masked, done))}))
         except NoSuchSilenceError:
             return refusal("404 Not Found", "There is no such silence any more: it is over, or was lifted.", data=True)
-        except NotAcknowledgedError as fault:
+        except (NotAcknowledgedError, NotRestartedError, acting.OutdatedError) as fault:
             return refusal("409 Conflict", _sentence(masked(str(fault))), masked(fault.advice), data=True)
         except UnreachableError as fault:
             return _unsure(masked(str(fault)), masked(fault.advice))

@@ -2,10 +2,12 @@
 
 import logging
 import os
+import re
 import secrets
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 import click
@@ -36,24 +38,34 @@ Examples:
   lastbeat dashboard --root s3://my-bucket/training-runs --open
   ssh -L 8321:localhost:8321 cluster lastbeat dashboard --root /shared/runs --port 8321
 
-The dashboard writes only the silences and acknowledgements that people make on the page, which takes a token. It sends
-no requests to the store while no page is open. Unless a token is set, every user of this machine can open it. With
---host, other machines can open it with the token. The connection is not encrypted: over a network that you share, use
-an ssh tunnel or a proxy with TLS.
+The dashboard writes only what people do on the page, which takes a token: silences, acknowledgements, requests to stop
+and to restart. It sends no requests to the store while no page is open. Unless a token is set, every user of this
+machine can open it. With --host, other machines can open it with the token. The connection is not encrypted: over a
+network that you share, use an ssh tunnel or a proxy with TLS.
 """
 
 
 @click.command("dashboard", cls=options.Grouped, epilog=EPILOG)
 @options.option("--port N", "Port to listen on; 0 is any that is free [0].", SERVING, default="0")
 @options.option("--host H", "Address to listen on [127.0.0.1].", SERVING, default="127.0.0.1")
-@options.option("--token T", "Allows viewing and silencing. Prefer LASTBEAT_DASHBOARD_TOKEN.", SERVING)
+@options.option("--token T", "Opens the page, and acts on runs. Prefer LASTBEAT_DASHBOARD_TOKEN.", SERVING)
+@options.option("--user-header NAME", "Header in which a proxy in front names the user.", SERVING)
 @options.option("--open", "Open it in this machine's browser.", SERVING, name="opens")
 @options.option("--interval SECONDS", "Time between two reads of the store [5].", name="pace", default="5")
 @options.stale_minutes()
 @options.place
 @options.signals
 @options.form
-def command(*, port: str, host: str, opens: bool, pace: str, as_json: bool, **given: str | None) -> NoReturn:
+def command(
+    *,
+    port: str,
+    host: str,
+    user_header: str | None,
+    opens: bool,
+    pace: str,
+    as_json: bool,
+    **given: str | None,
+) -> NoReturn:
     """Serve a page that shows every run: which ones need attention, why, and what to do.
 
     Prints its address, and serves until Ctrl-C.
@@ -63,28 +75,41 @@ def command(*, port: str, host: str, opens: bool, pace: str, as_json: bool, **gi
     if number is not None and number > 65535:
         faults.append(f"--port={number} is no port: 65535 is the most; use 0 for any that is free")
     interval_s = values.interval(pace, faults)
+    if user_header is not None and not re.fullmatch(r"[A-Za-z0-9-]{1,60}", user_header):
+        faults.append(f"--user-header={user_header[:80]!r} is no header's name; use for example X-Forwarded-User")
     settings = values.settings(given, faults, watching=True, warns=True)
     if given["token"]:
         log.warning(
             "everybody on this machine can read --token in the list of processes; LASTBEAT_DASHBOARD_TOKEN hides it"
         )
-    _serve(settings, host, number or 0, interval_s, opens=opens, as_json=as_json)
-
-
-def _serve(settings: Settings, host: str, port: int, interval_s: float, *, opens: bool, as_json: bool) -> NoReturn:
+    own = settings[table.DASHBOARD_TOKEN] or table.DashboardTokens()
     local = is_loopback(host)
-    own = settings[table.DASHBOARD_TOKEN]
-    made = None if local or own else secrets.token_urlsafe(24)
-    token = made or (str(own) if own else None)
+    made = secrets.token_urlsafe(24) if not (local or any(own)) else ""
+    door = Door(local, own.operate or made or None, view_token=own.view or None, user_header=user_header or "")
+    _serve(settings, door, (host, number or 0), interval_s, made=bool(made), opens=opens, as_json=as_json)
+
+
+def _serve(  # noqa: PLR0913 - what is served, how it opens, and where
+    settings: Settings,
+    door: Door,
+    at: tuple[str, int],
+    interval_s: float,
+    *,
+    made: bool,
+    opens: bool,
+    as_json: bool,
+) -> NoReturn:
+    host, port = at
+    token = door.token or door.view_token
     logs.hide(Redactor([*settings.secrets, *([token] if token else [])]))
     with Stop() as stop, listen(host, port) as bound:
         address = address_of(bound, host)
-        door = Door(local, token, f"lastbeat-{bound.getsockname()[1]}")
+        door = replace(door, name=f"lastbeat-{bound.getsockname()[1]}")
         app, fleet = _app(settings, door, interval_s)
         server = Server(app, bound, stop.ask)
         fleet.start()
         server.start()
-        if not local:
+        if not door.local:
             log.warning("the connection is not encrypted; use --host only on a network that you trust")
         # Stdout may be piped to a log, so a token that the user has set is shown only on a terminal.
         shown = token if made or sys.stdout.isatty() else None
@@ -107,7 +132,7 @@ def _app(settings: Settings, door: Door, interval_s: float) -> tuple[App, FleetL
     def samples() -> Sequence[Sample]:
         return of_view(fleet.last_view(), asked.counts, logs.redact)
 
-    scrapes, changes = Scrapes(samples, logs.redact(at.url)), StoredChanges(at)
+    scrapes, changes = Scrapes(samples, logs.redact(at.url)), StoredChanges(settings, at)
     app, fleet = served(settings, door, interval_s, asked, metrics=scrapes.answer, change=changes.answer)
     return app, fleet
 

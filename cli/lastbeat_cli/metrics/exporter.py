@@ -66,7 +66,8 @@ class Exporter:
     def __init__(self, wanted: ExportOptions, settings: Settings) -> None:
         fleet = logs.redact(opening.root_url(settings))
         self._metrics = PassMetrics(opening.root_url(settings), settings.fleet.interval_s, logs.redact)
-        token = settings[table.DASHBOARD_TOKEN]
+        tokens = settings[table.DASHBOARD_TOKEN]
+        token = None if tokens is None else tokens.view or tokens.operate
         self._endpoint = self._file = None
         if wanted.address is not None:
             self._endpoint = Endpoint(*wanted.address, token, Scrapes(self._metrics.samples, fleet))

@@ -22,7 +22,7 @@ _INDENT: Final = "  "
 
 def history(view: RunView, columns: int) -> Iterator[Line]:
     """The run's attempts if there are several, and its latest transitions, newest first."""
-    if not view.history and not view.attempts:
+    if not view.history and not view.attempts and not view.interventions:
         return
     yield line("History", "heading")
     if len(view.attempts) > 1 or any(span.attempt > 1 for span in view.attempts):
@@ -35,6 +35,9 @@ def history(view: RunView, columns: int) -> Iterator[Line]:
     left = (view.transitions or 0) - min(len(view.history), MOST_TRANSITIONS)
     if left > 0 and view.history:
         yield line(f"{_INDENT}… and {left:,} before that")
+    for done in reversed(view.interventions[-MOST_TRANSITIONS:]):
+        told = f"{format_time(done.at.replace(microsecond=0))}  {done.by} {done.what}"
+        yield line(cut(_INDENT + one_line(told), columns))
 
 
 def job(view: RunView, columns: int) -> Iterator[Line]:
@@ -71,7 +74,7 @@ def job(view: RunView, columns: int) -> Iterator[Line]:
         yield from paragraph(f"Last complete checkpoint: {step}{saved}{seen}: {found.url}", columns, _INDENT)
     # That a successful run is not restarted goes without saying.
     if ruling is not None and (ruling.restart or view.row.status is not Status.SUCCEEDED):
-        what = f"restart, attempt {ruling.attempt}" if ruling.restart else "not restarted"
+        what = f"restart, attempt {ruling.attempt}".removesuffix(", attempt ") if ruling.restart else "not restarted"
         step = f", from step {ruling.resume_step}" if ruling.resume_step is not None else ""
         told = f"Decided {age(view.at, ruling.at)}: {what}{step}: {one_line(ruling.reason)}"
         yield from paragraph(told, columns, _INDENT)

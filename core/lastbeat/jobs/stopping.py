@@ -142,6 +142,11 @@ class CalledOff:
     action: Action
 
 
+def waiting_start(record: Record) -> Action | None:
+    """The start of the run's next job that is still to be made."""
+    return next((each for each in reversed(record.actions) if each.kind == RESTART_KIND and not each.settled), None)
+
+
 class TooLateError(Exception):
     """The start of the job has begun; ``str()`` says what to do."""
 
@@ -154,16 +159,17 @@ def call_off(repository: RecordRepository, by: str) -> CalledOff | None:
     """
     waiting: Action | None = None
 
+    now = repository.store.clock()
+
     def change(record: Record | None) -> Record | None:
         nonlocal waiting
-        starts = () if record is None else tuple(each for each in record.actions if each.kind == RESTART_KIND)
-        waiting = next((each for each in reversed(starts) if not each.settled), None)
+        waiting = None if record is None else waiting_start(record)
         if record is None or waiting is None:
             return None
         # That the old job's end was asked for may stay so: the new one has not begun.
         if waiting.claimed_by is not None or waiting.in_doubt:
             raise TooLateError(f"job {waiting.name} is being started right now: ask again when it runs")
-        return _called_off(record, waiting, by)
+        return _called_off(record, waiting, by).with_intervention(now, by, f"called off job {waiting.name}")
 
     record = repository.update(change)
     return CalledOff(record, waiting) if record is not None and waiting is not None else None

@@ -11,7 +11,14 @@ from lastbeat.model.data import dataclass
 from lastbeat.model.job import JobMemory
 from lastbeat.model.persisted import FLAT, Persisted
 from lastbeat.model.reaction import ReactionMemory
-from lastbeat.model.restart import FoundCheckpoint, LeaseHolder, RestartEntry, RestartRuling, Supervision
+from lastbeat.model.restart import (
+    FoundCheckpoint,
+    LeaseHolder,
+    RestartEntry,
+    RestartRequest,
+    RestartRuling,
+    Supervision,
+)
 from lastbeat.model.state import RecordedCause, State
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
@@ -228,6 +235,21 @@ class Acknowledgement(Persisted):
         return f"{who}: {self.note}" if self.note else who
 
 
+INTERVENTIONS_LIMIT = 20
+"""The most interventions that a record keeps."""
+
+
+@dataclass(frozen=True)
+class Intervention(Persisted):
+    """What a person did to the run through lastbeat."""
+
+    at: datetime
+    by: str
+    """``user@host``, or the name and the place from which the page or Slack was used."""
+    what: str
+    """``asked for its end: wrong data``."""
+
+
 @dataclass(frozen=True)
 class Record(Persisted):
     """Status, reason, attempt, history, outbox, actions, in the order in which people read them. ``seq`` grows by one
@@ -281,6 +303,8 @@ class Record(Persisted):
     """It was archived or forgotten."""
     acknowledgement: Acknowledgement | None = None
     """The last one, over or not, see :attr:`acknowledged`."""
+    interventions: tuple[Intervention, ...] = ()
+    """The latest, oldest first."""
     continues: str | None = None
     """In a copy kept elsewhere: the version of the record beside the run that it continues."""
     transitions: int = 0
@@ -303,6 +327,8 @@ class Record(Persisted):
     """What was decided about the last job that ended."""
     restarts: tuple[RestartEntry, ...] = ()
     """The latest restarts, from which budgets are counted."""
+    restart_request: RestartRequest | None = None
+    """A person wants its job to be restarted, and no supervisor has seen that yet."""
     reactions: ReactionMemory | None = None
     """What its policy's ``on:`` has answered already, and what came of it."""
     timesheet: Timesheet | None = None
@@ -317,6 +343,11 @@ class Record(Persisted):
     ``deliver.port``. The latest ones."""
     actions: tuple[Action, ...] = ()
     """Actions: at most once each, see ``effects.actions``."""
+
+    def with_intervention(self, at: datetime, by: str, what: str) -> "Record":
+        """The record with one more intervention."""
+        kept = (*self.interventions, Intervention(at, by, what))[-INTERVENTIONS_LIMIT:]
+        return replace(self, interventions=kept)
 
     # The fields of its state, under their own names.
 

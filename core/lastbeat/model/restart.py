@@ -182,6 +182,16 @@ class RestartEntry(Persisted):
 
 
 @dataclass(frozen=True)
+class RestartRequest(Persisted):
+    """A person's wish that a job be restarted, whatever the policy says."""
+
+    number: int
+    """Number of the job that the next one replaces."""
+    by: str
+    at: datetime
+
+
+@dataclass(frozen=True)
 class RestartRuling(Persisted):
     """What was decided about the end of one job, as the record keeps it."""
 

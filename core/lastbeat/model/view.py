@@ -14,7 +14,7 @@ from lastbeat.model.goodput import Goodput
 from lastbeat.model.job import JobMemory, JobState
 from lastbeat.model.named_view import NamedView
 from lastbeat.model.reaction import CommandRun, PolicyNote
-from lastbeat.model.record import Acknowledgement, Transition
+from lastbeat.model.record import Acknowledgement, Intervention, Transition
 from lastbeat.model.resources import Resources
 from lastbeat.model.restart import Budget, FoundCheckpoint, RestartRuling
 from lastbeat.model.silence import Silence
@@ -404,6 +404,8 @@ class RunView:
     world_size: int | None = None
     history: tuple[Transition, ...] = ()
     """The latest transitions, oldest first."""
+    interventions: tuple[Intervention, ...] = ()
+    """What people did to it, oldest first."""
     transitions: int | None = 0
     """How many there were in all; None, as of alerts: its record could not be read."""
     job: JobLine | None = None

@@ -171,7 +171,7 @@ def load(
     secret = [setting for setting in every if setting.secret and setting.name in texts]
     # One that is a list is masked as it was written, and each of its parts.
     lists = (value for setting in secret if isinstance(value := held[setting.name], tuple))
-    parts = [str(part) for value in lists for part in value]
+    parts = [str(part) for value in lists for part in value if part]
     secrets = [*(texts[setting.name] for setting in secret), *parts]
     own, in_file = (
         [name for name, text in each.items() if text.strip() and not is_named(name)] for each in (process, dotenv)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lastbeat import model
 from lastbeat.model.data import dataclass
@@ -123,6 +123,30 @@ def _token(text: str) -> str:
     if not re.fullmatch(rf"[A-Za-z0-9._~-]{{{SHORTEST_TOKEN},200}}", text, re.ASCII):
         raise ValueError(f"is no token: {SHORTEST_TOKEN} to 200 characters of A-Z a-z 0-9 . _ ~ -")
     return text
+
+
+class DashboardTokens(NamedTuple):
+    """Who may do what through the dashboard."""
+
+    operate: str = ""
+    """Opens the page, and acts on runs; empty: nobody acts."""
+    view: str = ""
+    """Opens the page; empty: only ``operate`` does."""
+
+
+def _tokens(text: str) -> DashboardTokens:
+    found: dict[str, str] = {}
+    for each in text.split():
+        right, colon, token = each.rpartition(":")
+        if colon and right not in DashboardTokens._fields:
+            raise ValueError("gives a right that is neither view nor operate")
+        right = right or "operate"
+        if right in found:
+            raise ValueError(f"has two tokens for {right}")
+        found[right] = _token(token)
+    if len(set(found.values())) < len(found):
+        raise ValueError("gives both rights to one token")
+    return DashboardTokens(**found)
 
 
 def _owner(text: str) -> str:
@@ -533,10 +557,11 @@ DASHBOARD_URL = Setting[str | None](
     "Address of the fleet's page: alerts link to a run's page below it.",
     example="https://runs.example.com",
 )
-DASHBOARD_TOKEN = Setting[str | None](
+DASHBOARD_TOKEN = Setting[DashboardTokens | None](
     "LASTBEAT_DASHBOARD_TOKEN",
-    _token,
-    "Token that opens lastbeat dashboard, and metrics, to others. Unset: a dashboard with --host makes one.",
+    _tokens,
+    "Token that opens lastbeat dashboard, and metrics, to others, and lets them act on runs; or one token for each "
+    "right: operate:TOKEN view:TOKEN. Unset: a dashboard with --host makes one.",
     example="what 'openssl rand -hex 24' prints",
     secret=True,
     option="--token",

@@ -242,6 +242,7 @@ class RunWatch:
             suspects=_suspects(why) or standing_out(ranks, judged, beats.world_size, at),
             world_size=beats.world_size,
             history=recorded.history(record, self._safe) if record is not None else (),
+            interventions=tuple(map(self._safe.all_of, record.interventions)) if record is not None else (),
             transitions=record.transitions if record is not None else none,
             job=recorded.job(record, self._safe, at) if record is not None else None,
             goodput=goodput(

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from lastbeat.model.action import Action
+from lastbeat.jobs.stopping import waiting_start
 from lastbeat.model.cause import FRAMES_LIMIT, MISSING_LIMIT, TEXT_LIMIT, Cause
 from lastbeat.model.record import Record, Transition
-from lastbeat.model.restart import RESTART_KIND, Budget, LeaseHolder
+from lastbeat.model.restart import Budget, LeaseHolder
 from lastbeat.model.state import RecordedCause
 from lastbeat.model.stuck_collective import ROWS_LIMIT
 from lastbeat.model.view import JobGist, JobLine, Span
@@ -17,18 +17,12 @@ from lastbeat.watch.decide.restart import budgets_used
 from lastbeat.watch.decide.transition import HISTORY_LIMIT
 
 
-def waiting(record: Record) -> Action | None:
-    """The start of a job that is still to be made."""
-    starts = [each for each in record.actions if each.kind == RESTART_KIND and not each.settled]
-    return starts[-1] if starts else None
-
-
 def gist(record: Record, mask: Callable[[str], str] = str) -> JobGist | None:
     """The supervision as a row shows it; None without one."""
     supervision, job, ruling = record.supervision, record.job, record.ruling
     if supervision is None:
         return None
-    next_start = waiting(record)
+    next_start = waiting_start(record)
     told = ruling.attempt if ruling is not None and ruling.restart and record.restarts else ""
     return JobGist(
         launcher=shown(supervision.launcher, mask, NAME_LIMIT),
@@ -50,7 +44,7 @@ def supervisor(record: Record, at: datetime) -> LeaseHolder | None:
 def is_over(record: Record) -> bool:
     """Whether no supervisor has anything left to do: its job has ended, and no other one is to be started."""
     job = record.job
-    return waiting(record) is None and (job is None or job.state.ended) and record.status is not None
+    return waiting_start(record) is None and (job is None or job.state.ended) and record.status is not None
 
 
 def budgets(record: Record, at: datetime) -> tuple[Budget, ...] | None:
@@ -124,7 +118,7 @@ def job(record: Record, safe: Safe, at: datetime) -> JobLine | None:
     supervision, memory, left = record.supervision, record.reactions, budgets(record, at)
     if supervision is None:
         return None
-    lease, waits, known = supervisor(record, at), waiting(record), record.job
+    lease, waits, known = supervisor(record, at), waiting_start(record), record.job
     notes, commands = (memory.notes[-_NOTED:], memory.commands[-_NOTED:]) if memory is not None else ((), ())
     line = JobLine(
         supervision.policy_name,

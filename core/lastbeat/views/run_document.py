@@ -50,6 +50,7 @@ def run_document(view: RunView, made_at: datetime | None = None) -> dict[str, ob
         "phases": [[format_time(each.since), each.phase] for each in view.phases],
         "ranks": [picked(line, _RANK) for line in view.ranks],
         "history": [picked(each, _TRANSITION) for each in view.history],
+        "interventions": [picked(each, "at by what") for each in view.interventions],
         **picked(view, "ranks_left_out suspects world_size transitions"),
         "job": job_line_document(view.job) if view.job is not None else None,
         "goodput": goodput_document(view.goodput) if view.goodput is not None else None,

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,21 +13,27 @@ from lastbeat.model.record import Record
 from lastbeat.model.silence import SILENCES
 from lastbeat.model.state import State
 from lastbeat.model.status import Status
+from lastbeat.model.stop_request import read_request
 from lastbeat.model.text import one_line
+from lastbeat.settings import load
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
 from lastbeat.watch.record.codec import decode_record, encode
 from lastbeat.watch.record.silences import Silences
 from lastbeat_cli.dashboard.changes import InvalidChangeError, StoredChanges, page_author, read_change
+from support.jobs import SupervisedScene
 from support.memory import MemoryStore
 from support.there import there
+from unit.supervision.test_calling_off import waiting
+from unit.supervision.test_supervised import running
 
 FROM = "10.0.0.7"
+SETTINGS = load({"root": "s3://bucket/runs"}, {}, Path("/nonexistent"))
 SEEN = {"acknowledge": "mistral-1", "transition": 3}
 WISH = {"runs": "mistral-*", "for_s": 3600, "why": "node repair"}
 
 
 def ask(store: MemoryStore, **asked: object) -> tuple[int, Any]:
-    got = StoredChanges(store, wait_s=60.0).answer(json.dumps(asked).encode(), FROM)
+    got = StoredChanges(SETTINGS, store, wait_s=60.0).answer(json.dumps(asked).encode(), FROM)
     return int(got.status.split()[0]), json.loads(got.body.plain)
 
 
@@ -117,6 +124,8 @@ def test_a_transition_that_nobody_saw_is_not_acknowledged() -> None:
         pytest.param({**SEEN, "conditions": [7]}, "by their names", id="a condition that is no text"),
         pytest.param({**SEEN, "conditions": "slow"}, "by their names", id="conditions that are no list"),
         pytest.param({**SEEN, "note": "x" * 201}, "200 is the most", id="a long note"),
+        pytest.param({"stop": "mistral-1", "note": "x"}, "nothing else", id="an end with a note"),
+        pytest.param({"restart": "mistral-1", "seen": 7}, "as it was shown", id="a restart of what is no text"),
         pytest.param({**SEEN, "by": 7}, "have to be texts", id="a name that is no text"),
     ],
 )
@@ -172,8 +181,46 @@ def test_a_store_that_hangs_keeps_nobody_waiting_for_good() -> None:
         go.wait(60)
 
     store.before = hang
-    silences = StoredChanges(store, wait_s=0.01)
+    silences = StoredChanges(SETTINGS, store, wait_s=0.01)
     body = json.dumps(WISH).encode()
     statuses = [silences.answer(body, FROM).status[:3] for _ in range(6)]
     go.set()
     assert statuses == ["504"] * 4 + ["503"] * 2
+
+
+def done_by(store: MemoryStore) -> list[tuple[str, str]]:
+    record = decode_record(there(store.read("run/_watchdog.json", 10**6)).body)
+    return [(each.by, each.what) for each in record.interventions]
+
+
+def test_a_run_is_stopped_by_whom_the_page_has_said_what_happens() -> None:
+    scene = running(SupervisedScene())
+    scene.store.put_text("run/metadata.json", '{"stop_seconds": 30, "attempt": 1}')
+    status, told = ask(scene.store, stop="run")
+    assert (status, scene.store.read("run/_stop", 1000)) == (200, None), "a question changes nothing"
+    assert "No restart policy undoes that." in told["outlook"]
+    assert ask(scene.store, stop="run", seen="attempt 7")[0] == 409, "what was seen is another attempt"
+    for _ in range(2):
+        status, _ = ask(scene.store, stop="run", seen=told["seen"], why="wrong data", by="Ada")
+        assert status == 200
+    request = there(read_request(there(scene.store.read("run/_stop", 1000)).body))
+    assert (request.by, request.why, request.attempt) == (f"Ada, on the page from {FROM}", "wrong data", 1)
+    assert done_by(scene.store) == [(f"Ada, on the page from {FROM}", "asked for its end: wrong data")]
+
+
+def test_a_waiting_restart_is_made_now_or_called_off() -> None:
+    scene = waiting()
+    _, now = ask(scene.store, restart="run")
+    assert "run-r1 starts now, instead of in" in now["outlook"][0]
+    _, never = ask(scene.store, stop="run")
+    assert (now["seen"], never["seen"]) == ("run-r1", "run-r1")
+    assert ask(scene.store, stop="run", seen="run-r1", by="Ada")[0] == 200
+    assert ask(scene.store, restart="run", seen="run-r1")[0] == 200, "the same job, asked for anew"
+    assert [what for _, what in done_by(scene.store)] == ["called off job run-r1", "asked for job run-r1"]
+
+
+def test_a_run_that_is_not_supervised_is_not_restarted() -> None:
+    store = MemoryStore()
+    failed(store, 3)
+    status, told = ask(store, restart="mistral-1")
+    assert (status, "not supervised" in told["error"]) == (409, True)

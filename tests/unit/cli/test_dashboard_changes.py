@@ -11,10 +11,12 @@ from support.dashboard_app import TOKEN, Got, Silences, app, ask
 
 HOST = "box.example:8000"
 DOOR = Door(local=False, token=TOKEN, name="lastbeat-1")
-COOKIE = DOOR.cookie.partition(";")[0]
+COOKIE = str(DOOR.cookie_for(f"token={TOKEN}")).partition(";")[0]
 
 
-def sent(door: Door = DOOR, **changed: str | None) -> tuple[Got, list[tuple[bytes, str]]]:
+def sent(
+    door: Door = DOOR, silences: Silences | None = None, **changed: str | None
+) -> tuple[Got, list[tuple[bytes, str]]]:
     """The answer to what the page sends, but for what is ``changed``, where None leaves it out; and what was done."""
     content = b'{"lift": "1"}'
     environ: dict[str, Any] = {
@@ -31,7 +33,7 @@ def sent(door: Door = DOOR, **changed: str | None) -> tuple[Got, list[tuple[byte
         "wsgi.input": io.BytesIO(content),
     }
     environ |= changed
-    silences = Silences()
+    silences = silences or Silences()
     said = {name: value for name, value in environ.items() if value is not None}
     return ask(app(door=door, silences=silences), environ=said), silences.asked
 
@@ -82,6 +84,55 @@ def test_a_change_is_made_where_all_protections_hold(changed: dict[str, Any], st
         assert got.json["error"]
 
 
+VIEW = "a-token-for-looking-only"
+BOTH = Door(local=False, token=TOKEN, view_token=VIEW, name="lastbeat-1")
+PROXIED = Door(local=False, token=TOKEN, view_token=VIEW, name="lastbeat-1", user_header="X-User")
+
+
+def cookie(given: str, door: Door = BOTH) -> str:
+    return str(door.cookie_for(f"token={given}")).partition(";")[0]
+
+
+@pytest.mark.parametrize(
+    ("door", "changed", "status", "user"),
+    [
+        pytest.param(BOTH, {"HTTP_COOKIE": cookie(TOKEN)}, 200, "", id="the token to operate"),
+        pytest.param(BOTH, {"HTTP_COOKIE": cookie(VIEW)}, 403, "", id="the token to view"),
+        pytest.param(
+            Door(local=False, view_token=VIEW, name="lastbeat-1"), {"HTTP_COOKIE": cookie(VIEW)}, 403, "",
+            id="nobody may operate",
+        ),
+        pytest.param(
+            PROXIED, {"HTTP_COOKIE": None, "HTTP_AUTHORIZATION": f"Bearer {TOKEN}", "HTTP_X_USER": "ana"}, 200, "ana",
+            id="a proxy that knows the user and may operate",
+        ),
+        pytest.param(
+            PROXIED, {"HTTP_COOKIE": None, "HTTP_AUTHORIZATION": f"Bearer {VIEW}", "HTTP_X_USER": "ana"}, 403, "",
+            id="a proxy that may view",
+        ),
+        pytest.param(
+            PROXIED,
+            {"HTTP_COOKIE": None, "HTTP_AUTHORIZATION": f"Bearer {TOKEN}", "HTTP_X_USER": "ana",
+             "HTTP_SEC_FETCH_SITE": "cross-site"}, 403, "", id="a page of another site, through the proxy",
+        ),
+        pytest.param(PROXIED, {"HTTP_COOKIE": None, "HTTP_AUTHORIZATION": f"Bearer {TOKEN}"}, 401, "",
+                     id="a program, where a proxy names users"),
+        pytest.param(BOTH, {"HTTP_COOKIE": None, "HTTP_AUTHORIZATION": f"Bearer {TOKEN}", "HTTP_X_USER": "a"}, 401, "",
+                     id="a header that no option has named"),
+    ],
+)  # fmt: skip
+def test_who_views_changes_nothing(door: Door, changed: dict[str, Any], status: int, user: str) -> None:
+    silences = Silences()
+    got, done = sent(door, silences=silences, **changed)
+    assert (got.status, bool(done)) == (status, status == 200)
+    assert silences.users == ([user] if status == 200 else [])
+    fleet, _ = sent(door, **{**changed, "REQUEST_METHOD": "GET", "PATH_INFO": "/data/fleet",
+                             "HTTP_SEC_FETCH_SITE": "same-origin"})  # fmt: skip
+    assert (fleet.headers.get("X-Lastbeat-May") == "operate") is (
+        status == 200 or changed.get("HTTP_SEC_FETCH_SITE") == "cross-site"
+    )
+
+
 def test_without_a_token_nothing_can_be_changed_and_that_is_said() -> None:
     got, done = sent(Door(local=True), HTTP_HOST="localhost:8000", HTTP_ORIGIN="http://localhost:8000")
     assert (got.status, done) == (403, [])
@@ -120,7 +171,7 @@ def test_nothing_but_post_is_answered_there(method: str) -> None:
 def test_the_page_is_told_whether_it_may_offer_silencing(door: Door, cookie: str | None, may: bool) -> None:
     got, _ = sent(door, REQUEST_METHOD="GET", PATH_INFO="/data/fleet", HTTP_COOKIE=cookie, HTTP_HOST="localhost:8000")
     assert got.status == 200
-    assert (got.headers.get("X-Lastbeat-May") == "silence") is may
+    assert (got.headers.get("X-Lastbeat-May") == "operate") is may
 
 
 def test_who_looks_by_a_header_is_not_offered_what_needs_the_cookie() -> None:

@@ -44,8 +44,8 @@ def test_it_is_for_the_conditions_that_stand_and_were_seen() -> None:
     blob = store.read("r/_watchdog.json", 10**6)
     assert blob is not None
     assert decode_record(blob.body).acknowledged == replace(GIVEN, conditions=("slow",))
-    assert withdraw(store, "r")
-    assert not withdraw(store, "r")
+    assert withdraw(store, "r", "ana@desk")
+    assert not withdraw(store, "r", "ana@desk")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_is_not_acknowledged(record: Record | None, told: str) -> None:
         store.write("r/_watchdog.json", encode(record))
     with pytest.raises(StoreError, match=told):
         acknowledge(store, "r", GIVEN)
-    assert not withdraw(store, "r")
+    assert not withdraw(store, "r", "ana@desk")
 
 
 def test_a_warning_that_ends_and_comes_back_is_not_acknowledged() -> None:

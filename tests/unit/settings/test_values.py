@@ -112,7 +112,10 @@ def test_the_fleet_root(tmp_path: Path, environ: dict[str, str], root: Root) -> 
     ("none and something", "ALERT_ON", "none,failed", "'none' beside other words"),
     ("only a comma", "ALERT_ON", ",", "nothing"),
     ("what can be guessed", "LASTBEAT_DASHBOARD_TOKEN", TOKEN[1:], "16 to 200 characters"),
-    ("what no address can hold", "LASTBEAT_DASHBOARD_TOKEN", f"{TOKEN} x", "is no token"),
+    ("what no address can hold", "LASTBEAT_DASHBOARD_TOKEN", f"{TOKEN}/x", "is no token"),
+    ("a right that is none", "LASTBEAT_DASHBOARD_TOKEN", f"admin:{TOKEN}", "neither view nor operate"),
+    ("two tokens for one right", "LASTBEAT_DASHBOARD_TOKEN", f"{TOKEN} {TOKEN}x", "two tokens for operate"),
+    ("one token for both rights", "LASTBEAT_DASHBOARD_TOKEN", f"view:{TOKEN} operate:{TOKEN}", "both rights"),
     ("logs that are none", "LASTBEAT_LOGS", ",", "names no file"),
     ("too many logs", "LASTBEAT_LOGS", "a," * 65, "64 are the most"),
 ]))  # fmt: skip
@@ -196,7 +199,7 @@ def test_how_often_the_page_is_written(tmp_path: Path, text: str, minutes: float
 
 def test_a_token_is_a_secret(tmp_path: Path) -> None:
     settings = loaded(tmp_path, LASTBEAT_DASHBOARD_TOKEN=TOKEN)
-    assert (settings[table.DASHBOARD_TOKEN], settings.secrets) == (TOKEN, (TOKEN,))
+    assert (settings[table.DASHBOARD_TOKEN], settings.secrets) == ((TOKEN, ""), (TOKEN, TOKEN))
     assert TOKEN not in repr(settings)
 
 

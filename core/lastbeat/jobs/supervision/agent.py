@@ -265,7 +265,7 @@ def _due_at(record: Record, now: datetime) -> datetime | None:
 
 def _is_over(record: Record, supervision: Supervision) -> bool:
     """Whether nothing is left to do for its jobs."""
-    if any(not each.settled for each in record.actions) or unfinished(record):
+    if record.restart_request is not None or any(not each.settled for each in record.actions) or unfinished(record):
         return False
     job = present_job(record, supervision.launcher)
     if job is None:

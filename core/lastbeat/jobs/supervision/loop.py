@@ -102,6 +102,8 @@ def _is_over(outcome: Outcome) -> bool:
     record = outcome.record
     if record is None or not over.is_over(outcome, dry_run=False) or unfinished(record):
         return False
+    if record.restart_request is not None:
+        return False
     starts = [action for action in record.actions if action.kind == RESTART_KIND]
     if just_started(record):
         return False

@@ -72,6 +72,8 @@ class RestartTerms:
     chance: float
     found: CheckpointSurvey | None
     """The checkpoints, if there are any and they could be read."""
+    wanted_by: str = ""
+    """The person who wants the restart, whatever the policy says; empty: the policy decides."""
 
     @property
     def policy_name(self) -> str:
@@ -123,6 +125,8 @@ def add_restart_decision(
     restart = decide_restart(
         terms.policy, end, decision.record.restarts, now, delay_s=terms.delay_s, chance=terms.chance
     )
+    if terms.wanted_by:
+        restart = replace(restart, restart=True, reason=f"asked for by {terms.wanted_by}", delay_s=0.0)
     chosen = terms.found.chosen if terms.found is not None and restart.restart else None
     ruling = RestartRuling(
         job.number,
@@ -144,7 +148,8 @@ def add_restart_decision(
         return replace(decision, record=record, restart_note=note, must_write=True)
     record = replace(record, restarts=(*record.restarts, entry(end, now))[-KEPT_RESTARTS:])
     action = _action(record, job, restart, terms, now, unknown=not _short(end.suspect_nodes) <= _short(job.nodes))
-    note = f"restarting, attempt {restart.attempt}, {_describe_resume(terms.found)}"
+    attempt = f"attempt {restart.attempt}, " if restart.attempt else ""
+    note = f"restarting, {attempt}{_describe_resume(terms.found)}"
     effects = (*decision.effects, action)
     return replace(decision, record=record, effects=effects, restart_note=note, must_write=True)
 

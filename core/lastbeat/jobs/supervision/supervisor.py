@@ -23,6 +23,7 @@ from typing import Final
 
 from lastbeat.jobs.checkpoints.survey import survey
 from lastbeat.jobs.launchers.port import Launcher, LauncherError
+from lastbeat.jobs.restart_requests import NOT_RESTARTED, REQUEST_S
 from lastbeat.jobs.supervision.job_log import BroughtLog, log_fault
 from lastbeat.jobs.supervision.lease import SupervisorLease
 from lastbeat.jobs.supervision.lingering import end_lingering
@@ -169,10 +170,11 @@ class Supervisor:
         3. A start that happened is settled, though its supervisor died over it. A claim on one that did not is freed.
         4. A restart that has not begun is dropped if the run lives again, ended well, or a person stopped it.
         5. A job that has ended gets its decision, and people hear of it.
-        6. A job that failed for good and still runs is ended, where the policy lets it.
-        7. A job that a person wants to end is ended.
-        8. A restart that ``on:`` asked for is decided about.
-        9. The supervisor's lease is renewed, where that is due.
+        6. A restart that a person asks for is decided.
+        7. A job that failed for good and still runs is ended, where the policy lets it.
+        8. A job that a person wants to end is ended.
+        9. A restart that ``on:`` asked for is decided about.
+        10. The supervisor's lease is renewed, where that is due.
         """
         asked = None
         if self.reactions is not None:
@@ -184,6 +186,7 @@ class Supervisor:
             decision = drop_obsolete_restart(decision, sight.memory.number)
             decision = self._drop_if_stopped(decision, sight)
             decision = self._decide_about_end(decision, sight, now)
+        decision = self._decide_on_request(decision, now)
         decision = end_lingering(decision, self.policy, now)
         decision = _end_on_request(decision, now)
         if asked is not None and self.reactions is not None:
@@ -224,6 +227,37 @@ class Supervisor:
         end = job_end(decision, sight.memory, sight.report, found, by, begun)
         return add_late_alert(add_restart_decision(decision, sight.memory, end, self._terms(found), now))
 
+    def _decide_on_request(self, decision: Decision, now: datetime) -> Decision:
+        """``decision`` with the restart that a person asked for, once. The request lapses after an hour, or when the
+        run has succeeded, was stopped or got another job."""
+        record, sight = decision.record, decision.seen.job
+        request = record.restart_request
+        if request is None:
+            return decision
+        answered = replace(decision, record=replace(record, restart_request=None), must_write=True)
+        lapsed = (now - request.at).total_seconds() > REQUEST_S or decision.verdict.status in NOT_RESTARTED
+        if lapsed or (sight is not None and sight.memory.number != request.number):
+            log.warning("%s: the restart that %s asked for is not made any more", self.run_id, request.by)
+            return answered
+        if sight is None or sight.report.state is JobState.UNKNOWN:
+            return decision
+        if is_superseded(record, request.number):
+            return answered
+        begun = job_beginning(decision, sight, now)
+        ended = decision.verdict.status.finished
+        try:
+            kept_from = excluded_checkpoints(record, begun, now) if ended else quarantined(record.restarts)
+            found = self._survey(sight, kept_from, policy=False)
+        except StoreError as error:
+            log.warning("%s: the restart that %s asked for waits: %s", self.run_id, request.by, error)
+            return decision
+        end = job_end(decision, sight.memory, sight.report, found, None, begun)
+        after = add_restart_decision(answered, sight.memory, end, self._terms(found, request.by), now)
+        ruling = after.record.ruling
+        if ruling is None or ended:
+            return after
+        return replace(after, record=replace(after.record, ruling=replace(ruling, on=f"request of {request.by}")))
+
     def _drop_if_stopped(self, decision: Decision, sight: JobSight) -> Decision:
         """``decision`` without a restart that a signal asked for and that has not begun, if a person has ended the job
         since. A later look decides about that end."""
@@ -240,8 +274,8 @@ class Supervisor:
             return decision
         return replace(decision, record=drop_restart(decision.record, waiting), must_write=True)
 
-    def _terms(self, found: CheckpointSurvey | None) -> RestartTerms:
-        return RestartTerms(self.policy, self.delay_s, self.chance(), found)
+    def _terms(self, found: CheckpointSurvey | None, wanted_by: str = "") -> RestartTerms:
+        return RestartTerms(self.policy, self.delay_s, self.chance(), found, wanted_by)
 
     def _decide_on_signal(self, decision: Decision, asked: Occasion, reactions: Reactions, now: datetime) -> Decision:
         """``decision`` with the restart of a job that lives, if the policy allows it; people hear of either."""
@@ -287,8 +321,11 @@ class Supervisor:
         actions = tuple(free if each is action else each for each in decision.record.actions)
         return replace(decision, record=replace(decision.record, actions=actions))
 
-    def _survey(self, sight: JobSight, kept_from: Mapping[str, Quarantine]) -> CheckpointSurvey | None:
-        if self.checkpoints is None or self.policy is None:
+    def _survey(
+        self, sight: JobSight, kept_from: Mapping[str, Quarantine], *, policy: bool = True
+    ) -> CheckpointSurvey | None:
+        """The checkpoints; None if there are none, or ``policy`` is to use them and there is no policy."""
+        if self.checkpoints is None or (policy and self.policy is None):
             return None
         ended_at = sight.report.ended_at if sight.report.state.ended else None
         return survey(self.checkpoints(), crashed_at=ended_at, quarantined=kept_from, stop_at_first=True)

@@ -33,6 +33,7 @@ SCRIPTS: Final = (
     "around.js",
     "silencing.js",
     "acknowledging.js",
+    "acting.js",
     "points.js",
     "plot.js",
     "curves.js",

@@ -46,7 +46,7 @@ _LOOK_MOST: Final = 200
 BODY_BYTES: Final = 4096
 """Longest request body, in bytes. A silence takes less, since each of its texts is bounded."""
 MAY: Final = "X-Lastbeat-May"
-"""Response header: the page may offer silencing, because its browser was admitted by the token."""
+"""Response header: the page may offer what changes something, because its browser has the right to operate."""
 
 
 class TooManyOpenError(Exception):
@@ -70,8 +70,8 @@ class DataSources:
     """What failures cost. Raises :class:`StoreError`."""
     metrics: Callable[[str], Response]
     """The answer to a scrape with this Accept header."""
-    change: Callable[[bytes, str], Response]
-    """Applies the change in this request body, from the client at this address."""
+    change: Callable[[bytes, str, str], Response]
+    """Applies the change in this request body, from the client at this address, by the user if a proxy named one."""
 
 
 class App:
@@ -102,7 +102,7 @@ class App:
         data = is_data(path)
         if path == CHANGES:
             return self._change_answer(method, environ)
-        if method == "POST" and not data and self._door.token is not None:
+        if method == "POST" and not data and self._door.closed:
             return self._login_answer(environ)
         if method not in {"GET", "HEAD"}:
             headers = {"Allow": "GET, HEAD"}
@@ -134,7 +134,7 @@ class App:
         look = [run_id for run_id in ",".join(asked.get("look", ())).split(",")[:_LOOK_MOST] if is_run_id(run_id)]
         keys = [key for key in ",".join(asked.get("keys", ())).split(",")[:ASKED_LIMIT] if 0 < len(key) <= NAME_CHARS]
         number = int(since) if since.isascii() and since.isdigit() and len(since) <= 15 else None
-        may = {MAY: "silence"} if self._door.may_change(environ) else {}
+        may = {MAY: "operate"} if self._door.may_change(environ) else {}
         return Response("200 OK", self._sources.fleet(number, asked.get("epoch", [None])[-1], look, keys), may)
 
     def _change_answer(self, method: str, environ: Environ) -> Response:
@@ -147,7 +147,7 @@ class App:
         asked = _content(environ, data=True)
         if isinstance(asked, Response):
             return asked
-        return self._sources.change(asked, str(environ.get("REMOTE_ADDR") or ""))
+        return self._sources.change(asked, str(environ.get("REMOTE_ADDR") or ""), self._door.user(environ))
 
     def _login_answer(self, environ: Environ) -> Response:
         given = _content(environ, data=False)
@@ -159,7 +159,9 @@ class App:
     def _turned_away(self, said: Admission, given: str, *, data: bool) -> Response:
         """The answer to a request that is not admitted. ``given`` is the query or form that may hold a token."""
         if said is Admission.ENTERED:
-            return redirect({"Set-Cookie": self._door.cookie})
+            cookie = self._door.cookie_for(given)
+            # A key that another request has used up in the meantime.
+            return redirect({"Set-Cookie": cookie} if cookie is not None else {})
         if said is Admission.STRANGER and not data:
             return token_form(_WRONG if any(tokens_in(given)) else _CLOSED, _CHALLENGE)
         return _refused(said, data=data)
@@ -249,6 +251,11 @@ _REFUSED: Final = {
         "403 Forbidden",
         "This dashboard only shows: it has no token that tells who may change something, or no right to write.",
         "Use 'lastbeat silence' and 'lastbeat ack' in a terminal, or start a dashboard with LASTBEAT_DASHBOARD_TOKEN.",
+    ),
+    Admission.VIEWER: (
+        "403 Forbidden",
+        "Your token is for viewing.",
+        "Enter the token to operate on the page, or ask those who run this dashboard.",
     ),
     Admission.FORGED: (
         "403 Forbidden",

@@ -36,7 +36,7 @@ def served(  # noqa: PLR0913 - each says what it is
     asked: Tally,
     *,
     metrics: Callable[[str], Response],
-    change: Callable[[bytes, str], Response],
+    change: Callable[[bytes, str, str], Response],
     by_request: bool = False,
 ) -> tuple[App, FleetLook]:
     """The application behind ``door``, and what reads the fleet for it once an interval. ``asked`` counts its requests

@@ -1,4 +1,5 @@
-"""Admission to the dashboard. On loopback every user of this machine may view it; other clients need the token."""
+"""Admission to the dashboard, and the right to act. On loopback every user of this machine may view it; other clients
+need a token, and whoever acts needs the one for that."""
 
 import hmac
 import ipaddress
@@ -32,6 +33,8 @@ class Admission(Enum):
     """A page of another origin requests data."""
     READ_ONLY = "read only"
     """The request is a change, but no token is set, so changes are off."""
+    VIEWER = "viewer"
+    """The request is a change, and its token lets its owner view only."""
     FORGED = "forged"
     """The request is a change that a page or form of another origin may have sent."""
     NO_JSON = "no JSON"
@@ -60,17 +63,22 @@ def is_loopback(host: str) -> bool:
 class Door:
     """Admits requests to the dashboard.
 
-    With ``token`` None every client that can connect may view it. ``local``: the dashboard listens only on loopback.
+    Without tokens every client that can connect may view it. ``local``: the dashboard listens only on loopback.
     """
 
     local: bool
     token: str | None = None
+    """Opens the page, and lets its owner act."""
     name: str = "lastbeat"
     """Name of the cookie. Cookies ignore ports, so two dashboards on one machine need two names."""
     encrypted: bool = False
     """Browsers reach it over TLS alone."""
     changes: bool = True
     """Browsers that were admitted by the token may change something."""
+    view_token: str | None = None
+    """Only opens the page."""
+    user_header: str = ""
+    """Header in which a proxy names the user. Its requests may bring the token as a header, too."""
     _keys: set[str] = field(default_factory=set)
 
     def judge(self, environ: Mapping[str, object]) -> Admission:
@@ -81,29 +89,29 @@ class Door:
         # Browsers send Sec-Fetch-Site only to loopback and over TLS. Elsewhere the cookie's SameSite rule must suffice.
         if asks_data and _text(environ, "HTTP_SEC_FETCH_SITE") not in {"", "none", "same-origin"}:
             return Admission.INTRUDER
-        if self.token is None:
+        if not self.closed:
             return Admission.WELCOME
         # Checked first: the token must leave the address, where others see it and the browser's history keeps it.
-        if not asks_data and any(map(self._opens, tokens_in(_text(environ, "QUERY_STRING")))):
+        if not asks_data and any(map(self._is_token, tokens_in(_text(environ, "QUERY_STRING")))):
             return Admission.ENTERED
-        scheme, _, given = _text(environ, "HTTP_AUTHORIZATION").partition(" ")
-        if scheme.lower() == "bearer" and _same(given.strip(), self.token):
-            return Admission.WELCOME
-        return Admission.WELCOME if self._has_cookie(environ) else Admission.STRANGER
+        given = _bearer(environ)
+        known = any(_same(given, each) for each in self._tokens) or self._cookie_of(environ) is not None
+        return Admission.WELCOME if known else Admission.STRANGER
 
     def judge_change(self, environ: Mapping[str, object]) -> Admission:
         """Judge a request that is a change.
 
-        Only the page's own script may send it, in a browser that was admitted by the token. Each check alone suffices
-        for a browser that follows the standards; there are several because some do not.
+        Only the page's own script may send it, in a browser that was admitted by the token to operate. Each check alone
+        suffices for a browser that follows the standards; there are several because some do not.
         """
         if self.local and not _is_local(_text(environ, "HTTP_HOST")):
             return Admission.ELSEWHERE
         if self.token is None or not self.changes:
             return Admission.READ_ONLY
-        if not self._has_cookie(environ):
-            return Admission.STRANGER
-        if not _is_from_here(environ) or not _text(environ, f"HTTP_{HEADER.upper().replace('-', '_')}"):
+        token = self._token_of(environ)
+        if token is None or token != self.token:
+            return Admission.STRANGER if token is None else Admission.VIEWER
+        if not _is_from_here(environ) or not _text(environ, _variable(HEADER)):
             return Admission.FORGED
         kind = _text(environ, "CONTENT_TYPE").partition(";")[0].strip().lower()
         return Admission.WELCOME if kind == "application/json" else Admission.NO_JSON
@@ -114,11 +122,15 @@ class Door:
             return Admission.ELSEWHERE
         if not _is_from_here(environ):
             return Admission.FORGED
-        return Admission.ENTERED if any(self._opens(each.strip()) for each in tokens_in(form)) else Admission.STRANGER
+        return Admission.ENTERED if any(map(self._is_token, tokens_in(form))) else Admission.STRANGER
 
     def may_change(self, environ: Mapping[str, object]) -> bool:
-        """Whether this browser was admitted by the token, so its page may offer changes."""
-        return self.token is not None and self.changes and self._has_cookie(environ)
+        """Whether this browser was admitted by the token to operate, so its page may offer changes."""
+        return self.token is not None and self.changes and self._token_of(environ) == self.token
+
+    def user(self, environ: Mapping[str, object]) -> str:
+        """The user as a proxy names them; empty where none does."""
+        return _text(environ, _variable(self.user_header)) if self.user_header else ""
 
     def key(self) -> str:
         """A one-time substitute for the token: every user of this machine can read a browser's command line."""
@@ -127,25 +139,49 @@ class Door:
         return made
 
     @property
-    def cookie(self) -> str:
-        """The Set-Cookie header in exchange for the token.
+    def closed(self) -> bool:
+        """Whether the page opens with a token only."""
+        return bool(self._tokens)
+
+    def cookie_for(self, given: str) -> str | None:
+        """The Set-Cookie header in exchange for the token in a query or form, or None if no token there opens.
 
         Scripts cannot read the cookie. A request from another site carries it only when the user follows a link, which
         shows the page and changes nothing.
         """
-        return f"{self.name}={self._pass()}; Path=/; HttpOnly; SameSite=Lax{'; Secure' if self.encrypted else ''}"
+        found = next(filter(None, (self._opened(each.strip()) for each in tokens_in(given))), None)
+        secure = "; Secure" if self.encrypted else ""
+        return None if found is None else f"{self.name}={self._pass(found)}; Path=/; HttpOnly; SameSite=Lax{secure}"
 
-    def _has_cookie(self, environ: Mapping[str, object]) -> bool:
-        return any(_same(value, self._pass()) for value in _cookies(_text(environ, "HTTP_COOKIE"), self.name))
+    @property
+    def _tokens(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.token, self.view_token)))
 
-    def _opens(self, given: str) -> bool:
+    def _token_of(self, environ: Mapping[str, object]) -> str | None:
+        """The token that the sender of a change has: by its cookie, or as the header that a proxy adds."""
+        vouched = _bearer(environ) if self.user(environ) else ""
+        return next((each for each in self._tokens if _same(vouched, each)), None) or self._cookie_of(environ)
+
+    def _cookie_of(self, environ: Mapping[str, object]) -> str | None:
+        held = _cookies(_text(environ, "HTTP_COOKIE"), self.name)
+        return next((each for each in self._tokens if any(_same(one, self._pass(each)) for one in held)), None)
+
+    def _is_token(self, given: str) -> bool:
+        return any(_same(given.strip(), each) for each in (*self._tokens, *self._keys))
+
+    def _opened(self, given: str) -> str | None:
+        """The token that ``given`` is, or stands for: a key is good for once."""
         found = [key for key in tuple(self._keys) if _same(given, key)]
         self._keys.difference_update(found)
-        return bool(found) or _same(given, self.token or "")
+        return (
+            (self.token or self.view_token)
+            if found
+            else next((each for each in self._tokens if _same(given, each)), None)
+        )
 
-    def _pass(self) -> str:
+    def _pass(self, token: str) -> str:
         # A digest, because users may set the same token for the dashboards of several machines.
-        return hmac.new((self.token or "").encode(), self.name.encode(), "sha256").hexdigest()
+        return hmac.new(token.encode(), self.name.encode(), "sha256").hexdigest()
 
 
 def _is_local(host: str) -> bool:
@@ -176,6 +212,16 @@ def tokens_in(query: str) -> list[str]:
         return parse_qs(query, max_num_fields=20).get("token", [])
     except ValueError:
         return []
+
+
+def _bearer(environ: Mapping[str, object]) -> str:
+    scheme, _, given = _text(environ, "HTTP_AUTHORIZATION").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else ""
+
+
+def _variable(header: str) -> str:
+    """The name of a header in a WSGI environment."""
+    return f"HTTP_{header.upper().replace('-', '_')}"
 
 
 def _same(given: str, own: str) -> bool:

@@ -29,22 +29,37 @@ def acknowledge(store: Store, run_id: str, given: Acknowledgement) -> None:
         unseen = [name for name in record.conditions if name not in given.conditions]
         if unseen:
             raise NotAcknowledgedError(f"{run_id} has a new warning: {', '.join(unseen)}", "look at that first")
-        return replace(record, acknowledgement=given.without_ended(record.conditions))
+        held = replace(record, acknowledgement=given.without_ended(record.conditions))
+        what = f"acknowledged it: {given.note}" if given.note else "acknowledged it"
+        return held if record.acknowledged == held.acknowledged else held.with_intervention(given.at, given.by, what)
 
     _repository(store, run_id).update(change)
 
 
-def withdraw(store: Store, run_id: str) -> bool:
+def withdraw(store: Store, run_id: str, by: str) -> bool:
     """Remove the acknowledgement that holds. Returns whether there was one. Raises :class:`StoreError`."""
-    held = False
+    held, now = False, store.clock()
 
     def change(record: Record | None) -> Record | None:
         nonlocal held
         held = record is not None and record.acknowledged is not None
-        return replace(record, acknowledgement=None) if record is not None and held else None
+        if record is None or not held:
+            return None
+        return replace(record, acknowledgement=None).with_intervention(now, by, "withdrew the acknowledgement")
 
     _repository(store, run_id).update(change)
     return held
+
+
+def note_intervention(store: Store, run_id: str, by: str, what: str) -> None:
+    """Add to the run's history what ``by`` has done in the silences, or beside the run. A run that no watcher has seen
+    has no history. Raises :class:`StoreError`."""
+    now = store.clock()
+
+    def change(record: Record | None) -> Record | None:
+        return None if record is None else record.with_intervention(now, by, what)
+
+    _repository(store, run_id).update(change)
 
 
 def _repository(store: Store, run_id: str) -> RecordRepository:

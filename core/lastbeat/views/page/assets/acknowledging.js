@@ -26,7 +26,7 @@ const Acknowledging = (() => {
 
     function show() {
       const held = row !== null && row.acknowledged !== null;
-      const may = row !== null && seen !== null && !Data.embedded && Data.maySilence;
+      const may = row !== null && seen !== null && !Data.embedded && Data.mayOperate;
       element.hidden = !may || !(held || Rows.needs(row));
       undo.hidden = !held;
     }

@@ -22,7 +22,7 @@
  *   Data.askFor(keys)                names whose values rows are to have, see filter.js; Data.fleet.keys are all there are
  *   Data.want(ids)                   which runs people see right now; the server reads those first
  *   Data.pause(yes), Data.again()    stop and go on; ask now
- *   Data.maySilence                  whether this browser was let in by the dashboard's token
+ *   Data.mayOperate                  whether this browser was let in by the token to operate
  *   Data.change(asked)               → Promise of what became of it, as dashboard/changes.py answers; rejects as Data.run
  */
 const Data = (() => {
@@ -32,7 +32,7 @@ const Data = (() => {
   const listeners = new Set();
   const rows = new Map();
   let order = [], list = [], fleet = null, embeddedRuns = null, embeddedCauses = null, receivedAt = 0, firstVersion = null;
-  let keys = [], keysOf = "", wanted = [], timer = null, asking = null, failures = 0, embedded = false, maySilence = false;
+  let keys = [], keysOf = "", wanted = [], timer = null, asking = null, failures = 0, embedded = false, mayOperate = false;
   let state = Object.freeze({ mode: "loading", paused: false, since: null, message: "", advice: "", retryAt: null });
 
   /** Why something could not be had, and what people can do. */
@@ -123,7 +123,7 @@ const Data = (() => {
     try {
       answer = await fetch(path, { signal: stop.signal, cache: "no-store", redirect: "error",
         credentials: "same-origin", ...options });
-      if (path.startsWith("data/fleet") && answer.ok) maySilence = answer.headers.get("X-Lastbeat-May") === "silence";
+      if (path.startsWith("data/fleet") && answer.ok) mayOperate = answer.headers.get("X-Lastbeat-May") === "operate";
       body = await answer.json();
     } catch (fault) {
       if (answer && answer.ok === false) body = null;
@@ -310,7 +310,7 @@ const Data = (() => {
     /** Always so in a file, which says itself how old it is. */
     get fresh() { return embedded || isFresh(); },
     get embedded() { return embedded; },
-    get maySilence() { return maySilence; },
+    get mayOperate() { return mayOperate; },
     /** The server has been updated since this page was loaded. */
     get outdated() { return fleet !== null && fleet.version !== firstVersion; },
   });

@@ -108,11 +108,18 @@ const Records = (() => {
     ];
   }
 
+  /** What people did to it, the latest first. */
+  function people(doc, now) {
+    const list = [...(doc.interventions ?? [])].reverse();
+    return list.length === 0 ? null : table("What people did", ["When", "Who", "What"],
+      list.map((each, index) => ({ key: `did-${list.length - index}`, cells: [when(each.at, now), each.by, each.what] })));
+  }
+
   /** How its status changed, the latest first. */
   function transitions(doc, now) {
     const list = [...(doc.history ?? [])].reverse();
     if (doc.transitions === null) return [el("p", { class: "muted" }, UNREAD)];
-    if (list.length === 0) return [el("p", { class: "muted" }, "No change of status is recorded.")];
+    if (list.length === 0) return [el("p", { class: "muted" }, "No change of status is recorded."), people(doc, now)];
     const more = (doc.transitions ?? list.length) - list.length;
     return [
       table("Transitions",
@@ -144,6 +151,7 @@ const Records = (() => {
         ? el("p", { class: "muted" },
             `${Format.count(more, "earlier transition")} ${more === 1 ? "is" : "are"} not kept.`)
         : null,
+      people(doc, now),
     ];
   }
 
@@ -188,7 +196,7 @@ const Records = (() => {
         ["Next job", known.next ? [el("code", {}, known.next), known.starts_at ? [" not before ", at(known.starts_at)] : " now"] : null],
         ["Last checkpoint", found ? [typeof found.step === "number" ? `step ${Format.integer(found.step)}, ` : null,
           el("code", {}, found.url), found.saved_at ? [", saved ", at(found.saved_at)] : null] : null],
-        ["Decided", ruling ? [ruling.action === "restart" ? `restart, attempt ${ruling.attempt ?? ""}: ` : "not restarted: ",
+        ["Decided", ruling ? [ruling.action === "restart" ? `restart${ruling.attempt ? `, attempt ${ruling.attempt}` : ""}: ` : "not restarted: ",
           ruling.reason, ruling.lives_on ? `; ${ruling.lives_on}` : "", " ", at(ruling.at)] : null],
       ]),
       ...reactions(known, now),

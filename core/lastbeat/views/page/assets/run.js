@@ -87,13 +87,14 @@ const Run = (() => {
     const contents = el("nav", { class: "contents", "aria-label": "On this page" });
     const quiet = Silencing.make(id);
     const known = Acknowledging.make(id);
+    const acts = Acting.make(id);
     sections.find((each) => each.id === "curves").body.append(curves.element);
     const all = el("div", { class: "run-sections" }, ...sections.map((each) => each.element));
     const root = el("div", { class: "run" },
       el("header", { class: "run-head" }, el("a", { class: "back", href: "#/" }, "← All runs"), title),
       banner,
       loading,
-      el("div", { class: "run-body" }, contents, el("div", { class: "run-main" }, state, known.element, quiet.element, all)),
+      el("div", { class: "run-body" }, contents, el("div", { class: "run-main" }, state, known.element, quiet.element, acts.element, all)),
     );
     state.hidden = contents.hidden = true;
     main.replaceChildren(root);
@@ -138,7 +139,9 @@ const Run = (() => {
     function showSilence() {
       const row = Data.row(id);
       quiet.update([row === null ? doc?.run.silenced : row.silenced]);
-      if (doc !== null) known.update(doc);
+      if (doc === null) return;
+      known.update(doc);
+      acts.update(doc);
     }
 
     function take(next) {

@@ -2,7 +2,7 @@
 /* Silencing: a form that keeps runs quiet for a while, and the silences that stand, each with a button that lifts it.
  *
  *   const quiet = Silencing.make(id)   of one run; without an id of any runs, by a glob
- *   quiet.element                      hidden unless this browser was let in by the dashboard's token
+ *   quiet.element                      hidden unless this browser was let in by the token to operate
  *   quiet.update(silences)             with each answer: those that cover the run, or all
  *
  * Nothing counts as done before the server says that it is in the store. What it said stands here at once, and until
@@ -112,7 +112,7 @@ const Silencing = (() => {
     let given = [];
 
     function show() {
-      element.hidden = Data.embedded || !Data.maySilence;
+      element.hidden = Data.embedded || !Data.mayOperate;
       const found = standing(given, (one) => id === null || one.runs === id);
       setText(summary, `${id === null ? "Silence runs" : "Silence this run"}${found.length ? ` (${found.length})` : ""}`);
       list.hidden = found.length === 0;
