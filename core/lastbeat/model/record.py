@@ -9,7 +9,7 @@ from lastbeat.model.action import Action
 from lastbeat.model.alert import Alert
 from lastbeat.model.data import dataclass
 from lastbeat.model.job import JobMemory
-from lastbeat.model.persisted import FLAT, Persisted
+from lastbeat.model.persisted import FLAT, OMITTED, Persisted
 from lastbeat.model.reaction import ReactionMemory
 from lastbeat.model.restart import (
     FoundCheckpoint,
@@ -303,7 +303,7 @@ class Record(Persisted):
     """It was archived or forgotten."""
     acknowledgement: Acknowledgement | None = None
     """The last one, over or not, see :attr:`acknowledged`."""
-    interventions: tuple[Intervention, ...] = ()
+    interventions: tuple[Intervention, ...] = field(default=(), metadata=OMITTED)
     """The latest, oldest first."""
     continues: str | None = None
     """In a copy kept elsewhere: the version of the record beside the run that it continues."""
@@ -327,7 +327,7 @@ class Record(Persisted):
     """What was decided about the last job that ended."""
     restarts: tuple[RestartEntry, ...] = ()
     """The latest restarts, from which budgets are counted."""
-    restart_request: RestartRequest | None = None
+    restart_request: RestartRequest | None = field(default=None, metadata=OMITTED)
     """A person wants its job to be restarted, and no supervisor has seen that yet."""
     reactions: ReactionMemory | None = None
     """What its policy's ``on:`` has answered already, and what came of it."""
