@@ -43,6 +43,19 @@ def test_signals_of_ones_own_go_into_the_zip_and_are_named_to_the_function(tmp_p
     assert "Signals=megatron_nccl,cluster\n" in done.stdout
 
 
+def test_a_page_is_asked_for_by_name_and_its_token_is_not_shown(tmp_path: Path) -> None:
+    arguments = ("deploy", "--page", "--dry-run", "--bucket", "my-bucket")
+    refused = call(LASTBEAT, *arguments, cwd=tmp_path)
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert "set LASTBEAT_DASHBOARD_TOKEN to what 'openssl rand -hex 24' prints" in refused.stderr
+    done = call(LASTBEAT, *arguments, cwd=tmp_path, LASTBEAT_DASHBOARD_TOKEN="a-token-of-some-length")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "SAM prints it as PageUrl" in done.stdout
+    assert "PageToken=***" in done.stdout
+    assert "a-token-of-some-length" not in done.stdout
+    assert "PageToken" not in call(LASTBEAT, "deploy", "--dry-run", "--bucket", "my-bucket", cwd=tmp_path).stdout
+
+
 WRONG_SIGNALS = [
     pytest.param(("--signals", "own.yaml"), "own.yaml:1: signals.s: unknown key 'sevrity'", id="a file that is wrong"),
     pytest.param(("--signals", "jax", "--set", "Signals=jax"), "say the same thing", id="what is said twice"),
