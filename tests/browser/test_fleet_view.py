@@ -218,3 +218,14 @@ def test_the_last_day_of_each_run_is_told_in_words_too(page: Page) -> None:
     assert name.count("TIMED_OUT") >= 3
     assert "RUNNING" in name
     assert "attempt 3" in name
+
+
+def test_a_page_that_comes_back_says_how_old_its_rows_are_before_they_are_painted(fresh: Page) -> None:
+    told = fresh.evaluate("""() => {
+      const now = Date.now;
+      Date.now = () => now() + 3600e3;
+      Object.defineProperty(document, "hidden", { get: () => false, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+      return document.getElementById("fresh").textContent;
+    }""")
+    assert "refreshing as of 1 h ago" in told
