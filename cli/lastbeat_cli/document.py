@@ -1,22 +1,32 @@
 """A command's answer: JSON for programs, one object on one line, or lines of text for people."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 from lastbeat.model.check_result import CheckResult
 from lastbeat.model.document import clean, masked
 from lastbeat.model.text import one_line
+from lastbeat.model.version import __version__
 from lastbeat_cli import exits, logs
 
 
 def tell(document: Mapping[str, object], lines: Iterable[str], *, as_json: bool) -> None:
     """Print ``document`` as JSON, or else ``lines``. Secrets are masked in both, before anything is escaped."""
     if as_json:
-        print(dump(masked(document, logs.redact)), flush=True)
+        print(dump(masked(enveloped(document), logs.redact)), flush=True)
     else:
         for line in lines:
             print(logs.shown(line), flush=True)
+
+
+def enveloped(document: Mapping[str, object], errors: Sequence[tuple[str, str]] = ()) -> dict[str, object]:
+    """``document`` with the keys that every document has. One with a schema of its own keeps it.
+
+    ``errors`` are messages, each with its advice.
+    """
+    told = [{"message": message, "advice": advice or None} for message, advice in errors]
+    return dict(document) if "schema" in document else {"schema": 1, "version": __version__, **document, "errors": told}
 
 
 def tell_checks(checks: Iterable[CheckResult], *, as_json: bool) -> int:

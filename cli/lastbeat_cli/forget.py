@@ -8,7 +8,7 @@ from lastbeat.model.text import counted, one_line
 from lastbeat.settings import opening
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
-from lastbeat_cli.document import dump
+from lastbeat_cli.document import tell
 from lastbeat_cli.lines import size
 from lastbeat_cli.taken_out import choose, confirm, refuse_the_living
 
@@ -66,7 +66,7 @@ def command(
             print(one_line(logs.redact(f"Forgotten: {run.run_id} ({run.status}){gone}")), flush=True)
     leaving.tidy([run.run_id for run in chosen])
     if as_json:
-        print(dump({"forgotten": told}))
+        tell({"forgotten": told}, (), as_json=True)
     return exits.OK
 
 

@@ -8,15 +8,17 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 import click
 
+from lastbeat.model.document import masked
 from lastbeat.model.secrets import Redactor
 from lastbeat.model.text import did_you_mean, near_names
 from lastbeat.settings import SettingsError, secrets_in
 from lastbeat.stores.port import StoreError
-from lastbeat_cli import exits, logs, options
+from lastbeat_cli import document, exits, logs, options
 
 _SHORTEST_SECRET: Final = 16
 """Shortest value, in characters, that is masked. Shorter ones are placeholders, and may be part of words."""
@@ -31,8 +33,9 @@ def run(command: click.Command, arguments: Sequence[str], name: str) -> int:
         # Text from training may not fit the terminal's encoding.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    as_json = "--json" in takewhile(lambda each: each != "--", arguments)
     try:
-        status = _invoke(command, arguments, name)
+        status = _invoke(command, arguments, name, as_json=as_json)
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -49,7 +52,8 @@ def run(command: click.Command, arguments: Sequence[str], name: str) -> int:
         if _interrupted(fault):
             return exits.INTERRUPTED
         logging.getLogger(__name__).debug("traceback of the error below", exc_info=fault)
-        _say(f"{type(fault).__name__}: {fault}", "This is a defect of lastbeat; --verbose shows where it happened.")
+        advice = "This is a defect of lastbeat; --verbose shows where it happened."
+        _fail(f"{type(fault).__name__}: {fault}", advice, as_json=as_json)
         raise SystemExit(exits.UNKNOWN) from fault
     finally:
         _drop_unwritable()
@@ -72,7 +76,7 @@ def _interrupted(fault: BaseException) -> bool:
     return False
 
 
-def _invoke(command: click.Command, arguments: Sequence[str], name: str) -> int:
+def _invoke(command: click.Command, arguments: Sequence[str], name: str, *, as_json: bool) -> int:
     try:
         # click's own main() would turn a broken pipe into exit status 1.
         with command.make_context(name, list(arguments)) as context:
@@ -80,15 +84,14 @@ def _invoke(command: click.Command, arguments: Sequence[str], name: str) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.UsageError as fault:
-        _say(
-            _message(fault),
-            f"'{fault.ctx.command_path if fault.ctx is not None else name} --help' lists what there is.",
-        )
+        where = fault.ctx.command_path if fault.ctx is not None else name
+        _fail(_message(fault), f"'{where} --help' lists what there is.", as_json=as_json)
     except SettingsError as fault:
         many = len(fault.faults) > 1
-        _say(f"{len(fault.faults)} things are wrong, and nothing was done:\n{fault}" if many else str(fault))
+        what = f"{len(fault.faults)} things are wrong, and nothing was done:\n{fault}" if many else str(fault)
+        _fail(what, faults=fault.faults, as_json=as_json)
     except StoreError as fault:
-        _say(str(fault), fault.advice)
+        _fail(str(fault), fault.advice, as_json=as_json)
     return exits.UNKNOWN
 
 
@@ -104,6 +107,14 @@ def _message(fault: click.UsageError) -> str:
         word = (fault.param.metavar or fault.param.human_readable_name).strip("[].…")
         return options.missing_run(where) if word == "RUN" else f"{word} is missing"
     return fault.format_message()
+
+
+def _fail(what: str, advice: str = "", faults: Sequence[str] = (), *, as_json: bool) -> None:
+    """Say on stderr what is wrong, and with ``--json`` on stdout, too: ``faults``, or else ``what``."""
+    _say(what, advice)
+    if as_json and sys.stdout is not None:
+        errors = [(each, advice) for each in faults or [what]]
+        print(document.dump(masked(document.enveloped({}, errors), logs.masked)), flush=True)
 
 
 def _say(what: str, advice: str = "") -> None:

@@ -28,7 +28,7 @@ from lastbeat.model.times import format_duration, parse_span
 from lastbeat.settings import opening
 from lastbeat.stores.port import Store, StoreError
 from lastbeat_cli import exits, options, values
-from lastbeat_cli.document import dump
+from lastbeat_cli.document import tell
 from lastbeat_cli.held_process import hold
 from lastbeat_cli.run import one_run
 
@@ -102,8 +102,8 @@ def command(*, run_id: str | None, kind: str, rank: str, after: str, as_json: bo
         time.sleep(fault.after_s)
         happened = _happen(process, fault)
     if as_json:
-        print(dump({"run_id": name, "type": fault.type, "rank": fault.rank, "process": target.process,
-                    "after_s": fault.after_s, "happened": happened}))  # fmt: skip
+        tell({"run_id": name, "type": fault.type, "rank": fault.rank, "process": target.process,
+              "after_s": fault.after_s, "happened": happened}, (), as_json=True)  # fmt: skip
     elif not happened:
         print(f"Process {target.process} had ended before.")
     elif fault.type == "rank_hung":

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lastbeat import __version__
 from support.cli import LASTBEAT, MONITOR, RunFolder, call
 from support.http_sink import Answer, closed_port, http_sink
 
@@ -50,7 +51,8 @@ def test_a_test_alert_for_nobody_says_so(tmp_path: Path) -> None:
     done = call(LASTBEAT, "test-alert", cwd=tmp_path)
     assert done.returncode == 3
     assert "No channel is set up" in done.stdout
-    assert json.loads(call(LASTBEAT, "test-alert", "--json", cwd=tmp_path).stdout) == {"channels": []}
+    told = json.loads(call(LASTBEAT, "test-alert", "--json", cwd=tmp_path).stdout)
+    assert told == {"schema": 1, "version": __version__, "channels": [], "errors": []}
 
 
 def test_the_doctor_is_content_with_a_folder_and_a_channel(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from lastbeat.views.one_run import run_watch
 from lastbeat.watch.observe.listing import run_files
 from lastbeat.watch.observe.log_source import LogSource
 from lastbeat_cli import logs
-from lastbeat_cli.document import dump
+from lastbeat_cli.document import tell
 from lastbeat_cli.lines import size
 from lastbeat_cli.loop import Stop
 from lastbeat_cli.run import one_run
@@ -203,7 +203,7 @@ def list_files(asked: Asked, *, as_json: bool) -> None:
             }
             for source in found
         ]
-        print(dump({"run_id": asked.run_id, "logs": told}))
+        tell({"run_id": asked.run_id, "logs": told}, (), as_json=True)
         return
     for source in found:
         age = f"{format_duration(at - source.modified)} ago"

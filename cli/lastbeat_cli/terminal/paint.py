@@ -41,8 +41,10 @@ def capable(stream: TextIO | None) -> bool:
 
 
 def coloured(stream: TextIO | None) -> bool:
-    """Whether ``stream`` shows colours and NO_COLOR is not set (https://no-color.org)."""
-    return capable(stream) and os.environ.get("NO_COLOR", "") == ""
+    """Whether to write colours to ``stream``: NO_COLOR and FORCE_COLOR outrank what it is (https://no-color.org)."""
+    if os.environ.get("NO_COLOR", ""):
+        return False
+    return os.environ.get("FORCE_COLOR", "") not in {"", "0"} or capable(stream)
 
 
 def rendered(pieces: Line, *, colours: bool) -> str:

@@ -241,6 +241,11 @@ def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatc
     (row,) = shown._rows([StatusLine("FAILED", "run-1", "boom")])
     assert row == "\x1b[31m\x1b[1mFAILED\x1b[0m  run-1  boom"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    for name, text in (("TERM", "dumb"), ("NO_COLOR", "1")):
+    for name, text, wanted in (
+        ("TERM", "dumb", False),
+        ("FORCE_COLOR", "0", False),
+        ("FORCE_COLOR", "1", True),
+        ("NO_COLOR", "1", False),
+    ):
         monkeypatch.setenv(name, text)
-        assert not paint.coloured(sys.stdout)
+        assert paint.coloured(sys.stdout) is wanted
