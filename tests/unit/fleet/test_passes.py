@@ -51,7 +51,7 @@ def sweep_of(world: World, *, ping: str | None = None, page: Pages | None = None
     tally = Tally()
     world.through = CountingStore(world.store, tally)
     mark = MarkWriter(world.through, world.fleet)
-    return world.fresh_sweep(tally=tally, mark=mark, ping=Ping(ping) if ping else None, page=page)
+    return world.fresh_sweep(tally=tally, mark=mark, ping=Ping(ping) if ping else None, views=page)
 
 
 def down(_message: Message) -> None:
