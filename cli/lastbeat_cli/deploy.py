@@ -109,8 +109,8 @@ def command(  # noqa: PLR0913 - one for each option
     Prints first what will be created. Needs the AWS SAM command line, and credentials with permission to create it.
     """
     settings = _read(stack, parameters, own, given)
-    token = settings[table.DASHBOARD_TOKEN]
-    if paged and token is None:
+    tokens = settings[table.DASHBOARD_TOKEN]
+    if paged and tokens is None:
         raise SettingsError([UNGUARDED])
     root, sources = settings.root, _sources(settings)
     infra = sources / "infra"
@@ -128,9 +128,10 @@ def command(  # noqa: PLR0913 - one for each option
     overrides = [f"Bucket={root.place}", f"Prefix={prefix}", f"Architecture={architecture}", f"Runtime={runtime}"]
     # Run by bash, because an installed file may lack the executable bit.
     package = ["bash", str(infra / "package.sh"), "--architecture", architecture, "--runtime", runtime]
-    if paged:
+    if paged and tokens is not None:
         print(PAGED)
-        overrides.append(f"PageToken={token}")
+        # The page only shows, so the token that opens it for viewers is enough.
+        overrides.append(f"PageToken={tokens.view or tokens.operate}")
     if own is not None:
         overrides.append(f"Signals={_names(own)}")
         package += ["--signals", own]

@@ -97,6 +97,26 @@ def test_a_checkout_packages_and_then_calls_sam(tmp_path: Path) -> None:
         assert "--region eu-west-1 --capabilities CAPABILITY_IAM" in done.stdout.rpartition("sam deploy")[2]
 
 
+TOKENS = [
+    ("operate-token-of-some-length", "operate-token-of-some-length"),
+    ("operate:operate-token-of-some-length view:view-token-of-some-length", "view-token-of-some-length"),
+]
+
+
+@pytest.mark.parametrize(("setting", "token"), TOKENS)
+def test_the_pages_function_gets_the_token_that_views(
+    tmp_path: Path, installed: Path, setting: str, token: str
+) -> None:
+    paths = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "PYTHONPATH": str(installed)}
+    arguments = ("deploy", "--page", "--bucket", "my-bucket")
+    done = call(LASTBEAT, *arguments, cwd=tmp_path, LASTBEAT_DASHBOARD_TOKEN=setting, **paths, **KEYS)
+    assert done.returncode == 0, done.stderr
+    _, asked, run = done.stdout.rpartition("sam deploy")
+    assert asked
+    assert f" PageToken={token}\n" in run
+    assert done.stdout.count(token) == 1, "only SAM gets it"
+
+
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """lastbeat as a wheel installs it, with a package.sh that says what it finds around it."""
