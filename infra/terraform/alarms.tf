@@ -49,7 +49,7 @@ output "function_name" {
 }
 
 output "topic_arn" {
-  description = "Subscribe everybody who should be told."
+  description = "Subscribe everyone who gets the alerts."
   value       = aws_sns_topic.alerts.arn
 }
 

@@ -316,7 +316,7 @@ resource "aws_sns_topic_subscription" "mail" {
   endpoint  = var.alert_email
 }
 
-# Parts of a split pass, and runs that somebody wants checked at once: {"run_id": "…"}.
+# Parts of a split pass, and runs to check at once: {"run_id": "…"}.
 resource "aws_sqs_queue" "work" {
   name                    = "${var.name}-work"
   sqs_managed_sse_enabled = true

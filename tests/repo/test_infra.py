@@ -78,7 +78,7 @@ def test_the_plain_manifests_are_what_the_chart_renders() -> None:
     )
     for path, text in chart.manifests().items():
         again = "PYTHONPATH=core:cli:tests .venv/bin/python -m support.chart"
-        assert path.read_text(encoding="utf-8") == text, f"write them anew: {again}"
+        assert path.read_text(encoding="utf-8") == text, f"write them again: {again}"
 
 
 VALUES: list[Any] = [

@@ -1,6 +1,6 @@
 """The Helm chart, rendered by Helm's own library, and the plain manifests that are made of it.
 
-``python -m support.chart`` writes the manifests anew.
+``python -m support.chart`` writes the manifests.
 """
 
 from collections.abc import Mapping
