@@ -65,17 +65,20 @@ def command(*, runs: tuple[str, ...], note: str, undo: bool, as_json: bool, **gi
     return exits.OK
 
 
-def acknowledge_runs(settings: Settings, store: Store, runs: Sequence[str], note: str) -> list[str]:
-    """Acknowledge those of ``runs`` that need attention, and return their ids. Raises :class:`StoreError`."""
-    return _acknowledge(store, choose(settings, store, runs), runs, note)[0]
+def acknowledge_runs(
+    settings: Settings, store: Store, runs: Sequence[str], note: str, by: str | None = None
+) -> list[str]:
+    """Acknowledge those of ``runs`` that need attention, and return their ids. ``by`` is this user unless it says
+    otherwise. Raises :class:`StoreError`."""
+    return _acknowledge(store, choose(settings, store, runs), runs, note, by)[0]
 
 
 def _acknowledge(
-    store: Store, chosen: Sequence[ChosenRun], asked: Sequence[str], note: str
+    store: Store, chosen: Sequence[ChosenRun], asked: Sequence[str], note: str, by: str | None = None
 ) -> tuple[list[str], Acknowledgement]:
     needy = _needy(chosen, asked)
     # The note is read in the record and on the page, so secrets are masked before it is stored.
-    about = Acknowledgement(store.clock(), author(), logs.redact(note))
+    about = Acknowledgement(store.clock(), by or author(), logs.redact(note))
     for run_id, view in needy.items():
         acknowledge(store, run_id, replace(about, transition=view.transitions or 0, conditions=tuple(view.conditions)))
     return list(needy), about

@@ -1,7 +1,7 @@
 """The dashboard's application over a fleet that is made up, asked without a socket."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +57,7 @@ def app(
     door: Door | None = None,
     fleet: Fleet | None = None,
     silences: Silences | None = None,
+    slack: Callable[[bytes, str, str], Response] | None = None,
 ) -> App:
     opens = door or Door(local, token, name)
     sources = DataSources(
@@ -67,6 +68,7 @@ def app(
         losses=lambda: json_body({"causes": []}),
         metrics=lambda accept: Response("200 OK", body(f"lastbeat_up 1\n# {accept}\n".encode(), "text/plain")),
         change=(silences or Silences()).answer,
+        slack=slack,
     )
     return App(PAGE, sources, opens)
 

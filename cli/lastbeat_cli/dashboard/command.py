@@ -22,6 +22,7 @@ from lastbeat.views.served.fleet import FleetLook
 from lastbeat_cli import document, exits, logs, options, values
 from lastbeat_cli.dashboard.changes import StoredChanges
 from lastbeat_cli.dashboard.server import Server, address_of, listen
+from lastbeat_cli.dashboard.slack import SlackConsole
 from lastbeat_cli.loop import Stop
 from lastbeat_cli.metrics.endpoint import Scrapes
 from lastbeat_cli.metrics.samples import Sample, of_view
@@ -133,7 +134,8 @@ def _app(settings: Settings, door: Door, interval_s: float) -> tuple[App, FleetL
         return of_view(fleet.last_view(), asked.counts, logs.redact)
 
     scrapes, changes = Scrapes(samples, logs.redact(at.url)), StoredChanges(settings, at)
-    app, fleet = served(settings, door, interval_s, asked, metrics=scrapes.answer, change=changes.answer)
+    slack = SlackConsole(settings, at).answer
+    app, fleet = served(settings, door, interval_s, asked, metrics=scrapes.answer, change=changes.answer, slack=slack)
     return app, fleet
 
 

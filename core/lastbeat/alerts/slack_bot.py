@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lastbeat.alerts import web
 from lastbeat.alerts.extra import demand, install, is_missing, within
@@ -37,10 +37,21 @@ _TOKEN: Final = re.compile(r"(?:xoxe\.)?xox[a-z]-[A-Za-z0-9-]{10,400}", re.ASCII
 _CHANNEL: Final = re.compile(r"#?[^\s#@,<>&`]{1,80}")
 
 
-def _parse_token(text: str) -> str:
-    if not _TOKEN.fullmatch(text):
+class SlackApp(NamedTuple):
+    """What identifies the Slack app, and what its requests are signed with."""
+
+    token: str
+    signing_secret: str = ""
+    """Empty: lastbeat answers no requests of Slack's."""
+
+
+def _parse_app(text: str) -> SlackApp:
+    token, _, secret = (each.strip() for each in text.partition(" "))
+    if not _TOKEN.fullmatch(token):
         raise ValueError("is not a token of Slack's, which begins with xoxb-")
-    return text
+    if secret and not re.fullmatch(r"[0-9a-f]{16,128}", secret):
+        raise ValueError("has something behind the token that is no signing secret")
+    return SlackApp(token, secret)
 
 
 def _parse_channel(text: str) -> str:
@@ -53,11 +64,11 @@ def _parse_url(text: str) -> str:
     return check_address(text, plain_http=False)
 
 
-SLACK_BOT_TOKEN = Setting[str | None](
+SLACK_BOT_TOKEN = Setting[SlackApp | None](
     "SLACK_BOT_TOKEN",
-    _parse_token,
-    "Token of a Slack app's bot with the scope chat:write, which keeps a thread a run in SLACK_CHANNEL. "
-    "Needs pip install 'lastbeat[slack]'.",
+    _parse_app,
+    "Token of a Slack app's bot with the scope chat:write, which keeps a thread a run in SLACK_CHANNEL; for /lastbeat "
+    "in Slack, a blank and the app's signing secret follow. Needs pip install 'lastbeat[slack]'.",
     example="xoxb-… as Slack shows it under OAuth & Permissions",
     secret=True,
 )
@@ -109,8 +120,8 @@ _GONE: Final = frozenset(
 
 def channels(values: SettingValues) -> "tuple[SlackBot, ...]":
     """The bot's channel; none unless both token and channel are set."""
-    token, name = values[SLACK_BOT_TOKEN], values[SLACK_CHANNEL]
-    return (SlackBot(token, name, values[SLACK_BOT_URL] or SLACK_BOT_URL.default),) if token and name else ()
+    app, name = values[SLACK_BOT_TOKEN], values[SLACK_CHANNEL]
+    return (SlackBot(app.token, name, values[SLACK_BOT_URL] or SLACK_BOT_URL.default),) if app and name else ()
 
 
 def doubts(values: SettingValues) -> Iterator[str]:

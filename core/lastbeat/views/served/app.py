@@ -29,7 +29,7 @@ from lastbeat.views.served.answer import (
     send,
     token_form,
 )
-from lastbeat.views.served.door import CHANGES, HEADER, METRICS, Admission, Door, is_data, tokens_in
+from lastbeat.views.served.door import CHANGES, HEADER, METRICS, SLACK, Admission, Door, is_data, tokens_in
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +72,8 @@ class DataSources:
     """The answer to a scrape with this Accept header."""
     change: Callable[[bytes, str, str], Response]
     """Applies the change in this request body, from the client at this address, by the user if a proxy named one."""
+    slack: Callable[[bytes, str, str], Response] | None = None
+    """Answers a request with this body, time and signature; None: Slack is not answered here."""
 
 
 class App:
@@ -102,6 +104,8 @@ class App:
         data = is_data(path)
         if path == CHANGES:
             return self._change_answer(method, environ)
+        if path == SLACK:
+            return self._slack_answer(method, environ)
         if method == "POST" and not data and self._door.closed:
             return self._login_answer(environ)
         if method not in {"GET", "HEAD"}:
@@ -148,6 +152,16 @@ class App:
         if isinstance(asked, Response):
             return asked
         return self._sources.change(asked, str(environ.get("REMOTE_ADDR") or ""), self._door.user(environ))
+
+    def _slack_answer(self, method: str, environ: Environ) -> Response:
+        """The answer to a request that only its signature admits."""
+        if method != "POST" or self._sources.slack is None:
+            return refusal("404 Not Found", "There is nothing here.", data=True)
+        asked = _content(environ, data=True)
+        if isinstance(asked, Response):
+            return asked
+        headers = (str(environ.get(f"HTTP_X_SLACK_{name}", "")) for name in ("REQUEST_TIMESTAMP", "SIGNATURE"))
+        return self._sources.slack(asked, *headers)
 
     def _login_answer(self, environ: Environ) -> Response:
         given = _content(environ, data=False)

@@ -37,6 +37,7 @@ def served(  # noqa: PLR0913 - each says what it is
     *,
     metrics: Callable[[str], Response],
     change: Callable[[bytes, str, str], Response],
+    slack: Callable[[bytes, str, str], Response] | None = None,
     by_request: bool = False,
 ) -> tuple[App, FleetLook]:
     """The application behind ``door``, and what reads the fleet for it once an interval. ``asked`` counts its requests
@@ -94,6 +95,7 @@ def served(  # noqa: PLR0913 - each says what it is
         losses=LossLooks(losses).document,
         metrics=metrics,
         change=change,
+        slack=slack,
     )
     return App(page(), sources, door), fleet
 

@@ -13,6 +13,8 @@ from urllib.parse import parse_qs
 
 CHANGES: Final = "/api/changes"
 """The only path that accepts changes."""
+SLACK: Final = "/slack"
+"""Slack sends its requests here."""
 HEADER: Final = "X-Lastbeat"
 """Header that the page sends with a change. Browsers do not let pages of other sites send custom headers."""
 _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -46,7 +48,7 @@ METRICS: Final = "/metrics"
 
 def is_data(path: str) -> bool:
     """Whether ``path`` serves data for programs, not a page."""
-    return path in {METRICS, CHANGES} or path.startswith("/data/")
+    return path in {METRICS, CHANGES, SLACK} or path.startswith("/data/")
 
 
 def is_loopback(host: str) -> bool:

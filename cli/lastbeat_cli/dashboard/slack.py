@@ -1,0 +1,136 @@
+"""``/lastbeat`` in Slack: looks at the fleet and at runs, acknowledges and silences them.
+
+Only Slack's signed requests count, and of those only the ones from the channel that gets the alerts: who is a member of
+it may act. Each acts at most once, and is answered within Slack's three seconds.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from lastbeat.alerts.slack_blocks import escape
+from lastbeat.alerts.slack_bot import SLACK_BOT_TOKEN, SLACK_CHANNEL
+from lastbeat.alerts.slack_requests import NotSlackError, SlackCommand, verified
+from lastbeat.model.runid import check_run_id
+from lastbeat.model.silence import LEAST_S, MOST_S, check_glob, check_why
+from lastbeat.model.text import counted
+from lastbeat.model.times import format_duration, parse_span
+from lastbeat.settings import Settings
+from lastbeat.stores.port import Store, StoreError
+from lastbeat.training.sdk.timed_calls import call_with_timeout
+from lastbeat.views.one_run import run_watch
+from lastbeat.views.order import NEEDS_PEOPLE, need
+from lastbeat.views.served.answer import Response, json_body, masked, refusal
+from lastbeat.views.watching import FleetWatch, fleet_watch
+from lastbeat.watch.record.slack_claims import claim
+from lastbeat_cli import logs
+from lastbeat_cli.ack import acknowledge_runs
+from lastbeat_cli.run.lines import show_lines
+from lastbeat_cli.silence import SilenceWish, make_silence
+
+log = logging.getLogger(__name__)
+
+LIMIT_S: Final = 2.5
+"""Longest time for an answer, in seconds: Slack waits for three."""
+_ROWS: Final = 15
+_LINES: Final = 30
+_CHARS: Final = 2800
+"""Longest text of an answer, as Slack counts it."""
+_TICK: Final = "\u02cb"
+USAGE: Final = "/lastbeat fleet | show RUN | ack RUN [NOTE] | silence RUN-OR-GLOB [4h] [WHY]"
+_SILENCE_S: Final = 4 * 3600.0
+
+
+class SlackConsole:
+    """Answers Slack's requests for one fleet."""
+
+    def __init__(
+        self, settings: Settings, store: Store, *, clock: Callable[[], float] = time.time, limit_s: float = LIMIT_S
+    ) -> None:
+        """``clock`` is this machine's time."""
+        app, channel = settings[SLACK_BOT_TOKEN], settings[SLACK_CHANNEL]
+        self._secret = app.signing_secret if app is not None else ""
+        self._channel = channel or ""
+        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self._limit_s = limit_s
+        self._fleet: FleetWatch | None = None
+
+    def answer(self, body: bytes, timestamp: str, signature: str) -> Response:
+        """The answer to a request with these headers: 200 for all that Slack has signed."""
+        if not (self._secret and self._channel):
+            why = "SLACK_BOT_TOKEN has no signing secret, or SLACK_CHANNEL is not set."
+            return refusal("404 Not Found", "Slack is not answered here.", why, data=True)
+        try:
+            asked = verified(self._secret, timestamp, signature, body, self._clock())
+        except NotSlackError as fault:
+            return refusal("401 Unauthorized", f"This is no request of Slack's: {fault}.", data=True)
+        late = "The store takes long to answer. It may have been done all the same: look again in a moment."
+        return call_with_timeout(lambda: self._answered(asked), self._limit_s, _said(late))
+
+    def _answered(self, asked: SlackCommand) -> Response:
+        if self._channel not in asked.channels:
+            return _said(f"Type it in the channel that gets the alerts ({self._channel}): its members may act.")
+        verb, *words = asked.words or ("",)
+        try:
+            match verb, words:
+                case "fleet", []:
+                    return _said(self._fleet_lines())
+                case "show", [run_id]:
+                    return _said(self._run_lines(check_run_id(run_id)))
+                case (("ack" | "silence"), [about, *rest]):
+                    if not claim(self._store, asked.key, self._store.clock()):
+                        return _said("This was done already.")
+                    done = self._acknowledge if verb == "ack" else self._silence
+                    return _said(done(about, rest, asked.by), shared=True)
+            return _said(f"Use {USAGE}")
+        except StoreError as fault:
+            return _said(f"Not done. {fault}{f': {fault.advice}' if fault.advice else ''}")
+        except ValueError as fault:
+            return _said(f"Not done: {fault}. Use {USAGE}")
+        except Exception:
+            log.exception("a command from Slack could not be answered")
+            return _said("Not known to be done: this is a defect of lastbeat.")
+
+    def _fleet_lines(self) -> str:
+        if self._fleet is None:
+            self._fleet = fleet_watch(self._settings, at=self._store, explains=False)
+            view = self._fleet.open(time.monotonic() + self._limit_s / 2)
+        else:
+            view = self._fleet.round()
+        if view.fault is not None or view.at is None:
+            return "The store cannot be read now."
+        at = view.at
+        needy = [row for row in view.rows if need(row, at) <= NEEDS_PEOPLE]
+        lines = [f"{counted(len(view.rows), 'run')}, {len(needy)} need attention"]
+        lines += [f"{row.shown}  {row.run_id}  {row.cause or row.reason}" for row in (needy or view.rows)[:_ROWS]]
+        return "\n".join(lines)
+
+    def _run_lines(self, run_id: str) -> str:
+        view = run_watch(self._settings, run_id, at=self._store).look(log_lines=5)
+        if view is None:
+            return f"There is no run {run_id}."
+        return "\n".join("".join(text for text, _ in each) for each in show_lines(view, 80, logs.masked)[:_LINES])
+
+    def _acknowledge(self, run_id: str, words: list[str], by: str) -> str:
+        note = check_why(" ".join(words))
+        acknowledge_runs(self._settings, self._store, (check_run_id(run_id),), note, by)
+        return f"{run_id} is acknowledged by {by}{f': {note}' if note else ''}."
+
+    def _silence(self, runs: str, words: list[str], by: str) -> str:
+        length_s = parse_span(words[0], None) if words else _SILENCE_S
+        if length_s is None or not LEAST_S <= length_s <= MOST_S:
+            raise ValueError("its time is no time from 1m to 30d")
+        wish = SilenceWish(check_glob(runs), timedelta(seconds=length_s), check_why(" ".join(words[1:])))
+        made = make_silence(self._store, wish, by, self._store.clock())
+        return " ".join((f"{runs} is silenced for {format_duration(length_s)} by {by}.", *made.notes))
+
+
+def _said(text: str, *, shared: bool = False) -> Response:
+    """An answer in a code block, where Slack formats nothing; ``shared``: for everybody in the channel."""
+    lines = "\n".join(masked(line) if line.strip() else "" for line in text.replace("`", _TICK).split("\n"))
+    block = f"```\n{escape(lines, _CHARS)}\n```"
+    return Response("200 OK", json_body({"response_type": "in_channel" if shared else "ephemeral", "text": block}))

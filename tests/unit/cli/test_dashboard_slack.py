@@ -1,0 +1,164 @@
+"""``/lastbeat`` in Slack, through the dashboard's application: only what Slack has signed, from the alerts' channel."""
+
+import hashlib
+import hmac
+import io
+import threading
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from lastbeat.model.record import Record
+from lastbeat.model.state import State
+from lastbeat.model.status import Status
+from lastbeat.settings import load
+from lastbeat.stores.port import UnreachableError
+from lastbeat.watch.record.codec import decode_record, encode
+from lastbeat.watch.record.silences import Silences
+from lastbeat_cli.dashboard.slack import SlackConsole
+from support.dashboard_app import Got, app, ask
+from support.memory import Killed, MemoryStore
+from support.there import there
+
+SECRET = "8f742231b10e8888abcd99baac85a5aa"
+TOKEN = "xoxb-123456789012-123456789012-abcdefABCDEF"
+NOW = 1_800_000_000
+SETTINGS = load(
+    {"root": "s3://bucket/runs"},
+    {"SLACK_BOT_TOKEN": f"{TOKEN} {SECRET}", "SLACK_CHANNEL": "C0123456789"},
+    Path("/nonexistent"),
+)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """A run that failed."""
+    made = MemoryStore()
+    record = Record("run-1", State(Status.FAILED, "boom <!channel> `x`"), transitions=3, since=made.clock())
+    made.put_text("run-1/_watchdog.json", encode(record).decode())
+    made.put_text("run-1/_error", "boom <!channel> `x`")
+    made.put_text("run-1/metadata.json", "{}")
+    return made
+
+
+def sent(store: MemoryStore, text: str, *, limit_s: float = 60.0, **changed: str) -> Got:
+    """The answer to ``/lastbeat TEXT``, but for what is ``changed`` of the request."""
+    form = {"command": "/lastbeat", "text": text, "user_id": "U1", "user_name": "ana", "channel_name": "alerts",
+            "channel_id": changed.pop("channel", "C0123456789")}  # fmt: skip
+    body = urlencode(form).encode()
+    at = changed.pop("at", str(NOW))
+    signed = hmac.new(changed.pop("secret", SECRET).encode(), f"v0:{at}:".encode() + body, hashlib.sha256)
+    environ: dict[str, Any] = {
+        "HTTP_X_SLACK_REQUEST_TIMESTAMP": at,
+        "HTTP_X_SLACK_SIGNATURE": f"v0={signed.hexdigest()}",
+        "CONTENT_LENGTH": str(len(body)),
+        "wsgi.input": io.BytesIO(changed.pop("body", "").encode() or body),
+        **changed,
+    }
+    console = SlackConsole(SETTINGS, store, clock=lambda: NOW, limit_s=limit_s)
+    return ask(app(slack=console.answer), "/slack", method="POST", environ=environ)
+
+
+def acknowledged(store: MemoryStore) -> tuple[str, str] | None:
+    given = decode_record(there(store.read("run-1/_watchdog.json", 10**6)).body).acknowledged
+    return None if given is None else (given.by, given.note)
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        pytest.param({}, 200, id="as Slack sends it"),
+        pytest.param({"at": str(NOW - 299)}, 200, id="one that was long on its way"),
+        pytest.param({"at": str(NOW - 301)}, 401, id="one that is older than five minutes"),
+        pytest.param({"at": str(NOW + 301)}, 401, id="one from the future"),
+        pytest.param({"at": "now"}, 401, id="no time"),
+        pytest.param({"secret": "0" * 32}, 401, id="another app's"),
+        pytest.param({"body": "text=silence+*"}, 401, id="another body under its signature"),
+        pytest.param({"HTTP_X_SLACK_SIGNATURE": ""}, 401, id="no signature"),
+        pytest.param({"HTTP_X_SLACK_SIGNATURE": "v0=é"}, 401, id="a signature that is none"),
+        pytest.param({"HTTP_X_SLACK_REQUEST_TIMESTAMP": str(NOW - 1)}, 401, id="another time under its signature"),
+    ],
+)
+def test_only_what_slack_has_just_signed_does_something(
+    store: MemoryStore, changed: dict[str, Any], status: int
+) -> None:
+    got = sent(store, "ack run-1 bad node", **changed)
+    assert got.status == status
+    assert acknowledged(store) == (("ana, in Slack", "bad node") if status == 200 else None)
+
+
+def test_a_request_acts_once_also_where_another_process_gets_it_again(store: MemoryStore) -> None:
+    assert "silenced for 4h 00m by ana, in Slack" in sent(store, "silence run-*").json["text"]
+    (made,) = Silences(store).all(store.clock())
+    Silences(store).lift(made.id, store.clock())
+    assert "done already" in sent(store, "silence run-*").json["text"]
+    assert Silences(store).all(store.clock()) == ()
+    assert "silenced" in sent(store, "silence run-*", at=str(NOW - 1)).json["text"], "typed once more, it is another"
+
+
+def test_one_that_died_after_its_claim_has_done_nothing_and_is_not_repeated(store: MemoryStore) -> None:
+    def die(operation: str, key: str) -> None:
+        if operation == "write" and key.endswith("silences.json"):
+            raise Killed
+
+    store.before = die
+    assert "may have been done" in sent(store, "silence run-*").json["text"]
+    store.before = lambda _operation, _key: None
+    assert "done already" in sent(store, "silence run-*").json["text"]
+    assert Silences(store).all(store.clock()) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "shared"),
+    [
+        pytest.param("fleet", "1 run, 1 need attention", False, id="the fleet"),
+        pytest.param("show run-1", "Run run-1: FAILED", False, id="a run"),
+        pytest.param("show run-9", "There is no run run-9", False, id="a run that is not there"),
+        pytest.param("show ../x", "Use /lastbeat", False, id="no run"),
+        pytest.param("ack run-1", "run-1 is acknowledged by ana, in Slack.", True, id="an acknowledgement"),
+        pytest.param("ack run-9", "Not done.", True, id="an acknowledgement of no run"),
+        pytest.param("silence run-1 2h node repair", "silenced for 2h", True, id="a silence"),
+        pytest.param("silence run-1 never", "no time from 1m", False, id="a silence without an end"),
+        pytest.param("silence a/b", "can match no run", False, id="a glob that matches none"),
+        pytest.param("", "Use /lastbeat fleet", False, id="nothing"),
+        pytest.param("delete run-1", "Use /lastbeat fleet", False, id="what there is not"),
+    ],
+)
+def test_what_is_answered(store: MemoryStore, text: str, says: str, shared: bool) -> None:
+    got = sent(store, text)
+    assert got.status == 200
+    assert says in got.json["text"]
+    assert set(got.json) == {"response_type", "text"}
+    assert (got.json["response_type"] == "in_channel") is (shared and not says.startswith("Not"))
+    assert "<!channel>" not in got.json["text"]
+    assert got.json["text"].count("`") == 6, "nothing ends the code block"
+
+
+def test_another_channel_learns_and_does_nothing(store: MemoryStore) -> None:
+    for text in ("fleet", "show run-1", "ack run-1"):
+        assert "Type it in the channel" in sent(store, text, channel="C9").json["text"]
+    assert acknowledged(store) is None
+
+
+def test_a_store_that_fails_or_hangs_is_said_in_time(store: MemoryStore) -> None:
+    store.refuse("read", UnreachableError("s3://b: lost", "try again"))
+    assert sent(store, "ack run-1").json["text"].startswith("```\nNot done. s3://b: lost")
+    go = threading.Event()
+
+    def hang(_operation: str, _key: str) -> None:
+        go.wait(60)
+
+    store.before = hang
+    try:
+        assert "takes long to answer" in sent(store, "ack run-1", at=str(NOW - 2), limit_s=0.01).json["text"]
+    finally:
+        go.set()
+
+
+def test_without_a_signing_secret_there_is_no_such_address(store: MemoryStore) -> None:
+    bare = load({"root": "s3://bucket/runs"}, {"SLACK_BOT_TOKEN": TOKEN, "SLACK_CHANNEL": "C1"}, Path("/nonexistent"))
+    answered = SlackConsole(bare, store, clock=lambda: NOW).answer(b"", str(NOW), "v0=")
+    assert answered.status.startswith("404")
+    assert ask(app(), "/slack", method="POST").status == 404
