@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from lastbeat.stores.port import StoreError
-from lastbeat.views.served.app import BODY_BYTES
+from lastbeat.views.served.app import SLACK_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class Server:
             channel_timeout=_IDLE_S,
             cleanup_interval=1,
             max_request_header_size=_HEADER_BYTES,
-            max_request_body_size=BODY_BYTES,
+            max_request_body_size=SLACK_BYTES,
             ident=None,
             clear_untrusted_proxy_headers=True,
             asyncore_use_poll=True,

@@ -1,18 +1,22 @@
-"""``/lastbeat`` in Slack: looks at the fleet and at runs, acknowledges and silences them.
+"""``/lastbeat`` and the buttons of alerts in Slack: they show the fleet and runs, and act on runs.
 
 Only Slack's signed requests count, and of those only the ones from the channel that gets the alerts: who is a member of
 it may act. Each acts at most once, and is answered within Slack's three seconds.
 """
 
+import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Final
 
+from lastbeat.alerts import web
+from lastbeat.alerts.port import DeliveryError
 from lastbeat.alerts.slack_blocks import escape
 from lastbeat.alerts.slack_bot import SLACK_BOT_TOKEN, SLACK_CHANNEL
-from lastbeat.alerts.slack_requests import NotSlackError, SlackCommand, verified
+from lastbeat.alerts.slack_requests import NotSlackError, SlackCommand, SlackPress, verified
+from lastbeat.alerts.weburl import LIMITS
 from lastbeat.model.runid import check_run_id
 from lastbeat.model.silence import LEAST_S, MOST_S, check_glob, check_why
 from lastbeat.model.text import counted
@@ -24,9 +28,11 @@ from lastbeat.views.one_run import run_watch
 from lastbeat.views.order import NEEDS_PEOPLE, need
 from lastbeat.views.served.answer import Response, json_body, masked, refusal
 from lastbeat.views.watching import FleetWatch, fleet_watch
+from lastbeat.watch.record.repository import RecordRepository
 from lastbeat.watch.record.slack_claims import claim
 from lastbeat_cli import logs
 from lastbeat_cli.ack import acknowledge_runs
+from lastbeat_cli.acting import ACTS, OutdatedError
 from lastbeat_cli.run.lines import show_lines
 from lastbeat_cli.silence import SilenceWish, make_silence
 
@@ -47,9 +53,16 @@ class SlackConsole:
     """Answers Slack's requests for one fleet."""
 
     def __init__(
-        self, settings: Settings, store: Store, *, clock: Callable[[], float] = time.time, limit_s: float = LIMIT_S
+        self,
+        settings: Settings,
+        store: Store,
+        *,
+        clock: Callable[[], float] = time.time,
+        limit_s: float = LIMIT_S,
+        post: Callable[[str, Mapping[str, object]], None] | None = None,
     ) -> None:
-        """``clock`` is this machine's time."""
+        """``clock`` is this machine's time; ``post`` sends what updates a message."""
+        self._post = post or _post
         app, channel = settings[SLACK_BOT_TOKEN], settings[SLACK_CHANNEL]
         self._secret = app.signing_secret if app is not None else ""
         self._channel = channel or ""
@@ -68,6 +81,9 @@ class SlackConsole:
             asked = verified(self._secret, timestamp, signature, body, self._clock())
         except NotSlackError as fault:
             return refusal("401 Unauthorized", f"This is no request of Slack's: {fault}.", data=True)
+        if isinstance(asked, SlackPress):
+            call_with_timeout(lambda: self._pressed(asked), self._limit_s, None)
+            return Response("200 OK", json_body({}))
         late = "The store takes long to answer. It may have been done all the same: look again in a moment."
         return call_with_timeout(lambda: self._answered(asked), self._limit_s, _said(late))
 
@@ -94,6 +110,46 @@ class SlackConsole:
         except Exception:
             log.exception("a command from Slack could not be answered")
             return _said("Not known to be done: this is a defect of lastbeat.")
+
+    def _pressed(self, press: SlackPress) -> None:
+        """Do what a button is for, and update its message; of what was not done tell its user alone."""
+        document: dict[str, object] | None = None
+        try:
+            document = self._after(press)
+        except StoreError as fault:
+            document = _text(f"Not done. {fault}{f': {fault.advice}' if fault.advice else ''}")
+        except ValueError as fault:
+            document = _text(f"Not done: {fault}.")
+        except Exception:
+            log.exception("a button in Slack could not be answered")
+            document = _text("Not known to be done: this is a defect of lastbeat.")
+        try:
+            self._post(press.answer_to, {"replace_original": False, **document})
+        except DeliveryError as fault:
+            log.warning("a message in Slack could not be updated: %s", fault)
+
+    def _after(self, press: SlackPress) -> dict[str, object]:
+        verb, run_id, attempt, status = (*press.words, "", "", "", "")[:4]
+        if self._channel not in press.channels:
+            return _text(f"Only the buttons in {self._channel} are answered.")
+        if verb == "show":
+            return _text(self._run_lines(check_run_id(run_id)))
+        if not claim(self._store, press.key, self._store.clock()):
+            return _text("This was done already.")
+        record = RecordRepository.of_run(self._store, check_run_id(run_id)).reload()
+        if record is None or (str(record.attempt.number), record.status) != (attempt, status):
+            raise OutdatedError(f"{run_id} has changed since this message", "look at it again: its thread tells more")
+        match verb:
+            case "ack":
+                said = self._acknowledge(run_id, [], press.by)
+            case "silence":
+                said = self._silence(run_id, [], press.by)
+            case "stop" | "restart":
+                act = ACTS[verb](self._settings, self._store, run_id)
+                said = " ".join((*act.confirmed(act.seen, press.by, "in Slack"), f"By {press.by}."))
+            case _:
+                raise OutdatedError(f"this lastbeat knows no button {verb[:40]!r}", "upgrade it")
+        return press.updated(masked(said))
 
     def _fleet_lines(self) -> str:
         if self._fleet is None:
@@ -130,7 +186,16 @@ class SlackConsole:
 
 
 def _said(text: str, *, shared: bool = False) -> Response:
+    return Response("200 OK", json_body(_text(text, shared=shared)))
+
+
+def _text(text: str, *, shared: bool = False) -> dict[str, object]:
     """An answer in a code block, where Slack formats nothing; ``shared``: for everybody in the channel."""
     lines = "\n".join(masked(line) if line.strip() else "" for line in text.replace("`", _TICK).split("\n"))
-    block = f"```\n{escape(lines, _CHARS)}\n```"
-    return Response("200 OK", json_body({"response_type": "in_channel" if shared else "ephemeral", "text": block}))
+    return {"response_type": "in_channel" if shared else "ephemeral", "text": f"```\n{escape(lines, _CHARS)}\n```"}
+
+
+def _post(url: str, document: Mapping[str, object]) -> None:
+    """Send an answer to where Slack wants it. Raises :class:`DeliveryError`."""
+    headers = {"Content-Type": "application/json; charset=utf-8"}
+    web.posting.deliver(url, json.dumps(document).encode(), headers, to="Slack", limits=LIMITS, setting="", advice={})

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 from lastbeat.alerts import facts
 from lastbeat.alerts import first_lines as first
 from lastbeat.model.alert import NAMES_LIMIT, MentionedPerson, Message
+from lastbeat.model.status import Status
 from lastbeat.model.text import fit, newest, one_line
 from lastbeat.model.version import __version__
 
@@ -63,16 +64,58 @@ def payload(message: Message) -> Block:
     }
 
 
-def head(message: Message) -> Block:
-    """The head of a thread, with the current state in brief. The alerts are replies below it. Pure."""
+def head(message: Message, *, buttons: bool = False) -> Block:
+    """The head of a thread, with the current state in brief. The alerts are replies below it. ``buttons``: with what
+    people can do about a run, for an app whose clicks are answered. Pure."""
     known = [fact for fact in facts.facts(message) if fact.label in {"Step", "Attempt"}]
     as_of = f"As of {escape(facts.moment(message.at), 100)} · the alerts are in this thread"
     blocks = (
         *_first_blocks(message),
         {"type": "section", "fields": [_field(fact) for fact in known]} if known else None,
         {"type": "context", "elements": [_mrkdwn(as_of)]},
+        _buttons(message) if buttons and message.member_count <= 0 else None,
     )
     return {**payload(message), "blocks": [block for block in blocks if block is not None]}
+
+
+def _buttons(message: Message) -> Block:
+    """What people can do about the run. Each button names the attempt and the status that it was shown for."""
+    value = f"{message.run_id} {message.attempt} {message.status.value}"
+    lives = message.status in {Status.RUNNING, Status.TIMED_OUT}
+    offered = {
+        "ack": (message.severity != "info", "Acknowledge", ""),
+        "silence": (True, "Silence 4 h", ""),
+        "restart": (
+            message.restart is not None,
+            "Restart",
+            "A job that still runs is ended. The next one starts from the last complete checkpoint.",
+        ),
+        "stop": (lives, "Stop", "It ends as by Ctrl-C, and becomes CANCELLED. No restart policy undoes that."),
+        "show": (True, "Show cause", ""),
+    }
+    return {
+        "type": "actions",
+        "elements": [
+            {
+                "type": "button",
+                "action_id": f"lastbeat-{name}",
+                "text": _plain(label, 75),
+                "value": value,
+                **({"confirm": _confirm(f"{label} {message.run_id}?", what)} if what else {}),
+            }
+            for name, (may, label, what) in offered.items()
+            if may
+        ],
+    }
+
+
+def _confirm(title: str, what: str) -> Block:
+    return {
+        "title": _plain(title, 100),
+        "text": _plain(what, 300),
+        "confirm": _plain("Yes", 30),
+        "deny": _plain("No", 30),
+    }
 
 
 def _first_blocks(message: Message) -> list[Block | None]:

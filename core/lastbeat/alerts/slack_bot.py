@@ -121,7 +121,10 @@ _GONE: Final = frozenset(
 def channels(values: SettingValues) -> "tuple[SlackBot, ...]":
     """The bot's channel; none unless both token and channel are set."""
     app, name = values[SLACK_BOT_TOKEN], values[SLACK_CHANNEL]
-    return (SlackBot(app.token, name, values[SLACK_BOT_URL] or SLACK_BOT_URL.default),) if app and name else ()
+    if app is None or not name:
+        return ()
+    url = values[SLACK_BOT_URL] or SLACK_BOT_URL.default
+    return (SlackBot(app.token, name, url, buttons=bool(app.signing_secret)),)
 
 
 def doubts(values: SettingValues) -> Iterator[str]:
@@ -153,6 +156,8 @@ class SlackBot:
     channel: str
     url: str = SLACK_BOT_URL.default
     limits: HttpTimeouts = LIMITS
+    buttons: bool = False
+    """A dashboard answers clicks, since the app's signing secret is known."""
 
     @property
     def identity(self) -> str:
@@ -214,7 +219,7 @@ class SlackBot:
 
     def _updated(self, thread: Thread, message: Message) -> Thread | None:
         """Edit the head. Returns the updated thread, or None if the head is gone."""
-        shown = head(message)
+        shown = head(message, buttons=self.buttons)
         try:
             self._ask(
                 lambda client: client.chat_update(
@@ -226,7 +231,7 @@ class SlackBot:
         return Thread(thread.channel, thread.ts, message.order)
 
     def _begun(self, message: Message) -> Thread:
-        answer = self._post(self.channel, head(message))
+        answer = self._post(self.channel, head(message, buttons=self.buttons))
         place, ts = answer.get("channel"), answer.get("ts")
         if not (isinstance(place, str) and isinstance(ts, str) and 0 < len(place) <= 100 and 0 < len(ts) <= 100):
             raise DeliveryError(f"{self.describe}: it did not say where it posted", retryable=True)

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 
 from lastbeat.alerts import registry
 from lastbeat.alerts.port import Channel, DeliveryError, Receipt
+from lastbeat.alerts.slack_bot import SlackApp
 from lastbeat.model.alert import Message
 from lastbeat.model.setting import Setting, SettingValues
 from support.http_sink import Answer, closed_port, http_sink
@@ -59,7 +60,11 @@ def pager(key: str, port: int) -> dict[str, object]:
 
 def bot(channel: str, port: int) -> dict[str, object]:
     url = f"http://127.0.0.1:{port}/api/"
-    return {"SLACK_BOT_TOKEN": BOT, "SLACK_CHANNEL": channel, "LASTBEAT_SLACK_BOT_URL": url}
+    return {
+        "SLACK_BOT_TOKEN": SlackApp(BOT, "8f742231b10e8888abcd99baac85a5aa"),
+        "SLACK_CHANNEL": channel,
+        "LASTBEAT_SLACK_BOT_URL": url,
+    }
 
 
 # A new channel needs a row, or this suite fails for it.

@@ -3,16 +3,22 @@
 import hashlib
 import hmac
 import io
+import json
 import threading
+from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
+from lastbeat.alerts.slack_blocks import head
+from lastbeat.alerts.slack_bot import channels
+from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.state import State
-from lastbeat.model.status import Status
+from lastbeat.model.status import Event, Status
 from lastbeat.settings import load
 from lastbeat.stores.port import UnreachableError
 from lastbeat.watch.record.codec import decode_record, encode
@@ -43,9 +49,13 @@ def store() -> MemoryStore:
     return made
 
 
-def sent(store: MemoryStore, text: str, *, limit_s: float = 60.0, **changed: str) -> Got:
+def sent(
+    store: MemoryStore, text: str, *, limit_s: float = 60.0, posted: list[Any] | None = None, **changed: str
+) -> Got:
     """The answer to ``/lastbeat TEXT``, but for what is ``changed`` of the request."""
-    form = {"command": "/lastbeat", "text": text, "user_id": "U1", "user_name": "ana", "channel_name": "alerts",
+    given = json.loads(changed.pop("form", "null"))
+    form = given or {"command": "/lastbeat", "text": text,
+            "user_id": "U1", "user_name": "ana", "channel_name": "alerts",
             "channel_id": changed.pop("channel", "C0123456789")}  # fmt: skip
     body = urlencode(form).encode()
     at = changed.pop("at", str(NOW))
@@ -57,7 +67,10 @@ def sent(store: MemoryStore, text: str, *, limit_s: float = 60.0, **changed: str
         "wsgi.input": io.BytesIO(changed.pop("body", "").encode() or body),
         **changed,
     }
-    console = SlackConsole(SETTINGS, store, clock=lambda: NOW, limit_s=limit_s)
+    told: list[Any] = [] if posted is None else posted
+    console = SlackConsole(
+        SETTINGS, store, clock=lambda: NOW, limit_s=limit_s, post=lambda url, document: told.append((url, document))
+    )
     return ask(app(slack=console.answer), "/slack", method="POST", environ=environ)
 
 
@@ -162,3 +175,90 @@ def test_without_a_signing_secret_there_is_no_such_address(store: MemoryStore) -
     answered = SlackConsole(bare, store, clock=lambda: NOW).answer(b"", str(NOW), "v0=")
     assert answered.status.startswith("404")
     assert ask(app(), "/slack", method="POST").status == 404
+
+
+ALERT = Message(
+    run_id="run-1", event=Event.FAILED, status=Status.FAILED, reason="boom",
+    at=datetime(2026, 8, 5, tzinfo=timezone.utc), restart="not restarted: boom",
+)  # fmt: skip
+
+
+def pressed(store: MemoryStore, action: str, value: str = "run-1 1 FAILED", at: int = NOW, channel: str = "C0123456789",
+            **changed: Any) -> list[Any]:  # fmt: skip
+    """What updates the message after a press of the button ``action``."""
+    payload = {
+        "type": "block_actions",
+        "user": {"id": "U1", "username": "ana"},
+        "channel": {"id": channel, "name": "privategroup"},
+        "response_url": "https://hooks.slack.com/actions/T1/2/x",
+        "message": {"text": "FAILED", "blocks": head(ALERT, buttons=True)["blocks"]},
+        "actions": [{"action_id": f"lastbeat-{action}", "value": value}],
+        **changed,
+    }
+    told: list[Any] = []
+    got = sent(store, "", posted=told, form=json.dumps({"payload": json.dumps(payload)}), at=str(at))
+    assert (got.status, got.json) == ((200, {}) if not changed else (401, got.json))
+    return told
+
+
+def buttons(document: Any) -> list[str]:
+    return [
+        each["action_id"] for block in document["blocks"] if block["type"] == "actions" for each in block["elements"]
+    ]
+
+
+def test_a_press_acts_and_its_message_loses_the_button_and_says_by_whom(store: MemoryStore) -> None:
+    assert buttons(head(ALERT, buttons=True)) == [f"lastbeat-{each}" for each in ("ack", "silence", "restart", "show")]
+    ((url, document),) = pressed(store, "ack")
+    assert url == "https://hooks.slack.com/actions/T1/2/x"
+    assert acknowledged(store) == ("ana, in Slack", "")
+    assert document["replace_original"] is True
+    assert "lastbeat-ack" not in buttons(document)
+    assert document["blocks"][-1]["elements"][0]["text"] == "run-1 is acknowledged by ana, in Slack."
+    assert "done already" in pressed(store, "ack")[0][1]["text"], "the same request again"
+    assert "acknowledged already" in pressed(store, "ack", at=NOW - 1)[0][1]["text"], "another press"
+
+
+@pytest.mark.parametrize(
+    ("action", "more", "says"),
+    [
+        pytest.param("silence", {}, "run-1 is silenced for 4h 00m by ana, in Slack.", id="a silence"),
+        pytest.param("show", {}, "Run run-1: FAILED", id="the cause"),
+        pytest.param("restart", {}, "run-1 is not supervised", id="a restart of what nobody supervises"),
+        pytest.param("stop", {}, "run run-1 is over", id="the end of what is over"),
+        pytest.param("ack", {"value": "run-1 2 FAILED"}, "has changed since this message", id="another attempt"),
+        pytest.param("ack", {"value": "run-1 1 TIMED_OUT"}, "has changed since this message", id="another status"),
+        pytest.param("ack", {"value": "../x"}, "contains '/'", id="no run"),
+        pytest.param("sing", {}, "knows no button", id="a button of a newer version"),
+        pytest.param("ack", {"channel": "C9"}, "Only the buttons in", id="another channel"),
+    ],
+)
+def test_what_becomes_of_a_press(store: MemoryStore, action: str, more: dict[str, Any], says: str) -> None:
+    ((_, document),) = pressed(store, action, **more)
+    told = document["blocks"][-1]["elements"][0]["text"] if document["replace_original"] else document["text"]
+    assert says in told
+    assert acknowledged(store) is None
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({"response_url": "https://evil.example/x"}, id="an answer to another host"),
+        pytest.param({"actions": []}, id="no button"),
+        pytest.param({"message": None}, id="no message"),
+    ],
+)
+def test_what_is_no_press_does_nothing(store: MemoryStore, changed: dict[str, Any]) -> None:
+    assert pressed(store, "ack", **changed) == []
+    assert acknowledged(store) is None
+
+
+def test_only_an_app_whose_clicks_are_answered_has_buttons() -> None:
+    assert buttons(head(ALERT)) == []
+    running = replace(ALERT, status=Status.TIMED_OUT, event=Event.TIMED_OUT)
+    assert [*buttons(head(running, buttons=True))][-2:] == ["lastbeat-stop", "lastbeat-show"]
+    for block in head(running, buttons=True)["blocks"][-1]["elements"]:
+        assert ("confirm" in block) is (block["action_id"] in {"lastbeat-restart", "lastbeat-stop"})
+        assert len(block["value"]) <= 2000
+    (bot,) = channels(SETTINGS.values)
+    assert (bot.buttons, bot.token) == (True, TOKEN)

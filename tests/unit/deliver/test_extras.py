@@ -6,11 +6,12 @@ import pytest
 
 from lastbeat.alerts import registry
 from lastbeat.alerts.port import DeliveryError
+from lastbeat.alerts.slack_bot import SlackApp
 from lastbeat.model.setting import SettingValues
 from support.messages import FAILED
 
 APPRISE = {"LASTBEAT_APPRISE_URLS": ("json://127.0.0.1:9/secret-path",)}
-BOT = {"SLACK_BOT_TOKEN": "xoxb-123456789012-123456789012-abcdefABCDEF", "SLACK_CHANNEL": "alerts"}
+BOT = {"SLACK_BOT_TOKEN": SlackApp("xoxb-123456789012-123456789012-abcdefABCDEF"), "SLACK_CHANNEL": "alerts"}
 EXTRAS = {"apprise": ("apprise", APPRISE), "slack": ("slack_sdk", BOT)}
 
 

@@ -45,6 +45,8 @@ _LOOK_MOST: Final = 200
 
 BODY_BYTES: Final = 4096
 """Longest request body, in bytes. A silence takes less, since each of its texts is bounded."""
+SLACK_BYTES: Final = 64 * 1024
+"""Longest request body of Slack's, in bytes: a press of a button brings the message with it."""
 MAY: Final = "X-Lastbeat-May"
 """Response header: the page may offer what changes something, because its browser has the right to operate."""
 
@@ -157,7 +159,7 @@ class App:
         """The answer to a request that only its signature admits."""
         if method != "POST" or self._sources.slack is None:
             return refusal("404 Not Found", "There is nothing here.", data=True)
-        asked = _content(environ, data=True)
+        asked = _content(environ, data=True, most=SLACK_BYTES)
         if isinstance(asked, Response):
             return asked
         headers = (str(environ.get(f"HTTP_X_SLACK_{name}", "")) for name in ("REQUEST_TIMESTAMP", "SIGNATURE"))
@@ -233,14 +235,14 @@ def _read(source: Callable[[], Body | None], missing: tuple[str, str] = ("", "")
     return refusal("404 Not Found", *missing, data=True) if found is None else Response("200 OK", found)
 
 
-def _content(environ: Environ, *, data: bool) -> bytes | Response:
+def _content(environ: Environ, *, data: bool, most: int = BODY_BYTES) -> bytes | Response:
     """The body of a request, or why it is not read."""
     length = str(environ.get("CONTENT_LENGTH") or "")
     if not (length.isascii() and length.isdigit() and len(length) <= 15):
         return refusal("411 Length Required", "The request does not say how long its body is.", data=data)
-    if int(length) > BODY_BYTES:
-        most = f"The request has {int(length)} bytes; {BODY_BYTES} are the most."
-        return refusal("413 Content Too Large", most, data=data)
+    if int(length) > most:
+        what = f"The request has {int(length)} bytes; {most} are the most."
+        return refusal("413 Content Too Large", what, data=data)
     return cast("BinaryIO", environ["wsgi.input"]).read(int(length))
 
 
