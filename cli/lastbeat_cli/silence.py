@@ -72,7 +72,8 @@ def make_silence(store: Store, wish: SilenceWish, by: str, now: datetime) -> Sil
         notes.append(f"{wish.runs} was silenced until {until} by {made.extended.by}, and {longer}")
     if not is_pattern(wish.runs):
         length = format_duration(wish.length)
-        note_intervention(store, wish.runs, by, f"silenced it for {length}: {why}".removesuffix(": "))
+        unnoted = note_intervention(store, wish.runs, by, f"silenced it for {length}: {why}".removesuffix(": "))
+        notes += [unnoted] if unnoted is not None else []
     names = one_run.run_names(store)
     if names is None:
         unseen = f"whether it covers any run could not be seen in {store.url}"

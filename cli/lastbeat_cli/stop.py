@@ -265,13 +265,12 @@ def _process_here(training: RunningTraining) -> int | None:
 def ask_to_end(store: Store, name: str, request: StopRequest) -> str:
     """Write the request beside the run, unless one for this attempt exists. Returns a sentence for the user."""
     known = leave_request(store, name, request)
-    if known is None:
-        note_intervention(store, name, request.by, f"asked for its end: {request.why}".removesuffix(": "))
-    else:
+    if known is not None:
         when = f" {format_duration(store.clock() - known.at)} ago" if known.at is not None else ""
         return f"{known.by} has asked for that{when} already{f': {known.why}' if known.why else ''}."
     which = f" (attempt {request.attempt})" if request.attempt is not None else ""
-    return f"Asked for the end of run {name}{which}."
+    unnoted = note_intervention(store, name, request.by, f"asked for its end: {request.why}".removesuffix(": "))
+    return f"Asked for the end of run {name}{which}{f'; {unnoted}' if unnoted is not None else ''}."
 
 
 def _interrupt(process: int, training: RunningTraining) -> str:

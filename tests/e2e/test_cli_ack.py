@@ -53,11 +53,15 @@ def held(root: Path) -> dict[str, str | None]:
 def test_a_run_that_is_acknowledged_needs_attention_no_more_and_every_view_says_by_whom(
     root: Path, failed: RunFolder
 ) -> None:
-    assert [row["run_id"] for row in rows(root)] == ["llama", "well"]
+    older = RunFolder(root, "older")
+    older.metadata()
+    older.put("_error", "RuntimeError: boom\n", minutes_old=60)
+    sweep(root)
+    assert [row["run_id"] for row in rows(root)] == ["llama", "older", "well"]
     assert ack(root, "llama", "--note", "bad node, moving it") == "Acknowledged: llama\n"
     # By its record, and once the next pass has seen it, by the index of the fleet.
     for _ in range(2):
-        assert [row["run_id"] for row in rows(root)] == ["well", "llama"]
+        assert [row["run_id"] for row in rows(root)] == ["older", "llama", "well"]
         known = rows(root)[1]["acknowledged"]
         assert (known["by"].partition("@")[0], known["note"]) == ("ana", "bad node, moving it")
         assert "acknowledged by ana@" in call(LASTBEAT, "fleet", "--once", cwd=root.parent).stdout

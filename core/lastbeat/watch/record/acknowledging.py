@@ -51,15 +51,19 @@ def withdraw(store: Store, run_id: str, by: str) -> bool:
     return held
 
 
-def note_intervention(store: Store, run_id: str, by: str, what: str) -> None:
+def note_intervention(store: Store, run_id: str, by: str, what: str) -> str | None:
     """Add to the run's history what ``by`` has done in the silences, or beside the run. A run that no watcher has seen
-    has no history. Raises :class:`StoreError`."""
+    has no history. Returns None, or a sentence that says why it is not there: what was done is done all the same."""
     now = store.clock()
 
     def change(record: Record | None) -> Record | None:
         return None if record is None else record.with_intervention(now, by, what)
 
-    _repository(store, run_id).update(change)
+    try:
+        _repository(store, run_id).update(change)
+    except StoreError as error:
+        return f"the history of {run_id} could not be written, and does not say so: {error}"
+    return None
 
 
 def _repository(store: Store, run_id: str) -> RecordRepository:
