@@ -85,31 +85,31 @@ class SlackConsole:
             call_with_timeout(lambda: self._pressed(asked), self._limit_s, None)
             return Response("200 OK", json_body({}))
         late = "The store takes long to answer. It may have been done all the same: look again in a moment."
-        return call_with_timeout(lambda: self._answered(asked), self._limit_s, _said(late))
+        return call_with_timeout(lambda: self._answered(asked), self._limit_s, _reply(late))
 
     def _answered(self, asked: SlackCommand) -> Response:
         if self._channel not in asked.channels:
-            return _said(f"Type it in the channel that gets the alerts ({self._channel}): its members may act.")
+            return _reply(f"Type it in the channel that gets the alerts ({self._channel}): its members may act.")
         verb, *words = asked.words or ("",)
         try:
             match verb, words:
                 case "fleet", []:
-                    return _said(self._fleet_lines())
+                    return _reply(self._fleet_lines())
                 case "show", [run_id]:
-                    return _said(self._run_lines(check_run_id(run_id)))
+                    return _reply(self._run_lines(check_run_id(run_id)))
                 case (("ack" | "silence"), [about, *rest]):
                     if not claim(self._store, asked.key, self._store.clock()):
-                        return _said("This was done already.")
+                        return _reply("This was done already.")
                     done = self._acknowledge if verb == "ack" else self._silence
-                    return _said(done(about, rest, asked.by), shared=True)
-            return _said(f"Use {USAGE}")
+                    return _reply(done(about, rest, asked.by), shared=True)
+            return _reply(f"Use {USAGE}")
         except StoreError as fault:
-            return _said(f"Not done. {fault}{f': {fault.advice}' if fault.advice else ''}")
+            return _reply(f"Not done. {fault}{f': {fault.advice}' if fault.advice else ''}")
         except ValueError as fault:
-            return _said(f"Not done: {fault}. Use {USAGE}")
+            return _reply(f"Not done: {fault}. Use {USAGE}")
         except Exception:
             log.exception("a command from Slack could not be answered")
-            return _said("Not known to be done: this is a defect of lastbeat.")
+            return _reply("Not known to be done: this is a defect of lastbeat.")
 
     def _pressed(self, press: SlackPress) -> None:
         """Do what a button is for, and update its message; of what was not done tell its user alone."""
@@ -185,7 +185,7 @@ class SlackConsole:
         return " ".join((f"{runs} is silenced for {format_duration(length_s)} by {by}.", *made.notes))
 
 
-def _said(text: str, *, shared: bool = False) -> Response:
+def _reply(text: str, *, shared: bool = False) -> Response:
     return Response("200 OK", json_body(_text(text, shared=shared)))
 
 

@@ -82,7 +82,7 @@ def verified(secret: str, timestamp: str, signature: str, body: bytes, now_s: fl
     if "payload" in form:
         return _press(form["payload"][0], key)
     given = {name: one_line(values[0])[:_WORDS] for name, values in form.items()}
-    user = fit(given.get("user_name") or given.get("user_id") or "somebody", 60)
+    user = fit(given.get("user_name") or given.get("user_id") or "a member", 60)
     channels = frozenset(filter(None, (given.get("channel_id"), given.get("channel_name"))))
     return SlackCommand(tuple(given.get("text", "").split()), f"{user}, in Slack", channels, key)
 

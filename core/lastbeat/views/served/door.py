@@ -1,5 +1,5 @@
 """Admission to the dashboard, and the right to act. On loopback every user of this machine may view it; other clients
-need a token, and whoever acts needs the one for that."""
+need a token, and acting needs the one for that."""
 
 import hmac
 import ipaddress

@@ -1,4 +1,4 @@
-"""Requests of Slack's that were answered: each acts at most once, whoever sends it again, to whichever process.
+"""Requests of Slack's that were answered: each acts at most once, however often it is sent, to any process.
 
 A process that dies after its claim has perhaps done nothing. Then the user sees no answer, and types it again.
 """
