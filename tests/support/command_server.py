@@ -18,6 +18,7 @@ import tempfile
 import termios
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -65,7 +66,7 @@ class CommandServer:
             finally:
                 os.close(writing)
             said = os.fdopen(reading, "rb", buffering=0)
-            return int.from_bytes(_read(said), "big"), said
+            return int.from_bytes(_read(said), "big", signed=True), said
 
     def _close(self) -> None:
         self._channel.close()
@@ -153,41 +154,65 @@ def _read(said: IO[bytes]) -> bytes:
 
 
 def serve(channel: socket.socket) -> None:
-    """Fork for each request until the tests are over."""
+    """Fork for each request until the tests are over, and say how each command has ended."""
     _load()
     # Or the first collection in each fork copies all of this.
     gc.collect()
     gc.freeze()
-    # What has ended is nobody's to wait for here: the fork that starts a command waits for it.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    channel.send(b"!")
-    while True:
-        asked, descriptors, _, _ = socket.recv_fds(channel, 1, _FILES)
-        if not asked:
-            return
-        if os.fork() == 0:
-            channel.close()
-            try:
-                status = _run(descriptors)
-            except SystemExit as done:
-                status = done.code if isinstance(done.code, int) else 1
-            _end(status)
-        for each in descriptors:
-            os.close(each)
+    ended, wake = socket.socketpair()
+    wake.setblocking(False)
+    signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    waiting: dict[int, int] = {}
+    with ended, wake:
+        channel.send(b"!")
+        while True:
+            ready, _, _ = select.select([channel, ended], [], [])
+            if ended in ready:
+                ended.recv(4096)
+                _answer(waiting)
+            if channel not in ready:
+                continue
+            asked, descriptors, _, _ = socket.recv_fds(channel, 1, _FILES)
+            if not asked:
+                return
+            pid = os.fork()
+            if pid == 0:
+                for ours in (channel, ended, wake):
+                    ours.close()
+                for others in waiting.values():
+                    os.close(others)
+                try:
+                    status = _run(descriptors)
+                except SystemExit as done:
+                    status = done.code if isinstance(done.code, int) else 1
+                _end(status)
+            *streams, waiting[pid] = descriptors
+            for each in streams:
+                os.close(each)
+            _write(waiting[pid], pid)
+
+
+def _answer(waiting: dict[int, int]) -> None:
+    """Say for each command that has ended how it did. ``waiting`` maps process ids to where that is written."""
+    for pid, said in list(waiting.items()):
+        done, ended = os.waitpid(pid, os.WNOHANG)
+        if done:
+            _write(said, os.waitstatus_to_exitcode(ended))
+            os.close(waiting.pop(pid))
+
+
+def _write(said: int, number: int) -> None:
+    # The test that asked may be over.
+    with suppress(BrokenPipeError):
+        os.write(said, number.to_bytes(4, "big", signed=True))
 
 
 def _run(descriptors: Sequence[int]) -> int:
-    """Start the command, and answer for it. Returns in the command's process alone, with its exit status."""
+    """Run the command, in its own process. Returns its exit status."""
     request, *streams, said = descriptors
+    signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    pid = os.fork()
-    if pid != 0:
-        try:
-            os.write(said, pid.to_bytes(4, "big"))
-            _, ended = os.waitpid(pid, 0)
-            os.write(said, os.waitstatus_to_exitcode(ended).to_bytes(4, "big", signed=True))
-        finally:
-            os._exit(0)
     with os.fdopen(request, "rb") as file:
         file.seek(0)
         asked = json.load(file)
