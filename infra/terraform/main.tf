@@ -4,7 +4,7 @@ terraform {
   required_providers {
     aws = {
       source  = "hashicorp/aws"
-      version = ">= 5.40"
+      version = ">= 6.29"
     }
   }
 }
@@ -16,7 +16,7 @@ data "aws_region" "this" {}
 locals {
   account   = data.aws_caller_identity.this.account_id
   partition = data.aws_partition.this.partition
-  region    = data.aws_region.this.name
+  region    = data.aws_region.this.region
   runs      = "arn:${local.partition}:s3:::${var.bucket}/${var.prefix}"
   webhook = (
     var.slack_webhook_parameter != "" ? "ssm:${var.slack_webhook_parameter}" :
@@ -51,6 +51,7 @@ resource "aws_lambda_function" "watchdog" {
       LASTBEAT_SLACK_WEBHOOK_FROM = local.webhook
       LASTBEAT_INTERVAL_SECONDS   = var.interval_minutes * 60
       LASTBEAT_QUEUE_URL          = aws_sqs_queue.work.url
+      LASTBEAT_DIGEST             = var.digest
       LASTBEAT_SWEEP              = "fanout:${var.fanout_runs}"
       LASTBEAT_STATE_DIR          = "/tmp/lastbeat"
       POWERTOOLS_SERVICE_NAME     = var.name

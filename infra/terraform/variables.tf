@@ -44,6 +44,24 @@ variable "settings" {
   default     = {}
 }
 
+variable "digest" {
+  description = "Time of day and zone of a daily digest, 08:00 Europe/Zurich for example; empty for none."
+  type        = string
+  default     = ""
+}
+
+variable "page_token" {
+  description = "Token of 16 to 200 letters, digits and ._~- that opens the page of the fleet at an address of its own; empty for no page."
+  type        = string
+  default     = ""
+  sensitive   = true
+
+  validation {
+    condition     = can(regex("^([A-Za-z0-9._~-]{16,200})?$", var.page_token))
+    error_message = "A token has 16 to 200 letters, digits and ._~-."
+  }
+}
+
 variable "slack_webhook_parameter" {
   description = "Name of the SecureString in Parameter Store that holds the Slack webhook, with its leading slash; empty for none."
   type        = string

@@ -32,7 +32,10 @@ VALUES = {
     "aws_sqs_queue.work.arn": "<Work.Arn>",
     "aws_sqs_queue.lost_events.arn": "<LostEvents.Arn>",
 }
-LOG = ("${aws_cloudwatch_log_group.watchdog.arn}:*", "<WatchdogLog.Arn>")
+LOGS = {
+    "${aws_cloudwatch_log_group.watchdog.arn}:*": "<WatchdogLog.Arn>",
+    "${aws_cloudwatch_log_group.page[0].arn}:*": "<PageLog.Arn>",
+}
 """CloudFormation's attribute ends in an asterisk, Terraform's does not."""
 
 
@@ -63,7 +66,7 @@ def plain(value: Any) -> Any:
 
 
 def resolved(text: str) -> str:
-    return re.sub(r"\$\{([\w.]+)\}", lambda found: VALUES[found[1]], text.replace(*LOG))
+    return re.sub(r"\$\{([\w.]+)\}", lambda found: VALUES[found[1]], LOGS.get(text, text))
 
 
 def allowed(document: dict[str, Any]) -> Iterator[Permission]:
@@ -87,7 +90,26 @@ def test_its_role_may_do_what_the_templates_may_and_no_more(module: dict[str, di
     theirs = set(allowed(module["aws_iam_policy_document"]["watchdog"]))
     assert len(ours) > 20
     assert theirs == ours
-    assert set(module["aws_iam_role_policy"]) == {"watchdog"}
+    assert set(module["aws_iam_role_policy"]) == {"watchdog", "page"}
+
+
+def test_the_pages_role_may_do_what_the_templates_may_and_both_exist_with_a_token_alone(
+    module: dict[str, dict[str, Any]],
+) -> None:
+    given = GIVEN | {"PageToken": "x" * 20}
+    stack = Stack(transformed(**given), given, {})
+    theirs = set(allowed(module["aws_iam_policy_document"]["page"]))
+    assert theirs == set(permissions(stack.policies("PageRole")))
+    assert {each.action for each in theirs} >= {"s3:GetObject", "s3:ListBucket"}
+    everything = [each for kind, named in module.items() if kind.startswith("aws_") for each in named.items()]
+    of_page = {name: each for name, each in everything if name.startswith("page")}
+    assert all(each["count"] == "${local.page}" for each in of_page.values())
+    calls = stack.of_type("AWS::Lambda::Permission").values()
+    ours = {each["Action"] for each in calls if each["Principal"] == "*"}
+    assert {each["action"] for each in module["aws_lambda_permission"].values() if each["principal"] == "*"} == ours
+    assert ours == {"lambda:InvokeFunctionUrl", "lambda:InvokeFunction"}
+    # Without the condition anybody with an account of AWS could call the function.
+    assert module["aws_lambda_permission"]["page_call"]["invoked_via_function_url"] is True
 
 
 def test_its_alarms_are_the_templates(module: dict[str, dict[str, Any]]) -> None:
