@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from lastbeat.training.sdk import flight_recorder as flight_recorder
     from lastbeat.training.sdk import learning as learning
     from lastbeat.training.sdk import log_shipping as log_shipping
+    from lastbeat.training.sdk import notebook as notebook
     from lastbeat.training.sdk import process_exit as process_exit
     from lastbeat.training.sdk import raising as raising
     from lastbeat.training.sdk import run_ids as run_ids

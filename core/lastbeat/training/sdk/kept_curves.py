@@ -31,7 +31,7 @@ MOST_BYTES: Final = 3 * 1024 * 1024
 KEPT_ATTEMPTS: Final = 8
 """The documents of older attempts are deleted."""
 _FIELDS: Final = 6
-_Bucket = tuple[float, float, float, float, float, float]
+Bucket = tuple[float, float, float, float, float, float]
 """Unix time and step of its last value, mean, least, greatest, and number of values. A mean that is not finite stands
 for a value that is not; the least and the greatest are of the finite ones."""
 
@@ -41,7 +41,7 @@ class KeptCurve:
 
     def __init__(self) -> None:
         self._closed = array("d")
-        self._open: _Bucket | None = None
+        self._open: Bucket | None = None
         self._width = 1
         self._last_step: int | None = None
 
@@ -63,7 +63,7 @@ class KeptCurve:
 
     def halve(self) -> None:
         """Let each two neighbours become one."""
-        buckets = list(self._buckets())
+        buckets = list(self.buckets())
         pairs = zip(buckets[::2], buckets[1::2], strict=False)
         self._open = buckets[-1] if len(buckets) % 2 else None
         self._closed = array("d", (number for pair in pairs for number in _merged(*pair)))
@@ -71,19 +71,19 @@ class KeptCurve:
 
     def rows(self) -> Iterator[str]:
         """Each bucket as a row of JSON: Unix time, step, mean, and the least and greatest value if they differ."""
-        for at, step, mean, least, greatest, _ in self._buckets():
+        for at, step, mean, least, greatest, _ in self.buckets():
             shown = f"{mean:.6g}" if isfinite(mean) else f'"{json_number(mean)}"'
             band = f",{least:.6g},{greatest:.6g}" if least < greatest else ""
             yield f"[{at:.3f},{step:.0f},{shown}{band}]"
 
-    def _buckets(self) -> Iterator[_Bucket]:
+    def buckets(self) -> Iterator[Bucket]:
         numbers = iter(self._closed)
         yield from zip(*[numbers] * _FIELDS, strict=True)
         if self._open is not None:
             yield self._open
 
 
-def _merged(one: _Bucket, other: _Bucket) -> _Bucket:
+def _merged(one: Bucket, other: Bucket) -> Bucket:
     many = one[-1] + other[-1]
     odd = next((each[2] for each in (one, other) if not isfinite(each[2])), None)
     mean = one[2] * (one[-1] / many) + other[2] * (other[-1] / many) if odd is None else odd
@@ -110,6 +110,11 @@ class KeptCurves(BeatTask):
         if value is None or (name not in self._curves and len(self._curves) >= MOST_CURVES):
             return
         self._is_new |= self._curves.setdefault(name, KeptCurve()).add(at, step, float(value))
+
+    def buckets(self, name: str) -> list[Bucket]:
+        """What a curve has so far, oldest first."""
+        curve = self._curves.get(name)
+        return [] if curve is None else list(curve.buckets())
 
     def write(self, beat: Beat) -> None:
         if beat.attempt is None or not self._is_new or (beat.ending is None and monotonic() < self._due):

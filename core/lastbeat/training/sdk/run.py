@@ -178,6 +178,14 @@ class Run:
             safe_log(logging.DEBUG, "the address of this run's page is not known: %s", fault_text(fault))
             return None
 
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows for this run. None if that fails; it then shows the object's name."""
+        try:
+            return sdk.notebook.html_of(self)
+        except Exception as fault:  # noqa: BLE001 - a notebook may be training's process
+            safe_log(logging.DEBUG, "the run cannot be shown: %s", fault_text(fault))
+            return None
+
     def _keep_metrics(self, step: object, metrics: dict[str, object], first: str | None) -> None:
         """Keep the metrics of this step and the one before, because they are of different kinds."""
         same_name = type(first) is str and type(self._first_metric) is str and first == self._first_metric
