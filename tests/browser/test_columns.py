@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from lastbeat.model.named_view import NamedView
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.views.named_views import save_view
-from support.browser import OpenTab, serious_faults
+from support.browser import PHONE, OpenTab, serious_faults
 from support.cli import RunFolder
 from support.seen_page import expect_rows, filter_box
 
@@ -62,3 +62,26 @@ def test_columns_orders_groups_and_views(dashboard: Callable[..., str], tab: Ope
     page.get_by_label("Show a view").select_option("hmine")
     expect(page.locator("tr.by")).to_have_count(2)
     assert json.loads(page.evaluate("localStorage.getItem('lastbeat-views')"))["mine"]["group"] == "owner"
+
+
+def test_words_lie_side_by_side_and_a_fault_leaves_room_to_type(
+    dashboard: Callable[..., str], tab: OpenTab, tmp_path: Path
+) -> None:
+    run = RunFolder(tmp_path / "runs", "sweep3-lr0.0001-seed4")
+    run.metadata()
+    run.progress(step=380, total_steps=500)
+    run.put("_complete")
+    page = tab(dashboard(tmp_path / "runs")).page
+    row = page.locator("tbody tr").first
+    expect(row).to_contain_text("SUCCEEDED")
+    filter_box(page).fill("/(a+)+$/")
+    expect(page.locator(".found")).to_contain_text("repeats a group")
+    assert filter_box(page).evaluate("box => box.clientWidth") >= 100
+    filter_box(page).fill("")
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    expect(row.locator(".c-cause")).to_be_visible()
+    percent, why = (
+        row.locator(part).evaluate("it => it.getBoundingClientRect().toJSON()")
+        for part in (".steps span:last-child", ".c-cause")
+    )
+    assert percent["right"] <= why["left"]

@@ -10,7 +10,7 @@ from support.browser import settled
 SIGNS = {
     "FAILED": "✖", "TIMED_OUT": "◷", "RUNNING (WARNING)": "▲", "UNKNOWN": "?", "RUNNING": "●", "SUCCEEDED": "✔",
 }  # fmt: skip
-NEEDS = "Need people"
+NEEDS = "Needs attention"
 
 
 def row(page: Page, run_id: str) -> Locator:

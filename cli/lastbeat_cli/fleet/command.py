@@ -183,7 +183,7 @@ def lines(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs, a
         *head.head(view, view.at, columns, signs_of, _MOST),
         *body,
         *head.notes(view, columns, signs_of, _MOST),
-        *(line(f"Note: no run says anything under {harmless(key, 100)}", "dim") for key in asked.unknown(view.rows)),
+        *(line(f"Note: no run reports {harmless(key, 100)}", "dim") for key in asked.unknown(view.rows)),
     ]
 
 
@@ -204,7 +204,7 @@ def _table(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs, 
         if told <= MOST_TOLD:
             yield from map(signs_of.line, _why(row, view.at, rendered(each, colours=False), columns))
     if told > MOST_TOLD:
-        text = f"Why, and what to do, is shown for the first {MOST_TOLD} of {told:,} that need people; "
+        text = f"Why, and what to do, is shown for the first {MOST_TOLD} of {told:,} that need attention; "
         yield from (
             line(part, "dim") for part in sentence(f"{text}lastbeat show RUN tells it of any.", columns, _LINES)
         )

@@ -41,7 +41,7 @@ def none(view: FleetView) -> str:
     if view.at is None or (view.fault is not None and not view.rows):
         return ""
     if others := len(view.rows):
-        return f"no run is like that; {counted(others, 'other')} can be seen without globs, --status and --filter"
+        return f"No run matches; {counted(others, 'other')} can be seen without globs, --status and --filter"
     if view.older:
         return "no run lives, or did within that time; --since 30d goes further back"
     return (
@@ -100,7 +100,7 @@ def _warnings(view: FleetView, now: datetime | None) -> Iterator[tuple[str, str]
     elif view.watching.recorded_at is not None and view.at is not None and _anything_lives(view.rows):
         yield f"No sweep runs; {_by_watch(view)}; lastbeat sweep watches all runs", "dim"
     elif view.watching == WatchState() and view.at is not None and _anything_lives(view.rows):
-        text = "! No pass was made over this fleet: lastbeat sweep alerts people, this only looks"
+        text = "! Nothing watches this fleet yet: lastbeat sweep sends alerts, this view is read-only"
         yield text, "dim"
     if view.unread:
         yield f"… {counted(view.unread, 'document is', 'documents are')} still to be read", "dim"

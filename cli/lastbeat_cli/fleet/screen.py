@@ -22,7 +22,7 @@ _WORDS: Final = (
 )  # fmt: skip
 _ACTIONS: Final = {"enter": "open", "right": "open", "l": "logs", "c": "compare"}
 """Key → what the caller does to the chosen run."""
-NEEDS: Final = "who needs people"
+NEEDS: Final = "needs attention"
 FILTERS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("all", ()),
     (NEEDS, ()),
@@ -41,7 +41,7 @@ HELP: Final = (
     "↑ ↓  j k       up and down; PageUp, PageDown, Home, End, g and G too",
     "Enter          all about the run, t its curves; q or Escape comes back",
     "/, or paste    filter: oom, owner:ana, lr>1e-4, *-seed1, -word; Escape ends it",
-    "f              which statuses are shown: all, who needs people, one alone",
+    "f              which statuses are shown: all, needs attention, one alone",
     "S  C           sort by keys, loss,-lr; choose columns, run,loss,lr (none: usual)",
     "l              the run's log as it grows",
     "Space  c       tick runs; compare those that are ticked with this one",
@@ -50,7 +50,7 @@ HELP: Final = (
     "Ctrl-Z         back to the shell; fg comes back here",
     "?              this help",
     "",
-    "Runs that need people come first. STATUS is as the last pass recorded it;",
+    "Runs that need attention come first. STATUS is as the last pass recorded it;",
     "RUNNING? is silent for longer than the limit, and no pass has judged that.",
     "BEAT is the age of the last heartbeat, AGE that of the step from 5 minutes on.",
     "It sends no alerts: lastbeat sweep and lastbeat watch do.",
@@ -227,7 +227,7 @@ class FleetScreen:
 
     def _none(self, view: FleetView, columns: int) -> list[Line]:
         if self._text or self._filter:
-            return [line("  no run is like that; Escape shows all", "dim")]
+            return [line("  No run matches; Escape shows all", "dim")]
         return [line(f"  {part}", "dim") for part in sentence(fleet_head.none(view), columns - 2, _DETAIL_LINES)]
 
     def _detail(self, now: datetime | None, columns: int, count: int) -> list[Line]:

@@ -1,4 +1,4 @@
-"""A fleet as one plain table: what stands below the rows of those that need people."""
+"""A fleet as one plain table: what stands below the rows of those that need attention."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -71,7 +71,7 @@ def test_it_is_told_of_so_many_and_no_more() -> None:
     many = [Row(f"oom-{n:03}", ShownState(Status.FAILED, LONG, action="→" * 5), since=NOW - HOUR) for n in range(300)]
     lines = shown(*many)
     assert sum(line.startswith("    ") for line in lines) == command.MOST_TOLD * 3
-    assert "of 300 that need people" in lines[-1] + lines[-2]
+    assert "of 300 that need attention" in lines[-1] + lines[-2]
 
 
 def test_a_file_without_utf8_gets_ascii() -> None:

@@ -130,7 +130,7 @@ def test_filtering_by_text() -> None:
 def test_a_key_that_is_typed_into_the_filter_does_nothing_else() -> None:
     seen = Seen()
     assert seen.press("/", "q", "s", "?") is None
-    assert "no run is like that" in seen.text
+    assert "No run matches" in seen.text
     assert "/qs?_" in seen.text
 
 
@@ -140,7 +140,7 @@ def test_filtering_by_status() -> None:
     for _ in range(11):
         seen.press("f")
         told.append((seen.lines()[-1].split("status: ")[1].split("  ")[0], len(seen.screen.in_sight)))
-    assert told[0] == ("who needs people", 2)
+    assert told[0] == ("needs attention", 2)
     assert ("FAILED", 1) in told
     assert ("SUCCEEDED", 1) in told
     assert ("UNKNOWN", 0) in told
@@ -202,7 +202,7 @@ def test_nobody_needs_to_look_at_what_is_acknowledged() -> None:
     given = Acknowledgement(NOW, "ana@h", "")
     seen = Seen(replace(FLEET, rows=tuple(replace(row, acknowledged=given) for row in RUNS)))
     seen.press("f")
-    assert "who needs people" in seen.lines()[-1]
+    assert "needs attention" in seen.lines()[-1]
     assert seen.screen.in_sight == []
 
 
@@ -219,7 +219,7 @@ def test_a_narrow_terminal_tells_how_to_quit_before_anything_else() -> None:
     assert "q quit  ? help" in Seen(columns=40).lines()[-1]
     filtered = Seen(columns=50)
     filtered.press("f")
-    assert "f status: who needs people" in filtered.lines()[-1], "what hides runs is said"
+    assert "f status: needs attention" in filtered.lines()[-1], "what hides runs is said"
 
 
 PASTED = [
@@ -240,7 +240,7 @@ def test_what_is_pasted_is_looked_for(keys: list[str], foot: str) -> None:
 
 NO_ROWS = [
     pytest.param(replace(FLEET, rows=()), "lastbeat exec", id="of an empty fleet how a run comes to be there"),
-    pytest.param(FLEET, "no run is like that", id="where the command line asks for none of those that there are"),
+    pytest.param(FLEET, "No run matches", id="where the command line asks for none of those that there are"),
 ]
 
 
@@ -280,7 +280,7 @@ HEADS = [
         "No sweep runs; lastbeat watch recorded one run 9s ago; ",
         id="or ever were",
     ),
-    pytest.param(replace(FLEET, watching=WatchState()), "! No pass was made over this fleet", id="or ever has"),
+    pytest.param(replace(FLEET, watching=WatchState()), "! Nothing watches this fleet yet", id="or ever has"),
     pytest.param(
         replace(FLEET, fault=StoreOutage("s3://bucket: access denied", "Check the key.", NOW - timedelta(minutes=5))),
         "! The fleet cannot be seen for 5m: s3://bucket: access denied",

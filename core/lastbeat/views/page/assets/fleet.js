@@ -337,7 +337,7 @@ const Fleet = (() => {
   function build(main) {
     const chips = new Map([ALL, Choice.NEED, ...Object.keys(Draw.STATUSES)].map((name) => [name,
       el("button", { type: "button", class: "chip", "aria-pressed": "false", on: { click: () => toggle(name) } },
-        name === ALL ? "All" : name === Choice.NEED ? "Need people" : Draw.status(name), " ",
+        name === ALL ? "All" : name === Choice.NEED ? "Needs attention" : Draw.status(name), " ",
         el("span", { class: "many" }))]));
     const input = el("input", { type: "search", id: "filter", autocomplete: "off", spellcheck: "false",
       maxlength: Choice.MOST_TEXT, placeholder: "Filter runs  ( / )", "aria-keyshortcuts": "/",
@@ -346,7 +346,7 @@ const Fleet = (() => {
     input.value = Choice.words;
     const sortBy = el("select", { id: "sort-by", on: { change: () => { Choice.sortBy(sortBy.value); changed(); } } },
       [...Choice.columns].map(([key, { title }]) =>
-        el("option", { value: key }, key === "status" ? "who needs people" : title)));
+        el("option", { value: key }, key === "status" ? "needs attention" : title)));
     const parts = {
       chips, input, sortBy, heads: new Map(), headed: null,
       head: el("tr", { role: "row" }),

@@ -159,7 +159,7 @@ const Rows = (() => {
    * down: whether its first press sorts from large to small; facts: what its cell is made of; draw: what is in it;
    * none: whether a card leaves it out; label: its name on a card. */
   const COLUMNS = Object.freeze([
-    { key: "status", title: "Status", hint: "who needs people first", by: (_row, rank) => rank,
+    { key: "status", title: "Status", hint: "what needs attention first", by: (_row, rank) => rank,
       facts: (row, context) => [row.shown, row.doubt, row.stands_still, row.since,
         row.since && Format.age(row.since, context.at)], draw: statusCell },
     { key: "run", title: "Run", by: (row) => row.run_id.toLowerCase(), facts: () => [],
