@@ -92,7 +92,8 @@ class LookTools:
         return _fenced(self._run(*words))
 
     def _run(self, *words: str, stdin: str = "", whole: bool = False) -> str:
-        """What the command prints; without ``whole`` at most an answer of it. Raises :class:`ToolFailedError`."""
+        """What the command prints; without ``whole`` at most an answer of it, ``whole`` a document without the warnings
+        beside it. Raises :class:`ToolFailedError`."""
         command = [sys.executable, "-c", _LASTBEAT, *map(_checked, words)]
         with tempfile.TemporaryFile() as out:
             try:
@@ -101,7 +102,7 @@ class LookTools:
                     command,
                     input=stdin.encode("utf-8", "replace"),
                     stdout=out,
-                    stderr=subprocess.STDOUT,
+                    stderr=subprocess.DEVNULL if whole else subprocess.STDOUT,
                     env=self._environment,
                     timeout=_LIMIT_S,
                     check=False,

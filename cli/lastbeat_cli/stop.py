@@ -142,6 +142,8 @@ class PlannedStop:
     """What happens then, in sentences."""
     ask: Callable[[str, str], list[str]]
     """Asks for it, by this person, for this reason. Returns what was done, in sentences."""
+    attempt: int | None = None
+    """The attempt that is ended, as training says; None: it says none, or a job waits."""
 
 
 def plan_stop(settings: Settings, store: Store, name: str) -> PlannedStop:
@@ -175,7 +177,7 @@ def plan_stop(settings: Settings, store: Store, name: str) -> PlannedStop:
     else:
         told_of = list(outlook(training, None, name))
     policy = ("No restart policy undoes that.",) if record is not None and record.supervision is not None else ()
-    return PlannedStop(f"attempt {training.attempt or ''} {known}".strip(), (*told_of, *policy), end)
+    return PlannedStop(f"attempt {training.attempt or ''} {known}".strip(), (*told_of, *policy), end, training.attempt)
 
 
 def _call_off(store: Store, name: str, by: str) -> CalledOff | None:

@@ -30,12 +30,12 @@ def fleet(tmp_path: Path) -> Path:
     return run.root
 
 
-def asked(fleet: Path, *calls: tuple[str, dict[str, Any]], operate: bool = False) -> list[Any]:
+def asked(fleet: Path, *calls: tuple[str, dict[str, Any]], operate: bool = False, **more: str) -> list[Any]:
     """The names of all tools, and behind them the result of each call."""
     from mcp import Client  # noqa: PLC0415 - an extra
 
     async def converse() -> list[Any]:
-        settings = environment(fleet.parent, MONITORING_ROOT=str(fleet), COLUMNS="160")
+        settings = environment(fleet.parent, MONITORING_ROOT=str(fleet), COLUMNS="160", **more)
         async with Client(assistant.server(settings, operate=operate)) as client:
             tools = (await client.list_tools()).tools
             return [tools, *[await client.call_tool(name, given) for name, given in calls]]
@@ -76,9 +76,16 @@ def test_an_answer_is_marked_as_untrusted_and_holds_no_secret(
     assert SECRET not in said
 
 
+def test_warnings_of_lastbeat_leave_the_advice_readable(fleet: Path) -> None:
+    _, result = asked(fleet, ("suggest_action", {"run": "run-1"}), LASTBEAT_STALE_MINUTESS="3")
+    assert not result.is_error, text(result)
+    assert '"status": "FAILED"' in text(result)
+
+
 REFUSED = [
     pytest.param("show_run", {"run": "../elsewhere"}, "allowed are", id="an id that no run may have"),
     pytest.param("show_run", {"run": "gone"}, "there is no run gone", id="a run that is not there"),
+    pytest.param("suggest_action", {"run": "gone"}, "there is no run gone", id="advice about a run that is not there"),
     pytest.param("list_runs", {"pattern": "a\nb"}, "on one line", id="an argument of two lines"),
     pytest.param("list_runs", {"words": "x" * 501}, "at most 500 characters", id="an argument that is too long"),
     pytest.param("list_runs", {"status": "BROKEN"}, "is no status", id="a status that there is not"),

@@ -138,7 +138,7 @@ class SlackConsole:
             return _text("This was done already.")
         record = RecordRepository.of_run(self._store, check_run_id(run_id)).reload()
         if record is None or (str(record.attempt.number), record.status) != (attempt, status):
-            raise OutdatedError(f"{run_id} has changed since this message", "look at it again: its thread tells more")
+            raise _outdated(run_id)
         match verb:
             case "ack":
                 said = self._acknowledge(run_id, [], press.by)
@@ -146,6 +146,9 @@ class SlackConsole:
                 said = self._silence(run_id, [], press.by)
             case "stop" | "restart":
                 act = ACTS[verb](self._settings, self._store, run_id)
+                # Training may have begun another attempt that no pass has recorded yet.
+                if act.plan.attempt is not None and str(act.plan.attempt) != attempt:
+                    raise _outdated(run_id)
                 said = " ".join((*act.confirmed(act.seen, press.by, "in Slack"), f"By {press.by}."))
             case _:
                 raise OutdatedError(f"this lastbeat knows no button {verb[:40]!r}", "upgrade it")
@@ -183,6 +186,10 @@ class SlackConsole:
         wish = SilenceWish(check_glob(runs), timedelta(seconds=length_s), check_why(" ".join(words[1:])))
         made = make_silence(self._store, wish, by, self._store.clock())
         return " ".join((f"{runs} is silenced for {format_duration(length_s)} by {by}.", *made.notes))
+
+
+def _outdated(run_id: str) -> OutdatedError:
+    return OutdatedError(f"{run_id} has changed since this message", "look at it again: its thread tells more")
 
 
 def _reply(text: str, *, shared: bool = False) -> Response:

@@ -205,7 +205,10 @@ def _decoded(line: str) -> Any:
     """The JSON in ``line``. Raises ``ValueError``, also for text that is not fit to be shown."""
     if not line.isprintable() or ("\\" in line and _ESCAPED.search(line)):
         raise ValueError("it hides characters")
-    return json.loads(line)
+    try:
+        return json.loads(line)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _gist(blob: Blob, mask: Callable[[str], str]) -> Any:

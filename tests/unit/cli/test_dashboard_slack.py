@@ -241,6 +241,24 @@ def test_what_becomes_of_a_press(store: MemoryStore, action: str, more: dict[str
 
 
 @pytest.mark.parametrize(
+    ("attempt", "ends"),
+    [
+        pytest.param(1, True, id="the attempt of the message"),
+        pytest.param(2, False, id="an attempt that began since, which no pass has seen"),
+    ],
+)
+def test_stop_ends_only_the_attempt_of_its_message(store: MemoryStore, attempt: int, ends: bool) -> None:
+    record = Record("run-1", State(Status.TIMED_OUT, "silent"), transitions=3, since=store.clock())
+    store.put_text("run-1/_watchdog.json", encode(record).decode())
+    store.delete("run-1/_error")
+    store.put_text("run-1/metadata.json", json.dumps({"run_id": "run-1", "status": "RUNNING", "attempt": attempt}))
+    ((_, document),) = pressed(store, "stop", "run-1 1 TIMED_OUT")
+    assert ("run-1/_stop" in store.held) is ends
+    assert document["replace_original"] is ends
+    assert ends or "has changed since this message" in document["text"]
+
+
+@pytest.mark.parametrize(
     "changed",
     [
         pytest.param({"response_url": "https://evil.example/x"}, id="an answer to another host"),

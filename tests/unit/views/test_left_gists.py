@@ -123,6 +123,7 @@ FOREIGN = [
     ("no archive", b"no archive"),
     ("cut off", line("{}")[:-9]),
     ("no JSON", line("{")),
+    ("JSON nested deeper than Python reads", line("[" * 200_000)),
     ("JSON of another form", line('{"heartbeat":7}')),
     ("a time that is none", line('{"heartbeat":{"modified":"x"}}')),
     ("not UTF-8", zlib.compress(b"run\t0:v\t\xff")),
