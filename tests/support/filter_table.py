@@ -18,7 +18,8 @@ ROWS: Final = (
     ),
     Row(
         "llama-seed12", ShownState(Status.RUNNING, conditions=("stalled",)), figures=Figures(10, 200, math.nan),
-        owner="bob", config={"optim.lr": "1e-4", "optimizer": "lion"}, metrics={"eval/acc": math.inf}, gpus=4,
+        owner="bob", tags=("x" * 60,), config={"optim.lr": "1e-4", "optimizer": "lion"}, metrics={"eval/acc": math.inf},
+        gpus=4,
     ),
     Row("vit+8", ShownState(Status.FAILED, "lr:1e-4 is too high", "oom"), host="n[1]", team="vision", attempt=3),
 )  # fmt: skip
@@ -35,6 +36,8 @@ SENTENCES: Final = {
     "brackets are no glob": ("host:n[1]", {_C}),
     "a glob of run ids": ("*dpo*", {_A}),
     "a glob is of the whole id": ("llama", {_A, _B}),
+    "a glob's parts in their order": ("l**a*d*1", {_A}),
+    "a glob of many parts, which is answered at once": ("tag:" + "*?" * 20 + "*!", set()),
     "a glob with a plus": ("vit+?", {_C}),
     "a word taken out": ("-seed1", {_C}),
     "a field taken out": ("-owner:ana", {_B, _C}),

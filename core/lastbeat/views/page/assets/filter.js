@@ -44,7 +44,11 @@ const Filter = (() => {
   }
 
   function glob(text) {
-    const whole = new RegExp(`^${text.replace(/[.+^${}()|[\]\\]/g, "\\$&").replace(/\*/g, ".*").replace(/\?/g, ".")}$`, "s");
+    const [first, ...rest] = text.replace(/[.+^${}()|[\]\\]/g, "\\$&").replace(/\?/g, ".").split(/\*+/);
+    const last = rest.pop();
+    // A part that was found keeps its place: to try all places of many parts would take for ever.
+    const middle = rest.map((part, at) => `(?=(.*?${part}))\\${at + 1}`).join("");
+    const whole = new RegExp(last === undefined ? `^${first}$` : `^${first}${middle}.*${last}$`, "s");
     return (found) => whole.test(found.toLowerCase());
   }
 
