@@ -96,7 +96,7 @@ def _warnings(view: FleetView, now: datetime | None) -> Iterator[tuple[str, str]
         if single := _by_watch(view):
             yield f"! No sweep{since}; {single}; lastbeat sweep watches all runs", "mark"
         else:
-            yield f"! Nobody watches: no pass has left its mark{since}; lastbeat sweep makes passes", "mark"
+            yield f"! Nothing watches: no pass has left its mark{since}; lastbeat sweep makes passes", "mark"
     elif view.watching.recorded_at is not None and view.at is not None and _anything_lives(view.rows):
         yield f"No sweep runs; {_by_watch(view)}; lastbeat sweep watches all runs", "dim"
     elif view.watching == WatchState() and view.at is not None and _anything_lives(view.rows):

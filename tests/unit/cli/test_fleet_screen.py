@@ -264,7 +264,7 @@ HEADS = [
     pytest.param(replace(FLEET, unread=34), "34 documents are still to be read", id="what is still unread is said"),
     pytest.param(
         replace(FLEET, watching=WatchState(NOW - timedelta(hours=3), 60.0, overdue=True)),
-        "! Nobody watches: no pass has left its mark for 3h 00m",
+        "! Nothing watches: no pass has left its mark for 3h 00m",
         id="that nobody watches any more is said",
     ),
     pytest.param(

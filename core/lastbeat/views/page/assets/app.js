@@ -151,10 +151,10 @@ const App = (() => {
         `\`lastbeat watch\` recorded one run ${Format.age(recorded, Data.now())} ago. Start \`lastbeat sweep\` to have ` +
         "all of them watched.");
     } else if (overdue) {
-      say("warn", `Nobody watches: no pass has left its mark for ${Format.age(last, Data.now())}.`,
+      say("warn", `Nothing watches: no pass has left its mark for ${Format.age(last, Data.now())}.`,
         "Statuses may be out of date, and no alerts are sent. See why it stopped, and start `lastbeat sweep` again.");
     } else if (!last && known !== false && Data.rows.length > 0) {
-      say("warn", "Nobody watches this fleet: no pass has left its mark.",
+      say("warn", "Nothing watches this fleet: no pass has left its mark.",
         "Statuses are what a first look says, and no alerts are sent. Start `lastbeat sweep`, or run it from cron.");
     }
     if (Data.outdated) say("info", "lastbeat has been updated.", "Reload this page.");

@@ -189,7 +189,7 @@ const Records = (() => {
         ["Job", known.id ? [el("code", {}, String(known.id)), ` (${known.launcher}) ${known.state ?? ""}`] : "not started yet"],
         ["Nodes", nodes || null],
         ["Supervised by", known.supervised_by ? [known.supervised_by, ...(known.supervised_since ? [", since ", at(known.supervised_since)] : [])]
-          : known.over ? null : el("strong", { class: "s-warning" }, "▲ nobody now")],
+          : known.over ? null : el("strong", { class: "s-warning" }, "▲ no supervisor now")],
         ["Restart policy", known.policy ?? "none: nothing is restarted"],
         ["Restarts", Format.integer(known.restarts)],
         ["Budget left", budgets.length > 0 ? budgets.join(", ") : null],

@@ -102,7 +102,7 @@ const Silencing = (() => {
       field("Your name (optional)", by), button);
     const summary = el("summary", {}, id === null ? "Silence runs" : "Silence this run");
     const element = el("details", { class: "silencing", hidden: true, id: `silencing-${key}` }, summary,
-      el("p", { class: "muted" }, "What happens is recorded, and nobody is told of it. Watchers heed this within a minute."),
+      el("p", { class: "muted" }, "What happens is recorded, and no alert is sent. Watchers heed this within a minute."),
       form, said, list);
     list.addEventListener("click", (event) => {
       const pressed = event.target.closest("button");
