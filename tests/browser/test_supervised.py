@@ -73,8 +73,8 @@ def test_a_supervised_run_shows_its_job_its_budget_and_its_checkpoint(tmp_path: 
     open_run(page, "llama")
     told = section(page, "Job")
     for text in (
-        "812 (slurm) RUNNING", HOSTILE, "no supervisor now", "megatron_transient", "crash 2 of 3, stall 2 of 2", "step 1,500",
-        "/ckpt/step_1500", "restart, attempt 1/3: Transient failure detected", "lastbeat restart resume",
+        "812 (slurm) RUNNING", HOSTILE, "no supervisor now", "megatron_transient", "crash 2 of 3, stall 2 of 2",
+        "step 1,500", "/ckpt/step_1500", "restart, attempt 1/3: Transient failure detected", "lastbeat restart resume",
     ):  # fmt: skip
         expect(told).to_contain_text(text)
     expect(section(page, "Transitions")).to_contain_text("1,501")

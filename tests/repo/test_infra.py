@@ -94,7 +94,9 @@ def test_the_chart_makes_what_kubernetes_takes(values: dict[str, Any]) -> None:
     pytest.importorskip(
         "helm_python", reason="Helm's library is not installed; the group dev has it for Linux on x86_64"
     )
-    validate = pytest.importorskip("kubernetes_validate", reason="the group dev has it")
+    validate = pytest.importorskip(
+        "kubernetes_validate", reason="Kubernetes' schemas are large: the group servers has them"
+    )
     for document in yaml.safe_load_all(chart.rendered(values)):
         validate.validate(document, validate.latest_version(), strict=True)
 
