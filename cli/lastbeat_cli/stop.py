@@ -132,21 +132,36 @@ def command(
     return exits.OK if looks else exits.WARNING
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedStop:
-    """The end of a run that a person may ask for from elsewhere."""
+class OutdatedError(StoreError):
+    """The run is no longer what the person confirmed."""
 
+
+@dataclass(frozen=True, slots=True)
+class PlannedAct:
+    """What a person may ask of a run from elsewhere: its end or, in :mod:`lastbeat_cli.acting`, a restart."""
+
+    run_id: str
     seen: str
-    """Names what is ended: this attempt, or the job that waits."""
+    """Names what it is about: this attempt, or this job."""
     outlook: tuple[str, ...]
     """What happens then, in sentences."""
     ask: Callable[[str, str], list[str]]
     """Asks for it, by this person, for this reason. Returns what was done, in sentences."""
     attempt: int | None = None
-    """The attempt that is ended, as training says; None: it says none, or a job waits."""
+    """The attempt that is ended, as training says; None: it says none, or none is ended."""
+
+    def confirmed(self, seen: str, by: str, why: str) -> list[str]:
+        """Do it, if ``seen`` is what it is about. Returns what was done. Raises :class:`StoreError`."""
+        if seen != self.seen:
+            raise outdated(self.run_id)
+        return self.ask(by, why)
 
 
-def plan_stop(settings: Settings, store: Store, name: str) -> PlannedStop:
+def outdated(run_id: str) -> OutdatedError:
+    return OutdatedError(f"{run_id} has changed since you were asked", "look at it again, then confirm")
+
+
+def plan_stop(settings: Settings, store: Store, name: str) -> PlannedAct:
     """The end of run ``name``, as the command asks for it from another machine. Raises :class:`StoreError`."""
     record = RecordRepository.of_run(store, name).reload()
     waiting = waiting_start(record) if record is not None else None
@@ -161,7 +176,7 @@ def plan_stop(settings: Settings, store: Store, name: str) -> PlannedStop:
             )
 
         told = f"Job {waiting.name} is called off: {name} is not restarted, and no restart policy undoes that."
-        return PlannedStop(waiting.name, (told,), no_job)
+        return PlannedAct(name, waiting.name, (told,), no_job)
     training = training_of(store, name)
     refuse_if_over(settings, store, name, training)
 
@@ -177,7 +192,9 @@ def plan_stop(settings: Settings, store: Store, name: str) -> PlannedStop:
     else:
         told_of = list(outlook(training, None, name))
     policy = ("No restart policy undoes that.",) if record is not None and record.supervision is not None else ()
-    return PlannedStop(f"attempt {training.attempt or ''} {known}".strip(), (*told_of, *policy), end, training.attempt)
+    return PlannedAct(
+        name, f"attempt {training.attempt or ''} {known}".strip(), (*told_of, *policy), end, training.attempt
+    )
 
 
 def _call_off(store: Store, name: str, by: str) -> CalledOff | None:

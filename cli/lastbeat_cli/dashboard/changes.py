@@ -27,8 +27,10 @@ from lastbeat.views.documents import plain
 from lastbeat.views.fleet_index import shown_silence
 from lastbeat.views.served.answer import Response, json_body, masked, refusal
 from lastbeat.watch.record.acknowledging import NotAcknowledgedError, acknowledge, withdraw
-from lastbeat_cli import acting, logs
+from lastbeat_cli import logs
+from lastbeat_cli.acting import ACTS
 from lastbeat_cli.silence import NoSuchSilenceError, SilenceWish, lift_silence, make_silence
+from lastbeat_cli.stop import OutdatedError
 
 log = logging.getLogger(__name__)
 
@@ -38,9 +40,6 @@ WAIT_S: Final = 20.0
 """Longest time, in seconds, that a request waits for the store. Then the answer says that the outcome is unknown."""
 _AT_ONCE: Final = 4
 """Most changes under way at the same time, including those that hang."""
-
-
-ACTS: Final[tuple[Literal["stop", "restart"], ...]] = ("stop", "restart")
 
 
 class InvalidChangeError(ValueError):
@@ -230,7 +229,7 @@ class StoredChanges:
                     made = make_silence(self._store, wish, page_author(name, address, user), now)
                     return _changed((made.silence,), made.covered, made.notes)
                 case Act(what, run_id, seen, why, name):
-                    act = acting.ACTS[what](self._settings, self._store, run_id)
+                    act = ACTS[what](self._settings, self._store, run_id)
                     if seen is None:
                         return Response(
                             "200 OK", json_body({"seen": act.seen, "outlook": list(map(masked, act.outlook))})
@@ -240,7 +239,7 @@ class StoredChanges:
                     return Response("200 OK", json_body({"done": list(map(masked, done))}))
         except NoSuchSilenceError:
             return refusal("404 Not Found", "There is no such silence any more: it is over, or was lifted.", data=True)
-        except (NotAcknowledgedError, NotRestartedError, acting.OutdatedError) as fault:
+        except (NotAcknowledgedError, NotRestartedError, OutdatedError) as fault:
             return refusal("409 Conflict", _sentence(masked(str(fault))), masked(fault.advice), data=True)
         except UnreachableError as fault:
             return _unsure(masked(str(fault)), masked(fault.advice))

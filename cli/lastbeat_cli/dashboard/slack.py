@@ -32,9 +32,10 @@ from lastbeat.watch.record.repository import RecordRepository
 from lastbeat.watch.record.slack_claims import claim
 from lastbeat_cli import logs
 from lastbeat_cli.ack import acknowledge_runs
-from lastbeat_cli.acting import ACTS, OutdatedError
+from lastbeat_cli.acting import ACTS
 from lastbeat_cli.run.lines import show_lines
 from lastbeat_cli.silence import SilenceWish, make_silence
+from lastbeat_cli.stop import OutdatedError
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +148,7 @@ class SlackConsole:
             case "stop" | "restart":
                 act = ACTS[verb](self._settings, self._store, run_id)
                 # Training may have begun another attempt that no pass has recorded yet.
-                if act.plan.attempt is not None and str(act.plan.attempt) != attempt:
+                if act.attempt is not None and str(act.attempt) != attempt:
                     raise _outdated(run_id)
                 said = " ".join((*act.confirmed(act.seen, press.by, "in Slack"), f"By {press.by}."))
             case _:
