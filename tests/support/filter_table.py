@@ -56,7 +56,6 @@ SENTENCES: Final = {
     "speed": ("speed>1", {_A}),
     "an attempt": ("attempt>1", {_C}),
     "a range": ("gpus>3 gpus<8", {_B}),
-    "no number is a text": ("loss<abc", set()),
     "a key of the configuration, in capitals or not": ("optimizer:adam", {_A}),
     "a key, equal": ("optimizer=lion", {_B}),
     "a key's glob": ("optimizer:l*", {_B}),
@@ -73,6 +72,7 @@ SENTENCES: Final = {
     "a lone slash is a text": ("/", set()),
 }  # fmt: skip
 REFUSED: Final = {
+    "a comparison with no number": "loss<abc",
     "a repeat of a repeat": "/(a+)+b/",
     "choices in a repeat": "/(a|a)*b/",
     "three repeats": "/.*.*.*x/",

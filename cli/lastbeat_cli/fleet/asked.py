@@ -35,13 +35,15 @@ class FleetAsked:
 
     @property
     def shown(self) -> Sequence[Column]:
-        """The columns of the table."""
-        return tuple(map(cells.column, self.columns)) or COLUMNS
+        """The columns of the table, that by which runs are grouped among them."""
+        asked = tuple(map(cells.column, self.columns)) or COLUMNS
+        group = cells.column(self.group) if self.group else None
+        return asked if group is None or group.heading in {each.heading for each in asked} else (group, *asked)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The columns of ``columns`` that are keys of configurations or metrics."""
-        return tuple(name for name in self.columns if name.casefold() not in cells.NAMES)
+        """The keys of configurations and metrics among the columns."""
+        return tuple(name for name in (self.group, *self.columns) if name and name.casefold() not in cells.NAMES)
 
     def unknown(self, rows: Sequence[Row]) -> Iterator[str]:
         """The keys that none of ``rows`` says anything under."""

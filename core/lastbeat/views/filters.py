@@ -85,13 +85,13 @@ def _test(word: str) -> Test:
     if named is not None:
         name, sign, part = named[1], named[2], named[3].casefold()
         if sign in _COMPARED:
-            if NUMBER.fullmatch(part):
-                return _compared(name, sign, float(part))
-        elif name.casefold() in TEXTS:
+            if not NUMBER.fullmatch(part):
+                raise _FilterError(f"{word[:40]} compares with no number; write for example {name}{sign}0.5")
+            return _compared(name, sign, float(part))
+        if name.casefold() in TEXTS:
             texts, holds = TEXTS[name.casefold()], _holds(part)
             return lambda row: any(holds(each) for each in texts(row) if each)
-        else:
-            return _in_key(name, part, text)
+        return _in_key(name, part, text)
     if "*" in word or "?" in word:
         whole = _glob(text)
         return lambda row: whole.match(row.run_id.casefold()) is not None

@@ -84,17 +84,20 @@ const Filter = (() => {
     if (word.length > 2 && word.startsWith("/") && word.endsWith("/")) return regex(word.slice(1, -1));
     const text = word.toLowerCase(), [, name, sign, given] = NAMED.exec(word) ?? [], part = (given ?? "").toLowerCase();
     if (sign && Object.hasOwn(COMPARED, sign)) {
-      if (NUMBER.test(part)) {
-        keys.add(name);
-        return (row) => {
-          const found = number(value(row, name));
-          return found !== null && COMPARED[sign](found, Number(part));
-        };
+      if (!NUMBER.test(part)) {
+        throw new Error(`${word.slice(0, 40)} compares with no number; write for example ${name}${sign}0.5`);
       }
-    } else if (sign && has(TEXTS, name)) {
+      keys.add(name);
+      return (row) => {
+        const found = number(value(row, name));
+        return found !== null && COMPARED[sign](found, Number(part));
+      };
+    }
+    if (sign && has(TEXTS, name)) {
       const matches = holds(part);
       return (row) => TEXTS[name.toLowerCase()](row).some((each) => each && matches(each));
-    } else if (sign) {
+    }
+    if (sign) {
       keys.add(name);
       return said(name, part, text);
     }
