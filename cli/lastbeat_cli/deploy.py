@@ -55,11 +55,11 @@ The alarms of the watchdog itself go to the topic, and Slack does not get them: 
 """
 PAGED = """\
 With --page there is a second function, which may read what people see of the runs and write nothing, and an address
-that anybody can reach and the token opens. SAM prints it as PageUrl: set LASTBEAT_DASHBOARD_URL to it, so that alerts
+that everyone can reach and the token opens. SAM prints it as PageUrl: set LASTBEAT_DASHBOARD_URL to it, so that alerts
 link there. Without --page a later deployment keeps the page; --set PageToken= takes it away.
 """
 UNGUARDED = (
-    "--page needs a token, for its address is open to anybody: set LASTBEAT_DASHBOARD_TOKEN to what "
+    "--page needs a token, for its address is open to everyone: set LASTBEAT_DASHBOARD_TOKEN to what "
     "'openssl rand -hex 24' prints"
 )
 _SECRET = re.compile(r"^(SlackWebhookUrl|PagerDutyKey|PingUrl|PageToken)=.*", re.DOTALL)

@@ -129,7 +129,7 @@ class DashboardTokens(NamedTuple):
     """Who may do what through the dashboard."""
 
     operate: str = ""
-    """Opens the page, and acts on runs; empty: nobody acts."""
+    """Opens the page, and acts on runs; empty: no one may act."""
     view: str = ""
     """Opens the page; empty: only ``operate`` does."""
 

@@ -187,7 +187,7 @@ class App:
         if isinstance(asked, Response):
             return asked
         runs = [run_id for run_id in ",".join(asked.get("runs", ())).split(",") if is_run_id(run_id)]
-        # A page shows what it can of an address that somebody has written.
+        # A page shows what it can of an address that a person has written.
         return _read(lambda: self._sources.comparison(list(dict.fromkeys(runs))[:RUNS_MOST], _curves_asked(asked)))
 
     def _run_answer(self, run_id: str, environ: Environ) -> Response:
