@@ -118,7 +118,7 @@ def test_nothing_of_a_thread_that_died_is_kept_alive(directory: Site) -> None:
     script = (
         PROCESS
         + """
-import gc, weakref
+import gc, time, weakref
 class Weights: pass
 def hold():
     weights = Weights()
@@ -127,7 +127,11 @@ def hold():
 kept = []
 thread = threading.Thread(target=hold); thread.start(); thread.join()
 del thread
-gc.collect()
+# A beat that looks at all threads has their frames for a moment.
+limit = time.monotonic() + 100
+while kept[0]() is not None and time.monotonic() < limit:
+    time.sleep(0.01)
+    gc.collect()
 assert kept[0]() is None, "its frames are kept, and all that they hold"
 assert run.thread_error is not None
 """
