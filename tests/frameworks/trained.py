@@ -38,7 +38,7 @@ class Trained:
     def names(self, run_id: str) -> set[str]:
         folder = self.root / run_id
         found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-        return {name for name in found if "lock" not in name and not name.startswith("logs/")}
+        return {name for name in found if "lock" not in name and not name.startswith(("logs/", "curves/"))}
 
     def seen(self) -> dict[str, Any]:
         """What the script wrote down of what it saw."""

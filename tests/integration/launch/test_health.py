@@ -32,6 +32,11 @@ def saved(checkpoints: Path, step: int) -> None:
         path.write_bytes(body)
 
 
+def none_is_given_out(head: Head) -> None:
+    """Waits until Ray has the GPUs of a stopped job back: its own count is a few seconds old."""
+    until(lambda: verify_ray_resources(head.head_pod), lambda found: found.gpus_used == 0, 120)
+
+
 def home(head: Head, pod: str = "ray-head") -> Path:
     assert head.kubectl is not None
     return head.kubectl.home(pod)
@@ -44,6 +49,7 @@ def test_what_ray_has_and_has_given_out(by_dashboard: Head) -> None:
     # Ray's own count is a few seconds old.
     during = until(lambda: verify_ray_resources(head.head_pod), lambda found: found.gpus_used == 1, 120)
     stop_job(head.head_pod, job)
+    none_is_given_out(head)
 
     assert (before.gpus_available, before["cpus_available"], before.healthy) == (2.0, 4.0, True)
     assert (during.gpus_available, during.gpus_used) == (2.0, 1.0)
@@ -80,6 +86,7 @@ def test_what_nccl_says_of_its_network(
 def test_all_of_it_at_once(by_pod: Head, checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program(home(by_pod), "nvidia-smi", IN_USE)
     saved(checkpoints, 1200)
+    none_is_given_out(by_pod)
 
     found = print_training_health("ray-head", str(checkpoints))
 
