@@ -13,11 +13,12 @@ from lastbeat.model.text import counted
 from lastbeat.model.times import format_time
 from lastbeat.settings import opening
 from lastbeat.stores.port import Store, StoreError
+from lastbeat.views.choosing import choose
 from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat_cli import exits, options, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import tell
-from lastbeat_cli.taken_out import choose, confirm, refuse_the_living
+from lastbeat_cli.taken_out import confirm, refuse_the_living
 
 WHAT = "What to archive"
 EPILOG = """\

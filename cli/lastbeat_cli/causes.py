@@ -13,11 +13,11 @@ from lastbeat.model.text import counted
 from lastbeat.model.times import format_time
 from lastbeat.settings import opening
 from lastbeat.views.fleet_losses import MOST_FINGERPRINTS, FleetLosses, LossReader, losses_document, notes
+from lastbeat.views.lines import paint, signs
+from lastbeat.views.lines.paint import Line, cut, line, paragraph, wrapped
+from lastbeat.views.lines.signs import Signs, harmless
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
-from lastbeat_cli.terminal import paint, signs
-from lastbeat_cli.terminal.paint import Line, cut, line, paragraph, wrapped
-from lastbeat_cli.terminal.signs import Signs, harmless
 
 WHICH: Final = "Which failures"
 _LIMIT_S: Final = 300.0

@@ -9,6 +9,7 @@ import click
 
 from lastbeat import settings as configuration
 from lastbeat.jobs.checkpoints.survey import survey
+from lastbeat.model.amounts import size
 from lastbeat.model.as_json import picked
 from lastbeat.model.checkpoint import Checkpoint, CheckpointSurvey
 from lastbeat.model.record import Record
@@ -21,7 +22,6 @@ from lastbeat.watch.decide.quarantine import quarantined
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import exits, logs, options, places, values
 from lastbeat_cli.document import tell
-from lastbeat_cli.lines import size
 
 SHOWN = 20
 _EPILOG = """\

@@ -10,14 +10,14 @@ from lastbeat.alerts.facts import number
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.view import RunView
 from lastbeat.settings import SettingsError, opening
+from lastbeat.views.choosing import choose
 from lastbeat.views.comparison import RUNS_MOST, ComparedRun, Comparison, Reached, compare, comparison_document
+from lastbeat.views.lines import paint, signs
+from lastbeat.views.lines.paint import Line
+from lastbeat.views.lines.signs import Signs, harmless, middle_cut, padded
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import tell
 from lastbeat_cli.fleet import cells
-from lastbeat_cli.taken_out import choose
-from lastbeat_cli.terminal import paint, signs
-from lastbeat_cli.terminal.paint import Line
-from lastbeat_cli.terminal.signs import Signs, harmless, middle_cut, padded
 
 _SPARK: Final = 16
 _LEAST_COLUMNS: Final = 12

@@ -3,14 +3,15 @@
 import click
 
 from lastbeat.fleet.leaving import Leaving, Removed
+from lastbeat.model.amounts import size
 from lastbeat.model.silence import is_pattern
 from lastbeat.model.text import counted, one_line
 from lastbeat.settings import opening
+from lastbeat.views.choosing import choose
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import tell
-from lastbeat_cli.lines import size
-from lastbeat_cli.taken_out import choose, confirm, refuse_the_living
+from lastbeat_cli.taken_out import confirm, refuse_the_living
 
 WHAT = "What to forget"
 EPILOG = """\

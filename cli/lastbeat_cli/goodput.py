@@ -12,6 +12,7 @@ from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.model.timesheet import AttemptTimes, TimeUse
 from lastbeat.settings import Settings, opening
+from lastbeat.stores import run_names
 from lastbeat.stores.port import StoreError
 from lastbeat.views.goodput import (
     SCHEMA,
@@ -22,15 +23,15 @@ from lastbeat.views.goodput import (
     spent_document,
     times_document,
 )
+from lastbeat.views.lines import paint, signs
+from lastbeat.views.lines.paint import Line, line, sentence
+from lastbeat.views.lines.signs import Signs, harmless, name, padded
 from lastbeat.views.one_run import run_watch
 from lastbeat.views.order import select
 from lastbeat.views.watching import fleet_watch
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
 from lastbeat_cli.run import one_run
-from lastbeat_cli.terminal import paint, signs
-from lastbeat_cli.terminal.paint import Line, line, sentence
-from lastbeat_cli.terminal.signs import Signs, harmless, name, padded
 
 if TYPE_CHECKING:
     from lastbeat.model.view import FleetView
@@ -115,7 +116,7 @@ def _one(settings: Settings, run: str, *, as_json: bool) -> int:
     store = opening.store(settings)
     view = run_watch(settings, run, at=store, places=True).look(log_lines=_LOG_LINES)
     if view is None:
-        raise one_run.unknown(store, run)
+        raise run_names.unknown(store, run)
     found = view.goodput
     if as_json:
         told = goodput_document(found) if found is not None else None

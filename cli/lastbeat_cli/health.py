@@ -12,6 +12,7 @@ from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.launchers.ray_exec.cluster import reach as reached
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.settings import Settings, SettingsError, opening
+from lastbeat.stores import run_names
 from lastbeat.views.one_run import run_watch
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import exits, options, reach, values
@@ -97,6 +98,6 @@ def _of_run(settings: Settings, run: str, checkpoint_dir: str | None) -> "Traini
     store = opening.store(settings)
     view = run_watch(settings, run, at=store, places=True).look(log_lines=1)
     if view is None:
-        raise one_run.unknown(store, run)
+        raise run_names.unknown(store, run)
     record = RecordRepository.of_run(store, run).reload()
     return run_health(view, record.supervision if record is not None else None, checkpoint_dir)

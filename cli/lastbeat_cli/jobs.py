@@ -15,14 +15,14 @@ from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_duration
 from lastbeat.settings import opening
 from lastbeat.views.jobs import JobRow, in_order, job_row, jobs_document
+from lastbeat.views.lines import paint
+from lastbeat.views.lines.paint import Line, cut, line
+from lastbeat.views.lines.paint import columns as columns_of
 from lastbeat.views.safe import Safe
 from lastbeat.watch.observe.fleet import RunFiles
 from lastbeat.watch.record.agent_mark import agent_at_work
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
-from lastbeat_cli.terminal import paint
-from lastbeat_cli.terminal.paint import Line, cut, line
-from lastbeat_cli.terminal.paint import columns as columns_of
 
 WHICH = "Which jobs"
 _LIMIT_S: Final = 300.0

@@ -26,17 +26,17 @@ from lastbeat.model.text import fit
 from lastbeat.model.times import format_duration, parse_time
 from lastbeat.settings import opening
 from lastbeat.settings.table import LEARN, OUT_OF_SECTION, SECTION_TIMEOUTS
+from lastbeat.stores import run_names
 from lastbeat.stores.port import Blob, Store
 from lastbeat.training.sdk.learning import EVERY_S
 from lastbeat.training.sdk.sections import STEP
+from lastbeat.views.lines.signs import harmless
 from lastbeat.watch.decide import step_waits
 from lastbeat.watch.record import fleet_document
 from lastbeat.watch.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat_cli import exits, values
 from lastbeat_cli.document import tell
-from lastbeat_cli.run import one_run
-from lastbeat_cli.terminal.signs import harmless
 
 _NAME = 40
 
@@ -60,7 +60,7 @@ def show_learned(
     metadata = store.read(f"{name}/{runid.METADATA}", DOCUMENT_LIMIT_BYTES)
     if state is None:
         if metadata is None and not store.list(f"{name}/", limit=1).entries:
-            raise one_run.unknown(store, name)
+            raise run_names.unknown(store, name)
         state = LearnedState()
     learner = _learner(state, read_heartbeat(metadata) if metadata is not None else None)
     if removes or (applies and any(each.limit_s is not None for each in state.learned.values())):

@@ -16,6 +16,7 @@ from lastbeat.model.setting import number
 from lastbeat.model.silence import is_pattern
 from lastbeat.model.times import format_time
 from lastbeat.settings import opening
+from lastbeat.stores import run_names
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.views.judging import in_force, limits_shown
 from lastbeat.watch.record.limits import FleetLimits, check_minutes
@@ -24,7 +25,6 @@ from lastbeat_cli import exits, options, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import tell
 from lastbeat_cli.learned_limits import show_learned
-from lastbeat_cli.run import one_run
 
 WHAT: Final = "Which runs"
 WHICH: Final = "Which limits; 'default' takes one back"
@@ -204,7 +204,7 @@ def _show(limits: FleetLimits, store: Store, runs: str | None, policy: Policy, *
     notes = list(map(str, strange))
     if runs is not None and not is_pattern(runs):
         if not any(entry.runs == runs for entry in entries) and not store.list(f"{runs}/", limit=1).entries:
-            raise one_run.unknown(store, runs)
+            raise run_names.unknown(store, runs)
         _tell_run(store, runs, policy.of_fleet(limits_of(runs, entries)), notes, as_json=as_json)
         return exits.OK
     shown = [entry for entry in entries if runs is None or entry.runs == runs]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from lastbeat.alerts import facts
 from lastbeat.model.alert import ALSO_SEEN_LIMIT
+from lastbeat.model.amounts import age, percent
 from lastbeat.model.document import masked, outcome_document
 from lastbeat.model.observation import Seen
 from lastbeat.model.outcome import Outcome
@@ -13,7 +14,6 @@ from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time
 from lastbeat_cli import frame, logs
 from lastbeat_cli.document import dump
-from lastbeat_cli.lines import age, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,11 +26,11 @@ from lastbeat.model.simulated_fault import (
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, parse_span
 from lastbeat.settings import opening
+from lastbeat.stores import run_names
 from lastbeat.stores.port import Store, StoreError
 from lastbeat_cli import exits, options, values
 from lastbeat_cli.document import tell
 from lastbeat_cli.held_process import hold
-from lastbeat_cli.run import one_run
 
 WHAT: Final = "Which fault"
 _EPILOG: Final = """\
@@ -178,7 +178,7 @@ def _held(targets: Sequence[_Target]) -> Iterator[list[tuple[_Target, int]]]:
 def _no_process(store: Store, name: str, rank: int | None) -> StoreError:
     """The error if no wanted rank has a process of this user on this machine."""
     if not store.list(f"{name}/", limit=1).entries:
-        return one_run.unknown(store, name)
+        return run_names.unknown(store, name)
     if rank is None:
         return StoreError(f"no rank of run {name} runs on this machine as your user", "say this where it runs")
     key = f"{name}/{rank_key(rank)}"

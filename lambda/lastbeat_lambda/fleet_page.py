@@ -30,7 +30,7 @@ class FleetPage:
         door = Door(
             local=False, token=token.operate or None, view_token=token.view or None, encrypted=True, changes=False
         )
-        app, _ = served(settings, door, INTERVAL_S, Tally(), metrics=_nothing, change=_no_change, by_request=True)
+        app, _ = served(settings, door, INTERVAL_S, Tally(), metrics=_nothing, by_request=True)
         self._handler = make_lambda_handler(app)
 
     def answer(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
@@ -44,7 +44,3 @@ class FleetPage:
 
 def _nothing(_accept: str) -> Response:
     return refusal("404 Not Found", "There are no metrics here.", "CloudWatch has them.", data=True)
-
-
-def _no_change(_asked: bytes, _address: str, _user: str) -> Response:
-    return refusal("403 Forbidden", "This page only shows.", data=True)

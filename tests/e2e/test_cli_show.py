@@ -108,7 +108,7 @@ def test_no_line_but_the_first_two_is_wider_than_asked_for(run: RunFolder) -> No
     run.put("ranks/0.json", json.dumps({"host": "h" * 500, "status": "failed"}))
     watch(run)
     _, shown, _ = show(run, COLUMNS="80")
-    from lastbeat_cli.terminal.paint import cells  # noqa: PLC0415 - the width of a terminal, as the product counts it
+    from lastbeat.views.lines.paint import cells  # noqa: PLC0415 - the width of a terminal, as the product counts it
 
     paths = [line for line in shown.splitlines()[2:] if str(run.root) not in line]
     assert max(map(cells, paths)) <= 80

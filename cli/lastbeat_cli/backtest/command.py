@@ -14,13 +14,13 @@ from lastbeat.lab.backtest import Backtest, backtest
 from lastbeat.model.document import masked
 from lastbeat.model.restart import RestartPolicy
 from lastbeat.settings import Settings, opening, table
+from lastbeat.views.lines import paint
 from lastbeat.watch.decide.past_run import past_run
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.backtest.timeouts import FleetTimeouts, read_timeouts, timeout_document, timeout_lines
 from lastbeat_cli.backtest.told import FleetBacktest, backtest_document, backtest_lines
 from lastbeat_cli.document import dump
 from lastbeat_cli.policy.command import load
-from lastbeat_cli.terminal import paint
 
 WHICH = "Which policies"
 _LIMIT_S: Final = 900.0

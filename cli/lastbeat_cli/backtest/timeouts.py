@@ -19,8 +19,8 @@ from lastbeat.model.text import counted, fit, one_line
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.views.heartbeats import read_told
+from lastbeat.views.lines.paint import Line, cut, line, paragraph
 from lastbeat_cli.backtest.told import record_notes, unusable_note
-from lastbeat_cli.terminal.paint import Line, cut, line, paragraph
 
 _THREADS: Final = 16
 SCHEMA: Final = 1

@@ -14,9 +14,9 @@ from lastbeat.model.as_json import picked
 from lastbeat.model.status import Status
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_time
+from lastbeat.views.lines.paint import Line, cut, line, paragraph
+from lastbeat.views.lines.paint import columns as columns_of
 from lastbeat.watch.decide.past_run import PastEnd
-from lastbeat_cli.terminal.paint import Line, cut, line, paragraph
-from lastbeat_cli.terminal.paint import columns as columns_of
 
 SCHEMA: Final = 1
 _SHOWN: Final = 40

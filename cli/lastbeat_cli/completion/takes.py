@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from lastbeat import settings as configuration
 from lastbeat.model.runid import is_run_id
 from lastbeat.settings import opening
-from lastbeat.training.sdk.timed_calls import call_with_timeout
+from lastbeat.stores.timed_calls import call_with_timeout
 from lastbeat_cli import options
 from lastbeat_cli.options import STATUSES
 

@@ -13,19 +13,18 @@ from typing import NoReturn
 import click
 
 from lastbeat.model.secrets import Redactor
-from lastbeat.settings import Settings, opening, table
+from lastbeat.settings import Settings, table
 from lastbeat.stores.counting import Tally
 from lastbeat.views.served.app import App
 from lastbeat.views.served.configured import served
 from lastbeat.views.served.door import Door, is_loopback
 from lastbeat.views.served.fleet import FleetLook
 from lastbeat_cli import document, exits, logs, options, values
-from lastbeat_cli.dashboard.changes import StoredChanges
 from lastbeat_cli.dashboard.server import Server, address_of, listen
-from lastbeat_cli.dashboard.slack import SlackConsole
 from lastbeat_cli.loop import Stop
 from lastbeat_cli.metrics.endpoint import Scrapes
 from lastbeat_cli.metrics.samples import Sample, of_view
+from lastbeat_cli.stop import lives_here
 
 log = logging.getLogger(__name__)
 
@@ -128,14 +127,12 @@ def _serve(  # noqa: PLR0913 - what is served, how it opens, and where
 
 def _app(settings: Settings, door: Door, interval_s: float) -> tuple[App, FleetLook]:
     asked = Tally()
-    at = opening.store(settings, tally=asked)
 
     def samples() -> Sequence[Sample]:
         return of_view(fleet.last_view(), asked.counts, logs.redact)
 
-    scrapes, changes = Scrapes(samples, logs.redact(at.url)), StoredChanges(settings, at)
-    slack = SlackConsole(settings, at).answer
-    app, fleet = served(settings, door, interval_s, asked, metrics=scrapes.answer, change=changes.answer, slack=slack)
+    scrapes = Scrapes(samples, logs.redact(settings.root.url))
+    app, fleet = served(settings, door, interval_s, asked, metrics=scrapes.answer, lives=lives_here)
     return app, fleet
 
 

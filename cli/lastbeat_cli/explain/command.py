@@ -16,6 +16,7 @@ from lastbeat.model.text import clean, did_you_mean, near_names
 from lastbeat.settings import Settings, SettingsError, opening, table
 from lastbeat.stores import registry
 from lastbeat.stores.port import MissingStoreError, StoreError
+from lastbeat.views.lines import paint
 from lastbeat.watch.observe import local_dumps
 from lastbeat_cli import exits, explain, logs, options
 from lastbeat_cli.document import dump
@@ -25,7 +26,6 @@ from lastbeat_cli.explain.log_bytes import UnreadableLogError
 from lastbeat_cli.explain.log_sources import LogInput
 from lastbeat_cli.explain.story import ExplainReport, story_document
 from lastbeat_cli.signals.command import catalogue
-from lastbeat_cli.terminal import paint
 
 if TYPE_CHECKING:
     from lastbeat.watch.observe.flight_recorders import DumpFile

@@ -9,15 +9,15 @@ from itertools import zip_longest
 from lastbeat.alerts.facts import SIMILAR, number
 from lastbeat.explain.signals.error_types import traits_of
 from lastbeat.explain.signals.hints import GUESS, restart_hint
+from lastbeat.model.amounts import percent
 from lastbeat.model.cause import CERTAIN, Cause, Evidence, sureness
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_time
+from lastbeat.views.lines.paint import Line, cells, cut, folded, line, paragraph, wrapped
+from lastbeat.views.lines.paint import columns as columns_of
+from lastbeat.views.lines.stuck import stuck_lines
 from lastbeat_cli.explain.story import ExplainReport, LogRead, hint, place, restartable
 from lastbeat_cli.explain.timeline import CAUSE, DONE, FOLLOWED, PERHAPS, TimelineRow, bare, events, ranks_told
-from lastbeat_cli.lines import percent
-from lastbeat_cli.stuck import stuck_lines
-from lastbeat_cli.terminal.paint import Line, cells, cut, folded, line, paragraph, wrapped
-from lastbeat_cli.terminal.paint import columns as columns_of
 
 MOST_EVENTS = 20
 MOST_ALTERNATIVES = 4

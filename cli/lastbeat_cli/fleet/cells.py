@@ -8,17 +8,17 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.alerts.facts import number
+from lastbeat.model import amounts
 from lastbeat.model import status as names
 from lastbeat.model.figures import FIGURES
 from lastbeat.model.status import Status, steps_done
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration
 from lastbeat.model.view import Row
+from lastbeat.views.lines import signs
+from lastbeat.views.lines.signs import Signs
 from lastbeat.views.order import NEEDS_PEOPLE, need
 from lastbeat.views.row_keys import value
-from lastbeat_cli import lines
-from lastbeat_cli.terminal import signs
-from lastbeat_cli.terminal.signs import Signs
 
 _BAR: Final = 10
 _SPARK: Final = 16
@@ -61,7 +61,7 @@ def percent(row: Row, sight: Sight) -> Cell:
     if step is None:
         return "", ""
     # A wide table has a column of its own for the step.
-    text = lines.percent(step, total) if total else "" if sight.wide else si(step)
+    text = amounts.percent(step, total) if total else "" if sight.wide else si(step)
     return text, "mark" if row.stands_still else ""
 
 
@@ -74,7 +74,7 @@ def steps(row: Row, _: Sight) -> Cell:
 
 def step_age(row: Row, sight: Sight) -> Cell:
     """The age of the last step if it is more than some minutes."""
-    age_s = lines.step_age_s(row, sight.at)
+    age_s = amounts.step_age_s(row, sight.at)
     if age_s is None:
         return "", ""
     return (format_duration(age_s) if sight.wide else short_duration(age_s)), "mark" if row.stands_still else ""
@@ -148,7 +148,7 @@ def reason(row: Row, at: datetime | None, *, short: bool = False) -> str:
 
 
 def _why(row: Row, at: datetime | None, *, short: bool) -> list[str]:
-    told = [row.doubt or "", lines.standstill(row, at)]
+    told = [row.doubt or "", amounts.standstill(row, at)]
     word = signs.word(row)
     if word == signs.WARNING:
         named = ", ".join(row.conditions)

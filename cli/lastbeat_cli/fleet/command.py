@@ -15,6 +15,9 @@ from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.stores.port import Store
 from lastbeat.views.documents import fleet_document, plain
 from lastbeat.views.filters import parse
+from lastbeat.views.lines import paint, signs
+from lastbeat.views.lines.paint import Line, line, rendered, sentence
+from lastbeat.views.lines.signs import Signs, harmless
 from lastbeat.views.named_views import NAME_LIMIT, save_view, view_named
 from lastbeat.views.order import NEEDS_PEOPLE, need
 from lastbeat.views.watching import FleetWatch, fleet_watch
@@ -24,10 +27,8 @@ from lastbeat_cli.document import dump, tell
 from lastbeat_cli.fleet import cells, head
 from lastbeat_cli.fleet.asked import FleetAsked, listed
 from lastbeat_cli.fleet.table import table
-from lastbeat_cli.terminal import live, paint, signs
-from lastbeat_cli.terminal.paint import Line, line, rendered, sentence
+from lastbeat_cli.terminal import live
 from lastbeat_cli.terminal.progress_line import ProgressLine
-from lastbeat_cli.terminal.signs import Signs, harmless
 
 WHICH = "Which runs"
 SHOWN = "How they are shown"

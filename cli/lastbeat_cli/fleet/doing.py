@@ -8,10 +8,10 @@ from lastbeat.model.silence import LEAST_S, MOST_S, InvalidSilenceError, check_w
 from lastbeat.model.times import format_duration, parse_span
 from lastbeat.settings import Settings
 from lastbeat.stores.port import Store, StoreError
-from lastbeat.training.sdk.timed_calls import call_with_timeout
-from lastbeat_cli.ack import acknowledge_runs
+from lastbeat.stores.timed_calls import call_with_timeout
+from lastbeat.views.acting.acknowledging import acknowledge_runs
+from lastbeat.views.acting.silencing import SilenceWish, make_silence
 from lastbeat_cli.author import author
-from lastbeat_cli.silence import SilenceWish, make_silence
 
 WAIT_S: Final = 15.0
 """Longest time, in seconds, that the screen waits for the store."""
@@ -42,5 +42,5 @@ def silence(settings: Settings, store: Store, run_id: str, text: str) -> str:  #
 
 def acknowledge(settings: Settings, store: Store, run_id: str, note: str) -> str:
     """Acknowledge ``run_id`` with ``note``."""
-    acknowledge_runs(settings, store, (run_id,), check_why(note))
+    acknowledge_runs(settings, store, (run_id,), check_why(note), author())
     return f"acknowledged: {run_id}; lastbeat ack --remove withdraws it"

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.model.view import FleetView, Row, WatchState
-from lastbeat_cli.terminal import signs
-from lastbeat_cli.terminal.paint import Line, cells, cut, line, sentence
-from lastbeat_cli.terminal.signs import Signs, harmless
+from lastbeat.views.lines import signs
+from lastbeat.views.lines.paint import Line, cells, cut, line, sentence
+from lastbeat.views.lines.signs import Signs, harmless
 
 _ORDER = (
     "FAILED", "TIMED_OUT", "UNKNOWN", signs.WARNING, "RUNNING", "NO_HEARTBEAT", "PREEMPTED", "CANCELLED", "SUCCEEDED",

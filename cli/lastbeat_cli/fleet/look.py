@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 from lastbeat.model.view import FleetView
 from lastbeat.settings import Settings, opening
 from lastbeat.stores.port import StoreError
+from lastbeat.views.choosing import choose
+from lastbeat.views.lines import signs
 from lastbeat.views.one_run import run_watch
 from lastbeat.views.watching import FleetWatch
 from lastbeat_cli import exits
@@ -18,8 +20,7 @@ from lastbeat_cli.fleet import doing
 from lastbeat_cli.fleet.asked import FleetAsked
 from lastbeat_cli.fleet.screen import FleetScreen
 from lastbeat_cli.run import page as run_page
-from lastbeat_cli.taken_out import choose
-from lastbeat_cli.terminal import live, scrolled, signs
+from lastbeat_cli.terminal import live, scrolled
 from lastbeat_cli.terminal.live import Feed
 from lastbeat_cli.terminal.screen import Screen
 

@@ -7,15 +7,16 @@ from typing import Final
 
 from lastbeat.model.view import FleetView, Row
 from lastbeat.views.filters import parse
+from lastbeat.views.lines import signs
+from lastbeat.views.lines.paint import Line, cells, cut, line, sentence
+from lastbeat.views.lines.signs import Signs, harmless
 from lastbeat.views.order import NEEDS_PEOPLE, need
 from lastbeat_cli.fleet import cells as fleet_cells
 from lastbeat_cli.fleet import head as fleet_head
 from lastbeat_cli.fleet.asked import FleetAsked, listed
 from lastbeat_cli.fleet.table import table
-from lastbeat_cli.terminal import scrolled, signs
+from lastbeat_cli.terminal import scrolled
 from lastbeat_cli.terminal.keys import PASTED
-from lastbeat_cli.terminal.paint import Line, cells, cut, line, sentence
-from lastbeat_cli.terminal.signs import Signs, harmless
 
 _WORDS: Final = (
     "FAILED", "TIMED_OUT", "WARNING", "UNKNOWN", "NO_HEARTBEAT", "SUCCEEDED", "CANCELLED", "PREEMPTED",

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.model.view import Row
+from lastbeat.views.lines.paint import Line, cells
+from lastbeat.views.lines.signs import Signs, middle_cut, padded
 from lastbeat_cli.fleet.cells import ALWAYS, COLUMNS, ESSENTIAL, VITAL, Cell, Column, Sight
-from lastbeat_cli.terminal.paint import Line, cells
-from lastbeat_cli.terminal.signs import Signs, middle_cut, padded
 
 _WIDE: Final = 140
 """Least width, in columns, for whole words and long sparklines."""

@@ -15,11 +15,11 @@ from lastbeat.model.restart import JobEnd, Mode, Reaction, RestartDecision, Rest
 from lastbeat.model.text import nearest
 from lastbeat.model.times import format_duration
 from lastbeat.settings import SettingsError, catalogues, table
+from lastbeat.views.lines import paint
 from lastbeat.watch.decide.restart import decide_restart
 from lastbeat_cli import exits, options
 from lastbeat_cli.document import tell
 from lastbeat_cli.lazy_group import CommandGroup
-from lastbeat_cli.terminal import paint
 
 _TRANSITIONS = {
     Mode.CRASH: ("failed",),

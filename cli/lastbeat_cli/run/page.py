@@ -8,15 +8,16 @@ from typing import Final
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.model.view import RunView
 from lastbeat.stores.port import StoreError
+from lastbeat.views.lines import signs
+from lastbeat.views.lines.paint import Line, broken, cut, line
+from lastbeat.views.lines.run import show_lines
+from lastbeat.views.lines.signs import Signs, harmless
 from lastbeat.views.one_run import RunWatch
 from lastbeat_cli.explain import command as explain
-from lastbeat_cli.run.lines import show_lines
 from lastbeat_cli.run.screen import top_lines
-from lastbeat_cli.terminal import scrolled, signs
+from lastbeat_cli.terminal import scrolled
 from lastbeat_cli.terminal.live import Feed
-from lastbeat_cli.terminal.paint import Line, broken, cut, line
 from lastbeat_cli.terminal.screen import Screen
-from lastbeat_cli.terminal.signs import Signs, harmless
 
 _TICK_S: Final = 1.0
 _LOG_LINES: Final = 40

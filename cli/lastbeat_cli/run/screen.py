@@ -7,19 +7,18 @@ from itertools import pairwise
 from typing import Final
 
 from lastbeat.alerts import facts
+from lastbeat.model import amounts
+from lastbeat.model.amounts import size
 from lastbeat.model.resources import Gpu
 from lastbeat.model.status import Status, steps_done
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.model.view import Point, RankLine, RunView
-from lastbeat_cli import lines
+from lastbeat.views.lines import signs, state
+from lastbeat.views.lines.paint import Line, cells, cut, line, sentence
+from lastbeat.views.lines.signs import Signs, harmless
 from lastbeat_cli.fleet import cells as fleet_cells
-from lastbeat_cli.lines import size
-from lastbeat_cli.run import state
-from lastbeat_cli.terminal import signs
-from lastbeat_cli.terminal.paint import Line, cells, cut, line, sentence
 from lastbeat_cli.terminal.plot import Points, plot
-from lastbeat_cli.terminal.signs import Signs, harmless
 
 _SIDE_BY_SIDE: Final = 120
 """Least number of columns for two curves."""
@@ -109,13 +108,13 @@ def _progress(view: RunView, columns: int, now: datetime, signs_of: Signs) -> It
         yield line("No step is known.", "dim")
         return
     if not row.total_steps or row.total_steps < 0:
-        yield ((f"Step {row.step:,}", "heading"), (lines.step_age(row, now), "mark" if row.stands_still else ""))
+        yield ((f"Step {row.step:,}", "heading"), (amounts.step_age(row, now), "mark" if row.stands_still else ""))
         return
-    age = lines.step_age(row, now)
+    age = amounts.step_age(row, now)
     left = f"  ETA {format_duration(row.eta_s)}" if row.eta_s is not None else ""
     step = steps_done(row.step, row.total_steps, row.status)
     before = f"Step {step:,}/{row.total_steps:,}{age} "
-    after = f" {lines.percent(step, row.total_steps)}{left}"
+    after = f" {amounts.percent(step, row.total_steps)}{left}"
     room = min(columns - len(before) - len(after), 60)
     bar = signs.bar(step, row.total_steps, room, signs_of) if room >= 5 else ""
     yield ((before, "heading"), (bar, ""), (cut(after, max(columns - len(before) - len(bar), 1)), ""))

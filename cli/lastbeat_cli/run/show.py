@@ -8,14 +8,16 @@ import click
 
 from lastbeat.model.view import RunView
 from lastbeat.settings import opening
+from lastbeat.stores import run_names
+from lastbeat.views.lines import paint, signs
+from lastbeat.views.lines.run import show_lines
 from lastbeat.views.one_run import RunWatch, run_watch
 from lastbeat.views.run_document import run_document
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
 from lastbeat_cli.run import one_run, page
-from lastbeat_cli.run.lines import show_lines
 from lastbeat_cli.run.screen import top_lines
-from lastbeat_cli.terminal import live, paint, signs
+from lastbeat_cli.terminal import live
 from lastbeat_cli.terminal.screen import Screen
 
 MOST_LINES = 1000
@@ -70,7 +72,7 @@ def command(
     watch = run_watch(settings, run, at=store, places=True)
     view = watch.look(log_lines=most)
     if view is None:
-        raise one_run.unknown(store, run)
+        raise run_names.unknown(store, run)
     if as_json:
         print(dump(run_document(view)))
         return one_run.status(view)

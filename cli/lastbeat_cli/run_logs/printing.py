@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lastbeat.model.text import CUT, clean
+from lastbeat.views.lines import paint
 from lastbeat_cli import logs
 from lastbeat_cli.document import dump
-from lastbeat_cli.terminal import paint
 
 if TYPE_CHECKING:
     import re

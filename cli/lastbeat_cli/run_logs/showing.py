@@ -4,17 +4,17 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 
 from lastbeat.model import runid
+from lastbeat.model.amounts import size
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.settings import Settings
+from lastbeat.stores import run_names
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat.views.one_run import run_watch
 from lastbeat.watch.observe.listing import run_files
 from lastbeat.watch.observe.log_source import LogSource
 from lastbeat_cli import logs
 from lastbeat_cli.document import tell
-from lastbeat_cli.lines import size
 from lastbeat_cli.loop import Stop
-from lastbeat_cli.run import one_run
 from lastbeat_cli.run_logs import files, reading
 from lastbeat_cli.run_logs.files import LogSelection
 from lastbeat_cli.run_logs.following import Following, until_over
@@ -36,7 +36,7 @@ class Asked:
         """All texts of the run, newest first. Raises :class:`StoreError`, also if there is no such run."""
         self.files = run_files(self.store, self.run_id)
         if not self.files:
-            raise one_run.unknown(self.store, self.run_id)
+            raise run_names.unknown(self.store, self.run_id)
         found = files.stored(self.store, self.files)
         if any(source.name not in files.EXTRA for source in found):
             for name, entry in self.files.items():

@@ -10,10 +10,10 @@ from lastbeat.model.error_type import ErrorType
 from lastbeat.model.signal import Absence, Catalogue, Signal
 from lastbeat.model.text import counted, nearest
 from lastbeat.settings import SettingsError
+from lastbeat.views.lines import paint
 from lastbeat_cli import exits, options
 from lastbeat_cli.document import tell
 from lastbeat_cli.signals import command as signals
-from lastbeat_cli.terminal import paint
 
 ROWS = ("signal", "means", "severity", "role", "catalogue")
 LIMITS = {"inactivity_s": "stall after", "inactivity_check_s": "checked every", "poll_s": "logs read every"}

@@ -7,6 +7,7 @@ from lastbeat.model.record import Record
 from lastbeat.model.restart import Supervision
 from lastbeat.model.text import near_names
 from lastbeat.settings import Settings, SettingsError
+from lastbeat.stores import run_names
 from lastbeat.stores.port import MissingStoreError
 from lastbeat_cli import options, values
 from lastbeat_cli.commands import restart
@@ -71,10 +72,10 @@ def _recorded(settings: Settings, run_id: str) -> tuple[Record, Supervision]:
     try:
         record = found.reload()
         if record is None and not found.store.list(f"{run_id}/", limit=1).entries:
-            raise one_run.unknown(found.store, run_id, commands)
+            raise run_names.unknown(found.store, run_id, commands)
     except MissingStoreError:
         if commands:
-            raise one_run.unknown(found.store, run_id, commands) from None
+            raise run_names.unknown(found.store, run_id, commands) from None
         raise
     if record is None or record.supervision is None:
         raise SettingsError([asked.not_supervised(run_id)])

@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 
 from lastbeat.stores.clock import next_due
 from lastbeat.stores.port import StoreError
-from lastbeat_cli.terminal import paint
+from lastbeat.views.lines import paint
 
 T = TypeVar("T")
 _ENDS_WITHIN_S: Final = 0.3

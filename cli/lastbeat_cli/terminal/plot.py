@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from lastbeat_cli.terminal.paint import cells
-from lastbeat_cli.terminal.signs import Signs, share, usual
+from lastbeat.views.lines.paint import cells
+from lastbeat.views.lines.signs import Signs, share, usual
 
 # The dots of a braille character: two columns of four, from the top.
 _DOTS: Final = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))

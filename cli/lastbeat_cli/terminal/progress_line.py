@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Final, TextIO
 
 from lastbeat.model.text import counted
-from lastbeat_cli.terminal import paint
+from lastbeat.views.lines import paint
 
 PATIENCE_S: Final = 2.0
 """Work that takes less than this many seconds shows no line."""

@@ -14,9 +14,9 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Final
 
-from lastbeat_cli.terminal import paint
+from lastbeat.views.lines import paint
+from lastbeat.views.lines.paint import Line
 from lastbeat_cli.terminal.keys import Keys
-from lastbeat_cli.terminal.paint import Line
 
 # Alternate screen, hidden cursor, no line wrapping, bracketed paste.
 _ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h\x1b[2J"

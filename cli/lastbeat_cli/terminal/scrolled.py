@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lastbeat_cli.terminal import signs
-from lastbeat_cli.terminal.paint import Line, cut, line
+from lastbeat.views.lines import signs
+from lastbeat.views.lines.paint import Line, cut, line
 from lastbeat_cli.terminal.screen import Screen
 
 MOVES: Final = {

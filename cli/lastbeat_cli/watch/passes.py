@@ -11,9 +11,9 @@ from lastbeat.fleet.report import pass_document
 from lastbeat.model.document import masked
 from lastbeat.model.fleet import LINES_LIMIT, PassReport
 from lastbeat.model.text import one_line
+from lastbeat.views.lines import paint
 from lastbeat_cli import frame, logs
 from lastbeat_cli.document import dump
-from lastbeat_cli.terminal import paint
 from lastbeat_cli.watch import pass_lines
 from lastbeat_cli.watch.pass_lines import MOST_ROWS, WARNING, StatusLine
 

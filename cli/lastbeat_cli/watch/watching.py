@@ -4,13 +4,14 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from lastbeat import stores
 from lastbeat.model.observation import NeverSeen
 from lastbeat.model.outcome import Outcome
 from lastbeat.settings import Settings, opening
 from lastbeat.settings.channels import configured_channels
 from lastbeat.stores.clock import steady_clock
 from lastbeat.watch.configured import configured_watch
-from lastbeat_cli import exits, run, values, watch
+from lastbeat_cli import exits, values, watch
 from lastbeat_cli.loop import Stop, follow
 from lastbeat_cli.plain import Plain
 
@@ -59,7 +60,7 @@ def _suggesting(tick: Callable[[], Outcome], settings: Settings, run_id: str) ->
         outcome = tick()
         if asked or not isinstance(outcome.observation, NeverSeen):
             return outcome
-        asked, near = True, run.one_run.suggestion(opening.store(settings), run_id)
+        asked, near = True, stores.run_names.suggestion(opening.store(settings), run_id)
         return outcome if not near else replace(outcome, notes=(near, *outcome.notes))
 
     return ticking

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from lastbeat.stores import counting as counting
     from lastbeat.stores import directory as directory
     from lastbeat.stores import retrying as retrying
+    from lastbeat.stores import run_names as run_names
     from lastbeat.stores import s3_listing as s3_listing
     from lastbeat.stores import s3_profiles as s3_profiles
 

@@ -27,6 +27,7 @@ from lastbeat.settings.table import (
     Stragglers,
     straggler_mode,
 )
+from lastbeat.stores.timed_calls import call_with_timeout
 from lastbeat.training import sdk
 from lastbeat.training.sdk.beat_tasks import BeatTask, RunEnvironment, RunSharing
 from lastbeat.training.sdk.ranks import Rank, rank_of
@@ -35,7 +36,6 @@ from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import WarnOnce, fault_text, safe_log
 from lastbeat.training.sdk.sections import LONGEST_LIMIT_MINUTES, SectionLimits
 from lastbeat.training.sdk.threads import watch_threads
-from lastbeat.training.sdk.timed_calls import call_with_timeout
 from lastbeat.training.sdk.values import (
     ReadAs,
     ValueReader,

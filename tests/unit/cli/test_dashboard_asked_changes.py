@@ -17,9 +17,9 @@ from lastbeat.model.stop_request import read_request
 from lastbeat.model.text import one_line
 from lastbeat.settings import load
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from lastbeat.views.served.changes import InvalidChangeError, StoredChanges, page_author, read_change
 from lastbeat.watch.record.codec import decode_record, encode
 from lastbeat.watch.record.silences import Silences
-from lastbeat_cli.dashboard.changes import InvalidChangeError, StoredChanges, page_author, read_change
 from support.jobs import SupervisedScene
 from support.memory import MemoryStore
 from support.there import there

@@ -21,9 +21,9 @@ from lastbeat.model.state import State
 from lastbeat.model.status import Event, Status
 from lastbeat.settings import load
 from lastbeat.stores.port import UnreachableError
+from lastbeat.views.served.slack import SlackConsole
 from lastbeat.watch.record.codec import decode_record, encode
 from lastbeat.watch.record.silences import Silences
-from lastbeat_cli.dashboard.slack import SlackConsole
 from support.dashboard_app import Got, app, ask
 from support.memory import Killed, MemoryStore
 from support.there import there

@@ -13,10 +13,10 @@ from lastbeat.explain.signals.error_types import TYPES
 from lastbeat.model.cause import AttemptInFile, Cause, Evidence, Explanation, Idle, LostPeer, Warned, sureness
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean
+from lastbeat.views.lines.paint import cells, rendered
 from lastbeat_cli.explain.lines import story_lines
 from lastbeat_cli.explain.story import ExplainReport, LogRead
 from lastbeat_cli.explain.timeline import bare, ranks_told
-from lastbeat_cli.terminal.paint import cells, rendered
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 OOM = Evidence("rank3.log", 14, "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB", 3, "gpu-n1", AT)

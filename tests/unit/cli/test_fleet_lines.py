@@ -14,8 +14,8 @@ from lastbeat.model.fleet import LINES_LIMIT, PassReport, RunLine
 from lastbeat.model.record import Transition
 from lastbeat.model.secrets import Redactor
 from lastbeat.model.status import Status
+from lastbeat.views.lines import paint
 from lastbeat_cli import logs
-from lastbeat_cli.terminal import paint
 from lastbeat_cli.watch import pass_lines
 from lastbeat_cli.watch.pass_lines import MOST_ROWS, StatusLine
 from lastbeat_cli.watch.passes import SIGN_OF_LIFE_S, Shown

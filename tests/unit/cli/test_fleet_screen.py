@@ -9,10 +9,10 @@ from lastbeat.model.record import Acknowledgement
 from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row, StoreOutage, WatchState
+from lastbeat.views.lines import signs
+from lastbeat.views.lines.paint import cells, rendered
 from lastbeat_cli.fleet.asked import FleetAsked
 from lastbeat_cli.fleet.screen import FleetScreen
-from lastbeat_cli.terminal import signs
-from lastbeat_cli.terminal.paint import cells, rendered
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 SINCE = NOW - timedelta(hours=1)

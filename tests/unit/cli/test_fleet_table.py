@@ -14,10 +14,10 @@ from lastbeat.model.silence import Silence
 from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import Row
+from lastbeat.views.lines import signs
+from lastbeat.views.lines.paint import cells, rendered
 from lastbeat_cli.fleet.cells import rate, short_duration, si
 from lastbeat_cli.fleet.table import table
-from lastbeat_cli.terminal import signs
-from lastbeat_cli.terminal.paint import cells, rendered
 
 RUNNING = ShownState(Status.RUNNING)
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

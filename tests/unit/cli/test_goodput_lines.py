@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from lastbeat.model.goodput import Goodput, TimeSpent
 from lastbeat.model.timesheet import TimeUse
 from lastbeat.views.goodput import FleetGoodput, RunGoodput
+from lastbeat.views.lines import signs
+from lastbeat.views.lines.paint import rendered
 from lastbeat_cli.goodput import bar, ettr, fleet_lines, run_lines
-from lastbeat_cli.terminal import signs
-from lastbeat_cli.terminal.paint import rendered
 from support.laws import examples
 
 ZERO = datetime(2026, 3, 1, tzinfo=timezone.utc)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.alert import Alert, Delivery, Message
+from lastbeat.model.amounts import percent
 from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.document import outcome_document
 from lastbeat.model.heartbeat import Heartbeat
@@ -18,11 +19,10 @@ from lastbeat.model.record import Attempt, Record
 from lastbeat.model.similar import SimilarFailure
 from lastbeat.model.state import RecordedCause, State
 from lastbeat.model.status import Event, Status
+from lastbeat.views.lines import signs
 from lastbeat_cli import exits
 from lastbeat_cli.document import dump
-from lastbeat_cli.lines import percent
 from lastbeat_cli.plain import lines
-from lastbeat_cli.terminal import signs
 from support.states import with_state
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 250000, tzinfo=timezone.utc)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat_cli.terminal.paint import cells
+from lastbeat.views.lines.paint import cells
+from lastbeat.views.lines.signs import UTF8, Signs, ascii_only
 from lastbeat_cli.terminal.plot import LEAST, Points, plot
-from lastbeat_cli.terminal.signs import UTF8, Signs, ascii_only
 
 
 def drawn(

@@ -13,10 +13,10 @@ from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
 from lastbeat.model.view import Excerpt, RankLine, Row, RunView
 from lastbeat.stores.port import StoreError
-from lastbeat_cli.run.lines import show_lines
+from lastbeat.views.lines import signs
+from lastbeat.views.lines.paint import cells, rendered
+from lastbeat.views.lines.run import show_lines
 from lastbeat_cli.run.page import Freshness, RunPage
-from lastbeat_cli.terminal import signs
-from lastbeat_cli.terminal.paint import cells, rendered
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 WHY = "No progress: still at step 25252 after 1h 08m (limit 15m, twice exceeded), and that is where it hangs"

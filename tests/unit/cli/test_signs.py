@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat_cli.terminal import signs
-from lastbeat_cli.terminal.paint import cells
-from lastbeat_cli.terminal.signs import UTF8, ascii_only, harmless, middle_cut, name, padded, spark
+from lastbeat.views.lines import signs
+from lastbeat.views.lines.paint import cells
+from lastbeat.views.lines.signs import UTF8, ascii_only, harmless, middle_cut, name, padded, spark
 
 SPARKS = [
     pytest.param((1.0, 2.0, 3.0), 8, "▁▅█", id="from the least to the greatest"),

@@ -9,10 +9,10 @@ from lastbeat.model.figures import Figures
 from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import Row, RunView
-from lastbeat_cli.run.lines import show_lines
+from lastbeat.views.lines import signs
+from lastbeat.views.lines.paint import rendered
+from lastbeat.views.lines.run import show_lines
 from lastbeat_cli.run.screen import top_lines
-from lastbeat_cli.terminal import signs
-from lastbeat_cli.terminal.paint import rendered
 
 RUNNING = ShownState(Status.RUNNING)
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

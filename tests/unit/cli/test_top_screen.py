@@ -6,15 +6,15 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from lastbeat.model.amounts import size
 from lastbeat.model.figures import Figures
 from lastbeat.model.resources import Gpu, Resources
 from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import HeartbeatFile, Point, RankLine, Row, RunView
-from lastbeat_cli.lines import size
+from lastbeat.views.lines import signs
+from lastbeat.views.lines.paint import cells, rendered
 from lastbeat_cli.run.screen import speeds_at, top_lines
-from lastbeat_cli.terminal import signs
-from lastbeat_cli.terminal.paint import cells, rendered
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 GIB = 2**30

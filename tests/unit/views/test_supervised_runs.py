@@ -12,11 +12,11 @@ from lastbeat.model.job import JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.restart import FoundCheckpoint
 from lastbeat.model.view import JobLine, RunView
+from lastbeat.views.lines.history import job as job_lines
+from lastbeat.views.lines.paint import rendered
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.run_document import run_document
 from lastbeat.views.watching import FleetWatch
-from lastbeat_cli.run.history import job as job_lines
-from lastbeat_cli.terminal.paint import rendered
 from support.jobs import RUN, SupervisedScene
 from support.there import there
 

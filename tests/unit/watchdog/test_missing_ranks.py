@@ -13,13 +13,13 @@ from lastbeat.model.alert import Message
 from lastbeat.model.policy import Policy
 from lastbeat.model.view import RunView
 from lastbeat.stores.port import UnreachableError
+from lastbeat.views.lines.run import show_lines
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.run_document import run_document
 from lastbeat_cli.explain import log_sources, reading
 from lastbeat_cli.explain.lines import story_lines
 from lastbeat_cli.explain.run import RankFacts
 from lastbeat_cli.explain.story import story_document
-from lastbeat_cli.run.lines import show_lines
 from support.missing_ranks import ranks
 from support.there import there
 from support.world import RUN, World

@@ -11,6 +11,7 @@ from lastbeat.model import status as names
 from lastbeat.model.check_result import CheckResult
 from lastbeat.model.health import REMEDIES
 from lastbeat.model.text import counted
+from lastbeat.stores.timed_calls import call_with_timeout
 from lastbeat.training.node.asking import GpusAsked, ask_gpus
 from lastbeat.training.node.gpus import (
     KERNEL_LOG,
@@ -35,7 +36,6 @@ from lastbeat.training.node.node import (
     read_disk,
     read_node,
 )
-from lastbeat.training.sdk.timed_calls import call_with_timeout
 
 DISK_LIMIT_S: Final = 10.0
 RECENT_S: Final = 3600.0

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from lastbeat.stores.port import Store
+from lastbeat.stores.timed_calls import CallThread
 from lastbeat.training.node.gpus import KERNEL_LOG, LIMIT_S, Gpu, GpuAnswer, GpuMonitor, KernelLog, gpu_label, short_bus
 from lastbeat.training.node.judging import Activity, NodeJudge, NodeLook, Raised
 from lastbeat.training.node.node import Disk, NodeReading, Places, read_disk, read_node, without_unknown
@@ -22,7 +23,6 @@ from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import WarnOnce, fault_text
 from lastbeat.training.sdk.sections import STEP
-from lastbeat.training.sdk.timed_calls import CallThread
 
 T = TypeVar("T")
 _READ_LIMIT_S: Final = 0.5

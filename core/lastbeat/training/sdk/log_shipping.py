@@ -10,10 +10,10 @@ from typing import Protocol
 
 from lastbeat.model import runid
 from lastbeat.model.secrets import mask_tokens
+from lastbeat.stores.timed_calls import CallThread, call_with_timeout
 from lastbeat.training.sdk.beat_tasks import Beat, BeatTask
 from lastbeat.training.sdk.capture import Capture
 from lastbeat.training.sdk.safe_log import safe_log
-from lastbeat.training.sdk.timed_calls import CallThread, call_with_timeout
 from lastbeat.training.sdk.values import value_label
 
 LIMIT_BYTES = 256 * 1024

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from lastbeat import model
 from lastbeat.model import runid
+from lastbeat.stores.timed_calls import call_with_timeout
 from lastbeat.training import sdk
 from lastbeat.training.sdk.curves import StepSampler
 from lastbeat.training.sdk.safe_log import WarnOnce, fault_text, safe_log
 from lastbeat.training.sdk.sections import MOST_NAMES, Section, Sections
-from lastbeat.training.sdk.timed_calls import call_with_timeout
 from lastbeat.training.sdk.values import as_seconds, error_text, immediate_int, plain_str, short_text, type_name
 
 if TYPE_CHECKING:

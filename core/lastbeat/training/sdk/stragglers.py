@@ -23,6 +23,7 @@ from lastbeat.model.runid import rank_key
 from lastbeat.model.straggler_lines import report_fields, report_json, report_lines
 from lastbeat.model.stragglers import Detector, RankWindow, StragglerReport, Thresholds, read_window, window_fields
 from lastbeat.stores.port import DeniedError
+from lastbeat.stores.timed_calls import CallThread
 from lastbeat.training.sdk.agreement import in_use
 from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart, go_on
 from lastbeat.training.sdk.documents import parsed
@@ -30,7 +31,6 @@ from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import fault_text, safe_log
 from lastbeat.training.sdk.step_times import StepTimes, StepWindows
-from lastbeat.training.sdk.timed_calls import CallThread
 
 if TYPE_CHECKING:
     from lastbeat.settings.table import Stragglers

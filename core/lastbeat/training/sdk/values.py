@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lastbeat.model.json_values import json_number
 from lastbeat.model.json_values import number as number_of
-from lastbeat.training.sdk.timed_calls import CallThread, call_with_timeout
+from lastbeat.stores.timed_calls import CallThread, call_with_timeout
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -9,6 +9,7 @@ from lastbeat.model.document import masked
 from lastbeat.settings import Settings, opening, own_log
 from lastbeat.stores import clock
 from lastbeat.stores.counting import Tally
+from lastbeat.views.acting.stopping import Lives, none_lives
 from lastbeat.views.documents import Delta, fleet_document
 from lastbeat.views.fleet_losses import LOSSES_SINCE_S, LossReader, losses_document
 from lastbeat.views.one_run import run_watch
@@ -16,10 +17,12 @@ from lastbeat.views.page.assembling import page
 from lastbeat.views.run_document import run_document
 from lastbeat.views.served.answer import Response
 from lastbeat.views.served.app import App, DataSources
+from lastbeat.views.served.changes import StoredChanges
 from lastbeat.views.served.door import Door
 from lastbeat.views.served.fleet import DocumentQuery, FleetLook
 from lastbeat.views.served.losses import LossLooks
 from lastbeat.views.served.runs import RunLooks
+from lastbeat.views.served.slack import SlackConsole
 from lastbeat.views.watching import fleet_watch
 from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits
 
@@ -36,17 +39,15 @@ def served(  # noqa: PLR0913 - each says what it is
     asked: Tally,
     *,
     metrics: Callable[[str], Response],
-    change: Callable[[bytes, str, str], Response],
-    slack: Callable[[bytes, str, str], Response] | None = None,
+    lives: Lives = none_lives,
     by_request: bool = False,
 ) -> tuple[App, FleetLook]:
     """The application behind ``door``, and what reads the fleet for it once an interval. ``asked`` counts its requests
-    to the store; ``metrics`` and ``change`` answer scrapes and changes. ``by_request``: no thread reads, but a request
-    does if an interval is over; the process may be frozen between two of them, and the logs of runs that no pass has
-    recorded are not read."""
+    to the store; ``metrics`` answers scrapes. ``by_request``: no thread reads, but a request does if an interval is
+    over; the process may be frozen between two of them, and the logs of runs that no pass has recorded are not read."""
     # The monotonic clock stands still in a frozen process.
     steady = clock.steady if by_request else time.monotonic
-    at, at_runs = opening.store(settings, tally=asked), opening.store(settings, tally=asked)
+    at, at_runs, at_acts = (opening.store(settings, tally=asked) for _ in range(3))
     limits = FleetLimits(at, LISTED_FOR_S)
     watch = fleet_watch(settings, at=at, limits=limits, explains=not by_request)
     runs = RunLooks(
@@ -94,8 +95,8 @@ def served(  # noqa: PLR0913 - each says what it is
         comparison=runs.comparison,
         losses=LossLooks(losses).document,
         metrics=metrics,
-        change=change,
-        slack=slack,
+        change=StoredChanges(settings, at_acts, lives=lives).answer,
+        slack=SlackConsole(settings, at_acts, lives=lives).answer,
     )
     return App(page(), sources, door), fleet
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from lastbeat.training.sdk.timed_calls import CallThread, call_with_timeout
+from lastbeat.stores.timed_calls import CallThread, call_with_timeout
 from support.checkout import ROOT
 from support.hostile import Panic
 from support.waiting import until
@@ -73,7 +73,7 @@ def test_a_signal_handler_may_ask_whatever_it_has_interrupted() -> None:
     # threading.Thread.start() holds a lock that a handler which interrupts it would wait for in vain.
     script = """
 import signal, sys, threading, time
-from lastbeat.training.sdk.timed_calls import call_with_timeout
+from lastbeat.stores.timed_calls import call_with_timeout
 asked = 0
 def handler(number, frame):
     global asked
@@ -92,7 +92,7 @@ signal.setitimer(signal.ITIMER_REAL, 0)
 def test_ctrl_c_while_it_is_waited_for_is_not_kept_back() -> None:
     script = """
 import os, signal, sys, threading
-from lastbeat.training.sdk.timed_calls import call_with_timeout
+from lastbeat.stores.timed_calls import call_with_timeout
 release = threading.Event()
 threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:

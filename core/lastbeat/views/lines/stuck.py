@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 from lastbeat.model.stuck_collective import WAITS, StuckCollective
 from lastbeat.model.text import one_line
-from lastbeat_cli.terminal.paint import Line, cut, line
-from lastbeat_cli.terminal.paint import columns as columns_of
+from lastbeat.views.lines.paint import Line, cut, line
+from lastbeat.views.lines.paint import columns as columns_of
 
 
 def stuck_lines(stuck: StuckCollective, columns: int, mask: Callable[[str], str] = str) -> Iterator[Line]:

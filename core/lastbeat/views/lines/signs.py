@@ -8,8 +8,8 @@ from typing import Final, TextIO
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
 from lastbeat.model.view import Row
-from lastbeat_cli import logs
-from lastbeat_cli.terminal.paint import Line, cells, cut
+from lastbeat.settings.own_log import masked
+from lastbeat.views.lines.paint import Line, cells, cut
 
 WARNING = "WARNING"
 _ENOUGH = 6
@@ -173,7 +173,7 @@ def line_cut(pieces: Line, columns: int) -> Line:
 
 def harmless(text: str, most: int = 1000) -> str:
     """Text from training on one line, without terminal escapes and secrets."""
-    return logs.masked(one_line(text[: most * 4]))[:most]
+    return masked(one_line(text[: most * 4]))[:most]
 
 
 def name(text: str, most: int = 200) -> str:

@@ -11,12 +11,12 @@ from lastbeat.jobs.restart_requests import ask_restart
 from lastbeat.model.record import Record
 from lastbeat.settings import Settings
 from lastbeat.stores.port import Store
+from lastbeat.views.acting.stopping import Lives, PlannedAct, outdated, plan_stop
 from lastbeat.watch.record.agent_mark import agent_at_work
 from lastbeat.watch.record.repository import RecordRepository
-from lastbeat_cli.stop import PlannedAct, outdated, plan_stop
 
 
-def _restart(settings: Settings, store: Store, run_id: str) -> PlannedAct:  # noqa: ARG001 - as the others
+def _restart(settings: Settings, store: Store, run_id: str, lives: Lives) -> PlannedAct:  # noqa: ARG001 - as the others
     repository = RecordRepository.of_run(store, run_id)
     now, known = store.clock(), repository.reload()
     launcher = known.supervision.launcher if known is not None and known.supervision is not None else ""
@@ -40,7 +40,7 @@ def _restart(settings: Settings, store: Store, run_id: str) -> PlannedAct:  # no
     return PlannedAct(run_id, planned.job, (planned.outlook,), ask)
 
 
-ACTS: Final[Mapping[Literal["stop", "restart"], Callable[[Settings, Store, str], PlannedAct]]] = {
+ACTS: Final[Mapping[Literal["stop", "restart"], Callable[[Settings, Store, str, Lives], PlannedAct]]] = {
     "stop": plan_stop,
     "restart": _restart,
 }

@@ -21,21 +21,20 @@ from lastbeat.model.runid import check_run_id
 from lastbeat.model.silence import LEAST_S, MOST_S, check_glob, check_why
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration, parse_span
-from lastbeat.settings import Settings
+from lastbeat.settings import Settings, own_log
 from lastbeat.stores.port import Store, StoreError
-from lastbeat.training.sdk.timed_calls import call_with_timeout
+from lastbeat.stores.timed_calls import call_with_timeout
+from lastbeat.views.acting.acknowledging import acknowledge_runs
+from lastbeat.views.acting.planned import ACTS
+from lastbeat.views.acting.silencing import SilenceWish, make_silence
+from lastbeat.views.acting.stopping import Lives, OutdatedError, none_lives
+from lastbeat.views.lines.run import show_lines
 from lastbeat.views.one_run import run_watch
 from lastbeat.views.order import NEEDS_PEOPLE, need
 from lastbeat.views.served.answer import Response, json_body, masked, refusal
 from lastbeat.views.watching import FleetWatch, fleet_watch
 from lastbeat.watch.record.repository import RecordRepository
 from lastbeat.watch.record.slack_claims import claim
-from lastbeat_cli import logs
-from lastbeat_cli.ack import acknowledge_runs
-from lastbeat_cli.acting import ACTS
-from lastbeat_cli.run.lines import show_lines
-from lastbeat_cli.silence import SilenceWish, make_silence
-from lastbeat_cli.stop import OutdatedError
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +57,7 @@ class SlackConsole:
         settings: Settings,
         store: Store,
         *,
+        lives: Lives = none_lives,
         clock: Callable[[], float] = time.time,
         limit_s: float = LIMIT_S,
         post: Callable[[str, Mapping[str, object]], None] | None = None,
@@ -69,6 +69,7 @@ class SlackConsole:
         self._channel = channel or ""
         self._settings = settings
         self._store = store
+        self._lives = lives
         self._clock = clock
         self._limit_s = limit_s
         self._fleet: FleetWatch | None = None
@@ -146,7 +147,7 @@ class SlackConsole:
             case "silence":
                 said = self._silence(run_id, [], press.by)
             case "stop" | "restart":
-                act = ACTS[verb](self._settings, self._store, run_id)
+                act = ACTS[verb](self._settings, self._store, run_id, self._lives)
                 # Training may have begun another attempt that no pass has recorded yet.
                 if act.attempt is not None and str(act.attempt) != attempt:
                     raise _outdated(run_id)
@@ -173,7 +174,7 @@ class SlackConsole:
         view = run_watch(self._settings, run_id, at=self._store).look(log_lines=5)
         if view is None:
             return f"There is no run {run_id}."
-        return "\n".join("".join(text for text, _ in each) for each in show_lines(view, 80, logs.masked)[:_LINES])
+        return "\n".join("".join(text for text, _ in each) for each in show_lines(view, 80, own_log.masked)[:_LINES])
 
     def _acknowledge(self, run_id: str, words: list[str], by: str) -> str:
         note = check_why(" ".join(words))

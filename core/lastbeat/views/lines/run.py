@@ -7,6 +7,7 @@ from typing import Final
 from lastbeat.alerts import facts
 from lastbeat.explain.signals.hints import restart_hint, shortened
 from lastbeat.model.alert import ALSO_SEEN_LIMIT
+from lastbeat.model.amounts import age, standstill
 from lastbeat.model.cause import CERTAIN
 from lastbeat.model.state import RecordedCause
 from lastbeat.model.status import Status
@@ -14,11 +15,10 @@ from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_time
 from lastbeat.model.view import Excerpt, RunView
 from lastbeat.views.account import Account, account, trimmed
-from lastbeat_cli.lines import age, standstill
-from lastbeat_cli.run import history, state
-from lastbeat_cli.stuck import stuck_lines
-from lastbeat_cli.terminal.paint import Line, cut, folded, line, paragraph, wrapped
-from lastbeat_cli.terminal.signs import middle_cut
+from lastbeat.views.lines import history, state
+from lastbeat.views.lines.paint import Line, cut, folded, line, paragraph, wrapped
+from lastbeat.views.lines.signs import middle_cut
+from lastbeat.views.lines.stuck import stuck_lines
 
 INDENT: Final = "  "
 _MARKED_ROWS: Final = 6

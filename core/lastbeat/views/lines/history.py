@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Final
 
+from lastbeat.model.amounts import age, size
 from lastbeat.model.record import Transition
 from lastbeat.model.status import Status
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.model.view import RunView, SentAlert
-from lastbeat_cli.lines import age, size
-from lastbeat_cli.terminal.paint import Line, cut, line, paragraph
+from lastbeat.views.lines.paint import Line, cut, line, paragraph
 
 MOST_TRANSITIONS: Final = 8
 MOST_ALERTS: Final = 6

@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.alerts.facts import number
+from lastbeat.model.amounts import age, cores, percent, size, step_age
 from lastbeat.model.resources import Resources
 from lastbeat.model.status import Status, steps_done
 from lastbeat.model.times import format_duration
 from lastbeat.model.view import HeartbeatFile, RankLine, RunView
-from lastbeat_cli.lines import age, cores, percent, size, step_age
-from lastbeat_cli.terminal import signs
-from lastbeat_cli.terminal.paint import Line, cells, cut, line, paragraph, wrapped
+from lastbeat.views.lines import signs
+from lastbeat.views.lines.paint import Line, cells, cut, line, paragraph, wrapped
 
 MOST_RANKS: Final = 8
 """Most ranks shown one by one, the worst first."""

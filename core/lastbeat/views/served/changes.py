@@ -21,16 +21,16 @@ from lastbeat.model.silence import (
 )
 from lastbeat.model.text import fit, one_line
 from lastbeat.settings import Settings
+from lastbeat.settings.own_log import redact
 from lastbeat.stores.port import Store, StoreError, UnreachableError
-from lastbeat.training.sdk.timed_calls import call_with_timeout
+from lastbeat.stores.timed_calls import call_with_timeout
+from lastbeat.views.acting.planned import ACTS
+from lastbeat.views.acting.silencing import NoSuchSilenceError, SilenceWish, lift_silence, make_silence
+from lastbeat.views.acting.stopping import Lives, OutdatedError, none_lives
 from lastbeat.views.documents import plain
 from lastbeat.views.fleet_index import shown_silence
 from lastbeat.views.served.answer import Response, json_body, masked, refusal
 from lastbeat.watch.record.acknowledging import NotAcknowledgedError, acknowledge, withdraw
-from lastbeat_cli import logs
-from lastbeat_cli.acting import ACTS
-from lastbeat_cli.silence import NoSuchSilenceError, SilenceWish, lift_silence, make_silence
-from lastbeat_cli.stop import OutdatedError
 
 log = logging.getLogger(__name__)
 
@@ -173,16 +173,17 @@ def page_author(name: str, address: str, user: str = "") -> str:
     """The author of a change made on the page: the ``user`` that a proxy names, else the name that was entered. That is
     unchecked, so the client's address is shown."""
     if user:
-        return fit(one_line(f"{logs.redact(user)}, on the page"), 100)
-    return fit(one_line(f"{logs.redact(name) or 'token holder'}, on the page from {address or 'somewhere'}"), 100)
+        return fit(one_line(f"{redact(user)}, on the page"), 100)
+    return fit(one_line(f"{redact(name) or 'token holder'}, on the page from {address or 'somewhere'}"), 100)
 
 
 class StoredChanges:
     """Silences and acknowledges runs in ``store``, ends and restarts them, for all browsers."""
 
-    def __init__(self, settings: Settings, store: Store, *, wait_s: float = WAIT_S) -> None:
+    def __init__(self, settings: Settings, store: Store, *, lives: Lives = none_lives, wait_s: float = WAIT_S) -> None:
         self._settings = settings
         self._store = store
+        self._lives = lives
         self._wait_s = wait_s
         self._places = threading.BoundedSemaphore(_AT_ONCE)
 
@@ -216,7 +217,7 @@ class StoredChanges:
                     return Response("200 OK", json_body({"acknowledged": None}))
                 case NewAcknowledgement(run_id, transition, conditions, note, name):
                     by = page_author(name, address, user)
-                    given = Acknowledgement(now, by, logs.redact(note), transition, conditions)
+                    given = Acknowledgement(now, by, redact(note), transition, conditions)
                     acknowledge(self._store, run_id, given)
                     log.info("%s was acknowledged on the page from %s", run_id, address)
                     return Response("200 OK", json_body({"acknowledged": plain(given)}))
@@ -229,12 +230,12 @@ class StoredChanges:
                     made = make_silence(self._store, wish, page_author(name, address, user), now)
                     return _changed((made.silence,), made.covered, made.notes)
                 case Act(what, run_id, seen, why, name):
-                    act = ACTS[what](self._settings, self._store, run_id)
+                    act = ACTS[what](self._settings, self._store, run_id, self._lives)
                     if seen is None:
                         return Response(
                             "200 OK", json_body({"seen": act.seen, "outlook": list(map(masked, act.outlook))})
                         )
-                    done = act.confirmed(seen, page_author(name, address, user), logs.redact(why))
+                    done = act.confirmed(seen, page_author(name, address, user), redact(why))
                     log.info("%s of %s was asked for on the page from %s", what, run_id, address)
                     return Response("200 OK", json_body({"done": list(map(masked, done))}))
         except NoSuchSilenceError:
@@ -252,7 +253,7 @@ class StoredChanges:
 
 def _changed(silences: Sequence[Silence], covered: int | None = None, notes: Sequence[str] = ()) -> Response:
     document: Mapping[str, object] = {
-        "silences": [plain(shown_silence(each, logs.redact)) for each in silences],
+        "silences": [plain(shown_silence(each, redact)) for each in silences],
         "matches": covered,
         "notes": [masked(note) for note in notes],
     }
