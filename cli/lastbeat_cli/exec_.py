@@ -68,6 +68,7 @@ lines like 'step 100/1000 loss 2.5'. A store that is down neither delays the com
 @options.option("--run-id ID", "The run: its folder's name [made from job or time].", report.WHAT)
 @options.option("--phase P", "What it does [training].", report.WHAT, default="training")
 @options.option("--total-steps N", "How many steps it will take.", report.WHAT)
+@options.option("--tensorboard DIR", "Read steps and metrics from TensorBoard's logs below DIR.", report.WHAT)
 @options.hidden("--owner", "--team")
 @options.option(
     "--time-margin SECONDS",
@@ -102,6 +103,7 @@ def command(  # noqa: PLR0913 - its options
     run_id: str | None,
     phase: str,
     total_steps: str | None,
+    tensorboard: str | None,
     max_restarts: str | None,
     policy: str | None,
     checkpoint_dir: str | None,
@@ -123,6 +125,8 @@ def command(  # noqa: PLR0913 - its options
     steps = values.whole("--total-steps", total_steps, faults, least=1)
     if not command:
         faults.append("the command is missing; use for example -- ./train.sh")
+    if tensorboard is not None and ("://" in tensorboard or not tensorboard.strip()):
+        faults.append(f"--tensorboard={tensorboard!r} is no folder of this machine; use for example --tensorboard runs")
     said = {
         "--policy": policy, "--checkpoint-dir": checkpoint_dir, "--grace": grace, "--nodes": nodes,
         "--node-rank": node_rank, "--launch-id": launch_id,
@@ -146,7 +150,7 @@ def command(  # noqa: PLR0913 - its options
         if not _PLACE.isdisjoint(arguments):
             os.environ[MONITORING_ROOT.name] = opening.root_url(settings)
     dumps = training.record_collectives(settings, name, command[0]) if settings is not None else None
-    wrapped = WrappedCommand(command, streams, name, phase, steps, dumps)
+    wrapped = WrappedCommand(command, streams, name, phase, steps, dumps, tensorboard)
     if terms is None or settings is None:
         return CommandRunner(wrapped, settings, _tell).run()
     return in_place.command.CommandInPlace(wrapped, settings, terms, _tell).run()

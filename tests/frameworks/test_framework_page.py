@@ -1,4 +1,4 @@
-"""The blocks of docs/frameworks.md, run as they stand with the real packages."""
+"""The blocks of docs/frameworks.md and docs/sweeps.md, run as they stand with the real packages."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")
+PAGES = "\n".join((ROOT / "docs" / each).read_text(encoding="utf-8") for each in ("frameworks.md", "sweeps.md"))
 ACCELERATE = """\
 import torch
 model = torch.nn.Linear(4, 4)
@@ -33,7 +33,7 @@ def test_it_reports(
 ) -> None:
     if find_spec(package) is None:
         pytest.skip(f"{package} is not installed; the group frameworks has it")
-    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    section = PAGES.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     (block,) = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     script = tmp_path / "train.py"
     script.write_text(before + block, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""docs/frameworks.md against the SDK: its blocks are Python, and the names of lastbeat in them are there."""
+"""docs/frameworks.md and docs/sweeps.md against the SDK: their blocks are Python, and the names of lastbeat are there."""
 
 import ast
 
@@ -10,7 +10,12 @@ from lastbeat.training.sdk.run import Run
 from support.checkout import ROOT
 from support.markdown import Block, Document
 
-BLOCKS = [each for each in Document.read(ROOT / "docs" / "frameworks.md").blocks if each.language == "python"]
+BLOCKS = [
+    each
+    for page in ("frameworks.md", "sweeps.md")
+    for each in Document.read(ROOT / "docs" / page).blocks
+    if each.language == "python"
+]
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"line {block.line}")

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lastbeat.settings import Settings
 from lastbeat.settings.table import EXIT_SIGNAL
@@ -20,6 +21,9 @@ from lastbeat.training.sdk.capture import Capture
 from lastbeat.training.sdk.log_shipping import CaptureFeed, LogShipping
 from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
+
+if TYPE_CHECKING:
+    from lastbeat.training.exec.tensorboard import TensorBoardLogs
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +42,8 @@ class WrappedCommand:
     """How many steps it will take; None if unknown."""
     dumps: str | None = None
     """The folder for the dumps of its flight recorders; None if lastbeat has nothing to do with them."""
+    tensorboard: str | None = None
+    """The folder with TensorBoard's logs of it, if its progress is read from there."""
 
     @property
     def program(self) -> str:
@@ -67,9 +73,11 @@ class CommandStart:
         self.summary, self._captured, self.meter = OutputSummary(), Capture(), ResourceMeter(wraps=True)
         self._decoders = {stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in (1, 2)}
         self.reporter: Reporter | None = None
+        self._logs = self._tensorboard()
         if settings is not None:
             recorder = [sdk.flight_recorder.FlightDumps(wrapped.dumps)] if wrapped.dumps is not None else []
-            tasks = [*recorder, LogShipping(CaptureFeed(self._captured))]
+            logs = [self._logs] if self._logs is not None else []
+            tasks = [*recorder, *logs, LogShipping(CaptureFeed(self._captured))]
             # In the beat thread, because connecting must not delay the command.
             self.reporter = Reporter(lambda: self.environment(settings), tasks)
         self.run = Run(wrapped.name, self.reporter, wrapped.steps)
@@ -84,10 +92,17 @@ class CommandStart:
         environment = features.run_environment(settings, features.FeatureOptions(command=self))
         return replace(environment, sharing=_CommandRun(self.meter))
 
+    def _tensorboard(self) -> "TensorBoardLogs | None":
+        if self._wrapped.tensorboard is None:
+            return None
+        from lastbeat.training.exec import tensorboard  # noqa: PLC0415 - only for a command that logs there
+
+        return tensorboard.TensorBoardLogs(self._wrapped.tensorboard, self.summary.progress)
+
     def take(self, stream: int, chunk: bytes) -> None:
-        """Capture a chunk of output, and read the run's progress from it."""
+        """Capture a chunk of output, and read the run's progress from it unless TensorBoard's logs show that."""
         self._captured.add(self._decoders[stream].decode(chunk))
-        if self.summary.add(stream, chunk):
+        if self.summary.add(stream, chunk) and self._logs is None:
             progress = self.summary.progress
             if self._wrapped.steps is None:
                 self.run.total_steps = progress.total_steps
