@@ -1,4 +1,4 @@
-"""docs/frameworks.md and docs/sweeps.md against the SDK: their blocks are Python, and the names of lastbeat are there."""
+"""docs/frameworks.md and docs/sweeps.md against the SDK: their blocks are Python, with names that lastbeat has."""
 
 import ast
 

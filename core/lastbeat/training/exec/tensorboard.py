@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from lastbeat.model.progress_lines import Progress
+from lastbeat.stores.timed_calls import CallThread
 from lastbeat.training.exec.event_files import RECORD_LIMIT_BYTES, Scalar, records, scalars
 from lastbeat.training.sdk.beat_tasks import BeatTask
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.safe_log import safe_log
-from lastbeat.training.sdk.timed_calls import CallThread
 
 _CHUNK_BYTES: Final = 2 * RECORD_LIMIT_BYTES
 """Bytes of a file that are read at once."""
